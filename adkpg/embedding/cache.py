@@ -1,0 +1,53 @@
+"""The vectors of recent questions."""
+
+import threading
+from array import array
+from collections import OrderedDict
+
+from adkpg.embedding.embedder import Embedder, embed_query_checked
+
+
+class QueryCache:
+    """Remember the vectors of the latest questions, so that a repeated one costs no call.
+
+    ADK's ``preload_memory`` asks the same question on every model request of a turn. Safe to share
+    between tasks, loops and threads; tasks that ask a new question at the same moment may each
+    call the embedder once. A failure is not remembered.
+    """
+
+    def __init__(self, max_entries: int = 256) -> None:
+        """Make an empty cache.
+
+        Args:
+            max_entries: Questions kept; the one unused for longest goes first. 0 keeps none.
+        """
+        self._max_entries = max_entries
+        self._lock = threading.Lock()
+        self._vectors: OrderedDict[tuple[str, int, str], array[float]] = OrderedDict()
+
+    async def vector(self, embedder: Embedder, text: str) -> list[float]:
+        """Return the question's vector ``[d]``, from the cache or by `embed_query_checked`.
+
+        The list is the caller's own.
+
+        Raises:
+            EmbeddingError: As `embed_query_checked` says.
+        """
+        key = (embedder.model, embedder.dimensions, text)
+        with self._lock:
+            known = self._vectors.get(key)
+            if known is not None:
+                self._vectors.move_to_end(key)
+                return known.tolist()
+        vector = await embed_query_checked(embedder, text)
+        with self._lock:
+            self._vectors[key] = array("d", vector)
+            self._vectors.move_to_end(key)
+            while len(self._vectors) > self._max_entries:
+                self._vectors.popitem(last=False)
+        return vector
+
+    def clear(self) -> None:
+        """Forget every question."""
+        with self._lock:
+            self._vectors.clear()

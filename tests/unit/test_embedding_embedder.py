@@ -1,0 +1,118 @@
+import asyncio
+from typing import Any
+
+import pytest
+
+from adkpg.embedding import Embedder
+from adkpg.embedding.embedder import embed_checked, embed_query_checked, floor_of
+from adkpg.errors import (
+    ConfigurationError,
+    EmbedderUnavailable,
+    EmbeddingError,
+    EmbeddingMismatch,
+)
+
+
+class Scripted:
+    """An embedder that returns what it is told to, or raises it, and keeps what it was asked."""
+
+    model = "scripted"
+    dimensions = 2
+
+    def __init__(self, *answer: Any, floor: Any = None) -> None:
+        self.answer = list(answer)
+        self.asked: list[str] = []
+        if floor is not None:
+            self.floor = floor
+
+    async def embed_documents(self, texts: list[str]) -> list[list[float]]:
+        self.asked += texts
+        for each in self.answer:
+            if isinstance(each, BaseException):
+                raise each
+        return self.answer
+
+    async def embed_query(self, text: str) -> list[float]:
+        return (await self.embed_documents([text]))[0]
+
+
+def test_any_object_with_the_four_names_is_an_embedder() -> None:
+    assert isinstance(Scripted(), Embedder)
+    assert not isinstance(object(), Embedder)
+
+
+async def test_good_vectors_come_back_as_floats() -> None:
+    vectors = await embed_checked(Scripted((1, 2), [0.0, -3.5]), ["a", "b"])
+    assert vectors == [[1.0, 2.0], [0.0, -3.5]]
+    assert all(type(number) is float for vector in vectors for number in vector)
+    assert await embed_query_checked(Scripted([0.5, 0.5]), "q") == [0.5, 0.5]
+
+
+async def test_no_texts_cost_no_call() -> None:
+    embedder = Scripted(RuntimeError("must not be called"))
+    assert await embed_checked(embedder, []) == []
+    assert embedder.asked == []
+
+
+async def test_lone_surrogates_never_reach_the_embedder() -> None:
+    embedder = Scripted([1.0, 1.0])
+    await embed_checked(embedder, ["a\ud800b \U0001f600"])
+    await embed_query_checked(embedder, "\udfff")
+    assert embedder.asked == ["a?b \U0001f600", "?"]
+
+
+@pytest.mark.parametrize(
+    ("answer", "message"),
+    [
+        ([], "0 vectors for 1 texts"),
+        ([[1.0, 0.0], [1.0, 0.0]], "2 vectors for 1 texts"),
+        ([[1.0]], "set dimensions=1"),
+        ([[1.0, 2.0, 3.0]], "set dimensions=3"),
+        ([[]], "vector of 0 numbers"),
+        ([[float("nan"), 1.0]], "no cosine"),
+        ([[float("inf"), 1.0]], "no cosine"),
+        ([[0.0, -0.0]], "no cosine"),
+        ([[1e-30, 0.0]], "no cosine"),
+        ([[1e30, 0.0]], "no cosine"),
+        ([None], "lists of numbers"),
+        ([["x", 1.0]], "lists of numbers"),
+        ([[None, 1.0]], "lists of numbers"),
+        ([1.0], "lists of numbers"),
+    ],
+)
+async def test_vectors_that_cannot_be_stored_are_a_mismatch(
+    answer: list[Any], message: str
+) -> None:
+    with pytest.raises(EmbeddingMismatch, match=message):
+        await embed_checked(Scripted(*answer), ["a"])
+    if len(answer) == 1:
+        with pytest.raises(EmbeddingMismatch, match=message):
+            await embed_query_checked(Scripted(*answer), "a")
+
+
+@pytest.mark.parametrize("error", [RuntimeError("x"), ValueError("x"), TimeoutError()])
+async def test_a_foreign_error_becomes_an_embedding_error(error: Exception) -> None:
+    for call in (embed_checked(Scripted(error), ["a"]), embed_query_checked(Scripted(error), "a")):
+        with pytest.raises(EmbeddingError, match=type(error).__name__) as caught:
+            await call
+        assert caught.value.__cause__ is error
+
+
+@pytest.mark.parametrize("error", [EmbedderUnavailable("x"), asyncio.CancelledError()])
+async def test_our_errors_and_cancellation_pass_unchanged(error: BaseException) -> None:
+    for call in (embed_checked(Scripted(error), ["a"]), embed_query_checked(Scripted(error), "a")):
+        with pytest.raises(type(error)) as caught:
+            await call
+        assert caught.value is error
+
+
+def test_floor_is_the_embedders_own_or_zero() -> None:
+    assert floor_of(Scripted()) == 0.0
+    assert floor_of(Scripted(floor=0.55)) == 0.55
+    assert floor_of(Scripted(floor=-1)) == -1.0
+
+
+@pytest.mark.parametrize("floor", [1.5, -1.01, float("nan"), "0.2"])
+def test_a_floor_that_is_no_cosine_is_refused(floor: object) -> None:
+    with pytest.raises(ConfigurationError, match="floor"):
+        floor_of(Scripted(floor=floor))
