@@ -1,0 +1,127 @@
+"""Where the database is: one reading of every URL form that adkpg accepts."""
+
+import re
+from collections.abc import Callable
+from dataclasses import dataclass
+from typing import Any
+from urllib.parse import parse_qsl, quote, unquote, urlencode
+
+from adkpg.errors import ConfigurationError
+
+_SCHEMES = {"postgresql", "postgres", "postgresql+asyncpg", "adkpg"}
+
+# asyncpg.connect() arguments that its own DSN parser would take for server settings.
+_CONNECT_OPTIONS: dict[str, Callable[[str], Any]] = {
+    "timeout": float,
+    "command_timeout": float,
+    "statement_cache_size": int,
+    "max_cached_statement_lifetime": int,
+    "max_cacheable_statement_size": int,
+    "direct_tls": lambda value: value.lower() in {"1", "true", "yes", "on"},
+}
+
+EMBEDDED = "embedded"
+
+
+@dataclass(frozen=True)
+class Address:
+    """A database's address, or the embedded server's.
+
+    Attributes:
+      dsn: What `asyncpg.connect` is given; empty for the embedded server. Holds the password, so
+        it is kept out of ``repr``.
+      options: Further arguments of `asyncpg.connect` that the URL's query named.
+      display: The same address without password, for people.
+    """
+
+    dsn: str
+    options: tuple[tuple[str, Any], ...]
+    display: str
+
+    def __repr__(self) -> str:
+        return f"Address({self.display!r})"
+
+    @property
+    def embedded(self) -> bool:
+        """Whether this is the server that comes along with ``adkpg[embedded]``."""
+        return not self.dsn
+
+
+def parse(url: str) -> Address:
+    """Reads a database URL.
+
+    ``postgresql://``, ``postgres://``, ``postgresql+asyncpg://`` and ``adkpg://`` are one;
+    ``embedded`` and ``adkpg://embedded`` are the embedded server. Query options are asyncpg's
+    (``?host=/socket/dir``, ``?ssl=require`` or libpq's ``?sslmode=require``,
+    ``?command_timeout=5``, server settings such as ``?application_name=bot``).
+
+    Raises:
+      ConfigurationError: The URL names another driver, or cannot be read.
+    """
+    text = url.strip()
+    if text in (EMBEDDED, f"adkpg://{EMBEDDED}", f"adkpg://{EMBEDDED}/"):
+        return Address("", (), EMBEDDED)
+    scheme, separator, rest = text.partition("://")
+    if not separator:
+        raise ConfigurationError(
+            "The database URL has no scheme; write postgresql://user:password@host/database, "
+            "or embedded for the server that comes with adkpg[embedded]."
+        )
+    if scheme.lower() not in _SCHEMES:
+        raise ConfigurationError(
+            f"adkpg speaks to Postgres through asyncpg, not to {_safe_scheme(scheme)}://; "
+            "write postgresql://user:password@host/database."
+        )
+    location, _, query = rest.partition("?")
+    options: list[tuple[str, Any]] = []
+    passed: list[tuple[str, str]] = []
+    for name, value in parse_qsl(query, keep_blank_values=True):
+        if name == "ssl":
+            passed.append(("sslmode", _ssl_mode(value)))
+        elif name in _CONNECT_OPTIONS:
+            try:
+                options.append((name, _CONNECT_OPTIONS[name](value)))
+            except ValueError as exc:
+                raise ConfigurationError(
+                    f"The URL's option {name}={value!r} is not a number; correct it."
+                ) from exc
+        elif name not in {"prepared_statement_cache_size", "prepared_statement_name_func"}:
+            passed.append((name, value))
+    suffix = "?" + urlencode(passed, quote_via=quote) if passed else ""
+    shown = [(name, "***" if name == "password" else value) for name, value in passed]
+    shown_suffix = "?" + urlencode(shown, quote_via=quote, safe="/*") if shown else ""
+    return Address(
+        dsn=f"postgresql://{location}{suffix}",
+        options=tuple(options),
+        display=f"postgresql://{redact_location(location)}{shown_suffix}",
+    )
+
+
+def redact_location(location: str) -> str:
+    """Returns ``user:password@host/db`` with the password replaced by ``***``."""
+    userinfo, at, host = location.rpartition("@")
+    user, colon, _ = userinfo.partition(":")
+    return f"{user}:***@{host}" if colon else f"{userinfo}{at}{host}"
+
+
+def has_password(address: Address) -> bool:
+    """Whether the URL itself carries a password."""
+    return ":***@" in address.display or "password=***" in address.display
+
+
+def database_name(address: Address) -> str:
+    """Returns the database that the URL names, decoded; ``''`` if it names none."""
+    location = address.dsn.partition("://")[2].partition("?")[0]
+    return unquote(location.rpartition("@")[2].partition("/")[2])
+
+
+def _ssl_mode(value: str) -> str:
+    """Reads ``?ssl=``: libpq's words, or true and false as SQLAlchemy users write them."""
+    return {"true": "require", "1": "require", "false": "disable", "0": "disable"}.get(
+        value.lower(), value
+    )
+
+
+def _safe_scheme(scheme: str) -> str:
+    """A scheme fit for a message: a URL pasted without one may hold a password."""
+    return scheme if re.fullmatch(r"[A-Za-z][A-Za-z0-9+.-]{0,40}", scheme) else "that"

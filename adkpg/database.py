@@ -1,0 +1,331 @@
+"""Database: the engine that all services share, its pools, its migrations, its errors."""
+
+import asyncio
+from collections.abc import AsyncIterator, Awaitable, Callable, Mapping, Sequence
+from contextlib import asynccontextmanager
+from dataclasses import dataclass
+from types import TracebackType
+from typing import Any, Self
+
+import asyncpg
+from sqlalchemy.dialects.postgresql.asyncpg import dialect as asyncpg_dialect
+from sqlalchemy.ext.asyncio import AsyncEngine, create_async_engine
+from sqlalchemy.sql.base import Executable
+from sqlalchemy.util import greenlet_spawn
+
+from adkpg import address, migrations
+from adkpg.driver import translated
+from adkpg.embedded import EmbeddedServer
+from adkpg.errors import ConfigurationError, SchemaError
+from adkpg.pools import LoopPools
+from adkpg.settings import Settings
+from adkpg.tables import SCHEMA
+
+Password = str | Callable[[], str] | Callable[[], Awaitable[str]]
+
+
+class Database:
+    """One Postgres database with adkpg's tables, shared by the services that are given it.
+
+    Making one does no I/O and binds to no event loop. Connections open at first use, in a pool
+    of the event loop that asks; a loop's pool is closed with the loop. At first use the schema's
+    revision is checked once: the embedded server and ``auto_upgrade=True`` migrate, elsewhere a
+    wrong revision is a `SchemaError` that names the command to run.
+
+    Args:
+      url: ``postgresql://…`` (also ``postgres://``, ``postgresql+asyncpg://``, ``adkpg://``), or
+        ``embedded`` for the server that comes with ``adkpg[embedded]``. Default:
+        ``ADKPG_DATABASE_URL``.
+      engine: An async engine of your own on asyncpg, instead of a URL. Each loop gets a pool
+        cloned from it; the engine itself is never used for statements and never disposed.
+      password: The password, or a function (also async) that is asked for one at each new
+        connection, for cloud credentials that expire.
+      settings: Instead of those of the environment.
+      auto_upgrade: Migrate at first use. Default: ``ADKPG_AUTO_UPGRADE``.
+      **engine_options: Passed to SQLAlchemy's ``create_async_engine``, over the settings'.
+
+    Raises:
+      ConfigurationError: No database is named, or it cannot be read.
+    """
+
+    def __init__(
+        self,
+        url: str | None = None,
+        *,
+        engine: AsyncEngine | None = None,
+        password: Password | None = None,
+        settings: Settings | None = None,
+        auto_upgrade: bool | None = None,
+        **engine_options: Any,
+    ) -> None:
+        self.settings = settings or Settings()
+        self._address = None if engine is not None else _resolve(url, self.settings)
+        if engine is not None and (url is not None or password is not None or engine_options):
+            raise ConfigurationError(
+                "Database was given an engine and also a URL, password or engine options; give one."
+            )
+        if engine is not None and engine.dialect.driver != "asyncpg":
+            raise ConfigurationError(
+                f"adkpg needs an engine on postgresql+asyncpg, not on {engine.dialect.name}+"
+                f"{engine.dialect.driver}; make it with create_async_engine('postgresql+asyncpg://…')."
+            )
+        self._template = engine
+        self._password = password
+        self._engine_options = engine_options
+        embedded = self._address is not None and self._address.embedded
+        self._auto_upgrade = embedded or (
+            self.settings.auto_upgrade if auto_upgrade is None else auto_upgrade
+        )
+        self._server = EmbeddedServer(self.settings.embedded_dir) if embedded else None
+        self._pools = LoopPools()
+        self._compiled: dict[Executable, _Compiled] = {}
+        self._verified = False
+
+    @property
+    def url(self) -> str:
+        """The database's address without password, or ``embedded``."""
+        if self._address is not None:
+            return self._address.display
+        assert self._template is not None
+        return self._template.url.render_as_string(hide_password=True)
+
+    @property
+    def schema(self) -> str:
+        """The Postgres schema that holds adkpg's tables."""
+        return self.settings.database_schema
+
+    def __repr__(self) -> str:
+        return f"Database({self.url!r})"
+
+    async def __aenter__(self) -> Self:
+        return self
+
+    async def __aexit__(
+        self,
+        exc_type: type[BaseException] | None,
+        exc: BaseException | None,
+        traceback: TracebackType | None,
+    ) -> None:
+        await self.close()
+
+    async def close(self) -> None:
+        """Closes the connections of every loop, and this process's share of an embedded server.
+
+        Idempotent; a closed Database opens again at its next use.
+        """
+        await self._pools.close()
+        if self._server is not None and self._template is not None:
+            self._template = None
+            await asyncio.to_thread(self._server.stop)
+
+    async def upgrade(self, revision: str = "head") -> None:
+        """Migrates the schema up; idempotent, and safe from many processes at once.
+
+        Raises:
+          ExtensionMissing: The server has no pgvector.
+          DatabaseUnavailable: No connection, or another migration runs for too long.
+        """
+        engine = await self.engine()
+        with translated():
+            await migrations.upgrade(
+                engine, self.schema, revision, self.settings.migration_timeout_s
+            )
+
+    async def downgrade(self, revision: str) -> None:
+        """Migrates the schema down; ``base`` drops every table of adkpg with what it holds."""
+        engine = await self.engine()
+        self._verified = False
+        with translated():
+            await migrations.downgrade(
+                engine, self.schema, revision, self.settings.migration_timeout_s
+            )
+
+    async def current(self) -> str | None:
+        """Returns the revision of the tables in the database, or None if there are none."""
+        engine = await self.engine()
+        with translated():
+            return await migrations.current(engine, self.schema)
+
+    async def check(self) -> None:
+        """Returns if the tables are at the revision this version expects.
+
+        Raises:
+          SchemaMissing: There are no tables yet; the message names the command.
+          SchemaOutOfDate: They are at another revision; the message names both.
+        """
+        migrations.verify(await self.current())
+
+    async def engine(self) -> AsyncEngine:
+        """Returns the running loop's engine, and starts the embedded server if it is that one.
+
+        For your own SQL beside adkpg's; the schema is not checked. Do not dispose it.
+        """
+        engine = self._pools.get()
+        if engine is None:
+            if self._template is None:
+                self._template = await self._connect_template()
+            engine = await self._pools.open(self._template)
+        return engine
+
+    async def fetch(
+        self, statement: Executable, parameters: Mapping[str, Any]
+    ) -> list[asyncpg.Record]:
+        """Runs one statement in one flight (client message, server answer) and returns its rows.
+
+        The statement is compiled once and runs on the pooled driver connection, outside of any
+        transaction: it commits by itself. Rows are read by column name.
+
+        Raises:
+          DatabaseError: The server refused it; see `adkpg.errors`.
+          InvalidInput: A parameter cannot be stored.
+        """
+        compiled = self._compile(statement)
+        async with self._connection() as connection:
+            rows: list[asyncpg.Record] = await connection.fetch(
+                compiled.sql, *compiled.arguments(parameters)
+            )
+        return rows
+
+    async def fetch_one(
+        self, statement: Executable, parameters: Mapping[str, Any]
+    ) -> asyncpg.Record | None:
+        """Runs one statement like `fetch` and returns its first row, or None."""
+        rows = await self.fetch(statement, parameters)
+        return rows[0] if rows else None
+
+    @asynccontextmanager
+    async def transaction(self) -> AsyncIterator["Transaction"]:
+        """Runs several statements in one READ COMMITTED transaction; rolls back on an exception."""
+        async with self._connection() as connection, connection.transaction():
+            yield Transaction(connection, self._compile)
+
+    def _compile(self, statement: Executable) -> "_Compiled":
+        compiled = self._compiled.get(statement)
+        if compiled is None:
+            compiled = self._compiled[statement] = _compile(statement, self.schema)
+        return compiled
+
+    @asynccontextmanager
+    async def _connection(self) -> AsyncIterator[asyncpg.Connection]:
+        with translated():
+            engine = self._pools.get() or await self.engine()
+            if not self._verified:
+                await self._verify(engine)
+            pooled = await engine.raw_connection()
+            connection: Any = pooled.driver_connection
+            while connection.is_closed():  # cut while it was idle: the pool opens another
+                await greenlet_spawn(pooled.invalidate)
+                pooled = await engine.raw_connection()
+                connection = pooled.driver_connection
+            try:
+                yield connection
+            except asyncpg.UndefinedTableError:
+                self._verified = False
+                raise
+            finally:
+                if connection.is_closed():
+                    await greenlet_spawn(pooled.invalidate)
+                await greenlet_spawn(pooled.close)
+
+    async def _verify(self, engine: AsyncEngine) -> None:
+        try:
+            migrations.verify(await migrations.current(engine, self.schema))
+        except SchemaError:
+            if not self._auto_upgrade:
+                raise
+            await self.upgrade()
+        self._verified = True
+
+    async def _connect_template(self) -> AsyncEngine:
+        assert self._address is not None
+        target = self._address
+        if self._server is not None:
+            await asyncio.to_thread(self._server.start)
+            target = address.parse(self._server.url)
+        settings = self.settings
+        connect_args: dict[str, Any] = {
+            "timeout": settings.connect_timeout_s,
+            "command_timeout": settings.command_timeout_s,
+            **dict(target.options),
+            **self._engine_options.get("connect_args", {}),
+        }
+        if self._password is not None:
+            connect_args["password"] = self._password
+
+        async def connect(**_options: Any) -> asyncpg.Connection:
+            return await asyncpg.connect(target.dsn, **connect_args)
+
+        options: dict[str, Any] = {
+            "pool_size": settings.pool_size,
+            "max_overflow": settings.pool_overflow,
+            "pool_timeout": settings.pool_timeout_s,
+        }
+        if "poolclass" in self._engine_options:
+            options.clear()
+        options.update(self._engine_options)
+        options.pop("connect_args", None)
+        try:
+            return create_async_engine("postgresql+asyncpg://", async_creator=connect, **options)
+        except TypeError as exc:
+            raise ConfigurationError(
+                f"SQLAlchemy refused the engine options {sorted(self._engine_options)}: {exc}"
+            ) from exc
+
+
+class Transaction:
+    """The statements of one open transaction."""
+
+    def __init__(
+        self, connection: asyncpg.Connection, compile_: Callable[[Executable], "_Compiled"]
+    ) -> None:
+        self._connection = connection
+        self._compile = compile_
+
+    async def fetch(
+        self, statement: Executable, parameters: Mapping[str, Any]
+    ) -> Sequence[asyncpg.Record]:
+        """Runs one statement within the transaction and returns its rows."""
+        compiled = self._compile(statement)
+        rows: list[asyncpg.Record] = await self._connection.fetch(
+            compiled.sql, *compiled.arguments(parameters)
+        )
+        return rows
+
+
+@dataclass(frozen=True)
+class _Compiled:
+    sql: str
+    names: tuple[str, ...]
+    constants: Mapping[str, Any]
+
+    def arguments(self, parameters: Mapping[str, Any]) -> list[Any]:
+        """Returns the values in the order of the statement's placeholders."""
+        constants = self.constants
+        return [constants[name] if name in constants else parameters[name] for name in self.names]
+
+
+_DIALECT = asyncpg_dialect()  # type: ignore[no-untyped-call] # SQLAlchemy leaves it untyped
+
+
+def _compile(statement: Executable, schema: str) -> _Compiled:
+    """Compiles a Core statement to asyncpg's SQL, with `adkpg` translated to the schema's name."""
+    compiled: Any = statement.compile(  # type: ignore[attr-defined] # Executable is a mixin of ClauseElement
+        dialect=_DIALECT,
+        schema_translate_map={SCHEMA: schema},
+        render_schema_translate=True,
+    )
+    constants = {
+        name: bind.value for bind, name in compiled.bind_names.items() if not bind.required
+    }
+    return _Compiled(str(compiled), tuple(compiled.positiontup or ()), constants)
+
+
+def _resolve(url: str | None, settings: Settings) -> address.Address:
+    if url is not None and url.strip().rstrip("/") not in ("", "adkpg:"):
+        return address.parse(url)
+    if settings.database_url is None:
+        raise ConfigurationError(
+            "No database is named: set ADKPG_DATABASE_URL=postgresql://user:password@host/database,"
+            " or say Database('embedded') for the server that comes with adkpg[embedded]."
+        )
+    return address.parse(settings.database_url.get_secret_value())

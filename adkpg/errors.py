@@ -1,0 +1,114 @@
+"""Every error that adkpg raises.
+
+::
+
+    AdkpgError
+      + ConfigurationError (ValueError)     a setting, URL or argument cannot work
+      + InvalidInput (ValueError)           a value cannot be stored; nothing was written
+      + DatabaseError                       the server refused or lost a statement
+          + DatabaseUnavailable             no connection, or it was cut
+          + ConstraintViolated              a key or constraint refused a row
+          + SchemaError                     the tables are not what this version expects
+              + SchemaMissing
+              + SchemaOutOfDate
+              + ExtensionMissing            pgvector is not installed on the server
+      + EmbeddedServerError                 the embedded Postgres cannot run here
+      + EmbeddingError                      an embedder failed
+          + EmbedderUnavailable             its package or model file is missing
+          + EmbeddingMismatch               wrong number, length or values of vectors
+      + SessionExists (ADK AlreadyExistsError)
+      + EventConflict (ADK AlreadyExistsError)
+      + SessionNotFound (ADK SessionNotFoundError)
+      + StaleSession (ADK StaleSessionError)
+
+Errors that ADK has a type for are subclasses of it, so code written for ADK's own services
+catches ours. Each message says cause and cure; the driver's error, where there is one, is the
+``__cause__``. No message ever holds a password.
+"""
+
+from google.adk.errors import StaleSessionError
+from google.adk.errors.already_exists_error import AlreadyExistsError
+from google.adk.errors.session_not_found_error import SessionNotFoundError
+
+
+class AdkpgError(Exception):
+    """Base of every error that adkpg raises on purpose."""
+
+
+class ConfigurationError(AdkpgError, ValueError):
+    """A setting, URL or argument cannot work; the message names it and the cure."""
+
+
+class InvalidInput(AdkpgError, ValueError):
+    """A value cannot be stored at all; nothing was written."""
+
+
+class DatabaseError(AdkpgError):
+    """The server refused a statement; the driver's error is the ``__cause__``."""
+
+
+class DatabaseUnavailable(DatabaseError):
+    """No connection could be made, or it was cut in mid-statement.
+
+    An append whose answer was lost may be repeated with the same event: it is stored once.
+    """
+
+
+class ConstraintViolated(DatabaseError):
+    """A key or constraint refused a row; nothing was written.
+
+    Attributes:
+      constraint: The constraint's name.
+    """
+
+    def __init__(self, message: str, constraint: str) -> None:
+        super().__init__(message)
+        self.constraint = constraint
+
+
+class SchemaError(DatabaseError):
+    """The database's tables are not the ones this version of adkpg expects."""
+
+
+class SchemaMissing(SchemaError):
+    """adkpg's tables do not exist yet in this database."""
+
+
+class SchemaOutOfDate(SchemaError):
+    """adkpg's tables are at another revision than this version expects."""
+
+
+class ExtensionMissing(SchemaError):
+    """The server has no pgvector."""
+
+
+class EmbeddedServerError(AdkpgError):
+    """The embedded Postgres cannot be found, started or shared on this machine."""
+
+
+class EmbeddingError(AdkpgError):
+    """An embedder could not turn texts into vectors; memories stay pending, none is lost."""
+
+
+class EmbedderUnavailable(EmbeddingError):
+    """An embedder's package, model file or credentials are missing."""
+
+
+class EmbeddingMismatch(EmbeddingError):
+    """An embedder returned vectors of the wrong number or length, or that are not finite."""
+
+
+class SessionExists(AdkpgError, AlreadyExistsError):
+    """A session with this app, user and id is already stored."""
+
+
+class EventConflict(AdkpgError, AlreadyExistsError):
+    """Another event with the same id is already stored in the session."""
+
+
+class SessionNotFound(AdkpgError, SessionNotFoundError):
+    """The session does not exist, or was deleted."""
+
+
+class StaleSession(AdkpgError, StaleSessionError):
+    """The session was modified in storage since this Session object was loaded."""

@@ -1,0 +1,103 @@
+"""One connection pool per event loop.
+
+An asyncpg connection belongs to the loop that opened it, and ADK's synchronous ``Runner.run``
+starts a new loop for every call. So each loop gets its own pool, cloned from one engine, and the
+pool is closed with its loop: `asyncio.run` ends a loop by closing its asynchronous generators
+(``loop.shutdown_asyncgens``), and each pool is held by such a generator.
+"""
+
+import asyncio
+import weakref
+from collections.abc import AsyncGenerator
+from typing import Any
+
+from sqlalchemy import Engine, event
+from sqlalchemy.ext.asyncio import AsyncEngine
+
+
+def clone(engine: AsyncEngine) -> AsyncEngine:
+    """Returns an engine with a new pool and everything else of the given one.
+
+    The pool's class, size and listeners, the dialect, its connect arguments and listeners, and
+    the execution options are kept; connections are not shared.
+    """
+    original = engine.sync_engine
+    copy = Engine(original.pool.recreate(), original.dialect, original.url)
+    copy.update_execution_options(**original.get_execution_options())
+    return AsyncEngine(copy)
+
+
+class LoopPools:
+    """The pools of one `Database`, one for each event loop that uses it.
+
+    Making one binds to no loop and opens no connection.
+    """
+
+    def __init__(self) -> None:
+        self._pools: dict[asyncio.AbstractEventLoop, _LoopPool] = {}
+
+    def get(self) -> AsyncEngine | None:
+        """Returns the running loop's engine, or None before `open`."""
+        pool = self._pools.get(asyncio.get_running_loop())
+        return pool.engine if pool else None
+
+    async def open(self, template: AsyncEngine) -> AsyncEngine:
+        """Gives the running loop a pool of its own and returns its engine.
+
+        Pools of loops that were closed without a proper shutdown are dropped on the way, and
+        their connections closed.
+        """
+        loop = asyncio.get_running_loop()
+        for other in [other for other in self._pools if other.is_closed()]:
+            self._pools.pop(other).abandon()
+        if loop not in self._pools:
+            pool = self._pools[loop] = _LoopPool(clone(template))
+            pool.closer = self._closed_with_loop(loop, pool)
+            await anext(pool.closer)
+        return self._pools[loop].engine
+
+    async def close(self) -> None:
+        """Closes the connections of every loop, wherever it runs; idempotent."""
+        here = asyncio.get_running_loop()
+        for loop, pool in list(self._pools.items()):
+            self._pools.pop(loop, None)
+            if loop is here:
+                await pool.close()
+            elif loop.is_running():
+                await asyncio.wrap_future(asyncio.run_coroutine_threadsafe(pool.close(), loop))
+            else:
+                pool.abandon()
+
+    async def _closed_with_loop(
+        self, loop: asyncio.AbstractEventLoop, pool: "_LoopPool"
+    ) -> AsyncGenerator[None, None]:
+        try:
+            yield
+        finally:
+            self._pools.pop(loop, None)
+            await pool.engine.dispose()
+
+
+class _LoopPool:
+    def __init__(self, engine: AsyncEngine) -> None:
+        self.engine = engine
+        self.closer: AsyncGenerator[None, None] | None = None
+        self._connections: weakref.WeakSet[Any] = weakref.WeakSet()
+        event.listen(engine.sync_engine.pool, "connect", self._opened)
+
+    def _opened(self, adapter: Any, _record: Any) -> None:
+        self._connections.add(adapter.driver_connection)
+
+    async def close(self) -> None:
+        if self.closer is not None:
+            await self.closer.aclose()
+
+    def abandon(self) -> None:
+        """Closes the sockets of a loop that can no longer run, so the server sees them end."""
+        for connection in list(self._connections):
+            transport = getattr(connection, "_transport", None)
+            sock = transport.get_extra_info("socket") if transport is not None else None
+            if sock is not None and sock.fileno() != -1:
+                # TransportSocket hides close(); the transport it belongs to cannot run any more.
+                getattr(sock, "_sock", sock).close()
+        self._connections.clear()

@@ -1,0 +1,1 @@
+"""Sessions: events and state, stored as ADK expects and read back exactly."""

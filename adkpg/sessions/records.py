@@ -1,0 +1,232 @@
+"""Records: ADK sessions and events to rows and back. Pure; JSON travels as text."""
+
+import json
+import logging
+import math
+from collections.abc import Iterable, Mapping, Sequence
+from dataclasses import dataclass
+from datetime import UTC, datetime, timedelta
+from typing import Any
+
+from google.adk.events.event import Event
+from google.adk.sessions.session import Session
+from pydantic import TypeAdapter, ValidationError
+from pydantic_core import PydanticSerializationError
+
+from adkpg.errors import InvalidInput
+from adkpg.sessions import state
+
+logger = logging.getLogger(__name__)
+
+_EVENTS = TypeAdapter(list[Event])
+_EPOCH = datetime(1970, 1, 1, tzinfo=UTC)
+# A day off the calendar's ends, so that no time zone can carry a value beyond them.
+_FIRST = datetime(1, 1, 2, tzinfo=UTC)
+_LAST = datetime(9999, 12, 30, tzinfo=UTC)
+
+UNREADABLE = "ADKPG_UNREADABLE"
+"""Error code of the event that stands for a stored one which this ADK cannot read."""
+
+
+@dataclass(frozen=True)
+class Marker:
+    """What a live Session knows of storage: which incarnation, at which revision."""
+
+    incarnation: str
+    revision: int
+
+    def __str__(self) -> str:
+        return f"{self.incarnation}:{self.revision}"
+
+    @classmethod
+    def of(cls, session: Session) -> "Marker | None":
+        """Returns the marker of a live Session; None if another service or JSON made it."""
+        incarnation, _, revision = (session._storage_update_marker or "").partition(":")
+        return cls(incarnation, int(revision)) if incarnation and revision.isdigit() else None
+
+    def set(self, session: Session) -> None:
+        """Marks a live Session as being at this revision."""
+        session._storage_update_marker = str(self)
+
+
+def clamped(timestamp: float) -> datetime:
+    """Returns a Unix time as a datetime, to the microsecond, within what a calendar holds."""
+    if math.isnan(timestamp):
+        return _EPOCH
+    try:
+        moment = _EPOCH + timedelta(seconds=timestamp)
+    except OverflowError:
+        return _FIRST if timestamp < 0 else _LAST
+    return min(max(moment, _FIRST), _LAST)
+
+
+def unix(moment: datetime) -> float:
+    """Returns the Unix time, in seconds, of a stored moment."""
+    return moment.timestamp()
+
+
+def payload(event: Event) -> str:
+    """Returns the whole event as JSON text that Postgres stores as it is.
+
+    Raises:
+      InvalidInput: A value in the event can be made into JSON in no way.
+    """
+    if math.isfinite(event.timestamp):
+        try:
+            return event.model_dump_json(exclude_none=True)
+        except (PydanticSerializationError, UnicodeEncodeError, ValueError):
+            logger.debug("Event %s is written the slow way.", event.id)
+    try:
+        fields = event.model_dump(
+            mode="json", exclude_none=True, exclude={"actions": {"state_delta", "agent_state"}}
+        )
+        actions = fields.setdefault("actions", {})
+        actions["state_delta"] = state.jsonable(event.actions.state_delta)
+        if event.actions.agent_state is not None:
+            actions["agent_state"] = state.jsonable(event.actions.agent_state)
+        if not math.isfinite(event.timestamp):
+            fields["timestamp"] = str(event.timestamp)
+        return json.dumps(fields, allow_nan=False)
+    except (PydanticSerializationError, ValueError, RecursionError) as exc:
+        raise InvalidInput(
+            f"Event {event.id} cannot be written as JSON: {exc}; give it simpler values."
+        ) from exc
+
+
+def events(payloads: Sequence[str]) -> list[Event]:
+    """Reads stored payloads; one that the fast parser refuses does not cost the others."""
+    try:
+        return _EVENTS.validate_json(f"[{','.join(payloads)}]")
+    except ValidationError:
+        return [event(text) for text in payloads]
+
+
+def event(text: str) -> Event:
+    """Reads one payload: deep nesting, lone surrogates and fields of a newer ADK included.
+
+    Fields that this ADK does not know are left out with a warning. What still cannot be read
+    becomes an event with the same id, author and time, and `UNREADABLE` as its error code.
+    """
+    try:
+        return Event.model_validate_json(text)
+    except ValidationError:
+        try:
+            return _lenient(json.loads(text))
+        except (ValidationError, RecursionError) as exc:
+            return _placeholder(text, exc)
+
+
+def _lenient(fields: dict[str, Any]) -> Event:
+    try:
+        return Event.model_validate(fields)
+    except ValidationError as exc:
+        unknown = [error["loc"] for error in exc.errors() if error["type"] == "extra_forbidden"]
+        if not unknown:
+            raise
+        logger.warning(
+            "Event %s was written by a newer ADK; left out: %s.",
+            fields.get("id"),
+            ", ".join(".".join(map(str, loc)) for loc in unknown),
+        )
+        for loc in unknown:
+            _drop(fields, loc)
+        return Event.model_validate(fields)
+
+
+def _drop(fields: Any, loc: Sequence[int | str]) -> None:
+    for step in loc[:-1]:
+        fields = fields[step]
+    del fields[loc[-1]]
+
+
+def _placeholder(text: str, cause: Exception) -> Event:
+    try:
+        fields = json.loads(text)
+    except RecursionError:
+        fields = {}
+    logger.warning("Event %s cannot be read by this ADK: %s", fields.get("id"), cause)
+    known = {
+        name: fields[name]
+        for name in ("id", "invocation_id", "author", "timestamp", "branch")
+        if isinstance(fields.get(name), (str, int, float))
+    }
+    return Event.model_validate(
+        {
+            "author": "unknown",
+            **known,
+            "error_code": UNREADABLE,
+            "error_message": f"This event cannot be read by this version of ADK: {cause}",
+        }
+    )
+
+
+def session(
+    *,
+    app_name: str,
+    row: Mapping[str, Any],
+    app_state: str | None,
+    user_state: str | None,
+    payloads: Sequence[str] = (),
+) -> Session:
+    """Returns a live Session of a stored row, fresh and sharing nothing with any other."""
+    live = Session(
+        id=row["session_id"],
+        app_name=app_name,
+        user_id=row["user_id"],
+        state=state.merge(row["state"], app_state, user_state),
+        events=[],
+        last_update_time=unix(row["update_time"]),
+    )
+    live.events = events(payloads) if payloads else []
+    Marker(row["incarnation"], row["revision"]).set(live)
+    return live
+
+
+def listed(app_name: str, rows: Iterable[Mapping[str, Any]]) -> list[Session]:
+    """Returns the Sessions of a listing, without events and with their whole merged state.
+
+    A listing ships each shared state once: the app's on its first row, a user's on the first row
+    of that user.
+    """
+    app_state: str | None = None
+    user_states: dict[str, str | None] = {}
+    sessions = []
+    for row in rows:
+        app_state = row["app_state"] or app_state
+        user_states[row["user_id"]] = row["user_state"] or user_states.get(row["user_id"])
+        sessions.append(
+            session(
+                app_name=app_name,
+                row=row,
+                app_state=app_state,
+                user_state=user_states[row["user_id"]],
+            )
+        )
+    return sessions
+
+
+def storable(**ids: str | None) -> bool:
+    """Whether Postgres can hold these ids in a text column at all."""
+    return all(_storable(value) for value in ids.values() if value is not None)
+
+
+def require_storable(**ids: str | None) -> None:
+    """Refuses ids that no text column holds, before anything is written.
+
+    Raises:
+      InvalidInput: An id holds NUL or a lone surrogate; the message names it.
+    """
+    for name, value in ids.items():
+        if value is not None and not _storable(value):
+            raise InvalidInput(
+                f"{name}={value!r} holds NUL or a lone surrogate, which Postgres cannot store in "
+                "a key; use another id."
+            )
+
+
+def _storable(value: str) -> bool:
+    if "\x00" in value:
+        return False
+    if value.isascii():
+        return True
+    return not any("\ud800" <= character <= "\udfff" for character in value)

@@ -1,0 +1,452 @@
+"""DatabaseSessionService: ADK sessions that outlive the process."""
+
+from types import TracebackType
+from typing import Any, Literal, Self
+
+from google.adk.events.event import Event
+from google.adk.platform import time as platform_time
+from google.adk.platform import uuid as platform_uuid
+from google.adk.sessions.base_session_service import (
+    BaseSessionService,
+    GetSessionConfig,
+    ListSessionsResponse,
+)
+from google.adk.sessions.session import Session
+from sqlalchemy.ext.asyncio import AsyncEngine
+
+from adkpg.database import Database
+from adkpg.errors import (
+    ConfigurationError,
+    ConstraintViolated,
+    EventConflict,
+    InvalidInput,
+    SessionExists,
+    SessionNotFound,
+    StaleSession,
+)
+from adkpg.sessions import pages, records, statements
+from adkpg.sessions.records import Marker
+from adkpg.sessions.state import loads, split
+from adkpg.sessions.turns import Turns, uninterrupted
+from adkpg.tables import EVENT_ID_KEY
+
+
+class DatabaseSessionService(BaseSessionService):
+    """A complete ADK session service on Postgres.
+
+    Every call is one statement: one flight to the server, one snapshot, all or nothing. Events
+    come back in append order. State deltas are merged by the server, key by key, so concurrent
+    writers never overwrite each other's keys. Returned objects are fresh and share nothing.
+
+    Safe to use from many tasks, event loops, processes and machines at once.
+
+    Args:
+      database: A `Database` to share (it stays open when the service closes), or a URL.
+      db_url: The same as a URL, under ADK's own keyword.
+      db_engine: An async engine of your own on asyncpg, under ADK's own keyword.
+      on_conflict: ``"raise"`` is ADK's contract: an append through a Session object that storage
+        has moved past raises `StaleSession`. ``"merge"`` appends whatever the revision, for voice
+        and tool backends where several writers share a session.
+      **engine_options: With a URL, as for ADK's service: passed to `create_async_engine`, except
+        for `Database`'s own ``password``, ``settings`` and ``auto_upgrade``.
+
+    Raises:
+      ConfigurationError: No database is named, or more than one.
+    """
+
+    def __init__(
+        self,
+        database: Database | str | None = None,
+        *,
+        db_url: str | None = None,
+        db_engine: AsyncEngine | None = None,
+        on_conflict: Literal["raise", "merge"] = "raise",
+        **engine_options: Any,
+    ) -> None:
+        if on_conflict not in ("raise", "merge"):
+            raise ConfigurationError(f"on_conflict is 'raise' or 'merge', not {on_conflict!r}.")
+        if sum(given is not None for given in (database, db_url, db_engine)) > 1:
+            raise ConfigurationError(
+                "Name one database: a Database or URL, or db_url=, or db_engine=."
+            )
+        self._owns_database = not isinstance(database, Database)
+        if isinstance(database, Database):
+            if engine_options:
+                raise ConfigurationError(
+                    f"Engine options {sorted(engine_options)} belong to the Database that was "
+                    "given; set them there."
+                )
+            self._database = database
+        else:
+            self._database = Database(database or db_url, engine=db_engine, **engine_options)
+        self._merge = on_conflict == "merge"
+        self._turns = Turns()
+
+    @property
+    def database(self) -> Database:
+        """The database that this service writes to."""
+        return self._database
+
+    async def __aenter__(self) -> Self:
+        return self
+
+    async def __aexit__(
+        self,
+        exc_type: type[BaseException] | None,
+        exc: BaseException | None,
+        traceback: TracebackType | None,
+    ) -> None:
+        await self.close()
+
+    async def close(self) -> None:
+        """Closes the Database if the service made it; idempotent."""
+        if self._owns_database:
+            await self._database.close()
+
+    async def create_session(
+        self,
+        *,
+        app_name: str,
+        user_id: str,
+        state: dict[str, Any] | None = None,
+        session_id: str | None = None,
+    ) -> Session:
+        """Creates a session; ``app:`` and ``user:`` keys of its state go to the shared states.
+
+        Args:
+          app_name: The app.
+          user_id: The user; ``""`` is a user like any other.
+          state: The initial state; ``temp:`` keys are dropped.
+          session_id: Stripped of surrounding blanks; None or blank generates one.
+
+        Returns:
+          The session with the merged state, equal to what `get_session` returns.
+
+        Raises:
+          SessionExists: This user of this app has a session of this id (also ADK's
+            ``AlreadyExistsError``).
+          InvalidInput: An id or a value cannot be stored; nothing was written.
+        """
+        session_id = (session_id or "").strip() or platform_uuid.new_uuid()
+        records.require_storable(app_name=app_name, user_id=user_id, session_id=session_id)
+        delta = split(state)
+        row = await self._database.fetch_one(
+            statements.create_session(app=delta.app is not None, user=delta.user is not None),
+            {
+                "app_name": app_name,
+                "user_id": user_id,
+                "session_id": session_id,
+                "session_state": delta.session or "{}",
+                "app_delta": delta.app,
+                "user_delta": delta.user,
+                "moment": records.clamped(platform_time.get_time()),
+            },
+        )
+        if row is None:
+            raise SessionExists(
+                f"Session with id {session_id} already exists; use another id, or get_session."
+            )
+        return records.session(
+            app_name=app_name, row=row, app_state=row["app_state"], user_state=row["user_state"]
+        )
+
+    async def get_session(
+        self,
+        *,
+        app_name: str,
+        user_id: str,
+        session_id: str,
+        config: GetSessionConfig | None = None,
+    ) -> Session | None:
+        """Returns a session with its merged state and its events in append order, or None.
+
+        Args:
+          app_name: The app.
+          user_id: The user.
+          session_id: The id, stripped of surrounding blanks.
+          config: ``after_timestamp`` keeps events at or after it (Unix seconds, inclusive);
+            ``num_recent_events`` the last so many of those, 0 none. The state is always whole.
+        """
+        session_id = session_id.strip()
+        if not records.storable(app_name=app_name, user_id=user_id, session_id=session_id):
+            return None
+        recent = config.num_recent_events if config else None
+        after = config.after_timestamp if config else None
+        wanted = recent != 0
+        statement = statements.select_session(
+            events_wanted=wanted, after=wanted and after is not None, recent=bool(recent)
+        )
+        row = await self._database.fetch_one(
+            statement,
+            {
+                "app_name": app_name,
+                "user_id": user_id,
+                "session_id": session_id,
+                "after": None if after is None else records.clamped(after),
+                "limit": recent,
+            },
+        )
+        if row is None:
+            return None
+        return records.session(
+            app_name=app_name,
+            row=row,
+            app_state=row["app_state"],
+            user_state=row["user_state"],
+            payloads=row["payloads"] if wanted else (),
+        )
+
+    async def list_sessions(
+        self, *, app_name: str, user_id: str | None = None
+    ) -> ListSessionsResponse:
+        """Returns all sessions of an app, or of one user, without events.
+
+        Oldest update first, then by user and id; each with its whole merged state. For many
+        sessions use `list_sessions_page`.
+        """
+        if not records.storable(app_name=app_name, user_id=user_id):
+            return ListSessionsResponse()
+        rows = await self._database.fetch(
+            statements.list_sessions(one_user=user_id is not None),
+            {"app_name": app_name, "user_id": user_id},
+        )
+        return ListSessionsResponse(sessions=records.listed(app_name, rows))
+
+    async def list_sessions_page(
+        self,
+        *,
+        app_name: str,
+        user_id: str | None = None,
+        limit: int = 50,
+        after: str | None = None,
+    ) -> pages.SessionsPage:
+        """Returns some sessions, newest first: a user's by last update, an app's by creation.
+
+        Args:
+          app_name: The app.
+          user_id: One user's sessions; None for the whole app's.
+          limit: At most so many, at least 1.
+          after: The ``next`` of the page before; None starts at the newest.
+
+        Raises:
+          InvalidInput: `limit` is below 1, or `after` did not come from a page.
+        """
+        _require_limit(limit)
+        if not records.storable(app_name=app_name, user_id=user_id):
+            return pages.SessionsPage([], None)
+        cursor = pages.read_session_cursor(after) if after is not None else (None, None, None)
+        rows = await self._database.fetch(
+            statements.list_sessions_page(one_user=user_id is not None, after=after is not None),
+            {
+                "app_name": app_name,
+                "user_id": user_id,
+                "limit": limit + 1,
+                "after_moment": cursor[0],
+                "after_user_id": cursor[1],
+                "after_session_id": cursor[2],
+            },
+        )
+        following = None
+        if len(rows) > limit:
+            last = rows[limit - 1]
+            moment = last["create_time" if user_id is None else "update_time"]
+            following = pages.session_cursor(moment, last["user_id"], last["session_id"])
+        return pages.SessionsPage(records.listed(app_name, rows[:limit]), following)
+
+    async def list_events_page(
+        self,
+        *,
+        app_name: str,
+        user_id: str,
+        session_id: str,
+        limit: int = 100,
+        after: str | None = None,
+    ) -> pages.EventsPage:
+        """Returns some events of a session in append order; none if it does not exist.
+
+        Args:
+          app_name: The app.
+          user_id: The user.
+          session_id: The id, stripped of surrounding blanks.
+          limit: At most so many, at least 1.
+          after: The ``next`` of the page before; None starts at the first event.
+
+        Raises:
+          InvalidInput: `limit` is below 1, or `after` did not come from a page.
+        """
+        _require_limit(limit)
+        session_id = session_id.strip()
+        if not records.storable(app_name=app_name, user_id=user_id, session_id=session_id):
+            return pages.EventsPage([], None)
+        rows = await self._database.fetch(
+            statements.list_events_page(),
+            {
+                "app_name": app_name,
+                "user_id": user_id,
+                "session_id": session_id,
+                "after_seq": pages.read_event_cursor(after) if after is not None else 0,
+                "limit": limit + 1,
+            },
+        )
+        following = str(rows[limit - 1]["seq"]) if len(rows) > limit else None
+        return pages.EventsPage(records.events([row["payload"] for row in rows[:limit]]), following)
+
+    async def delete_session(self, *, app_name: str, user_id: str, session_id: str) -> None:
+        """Deletes a session with its events; the shared states and memories stay. Idempotent."""
+        session_id = session_id.strip()
+        if records.storable(app_name=app_name, user_id=user_id, session_id=session_id):
+            await self._database.fetch(
+                statements.delete_session(),
+                {"app_name": app_name, "user_id": user_id, "session_id": session_id},
+            )
+
+    async def get_user_state(self, *, app_name: str, user_id: str) -> dict[str, Any]:
+        """Returns a user's state without the ``user:`` prefix; a copy, ``{}`` if there is none."""
+        if not records.storable(app_name=app_name, user_id=user_id):
+            return {}
+        row = await self._database.fetch_one(
+            statements.select_user_state(), {"app_name": app_name, "user_id": user_id}
+        )
+        return loads(row["state"] if row else None)
+
+    async def append_event(self, session: Session, event: Event) -> Event:
+        """Stores an event and its state delta, then brings the live Session up to date.
+
+        Partial events are returned untouched. ``temp:`` keys reach the live state only, and are
+        taken out of the event. An event id that is already stored writes nothing, so an append
+        whose answer was lost can be repeated. Appends through one Session object are served in
+        turn. A cancelled caller leaves storage and the live object agreeing.
+
+        Returns:
+          The same event.
+
+        Raises:
+          SessionNotFound: The session was deleted, or never stored.
+          StaleSession: Storage has moved past this Session object (with ``on_conflict="raise"``),
+            or the session was deleted and created again. Load it again.
+          EventConflict: Another event with this id is stored in the session.
+          InvalidInput: A value cannot be stored; nothing was written, the session goes on.
+        """
+        if event.partial:
+            return event
+        self._apply_temp_state(session, event)
+        event = self._trim_temp_delta_state(event)
+        async with self._turns.of(session):
+            return await uninterrupted(self._append(session, event))
+
+    async def _append(self, session: Session, event: Event) -> Event:
+        records.require_storable(
+            app_name=session.app_name,
+            user_id=session.user_id,
+            session_id=session.id,
+            event_id=event.id,
+        )
+        delta = split(event.actions.state_delta)
+        parameters: dict[str, Any] = {
+            "app_name": session.app_name,
+            "user_id": session.user_id,
+            "session_id": session.id,
+            "event_id": event.id,
+            "moment": records.clamped(event.timestamp),
+            "payload": records.payload(event),
+            "session_delta": delta.session,
+            "app_delta": delta.app,
+            "user_delta": delta.user,
+        }
+        marker = Marker.of(session) or await self._marker_of(session, parameters)
+        parameters |= {"incarnation": marker.incarnation, "revision": marker.revision}
+        statement = statements.append_event(
+            session=delta.session is not None,
+            app=delta.app is not None,
+            user=delta.user is not None,
+            merge=self._merge,
+        )
+        try:
+            answer = await self._database.fetch_one(statement, parameters)
+        except ConstraintViolated as exc:
+            if exc.constraint != EVENT_ID_KEY:
+                raise
+            answer = None  # the same event was delivered twice at once; the other one won
+        if answer is not None and answer["revision"] is not None:
+            session.last_update_time = records.unix(answer["update_time"])
+            Marker(marker.incarnation, answer["revision"]).set(session)
+            return self._commit_event_to_session(session, event)
+        return await self._not_appended(session, event, marker, parameters, answer)
+
+    async def _not_appended(
+        self,
+        session: Session,
+        event: Event,
+        marker: Marker,
+        parameters: dict[str, Any],
+        found: Any,
+    ) -> Event:
+        """Says why nothing was written, or accepts the event as one that is stored already."""
+        if found is None or (
+            found["stored_seq"] is None
+            and found["found_incarnation"] == marker.incarnation
+            and (self._merge or found["found_revision"] == marker.revision)
+        ):  # the statement's snapshot was older than the lock it waited for
+            found = await self._database.fetch_one(statements.select_head(), parameters)
+        if found is None or found["found_incarnation"] is None:
+            raise SessionNotFound(
+                f"Session {session.id} not found; it was deleted or never stored."
+            )
+        if found["found_incarnation"] != marker.incarnation:
+            raise StaleSession(
+                f"Session {session.id} has been modified in storage: it was deleted and created "
+                "again since it was loaded; load it again."
+            )
+        if found["stored_seq"] is not None:
+            return self._redelivered(session, event, marker, parameters, found)
+        raise StaleSession(
+            f"Session {session.id} has been modified in storage since it was loaded (revision "
+            f"{found['found_revision']}, loaded at {marker.revision}); load it again, or use "
+            "on_conflict='merge'."
+        )
+
+    def _redelivered(
+        self,
+        session: Session,
+        event: Event,
+        marker: Marker,
+        parameters: dict[str, Any],
+        found: Any,
+    ) -> Event:
+        payload, stored = parameters["payload"], found["stored_payload"]
+        if stored != payload and records.event(stored) != records.event(payload):
+            raise EventConflict(
+                f"Another event with id {event.id} is already stored in session {session.id}; "
+                "give the new event an id of its own."
+            )
+        if all(known.id != event.id for known in session.events):
+            # The answer to the first delivery was lost: the live object catches up now.
+            session.last_update_time = records.unix(parameters["moment"])
+            Marker(marker.incarnation, max(marker.revision, found["stored_seq"])).set(session)
+            self._commit_event_to_session(session, event)
+        return event
+
+    async def _marker_of(self, session: Session, parameters: dict[str, Any]) -> Marker:
+        """Places a Session that was rebuilt from JSON, by ADK's rule (DatabaseSessionService).
+
+        It is current if storage is not newer than it, or its last event is the stored last one.
+        """
+        head = await self._database.fetch_one(statements.select_head(), parameters)
+        if head is None:
+            raise SessionNotFound(
+                f"Session {session.id} not found; it was deleted or never stored."
+            )
+        last = session.events[-1].id if session.events else None
+        newer = records.unix(head["update_time"]) > session.last_update_time
+        stale = newer and head["last_event_id"] != last and head["stored_seq"] is None
+        if stale and not self._merge:
+            raise StaleSession(
+                f"Session {session.id} has been modified in storage since it was loaded; "
+                "load it again."
+            )
+        return Marker(head["found_incarnation"], head["found_revision"])
+
+
+def _require_limit(limit: int) -> None:
+    if limit < 1:
+        raise InvalidInput(f"limit={limit} is below 1; ask for at least one.")

@@ -1,0 +1,160 @@
+"""State: its scopes, what becomes of values that are not JSON, and what jsonb cannot hold.
+
+Rules follow ADK (``google/adk/sessions/_session_util.py``): ``app:`` and ``user:`` keys are
+stored without their prefix, ``temp:`` keys never; rich values are turned into JSON by pydantic,
+unknown objects into their representation.
+"""
+
+import json
+import logging
+import math
+import re
+from collections.abc import Callable, Mapping
+from dataclasses import dataclass
+from typing import Any
+
+from google.adk.sessions.state import State
+from pydantic_core import PydanticSerializationError, to_jsonable_python
+
+from adkpg.errors import InvalidInput
+
+logger = logging.getLogger(__name__)
+
+# jsonb refuses U+0000 and lone surrogates. Each becomes U+001A and four hex digits, and so does
+# U+001A itself, which makes the escape reversible.
+_UNSTORABLE = re.compile("[\x00\x1a\ud800-\udfff]")
+_UNSTORABLE_IN_JSON = re.compile("\\\\u0000|\\\\u001a|[\ud800-\udfff]")
+_ESCAPED = re.compile("\x1a([0-9a-f]{4})")
+
+
+@dataclass(frozen=True)
+class Delta:
+    """A state delta by scope, as JSON text ready for jsonb; None where a scope has no change."""
+
+    session: str | None
+    app: str | None
+    user: str | None
+
+
+def split(delta: Mapping[str, Any] | None) -> Delta:
+    """Sorts a delta into its scopes and drops ``temp:`` keys.
+
+    Raises:
+      InvalidInput: A value can be made into JSON in no way; the message names its key.
+    """
+    if not delta:
+        return Delta(None, None, None)
+    session: dict[str, Any] = {}
+    app: dict[str, Any] = {}
+    user: dict[str, Any] = {}
+    for key, value in delta.items():
+        if key.startswith(State.APP_PREFIX):
+            app[key.removeprefix(State.APP_PREFIX)] = value
+        elif key.startswith(State.USER_PREFIX):
+            user[key.removeprefix(State.USER_PREFIX)] = value
+        elif not key.startswith(State.TEMP_PREFIX):
+            session[key] = value
+    return Delta(*(dumps(scope) if scope else None for scope in (session, app, user)))
+
+
+def merge(session: str | None, app: str | None, user: str | None) -> dict[str, Any]:
+    """Returns one state from the stored scopes, with ADK's prefixes; the inverse of `split`."""
+    merged = loads(session)
+    for prefix, scope in ((State.APP_PREFIX, app), (State.USER_PREFIX, user)):
+        for key, value in loads(scope).items():
+            merged[prefix + key] = value
+    return merged
+
+
+def dumps(scope: Mapping[str, Any]) -> str:
+    """Returns JSON text that jsonb accepts; NaN and infinity become null, with a warning.
+
+    Raises:
+      InvalidInput: A value can be made into JSON in no way; the message names its key.
+    """
+    plain = jsonable(scope)
+    try:
+        text = json.dumps(plain, ensure_ascii=False, allow_nan=False)
+        if _UNSTORABLE_IN_JSON.search(text):
+            text = json.dumps(_mapped(plain, _escape), ensure_ascii=False)
+    except (ValueError, RecursionError) as exc:
+        raise InvalidInput(
+            f"State cannot be written as JSON (keys {sorted(scope)[:5]}): {exc}; "
+            "store a simpler value."
+        ) from exc
+    return text
+
+
+def loads(text: str | None) -> dict[str, Any]:
+    """Reads back what `dumps` wrote."""
+    if not text or text == "{}":
+        return {}
+    scope: dict[str, Any] = json.loads(text)
+    if "\\u001a" in text:
+        scope = _mapped(scope, _unescape)
+    return scope
+
+
+def jsonable(scope: Mapping[str, Any]) -> dict[str, Any]:
+    """Returns plain JSON values: what ADK's own service makes of them, and no NaN or infinity.
+
+    Bytes that are not UTF-8, which ADK cannot store, become URL-safe base64, as they do in an
+    event's payload.
+
+    Raises:
+      InvalidInput: A value can be made into JSON in no way.
+    """
+    try:
+        plain: dict[str, Any] = to_jsonable_python(scope)
+    except (PydanticSerializationError, UnicodeDecodeError):
+        logger.warning(
+            "State holds values that are not JSON (keys %s); they are stored as their text.",
+            sorted(scope)[:5],
+        )
+        try:
+            plain = to_jsonable_python(scope, serialize_unknown=True, bytes_mode="base64")
+        except (PydanticSerializationError, ValueError) as exc:
+            raise InvalidInput(
+                f"State cannot be written as JSON (keys {sorted(scope)[:5]}): {exc}; "
+                "store a simpler value."
+            ) from exc
+    except ValueError:  # deeper than pydantic goes; plain JSON may be deeper than that
+        plain = dict(scope)
+    if _has_nonfinite(plain):
+        logger.warning(
+            "State holds NaN or infinity (keys %s), which JSON does not know; stored as null.",
+            sorted(scope)[:5],
+        )
+        plain = _mapped(plain, lambda text: text)
+    return plain
+
+
+def _has_nonfinite(plain: Any) -> bool:
+    try:
+        json.dumps(plain, allow_nan=False)
+    except ValueError as exc:
+        return "Out of range float" in str(exc)
+    except (RecursionError, TypeError):
+        return False
+    return False
+
+
+def _mapped(value: Any, text: Callable[[str], str]) -> Any:
+    """Returns a copy with `text` applied to every string and key, and no NaN or infinity."""
+    if isinstance(value, str):
+        return text(value)
+    if isinstance(value, dict):
+        return {text(str(key)): _mapped(item, text) for key, item in value.items()}
+    if isinstance(value, list):
+        return [_mapped(item, text) for item in value]
+    if isinstance(value, float) and not math.isfinite(value):
+        return None
+    return value
+
+
+def _escape(text: str) -> str:
+    return _UNSTORABLE.sub(lambda match: f"\x1a{ord(match[0]):04x}", text)
+
+
+def _unescape(text: str) -> str:
+    return _ESCAPED.sub(lambda match: chr(int(match[1], 16)), text)

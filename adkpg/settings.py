@@ -1,0 +1,80 @@
+"""Settings: every knob, its unit and its default, read from ``ADKPG_`` variables."""
+
+from pathlib import Path
+from typing import Literal
+
+from pydantic import Field, SecretStr
+from pydantic_settings import BaseSettings, SettingsConfigDict
+
+
+class Settings(BaseSettings):
+    """What can be set from the environment; arguments given in code win over it.
+
+    Every field is read from ``ADKPG_<FIELD>`` in upper case. A wrong value raises pydantic's
+    ``ValidationError`` (a ``ValueError``), which names the field.
+    """
+
+    model_config = SettingsConfigDict(env_prefix="ADKPG_", extra="ignore", frozen=True)
+
+    database_url: SecretStr | None = Field(
+        default=None,
+        description="Where Postgres is: `postgresql://user:password@host/db?options`, or "
+        "`embedded` for the Postgres that comes with `adkpg[embedded]`.",
+    )
+    database_schema: str = Field(
+        default="adkpg",
+        pattern=r"^[a-z_][a-z0-9_]{0,62}$",
+        description="Postgres schema that holds adkpg's tables and its migration version.",
+    )
+    auto_upgrade: bool = Field(
+        default=False,
+        description="Migrate at first use. The embedded server always does.",
+    )
+    pool_size: int = Field(
+        default=10, ge=1, description="Connections kept open per event loop, in connections."
+    )
+    pool_overflow: int = Field(
+        default=10,
+        ge=0,
+        description="Connections opened above `pool_size` under load, in connections.",
+    )
+    pool_timeout_s: float = Field(
+        default=30, gt=0, description="Longest wait for a free connection, in seconds."
+    )
+    connect_timeout_s: float = Field(
+        default=10, gt=0, description="Longest wait for a new connection, in seconds."
+    )
+    command_timeout_s: float = Field(
+        default=60, gt=0, description="Longest run of one statement, in seconds."
+    )
+    migration_timeout_s: float = Field(
+        default=600, gt=0, description="Longest wait for another process's migration, in seconds."
+    )
+    embedded_dir: Path | None = Field(
+        default=None,
+        description="Data directory of the embedded server; by default below the user's data "
+        "directory (`/var/lib/adkpg` for root).",
+    )
+    embedder: Literal["auto", "none", "local", "gemini", "openai"] = Field(
+        default="auto",
+        description="Embedder of a memory service that is given none: `auto` is the offline one "
+        "if `adkpg[local]` is installed, else text search only.",
+    )
+    embedding_batch_size: int = Field(
+        default=64, ge=1, le=2048, description="Texts sent to the embedder at once, in texts."
+    )
+    query_cache_size: int = Field(
+        default=256, ge=0, description="Query vectors remembered per memory service, in vectors."
+    )
+    text_search_config: str = Field(
+        default="english",
+        pattern=r"^[a-z_][a-z0-9_.]{0,62}$",
+        description="Postgres text search configuration that turns memories and questions into "
+        "words (`\\dF` in psql lists them).",
+    )
+    exact_limit: int = Field(
+        default=100_000,
+        ge=1,
+        description="Memories of one user up to which the vector search is exact; above, the "
+        "HNSW index answers once `adkpg memory index` has built it. In memories.",
+    )

@@ -1,0 +1,328 @@
+"""The tables: the single truth that statements are built from and that Alembic compares against.
+
+Keys are natural. Every table that holds a person's data has a primary key that begins with
+``app_name, user_id``, and so has every unique and foreign key, so isolation is visible in each
+statement, erasing a person is one predicate, and the tables can be distributed by ``user_id``.
+Text keys are ``COLLATE "C"``: compared by bytes, the same on every machine.
+
+The schema is named ``adkpg`` here; `Database` translates it to the configured name.
+"""
+
+from pgvector.sqlalchemy import HALFVEC
+from sqlalchemy import (
+    BigInteger,
+    Boolean,
+    Column,
+    ForeignKeyConstraint,
+    Identity,
+    Index,
+    Integer,
+    MetaData,
+    PrimaryKeyConstraint,
+    SmallInteger,
+    Table,
+    Text,
+    UniqueConstraint,
+    false,
+    func,
+    text,
+)
+from sqlalchemy.dialects.postgresql import BIT, JSON, JSONB, TIMESTAMP, UUID
+
+SCHEMA = "adkpg"
+"""The name that stands for the configured Postgres schema in every statement."""
+
+INLINE_DIMENSIONS = 1_300
+"""Longest vector kept whole in the covering index: a B-tree entry holds 2,704 bytes."""
+
+MAX_DIMENSIONS = 4_000
+"""Longest vector stored: pgvector's HNSW limit for ``halfvec`` (pgvector README, HNSW)."""
+
+EVENT_ID_KEY = "events_event_id_key"
+"""Unique constraint behind redelivery: one event id is stored once in a session."""
+
+MEMORY_ID_KEY = "memories_memory_id_key"
+MEMORY_EVENT_KEY = "memories_event_id_key"
+MEMORY_POSITION_KEY = "memories_pkey"
+
+metadata = MetaData(schema=SCHEMA)
+
+_TIME = TIMESTAMP(timezone=True)
+_NOW = func.now()
+
+
+def _key(name: str, comment: str | None = None, *, nullable: bool = False) -> Column[str]:
+    return Column(name, Text(collation="C"), nullable=nullable, comment=comment)
+
+
+sessions = Table(
+    "sessions",
+    metadata,
+    _key("app_name"),
+    _key("user_id"),
+    _key("session_id"),
+    Column(
+        "incarnation",
+        UUID(as_uuid=False),
+        nullable=False,
+        server_default=text("gen_random_uuid()"),
+        comment="Tells this session from one deleted and created again under the same id.",
+    ),
+    Column(
+        "revision",
+        BigInteger,
+        nullable=False,
+        server_default="0",
+        comment="Number of events ever appended; the seq of the last one.",
+    ),
+    Column(
+        "state",
+        JSONB,
+        nullable=False,
+        server_default="{}",
+        comment="Session-scoped state; NUL and lone surrogates escaped as U+001A and four hex.",
+    ),
+    Column("create_time", _TIME, nullable=False, server_default=_NOW),
+    Column(
+        "update_time",
+        _TIME,
+        nullable=False,
+        server_default=_NOW,
+        comment="Timestamp of the last event. In no index, so that appends stay HOT.",
+    ),
+    PrimaryKeyConstraint("app_name", "user_id", "session_id", name="sessions_pkey"),
+    Index("sessions_create_time_idx", "app_name", "create_time", "user_id", "session_id"),
+    comment="One row per ADK session.",
+    postgresql_with={"fillfactor": 80},
+)
+
+events = Table(
+    "events",
+    metadata,
+    _key("app_name"),
+    _key("user_id"),
+    _key("session_id"),
+    Column(
+        "seq",
+        BigInteger,
+        nullable=False,
+        comment="Append order within the session, from 1; the revision this event made.",
+    ),
+    _key("event_id"),
+    Column(
+        "timestamp",
+        _TIME,
+        nullable=False,
+        comment="The event's own timestamp, clamped to the calendar; exact in the payload.",
+    ),
+    Column(
+        "payload",
+        JSON,
+        nullable=False,
+        comment="The whole ADK event as JSON text, as it was written (NUL escapes included).",
+    ),
+    PrimaryKeyConstraint("app_name", "user_id", "session_id", "seq", name="events_pkey"),
+    UniqueConstraint("app_name", "user_id", "session_id", "event_id", name=EVENT_ID_KEY),
+    ForeignKeyConstraint(
+        ["app_name", "user_id", "session_id"],
+        [sessions.c.app_name, sessions.c.user_id, sessions.c.session_id],
+        name="events_session_fkey",
+        ondelete="CASCADE",
+    ),
+    comment="The events of a session, immutable once appended.",
+)
+
+app_states = Table(
+    "app_states",
+    metadata,
+    _key("app_name"),
+    Column("state", JSONB, nullable=False, comment="Keys without the 'app:' prefix."),
+    Column("update_time", _TIME, nullable=False, server_default=_NOW),
+    PrimaryKeyConstraint("app_name", name="app_states_pkey"),
+    comment="State shared by all users of an app.",
+    postgresql_with={"fillfactor": 80},
+)
+
+user_states = Table(
+    "user_states",
+    metadata,
+    _key("app_name"),
+    _key("user_id"),
+    Column("state", JSONB, nullable=False, comment="Keys without the 'user:' prefix."),
+    Column("update_time", _TIME, nullable=False, server_default=_NOW),
+    PrimaryKeyConstraint("app_name", "user_id", name="user_states_pkey"),
+    comment="State shared by all sessions of a user; outlives them.",
+    postgresql_with={"fillfactor": 80},
+)
+
+embedding_models = Table(
+    "embedding_models",
+    metadata,
+    Column("model_id", SmallInteger, Identity(always=True), nullable=False),
+    Column("name", Text(collation="C"), nullable=False),
+    Column("dimensions", Integer, nullable=False),
+    Column("create_time", _TIME, nullable=False, server_default=_NOW),
+    PrimaryKeyConstraint("model_id", name="embedding_models_pkey"),
+    UniqueConstraint("name", "dimensions", name="embedding_models_name_key"),
+    comment="The models whose vectors are stored; vectors of two models are never compared.",
+)
+
+memories = Table(
+    "memories",
+    metadata,
+    _key("app_name"),
+    _key("user_id"),
+    Column(
+        "position",
+        BigInteger,
+        nullable=False,
+        comment="Place in the user's history: neighbouring turns of a session are consecutive, "
+        "everything else is far apart (each session has a block of its own).",
+    ),
+    _key("memory_id"),
+    _key(
+        "session_id",
+        "The session the memory came from; '' if none. No foreign key: it outlives it.",
+    ),
+    _key("event_id", "The ADK event it came from; NULL if it was added directly.", nullable=True),
+    Column("author", Text, nullable=True),
+    Column("timestamp", _TIME, nullable=False, comment="When it was said."),
+    Column("content", JSON, nullable=False, comment="google.genai types.Content as JSON text."),
+    Column("body", Text, nullable=False, comment="'author: text', what is searched and embedded."),
+    Column("length", Integer, nullable=False, comment="Number of lexemes in the body."),
+    Column("custom_metadata", JSON, nullable=True),
+    Column(
+        "digest", Text, nullable=False, comment="Hash of what was given; equal means unchanged."
+    ),
+    Column("create_time", _TIME, nullable=False, server_default=_NOW),
+    PrimaryKeyConstraint(
+        "app_name",
+        "user_id",
+        "position",
+        name=MEMORY_POSITION_KEY,
+        postgresql_include=["length"],
+    ),
+    UniqueConstraint("app_name", "user_id", "memory_id", name=MEMORY_ID_KEY),
+    UniqueConstraint("app_name", "user_id", "session_id", "event_id", name=MEMORY_EVENT_KEY),
+    comment="What is remembered of a user, one row per turn.",
+    postgresql_with={"autovacuum_vacuum_insert_scale_factor": 0.02},
+)
+
+_MEMORY_KEY = [memories.c.app_name, memories.c.user_id, memories.c.position]
+
+memory_lexemes = Table(
+    "memory_lexemes",
+    metadata,
+    _key("app_name"),
+    _key("user_id"),
+    _key("lexeme"),
+    Column("position", BigInteger, nullable=False),
+    Column(
+        "frequency",
+        SmallInteger,
+        nullable=False,
+        comment="Occurrences in the memory's own body; counts for its neighbours too, by weight.",
+    ),
+    Column(
+        "date_frequency",
+        SmallInteger,
+        nullable=False,
+        comment="Occurrences in its written-out date; counts for itself only.",
+    ),
+    PrimaryKeyConstraint(
+        "app_name",
+        "user_id",
+        "lexeme",
+        "position",
+        name="memory_lexemes_pkey",
+        postgresql_include=["frequency", "date_frequency"],
+    ),
+    ForeignKeyConstraint(
+        ["app_name", "user_id", "position"],
+        _MEMORY_KEY,
+        name="memory_lexemes_memory_fkey",
+        ondelete="CASCADE",
+        onupdate="CASCADE",
+    ),
+    Index("memory_lexemes_position_idx", "app_name", "user_id", "position"),
+    comment="Postings: which words a memory holds. A memory's words go when it goes.",
+    postgresql_with={"autovacuum_vacuum_insert_scale_factor": 0.02},
+)
+
+memory_vectors = Table(
+    "memory_vectors",
+    metadata,
+    _key("app_name"),
+    _key("user_id"),
+    Column("model_id", SmallInteger, nullable=False),
+    Column("position", BigInteger, nullable=False),
+    Column(
+        "embedding",
+        HALFVEC(),
+        nullable=True,
+        comment="The vector, up to 1,300 dimensions; covered by the primary key's index.",
+    ),
+    Column(
+        "bits", BIT(varying=True), nullable=True, comment="Signs of a longer vector: first pass."
+    ),
+    Column("large", HALFVEC(), nullable=True, comment="The longer vector itself: second pass."),
+    Column(
+        "approximate",
+        Boolean,
+        nullable=False,
+        server_default=false(),
+        comment="Whether the HNSW index holds it: only in scopes too large for an exact answer.",
+    ),
+    PrimaryKeyConstraint(
+        "app_name",
+        "user_id",
+        "model_id",
+        "position",
+        name="memory_vectors_pkey",
+        postgresql_include=["embedding", "bits"],
+    ),
+    ForeignKeyConstraint(
+        ["app_name", "user_id", "position"],
+        _MEMORY_KEY,
+        name="memory_vectors_memory_fkey",
+        ondelete="CASCADE",
+        onupdate="CASCADE",
+    ),
+    ForeignKeyConstraint(
+        ["model_id"], [embedding_models.c.model_id], name="memory_vectors_model_fkey"
+    ),
+    comment="One vector per memory and model.",
+    postgresql_with={"autovacuum_vacuum_insert_scale_factor": 0.02},
+)
+
+pending_embeddings = Table(
+    "pending_embeddings",
+    metadata,
+    _key("app_name"),
+    _key("user_id"),
+    Column("position", BigInteger, nullable=False),
+    Column("create_time", _TIME, nullable=False, server_default=_NOW),
+    PrimaryKeyConstraint("app_name", "user_id", "position", name="pending_embeddings_pkey"),
+    ForeignKeyConstraint(
+        ["app_name", "user_id", "position"],
+        _MEMORY_KEY,
+        name="pending_embeddings_memory_fkey",
+        ondelete="CASCADE",
+        onupdate="CASCADE",
+    ),
+    comment="Memories committed and found by their words, but without a vector yet.",
+)
+
+memory_tombstones = Table(
+    "memory_tombstones",
+    metadata,
+    _key("app_name"),
+    _key("user_id"),
+    _key("session_id"),
+    _key("event_id"),
+    Column("delete_time", _TIME, nullable=False, server_default=_NOW),
+    PrimaryKeyConstraint(
+        "app_name", "user_id", "session_id", "event_id", name="memory_tombstones_pkey"
+    ),
+    comment="Deleted memories of events, so that re-adding their session does not bring them back.",
+)
