@@ -5,7 +5,6 @@ import logging
 import math
 from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass
-from datetime import UTC, datetime, timedelta
 from typing import Any
 
 from google.adk.events.event import Event
@@ -14,15 +13,12 @@ from pydantic import TypeAdapter, ValidationError
 from pydantic_core import PydanticSerializationError
 
 from adkpg.errors import InvalidInput
+from adkpg.moments import unix
 from adkpg.sessions import state
 
 logger = logging.getLogger(__name__)
 
 _EVENTS = TypeAdapter(list[Event])
-_EPOCH = datetime(1970, 1, 1, tzinfo=UTC)
-# A day off the calendar's ends, so that no time zone can carry a value beyond them.
-_FIRST = datetime(1, 1, 2, tzinfo=UTC)
-_LAST = datetime(9999, 12, 30, tzinfo=UTC)
 
 UNREADABLE = "ADKPG_UNREADABLE"
 """Error code of the event that stands for a stored one which this ADK cannot read."""
@@ -47,22 +43,6 @@ class Marker:
     def set(self, session: Session) -> None:
         """Marks a live Session as being at this revision."""
         session._storage_update_marker = str(self)
-
-
-def clamped(timestamp: float) -> datetime:
-    """Returns a Unix time as a datetime, to the microsecond, within what a calendar holds."""
-    if math.isnan(timestamp):
-        return _EPOCH
-    try:
-        moment = _EPOCH + timedelta(seconds=timestamp)
-    except OverflowError:
-        return _FIRST if timestamp < 0 else _LAST
-    return min(max(moment, _FIRST), _LAST)
-
-
-def unix(moment: datetime) -> float:
-    """Returns the Unix time, in seconds, of a stored moment."""
-    return moment.timestamp()
 
 
 def payload(event: Event) -> str:
@@ -203,30 +183,3 @@ def listed(app_name: str, rows: Iterable[Mapping[str, Any]]) -> list[Session]:
             )
         )
     return sessions
-
-
-def storable(**ids: str | None) -> bool:
-    """Whether Postgres can hold these ids in a text column at all."""
-    return all(_storable(value) for value in ids.values() if value is not None)
-
-
-def require_storable(**ids: str | None) -> None:
-    """Refuses ids that no text column holds, before anything is written.
-
-    Raises:
-      InvalidInput: An id holds NUL or a lone surrogate; the message names it.
-    """
-    for name, value in ids.items():
-        if value is not None and not _storable(value):
-            raise InvalidInput(
-                f"{name}={value!r} holds NUL or a lone surrogate, which Postgres cannot store in "
-                "a key; use another id."
-            )
-
-
-def _storable(value: str) -> bool:
-    if "\x00" in value:
-        return False
-    if value.isascii():
-        return True
-    return not any("\ud800" <= character <= "\udfff" for character in value)

@@ -24,6 +24,8 @@ from adkpg.errors import (
     SessionNotFound,
     StaleSession,
 )
+from adkpg.keys import require_storable, storable
+from adkpg.moments import clamped, unix
 from adkpg.sessions import pages, records, statements
 from adkpg.sessions.records import Marker
 from adkpg.sessions.state import loads, split
@@ -128,7 +130,7 @@ class DatabaseSessionService(BaseSessionService):
           InvalidInput: An id or a value cannot be stored; nothing was written.
         """
         session_id = (session_id or "").strip() or platform_uuid.new_uuid()
-        records.require_storable(app_name=app_name, user_id=user_id, session_id=session_id)
+        require_storable(app_name=app_name, user_id=user_id, session_id=session_id)
         delta = split(state)
         row = await self._database.fetch_one(
             statements.create_session(app=delta.app is not None, user=delta.user is not None),
@@ -139,7 +141,7 @@ class DatabaseSessionService(BaseSessionService):
                 "session_state": delta.session or "{}",
                 "app_delta": delta.app,
                 "user_delta": delta.user,
-                "moment": records.clamped(platform_time.get_time()),
+                "moment": clamped(platform_time.get_time()),
             },
         )
         if row is None:
@@ -168,7 +170,7 @@ class DatabaseSessionService(BaseSessionService):
             ``num_recent_events`` the last so many of those, 0 none. The state is always whole.
         """
         session_id = session_id.strip()
-        if not records.storable(app_name=app_name, user_id=user_id, session_id=session_id):
+        if not storable(app_name=app_name, user_id=user_id, session_id=session_id):
             return None
         recent = config.num_recent_events if config else None
         after = config.after_timestamp if config else None
@@ -182,7 +184,7 @@ class DatabaseSessionService(BaseSessionService):
                 "app_name": app_name,
                 "user_id": user_id,
                 "session_id": session_id,
-                "after": None if after is None else records.clamped(after),
+                "after": None if after is None else clamped(after),
                 "limit": recent,
             },
         )
@@ -204,7 +206,7 @@ class DatabaseSessionService(BaseSessionService):
         Oldest update first, then by user and id; each with its whole merged state. For many
         sessions use `list_sessions_page`.
         """
-        if not records.storable(app_name=app_name, user_id=user_id):
+        if not storable(app_name=app_name, user_id=user_id):
             return ListSessionsResponse()
         rows = await self._database.fetch(
             statements.list_sessions(one_user=user_id is not None),
@@ -232,7 +234,7 @@ class DatabaseSessionService(BaseSessionService):
           InvalidInput: `limit` is below 1, or `after` did not come from a page.
         """
         _require_limit(limit)
-        if not records.storable(app_name=app_name, user_id=user_id):
+        if not storable(app_name=app_name, user_id=user_id):
             return pages.SessionsPage([], None)
         cursor = pages.read_session_cursor(after) if after is not None else (None, None, None)
         rows = await self._database.fetch(
@@ -276,7 +278,7 @@ class DatabaseSessionService(BaseSessionService):
         """
         _require_limit(limit)
         session_id = session_id.strip()
-        if not records.storable(app_name=app_name, user_id=user_id, session_id=session_id):
+        if not storable(app_name=app_name, user_id=user_id, session_id=session_id):
             return pages.EventsPage([], None)
         rows = await self._database.fetch(
             statements.list_events_page(),
@@ -294,7 +296,7 @@ class DatabaseSessionService(BaseSessionService):
     async def delete_session(self, *, app_name: str, user_id: str, session_id: str) -> None:
         """Deletes a session with its events; the shared states and memories stay. Idempotent."""
         session_id = session_id.strip()
-        if records.storable(app_name=app_name, user_id=user_id, session_id=session_id):
+        if storable(app_name=app_name, user_id=user_id, session_id=session_id):
             await self._database.fetch(
                 statements.delete_session(),
                 {"app_name": app_name, "user_id": user_id, "session_id": session_id},
@@ -302,7 +304,7 @@ class DatabaseSessionService(BaseSessionService):
 
     async def get_user_state(self, *, app_name: str, user_id: str) -> dict[str, Any]:
         """Returns a user's state without the ``user:`` prefix; a copy, ``{}`` if there is none."""
-        if not records.storable(app_name=app_name, user_id=user_id):
+        if not storable(app_name=app_name, user_id=user_id):
             return {}
         row = await self._database.fetch_one(
             statements.select_user_state(), {"app_name": app_name, "user_id": user_id}
@@ -335,7 +337,7 @@ class DatabaseSessionService(BaseSessionService):
             return await uninterrupted(self._append(session, event))
 
     async def _append(self, session: Session, event: Event) -> Event:
-        records.require_storable(
+        require_storable(
             app_name=session.app_name,
             user_id=session.user_id,
             session_id=session.id,
@@ -347,7 +349,7 @@ class DatabaseSessionService(BaseSessionService):
             "user_id": session.user_id,
             "session_id": session.id,
             "event_id": event.id,
-            "moment": records.clamped(event.timestamp),
+            "moment": clamped(event.timestamp),
             "payload": records.payload(event),
             "session_delta": delta.session,
             "app_delta": delta.app,
@@ -368,7 +370,7 @@ class DatabaseSessionService(BaseSessionService):
                 raise
             answer = None  # the same event was delivered twice at once; the other one won
         if answer is not None and answer["revision"] is not None:
-            session.last_update_time = records.unix(answer["update_time"])
+            session.last_update_time = unix(answer["update_time"])
             Marker(marker.incarnation, answer["revision"]).set(session)
             return self._commit_event_to_session(session, event)
         return await self._not_appended(session, event, marker, parameters, answer)
@@ -421,7 +423,7 @@ class DatabaseSessionService(BaseSessionService):
             )
         if all(known.id != event.id for known in session.events):
             # The answer to the first delivery was lost: the live object catches up now.
-            session.last_update_time = records.unix(parameters["moment"])
+            session.last_update_time = unix(parameters["moment"])
             Marker(marker.incarnation, max(marker.revision, found["stored_seq"])).set(session)
             self._commit_event_to_session(session, event)
         return event
@@ -437,7 +439,7 @@ class DatabaseSessionService(BaseSessionService):
                 f"Session {session.id} not found; it was deleted or never stored."
             )
         last = session.events[-1].id if session.events else None
-        newer = records.unix(head["update_time"]) > session.last_update_time
+        newer = unix(head["update_time"]) > session.last_update_time
         stale = newer and head["last_event_id"] != last and head["stored_seq"] is None
         if stale and not self._merge:
             raise StaleSession(
