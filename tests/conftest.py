@@ -1,0 +1,103 @@
+"""A server for the run, a template migrated once, a fresh database for each test.
+
+Under pytest-xdist the controller starts the server and hands it to its workers.
+"""
+
+import os
+from collections.abc import AsyncIterator, Iterator
+from typing import Any
+
+import pytest
+from hypothesis import HealthCheck
+from hypothesis import settings as hypothesis_settings
+
+from adkpg import Database, DatabaseSessionService
+from tests import server as servers
+from tests.proxy import Proxy
+from tests.server import Server
+
+_SETTINGS_OF_THE_MACHINE = [name for name in os.environ if name.startswith("ADKPG_")]
+
+for name, examples, derandomize in (("dev", 30, False), ("ci", 100, True)):
+    hypothesis_settings.register_profile(
+        name,
+        max_examples=examples,
+        derandomize=derandomize,
+        deadline=None,
+        database=None,
+        print_blob=True,
+        suppress_health_check=[HealthCheck.function_scoped_fixture, HealthCheck.too_slow],
+    )
+hypothesis_settings.load_profile(
+    os.environ.get("HYPOTHESIS_PROFILE", "ci" if os.environ.get("CI") else "dev")
+)
+
+_STARTED = pytest.StashKey[Server]()
+
+
+@pytest.hookimpl(optionalhook=True)
+def pytest_configure_node(node: Any) -> None:
+    """Starts the server in xdist's controller, once, and tells each worker where it is."""
+    stash = node.config.stash
+    if _STARTED not in stash:
+        stash[_STARTED] = servers.choose(os.environ).prepare()
+    node.workerinput["adkpg_server"] = servers.handed_over(stash[_STARTED])
+
+
+def pytest_unconfigure(config: pytest.Config) -> None:
+    if _STARTED in config.stash:
+        config.stash[_STARTED].close()
+        del config.stash[_STARTED]
+
+
+@pytest.fixture(scope="session")
+def server(request: pytest.FixtureRequest) -> Iterator[Server]:
+    """The run's server, with its template database."""
+    workerinput = getattr(request.config, "workerinput", None)
+    if workerinput is not None:
+        yield servers.joined(workerinput["adkpg_server"])
+        return
+    started = servers.choose(os.environ).prepare()
+    yield started
+    started.close()
+
+
+@pytest.fixture(autouse=True)
+def _no_adkpg_settings_of_the_machine(monkeypatch: pytest.MonkeyPatch) -> None:
+    for name in _SETTINGS_OF_THE_MACHINE:
+        monkeypatch.delenv(name)
+
+
+@pytest.fixture
+async def empty_database_url(server: Server) -> AsyncIterator[str]:
+    """A database of this test's own, without adkpg's tables."""
+    name = await server.create()
+    yield server.url_of(name)
+    await server.drop(name)
+
+
+@pytest.fixture
+async def database_url(server: Server) -> AsyncIterator[str]:
+    """A migrated database of this test's own."""
+    name = await server.create(template=server.template)
+    yield server.url_of(name)
+    await server.drop(name)
+
+
+@pytest.fixture
+async def database(database_url: str) -> AsyncIterator[Database]:
+    """An open Database on this test's own database."""
+    async with Database(database_url) as opened:
+        yield opened
+
+
+@pytest.fixture
+def sessions(database: Database) -> DatabaseSessionService:
+    return DatabaseSessionService(database)
+
+
+@pytest.fixture
+async def proxy(database_url: str) -> AsyncIterator[Proxy]:
+    """A proxy before this test's own database, which counts flights and can lose answers."""
+    async with Proxy(database_url) as running:
+        yield running

@@ -1,0 +1,119 @@
+"""A proxy between driver and server: counts flights, and can lose an answer."""
+
+import asyncio
+from types import TracebackType
+from typing import Any, Self
+from urllib.parse import parse_qs, urlsplit, urlunsplit
+
+from adkpg import Database
+
+
+class Proxy:
+    """Counts flights: bursts of the client that follow an answer of the server.
+
+    Attributes:
+      flights: Bursts since the proxy started; opening a connection takes several.
+      lose_answer: Set it, and the next answer never arrives: when the server has given it, the
+        client's connection is cut instead.
+    """
+
+    def __init__(self, url: str) -> None:
+        self._url = url
+        self.flights = 0
+        self.lose_answer = False
+        self._tasks: set[asyncio.Task[None]] = set()
+
+    @property
+    def url(self) -> str:
+        """The same database, through the proxy."""
+        parts = urlsplit(self._url)
+        userinfo, at, _ = parts.netloc.rpartition("@")
+        port = self._server.sockets[0].getsockname()[1]
+        return urlunsplit(
+            parts._replace(netloc=f"{userinfo}{at}127.0.0.1:{port}", query="sslmode=disable")
+        )
+
+    async def __aenter__(self) -> Self:
+        self._server = await asyncio.start_server(self._serve, "127.0.0.1", 0)
+        return self
+
+    async def __aexit__(
+        self,
+        exc_type: type[BaseException] | None,
+        exc: BaseException | None,
+        traceback: TracebackType | None,
+    ) -> None:
+        self._server.close()
+        for task in self._tasks:
+            task.cancel()
+        await asyncio.gather(*self._tasks, return_exceptions=True)
+
+    async def _serve(self, reader: asyncio.StreamReader, writer: asyncio.StreamWriter) -> None:
+        task: asyncio.Task[Any] | None = asyncio.current_task()
+        assert task is not None
+        self._tasks.add(task)
+        to_server = None
+        try:
+            from_server, to_server = await self._connect()
+            connection = _Connection(self, writer, to_server)
+            async with asyncio.TaskGroup() as group:
+                group.create_task(connection.forward_questions(reader))
+                group.create_task(connection.forward_answers(from_server))
+        except asyncio.CancelledError:
+            pass  # the test is over
+        finally:
+            for end in (writer, to_server):
+                if end is not None:
+                    end.close()
+            self._tasks.discard(task)
+
+    async def _connect(self) -> tuple[asyncio.StreamReader, asyncio.StreamWriter]:
+        parts = urlsplit(self._url)
+        query = parse_qs(parts.query)
+        host = query.get("host", [parts.hostname or "localhost"])[0]
+        port = int(query.get("port", [parts.port or 5432])[0])
+        if host.startswith("/"):
+            return await asyncio.open_unix_connection(f"{host}/.s.PGSQL.{port}")
+        return await asyncio.open_connection(host, port)
+
+
+class _Connection:
+    def __init__(
+        self, proxy: Proxy, client: asyncio.StreamWriter, server: asyncio.StreamWriter
+    ) -> None:
+        self._proxy = proxy
+        self._client = client
+        self._server = server
+        self._answered = True
+
+    async def forward_questions(self, client: asyncio.StreamReader) -> None:
+        while data := await _read(client):
+            if self._answered:
+                self._proxy.flights += 1
+                self._answered = False
+            self._server.write(data)
+        self._server.close()
+
+    async def forward_answers(self, server: asyncio.StreamReader) -> None:
+        while data := await _read(server):
+            self._answered = True
+            if self._proxy.lose_answer:
+                self._proxy.lose_answer = False
+                self._client.transport.abort()
+                return
+            self._client.write(data)
+        self._client.close()
+
+
+async def _read(reader: asyncio.StreamReader) -> bytes:
+    try:
+        return await reader.read(1 << 16)
+    except ConnectionError:
+        return b""
+
+
+async def flights_of(proxy: Proxy, database: Database, call: Any) -> int:
+    """Returns the flights of a call, once its statement is warm on the one pooled connection."""
+    before = proxy.flights
+    await call
+    return proxy.flights - before
