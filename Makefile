@@ -1,0 +1,44 @@
+# Needs Python >= 3.11, make and git. `make demo` shows what adkpg does; `make` lists the rest.
+
+PYTHON ?= python3
+BIN := .venv/bin
+INSTALLED := .venv/.installed
+
+# Without a home directory to write to, pip would warn that it cannot cache.
+ifneq ($(shell test -n "$$HOME" && test -w "$$HOME" && echo writable),writable)
+export PIP_NO_CACHE_DIR := 1
+endif
+export PIP_DISABLE_PIP_VERSION_CHECK := 1
+
+.PHONY: help demo test check docs lock
+
+help: ## list these targets
+	@sed -n 's/^\([a-z]*\):.*## \(.*\)/make \1\t\2/p' $(MAKEFILE_LIST)
+
+demo: $(INSTALLED) ## an agent that remembers, on the Postgres that comes along
+	@$(BIN)/adkpg demo
+
+test: $(INSTALLED) ## the whole suite on a real Postgres; ARGS="tests/unit -x" for a part
+	$(BIN)/python -m pytest -n auto --maxprocesses 8 $(ARGS)
+
+check: $(INSTALLED) ## lint, format, types, import contracts
+	$(BIN)/ruff check
+	$(BIN)/ruff format --check
+	$(BIN)/mypy
+	$(BIN)/lint-imports --no-logo
+
+docs: $(INSTALLED) ## write docs/cli.md and docs/settings.md from the code
+	$(BIN)/python docs/generate.py
+
+lock: $(INSTALLED) ## write constraints.txt from pyproject.toml; UPGRADE=--upgrade for newer versions
+	$(BIN)/uv pip compile --quiet $(UPGRADE) --universal --python-version 3.11 --all-extras --group dev \
+	  --generate-hashes --no-emit-index-url --no-emit-find-links --no-header \
+	  --output-file constraints.txt pyproject.toml
+
+$(INSTALLED): constraints.txt pyproject.toml
+	@$(PYTHON) -c 'import sys; sys.exit("adkpg needs Python 3.11 or newer: make PYTHON=python3.11" if sys.version_info < (3, 11) else 0)'
+	$(PYTHON) -m venv .venv
+	@echo "Installing into .venv what constraints.txt pins; the first time takes about a minute."
+	@$(BIN)/python -m pip install -qq --require-hashes -r constraints.txt
+	@$(BIN)/python -m pip install -qq --no-deps --no-build-isolation -e .
+	@touch $(INSTALLED)
