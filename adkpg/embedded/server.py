@@ -1,0 +1,203 @@
+"""A private Postgres with pgvector, shared by the processes that name the same directory."""
+
+import atexit
+import math
+import os
+import sys
+import threading
+import time
+from collections.abc import Mapping
+from contextlib import ExitStack
+from pathlib import Path
+from types import TracebackType
+from urllib.parse import quote
+
+from adkpg.embedded import configuration
+from adkpg.embedded.account import Account
+from adkpg.embedded.binaries import Binaries, require_cpu
+from adkpg.embedded.directory import Directory
+from adkpg.embedded.launch import Launch
+from adkpg.embedded.lock import FileLock
+from adkpg.embedded.postmaster import Postmaster
+from adkpg.errors import ConfigurationError, EmbeddedServerError
+
+
+class EmbeddedServer:
+    """A Postgres server of our own on a private Unix socket, with an empty database ``adkpg``.
+
+    Servers are known by their directory: every process (and object) that starts one there gets
+    the same server and holds a share in it. ``stop`` gives the share back, and the last one to
+    do so stops the server. A share ends with its process: at a normal exit ``stop`` is called
+    for it (``atexit``); when a signal ends the process the kernel drops the share, and a server
+    without clients idles until the next client leaves it. The data stays, whatever ends them.
+
+    It listens on no port: who may enter the socket's directory (the user who started it, and
+    root) is the superuser ``postgres`` without a password. As root, the server runs as the
+    directory's owner, else as ``postgres``, else as ``nobody``.
+
+    Calls block; in async code use ``asyncio.to_thread``. An object may be used by several
+    threads. A forked child has no share: it calls ``start`` itself.
+    """
+
+    def __init__(
+        self,
+        data_dir: Path | None = None,
+        *,
+        settings: Mapping[str, str] | None = None,
+        stop_when_last: bool = True,
+        timeout_s: float = 60,
+    ) -> None:
+        """Describe a server; nothing happens before ``start``.
+
+        Args:
+            data_dir: The server's directory, created if missing. By default
+                ``ADKPG_EMBEDDED_DIR``, else ``/var/lib/adkpg/server`` for root, else
+                ``adkpg/server`` below ``XDG_DATA_HOME`` or ``~/.local/share``.
+            settings: Postgres settings by name, such as ``{"shared_buffers": "256MB"}``. They
+                apply when this object starts the server, in place of the previous ones; one
+                that already runs keeps its own.
+            stop_when_last: False leaves the server running without clients.
+            timeout_s: Seconds that one ``start`` or ``stop`` may take, above 0. A large database
+                that was killed may need more to recover.
+
+        Raises:
+            ConfigurationError: A setting or the timeout cannot work.
+        """
+        if not (timeout_s > 0 and math.isfinite(timeout_s)):
+            raise ConfigurationError(f"timeout_s is {timeout_s}; pass a number of seconds above 0.")
+        self._data_dir = data_dir
+        self._configuration = configuration.render(settings or {})
+        self._durable = (settings or {}).get("fsync", "on").lower() not in (
+            "off",
+            "false",
+            "no",
+            "0",
+        )
+        self._stop_when_last = stop_when_last
+        self._timeout_s = timeout_s
+        self._mutex = threading.Lock()
+        self._share: _Share | None = None
+        self._url: str | None = None
+
+    @property
+    def url(self) -> str:
+        """The database's URL, ``postgresql://postgres@/adkpg?host=…``, once started.
+
+        Raises:
+            EmbeddedServerError: ``start`` has not been called, or ``stop`` has.
+        """
+        if self._url is None:
+            raise EmbeddedServerError("The embedded server is not started; call start() first.")
+        return self._url
+
+    def start(self) -> "EmbeddedServer":
+        """Start the server or join the one that runs, and wait until it answers.
+
+        The first start creates the data (about a second). Idempotent; called again it also
+        brings back a server that was killed.
+
+        Raises:
+            EmbeddedServerError: It cannot be installed, started or shared here; the message
+                names the cure, or ends with the server's own words.
+        """
+        if sys.platform == "win32":
+            raise EmbeddedServerError(
+                "The embedded server runs on Linux and macOS only; set ADKPG_DATABASE_URL to a "
+                "server of your own."
+            )
+        with self._mutex, ExitStack() as undo:
+            deadline = time.monotonic() + self._timeout_s
+            held = self._share if self._share and self._share.pid == os.getpid() else None
+            directory = held.directory if held else Directory.at(self._data_dir, os.environ)
+            account = directory.account()
+            binaries = Binaries.find().for_account(account)
+            require_cpu()
+            directory.prepare(account)
+            share = held or _Share(directory, account)
+            if held is None:
+                undo.callback(share.close)
+            launch = Launch(directory, binaries, account, deadline)
+            try:
+                with share.starting.exclusive(deadline):
+                    share.join()
+                    postmaster = launch.ensure_running(self._configuration, durable=self._durable)
+                    launch.ensure_database(postmaster)
+            except OSError as exc:
+                raise EmbeddedServerError(
+                    f"The embedded server's files in {directory.path} cannot be written "
+                    f"({exc.strerror}); clear the cause, or set ADKPG_EMBEDDED_DIR to another "
+                    "directory."
+                ) from exc
+            undo.pop_all()
+            if held is None:
+                self._share = share
+                atexit.register(self.stop)
+            host = quote(os.fsencode(postmaster.socket_dir), safe="/")
+            self._url = f"postgresql://postgres@/adkpg?host={host}"
+            return self
+
+    def stop(self) -> None:
+        """Give this object's share back; the last one stops the server. Idempotent.
+
+        Raises:
+            EmbeddedServerError: The server did not stop within ``timeout_s``; it goes on stopping.
+        """
+        with self._mutex:
+            share, self._share, self._url = self._share, None, None
+            if share is None:
+                return
+            atexit.unregister(self.stop)
+            try:
+                # A forked child must not take its parent's server away.
+                if share.pid == os.getpid():
+                    self._leave(share)
+            finally:
+                share.close()
+
+    def __enter__(self) -> "EmbeddedServer":
+        return self.start()
+
+    def __exit__(
+        self,
+        exc_type: type[BaseException] | None,
+        exc: BaseException | None,
+        traceback: TracebackType | None,
+    ) -> None:
+        self.stop()
+
+    def _leave(self, share: "_Share") -> None:
+        deadline = time.monotonic() + self._timeout_s
+        with share.starting.exclusive(deadline):
+            try:
+                last = share.clients.try_exclusive()
+                postmaster = Postmaster.of(share.directory.pgdata)
+                if last and self._stop_when_last and postmaster is not None:
+                    postmaster.stop(deadline)
+                    share.directory.remove_socket_dir()
+            finally:
+                # Before the starters' lock goes, else the next client finds it taken.
+                share.clients.release()
+
+
+class _Share:
+    """One client's hold on a directory, valid in the process that made it."""
+
+    def __init__(self, directory: Directory, account: Account) -> None:
+        self.pid = os.getpid()
+        self.directory = directory
+        self.starting = FileLock(directory.path / "start.lock")
+        self.clients = FileLock(directory.path / "clients.lock")
+        self.starting.open(account)
+        self.clients.open(account)
+
+    def join(self) -> None:
+        """Count as a client; call it under ``starting``."""
+        if not self.clients.try_shared():
+            raise EmbeddedServerError(
+                f"A process forked by a killed client still locks {self.directory.path}; end it "
+                "(lsof names it) and try again."
+            )
+
+    def close(self) -> None:
+        self.clients.close()
+        self.starting.close()
