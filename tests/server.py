@@ -58,7 +58,7 @@ class Server:
     async def create(self, *, template: str = "template0") -> str:
         """Creates an empty database, or a copy of a template, and returns its name."""
         name = f"adkpg_test_{self.run}_{uuid.uuid4().hex[:12]}"
-        await self.execute(f"CREATE DATABASE {name} TEMPLATE {template} STRATEGY wal_log")
+        await self.execute(f"CREATE DATABASE {name} TEMPLATE {template} STRATEGY file_copy")
         return name
 
     async def drop(self, database: str) -> None:

@@ -3,6 +3,7 @@
 import json
 import logging
 import math
+import re
 from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass
 from typing import Any
@@ -19,6 +20,7 @@ from adkpg.sessions import state
 logger = logging.getLogger(__name__)
 
 _EVENTS = TypeAdapter(list[Event])
+_MARKER = re.compile(r"([0-9a-f-]{36}):([0-9]{1,18})")
 
 UNREADABLE = "ADKPG_UNREADABLE"
 """Error code of the event that stands for a stored one which this ADK cannot read."""
@@ -37,8 +39,8 @@ class Marker:
     @classmethod
     def of(cls, session: Session) -> "Marker | None":
         """Returns the marker of a live Session; None if another service or JSON made it."""
-        incarnation, _, revision = (session._storage_update_marker or "").partition(":")
-        return cls(incarnation, int(revision)) if incarnation and revision.isdigit() else None
+        match = _MARKER.fullmatch(session._storage_update_marker or "")
+        return cls(match[1], int(match[2])) if match else None
 
     def set(self, session: Session) -> None:
         """Marks a live Session as being at this revision."""
@@ -123,13 +125,17 @@ def _placeholder(text: str, cause: Exception) -> Event:
     try:
         fields = json.loads(text)
     except RecursionError:
+        fields = None
+    if not isinstance(fields, dict):
         fields = {}
     logger.warning("Event %s cannot be read by this ADK: %s", fields.get("id"), cause)
     known = {
         name: fields[name]
-        for name in ("id", "invocation_id", "author", "timestamp", "branch")
-        if isinstance(fields.get(name), (str, int, float))
+        for name in ("id", "invocation_id", "author", "branch")
+        if isinstance(fields.get(name), str)
     }
+    if isinstance(fields.get("timestamp"), (int, float)):
+        known["timestamp"] = fields["timestamp"]
     return Event.model_validate(
         {
             "author": "unknown",

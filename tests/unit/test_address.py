@@ -1,0 +1,149 @@
+"""Every URL form, its options, and that no password is ever shown."""
+
+import pytest
+from hypothesis import given
+from hypothesis import strategies as st
+from sqlalchemy.ext.asyncio import create_async_engine
+
+from adkpg import Database
+from adkpg.address import Address, database_name, has_password, parse
+from adkpg.errors import ConfigurationError
+
+PASSWORD = "s3cr3t-pa55"
+
+
+@pytest.mark.parametrize("scheme", ["postgresql", "postgres", "postgresql+asyncpg", "adkpg"])
+def test_forms_are_one(scheme: str) -> None:
+    assert parse(f"{scheme}://u:p@h:5433/d").dsn == "postgresql://u:p@h:5433/d"
+
+
+@pytest.mark.parametrize("url", ["embedded", "adkpg://embedded", "adkpg://embedded/", " embedded "])
+def test_embedded_is_the_server_that_comes_along(url: str) -> None:
+    address = parse(url)
+    assert address.embedded
+    assert address.display == "embedded"
+
+
+@pytest.mark.parametrize(
+    ("query", "dsn", "options"),
+    [
+        ("host=/var/run/postgresql", "?host=%2Fvar%2Frun%2Fpostgresql", ()),
+        ("ssl=require", "?sslmode=require", ()),
+        ("ssl=true", "?sslmode=require", ()),
+        ("ssl=False", "?sslmode=disable", ()),
+        ("sslmode=verify-full", "?sslmode=verify-full", ()),
+        ("command_timeout=5", "", (("command_timeout", 5.0),)),
+        ("statement_cache_size=0", "", (("statement_cache_size", 0),)),
+        ("direct_tls=true", "", (("direct_tls", True),)),
+        ("prepared_statement_cache_size=0", "", ()),
+        ("application_name=a%20bot", "?application_name=a%20bot", ()),
+        ("a=1&b=2", "?a=1&b=2", ()),
+    ],
+)
+def test_options(query: str, dsn: str, options: tuple[tuple[str, object], ...]) -> None:
+    address = parse(f"postgresql://u@h/d?{query}")
+    assert address.dsn == f"postgresql://u@h/d{dsn}"
+    assert address.options == options
+
+
+@pytest.mark.parametrize(
+    "url",
+    [
+        "mysql://u:{}@h/d",
+        "postgresql+psycopg2://u:{}@h/d",
+        "sqlite+aiosqlite:///{}",
+        "{}",
+        "u:{}@h",
+    ],
+)
+def test_other_drivers_and_garbage_are_refused_in_a_sentence(url: str) -> None:
+    with pytest.raises(ConfigurationError, match=r"postgresql://user:password@host") as caught:
+        parse(url.format(PASSWORD))
+    assert PASSWORD not in str(caught.value)
+
+
+def test_a_scheme_that_may_be_a_password_is_not_repeated() -> None:
+    with pytest.raises(ConfigurationError) as caught:
+        parse(f"u:{PASSWORD}@h/d?x=://")
+    assert PASSWORD not in str(caught.value)
+
+
+def test_an_option_that_is_no_number_is_named() -> None:
+    with pytest.raises(ConfigurationError, match="command_timeout='soon'"):
+        parse("postgresql://h/d?command_timeout=soon")
+
+
+@pytest.mark.parametrize(
+    "url",
+    [
+        f"postgresql://u:{PASSWORD}@h/d",
+        f"postgresql://u:{PASSWORD}@h/d?ssl=require",
+        f"postgresql://u:with@{PASSWORD}@h/d",
+        f"postgresql://u@h/d?password={PASSWORD}",
+        f"postgresql://u@h/d?a=b&password={PASSWORD}",
+    ],
+)
+def test_passwords_are_never_shown(url: str) -> None:
+    address = parse(url)
+    assert PASSWORD in address.dsn
+    assert has_password(address)
+    for text in (address.display, repr(address), repr(Database(url)), Database(url).url):
+        assert PASSWORD not in text
+
+
+def test_without_a_password_there_is_none() -> None:
+    assert not has_password(parse("postgresql://u@h/d?sslmode=require"))
+
+
+@given(st.text(alphabet=st.characters(exclude_characters="\x00"), min_size=8))
+def test_an_engines_password_is_never_shown(password: str) -> None:
+    engine = create_async_engine("postgresql+asyncpg://u@h/d")
+    engine.sync_engine.url = engine.url.set(password=password)
+    assert Database(engine=engine).url == "postgresql+asyncpg://u:***@h/d"
+
+
+@pytest.mark.parametrize(
+    ("url", "name"),
+    [
+        ("postgresql://u:p@h/d", "d"),
+        ("postgresql://u:p@h/a%20b?ssl=require", "a b"),
+        ("postgresql://u@/d?host=/tmp", "d"),
+        ("postgresql://h", ""),
+    ],
+)
+def test_the_database_is_named(url: str, name: str) -> None:
+    assert database_name(parse(url)) == name
+
+
+def test_addresses_are_values() -> None:
+    assert parse("postgresql://h/d") == parse("postgres://h/d")
+    assert isinstance(parse("embedded"), Address)
+
+
+def test_no_setting_is_one_sentence_with_both_ways_out() -> None:
+    with pytest.raises(ConfigurationError) as caught:
+        Database()
+    assert "ADKPG_DATABASE_URL=" in str(caught.value)
+    assert "Database('embedded')" in str(caught.value)
+
+
+@pytest.mark.parametrize("url", ["", " ", "adkpg:", "adkpg://"])
+def test_an_empty_url_reads_the_setting(url: str, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setenv("ADKPG_DATABASE_URL", f"postgresql://u:{PASSWORD}@set/d")
+    assert Database(url).url == "postgresql://u:***@set/d"
+
+
+@pytest.mark.parametrize(
+    "options", [{"url": "postgresql://h/d"}, {"password": "p"}, {"pool_size": 3}]
+)
+def test_an_engine_stands_alone(options: dict[str, object]) -> None:
+    engine = create_async_engine("postgresql+asyncpg://u@h/d")
+    with pytest.raises(ConfigurationError, match="give one"):
+        Database(engine=engine, **options)  # type: ignore[arg-type] # any one of the arguments
+
+
+def test_an_engine_on_another_driver_is_refused() -> None:
+    engine = create_async_engine("postgresql+asyncpg://u@h/d")
+    engine.dialect.driver = "psycopg"
+    with pytest.raises(ConfigurationError, match=r"not on postgresql\+psycopg"):
+        Database(engine=engine)
