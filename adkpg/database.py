@@ -168,7 +168,11 @@ class Database:
         return engine
 
     async def fetch(
-        self, statement: Executable, parameters: Mapping[str, Any]
+        self,
+        statement: Executable,
+        parameters: Mapping[str, Any],
+        *,
+        timeout_s: float | None = None,
     ) -> list[asyncpg.Record]:
         """Runs one statement in one flight (client message, server answer) and returns its rows.
 
@@ -182,16 +186,25 @@ class Database:
         compiled = self._compile(statement)
         async with self._connection() as connection:
             rows: list[asyncpg.Record] = await connection.fetch(
-                compiled.sql, *compiled.arguments(parameters)
+                compiled.sql, *compiled.arguments(parameters), timeout=timeout_s
             )
         return rows
 
     async def fetch_one(
-        self, statement: Executable, parameters: Mapping[str, Any]
+        self,
+        statement: Executable,
+        parameters: Mapping[str, Any],
+        *,
+        timeout_s: float | None = None,
     ) -> asyncpg.Record | None:
         """Runs one statement like `fetch` and returns its first row, or None."""
-        rows = await self.fetch(statement, parameters)
+        rows = await self.fetch(statement, parameters, timeout_s=timeout_s)
         return rows[0] if rows else None
+
+    async def run_ddl(self, sql: str, *, timeout_s: float) -> None:
+        """Runs a data definition that takes no parameters, outside of any transaction."""
+        async with self._connection() as connection:
+            await connection.execute(sql, timeout=timeout_s)
 
     @asynccontextmanager
     async def transaction(self) -> AsyncIterator["Transaction"]:

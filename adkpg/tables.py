@@ -313,6 +313,26 @@ pending_embeddings = Table(
     comment="Memories committed and found by their words, but without a vector yet.",
 )
 
+approximate_scopes = Table(
+    "approximate_scopes",
+    metadata,
+    _key("app_name"),
+    _key("user_id"),
+    Column("model_id", SmallInteger, nullable=False),
+    Column(
+        "ready",
+        Boolean,
+        nullable=False,
+        server_default=false(),
+        comment="Whether all its vectors are in the index, so that searches may use it.",
+    ),
+    PrimaryKeyConstraint("app_name", "user_id", "model_id", name="approximate_scopes_pkey"),
+    ForeignKeyConstraint(
+        ["model_id"], [embedding_models.c.model_id], name="approximate_scopes_model_fkey"
+    ),
+    comment="Users with too many memories for an exact answer; the HNSW index holds theirs alone.",
+)
+
 memory_tombstones = Table(
     "memory_tombstones",
     metadata,

@@ -120,6 +120,29 @@ def upgrade() -> None:
         postgresql_with={"autovacuum_vacuum_insert_scale_factor": 0.02},
     )
     op.create_table(
+        "approximate_scopes",
+        sa.Column("app_name", sa.Text(collation="C"), nullable=False),
+        sa.Column("user_id", sa.Text(collation="C"), nullable=False),
+        sa.Column("model_id", sa.SmallInteger(), nullable=False),
+        sa.Column(
+            "ready",
+            sa.Boolean(),
+            server_default=sa.text("false"),
+            nullable=False,
+            comment="Whether all its vectors are in the index, so that searches may use it.",
+        ),
+        sa.ForeignKeyConstraint(
+            ["model_id"],
+            [f"{schema}.embedding_models.model_id"],
+            name="approximate_scopes_model_fkey",
+        ),
+        sa.PrimaryKeyConstraint(
+            "app_name", "user_id", "model_id", name="approximate_scopes_pkey"
+        ),
+        schema=schema,
+        comment="Users with too many memories for an exact answer; the HNSW index holds theirs alone.",
+    )
+    op.create_table(
         "memory_tombstones",
         sa.Column("app_name", sa.Text(collation="C"), nullable=False),
         sa.Column("user_id", sa.Text(collation="C"), nullable=False),
@@ -398,5 +421,6 @@ def downgrade() -> None:
     op.drop_table("sessions", schema=schema)
     op.drop_table("memory_tombstones", schema=schema)
     op.drop_table("memories", schema=schema)
+    op.drop_table("approximate_scopes", schema=schema)
     op.drop_table("embedding_models", schema=schema)
     op.drop_table("app_states", schema=schema)

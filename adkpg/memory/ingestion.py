@@ -1,0 +1,125 @@
+"""Ingestion: what writing a session's memories changes. Pure."""
+
+import secrets
+from collections.abc import Mapping, Sequence
+from collections.abc import Set as AbstractSet
+from dataclasses import dataclass, replace
+
+from adkpg.memory.records import Draft
+
+_BLOCK_BITS = 20
+_BLOCKS = 1 << 42
+
+
+@dataclass(frozen=True)
+class Stored:
+    """A memory that the session has already.
+
+    Attributes:
+      event_id: The event it came from.
+      position: Its place.
+      memory_id: Its id, kept when it is written again.
+      digest: Hash of what was given.
+      in_session: Whether the event is still among the stored session's events.
+    """
+
+    event_id: str
+    position: int
+    memory_id: str
+    digest: str
+    in_session: bool
+
+
+@dataclass(frozen=True)
+class Plan:
+    """The changes to make, in this order; all empty if nothing changes.
+
+    Attributes:
+      delete: Positions of memories to drop, the replaced ones included.
+      move: From and to position of memories that others were put before.
+      insert: Position and draft of memories to write.
+    """
+
+    delete: list[int]
+    move: list[tuple[int, int]]
+    insert: list[tuple[int, Draft]]
+
+
+def new_block() -> int:
+    """Returns the first position of a block of about a million, at random among 2**42.
+
+    Blocks keep sessions apart: only turns of one session are neighbours.
+    """
+    return secrets.randbelow(_BLOCKS) << _BLOCK_BITS
+
+
+def replacement(
+    stored: Sequence[Stored], drafts: Sequence[Draft], deleted: AbstractSet[str], block: int
+) -> Plan:
+    """Plans `add_session_to_memory`: the session's memories become the given ones.
+
+    The last version of an event wins. A stored memory whose event was not given stays if the
+    event is still in the stored session (the caller had a window of it), else it goes. Deleted
+    memories do not come back.
+
+    Args:
+      stored: The session's memories, by position.
+      drafts: The given ones, in the session's order.
+      deleted: Event ids with a tombstone.
+      block: Where to write if positions must be dealt anew.
+    """
+    wanted = [draft for draft in drafts if draft.event_id not in deleted]
+    given = {draft.event_id for draft in drafts}
+    kept = [row for row in stored if row.event_id not in given and row.in_session]
+    gone = [row.position for row in stored if row.event_id not in given and not row.in_session]
+    known = {row.event_id: row for row in stored}
+    # A window is the end of its session, so what was kept comes first.
+    order = [row.event_id for row in kept] + [str(draft.event_id) for draft in wanted]
+    return _plan(order, known, wanted, gone, block)
+
+
+def addition(
+    stored: Sequence[Stored], drafts: Sequence[Draft], deleted: AbstractSet[str], block: int
+) -> Plan:
+    """Plans `add_events_to_memory`: new events go behind, known ones stay as they are."""
+    known = {row.event_id for row in stored}
+    new = [
+        draft for draft in drafts if draft.event_id not in known and draft.event_id not in deleted
+    ]
+    last = max((row.position for row in stored), default=block - 1)
+    return Plan([], [], [(last + 1 + place, draft) for place, draft in enumerate(new)])
+
+
+def _plan(
+    order: Sequence[str],
+    known: Mapping[str, Stored],
+    wanted: Sequence[Draft],
+    gone: Sequence[int],
+    block: int,
+) -> Plan:
+    positions = _positions(order, known, block)
+    delete = list(gone)
+    move: list[tuple[int, int]] = []
+    insert: list[tuple[int, Draft]] = []
+    drafts = {draft.event_id: draft for draft in wanted}
+    for event_id in order:
+        row, draft, position = known.get(event_id), drafts.get(event_id), positions[event_id]
+        if row is None:
+            assert draft is not None
+            insert.append((position, draft))
+        elif draft is not None and draft.digest != row.digest:
+            delete.append(row.position)
+            insert.append((position, replace(draft, memory_id=row.memory_id)))
+        elif position != row.position:
+            move.append((row.position, position))
+    return Plan(delete, move, insert)
+
+
+def _positions(order: Sequence[str], known: Mapping[str, Stored], block: int) -> dict[str, int]:
+    """Returns where each event goes: where it is, new ones behind; else all into a new block."""
+    places = [known[event_id].position for event_id in order if event_id in known]
+    known_first = all(event_id in known for event_id in order[: len(places)])
+    if places and known_first and places == sorted(places):
+        places += [places[-1] + 1 + step for step in range(len(order) - len(places))]
+        return dict(zip(order, places, strict=True))
+    return {event_id: block + place for place, event_id in enumerate(order)}

@@ -1,0 +1,474 @@
+"""PgVectorMemoryService: long-term memory for ADK agents."""
+
+import logging
+from collections.abc import Mapping, Sequence
+from types import TracebackType
+from typing import Any, Literal, Self
+
+from google.adk.events.event import Event
+from google.adk.memory.base_memory_service import BaseMemoryService, SearchMemoryResponse
+from google.adk.memory.memory_entry import MemoryEntry
+from google.adk.platform import time as platform_time
+from google.adk.sessions.session import Session
+
+from adkpg.database import Database, Transaction
+from adkpg.embedding.cache import QueryCache
+from adkpg.embedding.default import default_embedder
+from adkpg.embedding.embedder import Embedder, embed_checked, floor_of
+from adkpg.errors import ConfigurationError, EmbeddingError, InvalidInput
+from adkpg.keys import require_storable, storable
+from adkpg.memory import ann, ingestion, recall, records, statements
+from adkpg.memory.records import Draft, Hit
+from adkpg.tables import INLINE_DIMENSIONS, MAX_DIMENSIONS
+
+logger = logging.getLogger(__name__)
+
+Mode = Literal["hybrid", "vector", "text"]
+
+
+class PgVectorMemoryService(BaseMemoryService):
+    """A complete ADK memory service on Postgres with pgvector.
+
+    Durable first: memories are committed, found by their words at once, and then embedded. If the
+    embedder fails they stay pending, a warning says so, and the next ingest or `embed_pending`
+    catches up. Every search is exact within one user of one app; nobody else's memories are read.
+
+    Args:
+      database: A `Database` to share (it stays open when the service closes), or a URL, or
+        nothing for ``ADKPG_DATABASE_URL``.
+      embedder: What turns texts into vectors. None is ``ADKPG_EMBEDDER``: by default the offline
+        one if ``adkpg[local]`` is installed, else words only, with one warning.
+      top_k: Most memories that a search returns, at least 1.
+      min_score: Lowest cosine, in [-1, 1], of a hit that no word of the question leads to. None is
+        the embedder's own floor, under which its model finds noise.
+      mode: ``hybrid`` is words and vectors together, ``vector`` and ``text`` one of them alone.
+      **database_options: With a URL, for the `Database` made of it.
+
+    Raises:
+      ConfigurationError: An argument cannot work.
+    """
+
+    def __init__(
+        self,
+        database: Database | str | None = None,
+        *,
+        embedder: Embedder | None = None,
+        top_k: int = 20,
+        min_score: float | None = None,
+        mode: Mode = "hybrid",
+        **database_options: Any,
+    ) -> None:
+        if mode not in ("hybrid", "vector", "text"):
+            raise ConfigurationError(f"mode is 'hybrid', 'vector' or 'text', not {mode!r}.")
+        _require_range(top_k, min_score)
+        self._owns_database = not isinstance(database, Database)
+        if isinstance(database, Database):
+            if database_options:
+                raise ConfigurationError(
+                    f"Options {sorted(database_options)} belong to the Database that was given; "
+                    "set them there."
+                )
+            self._database = database
+        else:
+            self._database = Database(database, **database_options)
+        settings = self._database.settings
+        if embedder is None and mode != "text":
+            embedder = default_embedder(settings.embedder)
+        if embedder is None and mode == "vector":
+            raise ConfigurationError(
+                "mode='vector' needs an embedder; give one, or run pip install 'adkpg[local]'."
+            )
+        if embedder is not None and not 1 <= embedder.dimensions <= MAX_DIMENSIONS:
+            raise ConfigurationError(
+                f"Embedder {embedder.model!r} has {embedder.dimensions} dimensions; Postgres "
+                f"indexes 1 to {MAX_DIMENSIONS}: ask the model for fewer."
+            )
+        self._embedder = embedder
+        self._floor = floor_of(embedder) if embedder is not None else 0.0
+        self._top_k = top_k
+        self._min_score = min_score
+        self._mode: Mode = mode if embedder is not None else "text"
+        self._queries = QueryCache(settings.query_cache_size)
+        self._model_id: int | None = None
+        self._approximate: set[tuple[str, str]] = set()
+
+    @property
+    def database(self) -> Database:
+        """The database that this service writes to."""
+        return self._database
+
+    @property
+    def embedder(self) -> Embedder | None:
+        """What turns texts into vectors; None if only words are searched."""
+        return self._embedder
+
+    async def __aenter__(self) -> Self:
+        return self
+
+    async def __aexit__(
+        self,
+        exc_type: type[BaseException] | None,
+        exc: BaseException | None,
+        traceback: TracebackType | None,
+    ) -> None:
+        await self.close()
+
+    async def close(self) -> None:
+        """Closes the Database if the service made it; idempotent."""
+        if self._owns_database:
+            await self._database.close()
+
+    async def add_session_to_memory(self, session: Session) -> None:
+        """Remembers a session: its memories become the given events', the last version of each.
+
+        Adding it again changes nothing. A stored memory whose event is not given goes, unless the
+        event is still in the stored session: a caller with a window of it erases nothing. Deleted
+        memories do not come back. Left out: thoughts, events without text, and auth events.
+
+        Raises:
+          InvalidInput: An id cannot be stored; nothing was written.
+        """
+        drafts = records.drafts_of_events(session.events)
+        await self._ingest(session.app_name, session.user_id, session.id, drafts, whole=True)
+
+    async def add_events_to_memory(
+        self,
+        *,
+        app_name: str,
+        user_id: str,
+        events: Sequence[Event],
+        session_id: str | None = None,
+        custom_metadata: Mapping[str, object] | None = None,
+    ) -> None:
+        """Remembers events, behind what the session has in memory; the first version of each stays.
+
+        Args:
+          app_name: The app.
+          user_id: The user.
+          events: In the order they were said.
+          session_id: Where they were said; events without a session share one place per user.
+          custom_metadata: Kept with each and returned with its hits.
+
+        Raises:
+          InvalidInput: A value cannot be stored; nothing was written.
+        """
+        drafts = records.drafts_of_events(events, custom_metadata)
+        await self._ingest(app_name, user_id, session_id or "", drafts, whole=False)
+
+    async def add_memory(
+        self,
+        *,
+        app_name: str,
+        user_id: str,
+        memories: Sequence[MemoryEntry],
+        custom_metadata: Mapping[str, object] | None = None,
+    ) -> None:
+        """Remembers entries as they are; one whose id is stored already replaces it.
+
+        Args:
+          app_name: The app.
+          user_id: The user.
+          memories: Each with text; without id it gets one, without timestamp it is of now.
+          custom_metadata: Kept with each, under the entry's own; ``memory_id`` in an entry's own
+            is its id, as with ADK's Vertex service.
+
+        Raises:
+          InvalidInput: An entry has no text, or a value cannot be stored; nothing was written.
+        """
+        require_storable(app_name=app_name, user_id=user_id)
+        drafts = records.drafts_of_memories(memories, custom_metadata, platform_time.get_time())
+        if not drafts:
+            return
+        scope = {"app_name": app_name, "user_id": user_id}
+        ids = [draft.memory_id for draft in drafts]
+        async with self._database.transaction() as transaction:
+            await transaction.fetch(statements.lock_session(), {**scope, "session_id": ""})
+            found = await transaction.fetch(
+                statements.select_by_ids(), {**scope, "memory_ids": ids}
+            )
+            known = {row["memory_id"]: row for row in found}
+            await transaction.fetch(
+                statements.delete_positions(),
+                {**scope, "positions": [row["position"] for row in found]},
+            )
+            rows = [
+                (
+                    known[draft.memory_id]["position"]
+                    if draft.memory_id in known
+                    else ingestion.new_block(),
+                    draft,
+                )
+                for draft in drafts
+            ]
+            sessions = [
+                (known[draft.memory_id]["session_id"], known[draft.memory_id]["event_id"])
+                if draft.memory_id in known
+                else ("", None)
+                for draft in drafts
+            ]
+            await self._insert(transaction, scope, rows, sessions)
+        await self._embed_quietly(app_name, user_id)
+
+    async def delete_memory(
+        self, *, app_name: str, user_id: str, memory_id: str | None = None
+    ) -> None:
+        """Forgets one memory; re-adding its session does not bring it back.
+
+        Its words are gone from the search of its neighbours too. None and an unknown id do
+        nothing.
+        """
+        if not memory_id or not storable(app_name=app_name, user_id=user_id, memory_id=memory_id):
+            return
+        await self._database.fetch(
+            statements.delete_memory(),
+            {"app_name": app_name, "user_id": user_id, "memory_id": memory_id},
+        )
+
+    async def search_memory(
+        self, *, app_name: str, user_id: str, query: str
+    ) -> SearchMemoryResponse:
+        """Returns what is remembered of a user that answers a question, the best first.
+
+        At most `top_k`; none if nothing shares a word or is near enough in meaning. Any text is a
+        query; an empty one finds nothing. See `search` for scores.
+        """
+        hits = await self.search(app_name=app_name, user_id=user_id, query=query)
+        return SearchMemoryResponse(memories=[hit.memory for hit in hits])
+
+    async def search(
+        self,
+        *,
+        app_name: str,
+        user_id: str,
+        query: str,
+        top_k: int | None = None,
+        min_score: float | None = None,
+        mode: Mode | None = None,
+    ) -> list[Hit]:
+        """Returns scored hits, the best first; arguments left out are the service's own.
+
+        If the embedder fails, a hybrid search answers by words alone, with a warning.
+
+        Raises:
+          EmbeddingError: The embedder failed and only vectors were asked for.
+          InvalidInput: `top_k` or `min_score` is out of range.
+        """
+        _require_range(top_k, min_score, InvalidInput)
+        mode = self._mode if mode is None or self._embedder is None else mode
+        text = records.storable_text(query)
+        if not text or not storable(app_name=app_name, user_id=user_id):
+            return []
+        vector = await self._query_vector(text, mode)
+        floor = self._min_score if min_score is None else min_score
+        parameters: dict[str, Any] = {
+            "app_name": app_name,
+            "user_id": user_id,
+            "query": text,
+            "config": self._database.settings.text_search_config,
+            "top_k": top_k or self._top_k,
+            "min_cosine": self._floor if floor is None else floor,
+            "query_vector": vector,
+        }
+        if self._embedder is not None:
+            parameters["model"] = self._embedder.model
+            parameters["dimensions"] = self._embedder.dimensions
+        shape = recall.Shape(lexical=mode != "vector", vector=vector is not None, large=self._large)
+        scope = (app_name, user_id)
+        if vector is not None and scope in self._approximate:
+            rows = await self._search_approximately(shape, parameters)
+        else:
+            rows = await self._database.fetch(recall.search(shape), parameters)
+        if rows and vector is not None:
+            self._note(scope, approximate=rows[0]["approximate"])
+        return [records.hit(row) for row in rows]
+
+    async def embed_pending(
+        self, *, app_name: str | None = None, user_id: str | None = None
+    ) -> int:
+        """Embeds memories that wait for a vector: everybody's, or one user's. Idempotent.
+
+        Batches are embedded outside of any transaction; what another process embedded meanwhile,
+        or what changed meanwhile, is left as it is.
+
+        Returns:
+          How many vectors were stored.
+
+        Raises:
+          EmbeddingError: The embedder failed; the rest stays pending.
+          ConfigurationError: The service has no embedder.
+        """
+        if self._embedder is None:
+            raise ConfigurationError(
+                "The memory service has no embedder; give one, or run pip install 'adkpg[local]'."
+            )
+        one_user = app_name is not None and user_id is not None
+        batch_size = self._database.settings.embedding_batch_size
+        parameters = {"app_name": app_name, "user_id": user_id, "limit": batch_size}
+        total = 0
+        while rows := await self._database.fetch(
+            statements.select_pending(one_user=one_user), parameters
+        ):
+            vectors = await embed_checked(self._embedder, [row["body"] for row in rows])
+            stored = await self._database.fetch_one(
+                statements.store_vectors(large=self._large),
+                {
+                    "model_id": await self._registered_model(),
+                    "app_names": [row["app_name"] for row in rows],
+                    "user_ids": [row["user_id"] for row in rows],
+                    "positions": [row["position"] for row in rows],
+                    "digests": [row["digest"] for row in rows],
+                    "vectors": [records.vector_text(vector) for vector in vectors],
+                },
+            )
+            total += stored["stored"] if stored else 0
+            if len(rows) < batch_size:
+                break
+        return total
+
+    async def index_large_scopes(self) -> int:
+        """Builds the HNSW index for users with more than ``ADKPG_EXACT_LIMIT`` memories.
+
+        Needs the role that migrates, and time: about 0.4 ms a memory. Searches go on meanwhile, and
+        answer exactly until the index is ready. Other users' searches stay exact for good.
+        Idempotent; run it again when more users have grown.
+
+        Returns:
+          How many vectors it put into the index.
+        """
+        if self._embedder is None:
+            raise ConfigurationError("Without an embedder there are no vectors to index.")
+        return await ann.index_large_scopes(
+            self._database, await self._registered_model(), self._embedder.dimensions
+        )
+
+    @property
+    def _large(self) -> bool:
+        return self._embedder is not None and self._embedder.dimensions > INLINE_DIMENSIONS
+
+    async def _ingest(
+        self, app_name: str, user_id: str, session_id: str, drafts: list[Draft], *, whole: bool
+    ) -> None:
+        require_storable(app_name=app_name, user_id=user_id, session_id=session_id)
+        scope = {"app_name": app_name, "user_id": user_id}
+        place = {**scope, "session_id": session_id}
+        async with self._database.transaction() as transaction:
+            await transaction.fetch(statements.lock_session(), place)
+            stored = [
+                ingestion.Stored(**row)
+                for row in await transaction.fetch(statements.select_session_memories(), place)
+                if row["event_id"] is not None
+            ]
+            deleted = {
+                row["event_id"]
+                for row in await transaction.fetch(statements.select_tombstones(), place)
+            }
+            planned = ingestion.replacement if whole else ingestion.addition
+            plan = planned(stored, drafts, deleted, ingestion.new_block())
+            if plan.delete:
+                await transaction.fetch(
+                    statements.delete_positions(), {**scope, "positions": plan.delete}
+                )
+            if plan.move:
+                froms, tos = map(list, zip(*plan.move, strict=True))
+                await transaction.fetch(
+                    statements.move_positions(), {**scope, "froms": froms, "tos": tos}
+                )
+            if plan.insert:
+                sessions = [(session_id, draft.event_id) for _, draft in plan.insert]
+                await self._insert(transaction, scope, plan.insert, sessions)
+        await self._embed_quietly(app_name, user_id)
+
+    async def _insert(
+        self,
+        transaction: Transaction,
+        scope: dict[str, str],
+        rows: Sequence[tuple[int, Draft]],
+        sources: Sequence[tuple[str, str | None]],
+    ) -> None:
+        drafts = [draft for _, draft in rows]
+        await transaction.fetch(
+            statements.insert_memories(),
+            {
+                **scope,
+                "config": self._database.settings.text_search_config,
+                "positions": [position for position, _ in rows],
+                "memory_ids": [draft.memory_id for draft in drafts],
+                "session_ids": [session_id for session_id, _ in sources],
+                "event_ids": [event_id for _, event_id in sources],
+                "authors": [draft.author for draft in drafts],
+                "timestamps": [draft.timestamp for draft in drafts],
+                "contents": [draft.content for draft in drafts],
+                "bodies": [draft.body for draft in drafts],
+                "metadata": [draft.custom_metadata for draft in drafts],
+                "digests": [draft.digest for draft in drafts],
+            },
+        )
+
+    async def _embed_quietly(self, app_name: str, user_id: str) -> None:
+        """Embeds what the user has pending; a failing embedder loses nothing."""
+        if self._embedder is None:
+            return
+        try:
+            await self.embed_pending(app_name=app_name, user_id=user_id)
+        except EmbeddingError as exc:
+            logger.warning(
+                "The memories are stored and found by their words, but wait for vectors: %s "
+                "The next ingest, or embed_pending(), catches up.",
+                exc,
+            )
+
+    async def _query_vector(self, text: str, mode: Mode) -> str | None:
+        if mode == "text" or self._embedder is None:
+            return None
+        try:
+            return records.vector_text(await self._queries.vector(self._embedder, text))
+        except EmbeddingError as exc:
+            if mode == "vector":
+                raise
+            logger.warning("The search answers by words alone: %s", exc)
+            return None
+
+    async def _search_approximately(
+        self, shape: recall.Shape, parameters: dict[str, Any]
+    ) -> Sequence[Any]:
+        assert self._embedder is not None
+        model_id = await self._registered_model()
+        approximate = recall.Shape(
+            lexical=shape.lexical,
+            vector=True,
+            large=shape.large,
+            approximate=(model_id, self._embedder.dimensions),
+        )
+        async with self._database.transaction() as transaction:
+            await transaction.fetch(ann.tune_search(), {})
+            return await transaction.fetch(recall.search(approximate), parameters)
+
+    def _note(self, scope: tuple[str, str], *, approximate: bool) -> None:
+        # A statement cannot ask first: each search tells how the next one should be answered.
+        if approximate:
+            self._approximate.add(scope)
+        else:
+            self._approximate.discard(scope)
+
+    async def _registered_model(self) -> int:
+        """Returns the number of the embedder's model, and registers it the first time."""
+        assert self._embedder is not None
+        key = {"model": self._embedder.model, "dimensions": self._embedder.dimensions}
+        while self._model_id is None:
+            row = await self._database.fetch_one(statements.select_model(), key)
+            if row is not None:
+                self._model_id = row["model_id"]
+            else:
+                await self._database.fetch(statements.insert_model(), key)
+        return self._model_id
+
+
+def _require_range(
+    top_k: int | None,
+    min_score: float | None,
+    error: type[ConfigurationError] | type[InvalidInput] = ConfigurationError,
+) -> None:
+    if top_k is not None and top_k < 1:
+        raise error(f"top_k={top_k} is below 1; ask for at least one memory.")
+    if min_score is not None and not -1 <= min_score <= 1:
+        raise error(f"min_score={min_score} is a cosine, from -1 to 1.")

@@ -1,0 +1,457 @@
+"""Statements that write memories, and read them by key. No I/O.
+
+Positions are places in a user's history; see `adkpg.memory.ingestion`.
+"""
+
+from functools import cache
+from typing import Any
+
+from pgvector.sqlalchemy import HALFVEC
+from sqlalchemy import (
+    BigInteger,
+    ColumnElement,
+    Delete,
+    Insert,
+    Integer,
+    Select,
+    SmallInteger,
+    Text,
+    Update,
+    and_,
+    bindparam,
+    cast,
+    column,
+    delete,
+    exists,
+    func,
+    literal,
+    literal_column,
+    null,
+    select,
+    true,
+    update,
+)
+from sqlalchemy.dialects.postgresql import ARRAY, BIT, JSON, REGCONFIG, TIMESTAMP, insert
+from sqlalchemy.sql.selectable import TableValuedAlias
+
+from adkpg.tables import (
+    MEMORY_EVENT_KEY,
+    approximate_scopes,
+    embedding_models,
+    events,
+    memories,
+    memory_lexemes,
+    memory_tombstones,
+    memory_vectors,
+    pending_embeddings,
+)
+
+APP_NAME = bindparam("app_name", type_=Text)
+USER_ID = bindparam("user_id", type_=Text)
+CONFIG = cast(bindparam("config", type_=Text), REGCONFIG)
+_SESSION_ID = bindparam("session_id", type_=Text)
+_MEMORY_ID = bindparam("memory_id", type_=Text)
+_MODEL_ID = bindparam("model_id", type_=SmallInteger)
+_POSITIONS = bindparam("positions", type_=ARRAY(BigInteger))
+_MAX_LEXEME_BYTES = 512  # a key of app, user and lexeme must fit a B-tree entry
+
+
+def in_scope(table: Any) -> ColumnElement[bool]:
+    """The rows of one user of one app."""
+    return and_(table.c.app_name == APP_NAME, table.c.user_id == USER_ID)
+
+
+def _given(**arrays: Any) -> TableValuedAlias:
+    """Rows from parallel array parameters, named after them."""
+    binds = [bindparam(name, type_=ARRAY(kind)) for name, kind in arrays.items()]
+    columns = [column(name, kind) for name, kind in arrays.items()]
+    return func.unnest(*binds).table_valued(*columns, name="given").render_derived()
+
+
+@cache
+def lock_session() -> Select[Any]:
+    """Makes writers of one session's memories wait for each other, to the transaction's end.
+
+    Parameters: app_name, user_id, session_id.
+    """
+    key = func.hashtextextended(
+        func.jsonb_build_array(APP_NAME, USER_ID, _SESSION_ID).cast(Text), literal(0, BigInteger)
+    )
+    return select(func.pg_advisory_xact_lock(key))
+
+
+@cache
+def select_session_memories() -> Select[Any]:
+    """Reads what a session has in memory, by position.
+
+    Parameters: app_name, user_id, session_id.
+    """
+    still_there = exists(
+        select(events.c.seq).where(
+            in_scope(events),
+            events.c.session_id == memories.c.session_id,
+            events.c.event_id == memories.c.event_id,
+        )
+    )
+    return (
+        select(
+            memories.c.event_id,
+            memories.c.position,
+            memories.c.memory_id,
+            memories.c.digest,
+            still_there.label("in_session"),
+        )
+        .where(in_scope(memories), memories.c.session_id == _SESSION_ID)
+        .order_by(memories.c.position)
+    )
+
+
+@cache
+def select_tombstones() -> Select[Any]:
+    """Reads the event ids that must not come back. Parameters: app_name, user_id, session_id."""
+    return select(memory_tombstones.c.event_id).where(
+        in_scope(memory_tombstones), memory_tombstones.c.session_id == _SESSION_ID
+    )
+
+
+@cache
+def select_by_ids() -> Select[Any]:
+    """Reads where memories are. Parameters: app_name, user_id, memory_ids."""
+    return select(
+        memories.c.memory_id, memories.c.position, memories.c.session_id, memories.c.event_id
+    ).where(
+        in_scope(memories),
+        memories.c.memory_id == func.any(bindparam("memory_ids", type_=ARRAY(Text))),
+    )
+
+
+@cache
+def delete_positions() -> Delete:
+    """Deletes memories with their words and vectors. Parameters: app_name, user_id, positions."""
+    return delete(memories).where(in_scope(memories), memories.c.position == func.any(_POSITIONS))
+
+
+@cache
+def move_positions() -> Update:
+    """Moves memories, words and vectors with them. Parameters: app_name, user_id, froms, tos."""
+    given = _given(froms=BigInteger, tos=BigInteger)
+    return (
+        update(memories)
+        .where(in_scope(memories), memories.c.position == given.c.froms)
+        .values(position=given.c.tos)
+    )
+
+
+@cache
+def insert_memories() -> Select[Any]:
+    """Writes memories with their words, and marks them as pending for the embedder.
+
+    A memory of an event that is stored already is left alone. Words come from the body, and from
+    the written-out date, which counts for the memory itself only.
+
+    Parameters: app_name, user_id, config, and in parallel arrays positions, memory_ids,
+    session_ids, event_ids, authors, timestamps, contents, bodies, metadata, digests.
+    Returns the number of memories written.
+    """
+    unnested = _given(
+        positions=BigInteger,
+        memory_ids=Text,
+        session_ids=Text,
+        event_ids=Text,
+        authors=Text,
+        timestamps=TIMESTAMP(timezone=True),
+        contents=Text,
+        bodies=Text,
+        metadata=Text,
+        digests=Text,
+    )
+    date = func.to_char(func.timezone("UTC", unnested.c.timestamps), "FMDD FMMonth YYYY")
+    given = select(
+        *unnested.c,
+        func.to_tsvector(CONFIG, unnested.c.bodies).label("words"),
+        func.to_tsvector(CONFIG, date).label("date_words"),
+    ).cte("given")
+    body_words = _lexemes(given.c.words, "body_words")
+    length = select(func.coalesce(func.sum(_occurrences(body_words)), 0)).select_from(body_words)
+    inserted = (
+        insert(memories)
+        .from_select(
+            [
+                "app_name",
+                "user_id",
+                "position",
+                "memory_id",
+                "session_id",
+                "event_id",
+                "author",
+                "timestamp",
+                "content",
+                "body",
+                "length",
+                "custom_metadata",
+                "digest",
+            ],
+            select(
+                APP_NAME,
+                USER_ID,
+                given.c.positions,
+                given.c.memory_ids,
+                given.c.session_ids,
+                given.c.event_ids,
+                given.c.authors,
+                given.c.timestamps,
+                cast(given.c.contents, JSON),
+                given.c.bodies,
+                length.scalar_subquery(),
+                cast(given.c.metadata, JSON),
+                given.c.digests,
+            ),
+        )
+        .on_conflict_do_nothing(constraint=MEMORY_EVENT_KEY)
+        .returning(memories.c.app_name, memories.c.user_id, memories.c.position)
+        .cte("inserted")
+    )
+    own = _lexemes(given.c.words, "own")
+    dated = _lexemes(given.c.date_words, "dated")
+    words = (
+        select(
+            own.c.lexeme, _occurrences(own).label("frequency"), literal_column("0").label("date")
+        )
+        .union_all(select(dated.c.lexeme, literal_column("0"), _occurrences(dated)))
+        .lateral("words")
+    )
+    posted = (
+        insert(memory_lexemes)
+        .from_select(
+            ["app_name", "user_id", "lexeme", "position", "frequency", "date_frequency"],
+            select(
+                inserted.c.app_name,
+                inserted.c.user_id,
+                words.c.lexeme,
+                inserted.c.position,
+                func.sum(words.c.frequency),
+                func.sum(words.c.date),
+            )
+            .select_from(
+                inserted.join(given, given.c.positions == inserted.c.position).join(words, true())
+            )
+            .where(func.octet_length(words.c.lexeme) <= _MAX_LEXEME_BYTES)
+            .group_by(inserted.c.app_name, inserted.c.user_id, words.c.lexeme, inserted.c.position),
+        )
+        .cte("posted")
+    )
+    pending = (
+        insert(pending_embeddings)
+        .from_select(
+            ["app_name", "user_id", "position"],
+            select(inserted.c.app_name, inserted.c.user_id, inserted.c.position),
+        )
+        .cte("pending")
+    )
+    return select(func.count().label("written")).select_from(inserted).add_cte(posted, pending)
+
+
+@cache
+def delete_memory() -> Select[Any]:
+    """Deletes one memory and, if it came from an event, leaves a tombstone.
+
+    Parameters: app_name, user_id, memory_id.
+    """
+    gone = (
+        delete(memories)
+        .where(in_scope(memories), memories.c.memory_id == _MEMORY_ID)
+        .returning(
+            memories.c.app_name, memories.c.user_id, memories.c.session_id, memories.c.event_id
+        )
+        .cte("gone")
+    )
+    buried = (
+        insert(memory_tombstones)
+        .from_select(
+            ["app_name", "user_id", "session_id", "event_id"],
+            select(gone).where(gone.c.event_id.is_not(None)),
+        )
+        .on_conflict_do_nothing()
+        .cte("buried")
+    )
+    return select(func.count().label("deleted")).select_from(gone).add_cte(buried)
+
+
+@cache
+def select_pending(*, one_user: bool) -> Select[Any]:
+    """Reads memories that wait for a vector, longest waiting first.
+
+    Parameters: limit, and app_name, user_id where asked for.
+    """
+    statement = (
+        select(
+            memories.c.app_name,
+            memories.c.user_id,
+            memories.c.position,
+            memories.c.body,
+            memories.c.digest,
+        )
+        .select_from(
+            pending_embeddings.join(
+                memories,
+                and_(
+                    memories.c.app_name == pending_embeddings.c.app_name,
+                    memories.c.user_id == pending_embeddings.c.user_id,
+                    memories.c.position == pending_embeddings.c.position,
+                ),
+            )
+        )
+        .order_by(pending_embeddings.c.create_time, pending_embeddings.c.position)
+        .limit(bindparam("limit", type_=Integer))
+    )
+    return statement.where(in_scope(pending_embeddings)) if one_user else statement
+
+
+@cache
+def store_vectors(*, large: bool) -> Select[Any]:
+    """Stores vectors of memories that have not changed since they were read; no longer pending.
+
+    Parameters: model_id, and in parallel arrays app_names, user_ids, positions, digests, vectors
+    (text). `large` is for vectors above 1,300 dimensions. Returns the number of vectors stored.
+    """
+    given = _given(app_names=Text, user_ids=Text, positions=BigInteger, digests=Text, vectors=Text)
+    vector = cast(given.c.vectors, HALFVEC())
+    approximate = exists(
+        select(approximate_scopes.c.model_id).where(
+            approximate_scopes.c.app_name == given.c.app_names,
+            approximate_scopes.c.user_id == given.c.user_ids,
+            approximate_scopes.c.model_id == _MODEL_ID,
+        )
+    )
+    unchanged = given.join(
+        memories,
+        and_(
+            memories.c.app_name == given.c.app_names,
+            memories.c.user_id == given.c.user_ids,
+            memories.c.position == given.c.positions,
+            memories.c.digest == given.c.digests,
+        ),
+    )
+    source = select(
+        memories.c.app_name,
+        memories.c.user_id,
+        _MODEL_ID,
+        memories.c.position,
+        null() if large else vector,
+        cast(func.binary_quantize(vector), BIT(varying=True)) if large else null(),
+        vector if large else null(),
+        approximate,
+    ).select_from(unchanged)
+    upsert = insert(memory_vectors).from_select(
+        [
+            "app_name",
+            "user_id",
+            "model_id",
+            "position",
+            "embedding",
+            "bits",
+            "large",
+            "approximate",
+        ],
+        source,
+    )
+    stored = (
+        upsert.on_conflict_do_update(
+            index_elements=["app_name", "user_id", "model_id", "position"],
+            set_={name: upsert.excluded[name] for name in ("embedding", "bits", "large")},
+        )
+        .returning(memory_vectors.c.app_name, memory_vectors.c.user_id, memory_vectors.c.position)
+        .cte("stored")
+    )
+    done = (
+        delete(pending_embeddings)
+        .where(
+            pending_embeddings.c.app_name == stored.c.app_name,
+            pending_embeddings.c.user_id == stored.c.user_id,
+            pending_embeddings.c.position == stored.c.position,
+        )
+        .cte("done")
+    )
+    return select(func.count().label("stored")).select_from(stored).add_cte(done)
+
+
+@cache
+def select_model() -> Select[Any]:
+    """Reads a model's number. Parameters: model, dimensions."""
+    return select(embedding_models.c.model_id).where(
+        embedding_models.c.name == bindparam("model", type_=Text),
+        embedding_models.c.dimensions == bindparam("dimensions", type_=Integer),
+    )
+
+
+@cache
+def insert_model() -> Insert:
+    """Registers a model unless it is there. Parameters: model, dimensions."""
+    return (
+        insert(embedding_models)
+        .values(
+            name=bindparam("model", type_=Text), dimensions=bindparam("dimensions", type_=Integer)
+        )
+        .on_conflict_do_nothing()
+    )
+
+
+@cache
+def insert_approximate_scopes() -> Insert:
+    """Lists the users whose memories are too many for an exact answer.
+
+    Parameters: model_id, exact_limit.
+    """
+    large = (
+        select(memory_vectors.c.app_name, memory_vectors.c.user_id, memory_vectors.c.model_id)
+        .where(memory_vectors.c.model_id == _MODEL_ID)
+        .group_by(memory_vectors.c.app_name, memory_vectors.c.user_id, memory_vectors.c.model_id)
+        .having(func.count() > bindparam("exact_limit", type_=BigInteger))
+    )
+    return (
+        insert(approximate_scopes)
+        .from_select(["app_name", "user_id", "model_id"], large)
+        .on_conflict_do_nothing()
+    )
+
+
+@cache
+def mark_approximate() -> Select[Any]:
+    """Puts the vectors of listed users into the HNSW index. Parameters: model_id.
+
+    Returns how many were put in.
+    """
+    marked = (
+        update(memory_vectors)
+        .where(
+            memory_vectors.c.app_name == approximate_scopes.c.app_name,
+            memory_vectors.c.user_id == approximate_scopes.c.user_id,
+            memory_vectors.c.model_id == approximate_scopes.c.model_id,
+            memory_vectors.c.model_id == _MODEL_ID,
+            memory_vectors.c.approximate.is_(False),
+        )
+        .values(approximate=true())
+        .returning(literal_column("1"))
+        .cte("marked")
+    )
+    return select(func.count().label("marked")).select_from(marked)
+
+
+@cache
+def open_approximate_scopes() -> Update:
+    """Lets searches of listed users use the HNSW index. Parameters: model_id."""
+    return (
+        update(approximate_scopes)
+        .where(approximate_scopes.c.model_id == _MODEL_ID, approximate_scopes.c.ready.is_(False))
+        .values(ready=true())
+    )
+
+
+def _lexemes(vector: ColumnElement[Any], name: str) -> TableValuedAlias:
+    return func.unnest(vector).table_valued(
+        column("lexeme", Text), column("positions"), column("weights"), name=name
+    )
+
+
+def _occurrences(lexemes: TableValuedAlias) -> Any:
+    return func.cardinality(lexemes.c.positions)
