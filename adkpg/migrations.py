@@ -110,12 +110,21 @@ async def downgrade(engine: AsyncEngine, schema: str, revision: str, timeout_s: 
 
 
 def sql(schema: str, revision: str = "head") -> str:
-    """Returns the SQL that `upgrade` would run on an empty database; never connects."""
+    """Returns the SQL that `upgrade` would run on an empty database; never connects.
+
+    Raises:
+      ConfigurationError: There is no such revision.
+    """
     with _ALEMBIC:
         config = _config(schema)
         config.output_buffer = output = io.StringIO()
-        config.attributes["offline_url"] = "postgresql+asyncpg://"
-        command.upgrade(config, revision, sql=True)
+        try:
+            command.upgrade(config, revision, sql=True)
+        except CommandError as exc:
+            raise ConfigurationError(
+                f"Alembic has no SQL for {revision!r} ({exc}); leave the revision out for the "
+                "newest."
+            ) from exc
         return output.getvalue()
 
 

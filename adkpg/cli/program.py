@@ -1,0 +1,29 @@
+"""The program ``adkpg``: its groups of commands."""
+
+import click
+
+import adkpg
+from adkpg.cli.db import db
+from adkpg.cli.failure import SentenceGroup
+from adkpg.cli.memory import memory
+from adkpg.cli.sessions import sessions
+
+
+@click.group(cls=SentenceGroup, context_settings={"max_content_width": 100})
+@click.version_option(adkpg.__version__, package_name="adkpg")
+def main() -> None:
+    """Postgres for agents built with Google's Agent Development Kit.
+
+    The database is --database-url, else ADKPG_DATABASE_URL; the value `embedded` is the Postgres
+    that comes with adkpg[embedded].
+
+    \b
+    Example:
+      export ADKPG_DATABASE_URL=postgresql://user:password@localhost/agents
+      adkpg db upgrade
+    """
+
+
+main.add_command(db)
+main.add_command(sessions)
+main.add_command(memory)

@@ -1,0 +1,91 @@
+"""Writes docs/cli.md and docs/settings.md from the code; ``make docs`` runs it."""
+
+import typing
+from collections.abc import Iterator
+from pathlib import Path
+from typing import Any
+
+import click
+
+from adkpg import Settings
+from adkpg.cli import main
+
+_HERE = Path(__file__).resolve().parent
+_NOTE = "<!-- Written by docs/generate.py from the code; run `make docs` instead of editing. -->\n"
+
+
+def commands(
+    command: click.Command, *path: str
+) -> Iterator[tuple[tuple[str, ...], click.Command, click.Context]]:
+    """Yields every group and command below one, itself first, as path, command and context."""
+    context = click.Context(command, info_name=" ".join(path), max_content_width=100)
+    context.terminal_width = 100
+    yield path, command, context
+    if isinstance(command, click.Group):
+        for name in command.list_commands(context):
+            child = command.get_command(context, name)
+            if child is not None and not child.hidden:
+                yield from commands(child, *path, name)
+
+
+def cli() -> str:
+    """Returns docs/cli.md: the help of every command."""
+    parts = [_NOTE, "# Command line\n"]
+    for path, command, context in commands(main, "adkpg"):
+        parts.append(f"{'#' * (len(path) + 1)} {' '.join(path)}\n")
+        parts.append(f"```text\n{command.get_help(context).rstrip()}\n```\n")
+    return "\n".join(parts)
+
+
+def settings() -> str:
+    """Returns docs/settings.md: a table of every setting."""
+    rows = [
+        "| variable | values | default | meaning |",
+        "|---|---|---|---|",
+    ]
+    prefix = Settings.model_config.get("env_prefix", "")
+    for name, field in Settings.model_fields.items():
+        default = "none" if field.default is None else f"`{str(field.default).lower()}`"
+        meaning = (field.description or "").replace("|", "\\|")
+        rows.append(f"| `{prefix}{name.upper()}` | {_values(field)} | {default} | {meaning} |")
+    return "\n".join(
+        [
+            _NOTE,
+            "# Settings\n",
+            "Each is read from the environment when a `Database` or `Settings` is made; arguments",
+            "given in code win. A value that cannot work is an error that names the variable.\n",
+            *rows,
+            "",
+        ]
+    )
+
+
+def _values(field: Any) -> str:
+    """Says what a field takes: its words, or its type with the limits of the numbers."""
+    kinds = [kind for kind in typing.get_args(field.annotation) if kind is not type(None)]
+    if typing.get_origin(field.annotation) is typing.Literal:
+        return ", ".join(f"`{word}`" for word in kinds)
+    kind = kinds[0] if kinds else field.annotation
+    name = {
+        "SecretStr": "text",
+        "str": "text",
+        "Path": "directory",
+        "bool": "`true`, `false`",
+        "int": "whole number",
+        "float": "number",
+    }[kind.__name__]
+    signs = {"ge": "at least", "gt": "above", "le": "at most", "lt": "below"}
+    limits = [
+        f"{sign} {getattr(rule, attribute):g}"
+        for rule in field.metadata
+        for attribute, sign in signs.items()
+        if getattr(rule, attribute, None) is not None
+    ]
+    return ", ".join([name, *limits])
+
+
+PAGES = {"cli.md": cli, "settings.md": settings}
+
+if __name__ == "__main__":
+    for page, render in PAGES.items():
+        (_HERE / page).write_text(render(), encoding="utf-8")
