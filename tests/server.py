@@ -2,6 +2,7 @@
 
 import asyncio
 import gc
+import os
 import shutil
 import tempfile
 import uuid
@@ -133,7 +134,7 @@ def start_container() -> Server:
 
 
 def start_embedded(**settings: str) -> Server:
-    directory = Path(tempfile.mkdtemp(prefix="adkpg-tests-"))
+    directory = Path(tempfile.mkdtemp(prefix="adkpg-tests-", dir=_memory()))
     server = EmbeddedServer(directory, settings=TUNING | settings)
 
     def stop() -> None:
@@ -146,6 +147,13 @@ def start_embedded(**settings: str) -> Server:
         shutil.rmtree(directory, ignore_errors=True)
         raise
     return Server("embedded", server.url, stop)
+
+
+def _memory() -> Path | None:
+    """Returns a directory in memory with room for a run, where a database is copied 10 x faster."""
+    shm = Path("/dev/shm")
+    roomy = shm.is_dir() and os.access(shm, os.W_OK) and shutil.disk_usage(shm).free > 4 << 30
+    return shm if roomy else None
 
 
 def joined(text: str) -> Server:
