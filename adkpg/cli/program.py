@@ -12,7 +12,7 @@ from adkpg.cli.sessions import sessions
 @click.group(cls=SentenceGroup, context_settings={"max_content_width": 100})
 @click.version_option(adkpg.__version__, package_name="adkpg")
 def main() -> None:
-    """Postgres for agents built with Google's Agent Development Kit.
+    """Durable sessions and memory for ADK agents, on Postgres.
 
     The database is --database-url, else ADKPG_DATABASE_URL; the value `embedded` is the Postgres
     that comes with adkpg[embedded].

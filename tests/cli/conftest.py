@@ -1,0 +1,34 @@
+"""Runs commands in this process, with standard output and error kept apart."""
+
+from collections.abc import Callable
+from dataclasses import dataclass
+
+import pytest
+
+from adkpg.cli import main
+
+
+@dataclass(frozen=True)
+class Outcome:
+    code: int
+    out: str
+    err: str
+
+
+Adkpg = Callable[..., Outcome]
+
+
+@pytest.fixture
+def adkpg(capsys: pytest.CaptureFixture[str]) -> Adkpg:
+    """Runs ``adkpg`` with some arguments, as the installed program does."""
+
+    def run(*arguments: str) -> Outcome:
+        capsys.readouterr()
+        with pytest.raises(SystemExit) as ended:
+            main(list(arguments), prog_name="adkpg")
+        captured = capsys.readouterr()
+        code = ended.value.code
+        assert isinstance(code, int)
+        return Outcome(code, captured.out, captured.err)
+
+    return run

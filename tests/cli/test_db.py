@@ -1,0 +1,117 @@
+"""``adkpg db`` against a real server."""
+
+from pathlib import Path
+
+import pytest
+
+from adkpg import migrations
+from tests.cli.conftest import Adkpg
+
+
+@pytest.fixture
+def empty(empty_database_url: str, monkeypatch: pytest.MonkeyPatch) -> str:
+    """An empty database, named by the environment."""
+    monkeypatch.setenv("ADKPG_DATABASE_URL", empty_database_url)
+    return empty_database_url
+
+
+@pytest.mark.usefixtures("empty")
+def test_up_and_down_again(adkpg: Adkpg) -> None:
+    assert adkpg("db", "current").out == "none\n"
+    for _ in range(2):
+        upgraded = adkpg("db", "upgrade")
+        assert upgraded.code == 0
+        assert f"at revision {migrations.expected()}" in upgraded.out
+    assert adkpg("db", "current").out == f"{migrations.expected()}\n"
+    assert adkpg("db", "check").code == 0
+    assert "no tables" in adkpg("db", "downgrade", "base").out
+    assert adkpg("db", "current").out == "none\n"
+
+
+@pytest.mark.usefixtures("empty")
+def test_check_says_what_to_type_next(adkpg: Adkpg) -> None:
+    outcome = adkpg("db", "check")
+    assert (outcome.code, outcome.out) == (1, "")
+    assert outcome.err.endswith("run: adkpg db upgrade\n")
+    assert outcome.err.count("\n") == 1
+
+
+def test_the_option_wins_over_the_environment(
+    adkpg: Adkpg, database_url: str, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setenv("ADKPG_DATABASE_URL", "postgresql://nobody@127.0.0.1:1/none")
+    assert adkpg("db", "check", "--database-url", database_url).code == 0
+
+
+@pytest.mark.usefixtures("empty")
+@pytest.mark.parametrize("command", ["upgrade", "downgrade", "sql"])
+def test_an_unknown_revision_is_a_sentence(adkpg: Adkpg, command: str) -> None:
+    outcome = adkpg("db", command, "nosuch")
+    assert (outcome.code, outcome.out) == (1, "")
+    assert "nosuch" in outcome.err
+    assert outcome.err.count("\n") == 1
+
+
+def test_downgrade_needs_a_revision(adkpg: Adkpg) -> None:
+    outcome = adkpg("db", "downgrade")
+    assert outcome.code == 2
+    assert "REV" in outcome.err
+
+
+def test_sql_needs_no_database(adkpg: Adkpg, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setenv("ADKPG_DATABASE_URL", "postgresql://nobody@127.0.0.1:1/none")
+    monkeypatch.setenv("ADKPG_DATABASE_SCHEMA", "elsewhere")
+    outcome = adkpg("db", "sql")
+    assert outcome.code == 0
+    assert "CREATE TABLE elsewhere.sessions" in outcome.out
+    assert outcome.err == ""
+
+
+@pytest.mark.parametrize(
+    ("url", "shown"),
+    [
+        ("postgres://me:hidden@db.example/agents", "postgresql://me:***@db.example/agents"),
+        ("postgresql://me@db.example/agents?password=hidden", "password=***"),
+        ("postgresql+asyncpg://db.example/agents", "postgresql://db.example/agents"),
+    ],
+)
+def test_url_hides_the_password(adkpg: Adkpg, url: str, shown: str) -> None:
+    outcome = adkpg("db", "url", "--database-url", url)
+    assert outcome.code == 0
+    assert shown in outcome.out
+    assert "hidden" not in outcome.out
+
+
+def test_url_of_the_embedded_server_starts_nothing(
+    adkpg: Adkpg, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setenv("ADKPG_EMBEDDED_DIR", str(tmp_path / "server"))
+    outcome = adkpg("db", "url", "--database-url", "embedded")
+    assert outcome.out.startswith("postgresql://postgres@/adkpg?host=/")
+    assert list(tmp_path.iterdir()) == []
+
+
+def test_no_database_is_a_sentence(adkpg: Adkpg) -> None:
+    outcome = adkpg("db", "current")
+    assert (outcome.code, outcome.out) == (1, "")
+    assert "ADKPG_DATABASE_URL" in outcome.err
+    assert outcome.err.count("\n") == 1
+
+
+def test_a_server_out_of_reach_is_a_sentence_without_the_password(adkpg: Adkpg) -> None:
+    outcome = adkpg("db", "current", "--database-url", "postgresql://me:hidden@127.0.0.1:1/none")
+    assert (outcome.code, outcome.out) == (1, "")
+    assert "cannot be reached" in outcome.err
+    assert "hidden" not in outcome.err
+    assert outcome.err.count("\n") == 1
+
+
+def test_a_wrong_setting_is_a_sentence_without_its_value(
+    adkpg: Adkpg, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setenv("ADKPG_POOL_SIZE", "hidden")
+    outcome = adkpg("db", "url", "--database-url", "postgresql://db.example/agents")
+    assert (outcome.code, outcome.out) == (1, "")
+    assert "ADKPG_POOL_SIZE" in outcome.err
+    assert "hidden" not in outcome.err
+    assert outcome.err.count("\n") == 1

@@ -1,0 +1,103 @@
+"""Every command has a help with an example, and is documented."""
+
+import importlib.util
+import re
+from pathlib import Path
+from types import ModuleType
+
+import click
+import pytest
+
+from adkpg import Settings, __version__
+from adkpg.cli import main
+from tests.cli.conftest import Adkpg
+
+DOCS = Path(__file__).parents[2] / "docs"
+
+
+def load_generator() -> ModuleType:
+    spec = importlib.util.spec_from_file_location("docs_generate", DOCS / "generate.py")
+    assert spec is not None
+    assert spec.loader is not None
+    module = importlib.util.module_from_spec(spec)
+    spec.loader.exec_module(module)
+    return module
+
+
+GENERATE = load_generator()
+COMMANDS = {
+    " ".join(path): (command, context)
+    for path, command, context in GENERATE.commands(main, "adkpg")
+}
+LEAVES = [name for name, (command, _) in COMMANDS.items() if not isinstance(command, click.Group)]
+
+
+def test_the_table_of_commands_is_the_one_promised() -> None:
+    assert {
+        "adkpg db upgrade",
+        "adkpg db current",
+        "adkpg db check",
+        "adkpg db downgrade",
+        "adkpg db sql",
+        "adkpg db url",
+        "adkpg sessions list",
+        "adkpg sessions show",
+        "adkpg memory search",
+        "adkpg memory index",
+    } <= set(LEAVES)
+
+
+@pytest.mark.parametrize("name", COMMANDS)
+def test_help_has_a_sentence_and_an_example(name: str) -> None:
+    command, context = COMMANDS[name]
+    text = command.get_help(context)
+    assert command.get_short_help_str(limit=60).endswith(".")
+    assert "..." not in command.get_short_help_str(limit=60)
+    example = text.partition("Example:\n")[2].partition("\n\n")[0]
+    assert name in example or isinstance(command, click.Group)
+    assert "adkpg " in example
+
+
+@pytest.mark.parametrize("name", LEAVES)
+def test_every_option_says_what_it_does(name: str) -> None:
+    command, _ = COMMANDS[name]
+    for parameter in command.params:
+        if isinstance(parameter, click.Option):
+            assert parameter.help, parameter.name
+
+
+@pytest.mark.parametrize("name", [name for name in LEAVES if name != "adkpg db sql"])
+def test_every_command_that_connects_takes_a_database_url(name: str) -> None:
+    command, _ = COMMANDS[name]
+    assert "--database-url" in {option for param in command.params for option in param.opts}
+
+
+@pytest.mark.parametrize("name", COMMANDS)
+def test_command_is_documented(name: str) -> None:
+    text = (DOCS / "cli.md").read_text(encoding="utf-8")
+    assert re.search(rf"^#+ {re.escape(name)}$", text, re.MULTILINE)
+
+
+@pytest.mark.parametrize("page", GENERATE.PAGES)
+def test_page_is_what_the_code_says(page: str) -> None:
+    written = (DOCS / page).read_text(encoding="utf-8")
+    assert written == GENERATE.PAGES[page](), "run: make docs"
+
+
+def test_every_setting_is_explained() -> None:
+    text = (DOCS / "settings.md").read_text(encoding="utf-8")
+    for name, field in Settings.model_fields.items():
+        assert f"| `ADKPG_{name.upper()}` |" in text
+        assert field.description
+        if name.endswith("_s"):
+            assert "in seconds" in field.description
+
+
+def test_help_answers_without_a_database(adkpg: Adkpg) -> None:
+    outcome = adkpg("--help")
+    assert outcome.code == 0
+    assert "Commands:" in outcome.out
+
+
+def test_version(adkpg: Adkpg) -> None:
+    assert __version__ in adkpg("--version").out

@@ -1,0 +1,139 @@
+"""``adkpg sessions`` against a real server."""
+
+import asyncio
+import json
+
+import pytest
+from google.adk.events.event import Event
+from google.adk.events.event_actions import EventActions
+from google.genai import types
+
+from adkpg import Database, DatabaseSessionService
+from tests.cli.conftest import Adkpg
+
+PARTS = [
+    types.Part(text="It rains.\nTake [bold]care[/bold] \x1b[31m\ud800"),
+    types.Part(function_call=types.FunctionCall(name="forecast", args={"city": "Köln"})),
+    types.Part(function_response=types.FunctionResponse(name="forecast", response={"mm": 3})),
+    types.Part(inline_data=types.Blob(data=b"\x00", mime_type="image/png")),
+]
+
+
+@pytest.fixture
+def stored(database_url: str, monkeypatch: pytest.MonkeyPatch) -> str:
+    """A database with three sessions, the last with three events; named by the environment."""
+    monkeypatch.setenv("ADKPG_DATABASE_URL", database_url)
+
+    async def fill() -> None:
+        async with Database(database_url) as database:
+            service = DatabaseSessionService(database)
+            for user_id, session_id in (("alice", "a1"), ("alice", "a2"), ("bob", "b" * 60)):
+                session = await service.create_session(
+                    app_name="weather",
+                    user_id=user_id,
+                    session_id=session_id,
+                    state={"topic": "rain", "user:city": "Köln"},
+                )
+            for number, parts in enumerate(([types.Part(text="Hello")], PARTS, None)):
+                await service.append_event(
+                    session,
+                    Event(
+                        author="user" if number == 0 else "agent",
+                        content=types.Content(parts=parts) if parts else None,
+                        actions=EventActions(state_delta={"step": number} if not parts else {}),
+                        timestamp=1e18 if number == 2 else 1.0,
+                    ),
+                )
+
+    asyncio.run(fill())
+    return database_url
+
+
+@pytest.mark.usefixtures("stored")
+def test_list_shows_whole_ids(adkpg: Adkpg) -> None:
+    outcome = adkpg("sessions", "list", "--app", "weather")
+    assert outcome.code == 0
+    assert "b" * 60 in outcome.out
+    assert "a1" in outcome.out
+    assert "There are more" not in outcome.out
+
+
+@pytest.mark.usefixtures("stored")
+def test_list_of_one_user(adkpg: Adkpg) -> None:
+    outcome = adkpg("sessions", "list", "--app", "weather", "--user", "alice", "--json")
+    listed = json.loads(outcome.out)
+    assert [session["id"] for session in listed["sessions"]] == ["a2", "a1"]
+    assert listed["sessions"][0]["state"] == {"topic": "rain", "user:city": "Köln"}
+    assert listed["next"] is None
+
+
+@pytest.mark.usefixtures("stored")
+def test_pages_follow_each_other(adkpg: Adkpg) -> None:
+    seen: list[str] = []
+    after: list[str] = []
+    for _ in range(3):
+        outcome = adkpg("sessions", "list", "--app", "weather", "--limit", "1", "--json", *after)
+        page = json.loads(outcome.out)
+        seen += [session["id"] for session in page["sessions"]]
+        after = ["--after", page["next"] or ""]
+    assert sorted(seen) == ["a1", "a2", "b" * 60]
+    assert page["next"] is None
+    table = adkpg("sessions", "list", "--app", "weather", "--limit", "1")
+    assert "There are more: --after " in table.out
+
+
+@pytest.mark.usefixtures("stored")
+def test_a_wrong_cursor_is_a_sentence(adkpg: Adkpg) -> None:
+    outcome = adkpg("sessions", "list", "--app", "weather", "--after", "nonsense")
+    assert (outcome.code, outcome.out) == (1, "")
+    assert "cursor" in outcome.err
+
+
+@pytest.mark.usefixtures("stored")
+def test_show_tells_state_and_events(adkpg: Adkpg) -> None:
+    outcome = adkpg("sessions", "show", "b" * 60, "--app", "weather", "--user", "bob")
+    assert outcome.code == 0
+    for part in (
+        '"Köln"',
+        "Hello",
+        "It rains.",
+        'call forecast({"city": "Köln"})',
+        'answer of forecast: {"mm": 3}',
+        "[inline_data]",
+        'state: {"step": 2}',
+        "1e+18",
+    ):
+        assert part in outcome.out
+
+
+@pytest.mark.usefixtures("stored")
+def test_what_was_said_cannot_steer_the_terminal(adkpg: Adkpg) -> None:
+    outcome = adkpg("sessions", "show", "b" * 60, "--app", "weather", "--user", "bob")
+    assert "\x1b" not in outcome.out
+    assert r"[bold]care[/bold] \x1b[31m\ud800" in outcome.out
+
+
+@pytest.mark.usefixtures("stored")
+def test_show_the_last_events_as_json(adkpg: Adkpg) -> None:
+    place = ("--app", "weather", "--user", "bob", "--json")
+    shown = json.loads(adkpg("sessions", "show", "b" * 60, "--events", "2", *place).out)
+    assert shown["events"][0]["content"]["parts"][0]["text"] == PARTS[0].text
+    assert len(shown["events"]) == 2
+    assert shown["state"]["step"] == 2
+    none = json.loads(adkpg("sessions", "show", "b" * 60, "--events", "0", *place).out)
+    assert none["events"] == []
+
+
+@pytest.mark.usefixtures("stored")
+def test_another_users_session_is_not_found(adkpg: Adkpg) -> None:
+    outcome = adkpg("sessions", "show", "a1", "--app", "weather", "--user", "bob")
+    assert (outcome.code, outcome.out) == (1, "")
+    assert "no session 'a1'" in outcome.err
+
+
+def test_without_tables_the_sentence_names_the_command(
+    adkpg: Adkpg, empty_database_url: str
+) -> None:
+    outcome = adkpg("sessions", "list", "--app", "weather", "--database-url", empty_database_url)
+    assert (outcome.code, outcome.out) == (1, "")
+    assert outcome.err.endswith("run: adkpg db upgrade\n")
