@@ -5,8 +5,6 @@ from types import TracebackType
 from typing import Any, Self
 from urllib.parse import parse_qs, urlsplit, urlunsplit
 
-from adkpg import Database
-
 
 class Proxy:
     """Counts flights: bursts of the client that follow an answer of the server.
@@ -110,10 +108,3 @@ async def _read(reader: asyncio.StreamReader) -> bytes:
         return await reader.read(1 << 16)
     except ConnectionError:
         return b""
-
-
-async def flights_of(proxy: Proxy, database: Database, call: Any) -> int:
-    """Returns the flights of a call, once its statement is warm on the one pooled connection."""
-    before = proxy.flights
-    await call
-    return proxy.flights - before

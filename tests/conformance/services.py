@@ -18,7 +18,7 @@ from google.genai import types
 from adkpg import DatabaseSessionService
 
 KINDS = ("in_memory", "adk_database", "adkpg")
-KEY = {"app_name": "app", "user_id": "user"}
+KEY: dict[str, Any] = {"app_name": "app", "user_id": "user"}
 
 
 @asynccontextmanager

@@ -1,0 +1,367 @@
+"""What only our session service promises: redelivery, incarnations, merging, pages, ownership."""
+
+import asyncio
+
+import pytest
+from google.adk.sessions.session import Session
+from sqlalchemy.ext.asyncio import create_async_engine
+
+from adkpg import Database, DatabaseSessionService
+from adkpg.errors import (
+    ConfigurationError,
+    DatabaseUnavailable,
+    EventConflict,
+    InvalidInput,
+    SessionExists,
+    SessionNotFound,
+    StaleSession,
+)
+from tests.conformance.services import KEY, said, texts
+from tests.proxy import Proxy
+
+
+async def _stored(sessions: DatabaseSessionService, session: Session) -> Session:
+    found = await sessions.get_session(**KEY, session_id=session.id)
+    assert found is not None
+    return found
+
+
+# Redelivery
+
+
+async def test_an_append_whose_answer_was_lost_is_repeated(
+    proxy: Proxy, sessions: DatabaseSessionService
+) -> None:
+    async with DatabaseSessionService(proxy.url) as service:
+        session = await service.create_session(**KEY)
+        await service.append_event(session, said("first", state={"n": 1, "user:u": 0}))
+        event = said("second", state={"n": 2, "user:u": 1, "temp:t": 1})
+        proxy.lose_answer = True
+        with pytest.raises(DatabaseUnavailable):
+            await service.append_event(session, event)
+        assert texts(session) == ["first"]
+        assert texts(await _stored(sessions, session)) == ["first", "second"]
+        await service.append_event(session, event)
+        assert texts(session) == ["first", "second"]
+        assert session.state == {"n": 2, "user:u": 1, "temp:t": 1}
+        del session.state["temp:t"]
+        assert await _stored(sessions, session) == session
+        await service.append_event(session, said("third"))
+        assert await _stored(sessions, session) == session
+
+
+async def test_a_lost_create_says_that_the_session_exists(
+    proxy: Proxy, sessions: DatabaseSessionService
+) -> None:
+    async with DatabaseSessionService(proxy.url) as service:
+        await service.create_session(**KEY)
+        proxy.lose_answer = True
+        with pytest.raises(DatabaseUnavailable):
+            await service.create_session(**KEY, session_id="x")
+        with pytest.raises(SessionExists):
+            await service.create_session(**KEY, session_id="x")
+    assert await sessions.get_session(**KEY, session_id="x")
+
+
+async def test_an_old_delta_does_not_come_back_by_redelivery(
+    sessions: DatabaseSessionService,
+) -> None:
+    session = await sessions.create_session(**KEY)
+    old = said("old", state={"n": "old", "user:n": "old", "app:n": "old"})
+    await sessions.append_event(session, old)
+    new = {"n": "new", "user:n": "new", "app:n": "new"}
+    await sessions.append_event(session, said("new", state=dict(new)))
+    for handle in (session, await _stored(sessions, session)):
+        before = handle.model_copy(deep=True)
+        await sessions.append_event(handle, old.model_copy(deep=True))
+        assert handle == before
+    assert (await _stored(sessions, session)).state == new
+    await sessions.append_event(session, said("goes on"))
+
+
+async def test_redelivery_through_a_windowed_session(sessions: DatabaseSessionService) -> None:
+    session = await sessions.create_session(**KEY)
+    event = said("x", state={"n": 1})
+    await sessions.append_event(session, event)
+    window = await _stored(sessions, session)
+    window.events.clear()
+    await sessions.append_event(window, event.model_copy(deep=True))
+    await sessions.append_event(window, said("y"))
+    assert texts(await _stored(sessions, session)) == ["x", "y"]
+
+
+async def test_one_event_delivered_at_once_through_many_objects_is_stored_once(
+    sessions: DatabaseSessionService,
+) -> None:
+    session = await sessions.create_session(**KEY)
+    event = said("x", state={"n": 1})
+    handles = [session.model_copy(deep=True) for _ in range(8)]
+    await asyncio.gather(
+        *(sessions.append_event(handle, event.model_copy(deep=True)) for handle in handles)
+    )
+    stored = await _stored(sessions, session)
+    assert texts(stored) == ["x"]
+    for handle in handles:
+        assert handle == stored
+
+
+async def test_another_event_of_a_stored_id_is_refused_and_the_session_goes_on(
+    sessions: DatabaseSessionService,
+) -> None:
+    session = await sessions.create_session(**KEY)
+    await sessions.append_event(session, said("x", id="e"))
+    with pytest.raises(EventConflict, match="id e is already stored"):
+        await sessions.append_event(session, said("y", id="e", state={"n": 1}))
+    await sessions.append_event(session, said("z"))
+    stored = await _stored(sessions, session)
+    assert (texts(stored), stored.state) == (["x", "z"], {})
+
+
+# Incarnations
+
+
+@pytest.mark.parametrize("on_conflict", ["raise", "merge"])
+async def test_a_session_created_again_is_another_one(database: Database, on_conflict: str) -> None:
+    service = DatabaseSessionService(database, on_conflict=on_conflict)  # type: ignore[arg-type] # a literal of each
+    old = await service.create_session(**KEY, session_id="x")
+    await service.delete_session(**KEY, session_id="x")
+    new = await service.create_session(**KEY, session_id="x")
+    with pytest.raises(StaleSession, match="deleted and created again"):
+        await service.append_event(old, said("late"))
+    assert old.events == []
+    assert await _stored(service, new) == new
+
+
+async def test_errors_name_the_session_and_the_cure(sessions: DatabaseSessionService) -> None:
+    session = await sessions.create_session(**KEY, session_id="x")
+    other = await _stored(sessions, session)
+    await sessions.append_event(session, said("first"))
+    with pytest.raises(StaleSession, match=r"x has been modified in storage.*load it again"):
+        await sessions.append_event(other, said("second"))
+    await sessions.delete_session(**KEY, session_id="x")
+    with pytest.raises(SessionNotFound, match="Session x not found"):
+        await sessions.append_event(session, said("third"))
+
+
+# Merging
+
+
+async def test_merge_appends_whatever_the_revision(database: Database) -> None:
+    service = DatabaseSessionService(database, on_conflict="merge")
+    first = await service.create_session(**KEY)
+    second = await _stored(service, first)
+    await service.append_event(first, said("1", state={"a": 1, "user:a": 1, "app:a": 1}))
+    await service.append_event(second, said("2", state={"b": 2, "user:b": 2, "app:b": 2}))
+    await service.append_event(first, said("3"))
+    stored = await _stored(service, first)
+    assert texts(stored) == ["1", "2", "3"]
+    assert stored.state == {
+        f"{scope}{key}": value
+        for scope in ("", "user:", "app:")
+        for key, value in (("a", 1), ("b", 2))
+    }
+
+
+async def test_merge_accepts_a_session_rebuilt_from_json(database: Database) -> None:
+    service = DatabaseSessionService(database, on_conflict="merge")
+    session = await service.create_session(**KEY)
+    rebuilt = Session.model_validate_json(session.model_dump_json())
+    await service.append_event(session, said("1"))
+    await service.append_event(rebuilt, said("2"))
+    assert texts(await _stored(service, session)) == ["1", "2"]
+
+
+# Sessions rebuilt from JSON
+
+
+async def test_a_rebuilt_session_whose_last_event_is_the_stored_one_goes_on(
+    sessions: DatabaseSessionService,
+) -> None:
+    session = await sessions.create_session(**KEY)
+    await sessions.append_event(session, said("1", timestamp=2000.0))
+    rebuilt = Session.model_validate_json(session.model_dump_json())
+    rebuilt.last_update_time = 0.0
+    await sessions.append_event(rebuilt, said("2"))
+    assert texts(await _stored(sessions, session)) == ["1", "2"]
+
+
+async def test_a_rebuilt_session_repeats_an_append(sessions: DatabaseSessionService) -> None:
+    session = await sessions.create_session(**KEY)
+    rebuilt = Session.model_validate_json(session.model_dump_json())
+    event = said("1")
+    await sessions.append_event(session, event)
+    await sessions.append_event(rebuilt, event.model_copy(deep=True))
+    assert rebuilt == session
+    await sessions.append_event(rebuilt, said("2"))
+    assert await _stored(sessions, session) == rebuilt
+
+
+async def test_a_rebuilt_session_that_was_deleted_is_not_found(
+    sessions: DatabaseSessionService,
+) -> None:
+    session = await sessions.create_session(**KEY)
+    rebuilt = Session.model_validate_json(session.model_dump_json())
+    await sessions.delete_session(**KEY, session_id=session.id)
+    with pytest.raises(SessionNotFound):
+        await sessions.append_event(rebuilt, said("1"))
+
+
+# Pages
+
+
+async def test_pages_of_a_users_sessions_are_by_last_update(
+    sessions: DatabaseSessionService,
+) -> None:
+    for number in range(7):
+        session = await sessions.create_session(
+            **KEY, session_id=f"s{number}", state={"n": number, "user:u": 1, "app:a": 1}
+        )
+        await sessions.append_event(session, said("x", timestamp=1000.0 + number // 2))
+    await sessions.create_session(app_name="app", user_id="other")
+    found, after = [], None
+    while True:
+        page = await sessions.list_sessions_page(**KEY, limit=2, after=after)
+        found += page.sessions
+        after = page.next
+        if after is None:
+            break
+        assert len(page.sessions) == 2
+    assert [session.id for session in found] == ["s6", "s5", "s4", "s3", "s2", "s1", "s0"]
+    for session in found:
+        assert session.events == []
+        assert session.state == {"n": int(session.id[1]), "user:u": 1, "app:a": 1}
+
+
+async def test_pages_of_an_app_are_by_creation(
+    sessions: DatabaseSessionService, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    for number, user in enumerate(["a", "", "b", "a", "c"]):
+        monkeypatch.setattr(
+            "google.adk.platform.time.get_time", lambda now=1000.0 + number // 2: now
+        )
+        await sessions.create_session(
+            app_name="app", user_id=user, session_id=f"s{number}", state={f"user:{user}": number}
+        )
+    found, after = [], None
+    while True:
+        page = await sessions.list_sessions_page(app_name="app", limit=2, after=after)
+        found += page.sessions
+        after = page.next
+        if after is None:
+            break
+    assert [session.id for session in found] == ["s4", "s2", "s3", "s0", "s1"]
+    assert [session.state for session in found] == [
+        {"user:c": 4},
+        {"user:b": 2},
+        {"user:a": 3},
+        {"user:a": 3},
+        {"user:": 1},
+    ]
+
+
+async def test_a_page_that_is_exactly_full_is_the_last(sessions: DatabaseSessionService) -> None:
+    for number in range(2):
+        await sessions.create_session(**KEY, session_id=str(number))
+    page = await sessions.list_sessions_page(**KEY, limit=2)
+    assert (len(page.sessions), page.next) == (2, None)
+    assert (await sessions.list_sessions_page(app_name="none")).sessions == []
+
+
+async def test_pages_of_events_are_in_append_order_and_stay_so_while_more_are_appended(
+    sessions: DatabaseSessionService,
+) -> None:
+    session = await sessions.create_session(**KEY)
+    for number in range(5):
+        await sessions.append_event(session, said(str(number), timestamp=1000.0 - number))
+    first = await sessions.list_events_page(**KEY, session_id=f" {session.id} ", limit=2)
+    await sessions.append_event(session, said("5"))
+    rest = await sessions.list_events_page(**KEY, session_id=session.id, after=first.next)
+    assert first.events + rest.events == session.events
+    assert rest.next is None
+    missing = await sessions.list_events_page(**KEY, session_id="none")
+    assert (missing.events, missing.next) == ([], None)
+
+
+async def test_pages_refuse_what_is_no_limit_and_no_cursor(
+    sessions: DatabaseSessionService,
+) -> None:
+    for limit in (0, -1):
+        with pytest.raises(InvalidInput, match=f"limit={limit}"):
+            await sessions.list_sessions_page(**KEY, limit=limit)
+        with pytest.raises(InvalidInput, match=f"limit={limit}"):
+            await sessions.list_events_page(**KEY, session_id="x", limit=limit)
+    with pytest.raises(InvalidInput, match="not a cursor"):
+        await sessions.list_sessions_page(**KEY, after="other")
+    with pytest.raises(InvalidInput, match="not a cursor"):
+        await sessions.list_events_page(**KEY, session_id="x", after="other")
+
+
+# Making and closing services
+
+
+async def test_a_service_given_a_database_leaves_it_open(database: Database) -> None:
+    async with DatabaseSessionService(database) as service:
+        assert service.database is database
+        await service.create_session(**KEY, session_id="x")
+    before = await _pids(database)
+    await DatabaseSessionService(database).get_session(**KEY, session_id="x")
+    assert await _pids(database) == before
+
+
+async def test_a_service_made_from_a_url_closes_its_own(
+    database_url: str, database: Database
+) -> None:
+    async with DatabaseSessionService(database_url) as service:
+        await service.create_session(**KEY)
+        (own,) = await _pids(service.database)
+    assert own not in await _pids(database)
+    await service.close()
+    assert await service.get_user_state(**KEY) == {}  # it opens again
+    await service.close()
+
+
+async def _pids(database: Database) -> set[int]:
+    engine = await database.engine()
+    async with engine.connect() as connection:
+        rows = await connection.exec_driver_sql(
+            "SELECT pid FROM pg_stat_activity WHERE datname = current_database()"
+            " AND backend_type = 'client backend'"
+        )
+        return {row[0] for row in rows}
+
+
+async def test_adks_own_keywords(database_url: str) -> None:
+    engine_url = database_url.replace("postgresql://", "postgresql+asyncpg://", 1)
+    async with DatabaseSessionService(
+        db_url=engine_url, pool_size=2, connect_args={"server_settings": {"application_name": "x"}}
+    ) as service:
+        session = await service.create_session(**KEY)
+        engine = await service.database.engine()
+        async with engine.connect() as connection:
+            name = await connection.exec_driver_sql("SHOW application_name")
+            assert name.scalar() == "x"
+    engine = create_async_engine(engine_url)
+    async with DatabaseSessionService(db_engine=engine) as service:
+        assert await service.get_session(**KEY, session_id=session.id) == session
+    await engine.dispose()
+
+
+@pytest.mark.parametrize("on_conflict", ["", "MERGE", None, "ignore"])
+def test_on_conflict_is_raise_or_merge(on_conflict: str | None) -> None:
+    with pytest.raises(ConfigurationError, match="'raise' or 'merge'"):
+        DatabaseSessionService("postgresql://h/d", on_conflict=on_conflict)  # type: ignore[arg-type] # the wrong value is the test
+
+
+def test_one_database_is_named() -> None:
+    with pytest.raises(ConfigurationError, match="Name one database"):
+        DatabaseSessionService("postgresql://h/d", db_url="postgresql://h/d")
+    with pytest.raises(ConfigurationError, match="belong to the Database"):
+        DatabaseSessionService(Database("postgresql://h/d"), pool_size=3)
+    with pytest.raises(ConfigurationError, match="ADKPG_DATABASE_URL"):
+        DatabaseSessionService()
+
+
+async def test_unknown_engine_options_are_named(database_url: str) -> None:
+    service = DatabaseSessionService(database_url, pool_colour="blue")
+    with pytest.raises(ConfigurationError, match="pool_colour"):
+        await service.get_user_state(**KEY)
