@@ -48,8 +48,9 @@ class LoopPools:
         their connections closed.
         """
         loop = asyncio.get_running_loop()
-        for other in [other for other in self._pools if other.is_closed()]:
-            self._pools.pop(other).abandon()
+        for other in list(self._pools):  # a copy: other loops' threads add theirs meanwhile
+            if other.is_closed() and (ended := self._pools.pop(other, None)) is not None:
+                ended.abandon()
         if loop not in self._pools:
             pool = self._pools[loop] = _LoopPool(clone(template))
             pool.closer = self._closed_with_loop(loop, pool)

@@ -127,8 +127,22 @@ def select_by_ids() -> Select[Any]:
 
 @cache
 def delete_positions() -> Delete:
-    """Deletes memories with their words and vectors. Parameters: app_name, user_id, positions."""
-    return delete(memories).where(in_scope(memories), memories.c.position == func.any(_POSITIONS))
+    """Deletes memories with their words and vectors. Parameters: app_name, user_id, positions.
+
+    Rows are locked by position, as `store_vectors` does, so that the two never deadlock.
+    """
+    locked = (
+        select(memories.c.app_name, memories.c.user_id, memories.c.position)
+        .where(in_scope(memories), memories.c.position == func.any(_POSITIONS))
+        .order_by(memories.c.position)
+        .with_for_update()
+        .cte("locked")
+    )
+    return delete(memories).where(
+        memories.c.app_name == locked.c.app_name,
+        memories.c.user_id == locked.c.user_id,
+        memories.c.position == locked.c.position,
+    )
 
 
 @cache
@@ -315,33 +329,46 @@ def store_vectors(*, large: bool) -> Select[Any]:
     (text). `large` is for vectors above 1,300 dimensions. Returns the number of vectors stored.
     """
     given = _given(app_names=Text, user_ids=Text, positions=BigInteger, digests=Text, vectors=Text)
-    vector = cast(given.c.vectors, HALFVEC())
+    unchanged = (
+        select(
+            memories.c.app_name,
+            memories.c.user_id,
+            memories.c.position,
+            cast(given.c.vectors, HALFVEC()).label("vector"),
+        )
+        .select_from(
+            given.join(
+                memories,
+                and_(
+                    memories.c.app_name == given.c.app_names,
+                    memories.c.user_id == given.c.user_ids,
+                    memories.c.position == given.c.positions,
+                    memories.c.digest == given.c.digests,
+                ),
+            )
+        )
+        .order_by(memories.c.app_name, memories.c.user_id, memories.c.position)
+        .with_for_update(of=memories, read=True, key_share=True)
+        .cte("unchanged")
+    )
     approximate = exists(
         select(approximate_scopes.c.model_id).where(
-            approximate_scopes.c.app_name == given.c.app_names,
-            approximate_scopes.c.user_id == given.c.user_ids,
+            approximate_scopes.c.app_name == unchanged.c.app_name,
+            approximate_scopes.c.user_id == unchanged.c.user_id,
             approximate_scopes.c.model_id == _MODEL_ID,
         )
     )
-    unchanged = given.join(
-        memories,
-        and_(
-            memories.c.app_name == given.c.app_names,
-            memories.c.user_id == given.c.user_ids,
-            memories.c.position == given.c.positions,
-            memories.c.digest == given.c.digests,
-        ),
-    )
+    vector = unchanged.c.vector
     source = select(
-        memories.c.app_name,
-        memories.c.user_id,
+        unchanged.c.app_name,
+        unchanged.c.user_id,
         _MODEL_ID,
-        memories.c.position,
+        unchanged.c.position,
         null() if large else vector,
         cast(func.binary_quantize(vector), BIT(varying=True)) if large else null(),
         vector if large else null(),
         approximate,
-    ).select_from(unchanged)
+    )
     upsert = insert(memory_vectors).from_select(
         [
             "app_name",
