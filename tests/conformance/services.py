@@ -62,3 +62,13 @@ def texts(session: Session | None) -> list[str | None]:
         event.content.parts[0].text if event.content and event.content.parts else None
         for event in session.events
     ]
+
+
+every_service = pytest.mark.parametrize("kind", KINDS)
+
+
+async def session_with_events(service: BaseSessionService, times: list[float]) -> Session:
+    session = await service.create_session(**KEY, state={"state": "whole"})
+    for number, time in enumerate(times):
+        await service.append_event(session, said(str(number), timestamp=time))
+    return session
