@@ -58,9 +58,9 @@ def replacement(
 ) -> Plan:
     """Plans `add_session_to_memory`: the session's memories become the given ones.
 
-    The last version of an event wins. A stored memory whose event was not given stays if the
-    event is still in the stored session (the caller had a window of it), else it goes. Deleted
-    memories do not come back.
+    The last version of an event wins. A stored memory whose event was not given stays, in its
+    place among the others, if the event is still in the stored session (the caller had a window
+    of it, or read it before others wrote); else it goes. Deleted memories do not come back.
 
     Args:
       stored: The session's memories, by position.
@@ -68,32 +68,54 @@ def replacement(
       deleted: Event ids with a tombstone.
       block: Where to write if positions must be dealt anew.
     """
-    wanted = [draft for draft in drafts if draft.event_id not in deleted]
     given = {draft.event_id for draft in drafts}
-    kept = [row for row in stored if row.event_id not in given and row.in_session]
-    gone = [row.position for row in stored if row.event_id not in given and not row.in_session]
-    known = {row.event_id: row for row in stored}
-    # A window is the end of its session, so what was kept comes first.
-    order = [row.event_id for row in kept] + [str(draft.event_id) for draft in wanted]
-    return _plan(order, known, wanted, gone, block)
+    wanted = {str(draft.event_id): draft for draft in drafts if draft.event_id not in deleted}
+    kept = [
+        row.event_id
+        for row in stored
+        if row.in_session and row.event_id not in given and row.event_id not in deleted
+    ]
+    order = _merged(stored, list(wanted), set(kept))
+    gone = [row.position for row in stored if row.event_id not in wanted.keys() | set(kept)]
+    return _plan(order, {row.event_id: row for row in stored}, wanted, gone, block)
 
 
 def addition(
     stored: Sequence[Stored], drafts: Sequence[Draft], deleted: AbstractSet[str], block: int
 ) -> Plan:
-    """Plans `add_events_to_memory`: new events go behind, known ones stay as they are."""
-    known = {row.event_id for row in stored}
-    new = [
-        draft for draft in drafts if draft.event_id not in known and draft.event_id not in deleted
-    ]
+    """Plans `add_events_to_memory`: new events go behind, known ones stay as they are.
+
+    The first version of an event wins, among the given ones too.
+    """
+    left_out = deleted | {row.event_id for row in stored}
+    new: dict[str | None, Draft] = {}
+    for draft in drafts:
+        if draft.event_id not in left_out:
+            new.setdefault(draft.event_id, draft)
     last = max((row.position for row in stored), default=block - 1)
-    return Plan([], [], [(last + 1 + place, draft) for place, draft in enumerate(new)])
+    return Plan([], [], [(last + 1 + place, draft) for place, draft in enumerate(new.values())])
+
+
+def _merged(stored: Sequence[Stored], wanted: list[str], kept: AbstractSet[str]) -> list[str]:
+    """Returns the given events in their order, and what is kept behind what it followed."""
+    followers: dict[str | None, list[str]] = {}
+    given = set(wanted)
+    last = None
+    for row in stored:
+        if row.event_id in given:
+            last = row.event_id
+        elif row.event_id in kept:
+            followers.setdefault(last, []).append(row.event_id)
+    order = followers.get(None, [])
+    for event_id in wanted:
+        order += [event_id, *followers.get(event_id, [])]
+    return order
 
 
 def _plan(
     order: Sequence[str],
     known: Mapping[str, Stored],
-    wanted: Sequence[Draft],
+    wanted: Mapping[str, Draft],
     gone: Sequence[int],
     block: int,
 ) -> Plan:
@@ -101,9 +123,8 @@ def _plan(
     delete = list(gone)
     move: list[tuple[int, int]] = []
     insert: list[tuple[int, Draft]] = []
-    drafts = {draft.event_id: draft for draft in wanted}
     for event_id in order:
-        row, draft, position = known.get(event_id), drafts.get(event_id), positions[event_id]
+        row, draft, position = known.get(event_id), wanted.get(event_id), positions[event_id]
         if row is None:
             assert draft is not None
             insert.append((position, draft))

@@ -72,7 +72,7 @@ class Hit:
 def drafts_of_events(
     events: Sequence[Event], custom_metadata: Mapping[str, object] | None = None
 ) -> list[Draft]:
-    """Returns what is to be remembered of events, in their order, the last of equal ids.
+    """Returns what is to be remembered of events, in their order, equal ids included.
 
     Left out: partial events, thoughts, events without text, and requests for credentials.
 
@@ -80,22 +80,24 @@ def drafts_of_events(
       InvalidInput: An id cannot be stored, or the metadata is not JSON.
     """
     metadata = _object(custom_metadata)
-    drafts: dict[str, Draft] = {}
+    drafts = []
     for event in events:
         text = "" if event.partial or _asks_for_credentials(event) else text_of(event.content)
         if not text or event.content is None:
             continue
         require_storable(event_id=event.id)
-        drafts[event.id] = _draft(
-            memory_id=platform_uuid.new_uuid(),
-            event_id=event.id,
-            author=event.author or None,
-            timestamp=clamped(event.timestamp),
-            content=event.content,
-            text=text,
-            metadata=metadata,
+        drafts.append(
+            _draft(
+                memory_id=platform_uuid.new_uuid(),
+                event_id=event.id,
+                author=event.author or None,
+                timestamp=clamped(event.timestamp),
+                content=event.content,
+                text=text,
+                metadata=metadata,
+            )
         )
-    return list(drafts.values())
+    return drafts
 
 
 def drafts_of_memories(
@@ -105,8 +107,13 @@ def drafts_of_memories(
 
     Raises:
       InvalidInput: An entry has no text, an id that cannot be stored, or a time that is not
-        ISO 8601.
+        ISO 8601; or several entries are given one id.
     """
+    if custom_metadata and custom_metadata.get("memory_id") and len(memories) > 1:
+        raise InvalidInput(
+            f"custom_metadata gives {len(memories)} memories one memory_id, so only the last would "
+            "stay; give each its own id."
+        )
     drafts: dict[str, Draft] = {}
     for entry in memories:
         text = text_of(entry.content)

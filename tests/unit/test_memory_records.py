@@ -1,0 +1,248 @@
+"""Events and entries to memories and back: what is remembered, and in which words."""
+
+import math
+import time
+from datetime import UTC, datetime
+from typing import Any
+
+import pytest
+from google.adk.events.event import Event
+from google.adk.memory.memory_entry import MemoryEntry
+from google.genai import types
+from hypothesis import given
+from hypothesis import strategies as st
+
+from adkpg.errors import InvalidInput
+from adkpg.memory import records
+from tests.unit.test_state import any_text
+
+
+def event(*parts: types.Part, author: str = "user", **fields: Any) -> Event:
+    content = types.Content(role="user", parts=list(parts))
+    return Event(author=author, content=content, **fields)
+
+
+def bodies(*events: Event) -> list[str]:
+    return [draft.body for draft in records.drafts_of_events(events)]
+
+
+def entry(text: str = "tea", **fields: Any) -> MemoryEntry:
+    return MemoryEntry(content=types.Content(parts=[types.Part(text=text)]), **fields)
+
+
+def digest(**fields: Any) -> str:
+    given_fields: dict[str, Any] = {"author": "a", "timestamp": "2026-01-31T12:00:00Z"} | fields
+    text = given_fields.pop("text", "tea")
+    return records.drafts_of_memories([entry(text, **given_fields)], None, 0.0)[0].digest
+
+
+def row_of(draft: records.Draft, session_id: str = "s") -> dict[str, Any]:
+    return {
+        "memory_id": draft.memory_id,
+        "session_id": session_id,
+        "author": draft.author,
+        "timestamp": draft.timestamp,
+        "content": draft.content,
+        "custom_metadata": draft.custom_metadata,
+    }
+
+
+def test_a_body_is_author_and_text() -> None:
+    assert bodies(event(types.Part(text="I like tea"))) == ["user: I like tea"]
+
+
+def test_parts_are_joined_and_thoughts_left_out() -> None:
+    spoken = event(
+        types.Part(text="first"),
+        types.Part(text="hmm", thought=True),
+        types.Part.from_function_call(name="look", args={"query": "secret"}),
+        types.Part(text="second"),
+    )
+    assert bodies(spoken) == ["user: first second"]
+
+
+@pytest.mark.parametrize(
+    "left_out",
+    [
+        event(types.Part(text="hmm", thought=True)),
+        event(types.Part.from_function_call(name="look", args={})),
+        event(types.Part.from_bytes(data=b"x", mime_type="image/png")),
+        event(types.Part(text=" \n\t ")),
+        event(types.Part(text="\x00\ud800")),
+        event(types.Part(text="half a sen"), partial=True),
+        event(
+            types.Part(text="Please log in"),
+            types.Part.from_function_call(name="adk_request_credential", args={}),
+        ),
+        event(
+            types.Part(text="token"),
+            types.Part.from_function_response(name="adk_request_credential", response={}),
+        ),
+        event(),
+        Event(author="user"),
+    ],
+    ids=[
+        "thought", "call", "blob", "blank", "unstorable", "partial", "auth request",
+        "auth response", "no parts", "no content",
+    ],
+)  # fmt: skip
+def test_what_says_nothing_is_left_out(left_out: Event) -> None:
+    kept = event(types.Part(text="kept"))
+    assert bodies(left_out, kept, left_out) == ["user: kept"]
+
+
+def test_without_an_author_a_body_is_the_text() -> None:
+    (draft,) = records.drafts_of_memories([entry("tea", author="")], None, 0.0)
+    assert (draft.body, draft.author) == ("tea", None)
+
+
+def test_the_body_loses_nul_and_surrogates_and_the_content_keeps_them() -> None:
+    spoken = event(types.Part(text="a\x00b\ud800c"), author="u\x00v")
+    (draft,) = records.drafts_of_events([spoken])
+    assert draft.body == "u v: a b c"
+    draft.content.encode()
+    assert records.entry(row_of(draft)).content == spoken.content
+
+
+def test_a_body_is_cut_and_its_content_is_not() -> None:
+    text = "x" * (records.BODY_LIMIT + 10)
+    (draft,) = records.drafts_of_events([event(types.Part(text=text))])
+    assert len(draft.body) == records.BODY_LIMIT + len("user: ")
+    assert records.entry(row_of(draft)).content.parts == [types.Part(text=text)]
+
+
+@given(any_text, any_text)
+def test_any_content_comes_back(text: str, thought: str) -> None:
+    spoken = event(types.Part(text="x" + text), types.Part(text=thought, thought=True))
+    (draft,) = records.drafts_of_events([spoken])
+    draft.body.encode()
+    assert "\x00" not in draft.body
+    assert records.entry(row_of(draft)).content == spoken.content
+
+
+def test_equal_things_have_equal_digests_and_others_have_not() -> None:
+    same = {digest() for _ in range(3)}
+    others = {
+        digest(text="coffee"),
+        digest(author="b"),
+        digest(author=None),
+        digest(timestamp="2026-01-31T12:00:01Z"),
+        digest(custom_metadata={"a": 1}),
+    }
+    assert len(same) == 1
+    assert len(same | others) == 6
+
+
+def test_a_digest_does_not_depend_on_the_id() -> None:
+    assert digest(id="one") == digest(id="two")
+
+
+def test_an_event_id_that_cannot_be_stored_is_refused() -> None:
+    with pytest.raises(InvalidInput, match="event_id"):
+        records.drafts_of_events([event(types.Part(text="x"), id="a\x00b")])
+
+
+def test_an_entry_comes_back_as_it_was() -> None:
+    given_entry = entry(
+        "tea",
+        id="m",
+        author="alice",
+        timestamp="2026-01-31T12:00:00+00:00",
+        custom_metadata={"topic": "drinks", "n": [1, None]},
+    )
+    (draft,) = records.drafts_of_memories([given_entry], None, 0.0)
+    assert records.entry(row_of(draft, session_id="")) == given_entry
+
+
+def test_the_session_is_in_the_metadata_of_what_came_from_one() -> None:
+    (draft,) = records.drafts_of_events([event(types.Part(text="x"))], {"k": "v"})
+    assert records.entry(row_of(draft)).custom_metadata == {"session_id": "s", "k": "v"}
+
+
+@pytest.mark.parametrize(
+    ("given_time", "stored"),
+    [
+        ("2026-01-31T12:00:00Z", datetime(2026, 1, 31, 12, tzinfo=UTC)),
+        ("2026-01-31T12:00:00+02:00", datetime(2026, 1, 31, 10, tzinfo=UTC)),
+        ("2026-01-31", datetime(2026, 1, 30, 16, tzinfo=UTC)),
+        ("2026-01-31T12:00:00.5", datetime(2026, 1, 31, 4, 0, 0, 500_000, tzinfo=UTC)),
+        (None, datetime(1970, 1, 1, 0, 0, 7, tzinfo=UTC)),
+    ],
+    ids=["utc", "offset", "a date", "naive is local", "none is now"],
+)
+def test_timestamps(
+    given_time: str | None, stored: datetime, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setenv("TZ", "Asia/Singapore")
+    time.tzset()
+    try:
+        (draft,) = records.drafts_of_memories([entry(timestamp=given_time)], None, 7.0)
+    finally:
+        monkeypatch.undo()
+        time.tzset()
+    assert draft.timestamp == stored
+    assert str(records.entry(row_of(draft)).timestamp).endswith("+00:00")
+
+
+@pytest.mark.parametrize(
+    "garbage", ["", "yesterday", "2026-13-01", "1.7e9", "0001-01-01T00:00+14:00"]
+)
+def test_a_time_that_is_none_is_refused(garbage: str) -> None:
+    with pytest.raises(InvalidInput, match="ISO 8601"):
+        records.drafts_of_memories([entry(timestamp=garbage)], None, 0.0)
+
+
+@pytest.mark.parametrize("timestamp", [math.nan, math.inf, -math.inf, 1e300])
+def test_an_event_of_no_calendar_is_remembered(timestamp: float) -> None:
+    (draft,) = records.drafts_of_events([event(types.Part(text="x"), timestamp=timestamp)])
+    assert 1 <= draft.timestamp.year <= 9999
+
+
+def test_a_memory_without_text_is_refused() -> None:
+    with pytest.raises(InvalidInput, match="without text"):
+        records.drafts_of_memories([entry("  ")], None, 0.0)
+
+
+def test_an_entrys_own_metadata_wins_and_names_its_id() -> None:
+    given_entry = entry(id="m", custom_metadata={"a": 1, "memory_id": "wins"})
+    (draft,) = records.drafts_of_memories([given_entry], {"a": 0, "b": 2}, 0.0)
+    assert draft.memory_id == "wins"
+    assert records.entry(row_of(draft, "")).custom_metadata == {"a": 1, "b": 2, "memory_id": "wins"}
+
+
+def test_one_id_for_several_memories_is_refused() -> None:
+    one = records.drafts_of_memories([entry()], {"memory_id": "m"}, 0.0)
+    assert [draft.memory_id for draft in one] == ["m"]
+    with pytest.raises(InvalidInput, match="memory_id"):
+        records.drafts_of_memories([entry("tea"), entry("coffee")], {"memory_id": "m"}, 0.0)
+
+
+def test_the_last_of_equal_ids_is_remembered() -> None:
+    drafts = records.drafts_of_memories([entry("a", id="m"), entry("b", id="m")], None, 0.0)
+    assert [draft.body for draft in drafts] == ["b"]
+
+
+def test_metadata_that_is_no_json_is_refused() -> None:
+    for metadata in ({"a": "\ud800"}, {"\ud800": 1}):
+        with pytest.raises(InvalidInput, match="custom_metadata"):
+            records.drafts_of_events([event(types.Part(text="x"))], metadata)
+
+
+def test_metadata_that_json_only_nearly_holds_is_kept_nearly() -> None:
+    (draft,) = records.drafts_of_events(
+        [event(types.Part(text="x"))], {"nan": math.nan, "when": datetime(2026, 1, 1, tzinfo=UTC)}
+    )
+    assert records.entry(row_of(draft, "")).custom_metadata == {
+        "nan": None,
+        "when": "2026-01-01T00:00:00Z",
+    }
+
+
+@given(st.lists(st.floats(-1e12, 1e12), min_size=1, max_size=50).filter(lambda v: any(v)))
+def test_a_vectors_text_has_unit_length(vector: list[float]) -> None:
+    written = [float(number) for number in records.vector_text(vector).strip("[]").split(",")]
+    norm = math.hypot(*vector)
+    if norm < 1e-15:
+        return
+    assert math.hypot(*written) == pytest.approx(1)
+    assert written == pytest.approx([number / norm for number in vector])
