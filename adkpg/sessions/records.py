@@ -11,7 +11,7 @@ from typing import Any
 from google.adk.events.event import Event
 from google.adk.sessions.session import Session
 from pydantic import TypeAdapter, ValidationError
-from pydantic_core import PydanticSerializationError
+from pydantic_core import PydanticSerializationError, to_jsonable_python
 
 from adkpg.errors import InvalidInput
 from adkpg.moments import unix
@@ -55,13 +55,17 @@ def payload(event: Event) -> str:
     """
     if math.isfinite(event.timestamp):
         try:
-            return event.model_dump_json(exclude_none=True)
+            text = event.model_dump_json(exclude_none=True)
         except (PydanticSerializationError, UnicodeEncodeError, ValueError):
             logger.debug("Event %s is written the slow way.", event.id)
+        else:
+            if "\ufffd" not in text:  # what pydantic writes for a lone surrogate in a key
+                return text
     try:
         fields = event.model_dump(
-            mode="json", exclude_none=True, exclude={"actions": {"state_delta", "agent_state"}}
+            exclude_none=True, exclude={"actions": {"state_delta", "agent_state"}}
         )
+        fields = state.finite(state.without_surrogates(_plain, fields))
         actions = fields.setdefault("actions", {})
         actions["state_delta"] = state.jsonable(event.actions.state_delta)
         if event.actions.agent_state is not None:
@@ -69,10 +73,14 @@ def payload(event: Event) -> str:
         if not math.isfinite(event.timestamp):
             fields["timestamp"] = str(event.timestamp)
         return json.dumps(fields, allow_nan=False)
-    except (PydanticSerializationError, ValueError, RecursionError) as exc:
+    except (PydanticSerializationError, TypeError, ValueError, RecursionError) as exc:
         raise InvalidInput(
             f"Event {event.id} cannot be written as JSON: {exc}; give it simpler values."
         ) from exc
+
+
+def _plain(fields: Any) -> Any:
+    return to_jsonable_python(fields, bytes_mode="base64", serialize_unknown=True)
 
 
 def events(payloads: Sequence[str]) -> list[Event]:

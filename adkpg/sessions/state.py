@@ -77,7 +77,7 @@ def dumps(scope: Mapping[str, Any]) -> str:
         text = json.dumps(plain, ensure_ascii=False, allow_nan=False)
         if _UNSTORABLE_IN_JSON.search(text):
             text = json.dumps(_mapped(plain, _escape), ensure_ascii=False)
-    except (ValueError, RecursionError) as exc:
+    except (TypeError, ValueError, RecursionError) as exc:
         raise InvalidInput(
             f"State cannot be written as JSON (keys {sorted(scope)[:5]}): {exc}; "
             "store a simpler value."
@@ -104,29 +104,60 @@ def jsonable(scope: Mapping[str, Any]) -> dict[str, Any]:
     Raises:
       InvalidInput: A value can be made into JSON in no way.
     """
-    try:
-        plain: dict[str, Any] = to_jsonable_python(scope)
-    except (PydanticSerializationError, UnicodeDecodeError):
-        logger.warning(
-            "State holds values that are not JSON (keys %s); they are stored as their text.",
-            sorted(scope)[:5],
-        )
-        try:
-            plain = to_jsonable_python(scope, serialize_unknown=True, bytes_mode="base64")
-        except (PydanticSerializationError, ValueError) as exc:
-            raise InvalidInput(
-                f"State cannot be written as JSON (keys {sorted(scope)[:5]}): {exc}; "
-                "store a simpler value."
-            ) from exc
-    except ValueError:  # deeper than pydantic goes; plain JSON may be deeper than that
-        plain = dict(scope)
+    plain = _converted(scope)
     if _has_nonfinite(plain):
         logger.warning(
             "State holds NaN or infinity (keys %s), which JSON does not know; stored as null.",
             sorted(scope)[:5],
         )
-        plain = _mapped(plain, lambda text: text)
+        plain = finite(plain)
     return plain
+
+
+def finite(plain: Any) -> Any:
+    """Returns a copy of plain JSON values with null for NaN and infinity."""
+    return _mapped(
+        plain, lambda leaf: None if isinstance(leaf, float) and not math.isfinite(leaf) else leaf
+    )
+
+
+def without_surrogates(convert: Callable[[Any], Any], value: Any) -> Any:
+    """Runs a conversion of pydantic's, which refuses lone surrogates, on values that hold some."""
+    return _mapped(convert(_mapped(value, _escape)), _unescape)
+
+
+def _converted(scope: Mapping[str, Any]) -> dict[str, Any]:
+    try:
+        return _dict(to_jsonable_python(scope))
+    except ValueError:  # deep nesting, lone surrogates or what is not JSON: find out
+        try:
+            return _dict(without_surrogates(_texts, scope))
+        except PydanticSerializationError as exc:
+            raise InvalidInput(
+                f"State cannot be written as JSON (keys {sorted(scope)[:5]}): {exc}; "
+                "store a simpler value."
+            ) from exc
+        except (ValueError, RecursionError):  # plain JSON may be deeper than pydantic goes
+            return dict(scope)
+
+
+def _texts(scope: Mapping[str, Any]) -> Any:
+    try:
+        return to_jsonable_python(scope)
+    except (PydanticSerializationError, UnicodeDecodeError):
+        logger.warning(
+            "State holds values that are not JSON (keys %s); they are stored as their text.",
+            sorted(scope)[:5],
+        )
+    try:
+        return to_jsonable_python(scope, serialize_unknown=True)
+    except UnicodeDecodeError:
+        return to_jsonable_python(scope, serialize_unknown=True, bytes_mode="base64")
+
+
+def _dict(plain: Any) -> dict[str, Any]:
+    converted: dict[str, Any] = plain
+    return converted
 
 
 def _has_nonfinite(plain: Any) -> bool:
@@ -139,22 +170,22 @@ def _has_nonfinite(plain: Any) -> bool:
     return False
 
 
-def _mapped(value: Any, text: Callable[[str], str]) -> Any:
-    """Returns a copy with `text` applied to every string and key, and no NaN or infinity."""
-    if isinstance(value, str):
-        return text(value)
+def _mapped(value: Any, leaf: Callable[[Any], Any]) -> Any:
+    """Returns a copy with `leaf` applied to everything that is no container, keys included."""
     if isinstance(value, dict):
-        return {text(str(key)): _mapped(item, text) for key, item in value.items()}
-    if isinstance(value, list):
-        return [_mapped(item, text) for item in value]
-    if isinstance(value, float) and not math.isfinite(value):
-        return None
-    return value
+        return {leaf(key): _mapped(item, leaf) for key, item in value.items()}
+    if isinstance(value, (list, tuple, set, frozenset)):
+        return [_mapped(item, leaf) for item in value]
+    return leaf(value)
 
 
-def _escape(text: str) -> str:
-    return _UNSTORABLE.sub(lambda match: f"\x1a{ord(match[0]):04x}", text)
+def _escape(leaf: Any) -> Any:
+    if not isinstance(leaf, str):
+        return leaf
+    return _UNSTORABLE.sub(lambda match: f"\x1a{ord(match[0]):04x}", leaf)
 
 
-def _unescape(text: str) -> str:
-    return _ESCAPED.sub(lambda match: chr(int(match[1], 16)), text)
+def _unescape(leaf: Any) -> Any:
+    if not isinstance(leaf, str):
+        return leaf
+    return _ESCAPED.sub(lambda match: chr(int(match[1], 16)), leaf)

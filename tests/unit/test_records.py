@@ -16,15 +16,21 @@ from hypothesis import strategies as st
 from adkpg.errors import InvalidInput
 from adkpg.sessions import records
 from adkpg.sessions.records import Marker
-from tests.unit.test_state import any_json, any_text
+from tests.unit.test_state import any_text, json_of
+
+# JSON spells a character beyond U+FFFF as two surrogates, so two that meet are one character.
+text = any_text.map(
+    lambda text: text.encode("utf-16-le", "surrogatepass").decode("utf-16-le", "surrogatepass")
+)
+any_json = json_of(text)
 
 parts = st.one_of(
-    st.builds(lambda text: types.Part(text=text), any_text),
+    st.builds(lambda said: types.Part(text=said), text),
     st.builds(lambda data: types.Part.from_bytes(data=data, mime_type="a/b"), st.binary()),
     st.builds(
         lambda name, args: types.Part.from_function_call(name=name, args=args),
         st.text(min_size=1),
-        st.dictionaries(any_text, any_json, max_size=3),
+        st.dictionaries(text, any_json, max_size=3),
     ),
     st.builds(
         lambda signature: types.Part(text="x", thought_signature=signature), st.binary(min_size=1)
@@ -44,8 +50,8 @@ an_event = st.builds(
     ),
     st.lists(parts, max_size=3),
     timestamps,
-    st.dictionaries(any_text, any_json, max_size=3),
-    st.dictionaries(any_text, any_json, max_size=3),
+    st.dictionaries(text, any_json, max_size=3),
+    st.dictionaries(text, any_json, max_size=3),
     any_json,
     st.sets(st.text(), max_size=3),
 )
@@ -211,3 +217,15 @@ def test_a_marker_comes_back() -> None:
     marker = Marker("0b5f2ab2-0f3a-4b1c-8f4e-5a9cbb1ac9f1", 12)
     marker.set(session)
     assert Marker.of(session) == marker
+
+
+@pytest.mark.parametrize("field", ["output", "custom_metadata", "args", "state_delta"])
+@pytest.mark.parametrize("value", [{"\ud800": 1}, {"a": [{"\udfff": "\ud800"}], "b": "\ufffd"}])
+def test_lone_surrogates_in_keys_come_back(field: str, value: dict[str, Any]) -> None:
+    if field == "args":
+        event = Event(author="a", content=_called_with(value))
+    elif field == "state_delta":
+        event = Event(author="a", actions=EventActions(state_delta=value))
+    else:
+        event = Event.model_validate({"author": "a", field: value})
+    assert records.event(records.payload(event)) == event

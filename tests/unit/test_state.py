@@ -6,7 +6,7 @@ import decimal
 import json
 import logging
 import uuid
-from typing import Any
+from typing import Any, NamedTuple
 
 import pytest
 from google.adk.sessions import _session_util
@@ -24,15 +24,21 @@ any_text = st.text(
         st.sampled_from("\x00\x1a\ud800\udc00\udfff\\u0"),
     )
 )
-any_json = st.recursive(
-    st.none()
-    | st.booleans()
-    | st.integers()
-    | st.floats(allow_nan=False, allow_infinity=False)
-    | any_text,
-    lambda inner: st.lists(inner, max_size=4) | st.dictionaries(any_text, inner, max_size=4),
-    max_leaves=20,
-)
+
+
+def json_of(text: st.SearchStrategy[str]) -> st.SearchStrategy[Any]:
+    return st.recursive(
+        st.none()
+        | st.booleans()
+        | st.integers()
+        | st.floats(allow_nan=False, allow_infinity=False)
+        | text,
+        lambda inner: st.lists(inner, max_size=4) | st.dictionaries(text, inner, max_size=4),
+        max_leaves=20,
+    )
+
+
+any_json = json_of(any_text)
 
 
 @given(st.dictionaries(any_text, any_json, max_size=5))
@@ -82,6 +88,11 @@ class Point:
     y: int
 
 
+class Pair(NamedTuple):
+    left: str
+    right: int
+
+
 class Opaque:
     def __repr__(self) -> str:
         return "<opaque>"
@@ -104,6 +115,7 @@ class Opaque:
         len,
         {1: "integer key"},
         {"deep": [{"set": {1}}, Opaque()]},
+        [len, b"text"],
     ],
     ids=lambda value: type(value).__name__,
 )
@@ -171,3 +183,21 @@ def test_an_object_that_cannot_be_shown_is_stored_as_a_text() -> None:
             raise ValueError("no")
 
     assert isinstance(state.jsonable({"bad": Broken()})["bad"], str)
+
+
+def test_surrogates_beside_what_is_not_json() -> None:
+    scope = {"\ud800": {"\udfff": {"\x00"}}, "pair": Pair("\udfff", 1), "raw": b"\xff", "call": len}
+    assert state.jsonable(scope) == {
+        "\ud800": {"\udfff": ["\x00"]},
+        "pair": ["\udfff", 1],
+        "raw": "_w==",
+        "call": repr(len),
+    }
+
+
+def test_what_is_deep_and_not_json_is_refused() -> None:
+    deep: Any = {1}
+    for _ in range(400):
+        deep = [deep]
+    with pytest.raises(InvalidInput, match="buried"):
+        state.dumps({"buried": deep})
