@@ -242,7 +242,6 @@ memory_lexemes = Table(
         _MEMORY_KEY,
         name="memory_lexemes_memory_fkey",
         ondelete="CASCADE",
-        onupdate="CASCADE",
     ),
     Index("memory_lexemes_position_idx", "app_name", "user_id", "position"),
     comment="Postings: which words a memory holds. A memory's words go when it goes.",
@@ -286,7 +285,6 @@ memory_vectors = Table(
         _MEMORY_KEY,
         name="memory_vectors_memory_fkey",
         ondelete="CASCADE",
-        onupdate="CASCADE",
     ),
     ForeignKeyConstraint(
         ["model_id"], [embedding_models.c.model_id], name="memory_vectors_model_fkey"
@@ -308,7 +306,6 @@ pending_embeddings = Table(
         _MEMORY_KEY,
         name="pending_embeddings_memory_fkey",
         ondelete="CASCADE",
-        onupdate="CASCADE",
     ),
     comment="Memories committed and found by their words, but without a vector yet.",
 )

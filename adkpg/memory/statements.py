@@ -146,14 +146,32 @@ def delete_positions() -> Delete:
 
 
 @cache
-def move_positions() -> Update:
-    """Moves memories, words and vectors with them. Parameters: app_name, user_id, froms, tos."""
-    given = _given(froms=BigInteger, tos=BigInteger)
-    return (
+def move_positions() -> Select[Any]:
+    """Moves memories with their words and vectors, in one statement.
+
+    Foreign keys are checked at its end, when parents and children have moved alike; so none needs
+    ON UPDATE CASCADE, which tables distributed by user could not have.
+
+    Parameters: app_name, user_id, froms, tos. Returns how many memories moved.
+    """
+    given = (
+        select(_given(froms=BigInteger, tos=BigInteger)).cte("given").prefix_with("MATERIALIZED")
+    )
+    children = [
+        update(table)
+        .where(in_scope(table), table.c.position == given.c.froms)
+        .values(position=given.c.tos)
+        .cte(f"moved_{table.name}")
+        for table in (memory_lexemes, memory_vectors, pending_embeddings)
+    ]
+    moved = (
         update(memories)
         .where(in_scope(memories), memories.c.position == given.c.froms)
         .values(position=given.c.tos)
+        .returning(memories.c.position)
+        .cte("moved")
     )
+    return select(func.count().label("moved")).select_from(moved).add_cte(*children)
 
 
 @cache

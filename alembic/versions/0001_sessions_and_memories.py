@@ -299,7 +299,6 @@ def upgrade() -> None:
                 f"{schema}.memories.position",
             ],
             name="memory_lexemes_memory_fkey",
-            onupdate="CASCADE",
             ondelete="CASCADE",
         ),
         sa.PrimaryKeyConstraint(
@@ -357,7 +356,6 @@ def upgrade() -> None:
                 f"{schema}.memories.position",
             ],
             name="memory_vectors_memory_fkey",
-            onupdate="CASCADE",
             ondelete="CASCADE",
         ),
         sa.ForeignKeyConstraint(
@@ -394,7 +392,6 @@ def upgrade() -> None:
                 f"{schema}.memories.position",
             ],
             name="pending_embeddings_memory_fkey",
-            onupdate="CASCADE",
             ondelete="CASCADE",
         ),
         sa.PrimaryKeyConstraint("app_name", "user_id", "position", name="pending_embeddings_pkey"),
