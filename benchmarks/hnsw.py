@@ -29,7 +29,6 @@ from adkpg.memory import statements
 
 DIMENSIONS = 384
 CLUSTERS = 500
-SCOPE = {"app_name": "benchmark", "user_id": "u"}
 
 
 class Questions:
@@ -92,7 +91,7 @@ async def ask(memory: PgVectorMemoryService, count: int) -> tuple[list[set[str]]
     answers, times = [], []
     for number in range(count):
         start = time.perf_counter()
-        hits = await memory.search(**SCOPE, query=str(number))
+        hits = await memory.search(app_name="benchmark", user_id="u", query=str(number))
         times.append((time.perf_counter() - start) * 1000)
         answers.append({hit.memory.id or "" for hit in hits})
     return answers, statistics.median(times)

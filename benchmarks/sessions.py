@@ -12,6 +12,7 @@ import statistics
 import time
 import uuid
 from collections.abc import Awaitable, Callable
+from functools import partial
 from typing import Any
 
 from google.adk.events.event import Event
@@ -45,10 +46,7 @@ async def timed(call: Callable[[], Awaitable[Any]]) -> float:
 
 
 async def appends(service: BaseSessionService, session: Session, count: int) -> list[float]:
-    return [
-        await timed(lambda: service.append_event(session, new))
-        for new in [event() for _ in range(count)]
-    ]
+    return [await timed(partial(service.append_event, session, event())) for _ in range(count)]
 
 
 async def reads(service: BaseSessionService, session: Session, count: int) -> list[float]:
