@@ -1,0 +1,94 @@
+"""The distributions of this checkout, and an environment outside of it that holds one."""
+
+import os
+import subprocess
+import sys
+import sysconfig
+import venv
+import zipfile
+from dataclasses import dataclass
+from pathlib import Path
+
+import pytest
+
+CHECKOUT = Path(__file__).parents[2]
+
+
+def build(source: Path, target: str, directory: Path) -> Path:
+    """Builds a wheel or sdist without a network and returns its path."""
+    subprocess.run(
+        [sys.executable, "-m", "hatchling", "build", "-t", target, "-d", str(directory)],
+        cwd=source,
+        check=True,
+        capture_output=True,
+    )
+    (built,) = directory.iterdir()
+    return built
+
+
+def names(wheel: Path) -> set[str]:
+    with zipfile.ZipFile(wheel) as archive:
+        return set(archive.namelist())
+
+
+@pytest.fixture(scope="session")
+def wheel(tmp_path_factory: pytest.TempPathFactory) -> Path:
+    """A wheel built from the checkout."""
+    return build(CHECKOUT, "wheel", tmp_path_factory.mktemp("wheel"))
+
+
+@pytest.fixture(scope="session")
+def unpacked_sdist(tmp_path_factory: pytest.TempPathFactory) -> Path:
+    """The directory that an sdist of the checkout unpacks to."""
+    directory = tmp_path_factory.mktemp("sdist")
+    archive = build(CHECKOUT, "sdist", directory)
+    subprocess.run(["tar", "-xzf", str(archive), "-C", str(directory)], check=True)
+    (unpacked,) = (path for path in directory.iterdir() if path.is_dir())
+    return unpacked
+
+
+@dataclass(frozen=True)
+class Environment:
+    """A virtual environment with adkpg's wheel; its dependencies are those of this Python.
+
+    Programs run in it with ``/`` as their directory and without this checkout on their path.
+    """
+
+    bin: Path
+
+    def run(self, *command: str, **variables: str) -> subprocess.CompletedProcess[str]:
+        kept = {
+            name: value
+            for name, value in os.environ.items()
+            if not name.startswith(("ADKPG_", "PYTHON", "PYTEST_", "VIRTUAL_ENV"))
+        }
+        return subprocess.run(
+            [str(self.bin / command[0]), *command[1:]],
+            cwd="/",
+            env=kept | variables,
+            capture_output=True,
+            text=True,
+            timeout=100,
+        )
+
+
+@pytest.fixture(scope="session")
+def environment(wheel: Path, tmp_path_factory: pytest.TempPathFactory) -> Environment:
+    """A fresh virtual environment outside the checkout, with the wheel installed."""
+    place = tmp_path_factory.mktemp("environment") / "venv"
+    venv.create(place, symlinks=True)
+    python = place / "bin" / "python"
+    subprocess.run(
+        [
+            *(sys.executable, "-m", "uv", "pip", "install", "--quiet", "--no-config"),
+            *("--offline", "--no-deps", "--link-mode", "copy", "--python", str(python), str(wheel)),
+        ],
+        check=True,
+        env={**os.environ, "UV_CACHE_DIR": str(place.parent / "cache")},
+    )
+    version = f"python{sys.version_info.major}.{sys.version_info.minor}"
+    # A path in a .pth comes last, and the .pth files in it (our editable install) are not read.
+    link = place / "lib" / version / "site-packages" / "dependencies.pth"
+    paths = {sysconfig.get_path("purelib"), sysconfig.get_path("platlib")}
+    link.write_text("\n".join(sorted(paths)) + "\n", encoding="utf-8")
+    return Environment(place / "bin")
