@@ -1,0 +1,24 @@
+"""adkpg in ADK's own commands: ``adk web``, ``adk api_server`` and ``adk run``.
+
+Make ``adkpg://`` known with a ``services.py``, in the folder of agents that ``adk web`` and
+``adk api_server`` are given, or in the agent's own folder for ``adk run``::
+
+    from adkpg.adk import register
+
+    register()
+
+or, without code, with a ``services.yaml`` in the same place::
+
+    services:
+      - {scheme: adkpg, type: session, class: adkpg.adk.SessionService}
+      - {scheme: adkpg, type: memory, class: adkpg.adk.MemoryService}
+
+Then ``adk web --session_service_uri=adkpg:// --memory_service_uri=adkpg:// agents`` keeps sessions
+and memories in ``ADKPG_DATABASE_URL``; ``adkpg://embedded`` is the server that comes with
+``adkpg[embedded]``, ``adkpg://user:password@host/database?options`` any other.
+"""
+
+from adkpg.adk.registration import register
+from adkpg.adk.services import MemoryService, SessionService
+
+__all__ = ["MemoryService", "SessionService", "register"]
