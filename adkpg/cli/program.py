@@ -7,6 +7,7 @@ from adkpg.cli.db import db
 from adkpg.cli.failure import SentenceGroup
 from adkpg.cli.memory import memory
 from adkpg.cli.sessions import sessions
+from adkpg.demo.command import demo
 
 
 @click.group(cls=SentenceGroup, context_settings={"max_content_width": 100})
@@ -24,6 +25,7 @@ def main() -> None:
     """
 
 
+main.add_command(demo)
 main.add_command(db)
 main.add_command(sessions)
 main.add_command(memory)

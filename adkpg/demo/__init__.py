@@ -1,0 +1,1 @@
+"""``adkpg demo``: an agent that remembers across processes, for a newcomer to see."""

@@ -1,0 +1,314 @@
+"""``adkpg demo``: the main job, shown."""
+
+import asyncio
+import os
+import shutil
+import sys
+import uuid
+from collections.abc import Iterator, Sequence
+from pathlib import Path
+
+import click
+
+from adkpg.database import Database
+from adkpg.demo import figures, process, replay, rows, transcript
+from adkpg.demo.act import FIRST_SESSION, Act
+from adkpg.demo.figures import Answer, Figures
+from adkpg.demo.line import Checked, Line, Rows, Started
+from adkpg.demo.model import GEMINI_MODEL, OfflineModel, choose_model
+from adkpg.demo.rows import APP
+from adkpg.demo.screen import Screen
+from adkpg.demo.story import STORY, WORD_STORY, Story
+from adkpg.demo.transcript import Conversation
+from adkpg.embedding.embedder import Embedder
+from adkpg.memory.service import PgVectorMemoryService
+from adkpg.sessions.service import DatabaseSessionService
+from adkpg.settings import Settings
+
+_ACTS = (
+    "Process 1 tells the agent some facts, remembers the session, and ends",
+    "Process 2 resumes that session by its id",
+    "Process 3 asks in new sessions: load_memory in the first, preload_memory in the second",
+)
+
+
+@click.command()
+@click.option("--say", multiple=True, metavar="TEXT", help="Tell the agent this; repeatable.")
+@click.option("--ask", multiple=True, metavar="TEXT", help="Ask the agent this; repeatable.")
+@click.option(
+    "--transcript",
+    "transcript_file",
+    type=click.Path(exists=True, dir_okay=False, path_type=Path),
+    metavar="FILE",
+    help="Remember the conversations of a file in LoCoMo's format and measure recall.",
+)
+@click.option(
+    "--limit-questions",
+    type=click.IntRange(min=1),
+    metavar="N",
+    help="With --transcript: the first N questions of each conversation only.",
+)
+@click.option("--forget", is_flag=True, help="Delete what all demos left in the database.")
+@click.option(
+    "--database-url",
+    metavar="URL",
+    help="postgresql://user:password@host/database, or embedded.  "
+    "[default: ADKPG_DATABASE_URL, else embedded]",
+)
+@click.option("--act", type=click.IntRange(1, len(_ACTS)), hidden=True)
+@click.option("--user", "user_id", hidden=True)
+def demo(
+    say: tuple[str, ...],
+    ask: tuple[str, ...],
+    transcript_file: Path | None,
+    limit_questions: int | None,
+    forget: bool,
+    database_url: str | None,
+    act: int | None,
+    user_id: str | None,
+) -> None:
+    """Show an agent that remembers across processes.
+
+    Three processes, one after the other: the first tells an ADK agent some facts, the second
+    resumes the session, the third asks in a new session what only memory knows. The tables it
+    writes to are adkpg's own, created if missing. The model is Gemini if GOOGLE_API_KEY is set,
+    else a small offline one that answers only from what it is given.
+
+    \b
+    Example:
+      adkpg demo
+      adkpg demo --say "The key is under the blue pot." --ask "How do I get into the house?"
+      adkpg demo --transcript locomo10.json --limit-questions 20
+    """
+    say, ask = (tuple(map(_unicode, texts)) for texts in (say, ask))
+    if say and not ask:
+        raise click.UsageError("--say needs a question: add --ask TEXT.")
+    if not all(text.strip() for text in (*say, *ask)):
+        raise click.UsageError("--say and --ask need a text.")
+    if limit_questions and not transcript_file:
+        raise click.UsageError("--limit-questions goes with --transcript FILE.")
+    if sum(map(bool, (ask, transcript_file, forget))) > 1:
+        raise click.UsageError("--ask, --transcript and --forget go each on its own.")
+    if act is not None and user_id is not None:
+        _play(act, user_id, say, ask)
+        return
+    screen = Screen()
+    url = database_url or _of_environment() or "embedded"
+    _say_where(screen, url, chosen=bool(database_url or _of_environment()))
+    if forget:
+        asyncio.run(_forget(screen, url))
+    elif transcript_file:
+        asyncio.run(_transcript(screen, url, transcript_file, limit_questions, database_url))
+    else:
+        _acts(screen, url, say, ask, database_url)
+
+
+def _acts(
+    screen: Screen,
+    url: str,
+    say: tuple[str, ...],
+    ask: tuple[str, ...],
+    database_url: str | None,
+) -> None:
+    user_id = _new_user()
+    embedder = PgVectorMemoryService(url).embedder
+    _say_who(screen, user_id, embedder)
+    story = _story(say, ask, embedder)
+    words = [word for text in say for word in ("--say", text)]
+    words += [word for text in ask for word in ("--ask", text)]
+    tables: list[Rows] = []
+    failed = False
+    for number, title in enumerate(_ACTS, 1):
+        screen.heading(title)
+        arguments = ["--act", str(number), "--user", user_id, *words]
+        for line in _shown_while_waiting(screen, process.run(arguments, url)):
+            if isinstance(line, Rows):
+                tables.append(line)
+                continue
+            failed = failed or (isinstance(line, Checked) and not line.held)
+            screen.line(line)
+    screen.heading("What the tables hold of this demo")
+    screen.rows(tables)
+    _say_next(
+        screen,
+        database_url,
+        ["sessions", "list", "--app", APP, "--user", user_id],
+        ["sessions", "show", FIRST_SESSION, "--app", APP, "--user", user_id],
+        ["memory", "search", story.asked[0].text, "--app", APP, "--user", user_id],
+        ["demo", "--say", "My bike is in the shed.", "--ask", "Where did I leave my bicycle?"],
+    )
+    if failed:
+        raise click.ClickException("Not everything held; the lines marked FAILED say what.")
+
+
+def _shown_while_waiting(screen: Screen, lines: Iterator[Line]) -> Iterator[Line]:
+    """Yields lines; until the first the screen says what is waited for."""
+    with screen.waiting("a Python process starts"):
+        first = next(lines, None)
+    if first is not None:
+        yield first
+        yield from lines
+
+
+def _play(act: int, user_id: str, say: tuple[str, ...], ask: tuple[str, ...]) -> None:
+    """Is one of the three processes: plays its act and writes what happens as JSON lines."""
+    click.echo(Started(process_id=os.getpid()).dump())
+
+    async def play() -> None:
+        async with Database() as database:
+            memory = PgVectorMemoryService(database)
+            sessions = DatabaseSessionService(database)
+            model = choose_model(os.environ, memory.embedder)
+            story = _story(say, ask, memory.embedder)
+            async for line in Act(database, sessions, memory, model, story, user_id).play(act):
+                click.echo(line.dump())
+
+    try:
+        asyncio.run(play())
+    except KeyboardInterrupt:
+        # The process that started this one says that it was interrupted.
+        click.get_current_context().exit(130)
+
+
+async def _transcript(
+    screen: Screen, url: str, file: Path, limit: int | None, database_url: str | None
+) -> None:
+    conversations = transcript.read(file)
+    prefix = _new_user()
+    async with Database(url) as database:
+        await database.upgrade()
+        memory = PgVectorMemoryService(database)
+        _say_embedder(screen, memory.embedder)
+        answers, skipped = await _replay(
+            screen,
+            [(f"{prefix}-{conversation.name}", conversation) for conversation in conversations],
+            DatabaseSessionService(database),
+            memory,
+            limit,
+        )
+    total = Figures.of(answers)
+    screen.heading("Recall of the turns that answer")
+    screen.figures(total, figures.by_category(answers))
+    screen.text(
+        f"A search took {total.p50_ms:.1f} ms (median), the question's embedding included. "
+        f"{skipped} questions name no turn as evidence and were skipped."
+    )
+    first = next((i.text for c in conversations for i in c.inquiries if i.evidence), "anything")
+    user_id = f"{prefix}-{conversations[0].name}"
+    _say_next(
+        screen,
+        database_url,
+        ["sessions", "list", "--app", APP, "--user", user_id],
+        ["memory", "search", first, "--app", APP, "--user", user_id],
+    )
+    if not total.recall[max(total.recall)] > 0:
+        raise click.ClickException("No question's evidence was found; check the file's questions.")
+
+
+async def _replay(
+    screen: Screen,
+    users: Sequence[tuple[str, Conversation]],
+    sessions: DatabaseSessionService,
+    memory: PgVectorMemoryService,
+    limit: int | None,
+) -> tuple[list[Answer], int]:
+    """Remembers the conversations, each as a user's; returns the answers and what was skipped."""
+    answers: list[Answer] = []
+    inquiries = [
+        (user_id, conversation, inquiry)
+        for user_id, conversation in users
+        for inquiry in conversation.inquiries[:limit]
+    ]
+    askable = [entry for entry in inquiries if entry[2].evidence]
+    with screen.progress() as progress:
+        turns = sum(len(chat.turns) for _, conversation in users for chat in conversation.chats)
+        bar = progress.add_task("turns remembered", total=turns)
+        for user_id, conversation in users:
+            async for chat in replay.remember(
+                conversation, sessions, memory, app_name=APP, user_id=user_id
+            ):
+                progress.advance(bar, len(chat.turns))
+        bar = progress.add_task("questions asked ", total=len(askable))
+        for user_id, conversation, inquiry in askable:
+            answers.append(
+                await replay.ask(conversation, inquiry, memory, app_name=APP, user_id=user_id)
+            )
+            progress.advance(bar)
+    return answers, len(inquiries) - len(askable)
+
+
+async def _forget(screen: Screen, url: str) -> None:
+    async with Database(url) as database:
+        screen.text(f"Deleted {await rows.forget(database)} rows of the app {APP}.")
+
+
+def _story(say: tuple[str, ...], ask: tuple[str, ...], embedder: Embedder | None) -> Story:
+    built_in = STORY if embedder is not None else WORD_STORY
+    return Story.of(say or built_in.told, ask) if ask else built_in
+
+
+def _say_where(screen: Screen, url: str, *, chosen: bool) -> None:
+    address = Database(url).url
+    if address != "embedded":
+        screen.text(f"Database: {address}.")
+    elif chosen:
+        screen.text("Database: the embedded Postgres.")
+    else:
+        screen.text(
+            "Database: the embedded Postgres that comes with adkpg[embedded], since neither "
+            "--database-url nor ADKPG_DATABASE_URL names another."
+        )
+
+
+def _say_who(screen: Screen, user_id: str, embedder: Embedder | None) -> None:
+    if isinstance(choose_model(os.environ, embedder), OfflineModel):
+        screen.text(
+            "Model: a small offline one that answers only from what it is given, since neither "
+            f"GOOGLE_API_KEY nor GEMINI_API_KEY is set; with one of them it is {GEMINI_MODEL}."
+        )
+    else:
+        screen.text(f"Model: {GEMINI_MODEL}, with the key of the environment.")
+    _say_embedder(screen, embedder)
+    screen.text(f"App: {APP}. User of this run: {user_id}.")
+
+
+def _say_embedder(screen: Screen, embedder: Embedder | None) -> None:
+    screen.text(f"Embedder: {embedder.model if embedder else 'none, so memory finds words only'}.")
+
+
+def _say_next(screen: Screen, database_url: str | None, *commands: Sequence[str]) -> None:
+    """Prints what to type next, with the database named if the environment does not."""
+    named = database_url or (None if _of_environment() else "embedded")
+    address = None if named is None else Database(named).url
+    option = [] if address is None else ["--database-url", address]
+    program = _program()
+    screen.heading("What to type next")
+    screen.commands([*program, *words, *option] for words in commands)
+    screen.text("To delete what the demos left:")
+    screen.commands([[*program, "demo", "--forget", *option]])
+    if address and "***" in address:
+        screen.text("Put the password in place of ***.")
+
+
+def _program() -> list[str]:
+    """Returns the words that start this program again, as they were typed."""
+    typed = Path(sys.argv[0])
+    if typed.name == "__main__.py":
+        return [sys.executable, "-m", "adkpg"]
+    found = shutil.which(typed.name)
+    on_path = found is not None and Path(found).resolve() == typed.resolve()
+    return [typed.name if on_path else str(typed)]
+
+
+def _of_environment() -> str | None:
+    url = Settings().database_url
+    return url.get_secret_value() if url else None
+
+
+def _new_user() -> str:
+    return f"user-{uuid.uuid4().hex[:6]}"
+
+
+def _unicode(text: str) -> str:
+    """Returns an argument with what is not UTF-8 in it replaced."""
+    return text.encode("utf-8", "replace").decode()

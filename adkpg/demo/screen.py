@@ -1,0 +1,150 @@
+"""Screen: the demo as people read it."""
+
+import json
+import shlex
+import sys
+from collections.abc import Iterable, Iterator, Sequence
+from contextlib import contextmanager
+
+from rich.console import Console
+from rich.progress import BarColumn, MofNCompleteColumn, Progress, TextColumn, TimeRemainingColumn
+from rich.table import Table
+from rich.text import Text
+
+from adkpg.demo.figures import CUTOFFS, Figures
+from adkpg.demo.line import (
+    Called,
+    Checked,
+    Found,
+    Line,
+    Opened,
+    Requested,
+    Rows,
+    Said,
+    Searched,
+    Started,
+    State,
+)
+
+_CATEGORIES = {1: "multi-hop", 2: "temporal", 3: "open domain", 4: "single-hop", 5: "adversarial"}
+"""LoCoMo's names for its categories of questions."""
+
+
+class Screen:
+    """Prints to standard output; shows what is under way only on a terminal."""
+
+    def __init__(self) -> None:
+        self._console = Console(markup=False, highlight=False, emoji=False)
+
+    def heading(self, text: str) -> None:
+        """Prints a heading."""
+        self._console.print()
+        self._console.print(_shown(text, "bold"))
+
+    def text(self, text: str) -> None:
+        """Prints a paragraph."""
+        self._console.print(_shown(text))
+
+    def commands(self, commands: Iterable[Sequence[str]]) -> None:
+        """Prints commands to be pasted: quoted for the shell, and each on one line."""
+        for words in commands:
+            self._console.print(_shown("  " + shlex.join(words)), soft_wrap=True)
+
+    @contextmanager
+    def waiting(self, text: str) -> Iterator[None]:
+        """Shows what is waited for."""
+        with self._console.status(_shown(text)):
+            yield
+
+    @contextmanager
+    def progress(self) -> Iterator[Progress]:
+        """Shows progress bars."""
+        columns = (
+            TextColumn("  {task.description}"),
+            BarColumn(),
+            MofNCompleteColumn(),
+            TimeRemainingColumn(),
+        )
+        with Progress(*columns, console=self._console) as progress:
+            yield progress
+
+    def line(self, line: Line) -> None:
+        """Prints what an act tells, except for rows, which make a table."""
+        match line:
+            case Started(process_id=process_id):
+                self._entry("process", str(process_id), "dim")
+            case Opened(session_id=session_id, stored_events=0):
+                self._entry("session", f"{session_id!r}, new", "dim")
+            case Opened(session_id=session_id, stored_events=events):
+                self._entry("session", f"{session_id!r}, {events} events stored", "dim")
+            case Said(author=author, text=text):
+                self._entry(author, text, "cyan" if author == "user" else "green")
+            case Called(tool=tool, arguments=arguments):
+                self._entry("", f"calls {tool}({_json(arguments)})", "dim")
+            case Requested(contents=contents):
+                plural = "" if contents == 1 else "s"
+                self._entry("", f"the model receives {contents} content{plural}", "dim")
+            case State(values=values):
+                lines = [f"{key} = {_json(value)}" for key, value in values.items()]
+                self._entry("state", "\n".join(lines), "dim")
+            case Checked(claim=claim, held=held):
+                self._entry(*(("ok", claim, "bold") if held else ("FAILED", claim, "bold red")))
+            case Searched(question=question, found=found):
+                self._searched(question, found)
+
+    def rows(self, rows: Iterable[Rows]) -> None:
+        """Prints what each table holds."""
+        shown = _table("TABLE", "ROWS", "WHAT A ROW IS")
+        for row in rows:
+            shown.add_row(row.table, str(row.count), Text(row.comment))
+        self._console.print(shown)
+
+    def figures(self, figures: Figures, by_category: dict[int, Figures]) -> None:
+        """Prints recall, all in all and by category of question."""
+        cutoffs = [f"RECALL@{cutoff}" for cutoff in CUTOFFS]
+        shown = _table("QUESTIONS", "COUNT", *cutoffs, "HIT@10", "MRR")
+        rows = [(_CATEGORIES.get(key, str(key)), part) for key, part in by_category.items()]
+        for name, part in [*rows, ("all", figures)]:
+            values = (*(part.recall[cutoff] for cutoff in CUTOFFS), part.hit, part.mrr)
+            shown.add_row(name, str(part.questions), *(f"{value:.3f}" for value in values))
+        self._console.print(shown)
+
+    def _searched(self, question: str, found: list[Found]) -> None:
+        self.heading(f"What memory finds for: {question}")
+        if not found:
+            self.text("Nothing that is remembered answers this.")
+            return
+        shown = _table("SCORE", "WORDS", "COSINE", "MEMORY")
+        for hit in found:
+            cosine = "" if hit.cosine is None else f"{hit.cosine:.3f}"
+            shown.add_row(f"{hit.score:.3f}", f"{hit.lexical:.3f}", cosine, _shown(hit.text))
+        self._console.print(shown)
+
+    def _entry(self, label: str, text: str, style: str) -> None:
+        """Prints a text beside its label; its further lines stay beside it."""
+        entry = Table.grid(padding=(0, 1))
+        entry.add_column(width=11, justify="right")
+        entry.add_column(overflow="fold")
+        entry.add_row(_shown(label, style), _shown(text, style if style == "dim" else ""))
+        self._console.print(entry)
+
+
+def _table(*columns: str) -> Table:
+    shown = Table(box=None, pad_edge=False, header_style="bold")
+    for column in columns:
+        shown.add_column(column, overflow="fold")
+    return shown
+
+
+def _shown(text: str, style: str = "") -> Text:
+    """Returns a text that cannot steer the terminal and that standard output's encoding holds."""
+    safe = "".join(
+        char if char.isprintable() or char == "\n" else char.encode("unicode_escape").decode()
+        for char in text
+    )
+    encoding = getattr(sys.stdout, "encoding", None) or "utf-8"
+    return Text(safe.encode(encoding, "backslashreplace").decode(encoding), style)
+
+
+def _json(value: object) -> str:
+    return json.dumps(value, ensure_ascii=False)
