@@ -1,0 +1,64 @@
+"""Locks held by a test, so that what it races against stands still where the test wants it."""
+
+import asyncio
+from collections.abc import AsyncIterator
+from contextlib import asynccontextmanager
+
+import asyncpg
+
+
+class Lock:
+    """A transaction of the test's own that holds rows; ends with `release` or the context."""
+
+    def __init__(self, connection: asyncpg.Connection, watcher: asyncpg.Connection) -> None:
+        self.connection = connection
+        self._watcher = watcher  # a transaction sees one pg_stat_activity, the first
+
+    async def until_blocked(self, count: int) -> list[int]:
+        """Waits until so many other connections wait for a lock; returns their process ids."""
+        async with asyncio.timeout(30):
+            while True:
+                rows = await self._watcher.fetch(
+                    "SELECT pid FROM pg_stat_activity WHERE datname = current_database()"
+                    " AND wait_event_type = 'Lock' AND cardinality(pg_blocking_pids(pid)) > 0"
+                )
+                if len(rows) >= count:
+                    return [row["pid"] for row in rows]
+
+    async def release(self) -> None:
+        await self.connection.execute("COMMIT")
+
+
+@asynccontextmanager
+async def locked(
+    url: str, sql: str = "SELECT FROM adkpg.sessions FOR UPDATE"
+) -> AsyncIterator[Lock]:
+    """Runs a statement in a transaction that stays open, by default one that locks all sessions."""
+    connection, watcher = await asyncpg.connect(url), await asyncpg.connect(url)
+    try:
+        await connection.execute("BEGIN")
+        await connection.execute(sql)
+        yield Lock(connection, watcher)
+    finally:
+        await connection.close()
+        await watcher.close()
+
+
+async def connections_of(url: str) -> int:
+    """Counts the other client connections to a database."""
+    connection = await asyncpg.connect(url)
+    try:
+        count: int = await connection.fetchval(
+            "SELECT count(*) FROM pg_stat_activity WHERE datname = current_database()"
+            " AND backend_type = 'client backend' AND pid <> pg_backend_pid()"
+        )
+    finally:
+        await connection.close()
+    return count
+
+
+async def until_connections(url: str, count: int) -> None:
+    """Waits until so many other client connections are left; the server ends them in its time."""
+    async with asyncio.timeout(30):
+        while await connections_of(url) != count:
+            pass
