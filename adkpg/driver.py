@@ -18,6 +18,7 @@ from adkpg.errors import (
 # https://www.postgresql.org/docs/current/errcodes-appendix.html
 _MISSING = {"42P01", "3F000", "42703"}
 _REFUSED = {"28000", "28P01"}
+_NO_DATABASE = "3D000"
 _UNSTORABLE = {"22021", "22P05", "54000", "22003"}
 _CUT = {"57P01", "57P02", "57P03", "57P05", "53300"}
 
@@ -48,6 +49,10 @@ def translate(exc: BaseException) -> Exception:
     if state in _REFUSED:
         return DatabaseUnavailable(
             "Postgres refused the user or password; correct the database URL or the credentials."
+        )
+    if state == _NO_DATABASE:
+        return DatabaseUnavailable(
+            f"The server has no such database ({exc}); create it, or correct the database URL."
         )
     if state in _UNSTORABLE or isinstance(exc, asyncpg.DataError):
         return InvalidInput(f"Postgres cannot store a value that was given: {exc}")
