@@ -44,6 +44,7 @@ def test_the_table_of_commands_is_the_one_promised() -> None:
         "adkpg sessions show",
         "adkpg memory search",
         "adkpg memory index",
+        "adkpg demo",
     } <= set(LEAVES)
 
 
@@ -62,7 +63,7 @@ def test_help_has_a_sentence_and_an_example(name: str) -> None:
 def test_every_option_says_what_it_does(name: str) -> None:
     command, _ = COMMANDS[name]
     for parameter in command.params:
-        if isinstance(parameter, click.Option):
+        if isinstance(parameter, click.Option) and not parameter.hidden:
             assert parameter.help, parameter.name
 
 

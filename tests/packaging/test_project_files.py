@@ -1,0 +1,47 @@
+"""The scripts and files at the top of the checkout do what they say."""
+
+import os
+import re
+import subprocess
+
+import yaml
+
+from tests.packaging.conftest import CHECKOUT
+from tests.server import IMAGE
+
+
+def test_ci_checks_and_tests_from_any_directory_without_input() -> None:
+    planned = subprocess.run(
+        [str(CHECKOUT / ".ci" / "run")],
+        cwd="/",
+        env=os.environ | {"MAKEFLAGS": "n"},  # make says what it would run
+        stdin=subprocess.DEVNULL,
+        capture_output=True,
+        text=True,
+        check=True,
+    ).stdout
+    for command in ("ruff check", "ruff format --check", "mypy", "lint-imports", "pytest"):
+        assert f".venv/bin/{command}" in planned or f"-m {command}" in planned
+
+
+def test_the_workflow_runs_the_same_script() -> None:
+    path = CHECKOUT / ".github" / "workflows" / "ci.yml"
+    jobs = yaml.safe_load(path.read_text(encoding="utf-8"))["jobs"]
+    assert {"run": ".ci/run"} in jobs["pinned"]["steps"]
+
+
+def test_every_make_target_says_what_it_does() -> None:
+    text = (CHECKOUT / "Makefile").read_text(encoding="utf-8")
+    (phony,) = re.findall(r"^\.PHONY: (.*)$", text, re.MULTILINE)
+    assert {"demo", "test", "check"} <= set(phony.split())
+    for target in phony.split():
+        assert re.search(rf"^{target}:.*## \S", text, re.MULTILINE), target
+
+
+def test_the_compose_file_serves_the_tested_image_to_this_machine_only() -> None:
+    text = (CHECKOUT / "docker-compose.yml").read_text(encoding="utf-8")
+    service = yaml.safe_load(text)["services"]["postgres"]
+    assert service["image"] == IMAGE
+    assert all(port.startswith("127.0.0.1:") for port in service["ports"])
+    # https://github.com/docker-library/postgres/pull/1259: the place changed with 18.
+    assert service["volumes"] == ["postgres:/var/lib/postgresql"]
