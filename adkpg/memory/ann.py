@@ -38,8 +38,10 @@ async def index_large_scopes(database: Database, model_id: int, dimensions: int)
     if await database.fetch(select_broken_index(), broken):
         await database.run_ddl(drop_index(database.schema, model_id), timeout_s=timeout_s)
     await database.run_ddl(create_index(database.schema, model_id, dimensions), timeout_s=timeout_s)
+    # A vector may have been on its way when its user was listed; the build waited for it.
+    late = await database.fetch_one(statements.mark_approximate(), model, timeout_s=timeout_s)
     await database.fetch(statements.open_approximate_scopes(), model)
-    return row["marked"] if row else 0
+    return sum(found["marked"] for found in (row, late) if found)
 
 
 def index_name(model_id: int) -> str:

@@ -58,8 +58,6 @@ class PgVectorMemoryService(BaseMemoryService):
         mode: Mode = "hybrid",
         **database_options: Any,
     ) -> None:
-        if mode not in ("hybrid", "vector", "text"):
-            raise ConfigurationError(f"mode is 'hybrid', 'vector' or 'text', not {mode!r}.")
         _require_range(top_k, min_score)
         self._owns_database = not isinstance(database, Database)
         if isinstance(database, Database):
@@ -74,10 +72,7 @@ class PgVectorMemoryService(BaseMemoryService):
         settings = self._database.settings
         if embedder is None and mode != "text":
             embedder = default_embedder(settings.embedder)
-        if embedder is None and mode == "vector":
-            raise ConfigurationError(
-                "mode='vector' needs an embedder; give one, or run pip install 'adkpg[local]'."
-            )
+        _require_mode(mode, embedder)
         if embedder is not None and not 1 <= embedder.dimensions <= MAX_DIMENSIONS:
             raise ConfigurationError(
                 f"Embedder {embedder.model!r} has {embedder.dimensions} dimensions; Postgres "
@@ -165,6 +160,8 @@ class PgVectorMemoryService(BaseMemoryService):
     ) -> None:
         """Remembers entries as they are; one whose id is stored already replaces it.
 
+        An entry that is stored as it is given, its timestamp included, is left alone.
+
         Args:
           app_name: The app.
           user_id: The user.
@@ -186,10 +183,25 @@ class PgVectorMemoryService(BaseMemoryService):
             found = await transaction.fetch(
                 statements.select_by_ids(), {**scope, "memory_ids": ids}
             )
+            if sources := sorted({row["session_id"] for row in found} - {""}):
+                for session_id in sources:
+                    await transaction.fetch(
+                        statements.lock_session(), {**scope, "session_id": session_id}
+                    )
+                # A writer of such a session may have moved or dropped them until now.
+                found = await transaction.fetch(
+                    statements.select_by_ids(), {**scope, "memory_ids": ids}
+                )
             known = {row["memory_id"]: row for row in found}
+            drafts = [
+                draft
+                for draft in drafts
+                if draft.memory_id not in known or known[draft.memory_id]["digest"] != draft.digest
+            ]
+            replaced = [known[draft.memory_id] for draft in drafts if draft.memory_id in known]
             await transaction.fetch(
                 statements.delete_positions(),
-                {**scope, "positions": [row["position"] for row in found]},
+                {**scope, "positions": [row["position"] for row in replaced]},
             )
             rows = [
                 (
@@ -219,10 +231,18 @@ class PgVectorMemoryService(BaseMemoryService):
         """
         if not memory_id or not storable(app_name=app_name, user_id=user_id, memory_id=memory_id):
             return
-        await self._database.fetch(
-            statements.delete_memory(),
-            {"app_name": app_name, "user_id": user_id, "memory_id": memory_id},
+        scope = {"app_name": app_name, "user_id": user_id}
+        found = await self._database.fetch_one(
+            statements.select_by_ids(), {**scope, "memory_ids": [memory_id]}
         )
+        if found is None:
+            return
+        async with self._database.transaction() as transaction:
+            # An ingest that is writing it again would not be seen, and bring it back.
+            await transaction.fetch(
+                statements.lock_session(), {**scope, "session_id": found["session_id"]}
+            )
+            await transaction.fetch(statements.delete_memory(), {**scope, "memory_id": memory_id})
 
     async def search_memory(
         self, *, app_name: str, user_id: str, query: str
@@ -251,10 +271,12 @@ class PgVectorMemoryService(BaseMemoryService):
 
         Raises:
           EmbeddingError: The embedder failed and only vectors were asked for.
-          InvalidInput: `top_k` or `min_score` is out of range.
+          ConfigurationError: Only vectors were asked for, and there is no embedder.
+          InvalidInput: `top_k` or `min_score` is out of range, or there is no such mode.
         """
         _require_range(top_k, min_score, InvalidInput)
-        mode = self._mode if mode is None or self._embedder is None else mode
+        mode = mode or self._mode
+        _require_mode(mode, self._embedder, InvalidInput)
         text = records.storable_text(query)
         if not text or not storable(app_name=app_name, user_id=user_id):
             return []
@@ -287,8 +309,8 @@ class PgVectorMemoryService(BaseMemoryService):
     ) -> int:
         """Embeds memories that wait for a vector: everybody's, or one user's. Idempotent.
 
-        Batches are embedded outside of any transaction; what another process embedded meanwhile,
-        or what changed meanwhile, is left as it is.
+        Batches are embedded outside of any transaction; what changes meanwhile, or is held by a
+        writer, stays pending for the next call.
 
         Returns:
           How many vectors were stored.
@@ -320,8 +342,9 @@ class PgVectorMemoryService(BaseMemoryService):
                     "vectors": [records.vector_text(vector) for vector in vectors],
                 },
             )
-            total += stored["stored"] if stored else 0
-            if len(rows) < batch_size:
+            count: int = stored["stored"] if stored else 0
+            total += count
+            if len(rows) < batch_size or count == 0:
                 break
         return total
 
@@ -461,6 +484,19 @@ class PgVectorMemoryService(BaseMemoryService):
             else:
                 await self._database.fetch(statements.insert_model(), key)
         return self._model_id
+
+
+def _require_mode(
+    mode: str,
+    embedder: Embedder | None,
+    error: type[ConfigurationError] | type[InvalidInput] = ConfigurationError,
+) -> None:
+    if mode not in ("hybrid", "vector", "text"):
+        raise error(f"mode is 'hybrid', 'vector' or 'text', not {mode!r}.")
+    if mode == "vector" and embedder is None:
+        raise ConfigurationError(
+            "mode='vector' needs an embedder; give one, or run pip install 'adkpg[local]'."
+        )
 
 
 def _require_range(

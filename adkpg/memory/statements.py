@@ -118,7 +118,11 @@ def select_tombstones() -> Select[Any]:
 def select_by_ids() -> Select[Any]:
     """Reads where memories are. Parameters: app_name, user_id, memory_ids."""
     return select(
-        memories.c.memory_id, memories.c.position, memories.c.session_id, memories.c.event_id
+        memories.c.memory_id,
+        memories.c.position,
+        memories.c.session_id,
+        memories.c.event_id,
+        memories.c.digest,
     ).where(
         in_scope(memories),
         memories.c.memory_id == func.any(bindparam("memory_ids", type_=ARRAY(Text))),
@@ -343,6 +347,9 @@ def select_pending(*, one_user: bool) -> Select[Any]:
 def store_vectors(*, large: bool) -> Select[Any]:
     """Stores vectors of memories that have not changed since they were read; no longer pending.
 
+    A memory that a writer holds is left pending: waiting for it could deadlock with one that
+    moves several.
+
     Parameters: model_id, and in parallel arrays app_names, user_ids, positions, digests, vectors
     (text). `large` is for vectors above 1,300 dimensions. Returns the number of vectors stored.
     """
@@ -366,7 +373,7 @@ def store_vectors(*, large: bool) -> Select[Any]:
             )
         )
         .order_by(memories.c.app_name, memories.c.user_id, memories.c.position)
-        .with_for_update(of=memories, read=True, key_share=True)
+        .with_for_update(of=memories, read=True, key_share=True, skip_locked=True)
         .cte("unchanged")
     )
     approximate = exists(
