@@ -4,6 +4,7 @@ import asyncio
 import re
 from collections.abc import Awaitable, Callable
 from dataclasses import dataclass, field
+from typing import Any
 
 import numpy as np
 
@@ -75,8 +76,7 @@ class GatedEmbedder(ToyEmbedder):
 class SeededEmbedder:
     """Makes a text's vector from the number it ends with, around one of `clusters` centres.
 
-    `center` and `noise` make neighbours as near as in real models: unrelated texts are near
-    0, texts of one cluster near 0.7.
+    As in real models, unrelated texts have cosines near 0, and those of one cluster near 0.7.
     """
 
     model: str = "seeded"
@@ -98,9 +98,18 @@ class SeededEmbedder:
         vector: list[float] = (center + 0.7 * noise).tolist()
         return vector
 
-    def nearest(self, question: str, texts: list[str], count: int) -> set[str]:
-        """Returns the texts of the highest cosines, computed without a database."""
-        rows = np.array([self.vector(text) for text in texts])
-        asked = np.array(self.vector(question))
-        cosines = rows @ asked / np.linalg.norm(rows, axis=1) / np.linalg.norm(asked)
-        return {texts[place] for place in np.argsort(-cosines)[:count]}
+    def nearest(self, questions: list[str], texts: list[str], count: int) -> list[set[str]]:
+        """Returns each question's texts of the highest cosines, computed without a database."""
+        rows, asked = (
+            _units([self.vector(text) for text in those]) for those in (texts, questions)
+        )
+        best = np.argsort(-(asked @ rows.T), axis=1)[:, :count]
+        return [{texts[place] for place in places} for places in best]
+
+
+def _units(vectors: list[list[float]]) -> np.ndarray[Any, np.dtype[np.float64]]:
+    rows = np.array(vectors)
+    units: np.ndarray[Any, np.dtype[np.float64]] = rows / np.linalg.norm(
+        rows, axis=1, keepdims=True
+    )
+    return units
