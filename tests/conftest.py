@@ -16,7 +16,8 @@ from tests import server as servers
 from tests.proxy import Proxy
 from tests.server import Server
 
-_SETTINGS_OF_THE_MACHINE = [name for name in os.environ if name.startswith("ADKPG_")]
+# Kept, since each test sees an environment without adkpg's settings.
+_ENVIRON = dict(os.environ)
 
 for name, examples, derandomize in (("dev", 30, False), ("ci", 100, True)):
     hypothesis_settings.register_profile(
@@ -29,7 +30,7 @@ for name, examples, derandomize in (("dev", 30, False), ("ci", 100, True)):
         suppress_health_check=[HealthCheck.function_scoped_fixture, HealthCheck.too_slow],
     )
 hypothesis_settings.load_profile(
-    os.environ.get("HYPOTHESIS_PROFILE", "ci" if os.environ.get("CI") else "dev")
+    _ENVIRON.get("HYPOTHESIS_PROFILE", "ci" if _ENVIRON.get("CI") else "dev")
 )
 
 _STARTED = pytest.StashKey[Server]()
@@ -40,7 +41,7 @@ def pytest_configure_node(node: Any) -> None:
     """Starts the server in xdist's controller, once, and tells each worker where it is."""
     stash = node.config.stash
     if _STARTED not in stash:
-        stash[_STARTED] = servers.choose(os.environ).prepare()
+        stash[_STARTED] = servers.choose(_ENVIRON).prepare()
     node.workerinput["adkpg_server"] = servers.handed_over(stash[_STARTED])
 
 
@@ -57,15 +58,16 @@ def server(request: pytest.FixtureRequest) -> Iterator[Server]:
     if workerinput is not None:
         yield servers.joined(workerinput["adkpg_server"])
         return
-    started = servers.choose(os.environ).prepare()
+    started = servers.choose(_ENVIRON).prepare()
     yield started
     started.close()
 
 
 @pytest.fixture(autouse=True)
 def _no_adkpg_settings_of_the_machine(monkeypatch: pytest.MonkeyPatch) -> None:
-    for name in _SETTINGS_OF_THE_MACHINE:
-        monkeypatch.delenv(name)
+    for name in _ENVIRON:
+        if name.startswith("ADKPG_"):
+            monkeypatch.delenv(name)
 
 
 @pytest.fixture
