@@ -1,6 +1,7 @@
 """``adkpg demo``: the main job, shown."""
 
 import asyncio
+import logging
 import os
 import shutil
 import sys
@@ -153,6 +154,8 @@ def _shown_while_waiting(screen: Screen, lines: Iterator[Line]) -> Iterator[Line
 def _play(act: int, user_id: str, say: tuple[str, ...], ask: tuple[str, ...]) -> None:
     """Is one of the three processes: plays its act and writes what happens as JSON lines."""
     click.echo(Started(process_id=os.getpid()).dump())
+    # ADK logs the traceback of every error; the command says it in a sentence.
+    logging.getLogger("google_adk").setLevel(logging.CRITICAL)
 
     async def play() -> None:
         async with Database() as database:

@@ -18,13 +18,13 @@ class Answer:
       category: The question's category.
       evidence: How many turns answer it, at least 1.
       ranks: Places of those that were found, from 1, ascending.
-      seconds: How long the search took.
+      latency_s: How long the search took, in seconds.
     """
 
     category: int
     evidence: int
     ranks: tuple[int, ...]
-    seconds: float
+    latency_s: float
 
     def recall(self, cutoff: int) -> float:
         """Returns the share of the evidence among the first hits, in [0, 1]."""
@@ -59,7 +59,7 @@ class Figures:
             recall={cutoff: fmean(a.recall(cutoff) for a in answers) for cutoff in CUTOFFS},
             hit=fmean(a.recall(_HIT_CUTOFF) > 0 for a in answers),
             mrr=fmean(1 / a.ranks[0] if a.ranks else 0.0 for a in answers),
-            p50_ms=1000 * median(a.seconds for a in answers),
+            p50_ms=1000 * median(a.latency_s for a in answers),
         )
 
 

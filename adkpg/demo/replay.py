@@ -57,7 +57,7 @@ async def ask(
     hits = await memory.search(
         app_name=app_name, user_id=user_id, query=inquiry.text, top_k=max(CUTOFFS)
     )
-    seconds = time.perf_counter() - begin
+    latency_s = time.perf_counter() - begin
     turn_ids = {
         (chat.session_id, turn.moment): turn.turn_id
         for chat in conversation.chats
@@ -65,7 +65,7 @@ async def ask(
     }
     found = [turn_ids.get(_origin(hit)) for hit in hits]
     ranks = tuple(rank for rank, name in enumerate(found, 1) if name in inquiry.evidence)
-    return Answer(inquiry.category, len(inquiry.evidence), ranks, seconds)
+    return Answer(inquiry.category, len(inquiry.evidence), ranks, latency_s)
 
 
 def _origin(hit: Hit) -> tuple[str, datetime]:

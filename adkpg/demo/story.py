@@ -49,5 +49,9 @@ _RESUMED = (Question("What is my dog called?", "Biscuit"),)
 STORY = Story(_TOLD, _RESUMED, (Question("Which snacks could harm me?", "peanuts", wordless=True),))
 """No word of its question was ever said: only the meaning finds the answer."""
 
-WORD_STORY = Story(_TOLD, _RESUMED, (Question("What am I allergic to?", "peanuts"),))
+WORD_STORY = Story(
+    _TOLD,
+    (Question("Who is Biscuit?", "greyhound"),),
+    (Question("What am I allergic to?", "peanuts"),),
+)
 """The story where no embedder is installed, so that memory searches words only."""

@@ -1,0 +1,224 @@
+"""``adkpg demo``: three processes that only the database joins."""
+
+import os
+import re
+import shlex
+import signal
+import subprocess
+import sys
+from pathlib import Path
+
+import pytest
+from sqlalchemy import text as sql
+
+from adkpg import Database, DatabaseSessionService, PgVectorMemoryService
+from adkpg.demo.act import Act
+from adkpg.demo.line import Called, Checked, Line, Requested, Rows, Said, Searched, Started, State
+from adkpg.demo.model import UNKNOWN, OfflineModel
+from adkpg.demo.rows import APP
+from adkpg.demo.story import STORY, WORD_STORY, Story
+from adkpg.embedding import Embedder, LocalEmbedder
+from tests.demo.conftest import Demo, environment, postmasters
+
+FACT = "I'm allergic to peanuts."
+ANSWER = f'You told me: "{FACT}"'
+
+
+@pytest.mark.timeout(300)  # six processes and a first start of the server
+def test_the_whole_demo_on_the_embedded_server(demo: Demo, embedded_dir: Path) -> None:
+    variables = {"ADKPG_EMBEDDED_DIR": str(embedded_dir)}
+    outcome = demo(**variables)
+    assert outcome.code == 0, outcome.err
+    assert outcome.err == ""
+    assert "embedded Postgres that comes with adkpg[embedded]" in outcome.words
+    assert "a small offline one that answers only from what it is given" in outcome.words
+    assert "FAILED" not in outcome.out
+    assert len(set(re.findall(r"process (\d+)", outcome.out))) == 3
+    assert "the model receives 13 contents" in outcome.words, "the resumed session's 12 and one"
+    assert "calls load_memory" in outcome.words
+    assert outcome.words.count(f"assistant {ANSWER}") == 2, "load_memory, preload_memory"
+    assert re.search(r"^memories +6 ", outcome.out, re.MULTILINE)
+    assert not postmasters(embedded_dir), "no server is left behind"
+
+    (shown,) = re.findall(r"^  (.* memory search .*)$", outcome.out, re.MULTILINE)
+    typed = subprocess.run(
+        shlex.split(shown), env=environment(**variables), capture_output=True, text=True, check=True
+    )
+    assert FACT in typed.stdout, "what to type next works as it is printed"
+
+    forgotten = demo("--forget", **variables)
+    assert forgotten.code == 0
+    (deleted,) = re.findall(r"Deleted (\d+) rows", forgotten.out)
+    assert int(deleted) > 30
+    assert not postmasters(embedded_dir)
+
+
+def test_each_act_in_a_process_of_its_own(demo: Demo, database_url: str) -> None:
+    acts = {
+        number: demo("--act", str(number), "--user", "ada", ADKPG_DATABASE_URL=database_url)
+        for number in (1, 2, 3)
+    }
+    assert [outcome.code for outcome in acts.values()] == [0, 0, 0]
+    first, second, third = (outcome.lines for outcome in acts.values())
+
+    process_ids = {
+        act[0].process_id for act in (first, second, third) if isinstance(act[0], Started)
+    }
+    assert len(process_ids) == 3
+
+    told = [line.arguments["fact"] for line in first if isinstance(line, Called)]
+    assert told == list(STORY.told), "each fact by one tool call"
+    (state,) = (line.values for line in first if isinstance(line, State))
+    assert state["notes"] == list(STORY.told)
+    assert state["user:facts_told"] == len(STORY.told)
+    assert {"app:facts_told", "channel", "last_answer"} <= set(state)
+    assert not any(key.startswith("temp:") for key in state)
+
+    assert [line.contents for line in second if isinstance(line, Requested)] == [13]
+    assert "Biscuit" in [line.text for line in second if isinstance(line, Said)][-1]
+
+    said = [line.text for line in third if isinstance(line, Said)]
+    question = STORY.asked[0].text
+    assert said == [question, ANSWER, question, ANSWER]
+    assert [line.tool for line in third if isinstance(line, Called)] == ["load_memory"]
+    assert [line.contents for line in third if isinstance(line, Requested)] == [1, 3, 2]
+    (search,) = (line for line in third if isinstance(line, Searched))
+    assert search.found[0].text == FACT
+    assert search.found[0].lexical == 0
+    assert search.found[0].cosine is not None
+    assert search.found[0].cosine > 0.35, "well above the floor of 0.2"
+    assert all((hit.cosine or 0) < 0.25 for hit in search.found[1:])
+    counts = {line.table: line.count for line in third if isinstance(line, Rows)}
+    assert counts["sessions"] == 3
+    assert counts["events"] == 20
+    assert counts["memories"] == counts["memory_vectors"] == 6
+
+    assert all(line.held for act in (first, second, third) for line in act if hasattr(line, "held"))
+    assert sum(isinstance(line, Checked) for act in (first, second, third) for line in act) == 8
+
+
+async def test_the_question_shares_no_word_with_what_was_said(database: Database) -> None:
+    said = [*STORY.told, "user assistant", "Thank you, I have noted that."]
+    statement = sql(
+        "SELECT tsvector_to_array(to_tsvector('english', :said)) AS said,"
+        " tsvector_to_array(to_tsvector('english', :asked)) AS asked"
+    )
+    engine = await database.engine()
+    async with engine.connect() as connection:
+        row = (
+            await connection.execute(
+                statement, {"said": " ".join(said), "asked": STORY.asked[0].text}
+            )
+        ).one()
+    assert {"allerg", "peanut"} <= set(row.said)
+    assert {"snack", "harm"} <= set(row.asked)
+    assert not set(row.said) & set(row.asked)
+
+
+async def play(act: int, url: str, embedder: Embedder | None, story: Story) -> list[Line]:
+    """Plays an act for ada on services of its own, within this process."""
+    async with Database(url) as database:
+        services = DatabaseSessionService(database), PgVectorMemoryService(database)
+        played = Act(database, *services, OfflineModel(embedder=embedder), story, "ada").play(act)
+        return [line async for line in played]
+
+
+async def test_without_the_memory_row_it_does_not_know(
+    database_url: str, database: Database
+) -> None:
+    await play(1, database_url, LocalEmbedder(), STORY)
+    memory = PgVectorMemoryService(database)
+    (hit, *_) = await memory.search(app_name=APP, user_id="ada", query="peanuts")
+    await memory.delete_memory(app_name=APP, user_id="ada", memory_id=hit.memory.id)
+    lines = await play(3, database_url, LocalEmbedder(), STORY)
+    said = [line.text for line in lines if isinstance(line, Said)]
+    question = STORY.asked[0].text
+    assert said == [question, UNKNOWN, question, UNKNOWN]
+    claims = {line.claim: line.held for line in lines if isinstance(line, Checked)}
+    assert claims["The answer names peanuts."] is False
+    assert claims["The best memory names peanuts."] is False
+
+
+async def test_without_an_embedder_words_lead_to_the_memory(
+    database_url: str, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setenv("ADKPG_EMBEDDER", "none")
+    acts = [await play(number, database_url, None, WORD_STORY) for number in (1, 2, 3)]
+    checked = [line for act in acts for line in act if isinstance(line, Checked)]
+    assert checked
+    assert [line.claim for line in checked if not line.held] == []
+    assert [line.text for line in acts[2] if isinstance(line, Said)].count(ANSWER) == 2
+
+
+def test_words_of_the_users_own(demo: Demo, database_url: str) -> None:
+    outcome = demo(
+        "--say",
+        "My bike is in the shed. The gate's code is 4711.",
+        "--say",
+        "Bob's favourite colour is \x1b[31mred.",
+        "--ask",
+        "Where did I leave my bicycle?",
+        "--ask",
+        "What is the code of the gate?",
+        "--ask",
+        "What is my blood type?",
+        ADKPG_DATABASE_URL=database_url,
+    )
+    assert outcome.code == 0, outcome.err
+    assert outcome.words.count('assistant You told me: "My bike is in the shed."') == 3
+    assert outcome.words.count('assistant You told me: "The gate\'s code is 4711."') == 3
+    assert outcome.words.count(f"assistant {UNKNOWN}") == 3
+    assert "\x1b" not in outcome.out, "what users say cannot steer the terminal"
+    assert "--database-url" not in outcome.out.split("What to type next")[1]
+
+
+def test_a_database_that_does_not_answer_is_one_sentence(demo: Demo) -> None:
+    url = "postgresql://ada:secret@127.0.0.1:1/nowhere"
+    outcome = demo("--database-url", url)
+    assert outcome.code == 1
+    assert outcome.err.startswith("Error: ")
+    assert outcome.err.count("\n") == 1
+    assert "secret" not in outcome.out + outcome.err
+
+
+def test_an_act_out_of_turn_is_one_sentence(demo: Demo, database_url: str) -> None:
+    outcome = demo("--act", "2", "--user", "nobody", ADKPG_DATABASE_URL=database_url)
+    assert outcome.code == 1
+    assert "'monday' of user 'nobody' is gone" in outcome.err
+
+
+@pytest.mark.parametrize(
+    ("arguments", "sentence"),
+    [
+        (("--say", "I live in Graz."), "--say needs a question"),
+        (("--ask", " "), "need a text"),
+        (("--limit-questions", "3"), "goes with --transcript"),
+        (("--ask", "Who?", "--forget"), "each on its own"),
+    ],
+)
+def test_options_that_do_not_go_together(
+    quick_demo: Demo, arguments: tuple[str, ...], sentence: str
+) -> None:
+    outcome = quick_demo(*arguments)
+    assert outcome.code == 2
+    assert sentence in outcome.err
+
+
+@pytest.mark.parametrize("after", ["Process 1", "calls note"])
+def test_an_interrupt_is_clean(embedded_dir: Path, after: str) -> None:
+    """Ctrl-C, while a process starts and while it talks to the embedded server."""
+    with subprocess.Popen(
+        [sys.executable, "-m", "adkpg", "demo"],
+        env=environment(ADKPG_EMBEDDED_DIR=str(embedded_dir), PYTHONUNBUFFERED="1"),
+        stdout=subprocess.PIPE,
+        stderr=subprocess.PIPE,
+        text=True,
+    ) as process:
+        assert process.stdout is not None
+        assert process.stderr is not None
+        assert any(after in line for line in process.stdout)
+        os.kill(process.pid, signal.SIGINT)
+        process.stdout.read()
+        assert process.stderr.read().strip() == "Aborted!"
+    assert process.returncode == 1
+    assert not postmasters(embedded_dir)
