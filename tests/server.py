@@ -1,6 +1,7 @@
 """The Postgres server of a test run, its migrated template, and a database for each test."""
 
 import asyncio
+import atexit
 import gc
 import os
 import shutil
@@ -85,8 +86,10 @@ class Server:
 
     def close(self) -> None:
         """Drops the template and stops what was started for the run."""
-        asyncio.run(self.drop(self.template))
-        self.stop()
+        try:
+            asyncio.run(self.drop(self.template))
+        finally:
+            self.stop()
 
 
 def choose(
@@ -133,19 +136,24 @@ def start_container() -> Server:
     return Server("docker", container.get_connection_url(), container.stop)
 
 
-def start_embedded(**settings: str) -> Server:
+def start_embedded() -> Server:
     directory = Path(tempfile.mkdtemp(prefix="adkpg-tests-", dir=_memory()))
-    server = EmbeddedServer(directory, settings=TUNING | settings)
+    server = EmbeddedServer(directory, settings=TUNING)
+
+    def remove(owner: int = os.getpid()) -> None:
+        if os.getpid() == owner:
+            shutil.rmtree(directory, ignore_errors=True)
+
+    # Before the server registers its stop, so that it runs after it: for runs that end badly.
+    atexit.register(remove)
 
     def stop() -> None:
-        server.stop()
-        shutil.rmtree(directory)
+        try:
+            server.stop()
+        finally:
+            remove()
 
-    try:
-        server.start()
-    except BaseException:
-        shutil.rmtree(directory, ignore_errors=True)
-        raise
+    server.start()
     return Server("embedded", server.url, stop)
 
 
