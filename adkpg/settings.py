@@ -53,7 +53,7 @@ class Settings(BaseSettings):
     embedded_dir: Path | None = Field(
         default=None,
         description="Data directory of the embedded server; by default below the user's data "
-        "directory (`/var/lib/adkpg` for root).",
+        "directory (`/var/lib/adkpg/server` for root).",
     )
     embedder: Literal["auto", "none", "local", "gemini", "openai"] = Field(
         default="auto",

@@ -5,7 +5,9 @@ Keys are natural. Every table that holds a person's data has a primary key that 
 statement, erasing a person is one predicate, and the tables can be distributed by ``user_id``.
 Text keys are ``COLLATE "C"``: compared by bytes, the same on every machine.
 
-The schema is named ``adkpg`` here; `Database` translates it to the configured name.
+The schema is named ``adkpg`` here; `Database` translates it to the configured name. Storage
+parameters (fillfactor, autovacuum, in-line vectors) are set by the migrations alone: SQLAlchemy 2.0
+knows none for tables.
 """
 
 from pgvector.sqlalchemy import HALFVEC
@@ -93,7 +95,6 @@ sessions = Table(
     PrimaryKeyConstraint("app_name", "user_id", "session_id", name="sessions_pkey"),
     Index("sessions_create_time_idx", "app_name", "create_time", "user_id", "session_id"),
     comment="One row per ADK session.",
-    postgresql_with={"fillfactor": 80},
 )
 
 events = Table(
@@ -140,7 +141,6 @@ app_states = Table(
     Column("update_time", _TIME, nullable=False, server_default=_NOW),
     PrimaryKeyConstraint("app_name", name="app_states_pkey"),
     comment="State shared by all users of an app.",
-    postgresql_with={"fillfactor": 80},
 )
 
 user_states = Table(
@@ -152,7 +152,6 @@ user_states = Table(
     Column("update_time", _TIME, nullable=False, server_default=_NOW),
     PrimaryKeyConstraint("app_name", "user_id", name="user_states_pkey"),
     comment="State shared by all sessions of a user; outlives them.",
-    postgresql_with={"fillfactor": 80},
 )
 
 embedding_models = Table(
@@ -205,7 +204,6 @@ memories = Table(
     UniqueConstraint("app_name", "user_id", "memory_id", name=MEMORY_ID_KEY),
     UniqueConstraint("app_name", "user_id", "session_id", "event_id", name=MEMORY_EVENT_KEY),
     comment="What is remembered of a user, one row per turn.",
-    postgresql_with={"autovacuum_vacuum_insert_scale_factor": 0.02},
 )
 
 _MEMORY_KEY = [memories.c.app_name, memories.c.user_id, memories.c.position]
@@ -245,7 +243,6 @@ memory_lexemes = Table(
     ),
     Index("memory_lexemes_position_idx", "app_name", "user_id", "position"),
     comment="Postings: which words a memory holds. A memory's words go when it goes.",
-    postgresql_with={"autovacuum_vacuum_insert_scale_factor": 0.02},
 )
 
 memory_vectors = Table(
@@ -290,7 +287,6 @@ memory_vectors = Table(
         ["model_id"], [embedding_models.c.model_id], name="memory_vectors_model_fkey"
     ),
     comment="One vector per memory and model.",
-    postgresql_with={"autovacuum_vacuum_insert_scale_factor": 0.02},
 )
 
 pending_embeddings = Table(

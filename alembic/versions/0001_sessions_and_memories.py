@@ -34,7 +34,6 @@ def upgrade() -> None:
         sa.PrimaryKeyConstraint("app_name", name="app_states_pkey"),
         schema=schema,
         comment="State shared by all users of an app.",
-        postgresql_with={"fillfactor": 80},
     )
     op.create_table(
         "embedding_models",
@@ -117,7 +116,6 @@ def upgrade() -> None:
         ),
         schema=schema,
         comment="What is remembered of a user, one row per turn.",
-        postgresql_with={"autovacuum_vacuum_insert_scale_factor": 0.02},
     )
     op.create_table(
         "approximate_scopes",
@@ -136,9 +134,7 @@ def upgrade() -> None:
             [f"{schema}.embedding_models.model_id"],
             name="approximate_scopes_model_fkey",
         ),
-        sa.PrimaryKeyConstraint(
-            "app_name", "user_id", "model_id", name="approximate_scopes_pkey"
-        ),
+        sa.PrimaryKeyConstraint("app_name", "user_id", "model_id", name="approximate_scopes_pkey"),
         schema=schema,
         comment="Users with too many memories for an exact answer; the HNSW index holds theirs alone.",
     )
@@ -202,7 +198,6 @@ def upgrade() -> None:
         sa.PrimaryKeyConstraint("app_name", "user_id", "session_id", name="sessions_pkey"),
         schema=schema,
         comment="One row per ADK session.",
-        postgresql_with={"fillfactor": 80},
     )
     op.create_index(
         "sessions_create_time_idx",
@@ -230,7 +225,6 @@ def upgrade() -> None:
         sa.PrimaryKeyConstraint("app_name", "user_id", name="user_states_pkey"),
         schema=schema,
         comment="State shared by all sessions of a user; outlives them.",
-        postgresql_with={"fillfactor": 80},
     )
     op.create_table(
         "events",
@@ -311,7 +305,6 @@ def upgrade() -> None:
         ),
         schema=schema,
         comment="Postings: which words a memory holds. A memory's words go when it goes.",
-        postgresql_with={"autovacuum_vacuum_insert_scale_factor": 0.02},
     )
     op.create_index(
         "memory_lexemes_position_idx",
@@ -371,7 +364,6 @@ def upgrade() -> None:
         ),
         schema=schema,
         comment="One vector per memory and model.",
-        postgresql_with={"autovacuum_vacuum_insert_scale_factor": 0.02},
     )
     op.create_table(
         "pending_embeddings",
@@ -399,6 +391,14 @@ def upgrade() -> None:
         comment="Memories committed and found by their words, but without a vector yet.",
     )
 
+    # Room on the page for the next version of a row that every append rewrites (HOT).
+    for table in ("sessions", "app_states", "user_states"):
+        op.execute(f'ALTER TABLE "{schema}".{table} SET (fillfactor = 80)')
+    # Index-only scans need the visibility map soon after an ingest.
+    for table in ("memories", "memory_lexemes", "memory_vectors"):
+        op.execute(
+            f'ALTER TABLE "{schema}".{table} SET (autovacuum_vacuum_insert_scale_factor = 0.02)'
+        )
     # In line, so that the covering index can hold them; the long ones out of line, uncompressed.
     op.execute(
         f'ALTER TABLE "{schema}".memory_vectors ALTER embedding SET STORAGE PLAIN, '

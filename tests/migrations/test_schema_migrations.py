@@ -110,8 +110,11 @@ async def test_what_alembic_does_not_compare(database_url: str) -> None:
             str(table),
         )
         assert row["comment"] == table.comment
-        options = table.dialect_options["postgresql"]["with"] or {}
-        assert sorted(row["reloptions"] or []) == sorted(f"{k}={v}" for k, v in options.items())
+        rewritten = table.name in {"sessions", "app_states", "user_states"}
+        covered = table.name in {"memories", "memory_lexemes", "memory_vectors"}
+        options = ["fillfactor=80"] * rewritten
+        options += ["autovacuum_vacuum_insert_scale_factor=0.02"] * covered
+        assert (row["reloptions"] or []) == options
 
 
 async def test_keys_of_a_persons_data_begin_with_the_person(database_url: str) -> None:

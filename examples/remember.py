@@ -1,0 +1,54 @@
+"""Sessions and memory behind ADK's Runner: what is said in one session is known in the next."""
+
+import asyncio
+import os
+
+from google.adk.agents import LlmAgent
+from google.adk.agents.callback_context import CallbackContext
+from google.adk.runners import Runner
+from google.adk.tools.load_memory_tool import load_memory_tool
+from google.genai import types
+
+from adkpg import Database, DatabaseSessionService, PgVectorMemoryService
+from adkpg.demo.model import choose_model
+
+
+async def remember(callback_context: CallbackContext) -> None:
+    """Remembers the session after each turn; adding it again changes nothing."""
+    await callback_context.add_session_to_memory()
+
+
+async def say(runner: Runner, session_id: str, text: str) -> None:
+    """Runs one turn and prints it."""
+    print(f"     ana  {text}")
+    message = types.Content(role="user", parts=[types.Part(text=text)])
+    async for event in runner.run_async(user_id="ana", session_id=session_id, new_message=message):
+        if event.is_final_response() and event.content and event.content.parts:
+            print(f"companion {event.content.parts[0].text}")
+
+
+async def main() -> None:
+    """Talks in two sessions; the second knows what the first was told."""
+    async with Database() as db:
+        await db.upgrade()
+        memory = PgVectorMemoryService(db)
+        runner = Runner(
+            app_name="companion",
+            agent=LlmAgent(
+                name="companion",
+                model=choose_model(os.environ, memory.embedder),
+                instruction="Answer from this conversation and your memory only.",
+                tools=[load_memory_tool],
+                after_agent_callback=remember,
+            ),
+            session_service=DatabaseSessionService(db),
+            memory_service=memory,
+            auto_create_session=True,
+        )
+        first, second = os.urandom(4).hex(), os.urandom(4).hex()
+        await say(runner, first, "My bike is in the shed.")
+        await say(runner, second, "Where did I leave my bicycle?")
+
+
+if __name__ == "__main__":
+    asyncio.run(main())
