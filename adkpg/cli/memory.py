@@ -6,10 +6,10 @@ from typing import Any
 import click
 
 from adkpg.cli.connection import database_url, run
-from adkpg.cli.terminal import cell, console, table
 from adkpg.database import Database
 from adkpg.memory.records import Hit
 from adkpg.memory.service import Mode, PgVectorMemoryService
+from adkpg.terminal import cell, console, table
 
 
 @click.group()

@@ -11,11 +11,11 @@ from google.adk.sessions.session import Session
 from rich.table import Table
 
 from adkpg.cli.connection import database_url, run
-from adkpg.cli.terminal import cell, console, table
 from adkpg.database import Database
 from adkpg.errors import SessionNotFound
 from adkpg.sessions.pages import SessionsPage
 from adkpg.sessions.service import DatabaseSessionService
+from adkpg.terminal import cell, console, table
 
 as_json = click.option("--json", "as_json", is_flag=True, help="Print JSON instead of a table.")
 

@@ -2,14 +2,12 @@
 
 import json
 import shlex
-import sys
 from collections.abc import Iterable, Iterator, Sequence
 from contextlib import contextmanager
 
 from rich.console import Console
 from rich.progress import BarColumn, MofNCompleteColumn, Progress, TextColumn, TimeRemainingColumn
 from rich.table import Table
-from rich.text import Text
 
 from adkpg.demo.figures import CUTOFFS, Figures
 from adkpg.demo.line import (
@@ -25,6 +23,7 @@ from adkpg.demo.line import (
     Started,
     State,
 )
+from adkpg.terminal import cell, table
 
 _CATEGORIES = {1: "multi-hop", 2: "temporal", 3: "open domain", 4: "single-hop", 5: "adversarial"}
 """LoCoMo's names for its categories of questions."""
@@ -39,21 +38,21 @@ class Screen:
     def heading(self, text: str) -> None:
         """Prints a heading."""
         self._console.print()
-        self._console.print(_shown(text, "bold"))
+        self._console.print(cell(text, "bold"))
 
     def text(self, text: str) -> None:
         """Prints a paragraph."""
-        self._console.print(_shown(text))
+        self._console.print(cell(text))
 
     def commands(self, commands: Iterable[Sequence[str]]) -> None:
         """Prints commands to be pasted: quoted for the shell, and each on one line."""
         for words in commands:
-            self._console.print(_shown("  " + shlex.join(words)), soft_wrap=True)
+            self._console.print(cell("  " + shlex.join(words)), soft_wrap=True)
 
     @contextmanager
     def waiting(self, text: str) -> Iterator[None]:
         """Shows what is waited for."""
-        with self._console.status(_shown(text)):
+        with self._console.status(cell(text)):
             yield
 
     @contextmanager
@@ -94,15 +93,15 @@ class Screen:
 
     def rows(self, rows: Iterable[Rows]) -> None:
         """Prints what each table holds."""
-        shown = _table("TABLE", "ROWS", "WHAT A ROW IS")
+        shown = table("TABLE", "ROWS", "WHAT A ROW IS")
         for row in rows:
-            shown.add_row(row.table, str(row.count), Text(row.comment))
+            shown.add_row(row.table, str(row.count), cell(row.comment))
         self._console.print(shown)
 
     def figures(self, figures: Figures, by_category: dict[int, Figures]) -> None:
         """Prints recall, all in all and by category of question."""
         cutoffs = [f"RECALL@{cutoff}" for cutoff in CUTOFFS]
-        shown = _table("QUESTIONS", "COUNT", *cutoffs, "HIT@10", "MRR")
+        shown = table("QUESTIONS", "COUNT", *cutoffs, "HIT@10", "MRR")
         rows = [(_CATEGORIES.get(key, str(key)), part) for key, part in by_category.items()]
         for name, part in [*rows, ("all", figures)]:
             values = (*(part.recall[cutoff] for cutoff in CUTOFFS), part.hit, part.mrr)
@@ -114,10 +113,10 @@ class Screen:
         if not found:
             self.text("Nothing that is remembered answers this.")
             return
-        shown = _table("SCORE", "WORDS", "COSINE", "MEMORY")
+        shown = table("SCORE", "WORDS", "COSINE", "MEMORY")
         for hit in found:
             cosine = "" if hit.cosine is None else f"{hit.cosine:.3f}"
-            shown.add_row(f"{hit.score:.3f}", f"{hit.lexical:.3f}", cosine, _shown(hit.text))
+            shown.add_row(f"{hit.score:.3f}", f"{hit.lexical:.3f}", cosine, cell(hit.text))
         self._console.print(shown)
 
     def _entry(self, label: str, text: str, style: str) -> None:
@@ -125,25 +124,8 @@ class Screen:
         entry = Table.grid(padding=(0, 1))
         entry.add_column(width=11, justify="right")
         entry.add_column(overflow="fold")
-        entry.add_row(_shown(label, style), _shown(text, style if style == "dim" else ""))
+        entry.add_row(cell(label, style), cell(text, style if style == "dim" else ""))
         self._console.print(entry)
-
-
-def _table(*columns: str) -> Table:
-    shown = Table(box=None, pad_edge=False, header_style="bold")
-    for column in columns:
-        shown.add_column(column, overflow="fold")
-    return shown
-
-
-def _shown(text: str, style: str = "") -> Text:
-    """Returns a text that cannot steer the terminal and that standard output's encoding holds."""
-    safe = "".join(
-        char if char.isprintable() or char == "\n" else char.encode("unicode_escape").decode()
-        for char in text
-    )
-    encoding = getattr(sys.stdout, "encoding", None) or "utf-8"
-    return Text(safe.encode(encoding, "backslashreplace").decode(encoding), style)
 
 
 def _json(value: object) -> str:

@@ -20,9 +20,9 @@ def table(*columns: str) -> Table:
     return shown
 
 
-def cell(text: object) -> Text:
-    """Returns a text as it may be printed."""
-    return Text(printable(str(text)))
+def cell(text: object, style: str = "") -> Text:
+    """Returns a text as it may be printed, in a style of rich's."""
+    return Text(printable(str(text)), style)
 
 
 def printable(text: str) -> str:
