@@ -1,0 +1,58 @@
+"""The plan that Postgres makes of a statement, as the services' prepared statements get it."""
+
+import json
+from collections.abc import Iterator, Mapping
+from typing import Any
+
+import asyncpg
+from sqlalchemy.dialects.postgresql.asyncpg import dialect
+from sqlalchemy.sql.base import Executable
+
+
+async def explain(
+    connection: asyncpg.Connection,
+    statement: Executable,
+    parameters: Mapping[str, Any],
+    *,
+    generic: bool = False,
+) -> list[dict[str, Any]]:
+    """Runs a statement and returns the nodes of its plan, custom or generic."""
+    compiled: Any = statement.compile(  # type: ignore[attr-defined] # Executable is a mixin
+        dialect=dialect()  # type: ignore[no-untyped-call] # SQLAlchemy leaves it untyped
+    )
+    binds = {name: bind for bind, name in compiled.bind_names.items()}
+    values = [
+        parameters[name] if binds[name].required else binds[name].value
+        for name in compiled.positiontup
+    ]
+    mode = "force_generic_plan" if generic else "force_custom_plan"
+    await connection.execute(f"SET plan_cache_mode = {mode}")
+    await connection.execute(f"PREPARE asked AS {compiled}")
+    arguments = ", ".join(map(_literal, values))
+    plan = await connection.fetchval(f"EXPLAIN (ANALYZE, FORMAT JSON) EXECUTE asked({arguments})")
+    await connection.execute("DEALLOCATE asked")
+    return list(_nodes(json.loads(plan)[0]["Plan"]))
+
+
+def scans(nodes: list[dict[str, Any]], relation: str) -> list[dict[str, Any]]:
+    """Returns the nodes that read a table, or one of its indexes for a bitmap."""
+    return [
+        node
+        for node in nodes
+        if node.get("Relation Name") == relation
+        or str(node.get("Index Name", "")).startswith(f"{relation}_")
+    ]
+
+
+def _nodes(plan: dict[str, Any]) -> Iterator[dict[str, Any]]:
+    yield plan
+    for child in plan.get("Plans", ()):
+        yield from _nodes(child)
+
+
+def _literal(value: Any) -> str:
+    if isinstance(value, list):
+        return f"ARRAY[{', '.join(map(_literal, value))}]"
+    if isinstance(value, str):
+        return "'" + value.replace("'", "''") + "'"
+    return "NULL" if value is None else repr(value)

@@ -1,0 +1,105 @@
+"""How Postgres answers a search: from covering indexes, whatever else the tables hold."""
+
+import asyncpg
+import pytest
+
+from adkpg import Database, PgVectorMemoryService
+from adkpg.memory import recall, statements
+from tests.locks import until_connections
+from tests.memory.conversation import USER, entry
+from tests.memory.plans import explain, scans
+from tests.memory.toys import SeededEmbedder
+
+OTHERS = """
+INSERT INTO memories (app_name, user_id, position, memory_id, session_id, timestamp, content,
+                      body, length, digest)
+SELECT 'app', 'other ' || n % 200, n, n, '', now(), '{}', 'turn', 2, ''
+FROM generate_series(1, 20000) n;
+INSERT INTO memory_lexemes (app_name, user_id, lexeme, position, frequency, date_frequency)
+SELECT app_name, user_id, lexeme, position, 1, 0
+FROM memories, unnest('{turn,tea,word}'::text[]) lexeme;
+INSERT INTO memory_vectors (app_name, user_id, model_id, position, embedding)
+SELECT app_name, user_id, model_id, position,
+       (SELECT array_agg(random()) FROM generate_series(1, 64) WHERE position > 0)::vector::halfvec
+FROM memories, embedding_models;
+"""
+EMBEDDER = SeededEmbedder()
+QUESTION = {
+    **USER,
+    "query": "turn 7 with word 8",
+    "config": "english",
+    "top_k": 20,
+    "min_cosine": 0.2,
+}
+
+
+@pytest.fixture
+async def crowded(database: Database, connection: asyncpg.Connection) -> PgVectorMemoryService:
+    """300 memories of one user beside 20,000 of two hundred others."""
+    memory = PgVectorMemoryService(database, embedder=EMBEDDER)
+    model = {"model": EMBEDDER.model, "dimensions": EMBEDDER.dimensions}
+    await database.fetch(statements.insert_model(), model)
+    await connection.execute(OTHERS)
+    await memory.add_memory(**USER, memories=[entry(f"word {n % 7} turn {n}") for n in range(300)])
+    # VACUUM calls visible only what is on disk; a commit that waits for it takes the rest along.
+    await connection.execute("SET synchronous_commit = on")
+    await connection.execute("ANALYZE")
+    for table in ("memories", "memory_lexemes", "memory_vectors"):
+        await connection.execute(f"VACUUM {table}")
+    return memory
+
+
+async def test_a_search_reads_one_users_rows_from_covering_indexes(
+    crowded: PgVectorMemoryService, connection: asyncpg.Connection
+) -> None:
+    parameters = QUESTION | {
+        "query_vector": str(EMBEDDER.vector("question 3")),
+        "model": EMBEDDER.model,
+        "dimensions": EMBEDDER.dimensions,
+    }
+    statement = recall.search(recall.Shape(lexical=True, vector=True))
+    for generic in (False, True):
+        nodes = await explain(connection, statement, parameters, generic=generic)
+        assert nodes[0]["Actual Rows"] == 20
+        for table in ("memories", "memory_lexemes", "memory_vectors"):
+            assert scans(nodes, table)
+            assert "Seq Scan" not in {node["Node Type"] for node in scans(nodes, table)}
+        indexes = {node.get("Index Name"): node for node in nodes}
+        for node in scans(nodes, "memory_vectors"):
+            assert node["Node Type"] == "Index Only Scan"
+            assert node["Index Name"] == "memory_vectors_pkey"
+            assert node["Heap Fetches"] == 0
+        assert indexes["memory_lexemes_pkey"]["Node Type"] == "Index Only Scan"
+        assert indexes["memory_lexemes_pkey"]["Heap Fetches"] == 0
+        # A look-up for each of the question's words, never all of the user's.
+        assert indexes["memory_lexemes_pkey"]["Actual Loops"] == 4
+
+
+async def test_writes_of_one_session_read_no_table_whole(
+    crowded: PgVectorMemoryService, connection: asyncpg.Connection
+) -> None:
+    for statement, parameters in (
+        (statements.select_session_memories(), {**USER, "session_id": "s"}),
+        (statements.select_by_ids(), {**USER, "memory_ids": ["m"]}),
+        (statements.select_pending(one_user=True), {**USER, "limit": 64}),
+    ):
+        for generic in (False, True):
+            nodes = await explain(connection, statement, parameters, generic=generic)
+            assert scans(nodes, "memories")
+            assert "Seq Scan" not in {node["Node Type"] for node in scans(nodes, "memories")}
+
+
+async def test_deleting_a_memory_finds_its_words_and_vectors_by_index(
+    crowded: PgVectorMemoryService, connection: asyncpg.Connection, database_url: str
+) -> None:
+    """The cascade's own statements: a foreign key without an index would read every table."""
+    tables = ("memory_lexemes", "memory_vectors")
+    select_scans = "SELECT relname, seq_scan FROM pg_stat_user_tables WHERE relname = ANY($1)"
+    (hit,) = await crowded.search(**USER, query="turn 123", top_k=1)
+    await crowded.database.close()
+    await until_connections(database_url, 1)  # those that end have told what they read
+    before = await connection.fetch(select_scans, tables)
+    await crowded.delete_memory(**USER, memory_id=hit.memory.id)
+    await crowded.database.close()
+    await until_connections(database_url, 1)
+    assert await connection.fetch(select_scans, tables) == before
