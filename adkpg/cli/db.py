@@ -1,14 +1,13 @@
 """``adkpg db``: the schema of the database."""
 
 import os
-from urllib.parse import quote
 
 import click
 
 from adkpg import migrations
 from adkpg.cli.connection import database_url, run
 from adkpg.database import Database
-from adkpg.embedded.directory import Directory
+from adkpg.embedded.directory import Directory, url_at
 from adkpg.settings import Settings
 
 
@@ -117,9 +116,7 @@ def url(database_url: str | None) -> None:
     """
     address = Database(database_url).url
     if address == "embedded":
-        directory = Directory.at(Settings().embedded_dir, os.environ)
-        host = quote(os.fsencode(directory.socket_dir), safe="/")
-        address = f"postgresql://postgres@/adkpg?host={host}"
+        address = url_at(Directory.at(Settings().embedded_dir, os.environ).socket_dir)
     click.echo(address)
 
 

@@ -10,12 +10,11 @@ from collections.abc import Mapping
 from contextlib import ExitStack
 from pathlib import Path
 from types import TracebackType
-from urllib.parse import quote
 
 from adkpg.embedded import configuration
 from adkpg.embedded.account import Account
 from adkpg.embedded.binaries import Binaries, require_cpu
-from adkpg.embedded.directory import Directory
+from adkpg.embedded.directory import Directory, url_at
 from adkpg.embedded.launch import Launch
 from adkpg.embedded.lock import FileLock
 from adkpg.embedded.postmaster import Postmaster
@@ -81,7 +80,7 @@ class EmbeddedServer:
 
     @property
     def url(self) -> str:
-        """The database's URL, ``postgresql://postgres@/adkpg?host=…``, once started.
+        """The database's URL, ``postgresql://postgres@/adkpg?host=…&port=…``, once started.
 
         Raises:
             EmbeddedServerError: ``start`` has not been called, or ``stop`` has.
@@ -132,8 +131,7 @@ class EmbeddedServer:
             if held is None:
                 self._share = share
                 atexit.register(self.stop)
-            host = quote(os.fsencode(postmaster.socket_dir), safe="/")
-            self._url = f"postgresql://postgres@/adkpg?host={host}"
+            self._url = url_at(postmaster.socket_dir)
             return self
 
     def stop(self) -> None:

@@ -38,6 +38,7 @@ from sqlalchemy import (
     true,
     values,
 )
+from sqlalchemy.sql.selectable import LateralFromClause
 
 from adkpg.memory.ranking import RANKING
 from adkpg.memory.statements import CONFIG, in_scope
@@ -107,7 +108,7 @@ def search(shape: Shape) -> Select[Any]:
         if shape.vector
         else false()
     )
-    return (
+    memory = _looked_up(
         select(
             memories.c.memory_id,
             memories.c.session_id,
@@ -116,16 +117,20 @@ def search(shape: Shape) -> Select[Any]:
             memories.c.timestamp,
             cast(memories.c.content, Text).label("content"),
             cast(memories.c.custom_metadata, Text).label("custom_metadata"),
+        ).where(in_scope(memories), memories.c.position == fused.c.position),
+        "memory",
+    )
+    return (
+        select(
+            *memory.c,
             fused.c.score,
             fused.c.lexical,
             fused.c.cosine,
             ready.label("approximate"),
         )
-        .select_from(
-            fused.join(memories, and_(in_scope(memories), memories.c.position == fused.c.position))
-        )
+        .select_from(fused.join(memory, true()))
         .where(or_(*match))
-        .order_by(fused.c.score.desc(), memories.c.timestamp.desc(), fused.c.position.desc())
+        .order_by(fused.c.score.desc(), memory.c.timestamp.desc(), fused.c.position.desc())
         .limit(bindparam("top_k", type_=Integer))
     )
 
@@ -207,16 +212,13 @@ def _lexical() -> CTE:
         ).where(in_scope(memories)),
         "scope",
     )
-    # OFFSET 0 keeps this a look-up per word; joined freely, it might read the user's every word.
-    posting = (
+    posting = _looked_up(
         select(
             memory_lexemes.c.position,
             memory_lexemes.c.frequency,
             memory_lexemes.c.date_frequency,
-        )
-        .where(in_scope(memory_lexemes), memory_lexemes.c.lexeme == asked.c.lexeme)
-        .offset(_number(0))
-        .lateral("posting")
+        ).where(in_scope(memory_lexemes), memory_lexemes.c.lexeme == asked.c.lexeme),
+        "posting",
     )
     spread = values(
         column("shift", BigInteger), column("weight", Double), name="spread", literal_binds=True
@@ -282,18 +284,19 @@ def _fused(
         cosine = nearest.c.cosine
         if lexical is not None:
             vectors = memory_vectors.alias("vectors")
-            source = source.outerjoin(
-                vectors,
-                and_(
+            vector = vectors.c.large if shape.large else vectors.c.embedding
+            distance = vector.op("<=>", return_type=Double)(_asked(question))
+            other = _looked_up(
+                select((1 - distance).label("cosine")).where(
                     in_scope(vectors),
                     vectors.c.model_id == _model(shape),
                     vectors.c.position == candidates.c.position,
                     nearest.c.position.is_(None),
                 ),
+                "other",
             )
-            vector = vectors.c.large if shape.large else vectors.c.embedding
-            distance = vector.op("<=>", return_type=Double)(_asked(question))
-            cosine = func.coalesce(nearest.c.cosine, 1 - distance)
+            source = source.outerjoin(other, true())
+            cosine = func.coalesce(nearest.c.cosine, other.c.cosine)
     scored = (
         select(
             candidates.c.position,
@@ -316,6 +319,15 @@ def _fused(
     return select(
         scored.c.position, scored.c.lexical, scored.c.cosine, cast(score, Double).label("score")
     ).subquery("fused")
+
+
+def _looked_up(statement: Select[Any], name: str) -> LateralFromClause:
+    """Rows found anew for each row before them.
+
+    OFFSET 0 keeps the planner from joining freely: its estimates here are guesses, and it would
+    read everything a user has to find a few rows.
+    """
+    return statement.offset(_number(0)).lateral(name)
 
 
 def _materialized(statement: Select[Any], name: str) -> CTE:
