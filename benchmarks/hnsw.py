@@ -25,7 +25,7 @@ from rich.table import Table
 
 from adkpg import Database, PgVectorMemoryService, Settings
 from adkpg.embedded import EmbeddedServer
-from adkpg.memory import statements
+from adkpg.memory import vector_statements
 
 DIMENSIONS = 384
 CLUSTERS = 500
@@ -59,8 +59,8 @@ def clustered(count: int, centers: NDArray[np.float32], seed: int) -> NDArray[np
 
 async def load(url: str, database: Database, vectors: NDArray[np.float32]) -> None:
     model = {"model": Questions.model, "dimensions": DIMENSIONS}
-    await database.fetch(statements.insert_model(), model)
-    row = await database.fetch_one(statements.select_model(), model)
+    await database.fetch(vector_statements.insert_model(), model)
+    row = await database.fetch_one(vector_statements.select_model(), model)
     assert row is not None
     connection: Any = await asyncpg.connect(url)
     try:

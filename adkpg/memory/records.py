@@ -39,7 +39,7 @@ class Draft:
       content: ``types.Content`` as JSON text.
       body: ``author: text``, what is searched and embedded.
       custom_metadata: JSON text of an object, or None.
-      digest: Hash of all that was given; equal digests mean nothing changed.
+      digest: Hash of what was given; equal digests mean nothing changed.
     """
 
     memory_id: str
@@ -193,7 +193,10 @@ def _draft(
     stored = _content_text(content)
     name = storable_text(author) if author else None
     body = f"{name}: {text}" if name else text
-    given = "\x00".join((name or "", timestamp.isoformat(), stored, metadata or ""))
+    # The metadata of an event's memory is no part of it: re-adding a session, which gives none,
+    # must not erase what add_events_to_memory was given.
+    compared = metadata if event_id is None else None
+    given = "\x00".join((name or "", timestamp.isoformat(), stored, compared or ""))
     return Draft(
         memory_id=memory_id,
         event_id=event_id,

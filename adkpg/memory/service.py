@@ -2,6 +2,7 @@
 
 import logging
 from collections.abc import Mapping, Sequence
+from dataclasses import replace
 from types import TracebackType
 from typing import Any, Literal, Self
 
@@ -12,14 +13,13 @@ from google.adk.platform import time as platform_time
 from google.adk.sessions.session import Session
 
 from adkpg.database import Database, Transaction
-from adkpg.embedding.cache import QueryCache
 from adkpg.embedding.default import default_embedder
-from adkpg.embedding.embedder import Embedder, embed_checked, floor_of
+from adkpg.embedding.embedder import Embedder
 from adkpg.errors import ConfigurationError, EmbeddingError, InvalidInput
 from adkpg.keys import require_storable, storable
-from adkpg.memory import ann, ingestion, recall, records, statements
+from adkpg.memory import ingestion, recall, records, statements, vector_statements
 from adkpg.memory.records import Draft, Hit
-from adkpg.tables import INLINE_DIMENSIONS, MAX_DIMENSIONS
+from adkpg.memory.vectors import Vectors
 
 logger = logging.getLogger(__name__)
 
@@ -73,18 +73,10 @@ class PgVectorMemoryService(BaseMemoryService):
         if embedder is None and mode != "text":
             embedder = default_embedder(settings.embedder)
         _require_mode(mode, embedder)
-        if embedder is not None and not 1 <= embedder.dimensions <= MAX_DIMENSIONS:
-            raise ConfigurationError(
-                f"Embedder {embedder.model!r} has {embedder.dimensions} dimensions; Postgres "
-                f"indexes 1 to {MAX_DIMENSIONS}: ask the model for fewer."
-            )
-        self._embedder = embedder
-        self._floor = floor_of(embedder) if embedder is not None else 0.0
+        self._vectors = None if embedder is None else Vectors(self._database, embedder)
         self._top_k = top_k
         self._min_score = min_score
         self._mode: Mode = mode if embedder is not None else "text"
-        self._queries = QueryCache(settings.query_cache_size)
-        self._model_id: int | None = None
         self._approximate: set[tuple[str, str]] = set()
 
     @property
@@ -95,7 +87,7 @@ class PgVectorMemoryService(BaseMemoryService):
     @property
     def embedder(self) -> Embedder | None:
         """What turns texts into vectors; None if only words are searched."""
-        return self._embedder
+        return self._vectors.embedder if self._vectors is not None else None
 
     async def __aenter__(self) -> Self:
         return self
@@ -219,7 +211,8 @@ class PgVectorMemoryService(BaseMemoryService):
                 for draft in drafts
             ]
             await self._insert(transaction, scope, rows, sessions)
-        await self._embed_quietly(app_name, user_id)
+        if self._vectors is not None:
+            await self._vectors.embed_quietly(app_name, user_id)
 
     async def delete_memory(
         self, *, app_name: str, user_id: str, memory_id: str | None = None
@@ -276,32 +269,40 @@ class PgVectorMemoryService(BaseMemoryService):
         """
         _require_range(top_k, min_score, InvalidInput)
         mode = mode or self._mode
-        _require_mode(mode, self._embedder, InvalidInput)
+        _require_mode(mode, self.embedder, InvalidInput)
         text = records.storable_text(query)
         if not text or not storable(app_name=app_name, user_id=user_id):
             return []
-        vector = await self._query_vector(text, mode)
-        floor = self._min_score if min_score is None else min_score
         parameters: dict[str, Any] = {
             "app_name": app_name,
             "user_id": user_id,
             "query": text,
             "config": self._database.settings.text_search_config,
             "top_k": top_k or self._top_k,
-            "min_cosine": self._floor if floor is None else floor,
-            "query_vector": vector,
         }
-        if self._embedder is not None:
-            parameters["model"] = self._embedder.model
-            parameters["dimensions"] = self._embedder.dimensions
-        shape = recall.Shape(lexical=mode != "vector", vector=vector is not None, large=self._large)
+        lexical = mode != "vector"
+        vector = None if mode == "text" else await self._query_vector(text, required=not lexical)
+        if vector is None or self._vectors is None:
+            shape = recall.Shape(lexical=lexical, vector=False)
+            rows = await self._database.fetch(recall.search(shape), parameters)
+            return [records.hit(row) for row in rows]
+        floor = self._min_score if min_score is None else min_score
+        parameters |= self._vectors.model | {
+            "query_vector": vector,
+            "min_cosine": self._vectors.floor if floor is None else floor,
+        }
         scope = (app_name, user_id)
-        if vector is not None and scope in self._approximate:
-            rows = await self._search_approximately(shape, parameters)
+        shape = recall.Shape(lexical=lexical, vector=True, large=self._vectors.large)
+        if scope in self._approximate:
+            shape = replace(shape, approximate=await self._vectors.numbered_model())
+            async with self._database.transaction() as transaction:
+                await transaction.fetch(vector_statements.tune_search(), {})
+                rows = list(await transaction.fetch(recall.search(shape), parameters))
         else:
             rows = await self._database.fetch(recall.search(shape), parameters)
-        if rows and vector is not None:
-            self._note(scope, approximate=rows[0]["approximate"])
+        if rows:  # a statement cannot ask first: each search tells how the next is to be answered
+            change = self._approximate.add if rows[0]["approximate"] else self._approximate.discard
+            change(scope)
         return [records.hit(row) for row in rows]
 
     async def embed_pending(
@@ -319,34 +320,7 @@ class PgVectorMemoryService(BaseMemoryService):
           EmbeddingError: The embedder failed; the rest stays pending.
           ConfigurationError: The service has no embedder.
         """
-        if self._embedder is None:
-            raise ConfigurationError(
-                "The memory service has no embedder; give one, or run pip install 'adkpg[local]'."
-            )
-        one_user = app_name is not None and user_id is not None
-        batch_size = self._database.settings.embedding_batch_size
-        parameters = {"app_name": app_name, "user_id": user_id, "limit": batch_size}
-        total = 0
-        while rows := await self._database.fetch(
-            statements.select_pending(one_user=one_user), parameters
-        ):
-            vectors = await embed_checked(self._embedder, [row["body"] for row in rows])
-            stored = await self._database.fetch_one(
-                statements.store_vectors(large=self._large),
-                {
-                    "model_id": await self._registered_model(),
-                    "app_names": [row["app_name"] for row in rows],
-                    "user_ids": [row["user_id"] for row in rows],
-                    "positions": [row["position"] for row in rows],
-                    "digests": [row["digest"] for row in rows],
-                    "vectors": [records.vector_text(vector) for vector in vectors],
-                },
-            )
-            count: int = stored["stored"] if stored else 0
-            total += count
-            if len(rows) < batch_size or count == 0:
-                break
-        return total
+        return await self._required_vectors().embed_pending(app_name, user_id)
 
     async def index_large_scopes(self) -> int:
         """Builds the HNSW index for users with more than ``ADKPG_EXACT_LIMIT`` memories.
@@ -358,15 +332,14 @@ class PgVectorMemoryService(BaseMemoryService):
         Returns:
           How many vectors it put into the index.
         """
-        if self._embedder is None:
-            raise ConfigurationError("Without an embedder there are no vectors to index.")
-        return await ann.index_large_scopes(
-            self._database, await self._registered_model(), self._embedder.dimensions
-        )
+        return await self._required_vectors().index_large_scopes()
 
-    @property
-    def _large(self) -> bool:
-        return self._embedder is not None and self._embedder.dimensions > INLINE_DIMENSIONS
+    def _required_vectors(self) -> Vectors:
+        if self._vectors is None:
+            raise ConfigurationError(
+                "The memory service has no embedder; give one, or run pip install 'adkpg[local]'."
+            )
+        return self._vectors
 
     async def _ingest(
         self, app_name: str, user_id: str, session_id: str, drafts: list[Draft], *, whole: bool
@@ -399,7 +372,8 @@ class PgVectorMemoryService(BaseMemoryService):
             if plan.insert:
                 sessions = [(session_id, draft.event_id) for _, draft in plan.insert]
                 await self._insert(transaction, scope, plan.insert, sessions)
-        await self._embed_quietly(app_name, user_id)
+        if self._vectors is not None:
+            await self._vectors.embed_quietly(app_name, user_id)
 
     async def _insert(
         self,
@@ -427,63 +401,16 @@ class PgVectorMemoryService(BaseMemoryService):
             },
         )
 
-    async def _embed_quietly(self, app_name: str, user_id: str) -> None:
-        """Embeds what the user has pending; a failing embedder loses nothing."""
-        if self._embedder is None:
-            return
-        try:
-            await self.embed_pending(app_name=app_name, user_id=user_id)
-        except EmbeddingError as exc:
-            logger.warning(
-                "The memories are stored and found by their words, but wait for vectors: %s "
-                "The next ingest, or embed_pending(), catches up.",
-                exc,
-            )
-
-    async def _query_vector(self, text: str, mode: Mode) -> str | None:
-        if mode == "text" or self._embedder is None:
+    async def _query_vector(self, text: str, *, required: bool) -> str | None:
+        if self._vectors is None:
             return None
         try:
-            return records.vector_text(await self._queries.vector(self._embedder, text))
+            return await self._vectors.of_query(text)
         except EmbeddingError as exc:
-            if mode == "vector":
+            if required:
                 raise
             logger.warning("The search answers by words alone: %s", exc)
             return None
-
-    async def _search_approximately(
-        self, shape: recall.Shape, parameters: dict[str, Any]
-    ) -> Sequence[Any]:
-        assert self._embedder is not None
-        model_id = await self._registered_model()
-        approximate = recall.Shape(
-            lexical=shape.lexical,
-            vector=True,
-            large=shape.large,
-            approximate=(model_id, self._embedder.dimensions),
-        )
-        async with self._database.transaction() as transaction:
-            await transaction.fetch(ann.tune_search(), {})
-            return await transaction.fetch(recall.search(approximate), parameters)
-
-    def _note(self, scope: tuple[str, str], *, approximate: bool) -> None:
-        # A statement cannot ask first: each search tells how the next one should be answered.
-        if approximate:
-            self._approximate.add(scope)
-        else:
-            self._approximate.discard(scope)
-
-    async def _registered_model(self) -> int:
-        """Returns the number of the embedder's model, and registers it the first time."""
-        assert self._embedder is not None
-        key = {"model": self._embedder.model, "dimensions": self._embedder.dimensions}
-        while self._model_id is None:
-            row = await self._database.fetch_one(statements.select_model(), key)
-            if row is not None:
-                self._model_id = row["model_id"]
-            else:
-                await self._database.fetch(statements.insert_model(), key)
-        return self._model_id
 
 
 def _require_mode(

@@ -6,17 +6,13 @@ Positions are places in a user's history; see `adkpg.memory.ingestion`.
 from functools import cache
 from typing import Any
 
-from pgvector.sqlalchemy import HALFVEC
 from sqlalchemy import (
     BigInteger,
     ColumnElement,
     Delete,
-    Insert,
-    Integer,
     Select,
     SmallInteger,
     Text,
-    Update,
     and_,
     bindparam,
     cast,
@@ -26,18 +22,15 @@ from sqlalchemy import (
     func,
     literal,
     literal_column,
-    null,
     select,
     true,
     update,
 )
-from sqlalchemy.dialects.postgresql import ARRAY, BIT, JSON, REGCONFIG, TIMESTAMP, insert
+from sqlalchemy.dialects.postgresql import ARRAY, JSON, REGCONFIG, TIMESTAMP, insert
 from sqlalchemy.sql.selectable import TableValuedAlias
 
 from adkpg.tables import (
     MEMORY_EVENT_KEY,
-    approximate_scopes,
-    embedding_models,
     events,
     memories,
     memory_lexemes,
@@ -61,7 +54,7 @@ def in_scope(table: Any) -> ColumnElement[bool]:
     return and_(table.c.app_name == APP_NAME, table.c.user_id == USER_ID)
 
 
-def _given(**arrays: Any) -> TableValuedAlias:
+def given_rows(**arrays: Any) -> TableValuedAlias:
     """Rows from parallel array parameters, named after them."""
     binds = [bindparam(name, type_=ARRAY(kind)) for name, kind in arrays.items()]
     columns = [column(name, kind) for name, kind in arrays.items()]
@@ -159,7 +152,9 @@ def move_positions() -> Select[Any]:
     Parameters: app_name, user_id, froms, tos. Returns how many memories moved.
     """
     given = (
-        select(_given(froms=BigInteger, tos=BigInteger)).cte("given").prefix_with("MATERIALIZED")
+        select(given_rows(froms=BigInteger, tos=BigInteger))
+        .cte("given")
+        .prefix_with("MATERIALIZED")
     )
     children = [
         update(table)
@@ -189,7 +184,7 @@ def insert_memories() -> Select[Any]:
     session_ids, event_ids, authors, timestamps, contents, bodies, metadata, digests.
     Returns the number of memories written.
     """
-    unnested = _given(
+    unnested = given_rows(
         positions=BigInteger,
         memory_ids=Text,
         session_ids=Text,
@@ -311,192 +306,6 @@ def delete_memory() -> Select[Any]:
         .cte("buried")
     )
     return select(func.count().label("deleted")).select_from(gone).add_cte(buried)
-
-
-@cache
-def select_pending(*, one_user: bool) -> Select[Any]:
-    """Reads memories that wait for a vector, longest waiting first.
-
-    Parameters: limit, and app_name, user_id where asked for.
-    """
-    statement = (
-        select(
-            memories.c.app_name,
-            memories.c.user_id,
-            memories.c.position,
-            memories.c.body,
-            memories.c.digest,
-        )
-        .select_from(
-            pending_embeddings.join(
-                memories,
-                and_(
-                    memories.c.app_name == pending_embeddings.c.app_name,
-                    memories.c.user_id == pending_embeddings.c.user_id,
-                    memories.c.position == pending_embeddings.c.position,
-                ),
-            )
-        )
-        .order_by(pending_embeddings.c.create_time, pending_embeddings.c.position)
-        .limit(bindparam("limit", type_=Integer))
-    )
-    return statement.where(in_scope(pending_embeddings)) if one_user else statement
-
-
-@cache
-def store_vectors(*, large: bool) -> Select[Any]:
-    """Stores vectors of memories that have not changed since they were read; no longer pending.
-
-    A memory that a writer holds is left pending: waiting for it could deadlock with one that
-    moves several.
-
-    Parameters: model_id, and in parallel arrays app_names, user_ids, positions, digests, vectors
-    (text). `large` is for vectors above 1,300 dimensions. Returns the number of vectors stored.
-    """
-    given = _given(app_names=Text, user_ids=Text, positions=BigInteger, digests=Text, vectors=Text)
-    unchanged = (
-        select(
-            memories.c.app_name,
-            memories.c.user_id,
-            memories.c.position,
-            cast(given.c.vectors, HALFVEC()).label("vector"),
-        )
-        .select_from(
-            given.join(
-                memories,
-                and_(
-                    memories.c.app_name == given.c.app_names,
-                    memories.c.user_id == given.c.user_ids,
-                    memories.c.position == given.c.positions,
-                    memories.c.digest == given.c.digests,
-                ),
-            )
-        )
-        .order_by(memories.c.app_name, memories.c.user_id, memories.c.position)
-        .with_for_update(of=memories, read=True, key_share=True, skip_locked=True)
-        .cte("unchanged")
-    )
-    approximate = exists(
-        select(approximate_scopes.c.model_id).where(
-            approximate_scopes.c.app_name == unchanged.c.app_name,
-            approximate_scopes.c.user_id == unchanged.c.user_id,
-            approximate_scopes.c.model_id == _MODEL_ID,
-        )
-    )
-    vector = unchanged.c.vector
-    source = select(
-        unchanged.c.app_name,
-        unchanged.c.user_id,
-        _MODEL_ID,
-        unchanged.c.position,
-        null() if large else vector,
-        cast(func.binary_quantize(vector), BIT(varying=True)) if large else null(),
-        vector if large else null(),
-        approximate,
-    )
-    upsert = insert(memory_vectors).from_select(
-        [
-            "app_name",
-            "user_id",
-            "model_id",
-            "position",
-            "embedding",
-            "bits",
-            "large",
-            "approximate",
-        ],
-        source,
-    )
-    stored = (
-        upsert.on_conflict_do_update(
-            index_elements=["app_name", "user_id", "model_id", "position"],
-            set_={name: upsert.excluded[name] for name in ("embedding", "bits", "large")},
-        )
-        .returning(memory_vectors.c.app_name, memory_vectors.c.user_id, memory_vectors.c.position)
-        .cte("stored")
-    )
-    done = (
-        delete(pending_embeddings)
-        .where(
-            pending_embeddings.c.app_name == stored.c.app_name,
-            pending_embeddings.c.user_id == stored.c.user_id,
-            pending_embeddings.c.position == stored.c.position,
-        )
-        .cte("done")
-    )
-    return select(func.count().label("stored")).select_from(stored).add_cte(done)
-
-
-@cache
-def select_model() -> Select[Any]:
-    """Reads a model's number. Parameters: model, dimensions."""
-    return select(embedding_models.c.model_id).where(
-        embedding_models.c.name == bindparam("model", type_=Text),
-        embedding_models.c.dimensions == bindparam("dimensions", type_=Integer),
-    )
-
-
-@cache
-def insert_model() -> Insert:
-    """Registers a model unless it is there. Parameters: model, dimensions."""
-    return (
-        insert(embedding_models)
-        .values(
-            name=bindparam("model", type_=Text), dimensions=bindparam("dimensions", type_=Integer)
-        )
-        .on_conflict_do_nothing()
-    )
-
-
-@cache
-def insert_approximate_scopes() -> Insert:
-    """Lists the users whose memories are too many for an exact answer.
-
-    Parameters: model_id, exact_limit.
-    """
-    large = (
-        select(memory_vectors.c.app_name, memory_vectors.c.user_id, memory_vectors.c.model_id)
-        .where(memory_vectors.c.model_id == _MODEL_ID)
-        .group_by(memory_vectors.c.app_name, memory_vectors.c.user_id, memory_vectors.c.model_id)
-        .having(func.count() > bindparam("exact_limit", type_=BigInteger))
-    )
-    return (
-        insert(approximate_scopes)
-        .from_select(["app_name", "user_id", "model_id"], large)
-        .on_conflict_do_nothing()
-    )
-
-
-@cache
-def mark_approximate() -> Select[Any]:
-    """Puts the vectors of listed users into the HNSW index. Parameters: model_id.
-
-    Returns how many were put in.
-    """
-    marked = (
-        update(memory_vectors)
-        .where(
-            memory_vectors.c.app_name == approximate_scopes.c.app_name,
-            memory_vectors.c.user_id == approximate_scopes.c.user_id,
-            memory_vectors.c.model_id == approximate_scopes.c.model_id,
-            memory_vectors.c.model_id == _MODEL_ID,
-            memory_vectors.c.approximate.is_(False),
-        )
-        .values(approximate=true())
-        .returning(literal_column("1"))
-        .cte("marked")
-    )
-    return select(func.count().label("marked")).select_from(marked)
-
-
-@cache
-def open_approximate_scopes() -> Update:
-    """Lets searches of listed users use the HNSW index. Parameters: model_id."""
-    return (
-        update(approximate_scopes)
-        .where(approximate_scopes.c.model_id == _MODEL_ID, approximate_scopes.c.ready.is_(False))
-        .values(ready=true())
-    )
 
 
 def _lexemes(vector: ColumnElement[Any], name: str) -> TableValuedAlias:

@@ -11,7 +11,7 @@ from alembic.config import Config
 from sqlalchemy import Connection, inspect
 
 from adkpg import PgVectorMemoryService, Settings, migrations
-from adkpg.memory import ann, recall
+from adkpg.memory import recall, vector_statements
 from tests.locks import locked, until_connections
 from tests.memory.conversation import USER, entry, found
 from tests.memory.plans import explain
@@ -77,7 +77,7 @@ async def indexes_of(
     }
     await connection.execute("ANALYZE memory_vectors")
     await connection.execute("SET enable_sort = off")
-    await connection.execute(f"SET hnsw.ef_search = {ann.EF_SEARCH}")
+    await connection.execute(f"SET hnsw.ef_search = {vector_statements.EF_SEARCH}")
     names = set()
     for generic in (False, True):
         nodes = await explain(connection, recall.search(shape), parameters, generic=generic)
@@ -146,7 +146,9 @@ async def test_an_index_that_a_build_left_invalid_is_built_again(
     async with locked(database_url, lock):
         await connection.execute("SET statement_timeout = '300ms'")
         with pytest.raises(asyncpg.QueryCanceledError):
-            await connection.execute(ann.create_index("adkpg", 1, EMBEDDER.dimensions))
+            await connection.execute(
+                vector_statements.create_index("adkpg", 1, EMBEDDER.dimensions)
+            )
         await connection.execute("RESET statement_timeout")
     select_valid = "SELECT indisvalid FROM pg_index WHERE indexrelid = $1::regclass"
     assert await connection.fetchval(select_valid, INDEX) is False

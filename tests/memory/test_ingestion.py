@@ -207,6 +207,19 @@ async def test_metadata_of_events_is_returned_with_their_session(
     assert hit.memory.custom_metadata == {"session_id": "s", "topic": "tea"}
 
 
+async def test_readding_a_session_keeps_the_metadata_of_its_events(
+    memory: PgVectorMemoryService,
+) -> None:
+    """A session brings no metadata of its own, so it has none to say it was taken away."""
+    session = conversation("the kitten sleeps")
+    await memory.add_events_to_memory(
+        **USER, events=session.events, session_id=session.id, custom_metadata={"topic": "pets"}
+    )
+    await memory.add_session_to_memory(session)
+    (hit,) = await memory.search(**USER, query="kitten")
+    assert hit.memory.custom_metadata == {"session_id": session.id, "topic": "pets"}
+
+
 async def test_entries_without_ids_are_all_kept(memory: PgVectorMemoryService) -> None:
     await remember_apart(memory, "oolong", "oolong", "oolong")
     assert await found(memory, "oolong") == ["oolong"] * 3

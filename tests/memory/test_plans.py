@@ -4,7 +4,7 @@ import asyncpg
 import pytest
 
 from adkpg import Database, PgVectorMemoryService
-from adkpg.memory import recall, statements
+from adkpg.memory import recall, statements, vector_statements
 from tests.locks import until_connections
 from tests.memory.conversation import USER, entry
 from tests.memory.plans import explain, scans
@@ -38,7 +38,7 @@ async def crowded(database: Database, connection: asyncpg.Connection) -> PgVecto
     """300 memories of one user beside 20,000 of two hundred others."""
     memory = PgVectorMemoryService(database, embedder=EMBEDDER)
     model = {"model": EMBEDDER.model, "dimensions": EMBEDDER.dimensions}
-    await database.fetch(statements.insert_model(), model)
+    await database.fetch(vector_statements.insert_model(), model)
     await connection.execute(OTHERS)
     await memory.add_memory(**USER, memories=[entry(f"word {n % 7} turn {n}") for n in range(300)])
     # VACUUM calls visible only what is on disk; a commit that waits for it takes the rest along.
@@ -81,7 +81,7 @@ async def test_writes_of_one_session_read_no_table_whole(
     for statement, parameters in (
         (statements.select_session_memories(), {**USER, "session_id": "s"}),
         (statements.select_by_ids(), {**USER, "memory_ids": ["m"]}),
-        (statements.select_pending(one_user=True), {**USER, "limit": 64}),
+        (vector_statements.select_pending(one_user=True), {**USER, "limit": 64}),
     ):
         for generic in (False, True):
             nodes = await explain(connection, statement, parameters, generic=generic)

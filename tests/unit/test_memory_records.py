@@ -14,7 +14,7 @@ from hypothesis import strategies as st
 
 from adkpg.errors import InvalidInput
 from adkpg.memory import records
-from tests.unit.test_state import any_text
+from tests.unit.test_records import text as any_text
 
 
 def event(*parts: types.Part, author: str = "user", **fields: Any) -> Event:
