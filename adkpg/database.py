@@ -121,8 +121,12 @@ class Database:
     async def upgrade(self, revision: str = "head") -> None:
         """Migrates the schema up; idempotent, and safe from many processes at once.
 
+        Args:
+          revision: Where to stop; ``head`` is the newest.
+
         Raises:
-          ExtensionMissing: The server has no pgvector.
+          ConfigurationError: There is no such revision.
+          ExtensionMissing: The server has no pgvector, or this role may not create it.
           DatabaseUnavailable: No connection, or another migration runs for too long.
         """
         engine = await self.engine()
@@ -132,7 +136,12 @@ class Database:
             )
 
     async def downgrade(self, revision: str) -> None:
-        """Migrates the schema down; ``base`` drops every table of adkpg with what it holds."""
+        """Migrates the schema down; ``base`` drops every table of adkpg with what it holds.
+
+        Raises:
+          ConfigurationError: There is no such revision.
+          DatabaseUnavailable: No connection, or another migration runs for too long.
+        """
         engine = await self.engine()
         self._verified = False
         with translated():
@@ -179,6 +188,12 @@ class Database:
         The statement is compiled once and runs on the pooled driver connection, outside of any
         transaction: it commits by itself. Rows are read by column name.
 
+        Args:
+          statement: A Core statement, built once and kept: each object is compiled once and never
+            forgotten.
+          parameters: By the names of its bind parameters; others are ignored.
+          timeout_s: Longest run in seconds; None is ``ADKPG_COMMAND_TIMEOUT_S``.
+
         Raises:
           DatabaseError: The server refused it; see `adkpg.errors`.
           InvalidInput: A parameter cannot be stored.
@@ -202,14 +217,25 @@ class Database:
         return rows[0] if rows else None
 
     async def run_ddl(self, sql: str, *, timeout_s: float) -> None:
-        """Runs a data definition that takes no parameters, outside of any transaction."""
+        """Runs a data definition that takes no parameters, outside of any transaction.
+
+        Raises:
+          DatabaseError: The server refused it, or it took longer than `timeout_s`.
+        """
         async with self._connection() as connection:
             await connection.execute(sql, timeout=timeout_s)
 
     @asynccontextmanager
     async def transaction(self) -> AsyncIterator["Transaction"]:
-        """Runs several statements in one READ COMMITTED transaction; rolls back on an exception."""
-        async with self._connection() as connection, connection.transaction():
+        """Yields a READ COMMITTED transaction; rolls back on an exception.
+
+        Raises:
+          DatabaseError: The server refused a statement or the commit.
+        """
+        async with (
+            self._connection() as connection,
+            connection.transaction(isolation="read_committed"),
+        ):
             yield Transaction(connection, self._compile)
 
     def _compile(self, statement: Executable) -> "_Compiled":
@@ -281,7 +307,8 @@ class Database:
             return create_async_engine("postgresql+asyncpg://", async_creator=connect, **options)
         except TypeError as exc:
             raise ConfigurationError(
-                f"SQLAlchemy refused the engine options {sorted(self._engine_options)}: {exc}"
+                f"SQLAlchemy refused the engine options {sorted(self._engine_options)} ({exc}); "
+                "correct them or leave them out."
             ) from exc
 
 

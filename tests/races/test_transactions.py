@@ -1,0 +1,16 @@
+"""Transactions read what others committed while they waited, whatever the server's default."""
+
+from sqlalchemy import func, select
+
+from adkpg import Database
+
+
+async def test_a_transaction_is_read_committed_whatever_the_default(database_url: str) -> None:
+    mark = "&" if "?" in database_url else "?"
+    url = f"{database_url}{mark}default_transaction_isolation=serializable"
+    level = select(func.current_setting("transaction_isolation").label("level"))
+    async with Database(url) as database:
+        outside = await database.fetch(level, {})
+        async with database.transaction() as transaction:
+            inside = await transaction.fetch(level, {})
+    assert (outside[0]["level"], inside[0]["level"]) == ("serializable", "read committed")
