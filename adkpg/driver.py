@@ -25,7 +25,12 @@ _CUT = {"57P01", "57P02", "57P03", "57P05", "53300"}
 
 @contextmanager
 def translated() -> Iterator[None]:
-    """Turns the driver's and the pool's errors into adkpg's, keeping them as ``__cause__``."""
+    """Turns the driver's and the pool's errors into adkpg's, keeping them as ``__cause__``.
+
+    Raises:
+      DatabaseError: As `translate` says; nothing of the driver's passes.
+      InvalidInput: A value cannot be stored.
+    """
     try:
         yield
     except DBAPIError as exc:
@@ -55,10 +60,13 @@ def translate(exc: BaseException) -> Exception:
             f"The server has no such database ({exc}); create it, or correct the database URL."
         )
     if state in _UNSTORABLE or isinstance(exc, asyncpg.DataError):
-        return InvalidInput(f"Postgres cannot store a value that was given: {exc}")
+        return InvalidInput(
+            f"Postgres cannot store a value that was given ({exc}); give one that it can hold."
+        )
     if state.startswith("23"):
         return ConstraintViolated(
-            f"Postgres refused a row: {exc}", getattr(exc, "constraint_name", None) or ""
+            f"Postgres refused a row ({exc}); another writer may have been first: try again.",
+            getattr(exc, "constraint_name", None) or "",
         )
     if isinstance(exc, PoolTimeoutError):
         return DatabaseUnavailable(
@@ -67,7 +75,7 @@ def translate(exc: BaseException) -> Exception:
         )
     if isinstance(exc, TimeoutError):
         return DatabaseUnavailable(
-            "Postgres did not answer in time; see ADKPG_CONNECT_TIMEOUT_S and "
+            "Postgres did not answer in time; try again, or raise ADKPG_CONNECT_TIMEOUT_S or "
             "ADKPG_COMMAND_TIMEOUT_S."
         )
     if state.startswith("08") or state in _CUT or isinstance(exc, OSError):
@@ -79,4 +87,7 @@ def translate(exc: BaseException) -> Exception:
         return DatabaseUnavailable(
             f"The connection to Postgres cannot be used any more ({exc}); try again."
         )
-    return DatabaseError(f"Postgres refused a statement ({state}): {exc}")
+    return DatabaseError(
+        f"Postgres refused a statement ({state}: {exc}); clear the cause that it names and try "
+        "again."
+    )

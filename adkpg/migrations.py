@@ -41,19 +41,19 @@ def scripts() -> Path:
     """Returns the directory of the migration scripts: the wheel's, else the checkout's.
 
     Raises:
-      FileNotFoundError: The package was installed without its migrations.
+      ConfigurationError: The package was installed without its migrations.
     """
     for place in (_PACKAGE / "_alembic", _PACKAGE.parent / "alembic"):
         if (place / "env.py").is_file():
             return place
-    raise FileNotFoundError(f"adkpg's migrations are missing beside {_PACKAGE}; reinstall adkpg.")
+    raise ConfigurationError(f"adkpg's migrations are missing beside {_PACKAGE}; reinstall adkpg.")
 
 
 def expected() -> str:
     """Returns the revision that this version of adkpg works with."""
     head = ScriptDirectory.from_config(_config("adkpg")).get_current_head()
     if head is None:
-        raise FileNotFoundError(f"There are no migrations in {scripts()}; reinstall adkpg.")
+        raise ConfigurationError(f"There are no migrations in {scripts()}; reinstall adkpg.")
     return head
 
 
@@ -96,6 +96,7 @@ async def upgrade(engine: AsyncEngine, schema: str, revision: str, timeout_s: fl
     """Migrates up to a revision; idempotent, and safe from many processes at once.
 
     Raises:
+      ConfigurationError: There is no such revision.
       ExtensionMissing: The server has no pgvector, or this role may not create it.
       DatabaseUnavailable: Another process held the migration lock for longer than `timeout_s`.
     """
@@ -105,7 +106,12 @@ async def upgrade(engine: AsyncEngine, schema: str, revision: str, timeout_s: fl
 
 
 async def downgrade(engine: AsyncEngine, schema: str, revision: str, timeout_s: float) -> None:
-    """Migrates down to a revision; ``base`` drops every table of adkpg and what they hold."""
+    """Migrates down to a revision; ``base`` drops every table of adkpg and what they hold.
+
+    Raises:
+      ConfigurationError: There is no such revision.
+      DatabaseUnavailable: Another process held the migration lock for longer than `timeout_s`.
+    """
     await _alone(engine, schema, timeout_s, lambda config: command.downgrade(config, revision))
 
 
