@@ -4,11 +4,14 @@ import re
 from collections.abc import Callable
 from dataclasses import dataclass
 from typing import Any
-from urllib.parse import parse_qsl, quote, unquote, urlencode
+from urllib.parse import parse_qsl, quote, urlencode
 
 from adkpg.errors import ConfigurationError
 
 _SCHEMES = {"postgresql", "postgres", "postgresql+asyncpg", "adkpg"}
+
+# Options of SQLAlchemy's dialect; the connections here are asyncpg's own, and it has none such.
+_IGNORED = {"prepared_statement_cache_size", "prepared_statement_name_func"}
 
 # asyncpg.connect() arguments that its own DSN parser would take for server settings.
 _CONNECT_OPTIONS: dict[str, Callable[[str], Any]] = {
@@ -53,7 +56,8 @@ def parse(url: str) -> Address:
     ``postgresql://``, ``postgres://``, ``postgresql+asyncpg://`` and ``adkpg://`` are one;
     ``embedded`` and ``adkpg://embedded`` are the embedded server. Query options are asyncpg's
     (``?host=/socket/dir``, ``?ssl=require`` or libpq's ``?sslmode=require``,
-    ``?command_timeout=5``, server settings such as ``?application_name=bot``).
+    ``?command_timeout=5``, server settings such as ``?application_name=bot``); SQLAlchemy's
+    ``prepared_statement_…`` are left out.
 
     Raises:
       ConfigurationError: The URL names another driver, or cannot be read.
@@ -69,7 +73,7 @@ def parse(url: str) -> Address:
         )
     if scheme.lower() not in _SCHEMES:
         raise ConfigurationError(
-            f"adkpg speaks to Postgres through asyncpg, not to {_safe_scheme(scheme)}://; "
+            f"adkpg speaks to Postgres through asyncpg, not to {_safe_scheme(scheme)}; "
             "write postgresql://user:password@host/database."
         )
     location, _, query = rest.partition("?")
@@ -85,7 +89,7 @@ def parse(url: str) -> Address:
                 raise ConfigurationError(
                     f"The URL's option {name}={value!r} is not a number; correct it."
                 ) from exc
-        elif name not in {"prepared_statement_cache_size", "prepared_statement_name_func"}:
+        elif name not in _IGNORED:
             passed.append((name, value))
     suffix = "?" + urlencode(passed, quote_via=quote) if passed else ""
     shown = [(name, "***" if name == "password" else value) for name, value in passed]
@@ -93,26 +97,15 @@ def parse(url: str) -> Address:
     return Address(
         dsn=f"postgresql://{location}{suffix}",
         options=tuple(options),
-        display=f"postgresql://{redact_location(location)}{shown_suffix}",
+        display=f"postgresql://{_redacted(location)}{shown_suffix}",
     )
 
 
-def redact_location(location: str) -> str:
+def _redacted(location: str) -> str:
     """Returns ``user:password@host/db`` with the password replaced by ``***``."""
     userinfo, at, host = location.rpartition("@")
     user, colon, _ = userinfo.partition(":")
     return f"{user}:***@{host}" if colon else f"{userinfo}{at}{host}"
-
-
-def has_password(address: Address) -> bool:
-    """Whether the URL itself carries a password."""
-    return ":***@" in address.display or "password=***" in address.display
-
-
-def database_name(address: Address) -> str:
-    """Returns the database that the URL names, decoded; ``''`` if it names none."""
-    location = address.dsn.partition("://")[2].partition("?")[0]
-    return unquote(location.rpartition("@")[2].partition("/")[2])
 
 
 def _ssl_mode(value: str) -> str:
@@ -124,4 +117,4 @@ def _ssl_mode(value: str) -> str:
 
 def _safe_scheme(scheme: str) -> str:
     """A scheme fit for a message: a URL pasted without one may hold a password."""
-    return scheme if re.fullmatch(r"[A-Za-z][A-Za-z0-9+.-]{0,40}", scheme) else "that"
+    return f"{scheme}://" if re.fullmatch(r"[A-Za-z][A-Za-z0-9+.-]{0,40}", scheme) else "this URL"

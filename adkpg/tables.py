@@ -43,9 +43,8 @@ MAX_DIMENSIONS = 4_000
 EVENT_ID_KEY = "events_event_id_key"
 """Unique constraint behind redelivery: one event id is stored once in a session."""
 
-MEMORY_ID_KEY = "memories_memory_id_key"
 MEMORY_EVENT_KEY = "memories_event_id_key"
-MEMORY_POSITION_KEY = "memories_pkey"
+"""Unique constraint behind repeated ingests: one event is remembered once."""
 
 metadata = MetaData(schema=SCHEMA)
 
@@ -198,10 +197,10 @@ memories = Table(
         "app_name",
         "user_id",
         "position",
-        name=MEMORY_POSITION_KEY,
+        name="memories_pkey",
         postgresql_include=["length"],
     ),
-    UniqueConstraint("app_name", "user_id", "memory_id", name=MEMORY_ID_KEY),
+    UniqueConstraint("app_name", "user_id", "memory_id", name="memories_memory_id_key"),
     UniqueConstraint("app_name", "user_id", "session_id", "event_id", name=MEMORY_EVENT_KEY),
     comment="What is remembered of a user, one row per turn.",
 )

@@ -17,15 +17,15 @@ if sys.platform != "win32":
 
 # sockaddr_un.sun_path holds 107 bytes and a NUL on Linux, 103 on macOS.
 _SOCKET_PATH_BYTES = 103
-_PORT = 5432  # only a part of the socket's name; nothing listens on it
-SOCKET_NAME = f".s.PGSQL.{_PORT}"
+PORT = 5432  # only a part of the socket's name; nothing listens on it
+SOCKET_NAME = f".s.PGSQL.{PORT}"
 _CURE = "set ADKPG_EMBEDDED_DIR to a directory of your own"
 
 
 def url_at(socket_dir: Path) -> str:
     """Return the URL of the database behind a socket; complete, so no PG* variable changes it."""
     host = quote(os.fsencode(socket_dir), safe="/")
-    return f"postgresql://postgres@/adkpg?host={host}&port={_PORT}"
+    return f"postgresql://postgres@/adkpg?host={host}&port={PORT}"
 
 
 @dataclass(frozen=True)

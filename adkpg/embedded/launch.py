@@ -3,12 +3,11 @@
 import os
 import time
 from dataclasses import dataclass
-from pathlib import Path
 
 from adkpg.embedded import cluster, configuration
 from adkpg.embedded.account import Account
 from adkpg.embedded.binaries import Binaries
-from adkpg.embedded.directory import Directory
+from adkpg.embedded.directory import PORT, Directory
 from adkpg.embedded.postmaster import Postmaster, disown, process_runs
 from adkpg.errors import EmbeddedServerError
 
@@ -136,7 +135,7 @@ class Launch:
                     "-c",
                     "unix_socket_permissions=0700",
                     "-p",
-                    "5432",
+                    str(PORT),
                 ],
                 timeout_s=self._remaining_s(),
                 stderr=file,
@@ -150,7 +149,7 @@ class Launch:
 
     def _said(self, log_start: int) -> str:
         """Return the end of what the log holds from ``log_start`` on, as one line."""
-        path: Path = self.directory.log
+        path = self.directory.log
         if not path.exists():
             return ""
         with path.open("rb") as file:

@@ -46,8 +46,3 @@ class QueryCache:
             while len(self._vectors) > self._max_entries:
                 self._vectors.popitem(last=False)
         return vector
-
-    def clear(self) -> None:
-        """Forget every question."""
-        with self._lock:
-            self._vectors.clear()

@@ -11,7 +11,6 @@ from sqlalchemy import (
     ColumnElement,
     Delete,
     Select,
-    SmallInteger,
     Text,
     and_,
     bindparam,
@@ -44,7 +43,6 @@ USER_ID = bindparam("user_id", type_=Text)
 CONFIG = cast(bindparam("config", type_=Text), REGCONFIG)
 _SESSION_ID = bindparam("session_id", type_=Text)
 _MEMORY_ID = bindparam("memory_id", type_=Text)
-_MODEL_ID = bindparam("model_id", type_=SmallInteger)
 _POSITIONS = bindparam("positions", type_=ARRAY(BigInteger))
 _MAX_LEXEME_BYTES = 512  # a key of app, user and lexeme must fit a B-tree entry
 

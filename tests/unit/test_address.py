@@ -6,7 +6,7 @@ from hypothesis import strategies as st
 from sqlalchemy.ext.asyncio import create_async_engine
 
 from adkpg import Database
-from adkpg.address import Address, database_name, has_password, parse
+from adkpg.address import Address, parse
 from adkpg.errors import ConfigurationError
 
 PASSWORD = "s3cr3t-pa55"
@@ -86,13 +86,8 @@ def test_an_option_that_is_no_number_is_named() -> None:
 def test_passwords_are_never_shown(url: str) -> None:
     address = parse(url)
     assert PASSWORD in address.dsn
-    assert has_password(address)
     for text in (address.display, repr(address), repr(Database(url)), Database(url).url):
         assert PASSWORD not in text
-
-
-def test_without_a_password_there_is_none() -> None:
-    assert not has_password(parse("postgresql://u@h/d?sslmode=require"))
 
 
 @given(st.text(alphabet=st.characters(exclude_characters="\x00"), min_size=8))
@@ -100,19 +95,6 @@ def test_an_engines_password_is_never_shown(password: str) -> None:
     engine = create_async_engine("postgresql+asyncpg://u@h/d")
     engine.sync_engine.url = engine.url.set(password=password)
     assert Database(engine=engine).url == "postgresql+asyncpg://u:***@h/d"
-
-
-@pytest.mark.parametrize(
-    ("url", "name"),
-    [
-        ("postgresql://u:p@h/d", "d"),
-        ("postgresql://u:p@h/a%20b?ssl=require", "a b"),
-        ("postgresql://u@/d?host=/tmp", "d"),
-        ("postgresql://h", ""),
-    ],
-)
-def test_the_database_is_named(url: str, name: str) -> None:
-    assert database_name(parse(url)) == name
 
 
 def test_addresses_are_values() -> None:

@@ -70,14 +70,6 @@ async def test_a_failure_is_not_remembered() -> None:
     assert await cache.vector(embedder, "a") == [0.1, 1.0]
 
 
-async def test_clear_forgets() -> None:
-    cache, embedder = QueryCache(), Counting()
-    await cache.vector(embedder, "a")
-    cache.clear()
-    await cache.vector(embedder, "a")
-    assert embedder.asked == ["a", "a"]
-
-
 def test_one_cache_serves_loops_in_turn() -> None:
     cache, embedder = QueryCache(), Counting()
     vectors = [asyncio.run(cache.vector(embedder, "a")) for _ in range(2)]
