@@ -54,13 +54,17 @@ async def test_backends_of_a_killed_server_are_waited_for(
     server = serve().start()
     busy = await asyncpg.connect(server.url)
     # A loop in the server does not notice the death of its postmaster until it ends.
-    loop = "DO $$ BEGIN FOR i IN 1..40000000 LOOP END LOOP; END $$"
+    loop = "DO $$ BEGIN WHILE (pg_stat_file('go', true)).size IS NULL LOOP END LOOP; END $$"
     work = asyncio.create_task(busy.execute(loop))
     running = "SELECT count(*) FROM pg_stat_activity WHERE state = 'active' AND query LIKE 'DO%'"
     while await query(server.url, running) == 0:
         pass
     os.kill(_postmaster(place).pid, signal.SIGKILL)
-    await asyncio.to_thread(server.start)
+    start = asyncio.create_task(asyncio.to_thread(server.start))
+    while "pre-existing shared memory block" not in _log(place, before) and not start.done():
+        await asyncio.sleep(0)
+    (place / "pgdata" / "go").touch()
+    await start
     await asyncio.gather(work, return_exceptions=True)
     busy.terminate()
     assert await query(server.url, "SELECT 1") == 1
