@@ -31,7 +31,8 @@ class PgVectorMemoryService(BaseMemoryService):
 
     Durable first: memories are committed, found by their words at once, and then embedded. If the
     embedder fails they stay pending, a warning says so, and the next ingest or `embed_pending`
-    catches up. Every search is exact within one user of one app; nobody else's memories are read.
+    catches up. Every search reads the memories of one user of one app only, and compares all of
+    their vectors, except for users that `index_large_scopes` put into the HNSW index.
 
     Args:
       database: A `Database` to share (it stays open when the service closes), or a URL, or

@@ -36,9 +36,10 @@ from adkpg.tables import EVENT_ID_KEY
 class DatabaseSessionService(BaseSessionService):
     """A complete ADK session service on Postgres.
 
-    Every call is one statement: one flight to the server, one snapshot, all or nothing. Events
-    come back in append order. State deltas are merged by the server, key by key, so concurrent
-    writers never overwrite each other's keys. Returned objects are fresh and share nothing.
+    Every call is one statement: one flight to the server, one snapshot, all or nothing. Only an
+    append that is refused, or whose Session was rebuilt from JSON, asks once more. Events come back
+    in append order. State deltas are merged by the server, key by key, so concurrent writers never
+    overwrite each other's keys. Returned objects are fresh and share nothing.
 
     Safe to use from many tasks, event loops, processes and machines at once.
 
