@@ -42,9 +42,9 @@ from sqlalchemy.sql.selectable import LateralFromClause
 
 from adkpg.memory.ranking import RANKING
 from adkpg.memory.statements import CONFIG, in_scope
+from adkpg.memory.vector_statements import select_model
 from adkpg.tables import (
     approximate_scopes,
-    embedding_models,
     memories,
     memory_lexemes,
     memory_vectors,
@@ -148,14 +148,7 @@ def _asked(question: CTE) -> ColumnElement[Any]:
 def _model(shape: Shape) -> ColumnElement[Any]:
     if shape.approximate:
         return _number(shape.approximate[0])
-    return (
-        select(embedding_models.c.model_id)
-        .where(
-            embedding_models.c.name == bindparam("model", type_=Text),
-            embedding_models.c.dimensions == bindparam("dimensions", type_=Integer),
-        )
-        .scalar_subquery()
-    )
+    return select_model().scalar_subquery()
 
 
 def _number(number: int) -> ColumnElement[int]:
@@ -167,34 +160,30 @@ def _nearest(shape: Shape, question: CTE) -> CTE:
     """The nearest memories by cosine, at most as many as there are candidates."""
     vectors = memory_vectors
     mine = and_(in_scope(vectors), vectors.c.model_id == _model(shape))
-    asked = _asked(question)
-    limit = _number(RANKING.candidates)
-    if shape.approximate:
-        kind = HALFVEC(shape.approximate[1])
-        distance = cast(vectors.c.large if shape.large else vectors.c.embedding, kind).op("<=>")(
-            asked
+    vector: ColumnElement[Any] = vectors.c.large if shape.large else vectors.c.embedding
+    source: Any = vectors
+    if shape.approximate:  # the expression and the predicate of the index
+        vector = cast(vector, HALFVEC(shape.approximate[1]))
+        mine = and_(mine, vectors.c.approximate)
+    elif shape.large:
+        bits = select(cast(func.binary_quantize(question.c.vector), vectors.c.bits.type))
+        coarse = _materialized(
+            select(vectors.c.position)
+            .where(mine)
+            .order_by(vectors.c.bits.op("<~>")(bits.scalar_subquery()))
+            .limit(_number(RANKING.coarse)),
+            "coarse",
         )
-        found = select(vectors.c.position, (1 - distance).label("cosine")).where(
-            mine, vectors.c.approximate
-        )
-        return _materialized(found.order_by(distance).limit(limit), "nearest")
-    if not shape.large:
-        distance = vectors.c.embedding.op("<=>", return_type=Double)(asked)
-        found = select(vectors.c.position, (1 - distance).label("cosine")).where(mine)
-        return _materialized(found.order_by(distance).limit(limit), "nearest")
-    bits = select(cast(func.binary_quantize(question.c.vector), vectors.c.bits.type))
-    coarse = _materialized(
-        select(vectors.c.position)
+        source = coarse.join(vectors, vectors.c.position == coarse.c.position)
+    distance = vector.op("<=>", return_type=Double)(_asked(question))
+    return _materialized(
+        select(vectors.c.position, (1 - distance).label("cosine"))
+        .select_from(source)
         .where(mine)
-        .order_by(vectors.c.bits.op("<~>")(bits.scalar_subquery()))
-        .limit(_number(RANKING.coarse)),
-        "coarse",
+        .order_by(distance)
+        .limit(_number(RANKING.candidates)),
+        "nearest",
     )
-    distance = vectors.c.large.op("<=>", return_type=Double)(asked)
-    found = select(vectors.c.position, (1 - distance).label("cosine")).select_from(
-        coarse.join(vectors, and_(mine, vectors.c.position == coarse.c.position))
-    )
-    return _materialized(found.order_by(distance).limit(limit), "nearest")
 
 
 def _lexical() -> CTE:
