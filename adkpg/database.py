@@ -257,12 +257,19 @@ class Database:
                 pooled = await engine.raw_connection()
                 connection = pooled.driver_connection
             try:
+                if connection.is_in_transaction():  # a listener of the caller's engine began it
+                    adapted: Any = pooled.dbapi_connection
+                    await greenlet_spawn(adapted.commit)
                 yield connection
             except asyncpg.UndefinedTableError:
                 self._verified = False
                 raise
+            except asyncpg.InternalClientError:  # the server's farewell arrived while it was idle
+                connection.terminate()
+                raise
             finally:
-                if connection.is_closed():
+                # Its pool is no more after `close`, and would keep it open.
+                if connection.is_closed() or self._pools.get() is not engine:
                     await greenlet_spawn(pooled.invalidate)
                 await greenlet_spawn(pooled.close)
 
@@ -292,7 +299,12 @@ class Database:
             connect_args["password"] = self._password
 
         async def connect(**_options: Any) -> asyncpg.Connection:
-            return await asyncpg.connect(target.dsn, **connect_args)
+            try:
+                return await asyncpg.connect(target.dsn, **connect_args)
+            except asyncpg.UndefinedObjectError as exc:  # neither asyncpg's option nor the server's
+                raise ConfigurationError(
+                    f"The database URL or connect_args has an option too many ({exc}); remove it."
+                ) from exc
 
         options: dict[str, Any] = {
             "pool_size": settings.pool_size,

@@ -4,10 +4,12 @@ from collections.abc import Iterator
 from contextlib import contextmanager
 
 import asyncpg
+from sqlalchemy.dialects.postgresql.asyncpg import AsyncAdapt_asyncpg_dbapi
 from sqlalchemy.exc import DBAPIError
 from sqlalchemy.exc import TimeoutError as PoolTimeoutError
 
 from adkpg.errors import (
+    ConfigurationError,
     ConstraintViolated,
     DatabaseError,
     DatabaseUnavailable,
@@ -29,6 +31,7 @@ def translated() -> Iterator[None]:
 
     Raises:
       DatabaseError: As `translate` says; nothing of the driver's passes.
+      ConfigurationError: The URL names what the driver does not know.
       InvalidInput: A value cannot be stored.
     """
     try:
@@ -36,7 +39,15 @@ def translated() -> Iterator[None]:
     except DBAPIError as exc:
         cause = getattr(exc.orig, "__cause__", None) or exc.orig or exc
         raise translate(cause) from exc
-    except (asyncpg.PostgresError, asyncpg.InterfaceError, PoolTimeoutError, OSError) as exc:
+    except AsyncAdapt_asyncpg_dbapi.Error as exc:  # the pool could not open a connection
+        raise translate(exc.__cause__ or exc) from exc
+    except (
+        asyncpg.PostgresError,
+        asyncpg.InterfaceError,
+        asyncpg.InternalClientError,
+        PoolTimeoutError,
+        OSError,
+    ) as exc:
         raise translate(exc) from exc
     except UnicodeEncodeError as exc:
         raise InvalidInput(
@@ -83,7 +94,9 @@ def translate(exc: BaseException) -> Exception:
             f"Postgres cannot be reached or ended the connection ({exc}); check that it runs "
             "and try again."
         )
-    if isinstance(exc, asyncpg.InterfaceError) and not state:
+    if isinstance(exc, asyncpg.ClientConfigurationError):
+        return ConfigurationError(f"The database URL cannot be used ({exc}); correct it.")
+    if isinstance(exc, (asyncpg.InterfaceError, asyncpg.InternalClientError)) and not state:
         return DatabaseUnavailable(
             f"The connection to Postgres cannot be used any more ({exc}); try again."
         )

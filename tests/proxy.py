@@ -19,6 +19,7 @@ class Proxy:
         self._url = url
         self.flights = 0
         self.lose_answer = False
+        self._clients: set[asyncio.StreamWriter] = set()
         self._tasks: set[asyncio.Task[None]] = set()
 
     @property
@@ -30,6 +31,11 @@ class Proxy:
         return urlunsplit(
             parts._replace(netloc=f"{userinfo}{at}127.0.0.1:{port}", query="sslmode=disable")
         )
+
+    def say(self, message: bytes) -> None:
+        """Sends every client a message that the server never sent."""
+        for client in self._clients:
+            client.write(message)
 
     async def __aenter__(self) -> Self:
         self._server = await asyncio.start_server(self._serve, "127.0.0.1", 0)
@@ -50,6 +56,7 @@ class Proxy:
         task: asyncio.Task[Any] | None = asyncio.current_task()
         assert task is not None
         self._tasks.add(task)
+        self._clients.add(writer)
         to_server = None
         try:
             from_server, to_server = await self._connect()
@@ -64,6 +71,7 @@ class Proxy:
                 if end is not None:
                     end.close()
             self._tasks.discard(task)
+            self._clients.discard(writer)
 
     async def _connect(self) -> tuple[asyncio.StreamReader, asyncio.StreamWriter]:
         parts = urlsplit(self._url)

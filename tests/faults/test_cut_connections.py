@@ -7,10 +7,13 @@ import asyncpg
 import pytest
 
 from adkpg import Database, DatabaseSessionService
+from adkpg.address import parse
 from adkpg.embedded import EmbeddedServer
 from adkpg.errors import AdkpgError, DatabaseError, DatabaseUnavailable
 from tests.conformance.services import KEY, said, texts
 from tests.locks import locked
+from tests.proxy import Proxy
+from tests.server import Server
 
 PASSWORD = "s3cr%t@/:pa55"
 
@@ -50,6 +53,33 @@ async def test_connections_cut_while_idle_cost_nothing(
         await connection.close()
         await sessions.append_event(session, said(str(number)))
     assert texts(await sessions.get_session(**KEY, session_id=session.id)) == ["0", "1", "2"]
+
+
+async def test_a_farewell_to_an_idle_connection_is_an_error_of_ours(
+    proxy: Proxy, database_url: str
+) -> None:
+    other = await asyncpg.connect(database_url)
+    async with DatabaseSessionService(proxy.url) as service:
+        session = await service.create_session(**KEY)
+        proxy.say(b"E\x00\x00\x00\x13SFATAL\x00C57P02\x00\x00")
+        await other.fetchval("SELECT 1")  # meanwhile the message arrives, but no end of the stream
+        with pytest.raises(DatabaseUnavailable, match="try again"):
+            await service.append_event(session, said("x"))
+        await service.append_event(session, said("y"))
+        assert texts(await service.get_session(**KEY, session_id=session.id)) == ["y"]
+    await other.close()
+
+
+async def test_a_pool_that_can_open_no_more_connections_says_why(
+    empty_database_url: str, server: Server
+) -> None:
+    async with DatabaseSessionService(empty_database_url, auto_upgrade=True) as service:
+        session = await service.create_session(**KEY)
+        await server.drop(parse(empty_database_url).dsn.partition("?")[0].rpartition("/")[2])
+        with pytest.raises(DatabaseUnavailable):  # the connection that was cut, or none any more
+            await service.append_event(session, said("x"))
+        with pytest.raises(DatabaseUnavailable, match="no such database"):
+            await service.append_event(session, said("x"))
 
 
 async def test_a_server_that_restarts(own_server: EmbeddedServer) -> None:

@@ -4,13 +4,15 @@ import asyncio
 import gc
 import threading
 from concurrent.futures import ThreadPoolExecutor
+from typing import Any
 
 import pytest
+from sqlalchemy import event
 from sqlalchemy.ext.asyncio import create_async_engine
 
 from adkpg import Database, DatabaseSessionService
 from tests.conformance.services import KEY, said, texts
-from tests.locks import connections_of, until_connections
+from tests.locks import connections_of, locked, until_connections
 
 
 async def _turn(service: DatabaseSessionService, text: str) -> None:
@@ -88,6 +90,41 @@ def test_closing_reaches_a_loop_that_runs_in_another_thread(database_url: str) -
     asyncio.run(until_connections(database_url, 0))
     closed.set()
     thread.join()
+
+
+async def test_closing_reaches_a_connection_that_is_in_use(database_url: str) -> None:
+    service = DatabaseSessionService(database_url)
+    session = await service.create_session(**KEY)
+    async with locked(database_url) as lock:
+        append = asyncio.ensure_future(service.append_event(session, said("x")))
+        await lock.until_blocked(1)
+        await service.close()
+        await lock.release()
+        await append
+    await until_connections(database_url, 0)
+    assert await service.get_session(**KEY, session_id=session.id) == session
+    await service.close()
+    await until_connections(database_url, 0)
+
+
+async def test_what_a_listener_of_the_engine_given_began_is_no_part_of_a_call(
+    database_url: str,
+) -> None:
+    engine = create_async_engine(database_url.replace("postgresql://", "postgresql+asyncpg://", 1))
+
+    @event.listens_for(engine.sync_engine, "connect")
+    def _set_up(connection: Any, _record: Any) -> None:
+        cursor = connection.cursor()
+        cursor.execute("SET work_mem = '5MB'")  # begins a transaction and leaves it open
+        cursor.close()
+
+    async with Database(engine=engine) as database:
+        service = DatabaseSessionService(database)
+        assert await service.get_user_state(**KEY) == {}
+        sessions = await asyncio.gather(*(service.create_session(**KEY) for _ in range(4)))
+        for session in sessions:
+            await service.append_event(session, said("x"))
+            assert await service.get_session(**KEY, session_id=session.id) == session
 
 
 def test_each_loop_gets_a_pool_cloned_from_the_engine_given(database_url: str) -> None:
