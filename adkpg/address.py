@@ -23,6 +23,11 @@ _CONNECT_OPTIONS: dict[str, Callable[[str], Any]] = {
     "direct_tls": lambda value: value.lower() in {"1", "true", "yes", "on"},
 }
 
+# A password with raw / ? # [ or ], which SQLAlchemy's URLs allow. `host:5432/db?user=a@b` has none.
+_RAW_PASSWORD = re.compile(r"([^:/?#@\[\]]*):([^@?]*[/#\[\]][^@?]*|[^@?]*\?[^@=]*)@")
+_RESERVED = re.compile(r"[/?#\[\]]")
+_HOST_AND_PORT = re.compile(r"(?:\[[^\[\]]*\]|[^:\[\]]*)(?::([0-9]{0,5}))?")
+
 EMBEDDED = "embedded"
 
 
@@ -76,7 +81,8 @@ def parse(url: str) -> Address:
             f"adkpg speaks to Postgres through asyncpg, not to {_safe_scheme(scheme)}; "
             "write postgresql://user:password@host/database."
         )
-    location, _, query = rest.partition("?")
+    location, _, query = _with_quoted_password(rest).partition("?")
+    _require_hosts(location)
     options: list[tuple[str, Any]] = []
     passed: list[tuple[str, str]] = []
     for name, value in parse_qsl(query, keep_blank_values=True):
@@ -89,6 +95,8 @@ def parse(url: str) -> Address:
                 raise ConfigurationError(
                     f"The URL's option {name}={value!r} is not a number; correct it."
                 ) from exc
+        elif name == "port" and not re.fullmatch(r"[0-9]+(,[0-9]+)*", value):
+            raise ConfigurationError(f"The URL's option {name}={value!r} is no port; correct it.")
         elif name not in _IGNORED:
             passed.append((name, value))
     suffix = "?" + urlencode(passed, quote_via=quote) if passed else ""
@@ -99,6 +107,25 @@ def parse(url: str) -> Address:
         options=tuple(options),
         display=f"postgresql://{_redacted(location)}{shown_suffix}",
     )
+
+
+def _with_quoted_password(rest: str) -> str:
+    match = _RAW_PASSWORD.match(rest)
+    if match is None:
+        return rest
+    password = _RESERVED.sub(lambda reserved: f"%{ord(reserved[0]):02X}", match[2])
+    return f"{match[1]}:{password}@{rest[match.end() :]}"
+
+
+def _require_hosts(location: str) -> None:
+    """Refuses what the driver would stumble over, in words that repeat nothing of a password."""
+    for host in location.rpartition("@")[2].partition("/")[0].split(","):
+        match = _HOST_AND_PORT.fullmatch(host)
+        if match is None or int(match[1] or 0) > 65_535:
+            raise ConfigurationError(
+                "The database URL's host and port cannot be read; write host:port with a port up "
+                "to 65535, an IPv6 address in brackets, and a password's own @ as %40."
+            )
 
 
 def _redacted(location: str) -> str:

@@ -47,6 +47,49 @@ def test_options(query: str, dsn: str, options: tuple[tuple[str, object], ...]) 
 
 
 @pytest.mark.parametrize(
+    ("userinfo", "quoted"),
+    [
+        ("u:a/b", "u:a%2Fb"),
+        ("u:12/b+c==", "u:12%2Fb+c=="),
+        ("u:a?b", "u:a%3Fb"),
+        ("u:a#b", "u:a%23b"),
+        ("u:[a]", "u:%5Ba%5D"),
+        (":a/b", ":a%2Fb"),
+        ("u:a%2Fb/", "u:a%2Fb%2F"),
+        ("u:a@b", "u:a@b"),
+    ],
+)
+def test_a_password_may_hold_what_sqlalchemy_allows(userinfo: str, quoted: str) -> None:
+    address = parse(f"postgresql://{userinfo}@h:1,[::1]:2/d?application_name=a@b")
+    assert address.dsn == f"postgresql://{quoted}@h:1,[::1]:2/d?application_name=a%40b"
+    assert address.display.startswith(f"postgresql://{userinfo.partition(':')[0]}:***@h:1,")
+
+
+@pytest.mark.parametrize(
+    "location",
+    ["h:5432/d", "h:5432", "h1:1,h2:2/d", "[::1]:5432/d", "/d", "", "u@h:1/d", "%2Ftmp/d"],
+)
+def test_an_at_sign_in_an_option_is_no_password(location: str) -> None:
+    dsn = parse(f"postgresql://{location}?user=a@b").dsn
+    assert dsn == f"postgresql://{location}?user=a%40b"
+
+
+@pytest.mark.parametrize(
+    "location", ["h:port/d", "h:65536/d", "h:123456/d", "[::1/d", "h:1:2/d", "h1:1,h2:x/d"]
+)
+def test_hosts_that_cannot_be_read_are_refused_without_repeating_them(location: str) -> None:
+    with pytest.raises(ConfigurationError, match="host and port") as caught:
+        parse(f"postgresql://u:{PASSWORD}@{location}")
+    assert location not in str(caught.value)
+    assert PASSWORD not in str(caught.value)
+
+
+def test_a_port_that_is_no_number_is_named() -> None:
+    with pytest.raises(ConfigurationError, match="port='x'"):
+        parse("postgresql:///d?host=h&port=x")
+
+
+@pytest.mark.parametrize(
     "url",
     [
         "mysql://u:{}@h/d",
