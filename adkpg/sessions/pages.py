@@ -54,7 +54,7 @@ def read_session_cursor(cursor: str) -> tuple[datetime, str, str]:
         padded = cursor + "=" * (-len(cursor) % 4)
         moment, user_id, session_id = json.loads(base64.b64decode(padded, b"-_", validate=True))
         return datetime.fromisoformat(moment), str(user_id), str(session_id)
-    except (binascii.Error, UnicodeDecodeError, ValueError, TypeError) as exc:
+    except (binascii.Error, UnicodeDecodeError, ValueError, TypeError, RecursionError) as exc:
         raise _unknown(cursor) from exc
 
 

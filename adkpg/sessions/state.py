@@ -20,6 +20,10 @@ from adkpg.errors import InvalidInput
 
 logger = logging.getLogger(__name__)
 
+MAX_DEPTH = 600
+"""Deepest nesting of a state. Reading takes a stack frame per level of Python's 1,000, so a state
+that could just be written from a shallow stack could not be read from a deeper one."""
+
 # jsonb refuses U+0000 and lone surrogates. Each becomes U+001A and four hex digits, and so does
 # U+001A itself, which makes the escape reversible.
 _UNSTORABLE = re.compile("[\x00\x1a\ud800-\udfff]")
@@ -40,7 +44,8 @@ def split(delta: Mapping[str, Any] | None) -> Delta:
     """Sorts a delta into its scopes and drops ``temp:`` keys.
 
     Raises:
-      InvalidInput: A value can be made into JSON in no way; the message names its key.
+      InvalidInput: A key is no string, or a value can be made into JSON in no way; the message
+        names the key.
     """
     if not delta:
         return Delta(None, None, None)
@@ -48,6 +53,8 @@ def split(delta: Mapping[str, Any] | None) -> Delta:
     app: dict[str, Any] = {}
     user: dict[str, Any] = {}
     for key, value in delta.items():
+        if not isinstance(key, str):
+            raise InvalidInput(f"State key {key!r} is no string; use str({key!r}).")
         if key.startswith(State.APP_PREFIX):
             app[key.removeprefix(State.APP_PREFIX)] = value
         elif key.startswith(State.USER_PREFIX):
@@ -138,7 +145,27 @@ def _converted(scope: Mapping[str, Any]) -> dict[str, Any]:
                 "store a simpler value."
             ) from exc
         except (ValueError, RecursionError):  # plain JSON may be deeper than pydantic goes
+            if _deeper_than(MAX_DEPTH, scope):
+                raise InvalidInput(
+                    f"State cannot be written as JSON (keys {sorted(scope)[:5]}): it is circular "
+                    f"or nested deeper than {MAX_DEPTH} levels; store a flatter value."
+                ) from None
             return dict(scope)
+
+
+def _deeper_than(levels: int, scope: Mapping[str, Any]) -> bool:
+    level: list[Any] = [scope]
+    for _ in range(levels):
+        inner = (
+            item
+            for container in level
+            for item in (container.values() if isinstance(container, Mapping) else container)
+            if isinstance(item, (Mapping, list, tuple, set, frozenset))
+        )
+        level = list({id(container): container for container in inner}.values())
+        if not level:
+            return False
+    return True
 
 
 def _texts(scope: Mapping[str, Any]) -> Any:
@@ -173,9 +200,15 @@ def _has_nonfinite(plain: Any) -> bool:
 def _mapped(value: Any, leaf: Callable[[Any], Any]) -> Any:
     """Returns a copy with `leaf` applied to everything that is no container, keys included."""
     if isinstance(value, dict):
-        return {leaf(key): _mapped(item, leaf) for key, item in value.items()}
+        mapped = {}
+        for key, item in value.items():  # no comprehension: it would take a frame of its own
+            mapped[leaf(key)] = _mapped(item, leaf)
+        return mapped
     if isinstance(value, (list, tuple, set, frozenset)):
-        return [_mapped(item, leaf) for item in value]
+        items = []
+        for item in value:
+            items.append(_mapped(item, leaf))
+        return items
     return leaf(value)
 
 

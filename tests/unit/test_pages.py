@@ -25,7 +25,8 @@ def test_a_session_cursor_comes_back(moment: datetime, user_id: str, session_id:
 
 
 @pytest.mark.parametrize(
-    "cursor", ["", "x", "äöü", "eyJ", "W10", "bnVsbA", "WzEsMiwzXQ", "Iu2goCI", "=", "a=b"]
+    "cursor",
+    ["", "x", "äöü", "eyJ", "W10", "bnVsbA", "WzEsMiwzXQ", "Iu2goCI", "=", "a=b", "W1tb" * 9999],
 )
 def test_what_is_no_session_cursor_is_refused(cursor: str) -> None:
     with pytest.raises(InvalidInput, match="is not a cursor"):

@@ -195,6 +195,27 @@ def test_surrogates_beside_what_is_not_json() -> None:
     }
 
 
+@pytest.mark.parametrize("bottom", [1, "\x00"])
+def test_what_can_be_written_can_be_read_from_a_deeper_stack(bottom: object) -> None:
+    deep: Any = bottom
+    for _ in range(state.MAX_DEPTH - 1):
+        deep = [deep]
+    text = state.dumps({"deep": deep})
+
+    def read(frames: int) -> dict[str, Any]:
+        return read(frames - 1) if frames else state.loads(text)
+
+    assert list(read(200)) == ["deep"]
+    with pytest.raises(InvalidInput, match="nested deeper than"):
+        state.dumps({"deep": [deep]})
+
+
+def test_a_key_that_is_no_string_is_refused() -> None:
+    delta: dict[Any, Any] = {5: 1}
+    with pytest.raises(InvalidInput, match=r"str\(5\)"):
+        state.split(delta)
+
+
 def test_what_is_deep_and_not_json_is_refused() -> None:
     deep: Any = {1}
     for _ in range(400):
