@@ -422,10 +422,12 @@ class DatabaseSessionService(BaseSessionService):
                 f"Another event with id {event.id} is already stored in session {session.id}; "
                 "give the new event an id of its own."
             )
-        if all(known.id != event.id for known in session.events):
+        seq = found["stored_seq"]
+        behind = seq > marker.revision or self._merge  # a merging object skips others' revisions
+        if behind and all(known.id != event.id for known in session.events):
             # The answer to the first delivery was lost: the live object catches up now.
             session.last_update_time = unix(parameters["moment"])
-            Marker(marker.incarnation, max(marker.revision, found["stored_seq"])).set(session)
+            Marker(marker.incarnation, max(marker.revision, seq)).set(session)
             self._commit_event_to_session(session, event)
         return event
 
@@ -441,7 +443,11 @@ class DatabaseSessionService(BaseSessionService):
             )
         last = session.events[-1].id if session.events else None
         newer = unix(head["update_time"]) > session.last_update_time
-        stale = newer and head["last_event_id"] != last and head["stored_seq"] is None
+        stale = newer and head["last_event_id"] != last
+        seq = head["stored_seq"]
+        if seq is not None and (stale or head["last_event_id"] == parameters["event_id"]):
+            # Its answer was lost: the object knows what came before it, and nothing after it.
+            return Marker(head["found_incarnation"], seq - 1)
         if stale and not self._merge:
             raise StaleSession(
                 f"Session {session.id} has been modified in storage since it was loaded; "
