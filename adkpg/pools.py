@@ -7,6 +7,7 @@ pool is closed with its loop: `asyncio.run` ends a loop by closing its asynchron
 """
 
 import asyncio
+import os
 import weakref
 from collections.abc import AsyncGenerator
 from typing import Any
@@ -35,6 +36,8 @@ class LoopPools:
 
     def __init__(self) -> None:
         self._pools: dict[asyncio.AbstractEventLoop, _LoopPool] = {}
+        self._pid = os.getpid()
+        self._inherited: list[dict[asyncio.AbstractEventLoop, _LoopPool]] = []
 
     def get(self) -> AsyncEngine | None:
         """Returns the running loop's engine, or None before `open`."""
@@ -48,6 +51,7 @@ class LoopPools:
         their connections closed.
         """
         loop = asyncio.get_running_loop()
+        self._leave_to_parent()
         for other in list(self._pools):  # a copy: other loops' threads add theirs meanwhile
             if other.is_closed() and (ended := self._pools.pop(other, None)) is not None:
                 ended.abandon()
@@ -60,6 +64,7 @@ class LoopPools:
     async def close(self) -> None:
         """Closes the connections of every loop, wherever it runs; idempotent."""
         here = asyncio.get_running_loop()
+        self._leave_to_parent()
         for loop, pool in list(self._pools.items()):
             self._pools.pop(loop, None)
             if loop is here:
@@ -68,6 +73,12 @@ class LoopPools:
                 await asyncio.wrap_future(asyncio.run_coroutine_threadsafe(pool.close(), loop))
             else:
                 pool.abandon()
+
+    def _leave_to_parent(self) -> None:
+        """In a forked child, sets the parent's pools aside: its loops never run here."""
+        if self._pid != os.getpid():
+            self._inherited.append(self._pools)
+            self._pools, self._pid = {}, os.getpid()
 
     async def _closed_with_loop(
         self, loop: asyncio.AbstractEventLoop, pool: "_LoopPool"

@@ -1,5 +1,6 @@
 """Several processes at once: appending to one session, migrating one empty database."""
 
+import asyncio
 import json
 import subprocess
 import sys
@@ -34,6 +35,21 @@ async def test_processes_merge_into_one_session(
         f"{scope}{name}": 1 for scope in ("", "user:", "app:") for name in names
     }
     assert (session._storage_update_marker or "").endswith(":45")
+
+
+async def test_a_forked_child_closes_its_own_connections_only(database_url: str) -> None:
+    answer = await asyncio.to_thread(
+        subprocess.run,
+        [sys.executable, "-m", "tests.races.fork", database_url],
+        capture_output=True,
+        text=True,
+        timeout=100,
+        check=False,
+    )
+    assert answer.returncode == 0, answer.stderr
+    async with DatabaseSessionService(database_url) as sessions:
+        listed = await sessions.list_sessions(app_name=KEY["app_name"])
+    assert {session.id for session in listed.sessions} == {"parent", "child"}
 
 
 async def test_eight_processes_migrate_an_empty_database(empty_database_url: str) -> None:
