@@ -16,12 +16,15 @@ _IGNORED = {"prepared_statement_cache_size", "prepared_statement_name_func"}
 # asyncpg.connect() arguments that its own DSN parser would take for server settings.
 _CONNECT_OPTIONS: dict[str, Callable[[str], Any]] = {
     "timeout": float,
+    "connect_timeout": float,
     "command_timeout": float,
     "statement_cache_size": int,
     "max_cached_statement_lifetime": int,
     "max_cacheable_statement_size": int,
     "direct_tls": lambda value: value.lower() in {"1", "true", "yes", "on"},
 }
+
+_LIBPQ_NAMES = {"connect_timeout": "timeout"}
 
 # A password with raw / ? # [ or ], which SQLAlchemy's URLs allow. `host:5432/db?user=a@b` has none.
 _RAW_PASSWORD = re.compile(r"([^:/?#@\[\]]*):([^@?]*[/#\[\]][^@?]*|[^@?]*\?[^@=]*)@")
@@ -60,8 +63,8 @@ def parse(url: str) -> Address:
 
     ``postgresql://``, ``postgres://``, ``postgresql+asyncpg://`` and ``adkpg://`` are one;
     ``embedded`` and ``adkpg://embedded`` are the embedded server. Query options are asyncpg's
-    (``?host=/socket/dir``, ``?ssl=require`` or libpq's ``?sslmode=require``,
-    ``?command_timeout=5``, server settings such as ``?application_name=bot``); SQLAlchemy's
+    (``?host=/socket/dir``, ``?ssl=require`` or libpq's ``?sslmode=require`` and
+    ``?connect_timeout=5`` in seconds, ``?command_timeout=5``, server settings such as ``?application_name=bot``); SQLAlchemy's
     ``prepared_statement_…`` are left out.
 
     Raises:
@@ -88,9 +91,11 @@ def parse(url: str) -> Address:
     for name, value in parse_qsl(query, keep_blank_values=True):
         if name == "ssl":
             passed.append(("sslmode", _ssl_mode(value)))
+        elif name == "channel_binding":
+            _require_no_channel_binding(value)
         elif name in _CONNECT_OPTIONS:
             try:
-                options.append((name, _CONNECT_OPTIONS[name](value)))
+                options.append((_LIBPQ_NAMES.get(name, name), _CONNECT_OPTIONS[name](value)))
             except ValueError as exc:
                 raise ConfigurationError(
                     f"The URL's option {name}={value!r} is not a number; correct it."
@@ -133,6 +138,15 @@ def _redacted(location: str) -> str:
     userinfo, at, host = location.rpartition("@")
     user, colon, _ = userinfo.partition(":")
     return f"{user}:***@{host}" if colon else f"{userinfo}{at}{host}"
+
+
+def _require_no_channel_binding(value: str) -> None:
+    """Managed databases hand out URLs with this option of libpq's."""
+    if value == "require":
+        raise ConfigurationError(
+            "asyncpg has no channel binding; take channel_binding=require out of the URL "
+            "(sslmode=verify-full proves who the server is)."
+        )
 
 
 def _ssl_mode(value: str) -> str:

@@ -172,3 +172,11 @@ def test_an_engine_on_another_driver_is_refused() -> None:
     engine.dialect.driver = "psycopg"
     with pytest.raises(ConfigurationError, match=r"not on postgresql\+psycopg"):
         Database(engine=engine)
+
+
+def test_options_of_libpq_that_managed_databases_hand_out() -> None:
+    address = parse("postgresql://u@h/d?connect_timeout=5&channel_binding=prefer&sslmode=require")
+    assert address.options == (("timeout", 5.0),)
+    assert address.dsn == "postgresql://u@h/d?sslmode=require"
+    with pytest.raises(ConfigurationError, match="take channel_binding=require out"):
+        parse("postgresql://u@h/d?channel_binding=require")
