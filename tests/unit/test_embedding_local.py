@@ -1,6 +1,8 @@
 import asyncio
 import importlib.machinery
 import math
+import os
+import subprocess
 import sys
 import threading
 from pathlib import Path
@@ -37,6 +39,25 @@ async def test_known_cosines(embedder: LocalEmbedder) -> None:
     )
     assert cosine(query, near) == pytest.approx(0.637, abs=0.03)
     assert cosine(query, far) == pytest.approx(0.072, abs=0.03)
+
+
+def test_the_runtime_reports_nothing_and_keeps_no_device_id(tmp_path: Path) -> None:
+    code = (
+        "import asyncio\n"
+        "from adkpg.embedding import LocalEmbedder\n"
+        "print(len(asyncio.run(LocalEmbedder().embed_query('hello'))))\n"
+    )
+    quiet = {"CI", "GITHUB_ACTIONS", "TF_BUILD", "ORT_DISABLE_TELEMETRY", "ORT_RUNNING_UNIT_TESTS"}
+    kept = {k: v for k, v in os.environ.items() if k not in quiet and not k.startswith("XDG_")}
+    done = subprocess.run(
+        [sys.executable, "-B", "-c", code],
+        env=kept | {"HOME": str(tmp_path)},
+        capture_output=True,
+        text=True,
+        check=True,
+    )
+    assert (done.stdout, done.stderr) == ("384\n", "")
+    assert list(tmp_path.rglob("*")) == []
 
 
 @pytest.mark.parametrize(
