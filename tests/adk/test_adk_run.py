@@ -23,7 +23,7 @@ def adk_run(agent: Path, uri: str, *arguments: str, said: str = "") -> str:
     options = ["--session_service_uri", uri, "--memory_service_uri", uri]
     done = subprocess.run(
         [*commands.ADK, "run", *options, *arguments[:-1], str(agent), *arguments[-1:]],
-        env=commands.environment(),
+        env=commands.environment(TMPDIR=str(agent.parent)),  # ADK logs to one folder of it
         input=said,
         stdout=subprocess.PIPE,
         stderr=subprocess.STDOUT,
