@@ -4,9 +4,16 @@ PYTHON ?= python3
 BIN := .venv/bin
 INSTALLED := .venv/.installed
 
-# Without a home directory to write to, pip would warn that it cannot cache.
+# Without a home directory to write to, pip would warn that it cannot cache, and an ordinary user's
+# embedded server would have no place for its data.
 ifneq ($(shell test -n "$$HOME" && test -w "$$HOME" && echo writable),writable)
 export PIP_NO_CACHE_DIR := 1
+ifneq ($(shell id -u),0)
+ifeq ($(ADKPG_EMBEDDED_DIR)$(XDG_DATA_HOME),)
+SERVER := $(CURDIR)/.venv/server
+demo: export ADKPG_EMBEDDED_DIR := $(SERVER)
+endif
+endif
 endif
 export PIP_DISABLE_PIP_VERSION_CHECK := 1
 
@@ -17,6 +24,8 @@ help: ## list these targets
 
 demo: $(INSTALLED) ## an agent that remembers, on the Postgres that comes along
 	@$(BIN)/adkpg demo
+	@test -z "$(SERVER)" || printf '%s\n' "You have no home directory to write to; type this first:" \
+	  "  export ADKPG_EMBEDDED_DIR='$(SERVER)'"
 
 test: $(INSTALLED) ## the whole suite on a real Postgres; ARGS="tests/unit -x" for a part
 	$(BIN)/python -m pytest -n auto --maxprocesses 8 $(ARGS)

@@ -4,8 +4,10 @@ import os
 import re
 import subprocess
 
+import pytest
 import yaml
 
+from tests.embedded.processes import ordinary_user
 from tests.packaging.conftest import CHECKOUT
 from tests.server import IMAGE
 
@@ -36,6 +38,33 @@ def test_every_make_target_says_what_it_does() -> None:
     assert {"demo", "test", "check"} <= set(phony.split())
     for target in phony.split():
         assert re.search(rf"^{target}:.*## \S", text, re.MULTILINE), target
+
+
+@pytest.mark.parametrize(
+    ("variables", "own_place"),
+    [
+        ({"HOME": "/nonexistent"}, True),
+        ({"HOME": ""}, True),
+        ({"HOME": "/nonexistent", "ADKPG_EMBEDDED_DIR": "/chosen"}, False),
+        ({"HOME": "/tmp"}, False),
+    ],
+)
+def test_a_user_without_a_home_gets_the_demo(variables: dict[str, str], own_place: bool) -> None:
+    uid, gid = ordinary_user()
+    root = os.geteuid() == 0
+    planned = subprocess.run(
+        ["make", "-n", "-f", "-", "-o", ".venv/.installed", "demo"],
+        cwd="/",  # that user may not enter a private checkout
+        env={"PATH": os.environ["PATH"], **variables},
+        input=(CHECKOUT / "Makefile").read_text(encoding="utf-8"),
+        user=uid if root else None,
+        group=gid if root else None,
+        capture_output=True,
+        text=True,
+        check=True,
+    ).stdout
+    assert ".venv/bin/adkpg demo" in planned
+    assert ("ADKPG_EMBEDDED_DIR='//.venv/server'" in planned) is own_place
 
 
 def test_the_compose_file_serves_the_tested_image_to_this_machine_only() -> None:
