@@ -10,11 +10,14 @@ from pydantic_settings import BaseSettings, SettingsConfigDict
 class Settings(BaseSettings):
     """What can be set from the environment; arguments given in code win over it.
 
-    Every field is read from ``ADKPG_<FIELD>`` in upper case. A wrong value raises pydantic's
-    ``ValidationError`` (a ``ValueError``), which names the field.
+    Every field is read from ``ADKPG_<FIELD>`` in upper case; an empty variable is none. A wrong
+    value raises pydantic's ``ValidationError`` (a ``ValueError``), which names the field.
     """
 
-    model_config = SettingsConfigDict(env_prefix="ADKPG_", extra="ignore", frozen=True)
+    # Compose files and CI give an unset variable on as an empty one.
+    model_config = SettingsConfigDict(
+        env_prefix="ADKPG_", env_ignore_empty=True, extra="ignore", frozen=True
+    )
 
     database_url: SecretStr | None = Field(
         default=None,

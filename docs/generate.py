@@ -53,7 +53,8 @@ def settings() -> str:
             _NOTE,
             "# Settings\n",
             "Each is read from the environment when a `Database` or `Settings` is made; arguments",
-            "given in code win. A value that cannot work is an error that names the variable.\n",
+            "given in code win. An empty variable counts as none. A value that cannot work is an",
+            "error that names the variable.\n",
             *rows,
             "",
         ]

@@ -14,6 +14,13 @@ def test_fields_are_read_from_the_environment(monkeypatch: pytest.MonkeyPatch) -
     assert (settings.pool_size, settings.auto_upgrade) == (3, True)
 
 
+def test_an_empty_variable_is_none(monkeypatch: pytest.MonkeyPatch) -> None:
+    for name in Settings.model_fields:
+        monkeypatch.setenv(f"ADKPG_{name.upper()}", "")
+    assert Settings() == Settings.model_validate({})
+    assert Settings().database_url is None
+
+
 def test_the_defaults_are_those_of_an_empty_environment() -> None:
     assert Settings().model_dump() == {
         name: field.get_default() for name, field in Settings.model_fields.items()
