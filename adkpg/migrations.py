@@ -100,6 +100,7 @@ async def upgrade(engine: AsyncEngine, schema: str, revision: str, timeout_s: fl
       ExtensionMissing: The server has no pgvector, or this role may not create it.
       DatabaseUnavailable: Another process held the migration lock for longer than `timeout_s`.
     """
+    _require_named(revision)
     await _alone(
         engine, schema, timeout_s, lambda config: command.upgrade(config, revision), pgvector=True
     )
@@ -112,6 +113,7 @@ async def downgrade(engine: AsyncEngine, schema: str, revision: str, timeout_s: 
       ConfigurationError: There is no such revision.
       DatabaseUnavailable: Another process held the migration lock for longer than `timeout_s`.
     """
+    _require_named(revision)
     await _alone(engine, schema, timeout_s, lambda config: command.downgrade(config, revision))
 
 
@@ -121,6 +123,7 @@ def sql(schema: str, revision: str = "head") -> str:
     Raises:
       ConfigurationError: There is no such revision.
     """
+    _require_named(revision)
     with _ALEMBIC:
         config = _config(schema)
         config.output_buffer = output = io.StringIO()
@@ -132,6 +135,14 @@ def sql(schema: str, revision: str = "head") -> str:
                 "newest."
             ) from exc
         return output.getvalue()
+
+
+def _require_named(revision: str) -> None:
+    # Alembic answers an empty one with a bare AssertionError.
+    if not revision:
+        raise ConfigurationError(
+            "The revision is empty; name one that is not, such as head, the newest."
+        )
 
 
 def _config(schema: str) -> Config:

@@ -45,10 +45,13 @@ def test_the_option_wins_over_the_environment(
 
 @pytest.mark.usefixtures("empty")
 @pytest.mark.parametrize("command", ["upgrade", "downgrade", "sql"])
-def test_an_unknown_revision_is_a_sentence(adkpg: Adkpg, command: str) -> None:
-    outcome = adkpg("db", command, "nosuch")
+@pytest.mark.parametrize(("revision", "said"), [("nosuch", "nosuch"), ("", "is empty")])
+def test_an_unknown_revision_is_a_sentence(
+    adkpg: Adkpg, command: str, revision: str, said: str
+) -> None:
+    outcome = adkpg("db", command, revision)
     assert (outcome.code, outcome.out) == (1, "")
-    assert "nosuch" in outcome.err
+    assert said in outcome.err
     assert outcome.err.count("\n") == 1
 
 
