@@ -81,7 +81,7 @@ def read(path: Path) -> list[Conversation]:
         raise InvalidInput(
             f"The transcript {path} cannot be read ({exc.strerror}); name a file."
         ) from exc
-    except ValueError as exc:
+    except (ValueError, RecursionError) as exc:
         raise InvalidInput(
             f"The transcript {path} is not JSON ({exc}); name a file in LoCoMo's format."
         ) from exc

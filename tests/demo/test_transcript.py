@@ -95,6 +95,9 @@ def test_a_file_is_read_or_refused(tmp_path: Path) -> None:
     file.write_text("[")
     with pytest.raises(InvalidInput, match="not JSON"):
         transcript.read(file)
+    file.write_text("[" * 100_000)
+    with pytest.raises(InvalidInput, match="not JSON"):
+        transcript.read(file)
     file.write_bytes(b"\xff\xfe\xff")
     with pytest.raises(InvalidInput, match="not JSON"):
         transcript.read(file)
