@@ -64,8 +64,8 @@ def parse(url: str) -> Address:
     ``postgresql://``, ``postgres://``, ``postgresql+asyncpg://`` and ``adkpg://`` are one;
     ``embedded`` and ``adkpg://embedded`` are the embedded server. Query options are asyncpg's
     (``?host=/socket/dir``, ``?ssl=require`` or libpq's ``?sslmode=require`` and
-    ``?connect_timeout=5`` in seconds, ``?command_timeout=5``, server settings such as ``?application_name=bot``); SQLAlchemy's
-    ``prepared_statement_…`` are left out.
+    ``?connect_timeout=5``, ``?command_timeout=5``, both in seconds, server settings such as
+    ``?application_name=bot``); SQLAlchemy's ``prepared_statement_…`` are left out.
 
     Raises:
       ConfigurationError: The URL names another driver, or cannot be read.
