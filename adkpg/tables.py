@@ -200,8 +200,10 @@ memories = Table(
         name="memories_pkey",
         postgresql_include=["length"],
     ),
-    UniqueConstraint("app_name", "user_id", "memory_id", name="memories_memory_id_key"),
-    UniqueConstraint("app_name", "user_id", "session_id", "event_id", name=MEMORY_EVENT_KEY),
+    # What they alone know comes first: with the primary key's first columns, the planner would take
+    # them for its equals before the first ANALYZE, and read all of a user to find one position.
+    UniqueConstraint("memory_id", "app_name", "user_id", name="memories_memory_id_key"),
+    UniqueConstraint("session_id", "app_name", "user_id", "event_id", name=MEMORY_EVENT_KEY),
     comment="What is remembered of a user, one row per turn.",
 )
 
@@ -240,7 +242,8 @@ memory_lexemes = Table(
         name="memory_lexemes_memory_fkey",
         ondelete="CASCADE",
     ),
-    Index("memory_lexemes_position_idx", "app_name", "user_id", "position"),
+    # Position first, as with the keys of memories: no search for a word must choose it.
+    Index("memory_lexemes_position_idx", "position", "app_name", "user_id"),
     comment="Postings: which words a memory holds. A memory's words go when it goes.",
 )
 

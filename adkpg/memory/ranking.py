@@ -25,7 +25,7 @@ class Ranking:
       second_previous: Weight of the words of the turn before that.
       following: Weight of the words of the turn after.
       vector: Weight of the scaled cosine against the scaled lexical score.
-      candidates: Best memories of each leg that are scored on both.
+      candidates: Best memories of each leg that are scored on both; more if more are asked for.
       coarse: For vectors above 1,300 dimensions, how many best by sign bits are compared whole.
     """
 

@@ -33,6 +33,7 @@ from sqlalchemy import (
     func,
     literal,
     literal_column,
+    null,
     or_,
     select,
     true,
@@ -49,6 +50,8 @@ from adkpg.tables import (
     memory_lexemes,
     memory_vectors,
 )
+
+_TOP_K = bindparam("top_k", type_=Integer)
 
 
 @dataclass(frozen=True)
@@ -83,19 +86,7 @@ def search(shape: Shape) -> Select[Any]:
     question = _question()
     nearest = _nearest(shape, question) if shape.vector else None
     lexical = _lexical() if shape.lexical else None
-    legs = []
-    if lexical is not None:
-        best = (
-            select(lexical.c.position)
-            .order_by(lexical.c.score.desc(), lexical.c.position.desc())
-            .limit(_number(RANKING.candidates))
-            .subquery("best")
-        )
-        legs.append(select(best.c.position))
-    if nearest is not None:
-        legs.append(select(nearest.c.position))
-    candidates = (legs[0].union(*legs[1:]) if len(legs) > 1 else legs[0]).cte("candidates")
-    fused = _fused(candidates, lexical, nearest, question, shape)
+    fused = _fused(_candidates(lexical, nearest), question, shape)
     match = []
     if lexical is not None:
         match.append(fused.c.lexical > 0)
@@ -131,7 +122,7 @@ def search(shape: Shape) -> Select[Any]:
         .select_from(fused.join(memory, true()))
         .where(or_(*match))
         .order_by(fused.c.score.desc(), memory.c.timestamp.desc(), fused.c.position.desc())
-        .limit(bindparam("top_k", type_=Integer))
+        .limit(_TOP_K)
     )
 
 
@@ -156,6 +147,11 @@ def _number(number: int) -> ColumnElement[int]:
     return literal_column(str(int(number)), Integer)
 
 
+def _at_least(number: int) -> ColumnElement[int]:
+    """A number, or as many memories as are asked for if those are more."""
+    return func.greatest(_number(number), _TOP_K)
+
+
 def _nearest(shape: Shape, question: CTE) -> CTE:
     """The nearest memories by cosine, at most as many as there are candidates."""
     vectors = memory_vectors
@@ -171,7 +167,7 @@ def _nearest(shape: Shape, question: CTE) -> CTE:
             select(vectors.c.position)
             .where(mine)
             .order_by(vectors.c.bits.op("<~>")(bits.scalar_subquery()))
-            .limit(_number(RANKING.coarse)),
+            .limit(_at_least(RANKING.coarse)),
             "coarse",
         )
         source = coarse.join(vectors, vectors.c.position == coarse.c.position)
@@ -181,24 +177,35 @@ def _nearest(shape: Shape, question: CTE) -> CTE:
         .select_from(source)
         .where(mine)
         .order_by(distance)
-        .limit(_number(RANKING.candidates)),
+        .limit(
+            # As a number the planner sees what the index saves.
+            _number(RANKING.candidates) if shape.approximate else _at_least(RANKING.candidates)
+        ),
         "nearest",
     )
 
 
 def _lexical() -> CTE:
-    """The BM25F score of every memory that a word of the question touches."""
+    """The BM25F score of every memory that a word of the question touches.
+
+    Joins are FULL where they need not be, since a nested loop cannot do one. What the planner knows
+    of a user is old or nothing: for a question of thousands of words, and for memories that came
+    after the last ANALYZE, it would expect one row, choose nested loops, and take minutes.
+    """
     lexemes = func.unnest(func.to_tsvector(CONFIG, bindparam("query", type_=Text))).table_valued(
         column("lexeme", Text), name="lexemes"
     )
     asked = _materialized(
         select(collate(lexemes.c.lexeme, "C").label("lexeme")).distinct(), "asked"
     )
+    turns = _materialized(
+        select(memories.c.position, memories.c.length).where(in_scope(memories)), "turns"
+    )
     scope = _materialized(
         select(
             cast(func.count(), Double).label("size"),
-            cast(func.greatest(func.avg(memories.c.length), 1), Double).label("mean_length"),
-        ).where(in_scope(memories)),
+            cast(func.greatest(func.avg(turns.c.length), 1), Double).label("mean_length"),
+        ),
         "scope",
     )
     posting = _looked_up(
@@ -228,13 +235,10 @@ def _lexical() -> CTE:
         .cte("touched")
     )
     matched = _materialized(
-        select(
-            touched.c.lexeme, touched.c.position, touched.c.weight, memories.c.length
-        ).select_from(
-            touched.join(
-                memories, and_(in_scope(memories), memories.c.position == touched.c.position)
-            )
-        ),
+        select(touched.c.lexeme, touched.c.position, touched.c.weight, turns.c.length)
+        .select_from(touched.join(turns, turns.c.position == touched.c.position, full=True))
+        # Both sides are there; said so that the planner does not see it and undo the FULL join.
+        .where(func.coalesce(touched.c.weight, 0) > 0, func.coalesce(turns.c.length, -1) >= 0),
         "matched",
     )
     found_in = cast(func.count(), Double)
@@ -252,44 +256,71 @@ def _lexical() -> CTE:
     score = func.sum(rarity.c.idf * matched.c.weight * (k1 + 1) / (matched.c.weight + norm))
     return _materialized(
         select(matched.c.position, cast(score, Double).label("score"))
-        .select_from(matched.join(rarity, rarity.c.lexeme == matched.c.lexeme).join(scope, true()))
+        .select_from(
+            matched.join(rarity, rarity.c.lexeme == matched.c.lexeme, full=True).join(scope, true())
+        )
         .group_by(matched.c.position),
         "lexical",
     )
 
 
-def _fused(
-    candidates: CTE, lexical: CTE | None, nearest: CTE | None, question: CTE, shape: Shape
-) -> Any:
-    """Each candidate with both scores, and both scaled over the candidates and added."""
-    source: Any = candidates
-    word_score: Any = literal(0.0, Double)
-    cosine: Any = literal(None, Double)
-    if lexical is not None:
-        source = source.outerjoin(lexical, lexical.c.position == candidates.c.position)
-        word_score = func.coalesce(cast(lexical.c.score, Double), 0.0)
-    if nearest is not None:
-        source = source.outerjoin(nearest, nearest.c.position == candidates.c.position)
-        cosine = nearest.c.cosine
-        if lexical is not None:
-            vectors = memory_vectors.alias("vectors")
-            vector = vectors.c.large if shape.large else vectors.c.embedding
-            distance = vector.op("<=>", return_type=Double)(_asked(question))
-            other = _looked_up(
-                select((1 - distance).label("cosine")).where(
-                    in_scope(vectors),
-                    vectors.c.model_id == _model(shape),
-                    vectors.c.position == candidates.c.position,
-                    nearest.c.position.is_(None),
-                ),
-                "other",
+def _candidates(lexical: CTE | None, nearest: CTE | None) -> Select[Any]:
+    """The best of each leg, with the scores that the legs know: position, lexical, cosine."""
+    most = _at_least(RANKING.candidates)
+    if lexical is None:
+        assert nearest is not None
+        return select(nearest.c.position, literal(0.0, Double).label("lexical"), nearest.c.cosine)
+    if nearest is None:
+        return (
+            select(
+                lexical.c.position,
+                lexical.c.score.label("lexical"),
+                cast(null(), Double).label("cosine"),
             )
-            source = source.outerjoin(other, true())
-            cosine = func.coalesce(nearest.c.cosine, other.c.cosine)
+            .order_by(lexical.c.score.desc(), lexical.c.position.desc())
+            .limit(most)
+        )
+    either = (
+        select(
+            func.coalesce(lexical.c.position, nearest.c.position).label("position"),
+            func.coalesce(lexical.c.score, 0.0).label("lexical"),
+            nearest.c.cosine,
+            func.row_number()
+            .over(order_by=(lexical.c.score.desc().nulls_last(), lexical.c.position.desc()))
+            .label("place"),
+        )
+        .select_from(lexical.join(nearest, nearest.c.position == lexical.c.position, full=True))
+        .subquery("either")
+    )
+    return select(either.c.position, either.c.lexical, either.c.cosine).where(
+        or_(either.c.place <= most, either.c.cosine.is_not(None))
+    )
+
+
+def _fused(found: Select[Any], question: CTE, shape: Shape) -> Any:
+    """Each candidate with both scores, and both scaled over the candidates and added."""
+    candidates = found.cte("candidates")
+    source: Any = candidates
+    cosine: Any = candidates.c.cosine
+    if shape.lexical and shape.vector:
+        vectors = memory_vectors.alias("vectors")
+        vector = vectors.c.large if shape.large else vectors.c.embedding
+        distance = vector.op("<=>", return_type=Double)(_asked(question))
+        other = _looked_up(
+            select((1 - distance).label("cosine")).where(
+                in_scope(vectors),
+                vectors.c.model_id == _model(shape),
+                vectors.c.position == candidates.c.position,
+                candidates.c.cosine.is_(None),
+            ),
+            "other",
+        )
+        source = candidates.outerjoin(other, true())
+        cosine = func.coalesce(cosine, other.c.cosine)
     scored = (
         select(
             candidates.c.position,
-            word_score.label("lexical"),
+            candidates.c.lexical,
             cast(cosine, Double).label("cosine"),
         )
         .select_from(source)
@@ -299,9 +330,9 @@ def _fused(
     low, high = func.min(scored.c.cosine).over(), func.max(scored.c.cosine).over()
     words = func.coalesce(scored.c.lexical / func.nullif(best, 0, type_=Double), 0.0)
     meaning = func.coalesce((scored.c.cosine - low) / func.nullif(high - low, 0, type_=Double), 0.0)
-    if lexical is None:
+    if not shape.lexical:
         score: Any = scored.c.cosine
-    elif nearest is None:
+    elif not shape.vector:
         score = scored.c.lexical
     else:
         score = words + RANKING.vector * meaning

@@ -110,9 +110,9 @@ def upgrade() -> None:
         sa.PrimaryKeyConstraint(
             "app_name", "user_id", "position", name="memories_pkey", postgresql_include=["length"]
         ),
-        sa.UniqueConstraint("app_name", "user_id", "memory_id", name="memories_memory_id_key"),
+        sa.UniqueConstraint("memory_id", "app_name", "user_id", name="memories_memory_id_key"),
         sa.UniqueConstraint(
-            "app_name", "user_id", "session_id", "event_id", name="memories_event_id_key"
+            "session_id", "app_name", "user_id", "event_id", name="memories_event_id_key"
         ),
         schema=schema,
         comment="What is remembered of a user, one row per turn.",
@@ -309,7 +309,7 @@ def upgrade() -> None:
     op.create_index(
         "memory_lexemes_position_idx",
         "memory_lexemes",
-        ["app_name", "user_id", "position"],
+        ["position", "app_name", "user_id"],
         unique=False,
         schema=schema,
     )

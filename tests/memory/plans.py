@@ -34,6 +34,13 @@ async def explain(
     return list(_nodes(json.loads(plan)[0]["Plan"]))
 
 
+def rows_read(node: Mapping[str, Any]) -> float:
+    """Returns how many rows a node made or threw away, all loops together."""
+    removed = sum(rows for name, rows in node.items() if name.startswith("Rows Removed by"))
+    total: float = (node["Actual Rows"] + removed) * node["Actual Loops"]
+    return total
+
+
 def scans(nodes: list[dict[str, Any]], relation: str) -> list[dict[str, Any]]:
     """Returns the nodes that read a table, or one of its indexes for a bitmap."""
     return [

@@ -7,7 +7,7 @@ from adkpg import Database, PgVectorMemoryService
 from adkpg.memory import recall, statements, vector_statements
 from tests.locks import until_connections
 from tests.memory.conversation import USER, entry
-from tests.memory.plans import explain, scans
+from tests.memory.plans import explain, rows_read, scans
 from tests.memory.toys import SeededEmbedder
 
 OTHERS = """
@@ -103,3 +103,43 @@ async def test_deleting_a_memory_finds_its_words_and_vectors_by_index(
     await crowded.database.close()
     await until_connections(database_url, 1)
     assert await connection.fetch(select_scans, tables) == before
+
+
+async def test_a_search_before_the_first_analyze_does_not_multiply(
+    database: Database, connection: asyncpg.Connection
+) -> None:
+    """The planner expects one row of each user then, and took ten seconds for 2,000 memories."""
+    memory = PgVectorMemoryService(database, embedder=EMBEDDER)
+    for table in ("memories", "memory_lexemes", "memory_vectors"):
+        await connection.execute(f"ALTER TABLE {table} SET (autovacuum_enabled = off)")
+    words = " ".join(f"w{n}" for n in range(1000))
+    entries = [entry(words), *(entry(f"word {n % 7} turn {n}") for n in range(999))]
+    await memory.add_memory(**USER, memories=entries)
+    parameters = QUESTION | {
+        "query_vector": str(EMBEDDER.vector("question 3")),
+        "model": EMBEDDER.model,
+        "dimensions": EMBEDDER.dimensions,
+    }
+    hybrid = recall.Shape(lexical=True, vector=True)
+    for shape in (hybrid, recall.Shape(lexical=True, vector=False)):
+        for query in (QUESTION["query"], f"turn 7 of {words}"):
+            nodes = await explain(connection, recall.search(shape), parameters | {"query": query})
+            assert nodes[0]["Actual Rows"] == 20
+            # Of some 1,000 memories and 1,000 words, each posting spread over four places.
+            assert max(map(rows_read, nodes)) <= 20_000
+            assert "memory_lexemes_pkey" in {node.get("Index Name") for node in nodes}
+
+
+async def test_a_row_is_found_by_its_own_key_before_the_first_analyze(
+    database: Database, connection: asyncpg.Connection
+) -> None:
+    """A posting's foreign key read all of its user's memories, so ingestion was quadratic."""
+    memory = PgVectorMemoryService(database, embedder=EMBEDDER)
+    await memory.add_memory(**USER, memories=[entry(f"word {n % 7} turn {n}") for n in range(100)])
+    for table in ("memories", "memory_lexemes"):
+        plan = await connection.fetch(
+            f"EXPLAIN SELECT 1 FROM ONLY {table} x"
+            " WHERE app_name = 'app' AND user_id = 'user' AND position = 7 FOR KEY SHARE OF x"
+        )
+        condition = next(line for (line,) in plan if "Index Cond" in line)
+        assert "position" in condition

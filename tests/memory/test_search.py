@@ -7,6 +7,7 @@ import pytest
 
 from adkpg import Database, PgVectorMemoryService, Settings
 from adkpg.errors import ConfigurationError, InvalidInput
+from adkpg.memory.service import Mode
 from tests.memory.conversation import (
     USER,
     conversation,
@@ -81,6 +82,14 @@ async def test_at_most_top_k_are_returned_the_best(memory: PgVectorMemoryService
         assert len(best) == top_k
         assert all("sencha" in text for text in best)
     assert len(await found(memory, "oolong", top_k=1_000)) == 30
+
+
+@pytest.mark.parametrize("mode", ["hybrid", "vector", "text"])
+async def test_more_than_a_legs_candidates_may_be_asked_for(
+    memory: PgVectorMemoryService, mode: Mode
+) -> None:
+    await remember_apart(memory, *(f"kitten {number}" for number in range(130)))
+    assert len(await memory.search(**USER, query="kitten", mode=mode, top_k=125)) == 125
 
 
 async def test_options_of_the_service_are_those_of_search_memory(database: Database) -> None:
