@@ -25,7 +25,8 @@ _CURE = "set ADKPG_EMBEDDED_DIR to a directory of your own"
 def url_at(socket_dir: Path) -> str:
     """Return the URL of the database behind a socket; complete, so no PG* variable changes it."""
     host = quote(os.fsencode(socket_dir), safe="/")
-    return f"postgresql://postgres@/adkpg?host={host}&port={PORT}"
+    fixed = f"port={PORT}&sslmode=disable&target_session_attrs=any"
+    return f"postgresql://postgres@/adkpg?host={host}&{fixed}"
 
 
 @dataclass(frozen=True)

@@ -163,7 +163,12 @@ async def test_the_callers_environment_does_not_leak_in(
     }.items():
         monkeypatch.setenv(name, value)
     server = serve().start()
-    monkeypatch.setenv("PGHOST", "nowhere.invalid")  # neither does a client's, who has the URL
+    for name, value in {  # neither does a client's, who has the URL
+        "PGHOST": "nowhere.invalid",
+        "PGSSLMODE": "verify-full",
+        "PGTARGETSESSIONATTRS": "read-only",
+    }.items():
+        monkeypatch.setenv(name, value)
     assert await query(server.url, "SHOW work_mem") == "4MB"
     running = Postmaster.of(place / "pgdata")
     assert running is not None
