@@ -86,7 +86,8 @@ def test_the_sdist_builds_the_same_wheel(wheel: Path, unpacked_sdist: Path, tmp_
 
 
 def test_the_sdist_carries_what_the_tests_need(unpacked_sdist: Path) -> None:
-    for name in ("tests/conftest.py", "alembic/env.py", "alembic.ini", "Makefile", "docs/cli.md"):
+    needed = ("tests/conftest.py", "alembic/env.py", "alembic.ini", "Makefile", "docs/cli.md")
+    for name in (*needed, ".ci/run", ".github/workflows/ci.yml"):
         assert (unpacked_sdist / name).is_file(), name
 
 
