@@ -111,7 +111,7 @@ def checked_vectors(
     """
     try:
         rows = [list(map(float, vector)) for vector in vectors]
-    except (TypeError, ValueError) as exc:
+    except (TypeError, ValueError, OverflowError) as exc:
         raise EmbeddingMismatch(
             f"Embedder {model!r} returned something else than lists of numbers; "
             "return one list of floats for each text."

@@ -120,8 +120,13 @@ def drafts_of_memories(
         if not text:
             raise InvalidInput("A memory without text cannot be recalled; give its content text.")
         common = dict(custom_metadata or {})
-        memory_id = entry.id or str(common.pop("memory_id", "")) or platform_uuid.new_uuid()
-        memory_id = str(entry.custom_metadata.get("memory_id", memory_id))
+        common_id = common.pop("memory_id", None)
+        memory_id = str(
+            entry.custom_metadata.get("memory_id")
+            or entry.id
+            or common_id
+            or platform_uuid.new_uuid()
+        )
         require_storable(memory_id=memory_id)
         drafts[memory_id] = _draft(
             memory_id=memory_id,

@@ -14,6 +14,7 @@ from sqlalchemy import (
     Text,
     and_,
     bindparam,
+    case,
     cast,
     column,
     delete,
@@ -176,7 +177,8 @@ def insert_memories() -> Select[Any]:
     """Writes memories with their words, and marks them as pending for the embedder.
 
     A memory of an event that is stored already is left alone. Words come from the body, and from
-    the written-out date, which counts for the memory itself only.
+    the written-out date, which counts for the memory itself only. ADK calls every person ``user``:
+    as an author that is no word, or a question about "the user" would find all that was ever said.
 
     Parameters: app_name, user_id, config, and in parallel arrays positions, memory_ids,
     session_ids, event_ids, authors, timestamps, contents, bodies, metadata, digests.
@@ -195,9 +197,13 @@ def insert_memories() -> Select[Any]:
         digests=Text,
     )
     date = func.to_char(func.timezone("UTC", unnested.c.timestamps), "FMDD FMMonth YYYY")
+    words_of = case(
+        (unnested.c.authors == "user", func.substr(unnested.c.bodies, len("user: ") + 1)),
+        else_=unnested.c.bodies,
+    )
     given = select(
         *unnested.c,
-        func.to_tsvector(CONFIG, unnested.c.bodies).label("words"),
+        func.to_tsvector(CONFIG, words_of).label("words"),
         func.to_tsvector(CONFIG, date).label("date_words"),
     ).cte("given")
     body_words = _lexemes(given.c.words, "body_words")

@@ -175,6 +175,18 @@ async def test_a_rewritten_turn_takes_its_words_along(memory: PgVectorMemoryServ
     assert await found(memory, "swordfish") == []
 
 
+async def test_a_question_about_the_user_finds_not_all_that_was_said(
+    memory: PgVectorMemoryService,
+) -> None:
+    """Every person's author is "user", so no question with that word was answered by nothing."""
+    await memory.add_session_to_memory(conversation("the kitten sleeps", "a new automobile"))
+    assert await found(memory, "What is the user's shoe size?") == []
+    await memory.add_events_to_memory(**USER, events=[said("each user has a key"), said("hi")])
+    assert (await found(memory, "user"))[0] == "each user has a key"
+    await memory.add_memory(**USER, memories=[entry("a walk", author="Caroline")])
+    assert await found(memory, "Caroline") == ["a walk"]
+
+
 async def test_a_date_finds_what_was_said_then(memory: PgVectorMemoryService) -> None:
     may = datetime.fromisoformat("2023-05-07T12:00:00+00:00").timestamp()
     june = datetime.fromisoformat("2023-06-09T12:00:00+00:00").timestamp()

@@ -76,6 +76,7 @@ async def test_lone_surrogates_never_reach_the_embedder() -> None:
         ([[1e30, 0.0]], "no cosine"),
         ([None], "lists of numbers"),
         ([["x", 1.0]], "lists of numbers"),
+        ([[10**400, 1.0]], "lists of numbers"),
         ([[None, 1.0]], "lists of numbers"),
         ([1.0], "lists of numbers"),
     ],

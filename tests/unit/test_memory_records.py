@@ -210,6 +210,14 @@ def test_an_entrys_own_metadata_wins_and_names_its_id() -> None:
     assert records.entry(row_of(draft, "")).custom_metadata == {"a": 1, "b": 2, "memory_id": "wins"}
 
 
+def test_no_memory_id_in_the_metadata_is_no_id() -> None:
+    for metadata in ({"memory_id": None}, {"memory_id": ""}):
+        (own,) = records.drafts_of_memories([entry(id="m", custom_metadata=metadata)], None, 0.0)
+        assert own.memory_id == "m"
+        new = records.drafts_of_memories([entry(), entry()], metadata, 0.0)
+        assert len({draft.memory_id for draft in new} - {"None", ""}) == 2
+
+
 def test_one_id_for_several_memories_is_refused() -> None:
     one = records.drafts_of_memories([entry()], {"memory_id": "m"}, 0.0)
     assert [draft.memory_id for draft in one] == ["m"]
