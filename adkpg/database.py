@@ -287,7 +287,9 @@ class Database:
         target = self._address
         if self._server is not None:
             await asyncio.to_thread(self._server.start)
-            target = address.parse(self._server.url)
+            # What PGSSLMODE and PGTARGETSESSIONATTRS ask of other servers is not asked of this one.
+            own = f"{self._server.url}&sslmode=disable&target_session_attrs=any"
+            target = address.parse(own)
         settings = self.settings
         connect_args: dict[str, Any] = {
             "timeout": settings.connect_timeout_s,

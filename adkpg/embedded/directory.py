@@ -23,10 +23,12 @@ _CURE = "set ADKPG_EMBEDDED_DIR to a directory of your own"
 
 
 def url_at(socket_dir: Path) -> str:
-    """Return the URL of the database behind a socket; complete, so no PG* variable changes it."""
+    """Return the URL of the database behind a socket, as asyncpg, SQLAlchemy and psql read it.
+
+    It names the port, so that ``PGPORT`` does not lead elsewhere.
+    """
     host = quote(os.fsencode(socket_dir), safe="/")
-    fixed = f"port={PORT}&sslmode=disable&target_session_attrs=any"
-    return f"postgresql://postgres@/adkpg?host={host}&{fixed}"
+    return f"postgresql://postgres@/adkpg?host={host}&port={PORT}"
 
 
 @dataclass(frozen=True)

@@ -5,7 +5,10 @@ import stat
 from pathlib import Path
 
 import pytest
+from sqlalchemy import select
+from sqlalchemy.ext.asyncio import create_async_engine
 
+from adkpg import Database, Settings
 from adkpg.embedded import EmbeddedServer
 from adkpg.embedded.postmaster import Postmaster, process_runs
 from adkpg.errors import ConfigurationError, EmbeddedServerError
@@ -163,16 +166,30 @@ async def test_the_callers_environment_does_not_leak_in(
     }.items():
         monkeypatch.setenv(name, value)
     server = serve().start()
-    for name, value in {  # neither does a client's, who has the URL
-        "PGHOST": "nowhere.invalid",
-        "PGSSLMODE": "verify-full",
-        "PGTARGETSESSIONATTRS": "read-only",
-    }.items():
-        monkeypatch.setenv(name, value)
+    monkeypatch.setenv("PGHOST", "nowhere.invalid")  # neither does a client's, who has the URL
     assert await query(server.url, "SHOW work_mem") == "4MB"
     running = Postmaster.of(place / "pgdata")
     assert running is not None
     assert os.getsid(running.pid) != os.getsid(0)  # Ctrl-C in our terminal does not reach it
+
+
+async def test_what_the_environment_asks_of_other_servers_is_not_asked_of_this_one(
+    place: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setenv("PGSSLMODE", "verify-full")
+    monkeypatch.setenv("PGTARGETSESSIONATTRS", "read-only")
+    async with Database("embedded", settings=Settings(embedded_dir=place)) as database:
+        assert await database.current() is None
+
+
+async def test_the_url_is_read_by_sqlalchemy_too(serve: Serve) -> None:
+    """ADK's own service takes it, for one."""
+    engine = create_async_engine(
+        serve().start().url.replace("postgresql://", "postgresql+asyncpg://", 1)
+    )
+    async with engine.connect() as connection:
+        assert await connection.scalar(select(1)) == 1
+    await engine.dispose()
 
 
 def test_a_large_log_is_set_aside(place: Path, serve: Serve) -> None:
