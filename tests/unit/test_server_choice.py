@@ -99,5 +99,5 @@ async def test_without_an_engine_the_embedded_server_starts(tmp_path: Path) -> N
 
 
 def test_a_server_is_handed_to_workers_whole() -> None:
-    server = Server("embedded", "postgresql://postgres@/adkpg?host=/tmp/a b")
+    server = Server("embedded", "postgresql://postgres@/adkpg?host=/run/a b")
     assert servers.joined(servers.handed_over(server)) == server
