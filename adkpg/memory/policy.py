@@ -1,0 +1,151 @@
+"""RememberPolicy: what of a conversation becomes memory, and in which words. Pure; it logs."""
+
+import inspect
+import logging
+import traceback
+from collections.abc import Callable, Collection
+from dataclasses import dataclass
+
+from google.adk.events.event import Event
+from google.adk.events.event_actions import EventActions
+from google.adk.flows.llm_flows.functions import (
+    REQUEST_CONFIRMATION_FUNCTION_CALL_NAME,
+    REQUEST_EUC_FUNCTION_CALL_NAME,
+)
+from google.genai import types
+
+from adkpg.errors import ConfigurationError
+
+logger = logging.getLogger(__name__)
+
+# ADK's own questions and their answers (flows/llm_flows/context/_contents.py, which leaves them out
+# of what a model is sent): credentials, confirmations, framework messages.
+_ADK_CALLS = frozenset(
+    {
+        REQUEST_EUC_FUNCTION_CALL_NAME,
+        REQUEST_CONFIRMATION_FUNCTION_CALL_NAME,
+        "adk_framework",
+    }
+)
+
+
+def spoken(event: Event) -> bool:
+    """Returns whether an event is the user's, or an agent's final answer: the default choice."""
+    return event.author == "user" or event.is_final_response()
+
+
+@dataclass(frozen=True, kw_only=True)
+class RememberPolicy:
+    """Which events become memories, and with which text.
+
+    Whatever the options, these never do: partial events, thoughts, calls and answers of tools,
+    code and its output, files' bytes, and ADK's own requests for credentials and confirmations.
+
+    A hook that raises, or answers with something else than it should, fails closed: nothing of
+    that event is remembered, and an error that names the event, the hook's exception type and its
+    place, but no text, goes to the log. The event itself is stored as without a policy: the
+    conversation does not depend on the hook.
+
+    Attributes:
+      select: Whose text is remembered, of the events with text; default the user's and final
+        answers' (`spoken`). ``lambda event: True`` adds what agents say between tool calls.
+      authors: Of whom alone; empty means everybody. The user's author is ``user``, an agent's is
+        its name.
+      redact: Given an event's text, as it would be stored, once; returns it, or another text to
+        store instead, or None to remember nothing of the event. An empty text is remembered as no
+        text. Called where the event is stored, so it must be quick and must not block. The
+        artifacts' names are not given to it.
+      artifacts: Whether the names and versions of the artifacts that an event saved are
+        remembered, also of events whose text is not, such as a tool's answer.
+
+    Raises:
+      ConfigurationError: authors is one string, or a hook is a coroutine function.
+    """
+
+    select: Callable[[Event], bool] = spoken
+    authors: Collection[str] = ()
+    redact: Callable[[str], str | None] | None = None
+    artifacts: bool = True
+
+    def __post_init__(self) -> None:
+        if isinstance(self.authors, str):
+            raise ConfigurationError(
+                f"authors is a collection of names, not one; write authors=[{self.authors!r}]."
+            )
+        for name in ("select", "redact"):
+            if inspect.iscoroutinefunction(getattr(self, name)):
+                raise ConfigurationError(
+                    f"{name} is called where nothing can be awaited; give a plain function."
+                )
+
+    def remembered(self, event: Event) -> Event | None:
+        """Returns the part of an event that is to be remembered, or None.
+
+        It has the event's ids, author, time, branch, text and saved artifacts, and nothing else:
+        no state (``output_key`` puts the answer's words there), no output, no metadata. The given
+        event is not changed.
+        """
+        if event.partial or (self.authors and event.author not in self.authors):
+            return None
+        if _is_adk_call(event):
+            return None
+        hook = "select"
+        try:
+            texts = _texts(event)
+            if texts and not self.select(event):
+                texts = []
+            if texts and self.redact is not None:
+                hook = "redact"
+                redacted = _checked(self.redact(" ".join(texts)))
+                if redacted is None:
+                    return None
+                texts = [redacted] if redacted.strip() else []
+        except Exception as exc:  # noqa: BLE001 - the caller's code may raise anything
+            # The exception's own message may quote the text, so it is not logged.
+            logger.error(
+                "The policy's %s failed on event %s with %s; nothing of it is remembered.\n%s",
+                hook,
+                event.id,
+                type(exc).__qualname__,
+                "".join(traceback.format_tb(exc.__traceback__)),
+            )
+            return None
+        artifacts = dict(event.actions.artifact_delta) if self.artifacts else {}
+        if not texts and not artifacts:
+            return None
+        parts = [types.Part(text=text) for text in texts]
+        role = "user" if event.author == "user" else "model"
+        return Event(
+            id=event.id,
+            invocation_id=event.invocation_id,
+            author=event.author,
+            timestamp=event.timestamp,
+            branch=event.branch,
+            content=types.Content(role=role, parts=parts) if parts else None,
+            actions=EventActions(artifact_delta=artifacts),
+        )
+
+
+def _texts(event: Event) -> list[str]:
+    """What was said, part by part; in a live session it is what was heard."""
+    parts = (event.content.parts if event.content else None) or []
+    texts = [part.text for part in parts if part.text and not part.thought]
+    if not texts:
+        heard = (event.input_transcription, event.output_transcription)
+        texts = [each.text for each in heard if each is not None and each.text]
+    return [text for text in texts if text.strip()]
+
+
+def _is_adk_call(event: Event) -> bool:
+    parts = (event.content.parts if event.content else None) or []
+    return any(
+        call is not None and call.name in _ADK_CALLS
+        for part in parts
+        for call in (part.function_call, part.function_response)
+    )
+
+
+def _checked(answer: object) -> str | None:
+    if answer is None or isinstance(answer, str):
+        return answer
+    raise TypeError
