@@ -1,0 +1,243 @@
+"""A text's words, for Postgres' text search parser to find. Pure, linear in the text's length.
+
+The parser splits at blanks, so a Chinese sentence is one word to it; it takes ``order-9981`` for
+the word *order* and the number -9981, and ``report.pdf`` for the name of a host. Memories and
+questions both pass through `searchable`, so both have the same words.
+
+Scripts that are written without blanks become overlapping pairs of characters, as Lucene's
+CJKAnalyzer and pg_bigm do it. Ids, numbers, file names and addresses gain their parts as words of
+their own. Prose in a script with blanks is left as it is.
+"""
+
+import re
+import unicodedata
+from collections.abc import Iterator
+from itertools import pairwise
+
+# Han, kana and bopomofo: one run may mix them, as Japanese does.
+_EAST_ASIAN = (
+    "\u3005-\u3007\u3041-\u309f\u30a1-\u30ff\u3100-\u312f\u31a0-\u31bf\u31f0-\u31ff"
+    "\u3400-\u4dbf\u4e00-\u9fff\uf900-\ufaff\U0001b000-\U0001b16f\U00020000-\U0003ffff"
+)
+_HANGUL = "\u1100-\u11ff\u3131-\u318e\ua960-\ua97f\uac00-\ud7ff"
+_THAI = "\u0e01-\u0e4e"
+_LAO = "\u0e81-\u0edf"
+_KHMER = "\u1780-\u17d3\u17d7\u17dc\u17dd"
+_MYANMAR = "\u1000-\u109f\ua9e0-\ua9ff\uaa60-\uaa7f"
+_RUNS = re.compile(
+    f"(?P<hangul>[{_HANGUL}]+)|[{_EAST_ASIAN}]+|[{_THAI}]+|[{_LAO}]+|[{_KHMER}]+|[{_MYANMAR}]+"
+)
+# A written unit: a character with its vowel signs and tone marks, and what a virama stacks below.
+_UNITS = re.compile(
+    "(?:(?:[\u17d2\u1039].)|.)"
+    "(?:[\u0e31\u0e34-\u0e3a\u0e47-\u0e4e\u0eb1\u0eb4-\u0ebc\u0ec8-\u0ece"
+    "\u17b4-\u17d1\u17d3\u17dd\u102b-\u1038\u103a-\u103e\u1056-\u1059\u105e-\u1060"
+    "\u1062-\u1064\u1067-\u106d\u1071-\u1074\u1082-\u108d\u108f\u109a-\u109d\u3099\u309a]"
+    "|[\u17d2\u1039].)*"
+)
+
+# What Postgres ships a Snowball stemmer for and Latin letters do not tell, since version 14.
+_CONFIGS = (
+    ("russian", re.compile("[\u0400-\u052f]")),
+    ("arabic", re.compile("[\u0620-\u064a\u066e-\u06d3\u06fa-\u06ff\u0750-\u077f]")),
+    ("hindi", re.compile("[\u0904-\u0939\u0958-\u0961\u0972-\u097f]")),
+    ("greek", re.compile("[\u0370-\u03ff\u1f00-\u1fff]")),
+    ("tamil", re.compile("[\u0b83-\u0bb9]")),
+    ("armenian", re.compile("[\u0531-\u0587]")),
+)
+_LATIN = re.compile("[A-Za-z\u00c0-\u024f\u1e00-\u1eff]")
+# Of the letters that could have a configuration, the share that decides for the script's own.
+_DOMINANT = 1 / 3
+
+# Written alike, typed differently: (from, to) of the characters that a keyboard may not offer.
+_ALIKE = str.maketrans(
+    {
+        "\u0640": "",  # tatweel
+        "\u0622": "\u0627",  # alef with madda, hamza above, hamza below, wasla
+        "\u0623": "\u0627",
+        "\u0625": "\u0627",
+        "\u0671": "\u0627",
+        "\u093c": "",  # nukta
+        "\u0901": "\u0902",  # candrabindu, anusvara
+        "\u0451": "\u0435",  # ё
+        "\u0401": "\u0415",
+        "\u2010": "-",
+        "\u2011": "-",
+        "\u200b": " ",
+    }
+)
+# Vowel points that are left out as often as not (Hebrew, Arabic), and variation selectors.
+_OPTIONAL_MARKS = re.compile("[\u0591-\u05c7\u064b-\u065f\u0670\u06d6-\u06ed\ufe00-\ufe0f]")
+_PRESENTATION_FORMS = re.compile("[\ufb00-\ufdff\ufe70-\ufefc\uff00-\uffef\u3300-\u33ff]")
+
+# After `_unified`, all that is not ASCII is a letter, a mark or a numeral.
+_LETTER = "A-Za-z0-9\u0080-\U0010ffff"
+_ALPHABETIC = _LETTER.replace("0-9", "")
+# A hyphen between words is left to Postgres, which keeps "year-old" besides its parts.
+_TOKEN = re.compile(f"(?<![{_LETTER}])[-+]?([{_LETTER}]+(?:[-./@\\\\_?=&%~#,]+[{_LETTER}]+)*)")
+_PIECES = re.compile(f"[{_ALPHABETIC}]+(?:-[{_ALPHABETIC}]+)+(?![{_LETTER}])|[{_LETTER}]+")
+_NOTABLE = re.compile(f"[0-9]|[{_LETTER}][./@\\\\][{_LETTER}]")
+_PART = re.compile(f"[{_LETTER}]+")
+_ADDRESSING = re.compile(f"[{_LETTER}][./@\\\\][{_LETTER}]")
+_DIGITS = re.compile("[0-9]+")
+_GROUPED = re.compile(r"([0-9]{1,3}(?:,[0-9]{2,3})*,[0-9]{3})(\.[0-9]+)?")
+_DOTTED = re.compile(r"[vV]?([0-9]+(?:\.[0-9]+)+)")
+_INITIALS = re.compile(r"[A-Z](?:\.[A-Z])+|[ap]\.m")
+_STRETCHES = re.compile("[0-9]+|[^0-9]+")
+_ORDINALS = frozenset(("st", "nd", "rd", "th"))
+_TELEPHONE = re.compile(
+    r"(?<![0-9A-Za-z])(?:\+[0-9]|0[0-9]|\([0-9]{2,5}\) ?[0-9])[0-9 ()./-]{5,24}[0-9]"
+)
+# What is typed as one word; longer ones are addresses.
+_LONGEST_ID = 40
+# A subscriber's number without country and trunk prefixes, which are written in many ways.
+_SUBSCRIBER_DIGITS = 9
+
+
+def searchable(text: str) -> str:
+    """Returns a text as Postgres' parser should see it.
+
+    Prose in a script with blanks keeps its words and how often each occurs. Runs of Han, kana,
+    Thai, Lao, Khmer and Myanmar become overlapping pairs of characters. An id, a number, a file
+    name or an address gives its parts besides the whole: ``order-9981`` has the words *order*,
+    *9981* and *order9981*. Forms that differ only in typing become one: full and half width,
+    digits of any script, vowel points, alef and nukta.
+
+    Args:
+      text: Any text; NUL and lone surrogates count as blanks.
+
+    Returns:
+      Text that Postgres can store, at most a few times as long, the same for the same text.
+    """
+    text = text.replace("\x00", " ")
+    if not text.isascii():
+        text = _RUNS.sub(_cut, _unified(text))
+    if _NOTABLE.search(text) is None:
+        return text
+    text = _TELEPHONE.sub(_with_subscriber, text)
+    return _TOKEN.sub(_spelled_out, text)
+
+
+def script_config(text: str) -> str | None:
+    """Returns the text search configuration of a text's script.
+
+    Every name is one that Postgres ships since version 14. A script stands for its most written
+    language: Cyrillic for Russian, Devanagari for Hindi.
+
+    Returns:
+      The configuration of the script that has most letters, if it has at least a third of those
+      in scripts with blanks; None for Latin, for scripts without a configuration, and for
+      scripts that `searchable` cuts into pairs.
+    """
+    if text.isascii():
+        return None
+    counts = [(len(letters.findall(text)), config) for config, letters in _CONFIGS]
+    most, config = max(counts)
+    letters = len(_LATIN.findall(text)) + sum(count for count, _ in counts)
+    return config if most and most >= _DOMINANT * letters else None
+
+
+def _unified(text: str) -> str:
+    """The text in one spelling; punctuation and symbols beyond ASCII are blanks.
+
+    Blanks, since a database with the locale C takes every character beyond ASCII for a letter.
+    """
+    text = unicodedata.normalize("NFC", text)
+    text = text.translate({ord(c): _plain(c) for c in set(text) if c > "\x7f"})
+    return unicodedata.normalize("NFC", text)
+
+
+def _plain(character: str) -> str:
+    """One character beyond ASCII as it is to be compared."""
+    if _OPTIONAL_MARKS.match(character):
+        return ""
+    if _PRESENTATION_FORMS.match(character):
+        character = unicodedata.normalize("NFKC", character)
+    character = character.translate(_ALIKE)
+    if len(character) != 1 or character.isascii():
+        return character
+    category = unicodedata.category(character)
+    if category == "Nd":
+        return str(unicodedata.digit(character))
+    if category == "Cf":
+        return ""
+    return " " if category[0] in "PSZC" else character
+
+
+def _cut(run: re.Match[str]) -> str:
+    """A run of a script without blanks, as overlapping pairs between blanks."""
+    word = run.group()
+    units = _UNITS.findall(word)
+    pairs = [left + right for left, right in pairwise(units)] or [word]
+    # Korean has blanks, and particles before them: the word itself besides.
+    if run["hangul"] and len(units) > 2:
+        pairs.append(word)
+    return f" {' '.join(pairs)} "
+
+
+def _with_subscriber(match: re.Match[str]) -> str:
+    number = match.group()
+    digits = "".join(_DIGITS.findall(number))
+    if len(digits) <= _SUBSCRIBER_DIGITS:
+        return number
+    return f"{number} {digits[-_SUBSCRIBER_DIGITS:]}"
+
+
+def _spelled_out(match: re.Match[str]) -> str:
+    """A word as it is, or an id, a number, a name with its parts."""
+    sign_and_token, token = match.group(), match.group(1)
+    numbered = _DIGITS.search(token) is not None
+    if not numbered and _ADDRESSING.search(token) is None:
+        return sign_and_token
+    return f" {' '.join(dict.fromkeys(_words(token, numbered=numbered)))} "
+
+
+def _words(token: str, *, numbered: bool) -> Iterator[str]:
+    if grouped := _GROUPED.fullmatch(token):
+        yield from _number(grouped[1].replace(",", "") + (grouped[2] or ""))
+        yield from _PART.findall(grouped[1])
+    elif dotted := _DOTTED.fullmatch(token):
+        yield token
+        yield from _number(dotted[1])
+    elif not numbered:
+        yield token
+        if _INITIALS.fullmatch(token):
+            yield token.replace(".", "")
+        yield from (part for part in _PART.findall(token) if len(part) > 1)
+    else:
+        yield from _parts(token)
+
+
+def _number(number: str) -> Iterator[str]:
+    """A decimal, also without trailing zeros; a version, also its shorter forms."""
+    yield number
+    numerals = number.split(".")
+    if len(numerals) == 2:
+        yield number.rstrip("0").rstrip(".")
+    for count in range(2, len(numerals)):
+        yield ".".join(numerals[:count])
+
+
+def _parts(token: str) -> Iterator[str]:
+    """What an id is made of, and the id without what joins it."""
+    if "@" in token:
+        yield token
+    pieces = _PIECES.findall(token)
+    for piece in pieces:
+        yield piece
+        yield from _stretches(piece)
+    joined = "".join(_PART.findall(token))
+    if len(pieces) > 1 and len(joined) <= _LONGEST_ID:
+        yield joined
+
+
+def _stretches(piece: str) -> Iterator[str]:
+    """The letters and the digits of a word that has both; a number without leading zeros."""
+    stretches = _STRETCHES.findall(piece)
+    if len(stretches) == 1:
+        if piece.startswith("0"):
+            yield piece.lstrip("0") or "0"
+    elif len(stretches) == 2:
+        letters = next(s for s in stretches if not s[0].isdigit())
+        if len(letters) > 1 and letters.lower() not in _ORDINALS:
+            yield from stretches
