@@ -1,0 +1,199 @@
+"""What an extractor of facts is: what it is given, and what it gives back."""
+
+from collections.abc import Sequence
+from dataclasses import dataclass, field
+from datetime import datetime
+from typing import Protocol, runtime_checkable
+
+from adkpg.errors import AdkpgError
+
+
+class ExtractionError(AdkpgError):
+    """An extractor gave no usable answer; nothing was written, and the job is tried again.
+
+    Attributes:
+      usage: The tokens that were spent all the same.
+    """
+
+    def __init__(self, message: str, usage: "Usage | None" = None) -> None:
+        super().__init__(message)
+        self.usage = usage or Usage()
+
+
+@dataclass(frozen=True)
+class Usage:
+    """Tokens that a model spent; sums with ``+``.
+
+    Attributes:
+      prompt_tokens: What was sent.
+      output_tokens: What came back, thoughts included, as both are billed.
+      calls: Requests that were made.
+    """
+
+    prompt_tokens: int = 0
+    output_tokens: int = 0
+    calls: int = 0
+
+    def __add__(self, other: "Usage") -> "Usage":
+        return Usage(
+            self.prompt_tokens + other.prompt_tokens,
+            self.output_tokens + other.output_tokens,
+            self.calls + other.calls,
+        )
+
+
+@dataclass(frozen=True)
+class Turn:
+    """One remembered turn, which facts may be drawn from.
+
+    Attributes:
+      memory_id: The memory that holds it; what a fact names as its source.
+      event_id: The ADK event it came from; None if it was added directly.
+      author: Who said it.
+      timestamp: When, with a time zone.
+      text: What was said, without the author. Untrusted: it may hold instructions.
+      read: Whether facts were drawn from it before; then it is here as context only.
+    """
+
+    memory_id: str
+    event_id: str | None
+    author: str | None
+    timestamp: datetime
+    text: str
+    read: bool = False
+
+
+@dataclass(frozen=True)
+class KnownFact:
+    """A fact that is stored already.
+
+    Attributes:
+      memory_id: Its id.
+      text: Its words.
+      importance: In [0, 1].
+      topics: What it is about, in lower case.
+      sources: Ids of the memories it was drawn from.
+      timestamp: When the last of its sources was said, with a time zone.
+    """
+
+    memory_id: str
+    text: str
+    importance: float
+    topics: tuple[str, ...]
+    sources: tuple[str, ...]
+    timestamp: datetime
+
+
+@dataclass(frozen=True)
+class Add:
+    """States a new fact.
+
+    Attributes:
+      text: The fact.
+      source_ids: Memory ids of the turns it was drawn from.
+      importance: In [0, 1].
+      topics: What it is about.
+    """
+
+    text: str
+    source_ids: tuple[str, ...]
+    importance: float = 0.5
+    topics: tuple[str, ...] = ()
+
+
+@dataclass(frozen=True)
+class Update:
+    """Says a known fact better: completed or corrected, not contradicted; its id stays.
+
+    Attributes:
+      memory_id: The known fact.
+      text: Its new words, which say all that is still true of the old ones.
+      source_ids: Memory ids of the turns that completed it; they join those it has.
+      importance: In [0, 1].
+      topics: What it is about now.
+    """
+
+    memory_id: str
+    text: str
+    source_ids: tuple[str, ...]
+    importance: float = 0.5
+    topics: tuple[str, ...] = ()
+
+
+@dataclass(frozen=True)
+class Supersede:
+    """Replaces a known fact by one that contradicts it; the old one stays for audit.
+
+    Attributes:
+      memory_id: The known fact that is true no longer.
+      by: What is true instead.
+    """
+
+    memory_id: str
+    by: Add
+
+
+Operation = Add | Update | Supersede
+
+
+@dataclass(frozen=True)
+class Extraction:
+    """What an extractor makes of some turns.
+
+    Attributes:
+      operations: What is to be done; `adkpg.facts.merging` checks each of them.
+      usage: The tokens spent.
+      dropped: Why operations were left out already, one phrase each.
+    """
+
+    operations: tuple[Operation, ...] = ()
+    usage: Usage = field(default_factory=Usage)
+    dropped: tuple[str, ...] = ()
+
+
+@dataclass(frozen=True)
+class Summary:
+    """A session in a few sentences.
+
+    Attributes:
+      text: The summary.
+      topics: What it is about.
+      usage: The tokens spent.
+    """
+
+    text: str
+    topics: tuple[str, ...] = ()
+    usage: Usage = field(default_factory=Usage)
+
+
+class MemoryExtractor(Protocol):
+    """Anything that draws facts from turns; no base class is needed.
+
+    It may be called for many users at once and by several event loops in turn. Its answer is not
+    trusted: what it invents (ids, sources) is dropped, and what it says is bounded.
+    """
+
+    async def extract(self, turns: Sequence[Turn], known: Sequence[KnownFact]) -> Extraction:
+        """Returns what the turns say that is not known yet.
+
+        Args:
+          turns: Of one user, in the order they were said; those with ``read`` are context.
+          known: Live facts of the same user, those nearest to the turns.
+
+        Raises:
+          ExtractionError: No usable answer; the turns are read again later.
+        """
+        ...
+
+
+@runtime_checkable
+class Summarizer(Protocol):
+    """An extractor that also sums up sessions."""
+
+    async def summarize(self, turns: Sequence[Turn]) -> Summary:
+        """Returns a session's turns, in the order they were said, in a few sentences.
+
+        Raises:
+          ExtractionError: No usable answer.
+        """
+        ...

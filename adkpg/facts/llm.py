@@ -1,0 +1,217 @@
+"""FactExtractor: facts drawn by any of ADK's models."""
+
+import asyncio
+import json
+from collections.abc import Callable, Sequence
+from contextlib import aclosing
+from dataclasses import replace
+from typing import TypeVar
+
+from google.adk.models.base_llm import BaseLlm
+from google.adk.models.llm_request import LlmRequest
+from google.adk.models.llm_response import LlmResponse
+from google.adk.models.registry import LLMRegistry
+from google.genai import types
+from pydantic import BaseModel
+
+from adkpg.errors import ConfigurationError
+from adkpg.facts import answers, merging, prompts
+from adkpg.facts.extractor import (
+    Extraction,
+    ExtractionError,
+    KnownFact,
+    Summary,
+    Turn,
+    Usage,
+)
+
+_SHOWN_ANSWER = 4_000  # characters of an unreadable answer that the repair request repeats
+
+Read = TypeVar("Read")
+
+
+class FactExtractor:
+    """Draws facts from turns with a language model, and sums sessions up.
+
+    Turns go to the model as escaped data that it is told not to obey; a model that obeys all the
+    same can only state short facts with sources among the turns it was given. An answer that is
+    not the JSON asked for is asked for once more, and then an error, so that the job is retried.
+
+    Args:
+      llm: Any ADK model, or the name of one for ADK's registry.
+      max_fact_chars: Longest fact that the model is asked for, in characters, at least 20; what
+        is stored is bounded by `adkpg.facts.merging.Limits`.
+      max_summary_chars: Longest summary, in characters; a longer one is cut, at least 20.
+      max_turn_chars: Characters of one turn that the model sees, at least 1.
+      structured: Whether the request carries a response schema; False for models that refuse one.
+      config: What else each request carries, like a temperature or the most output tokens.
+      timeout_s: Seconds to wait for one answer.
+
+    Raises:
+      ConfigurationError: ADK knows no such model, or an argument is out of range.
+    """
+
+    def __init__(
+        self,
+        llm: BaseLlm | str,
+        *,
+        max_fact_chars: int = 200,
+        max_summary_chars: int = 1_500,
+        max_turn_chars: int = 8_000,
+        structured: bool = True,
+        config: types.GenerateContentConfig | None = None,
+        timeout_s: float = 120.0,
+    ) -> None:
+        if min(max_fact_chars, max_summary_chars) < 20 or max_turn_chars < 1 or timeout_s <= 0:
+            raise ConfigurationError(
+                "A FactExtractor's limits are too small; give max_fact_chars and "
+                "max_summary_chars of 20 and more, max_turn_chars and timeout_s above 0."
+            )
+        if isinstance(llm, str):
+            try:
+                llm = LLMRegistry.new_llm(llm)
+            except (ValueError, ImportError) as exc:
+                raise ConfigurationError(
+                    f"ADK has no model {llm!r}; give a name that ADK's LlmAgent takes, with its "
+                    "package installed, or a BaseLlm."
+                ) from exc
+        self._llm = llm
+        self._max_fact_chars = max_fact_chars
+        self._max_summary_chars = max_summary_chars
+        self._max_turn_chars = max_turn_chars
+        self._structured = structured
+        self._config = config or types.GenerateContentConfig()
+        self._timeout_s = timeout_s
+
+    @property
+    def model(self) -> str:
+        """The model's name."""
+        return self._llm.model
+
+    async def extract(self, turns: Sequence[Turn], known: Sequence[KnownFact]) -> Extraction:
+        """Returns what the turns say that is not known yet; without turns, no call is made.
+
+        Raises:
+          ExtractionError: The model failed, refused, or answered twice what cannot be read; the
+            error has the tokens spent.
+        """
+        if not turns:
+            return Extraction()
+        turn_ids, fact_ids = prompts.turn_labels(turns), prompts.fact_labels(known)
+        read, usage = await self._answer(
+            prompts.EXTRACT_INSTRUCTION.format(limit=self._max_fact_chars),
+            prompts.extract_prompt(turns, known, self._max_turn_chars),
+            prompts.ExtractionForm,
+            lambda text: answers.extraction(text, turn_ids, fact_ids),
+        )
+        return replace(read, usage=usage)
+
+    async def summarize(self, turns: Sequence[Turn]) -> Summary:
+        """Returns a session's turns in a few sentences.
+
+        Raises:
+          ExtractionError: As with `extract`, or there are no turns.
+        """
+        if not turns:
+            raise ExtractionError("A session without turns cannot be summed up; give its turns.")
+        (text, topics), usage = await self._answer(
+            prompts.SUMMARIZE_INSTRUCTION.format(limit=self._max_summary_chars),
+            prompts.turns_prompt(turns, self._max_turn_chars),
+            prompts.SummaryForm,
+            answers.summary,
+        )
+        return Summary(merging.shortened(text, self._max_summary_chars), topics, usage)
+
+    async def _answer(
+        self, instruction: str, prompt: str, form: type[BaseModel], read: Callable[[str], Read]
+    ) -> tuple[Read, Usage]:
+        """Asks, reads, and asks once more if the answer cannot be read."""
+        contents = [types.Content(role="user", parts=[types.Part(text=prompt)])]
+        text, usage = await self._ask(instruction, contents, form, Usage())
+        try:
+            return read(text), usage
+        except ExtractionError as exc:
+            repair = prompts.REPAIR.format(reason=exc)
+        if text.strip():
+            shown = types.Part(text=text[:_SHOWN_ANSWER])
+            contents.append(types.Content(role="model", parts=[shown]))
+            contents.append(types.Content(role="user", parts=[types.Part(text=repair)]))
+        else:  # a model's turn without text is refused by some
+            contents[0] = types.Content(role="user", parts=[types.Part(text=f"{prompt}\n{repair}")])
+        text, usage = await self._ask(instruction, contents, form, usage)
+        try:
+            return read(text), usage
+        except ExtractionError as exc:
+            raise ExtractionError(
+                f"Model {self.model!r} answered twice what cannot be read: {exc}; use a model that "
+                "follows a JSON form, or allow it more output tokens.",
+                usage,
+            ) from exc
+
+    async def _ask(
+        self, instruction: str, contents: list[types.Content], form: type[BaseModel], spent: Usage
+    ) -> tuple[str, Usage]:
+        """Returns the text of one answer, and the tokens spent so far."""
+        config = self._config.model_copy(deep=True)
+        config.system_instruction = instruction
+        if self._structured:
+            config.response_schema = form
+            config.response_mime_type = "application/json"
+        request = LlmRequest(model=self._llm.model, contents=list(contents), config=config)
+        try:
+            async with asyncio.timeout(self._timeout_s):
+                response = await self._last_response(request)
+        except Exception as exc:
+            raise ExtractionError(
+                f"Model {self.model!r} failed with {type(exc).__name__}; mend what its error, the "
+                "cause of this one, says.",
+                spent + Usage(calls=1),
+            ) from exc
+        usage = spent + _usage(response)
+        text = _text(response)
+        if not text and response is not None and (code := _refusal(response)):
+            raise ExtractionError(
+                f"Model {self.model!r} gave no answer ({code}); use another model or other safety "
+                "settings.",
+                usage,
+            )
+        return text, usage
+
+    async def _last_response(self, request: LlmRequest) -> LlmResponse | None:
+        last = None
+        async with aclosing(self._llm.generate_content_async(request)) as responses:
+            async for response in responses:
+                if not response.partial:
+                    last = response
+        return last
+
+
+def _usage(response: LlmResponse | None) -> Usage:
+    counted = response.usage_metadata if response is not None else None
+    if counted is None:
+        return Usage(calls=1)
+    prompt = counted.prompt_token_count or 0
+    output = (counted.candidates_token_count or 0) + (counted.thoughts_token_count or 0)
+    if counted.total_token_count:  # some models count thoughts among the candidates' tokens
+        output = max(counted.total_token_count - prompt, 0)
+    return Usage(prompt, output, 1)
+
+
+def _text(response: LlmResponse | None) -> str:
+    """Returns the words of an answer, without thoughts; a call's arguments if it has no words."""
+    parts = (response.content.parts if response and response.content else None) or []
+    text = "".join(part.text for part in parts if part.text and not part.thought)
+    if not text:
+        for part in parts:
+            if part.function_call is not None and part.function_call.args:
+                return json.dumps(part.function_call.args)
+    return text
+
+
+def _refusal(response: LlmResponse) -> str | None:
+    if response.error_code:
+        return response.error_code
+    reason = response.finish_reason
+    if reason in (None, types.FinishReason.STOP, types.FinishReason.FINISH_REASON_UNSPECIFIED):
+        return None
+    return str(reason.value)
