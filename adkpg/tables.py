@@ -29,7 +29,7 @@ from sqlalchemy import (
     func,
     text,
 )
-from sqlalchemy.dialects.postgresql import BIT, JSON, JSONB, TIMESTAMP, UUID
+from sqlalchemy.dialects.postgresql import BIT, JSON, JSONB, REAL, TIMESTAMP, UUID
 
 SCHEMA = "adkpg"
 """The name that stands for the configured Postgres schema in every statement."""
@@ -90,6 +90,12 @@ sessions = Table(
         nullable=False,
         server_default=_NOW,
         comment="Timestamp of the last event. In no index, so that appends stay HOT.",
+    ),
+    Column(
+        "memory_position",
+        BigInteger,
+        nullable=True,
+        comment="Where the session's next memory goes; NULL before its first.",
     ),
     PrimaryKeyConstraint("app_name", "user_id", "session_id", name="sessions_pkey"),
     Index("sessions_create_time_idx", "app_name", "create_time", "user_id", "session_id"),
@@ -165,6 +171,37 @@ embedding_models = Table(
     comment="The models whose vectors are stored; vectors of two models are never compared.",
 )
 
+app_settings = Table(
+    "app_settings",
+    metadata,
+    _key("app_name"),
+    Column(
+        "model_id",
+        SmallInteger,
+        nullable=True,
+        comment="The active embedding model: the one whose vectors searches compare.",
+    ),
+    Column(
+        "text_search_config",
+        Text,
+        nullable=True,
+        comment="Text search configuration of all the app's words; NULL chooses by script.",
+    ),
+    Column(
+        "extract_facts",
+        Boolean,
+        nullable=False,
+        server_default=false(),
+        comment="Whether new turns wait for a worker that draws facts from them.",
+    ),
+    Column("update_time", _TIME, nullable=False, server_default=_NOW),
+    PrimaryKeyConstraint("app_name", name="app_settings_pkey"),
+    ForeignKeyConstraint(
+        ["model_id"], [embedding_models.c.model_id], name="app_settings_model_fkey"
+    ),
+    comment="What holds for the memory of a whole app, in every process that serves it.",
+)
+
 memories = Table(
     "memories",
     metadata,
@@ -175,9 +212,16 @@ memories = Table(
         BigInteger,
         nullable=False,
         comment="Place in the user's history: neighbouring turns of a session are consecutive, "
-        "everything else is far apart (each session has a block of its own).",
+        "everything else is far apart (each session has a block of its own). Negative in the "
+        "app-wide scope, so that a place names one memory in a search of both.",
     ),
     _key("memory_id"),
+    Column(
+        "kind",
+        Text,
+        nullable=False,
+        comment="turn (of an event), note (added directly), document, fact or summary.",
+    ),
     _key(
         "session_id",
         "The session the memory came from; '' if none. No foreign key: it outlives it.",
@@ -188,7 +232,34 @@ memories = Table(
     Column("content", JSON, nullable=False, comment="google.genai types.Content as JSON text."),
     Column("body", Text, nullable=False, comment="'author: text', what is searched and embedded."),
     Column("length", Integer, nullable=False, comment="Number of lexemes in the body."),
-    Column("custom_metadata", JSON, nullable=True),
+    Column(
+        "custom_metadata",
+        JSONB,
+        nullable=True,
+        comment="An object; NUL and lone surrogates escaped as U+001A and four hex.",
+    ),
+    _key("source", "The file a document came from; NULL for everything else.", nullable=True),
+    Column(
+        "artifacts",
+        JSONB,
+        nullable=True,
+        comment="Names and versions of the artifacts that its event saved.",
+    ),
+    Column("topics", JSONB, nullable=False, server_default="[]", comment="An array of texts."),
+    Column(
+        "importance",
+        REAL,
+        nullable=False,
+        server_default="0.5",
+        comment="From 0 to 1; a factor of its score.",
+    ),
+    Column(
+        "expires_at",
+        _TIME,
+        nullable=True,
+        comment="From when on it is not recalled, nor its words; NULL is never.",
+    ),
+    _key("superseded_by", "The memory_id of the fact that replaced this one.", nullable=True),
     Column(
         "digest", Text, nullable=False, comment="Hash of what was given; equal means unchanged."
     ),
@@ -204,7 +275,23 @@ memories = Table(
     # them for its equals before the first ANALYZE, and read all of a user to find one position.
     UniqueConstraint("memory_id", "app_name", "user_id", name="memories_memory_id_key"),
     UniqueConstraint("session_id", "app_name", "user_id", "event_id", name=MEMORY_EVENT_KEY),
-    comment="What is remembered of a user, one row per turn.",
+    # Partial, and what is rare comes first, for the same reason.
+    Index(
+        "memories_expires_at_idx",
+        "expires_at",
+        "app_name",
+        "user_id",
+        "position",
+        postgresql_where=text("expires_at IS NOT NULL"),
+    ),
+    Index(
+        "memories_source_idx",
+        "source",
+        "app_name",
+        "user_id",
+        postgresql_where=text("source IS NOT NULL"),
+    ),
+    comment="What is remembered of a user, one row per turn, note, fact or piece of a document.",
 )
 
 _MEMORY_KEY = [memories.c.app_name, memories.c.user_id, memories.c.position]
@@ -291,21 +378,77 @@ memory_vectors = Table(
     comment="One vector per memory and model.",
 )
 
-pending_embeddings = Table(
-    "pending_embeddings",
+memory_jobs = Table(
+    "memory_jobs",
     metadata,
     _key("app_name"),
     _key("user_id"),
     Column("position", BigInteger, nullable=False),
+    Column("task", Text, nullable=False, comment="embed, or extract (facts)."),
     Column("create_time", _TIME, nullable=False, server_default=_NOW),
-    PrimaryKeyConstraint("app_name", "user_id", "position", name="pending_embeddings_pkey"),
+    Column(
+        "due_time",
+        _TIME,
+        nullable=False,
+        server_default=_NOW,
+        comment="From when on it is to be tried (again).",
+    ),
+    Column(
+        "lease_until",
+        _TIME,
+        nullable=True,
+        comment="Until when a worker has claimed it; one that is gone claims nothing for good.",
+    ),
+    Column(
+        "attempts",
+        SmallInteger,
+        nullable=False,
+        server_default="0",
+        comment="How often it was claimed.",
+    ),
+    Column("error", Text, nullable=True, comment="Why the last attempt failed."),
+    Column(
+        "dead",
+        Boolean,
+        nullable=False,
+        server_default=false(),
+        comment="Given up: waits for somebody to mend the cause and revive it.",
+    ),
+    PrimaryKeyConstraint("app_name", "user_id", "position", "task", name="memory_jobs_pkey"),
     ForeignKeyConstraint(
         ["app_name", "user_id", "position"],
         _MEMORY_KEY,
-        name="pending_embeddings_memory_fkey",
+        name="memory_jobs_memory_fkey",
         ondelete="CASCADE",
     ),
-    comment="Memories committed and found by their words, but without a vector yet.",
+    Index("memory_jobs_due_time_idx", "task", "due_time", postgresql_where=text("NOT dead")),
+    comment="What is still to be done with memories: they are committed and found by their words.",
+)
+
+memory_sources = Table(
+    "memory_sources",
+    metadata,
+    _key("app_name"),
+    _key("user_id"),
+    _key("memory_id", "A fact or summary."),
+    _key("source_id", "A memory that it was drawn from."),
+    PrimaryKeyConstraint(
+        "app_name", "user_id", "memory_id", "source_id", name="memory_sources_pkey"
+    ),
+    ForeignKeyConstraint(
+        ["memory_id", "app_name", "user_id"],
+        [memories.c.memory_id, memories.c.app_name, memories.c.user_id],
+        name="memory_sources_memory_fkey",
+        ondelete="CASCADE",
+    ),
+    ForeignKeyConstraint(
+        ["source_id", "app_name", "user_id"],
+        [memories.c.memory_id, memories.c.app_name, memories.c.user_id],
+        name="memory_sources_source_fkey",
+        ondelete="CASCADE",
+    ),
+    Index("memory_sources_source_idx", "source_id", "app_name", "user_id"),
+    comment="What facts and summaries were drawn from; they go when one of their sources goes.",
 )
 
 approximate_scopes = Table(

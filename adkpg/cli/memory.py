@@ -7,8 +7,9 @@ import click
 
 from adkpg.cli.connection import database_url, run
 from adkpg.database import Database
-from adkpg.memory.records import Hit
-from adkpg.memory.service import Mode, PgVectorMemoryService
+from adkpg.memory.hits import Hit
+from adkpg.memory.options import Mode
+from adkpg.memory.service import PgVectorMemoryService
 from adkpg.terminal import cell, console, table
 
 
@@ -82,8 +83,8 @@ def search(
     for hit in hits:
         shown.add_row(
             f"{hit.score:.3f}",
-            "" if hit.cosine is None else f"{hit.cosine:.3f}",
-            f"{hit.lexical:.3f}",
+            "" if hit.reason.cosine is None else f"{hit.reason.cosine:.3f}",
+            f"{hit.reason.lexical:.3f}",
             cell((hit.memory.timestamp or "")[:19].replace("T", " ")),
             cell(hit.memory.author or ""),
             cell(_text(hit)),
@@ -117,7 +118,7 @@ def _text(hit: Hit) -> str:
 def _jsonable(hit: Hit) -> dict[str, Any]:
     return {
         "score": hit.score,
-        "cosine": hit.cosine,
-        "lexical": hit.lexical,
+        "cosine": hit.reason.cosine,
+        "lexical": hit.reason.lexical,
         "memory": hit.memory.model_dump(mode="json", exclude_none=True),
     }

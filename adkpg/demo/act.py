@@ -168,8 +168,8 @@ class Act:
         found = [
             line.Found(
                 score=hit.score,
-                lexical=hit.lexical,
-                cosine=hit.cosine,
+                lexical=hit.reason.lexical,
+                cosine=hit.reason.cosine,
                 text=" ".join(part.text for part in hit.memory.content.parts or [] if part.text),
             )
             for hit in hits

@@ -5,6 +5,7 @@ from collections.abc import Mapping, Sequence
 from collections.abc import Set as AbstractSet
 from dataclasses import dataclass, replace
 
+from adkpg.keys import APP_WIDE
 from adkpg.memory.records import Draft
 
 _BLOCK_BITS = 20
@@ -45,12 +46,22 @@ class Plan:
     insert: list[tuple[int, Draft]]
 
 
-def new_block() -> int:
+def new_block(user_id: str) -> int:
     """Returns the first position of a block of about a million, at random among 2**42.
 
-    Blocks keep sessions apart: only turns of one session are neighbours.
+    Blocks keep sessions apart: only turns of one session are neighbours. Those of the app-wide
+    scope are negative, those of users are not, so a search of both is told which is which.
     """
-    return secrets.randbelow(_BLOCKS) << _BLOCK_BITS
+    block = secrets.randbelow(_BLOCKS)
+    return (-1 - block if user_id == APP_WIDE else block) << _BLOCK_BITS
+
+
+def next_position(stored: Sequence[Stored], plan: Plan) -> int | None:
+    """Returns the place behind a session's memories once a plan is done; None without any."""
+    gone = {*plan.delete, *(origin for origin, _ in plan.move)}
+    places = {row.position for row in stored} - gone
+    places |= {target for _, target in plan.move} | {position for position, _ in plan.insert}
+    return max(places) + 1 if places else None
 
 
 def replacement(

@@ -27,6 +27,8 @@ class Ranking:
       vector: Weight of the scaled cosine against the scaled lexical score.
       candidates: Best memories of each leg that are scored on both; more if more are asked for.
       coarse: For vectors above 1,300 dimensions, how many best by sign bits are compared whole.
+      importance_factors: What the score of a memory of importance 0 and 1 is multiplied by; linear
+        between, so that the default of 0.5 changes nothing.
     """
 
     k1: float = 0.9
@@ -37,6 +39,7 @@ class Ranking:
     vector: float = 0.75
     candidates: int = 100
     coarse: int = 400
+    importance_factors: tuple[float, float] = (0.75, 1.25)
 
     @property
     def spread(self) -> list[tuple[int, float]]:

@@ -1,8 +1,9 @@
-"""The statement that recalls: both legs and their fusion in one, over one user's rows. No I/O.
+"""The statement that recalls: both legs and their fusion in one, over the scopes asked for. No I/O.
 
 Lexical leg: the question's words, or-ed, against the postings (``memory_lexemes``). A posting
 counts for the memory it stands in and, by weight, for its neighbours, whose positions are next to
 it; so neighbours are found without being stored, and a deleted turn's words are gone everywhere.
+What has expired or was superseded is dead: it is not found, nor are its words.
 
 Vector leg: exact, from the primary key's index, which holds a user's vectors side by side. Above
 1,300 dimensions the index holds their sign bits; the best by those are compared whole.
@@ -29,7 +30,6 @@ from sqlalchemy import (
     cast,
     collate,
     column,
-    false,
     func,
     literal,
     literal_column,
@@ -37,14 +37,17 @@ from sqlalchemy import (
     or_,
     select,
     true,
+    union_all,
     values,
 )
+from sqlalchemy.dialects.postgresql import ARRAY
 from sqlalchemy.sql.selectable import LateralFromClause
 
 from adkpg.memory.ranking import RANKING
-from adkpg.memory.statements import CONFIG, in_scope
+from adkpg.memory.statements import APP_NAME, conditions, config_of, stored_columns
 from adkpg.memory.vector_statements import select_model
 from adkpg.tables import (
+    app_settings,
     approximate_scopes,
     memories,
     memory_lexemes,
@@ -52,6 +55,7 @@ from adkpg.tables import (
 )
 
 _TOP_K = bindparam("top_k", type_=Integer)
+_USER_IDS = bindparam("user_ids", type_=ARRAY(Text))
 
 
 @dataclass(frozen=True)
@@ -62,67 +66,154 @@ class Shape:
       lexical: With the lexical leg.
       vector: With the vector leg.
       large: The model's vectors have more than 1,300 dimensions.
-      approximate: The model's number and dimensions, to answer the vector leg from its HNSW
-        index instead of exactly.
+      approximate: The model's number and dimensions, to answer the vector leg of some scopes from
+        its HNSW index instead of exactly.
+      filters: The conditions that memories must meet, as `SearchFilters.asked` names them.
+      decay: Scores halve with every half-life.
+      explain: With the words that matched.
     """
 
     lexical: bool
     vector: bool
     large: bool = False
     approximate: tuple[int, int] | None = None
+    filters: frozenset[str] = frozenset()
+    decay: bool = False
+    explain: bool = False
 
 
 @cache
 def search(shape: Shape) -> Select[Any]:
-    """Finds the memories that answer a question best, the best first.
+    """Finds the memories that answer a question best, the best first; one row at least.
 
-    Parameters: app_name, user_id, top_k; query and config with the lexical leg; query_vector
-    (text), model, dimensions and min_cosine with the vector leg. What has no lexical match and a
-    cosine below `min_cosine` is no hit.
+    Parameters: app_name, user_ids (the scopes), top_k; query, script and config with the lexical
+    leg; query_vector (text), model, dimensions and min_cosine with the vector leg;
+    exact_user_ids and approximate_user_ids if some scopes are answered by the HNSW index; those of
+    the filters; half_life_s with a decay. What has no lexical match and a cosine below
+    `min_cosine` is no hit.
 
-    Returns the memory's columns, score, lexical, cosine, and ``approximate``: whether the user's
-    memories are too many for an exact answer and the HNSW index holds them.
+    Returns the memory's columns (all null in the one row of a search that found nothing),
+    position, score, lexical, cosine, recency, importance_factor and lexemes; and in every row
+    ``approximate``, the scopes that the HNSW index holds, and ``active_model``, the app's, which
+    is null if it has none yet. Vectors of a model that is not active are not compared.
     """
     question = _question()
-    nearest = _nearest(shape, question) if shape.vector else None
-    lexical = _lexical() if shape.lexical else None
-    fused = _fused(_candidates(lexical, nearest), question, shape)
+    model = _model() if shape.vector else None
+    eligible = _eligible(shape.filters) if shape.filters else None
+    dead = _materialized(
+        select(memories.c.position).where(
+            _in_scopes(memories),
+            memories.c.expires_at.is_not(None),
+            memories.c.expires_at <= func.now(),
+        ),
+        "dead",
+    )
+    nearest = _nearest(shape, question, model, dead, eligible) if model is not None else None
+    matched = _matched(dead) if shape.lexical else None
+    lexical = _scored(matched, eligible) if matched is not None else None
+    fused = _fused(_candidates(lexical, nearest), question, model, shape)
     match = []
     if lexical is not None:
         match.append(fused.c.lexical > 0)
     if nearest is not None:
         match.append(fused.c.cosine >= bindparam("min_cosine", type_=Double))
-    ready = (
-        select(func.coalesce(func.bool_or(approximate_scopes.c.ready), false()))
-        .where(in_scope(approximate_scopes), approximate_scopes.c.model_id == _model(shape))
-        .scalar_subquery()
-        if shape.vector
-        else false()
+    best = _best(fused, or_(*match), shape)
+    words: Any = cast(null(), ARRAY(Text))
+    if shape.explain and matched is not None:
+        words = (
+            select(func.array_agg(matched.c.lexeme.distinct()))
+            .where(matched.c.position == best.c.position)
+            .scalar_subquery()
+        )
+    info = _info(model)
+    return (
+        select(best, words.label("lexemes"), *info.c)
+        .select_from(info.outerjoin(best, true()))
+        .order_by(best.c.score.desc(), best.c.timestamp.desc(), best.c.position.desc())
     )
+
+
+def _in_scopes(table: Any) -> ColumnElement[bool]:
+    return and_(table.c.app_name == APP_NAME, table.c.user_id == func.any(_USER_IDS))
+
+
+def _info(model: CTE | None) -> CTE:
+    """What the caller must know for its next search; one row."""
+    if model is None:
+        nothing = cast(null(), ARRAY(Text))
+        return select(nothing.label("approximate"), null().label("active_model")).cte("info")
+    held = (
+        select(func.array_agg(approximate_scopes.c.user_id))
+        .where(
+            _in_scopes(approximate_scopes),
+            approximate_scopes.c.model_id == model.c.own,
+            approximate_scopes.c.ready,
+        )
+        .correlate(model)
+        .scalar_subquery()
+    )
+    return select(held.label("approximate"), model.c.active.label("active_model")).cte("info")
+
+
+def _model() -> CTE:
+    """The embedder's model, the app's active one, and the one to compare: null if they differ."""
+    own = select_model().scalar_subquery()
+    active = (
+        select(app_settings.c.model_id).where(app_settings.c.app_name == APP_NAME).scalar_subquery()
+    )
+    both = select(own.label("own"), active.label("active")).subquery("both")
+    compared = case((func.coalesce(both.c.active, both.c.own) == both.c.own, both.c.own))
+    return _materialized(select(both.c.own, both.c.active, compared.label("compared")), "model")
+
+
+def _compared(model: CTE) -> ColumnElement[Any]:
+    return select(model.c.compared).scalar_subquery()
+
+
+def _eligible(asked: frozenset[str]) -> CTE:
+    return _materialized(
+        select(memories.c.position).where(_in_scopes(memories), *conditions(asked)), "eligible"
+    )
+
+
+def _within(position: ColumnElement[Any], eligible: CTE | None) -> list[ColumnElement[bool]]:
+    return [] if eligible is None else [position.in_(select(eligible.c.position))]
+
+
+def _best(fused: Any, match: ColumnElement[bool], shape: Shape) -> Any:
+    """The memories to return, with what changes their score besides the question."""
     memory = _looked_up(
         select(
-            memories.c.memory_id,
-            memories.c.session_id,
-            memories.c.event_id,
-            memories.c.author,
-            memories.c.timestamp,
-            cast(memories.c.content, Text).label("content"),
-            cast(memories.c.custom_metadata, Text).label("custom_metadata"),
-        ).where(in_scope(memories), memories.c.position == fused.c.position),
+            *stored_columns(),
+            cast(func.extract("epoch", func.now() - memories.c.timestamp), Double).label("age_s"),
+        ).where(_in_scopes(memories), memories.c.position == fused.c.position),
         "memory",
     )
+    recency: Any = literal(1.0, Double)
+    if shape.decay:
+        half_life_s = bindparam("half_life_s", type_=Double)
+        # Beyond 1,000 half-lives a power underflows, which Postgres takes for an error.
+        recency = func.power(
+            literal(0.5, Double), func.least(func.greatest(memory.c.age_s, 0) / half_life_s, 1000)
+        )
+    low, high = RANKING.importance_factors
+    factor = low + cast(memory.c.importance, Double) * (high - low)
+    score = fused.c.score * recency * factor
     return (
         select(
-            *memory.c,
-            fused.c.score,
+            *(each for each in memory.c if each.key != "age_s"),
+            fused.c.position,
+            score.label("score"),
             fused.c.lexical,
             fused.c.cosine,
-            ready.label("approximate"),
+            recency.label("recency"),
+            factor.label("importance_factor"),
         )
         .select_from(fused.join(memory, true()))
-        .where(or_(*match))
-        .order_by(fused.c.score.desc(), memory.c.timestamp.desc(), fused.c.position.desc())
+        .where(match)
+        .order_by(score.desc(), memory.c.timestamp.desc(), fused.c.position.desc())
         .limit(_TOP_K)
+        .subquery("best")
     )
 
 
@@ -136,12 +227,6 @@ def _asked(question: CTE) -> ColumnElement[Any]:
     return select(question.c.vector).scalar_subquery()
 
 
-def _model(shape: Shape) -> ColumnElement[Any]:
-    if shape.approximate:
-        return _number(shape.approximate[0])
-    return select_model().scalar_subquery()
-
-
 def _number(number: int) -> ColumnElement[int]:
     """A number in the statement's own text, where the planner sees it."""
     return literal_column(str(int(number)), Integer)
@@ -152,16 +237,76 @@ def _at_least(number: int) -> ColumnElement[int]:
     return func.greatest(_number(number), _TOP_K)
 
 
-def _nearest(shape: Shape, question: CTE) -> CTE:
+def _nearest(shape: Shape, question: CTE, model: CTE, dead: CTE, eligible: CTE | None) -> CTE:
     """The nearest memories by cosine, at most as many as there are candidates."""
+    if shape.approximate is None:
+        return _materialized(
+            _exact(shape, question, dead, eligible, _in_scopes(memory_vectors), _compared(model)),
+            "nearest",
+        )
+    number, dimensions = shape.approximate
     vectors = memory_vectors
-    mine = and_(in_scope(vectors), vectors.c.model_id == _model(shape))
+    column_ = vectors.c.large if shape.large else vectors.c.embedding
+    # The expression and the predicate of the index, and numbers where the planner sees them.
+    distance = cast(column_, HALFVEC(dimensions)).op("<=>", return_type=Double)(_asked(question))
+    indexed = (
+        select(vectors.c.position, (1 - distance).label("cosine"))
+        .where(
+            _in_scope_of(vectors, "approximate_user_ids"),
+            vectors.c.model_id == _number(number),
+            vectors.c.approximate,
+            _compared(model) == _number(number),
+            vectors.c.position.not_in(select(dead.c.position)),
+            *_within(vectors.c.position, eligible),
+        )
+        .order_by(distance)
+        .limit(_number(RANKING.candidates))
+        .subquery("indexed")
+    )
+    exact = _exact(
+        shape,
+        question,
+        dead,
+        eligible,
+        _in_scope_of(vectors, "exact_user_ids"),
+        _compared(model),
+    ).subquery("exact")
+    both = union_all(
+        select(indexed.c.position, indexed.c.cosine), select(exact.c.position, exact.c.cosine)
+    ).subquery("both_ways")
+    return _materialized(
+        select(both.c.position, both.c.cosine)
+        .order_by(both.c.cosine.desc())
+        .limit(_at_least(RANKING.candidates)),
+        "nearest",
+    )
+
+
+def _in_scope_of(table: Any, name: str) -> ColumnElement[bool]:
+    return and_(
+        table.c.app_name == APP_NAME,
+        table.c.user_id == func.any(bindparam(name, type_=ARRAY(Text))),
+    )
+
+
+def _exact(
+    shape: Shape,
+    question: CTE,
+    dead: CTE,
+    eligible: CTE | None,
+    scope: ColumnElement[bool],
+    model_id: ColumnElement[Any],
+) -> Select[Any]:
+    vectors = memory_vectors
+    mine = and_(
+        scope,
+        vectors.c.model_id == model_id,
+        vectors.c.position.not_in(select(dead.c.position)),
+        *_within(vectors.c.position, eligible),
+    )
     vector: ColumnElement[Any] = vectors.c.large if shape.large else vectors.c.embedding
     source: Any = vectors
-    if shape.approximate:  # the expression and the predicate of the index
-        vector = cast(vector, HALFVEC(shape.approximate[1]))
-        mine = and_(mine, vectors.c.approximate)
-    elif shape.large:
+    if shape.large:
         bits = select(cast(func.binary_quantize(question.c.vector), vectors.c.bits.type))
         coarse = _materialized(
             select(vectors.c.position)
@@ -171,49 +316,47 @@ def _nearest(shape: Shape, question: CTE) -> CTE:
             "coarse",
         )
         source = coarse.join(vectors, vectors.c.position == coarse.c.position)
+        mine = and_(scope, vectors.c.model_id == model_id)
     distance = vector.op("<=>", return_type=Double)(_asked(question))
-    return _materialized(
+    return (
         select(vectors.c.position, (1 - distance).label("cosine"))
         .select_from(source)
         .where(mine)
         .order_by(distance)
-        .limit(
-            # As a number the planner sees what the index saves.
-            _number(RANKING.candidates) if shape.approximate else _at_least(RANKING.candidates)
-        ),
-        "nearest",
+        .limit(_at_least(RANKING.candidates))
     )
 
 
-def _lexical() -> CTE:
-    """The BM25F score of every memory that a word of the question touches.
+def _matched(dead: CTE) -> CTE:
+    """Every live memory that a word of the question touches: lexeme, position, weight, length.
 
     Joins are FULL where they need not be, since a nested loop cannot do one. What the planner knows
     of a user is old or nothing: for a question of thousands of words, and for memories that came
     after the last ANALYZE, it would expect one row, choose nested loops, and take minutes.
     """
-    lexemes = func.unnest(func.to_tsvector(CONFIG, bindparam("query", type_=Text))).table_valued(
-        column("lexeme", Text), name="lexemes"
+    vector = func.to_tsvector(
+        config_of(bindparam("script", type_=Text)), bindparam("query", type_=Text)
     )
+    lexemes = func.unnest(vector).table_valued(column("lexeme", Text), name="lexemes")
     asked = _materialized(
         select(collate(lexemes.c.lexeme, "C").label("lexeme")).distinct(), "asked"
     )
     turns = _materialized(
-        select(memories.c.position, memories.c.length).where(in_scope(memories)), "turns"
-    )
-    scope = _materialized(
-        select(
-            cast(func.count(), Double).label("size"),
-            cast(func.greatest(func.avg(turns.c.length), 1), Double).label("mean_length"),
+        select(memories.c.position, memories.c.length).where(
+            _in_scopes(memories), memories.c.position.not_in(select(dead.c.position))
         ),
-        "scope",
+        "turns",
     )
     posting = _looked_up(
         select(
             memory_lexemes.c.position,
             memory_lexemes.c.frequency,
             memory_lexemes.c.date_frequency,
-        ).where(in_scope(memory_lexemes), memory_lexemes.c.lexeme == asked.c.lexeme),
+        ).where(
+            _in_scopes(memory_lexemes),
+            memory_lexemes.c.lexeme == asked.c.lexeme,
+            memory_lexemes.c.position.not_in(select(dead.c.position)),
+        ),
         "posting",
     )
     spread = values(
@@ -234,31 +377,44 @@ def _lexical() -> CTE:
         .group_by(asked.c.lexeme, place)
         .cte("touched")
     )
-    matched = _materialized(
-        select(touched.c.lexeme, touched.c.position, touched.c.weight, turns.c.length)
-        .select_from(touched.join(turns, turns.c.position == touched.c.position, full=True))
+    scope = _materialized(
+        select(
+            cast(func.count(), Double).label("size"),
+            cast(func.greatest(func.avg(turns.c.length), 1), Double).label("mean_length"),
+        ),
+        "scope",
+    )
+    return _materialized(
+        select(touched.c.lexeme, touched.c.position, touched.c.weight, turns.c.length, *scope.c)
+        .select_from(
+            touched.join(turns, turns.c.position == touched.c.position, full=True).join(
+                scope, true()
+            )
+        )
         # Both sides are there; said so that the planner does not see it and undo the FULL join.
         .where(func.coalesce(touched.c.weight, 0) > 0, func.coalesce(turns.c.length, -1) >= 0),
         "matched",
     )
+
+
+def _scored(matched: CTE, eligible: CTE | None) -> CTE:
+    """The BM25F score of every memory that a word of the question touches."""
     found_in = cast(func.count(), Double)
     rarity = (
         select(
             matched.c.lexeme,
-            func.ln(1 + (scope.c.size - found_in + 0.5) / (found_in + 0.5)).label("idf"),
+            func.ln(1 + (matched.c.size - found_in + 0.5) / (found_in + 0.5)).label("idf"),
         )
-        .select_from(matched.join(scope, true()))
-        .group_by(matched.c.lexeme, scope.c.size)
+        .group_by(matched.c.lexeme, matched.c.size)
         .cte("rarity")
     )
     k1, b = RANKING.k1, RANKING.b
-    norm = k1 * (1 - b + b * matched.c.length / scope.c.mean_length)
+    norm = k1 * (1 - b + b * matched.c.length / matched.c.mean_length)
     score = func.sum(rarity.c.idf * matched.c.weight * (k1 + 1) / (matched.c.weight + norm))
     return _materialized(
         select(matched.c.position, cast(score, Double).label("score"))
-        .select_from(
-            matched.join(rarity, rarity.c.lexeme == matched.c.lexeme, full=True).join(scope, true())
-        )
+        .select_from(matched.join(rarity, rarity.c.lexeme == matched.c.lexeme, full=True))
+        .where(*_within(matched.c.position, eligible))
         .group_by(matched.c.position),
         "lexical",
     )
@@ -297,19 +453,19 @@ def _candidates(lexical: CTE | None, nearest: CTE | None) -> Select[Any]:
     )
 
 
-def _fused(found: Select[Any], question: CTE, shape: Shape) -> Any:
+def _fused(found: Select[Any], question: CTE, model: CTE | None, shape: Shape) -> Any:
     """Each candidate with both scores, and both scaled over the candidates and added."""
     candidates = found.cte("candidates")
     source: Any = candidates
     cosine: Any = candidates.c.cosine
-    if shape.lexical and shape.vector:
+    if shape.lexical and model is not None:
         vectors = memory_vectors.alias("vectors")
         vector = vectors.c.large if shape.large else vectors.c.embedding
         distance = vector.op("<=>", return_type=Double)(_asked(question))
         other = _looked_up(
             select((1 - distance).label("cosine")).where(
-                in_scope(vectors),
-                vectors.c.model_id == _model(shape),
+                _in_scopes(vectors),
+                vectors.c.model_id == _compared(model),
                 vectors.c.position == candidates.c.position,
                 candidates.c.cosine.is_(None),
             ),

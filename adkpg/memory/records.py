@@ -3,9 +3,8 @@
 import hashlib
 import json
 import math
-import re
 from collections.abc import Mapping, Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from datetime import UTC, datetime
 from typing import Any
 
@@ -14,17 +13,45 @@ from google.adk.flows.llm_flows.functions import REQUEST_EUC_FUNCTION_CALL_NAME
 from google.adk.memory.memory_entry import MemoryEntry
 from google.adk.platform import uuid as platform_uuid
 from google.genai import types
-from pydantic import ValidationError
-from pydantic_core import PydanticSerializationError, to_json
+from pydantic import Field, ValidationError
+from pydantic_core import PydanticSerializationError
 
+from adkpg import jsonb
 from adkpg.errors import InvalidInput
 from adkpg.keys import require_storable
-from adkpg.moments import clamped
+from adkpg.memory import facets
+from adkpg.memory.facets import Facets
+from adkpg.memory.words import script_config, searchable
+from adkpg.moments import clamped, moment
 
 BODY_LIMIT = 100_000
 """Longest text that is searched, in characters; the content is kept whole whatever its length."""
 
-_UNSTORABLE = re.compile("[\x00\ud800-\udfff]")
+
+class Memory(MemoryEntry):
+    """A memory as ADK has it, and what else is known of it.
+
+    Attributes:
+      kind: ``turn`` (of an event), ``note`` (added directly), ``document``, ``fact``, ``summary``.
+      topics: What it is about.
+      importance: From 0 to 1; a factor of its score that is 1 at 0.5.
+      expires_at: ISO 8601 with offset; from then on it is not recalled. None is never.
+      source: The file a document came from.
+      session_id: The session it came from.
+      event_id: The ADK event it came from.
+      artifacts: Names and versions of the artifacts that its event saved.
+      superseded_by: Id of the fact that replaced this one.
+    """
+
+    kind: str = "note"
+    topics: list[str] = Field(default_factory=list)
+    importance: float = Field(default=0.5, ge=0, le=1)
+    expires_at: str | None = None
+    source: str | None = None
+    session_id: str | None = None
+    event_id: str | None = None
+    artifacts: dict[str, int] = Field(default_factory=dict)
+    superseded_by: str | None = None
 
 
 @dataclass(frozen=True)
@@ -33,68 +60,85 @@ class Draft:
 
     Attributes:
       memory_id: The caller's id, or a new one.
+      kind: See `Memory`.
+      session_id: The session it comes from; ``""`` is none.
       event_id: The ADK event it comes from; None if it was added directly.
       author: Who said it.
       timestamp: When it was said.
       content: ``types.Content`` as JSON text.
-      body: ``author: text``, what is searched and embedded.
+      body: ``author: text``, what is embedded.
+      words: The body as Postgres' parser is to see it.
+      script: Text search configuration of its script, or None.
       custom_metadata: JSON text of an object, or None.
+      source: The file a document came from.
+      artifacts: JSON text of an object, or None.
+      topics: JSON text of an array.
+      importance: From 0 to 1.
+      expires_at: From when on it is not recalled.
       digest: Hash of what was given; equal digests mean nothing changed.
     """
 
     memory_id: str
+    kind: str
+    session_id: str
     event_id: str | None
     author: str | None
     timestamp: datetime
     content: str
     body: str
+    words: str
+    script: str | None
     custom_metadata: str | None
+    source: str | None
+    artifacts: str | None
+    topics: str
+    importance: float
+    expires_at: datetime | None
     digest: str
 
 
-@dataclass(frozen=True)
-class Hit:
-    """One recalled memory and how it was found.
-
-    Attributes:
-      memory: The memory, as ADK has it.
-      score: Fused score; higher is better, comparable within one search only.
-      lexical: BM25F score of its words and its neighbours'; 0 if no word matched.
-      cosine: Cosine of question and memory in [-1, 1]; None without a vector.
-    """
-
-    memory: MemoryEntry
-    score: float
-    lexical: float
-    cosine: float | None
-
-
 def drafts_of_events(
-    events: Sequence[Event], custom_metadata: Mapping[str, object] | None = None
+    events: Sequence[Event],
+    session_id: str,
+    custom_metadata: Mapping[str, object] | None = None,
+    *,
+    now: float = 0.0,
 ) -> list[Draft]:
     """Returns what is to be remembered of events, in their order, equal ids included.
 
-    Left out: partial events, thoughts, events without text, and requests for credentials.
+    Left out: partial events, thoughts, events with neither text nor artifacts, and requests for
+    credentials.
+
+    Args:
+      events: In the order they were said.
+      session_id: Where they were said.
+      custom_metadata: Of each of them; see `facets.read` for the keys that mean something here.
+      now: Unix time that a ``ttl`` counts from.
 
     Raises:
       InvalidInput: An id cannot be stored, or the metadata is not JSON.
     """
-    metadata = _object(custom_metadata)
+    given = facets.read(custom_metadata, now)
     drafts = []
     for event in events:
-        text = "" if event.partial or _asks_for_credentials(event) else text_of(event.content)
-        if not text or event.content is None:
+        if event.partial or _asks_for_credentials(event):
+            continue
+        names = event.actions.artifact_delta
+        text = " ".join(filter(None, [text_of(event.content), *map(storable_text, names)]))
+        if not text:
             continue
         require_storable(event_id=event.id)
         drafts.append(
-            _draft(
-                memory_id=platform_uuid.new_uuid(),
+            draft(
+                kind="turn",
+                session_id=session_id,
                 event_id=event.id,
                 author=event.author or None,
                 timestamp=clamped(event.timestamp),
-                content=event.content,
+                content=event.content or types.Content(parts=[]),
                 text=text,
-                metadata=metadata,
+                given=given,
+                artifacts=names,
             )
         )
     return drafts
@@ -117,6 +161,8 @@ def drafts_of_memories(
     drafts: dict[str, Draft] = {}
     for entry in memories:
         text = text_of(entry.content)
+        known = entry if isinstance(entry, Memory) else Memory(content=entry.content)
+        text = " ".join(filter(None, [text, *map(storable_text, known.artifacts)]))
         if not text:
             raise InvalidInput("A memory without text cannot be recalled; give its content text.")
         common = dict(custom_metadata or {})
@@ -127,17 +173,108 @@ def drafts_of_memories(
             or common_id
             or platform_uuid.new_uuid()
         )
-        require_storable(memory_id=memory_id)
-        drafts[memory_id] = _draft(
+        require_storable(memory_id=memory_id, source=known.source)
+        drafts[memory_id] = draft(
             memory_id=memory_id,
-            event_id=None,
+            kind=known.kind,
             author=entry.author or None,
             timestamp=_moment(entry.timestamp, now),
             content=entry.content,
             text=text,
-            metadata=_object({**common, **entry.custom_metadata}),
+            given=facets.read({**common, **entry.custom_metadata}, now, known),
+            source=known.source,
+            artifacts=known.artifacts,
         )
     return list(drafts.values())
+
+
+def draft(
+    *,
+    kind: str,
+    author: str | None,
+    timestamp: datetime,
+    content: types.Content,
+    text: str,
+    given: Facets,
+    memory_id: str | None = None,
+    session_id: str = "",
+    event_id: str | None = None,
+    source: str | None = None,
+    artifacts: Mapping[str, int] | None = None,
+) -> Draft:
+    """Returns one memory as it is to be written; without an id it gets a new one."""
+    stored = _content_text(content)
+    name = storable_text(author) if author else None
+    text = text[:BODY_LIMIT]
+    spoken = text if name is None else f"{name}: {text}"
+    # ADK calls every person "user": as a word it would match all that was ever said.
+    words = searchable(text if name == "user" else spoken)[:BODY_LIMIT]
+    saved = (
+        jsonb.write({storable_text(key): version for key, version in artifacts.items()})
+        if (artifacts)
+        else None
+    )
+    # The metadata of an event's memory is no part of it: re-adding a session, which gives none,
+    # must not erase what add_events_to_memory was given.
+    compared = "" if event_id is not None else repr((kind, source, given))
+    digested = "\x00".join((name or "", timestamp.isoformat(), stored, saved or "", compared))
+    return Draft(
+        memory_id=memory_id or platform_uuid.new_uuid(),
+        kind=kind,
+        session_id=session_id,
+        event_id=event_id,
+        author=name,
+        timestamp=timestamp,
+        content=stored,
+        body=spoken,
+        words=words,
+        script=script_config(words),
+        custom_metadata=given.metadata,
+        source=source,
+        artifacts=saved,
+        topics=given.topics,
+        importance=given.importance,
+        expires_at=given.expires_at,
+        digest=hashlib.sha256(digested.encode()).hexdigest()[:32],
+    )
+
+
+def insertion(
+    app_name: str, user_id: str, rows: Sequence[tuple[int, Draft]], config: str
+) -> dict[str, Any]:
+    """Returns the parameters of `statements.insert_memories`: each draft at its position."""
+    drafts = [draft for _, draft in rows]
+    return {
+        "app_name": app_name,
+        "user_id": user_id,
+        "config": config,
+        "positions": [position for position, _ in rows],
+        **{
+            name: [getattr(draft, field) for draft in drafts]
+            for name, field in _COLUMNS_OF_DRAFTS.items()
+        },
+    }
+
+
+_COLUMNS_OF_DRAFTS = {
+    "memory_ids": "memory_id",
+    "kinds": "kind",
+    "session_ids": "session_id",
+    "event_ids": "event_id",
+    "authors": "author",
+    "timestamps": "timestamp",
+    "contents": "content",
+    "bodies": "body",
+    "words": "words",
+    "scripts": "script",
+    "metadata": "custom_metadata",
+    "sources": "source",
+    "artifacts": "artifacts",
+    "topics": "topics",
+    "importances": "importance",
+    "expiries": "expires_at",
+    "digests": "digest",
+}
 
 
 def text_of(content: types.Content | None) -> str:
@@ -149,31 +286,98 @@ def text_of(content: types.Content | None) -> str:
 
 def storable_text(text: str) -> str:
     """Returns a text without what Postgres cannot store: NUL and lone surrogates become blanks."""
-    return _UNSTORABLE.sub(" ", text).strip()[:BODY_LIMIT]
+    return jsonb.storable(text).strip()[:BODY_LIMIT]
 
 
-def hit(row: Mapping[str, Any]) -> Hit:
-    """Reads a row of a search."""
-    return Hit(
-        memory=entry(row),
-        score=row["score"],
-        lexical=row["lexical"],
-        cosine=row["cosine"],
-    )
+def memory(row: Mapping[str, Any]) -> Memory:
+    """Reads a stored memory; its times are ISO 8601 with offset.
 
-
-def entry(row: Mapping[str, Any]) -> MemoryEntry:
-    """Reads a stored memory; its time is ISO 8601 with offset, its session in the metadata."""
-    metadata: dict[str, Any] = {"session_id": row["session_id"]} if row["session_id"] else {}
+    What helps a model is in the metadata too: the session, a document's source, and artifacts.
+    """
+    artifacts = jsonb.read(row["artifacts"]) if row["artifacts"] else {}
+    metadata: dict[str, Any] = {
+        name: value
+        for name, value in (
+            ("session_id", row["session_id"]),
+            ("source", row["source"]),
+            ("artifacts", artifacts),
+        )
+        if value
+    }
     if row["custom_metadata"]:
-        metadata |= json.loads(row["custom_metadata"])
-    return MemoryEntry(
+        metadata |= jsonb.read(row["custom_metadata"])
+    expires_at = row["expires_at"]
+    return Memory(
         id=row["memory_id"],
         author=row["author"],
         timestamp=row["timestamp"].astimezone(UTC).isoformat(),
         content=_content(row["content"]),
         custom_metadata=metadata,
+        kind=row["kind"],
+        topics=json.loads(row["topics"]),
+        importance=round(row["importance"], 6),
+        expires_at=expires_at.astimezone(UTC).isoformat() if expires_at else None,
+        source=row["source"],
+        session_id=row["session_id"] or None,
+        event_id=row["event_id"],
+        artifacts=artifacts,
+        superseded_by=row["superseded_by"],
     )
+
+
+def changed(
+    row: Mapping[str, Any],
+    *,
+    text: str | None,
+    topics: Sequence[str] | None,
+    importance: float | None,
+    expires_at: datetime | str | float | None,
+    custom_metadata: Mapping[str, object] | None,
+) -> Draft:
+    """Returns a stored memory with some of it changed; None leaves a part as it is.
+
+    Raises:
+      InvalidInput: The text is empty, or a value cannot be stored.
+    """
+    stored = memory(row)
+    content = stored.content
+    if text is not None:
+        content = types.Content(role=content.role, parts=[types.Part(text=text)])
+        if not text_of(content):
+            raise InvalidInput("A memory without text cannot be recalled; give its content text.")
+    metadata: dict[str, object] = jsonb.read(row["custom_metadata"] or "{}")
+    if custom_metadata is not None:
+        metadata = dict(custom_metadata)
+    for name, value in (("topics", topics), ("importance", importance), ("expires_at", expires_at)):
+        if value is not None:
+            metadata[name] = value
+    given = facets.read(metadata, 0.0, stored)
+    if custom_metadata is None:  # what was given by name is no metadata
+        given = replace(given, metadata=row["custom_metadata"])
+    return draft(
+        memory_id=row["memory_id"],
+        kind=row["kind"],
+        session_id=row["session_id"],
+        event_id=row["event_id"],
+        author=row["author"],
+        timestamp=row["timestamp"],
+        content=content,
+        text=" ".join(filter(None, [text_of(content), *map(storable_text, stored.artifacts)])),
+        given=given,
+        source=row["source"],
+        artifacts=stored.artifacts,
+    )
+
+
+def facet_parameters(draft: Draft) -> dict[str, Any]:
+    """Returns the parameters of `statements.update_facets` but its key."""
+    return {
+        "metadata": draft.custom_metadata,
+        "topics": draft.topics,
+        "importance": draft.importance,
+        "expires_at": draft.expires_at,
+        "digest": draft.digest,
+    }
 
 
 def vector_text(vector: Sequence[float]) -> str:
@@ -183,35 +387,6 @@ def vector_text(vector: Sequence[float]) -> str:
     """
     norm = math.hypot(*vector)
     return str([value / norm for value in vector])
-
-
-def _draft(
-    *,
-    memory_id: str,
-    event_id: str | None,
-    author: str | None,
-    timestamp: datetime,
-    content: types.Content,
-    text: str,
-    metadata: str | None,
-) -> Draft:
-    stored = _content_text(content)
-    name = storable_text(author) if author else None
-    body = f"{name}: {text}" if name else text
-    # The metadata of an event's memory is no part of it: re-adding a session, which gives none,
-    # must not erase what add_events_to_memory was given.
-    compared = metadata if event_id is None else None
-    given = "\x00".join((name or "", timestamp.isoformat(), stored, compared or ""))
-    return Draft(
-        memory_id=memory_id,
-        event_id=event_id,
-        author=name,
-        timestamp=timestamp,
-        content=stored,
-        body=body,
-        custom_metadata=metadata,
-        digest=hashlib.sha256(given.encode()).hexdigest()[:32],
-    )
 
 
 def _asks_for_credentials(event: Event) -> bool:
@@ -238,26 +413,5 @@ def _content(text: str) -> types.Content:
         return types.Content.model_validate(json.loads(text))
 
 
-def _object(metadata: Mapping[str, object] | None) -> str | None:
-    if not metadata:
-        return None
-    try:
-        return to_json(
-            metadata, serialize_unknown=True, bytes_mode="base64", inf_nan_mode="null"
-        ).decode()
-    except (PydanticSerializationError, ValueError) as exc:
-        raise InvalidInput(
-            f"custom_metadata cannot be written as JSON: {exc}; give simpler values."
-        ) from exc
-
-
 def _moment(timestamp: str | None, now: float) -> datetime:
-    if timestamp is None:
-        return clamped(now)
-    try:
-        # A time without offset is local time, as ADK writes it (memory/_utils.py).
-        return clamped(datetime.fromisoformat(timestamp).astimezone().timestamp())
-    except (ValueError, OverflowError) as exc:
-        raise InvalidInput(
-            f"A memory's timestamp {timestamp!r} is not ISO 8601; write 2026-01-31T12:00:00+00:00."
-        ) from exc
+    return clamped(now) if timestamp is None else moment("A memory's timestamp", timestamp)

@@ -1,10 +1,12 @@
 """PgVectorMemoryService: long-term memory for ADK agents."""
 
+import asyncio
 import logging
 from collections.abc import Mapping, Sequence
 from dataclasses import replace
+from datetime import datetime, timedelta
 from types import TracebackType
-from typing import Any, Literal, Self
+from typing import Any, Self
 
 from google.adk.events.event import Event
 from google.adk.memory.base_memory_service import BaseMemoryService, SearchMemoryResponse
@@ -16,14 +18,19 @@ from adkpg.database import Database, Transaction
 from adkpg.embedding.default import default_embedder
 from adkpg.embedding.embedder import Embedder
 from adkpg.errors import ConfigurationError, EmbeddingError, InvalidInput
-from adkpg.keys import require_storable, storable
-from adkpg.memory import ingestion, recall, records, statements, vector_statements
-from adkpg.memory.records import Draft, Hit
+from adkpg.keys import require_storable, scope_user, storable
+from adkpg.memory import ingestion, pages, records, statements
+from adkpg.memory.filters import NO_FILTERS, SearchFilters
+from adkpg.memory.hits import Hit
+from adkpg.memory.jobs import Jobs
+from adkpg.memory.options import Mode, SearchOptions
+from adkpg.memory.records import Draft, Memory
+from adkpg.memory.search import Search
 from adkpg.memory.vectors import Vectors
 
 logger = logging.getLogger(__name__)
 
-Mode = Literal["hybrid", "vector", "text"]
+_FLUSH_POLL_S = 0.05
 
 
 class PgVectorMemoryService(BaseMemoryService):
@@ -32,7 +39,8 @@ class PgVectorMemoryService(BaseMemoryService):
     Durable first: memories are committed, found by their words at once, and then embedded. If the
     embedder fails they stay pending, a warning says so, and the next ingest or `embed_pending`
     catches up. Every search reads the memories of one user of one app only, and compares all of
-    their vectors, except for users that `index_large_scopes` put into the HNSW index.
+    their vectors, except for users that `index_large_scopes` put into the HNSW index. What the app
+    knows for all its users (the app-wide scope) is searched along.
 
     Args:
       database: A `Database` to share (it stays open when the service closes), or a URL, or
@@ -42,7 +50,12 @@ class PgVectorMemoryService(BaseMemoryService):
       top_k: Most memories that a search returns, at least 1.
       min_score: Lowest cosine, in [-1, 1], of a hit that no word of the question leads to. None is
         the embedder's own floor, under which its model finds noise.
+      half_life: After this time a memory's score counts half; None never fades.
+      max_tokens: Most tokens of a search's hits, estimated; None is no limit.
       mode: ``hybrid`` is words and vectors together, ``vector`` and ``text`` one of them alone.
+      app_wide: Whether searches find what the app knows for all its users.
+      similarity_top_k: Vertex's name for `top_k`.
+      vector_distance_threshold: Vertex's measure of `min_score`: 1 - cosine.
       **database_options: With a URL, for the `Database` made of it.
 
     Raises:
@@ -54,12 +67,29 @@ class PgVectorMemoryService(BaseMemoryService):
         database: Database | str | None = None,
         *,
         embedder: Embedder | None = None,
-        top_k: int = 20,
+        top_k: int | None = None,
         min_score: float | None = None,
+        half_life: timedelta | None = None,
+        max_tokens: int | None = None,
         mode: Mode = "hybrid",
+        app_wide: bool = True,
+        similarity_top_k: int | None = None,
+        vector_distance_threshold: float | None = None,
         **database_options: Any,
     ) -> None:
-        _require_range(top_k, min_score)
+        try:
+            self._defaults = SearchOptions().changed(
+                top_k=top_k,
+                min_score=min_score,
+                half_life=half_life,
+                max_tokens=max_tokens,
+                mode=mode,
+                app_wide=app_wide,
+                similarity_top_k=similarity_top_k,
+                vector_distance_threshold=vector_distance_threshold,
+            )
+        except InvalidInput as exc:
+            raise ConfigurationError(str(exc)) from exc
         self._owns_database = not isinstance(database, Database)
         if isinstance(database, Database):
             if database_options:
@@ -70,15 +100,13 @@ class PgVectorMemoryService(BaseMemoryService):
             self._database = database
         else:
             self._database = Database(database, **database_options)
-        settings = self._database.settings
         if embedder is None and mode != "text":
-            embedder = default_embedder(settings.embedder)
-        _require_mode(mode, embedder)
+            embedder = default_embedder(self._database.settings.embedder)
         self._vectors = None if embedder is None else Vectors(self._database, embedder)
-        self._top_k = top_k
-        self._min_score = min_score
-        self._mode: Mode = mode if embedder is not None else "text"
-        self._approximate: set[tuple[str, str]] = set()
+        _require_embedder(self._defaults.mode, embedder)
+        if embedder is None:
+            self._defaults = replace(self._defaults, mode="text")
+        self._search = Search(self._database, self._vectors)
 
     @property
     def database(self) -> Database:
@@ -116,7 +144,7 @@ class PgVectorMemoryService(BaseMemoryService):
         Raises:
           InvalidInput: An id cannot be stored; nothing was written.
         """
-        drafts = records.drafts_of_events(session.events)
+        drafts = records.drafts_of_events(session.events, session.id)
         await self._ingest(session.app_name, session.user_id, session.id, drafts, whole=True)
 
     async def add_events_to_memory(
@@ -135,19 +163,23 @@ class PgVectorMemoryService(BaseMemoryService):
           user_id: The user.
           events: In the order they were said.
           session_id: Where they were said; events without a session share one place per user.
-          custom_metadata: Kept with each and returned with its hits.
+          custom_metadata: Kept with each and returned with its hits; ``ttl``, ``expires_at``,
+            ``importance`` and ``topics`` mean what `adkpg.memory.facets.read` says.
 
         Raises:
           InvalidInput: A value cannot be stored; nothing was written.
         """
-        drafts = records.drafts_of_events(events, custom_metadata)
-        await self._ingest(app_name, user_id, session_id or "", drafts, whole=False)
+        session_id = session_id or ""
+        drafts = records.drafts_of_events(
+            events, session_id, custom_metadata, now=platform_time.get_time()
+        )
+        await self._ingest(app_name, user_id, session_id, drafts, whole=False)
 
     async def add_memory(
         self,
         *,
         app_name: str,
-        user_id: str,
+        user_id: str | None,
         memories: Sequence[MemoryEntry],
         custom_metadata: Mapping[str, object] | None = None,
     ) -> None:
@@ -157,10 +189,12 @@ class PgVectorMemoryService(BaseMemoryService):
 
         Args:
           app_name: The app.
-          user_id: The user.
-          memories: Each with text; without id it gets one, without timestamp it is of now.
+          user_id: The user; None is the app-wide scope.
+          memories: Each with text; without id it gets one, without timestamp it is of now. A
+            `Memory` says its kind, topics, importance and expiry itself.
           custom_metadata: Kept with each, under the entry's own; ``memory_id`` in an entry's own
-            is its id, as with ADK's Vertex service.
+            is its id, as with ADK's Vertex service. ``ttl``, ``expires_at``, ``importance`` and
+            ``topics`` mean what `adkpg.memory.facets.read` says.
 
         Raises:
           InvalidInput: An entry has no text, or a value cannot be stored; nothing was written.
@@ -169,63 +203,164 @@ class PgVectorMemoryService(BaseMemoryService):
         drafts = records.drafts_of_memories(memories, custom_metadata, platform_time.get_time())
         if not drafts:
             return
-        scope = {"app_name": app_name, "user_id": user_id}
-        ids = [draft.memory_id for draft in drafts]
+        user = scope_user(user_id)
         async with self._database.transaction() as transaction:
-            await transaction.fetch(statements.lock_session(), {**scope, "session_id": ""})
-            found = await transaction.fetch(
-                statements.select_by_ids(), {**scope, "memory_ids": ids}
-            )
-            if sources := sorted({row["session_id"] for row in found} - {""}):
-                for session_id in sources:
-                    await transaction.fetch(
-                        statements.lock_session(), {**scope, "session_id": session_id}
-                    )
-                # A writer of such a session may have moved or dropped them until now.
-                found = await transaction.fetch(
-                    statements.select_by_ids(), {**scope, "memory_ids": ids}
-                )
-            known = {row["memory_id"]: row for row in found}
-            drafts = [
-                draft
-                for draft in drafts
-                if draft.memory_id not in known or known[draft.memory_id]["digest"] != draft.digest
-            ]
-            replaced = [known[draft.memory_id] for draft in drafts if draft.memory_id in known]
-            await transaction.fetch(
-                statements.delete_positions(),
-                {**scope, "positions": [row["position"] for row in replaced]},
-            )
-            rows = [
-                (
-                    known[draft.memory_id]["position"]
-                    if draft.memory_id in known
-                    else ingestion.new_block(),
-                    draft,
-                )
-                for draft in drafts
-            ]
-            sessions = [
-                (known[draft.memory_id]["session_id"], known[draft.memory_id]["event_id"])
-                if draft.memory_id in known
-                else ("", None)
-                for draft in drafts
-            ]
-            await self._insert(transaction, scope, rows, sessions)
+            await self._write_by_id(transaction, app_name, user, drafts)
         if self._vectors is not None:
-            await self._vectors.embed_quietly(app_name, user_id)
+            await self._vectors.embed_quietly(app_name, user)
+
+    async def get_memory(
+        self, *, app_name: str, user_id: str | None, memory_id: str
+    ) -> Memory | None:
+        """Returns a memory, also one that has expired or was superseded; None if there is none.
+
+        Args:
+          app_name: The app.
+          user_id: The user; None is the app-wide scope.
+          memory_id: Its id.
+        """
+        if not storable(app_name=app_name, user_id=user_id, memory_id=memory_id):
+            return None
+        row = await self._database.fetch_one(
+            statements.select_memory(),
+            {"app_name": app_name, "user_id": scope_user(user_id), "memory_id": memory_id},
+        )
+        return None if row is None else records.memory(row)
+
+    async def list_memories(
+        self,
+        *,
+        app_name: str,
+        user_id: str | None,
+        filters: SearchFilters | None = None,
+        limit: int = 50,
+        after: str | None = None,
+        live: bool = True,
+    ) -> pages.MemoriesPage:
+        """Returns some memories of a scope, newest first.
+
+        Args:
+          app_name: The app.
+          user_id: The user; None is the app-wide scope.
+          filters: Which ones.
+          limit: At most so many, at least 1.
+          after: The ``next`` of the page before; None starts at the newest.
+          live: Without those that have expired or were superseded.
+
+        Raises:
+          InvalidInput: `limit` is below 1, or `after` did not come from a page.
+        """
+        if limit < 1:
+            raise InvalidInput(f"limit={limit} is below 1; ask for at least one.")
+        if not storable(app_name=app_name, user_id=user_id):
+            return pages.MemoriesPage([], None)
+        filters = filters or NO_FILTERS
+        cursor = pages.read_cursor(after) if after is not None else (None, None)
+        rows = await self._database.fetch(
+            statements.list_memories(
+                asked=filters.asked, after_row=after is not None, live_only=live
+            ),
+            {
+                "app_name": app_name,
+                "user_id": scope_user(user_id),
+                "limit": limit + 1,
+                "after_moment": cursor[0],
+                "after_position": cursor[1],
+                **filters.parameters,
+            },
+        )
+        following = None
+        if len(rows) > limit:
+            last = rows[limit - 1]
+            following = pages.cursor(last["timestamp"], last["position"])
+        return pages.MemoriesPage([records.memory(row) for row in rows[:limit]], following)
+
+    async def count_memories(
+        self, *, app_name: str, user_id: str | None, filters: SearchFilters | None = None
+    ) -> int:
+        """Returns how many live memories a scope has; `user_id` None is the app-wide one."""
+        if not storable(app_name=app_name, user_id=user_id):
+            return 0
+        filters = filters or NO_FILTERS
+        row = await self._database.fetch_one(
+            statements.count_memories(asked=filters.asked),
+            {"app_name": app_name, "user_id": scope_user(user_id), **filters.parameters},
+        )
+        return int(row["memories"]) if row else 0
+
+    async def update_memory(
+        self,
+        *,
+        app_name: str,
+        user_id: str | None,
+        memory_id: str,
+        text: str | None = None,
+        topics: Sequence[str] | None = None,
+        importance: float | None = None,
+        expires_at: datetime | str | float | None = None,
+        custom_metadata: Mapping[str, object] | None = None,
+    ) -> Memory | None:
+        """Changes a memory; what is left out stays. Changed text is embedded anew.
+
+        The memory of an event takes the event's text back when its session is added again.
+
+        Args:
+          app_name: The app.
+          user_id: The user; None is the app-wide scope.
+          memory_id: Its id.
+          text: Instead of its content.
+          topics: Instead of its topics.
+          importance: From 0 to 1.
+          expires_at: A datetime, ISO 8601 text, or Unix seconds.
+          custom_metadata: Instead of its metadata.
+
+        Returns:
+          The memory as it is now; None if there is none.
+
+        Raises:
+          InvalidInput: A value cannot be stored; nothing was written.
+        """
+        if not storable(app_name=app_name, user_id=user_id, memory_id=memory_id):
+            return None
+        user = scope_user(user_id)
+        place = {"app_name": app_name, "user_id": user, "memory_id": memory_id}
+        async with self._database.transaction() as transaction:
+            found = await transaction.fetch(statements.lock_memory(), place)
+            if not found:
+                return None
+            row = found[0]
+            changed = records.changed(
+                row,
+                text=text,
+                topics=topics,
+                importance=importance,
+                expires_at=expires_at,
+                custom_metadata=custom_metadata,
+            )
+            if text is None:
+                await transaction.fetch(
+                    statements.update_facets(), place | records.facet_parameters(changed)
+                )
+            else:
+                await transaction.fetch(
+                    statements.delete_positions(), place | {"positions": [row["position"]]}
+                )
+                await self._insert(transaction, app_name, user, [(row["position"], changed)])
+        if text is not None and self._vectors is not None:
+            await self._vectors.embed_quietly(app_name, user)
+        return await self.get_memory(app_name=app_name, user_id=user_id, memory_id=memory_id)
 
     async def delete_memory(
-        self, *, app_name: str, user_id: str, memory_id: str | None = None
+        self, *, app_name: str, user_id: str | None, memory_id: str | None = None
     ) -> None:
         """Forgets one memory; re-adding its session does not bring it back.
 
-        Its words are gone from the search of its neighbours too. None and an unknown id do
-        nothing.
+        Its words are gone from the search of its neighbours too, and so are facts and summaries
+        that were drawn from it. None and an unknown id do nothing.
         """
         if not memory_id or not storable(app_name=app_name, user_id=user_id, memory_id=memory_id):
             return
-        scope = {"app_name": app_name, "user_id": user_id}
+        scope = {"app_name": app_name, "user_id": scope_user(user_id)}
         found = await self._database.fetch_one(
             statements.select_by_ids(), {**scope, "memory_ids": [memory_id]}
         )
@@ -244,67 +379,73 @@ class PgVectorMemoryService(BaseMemoryService):
         """Returns what is remembered of a user that answers a question, the best first.
 
         At most `top_k`; none if nothing shares a word or is near enough in meaning. Any text is a
-        query; an empty one finds nothing. See `search` for scores.
+        query; an empty one finds nothing. See `search` for options and scores.
         """
-        hits = await self.search(app_name=app_name, user_id=user_id, query=query)
-        return SearchMemoryResponse(memories=[hit.memory for hit in hits])
+        if not storable(app_name=app_name, user_id=user_id):
+            return SearchMemoryResponse()
+        found = await self._search.hits(app_name, user_id, query, self._defaults, explain=False)
+        return SearchMemoryResponse(memories=[hit.memory for hit in found])
 
     async def search(
         self,
         *,
         app_name: str,
-        user_id: str,
+        user_id: str | None,
         query: str,
+        filters: SearchFilters | None = None,
         top_k: int | None = None,
         min_score: float | None = None,
+        half_life: timedelta | None = None,
+        max_tokens: int | None = None,
+        neighbours: int | None = None,
         mode: Mode | None = None,
+        app_wide: bool | None = None,
+        similarity_top_k: int | None = None,
+        vector_distance_threshold: float | None = None,
     ) -> list[Hit]:
-        """Returns scored hits, the best first; arguments left out are the service's own.
+        """Returns hits with their reasons, the best first; what is left out is the service's own.
 
-        If the embedder fails, a hybrid search answers by words alone, with a warning.
+        If the embedder fails, or the app's vectors are of another model, a hybrid search answers
+        by words alone, with a warning. Near-duplicates are folded (`adkpg.memory.hits.folded`).
+
+        Args:
+          app_name: The app.
+          user_id: The user; None searches the app-wide scope alone.
+          query: Any text; an empty one finds nothing.
+          filters: Conditions that hits must meet.
+          top_k: At most so many, at least 1.
+          min_score: Lowest cosine, in [-1, 1], of a hit that no word of the question leads to.
+          half_life: After this time a memory's score counts half.
+          max_tokens: Most tokens of all hits and their neighbours, estimated at four bytes each;
+            a hit that does not fit is left out.
+          neighbours: With so many turns on each side of a hit, 0 to 10.
+          mode: ``hybrid``, ``vector`` or ``text``.
+          app_wide: Whether to find what the app knows for all its users.
+          similarity_top_k: Vertex's name for `top_k`.
+          vector_distance_threshold: Vertex's measure of `min_score`: 1 - cosine.
 
         Raises:
           EmbeddingError: The embedder failed and only vectors were asked for.
+          ModelNotActive: Only vectors were asked for, and the app's are of another model.
           ConfigurationError: Only vectors were asked for, and there is no embedder.
-          InvalidInput: `top_k` or `min_score` is out of range, or there is no such mode.
+          InvalidInput: An option is out of range.
         """
-        _require_range(top_k, min_score, InvalidInput)
-        mode = mode or self._mode
-        _require_mode(mode, self.embedder, InvalidInput)
-        text = records.storable_text(query)
-        if not text or not storable(app_name=app_name, user_id=user_id):
+        options = self._defaults.changed(
+            filters=filters,
+            top_k=top_k,
+            min_score=min_score,
+            half_life=half_life,
+            max_tokens=max_tokens,
+            neighbours=neighbours,
+            mode=mode,
+            app_wide=app_wide,
+            similarity_top_k=similarity_top_k,
+            vector_distance_threshold=vector_distance_threshold,
+        )
+        _require_embedder(options.mode, self.embedder)
+        if not storable(app_name=app_name, user_id=user_id):
             return []
-        parameters: dict[str, Any] = {
-            "app_name": app_name,
-            "user_id": user_id,
-            "query": text,
-            "config": self._database.settings.text_search_config,
-            "top_k": top_k or self._top_k,
-        }
-        lexical = mode != "vector"
-        vector = None if mode == "text" else await self._query_vector(text, required=not lexical)
-        if vector is None or self._vectors is None:
-            shape = recall.Shape(lexical=lexical, vector=False)
-            rows = await self._database.fetch(recall.search(shape), parameters)
-            return [records.hit(row) for row in rows]
-        floor = self._min_score if min_score is None else min_score
-        parameters |= self._vectors.model | {
-            "query_vector": vector,
-            "min_cosine": self._vectors.floor if floor is None else floor,
-        }
-        scope = (app_name, user_id)
-        shape = recall.Shape(lexical=lexical, vector=True, large=self._vectors.large)
-        if scope in self._approximate:
-            shape = replace(shape, approximate=await self._vectors.numbered_model())
-            async with self._database.transaction() as transaction:
-                await transaction.fetch(vector_statements.tune_search(), {})
-                rows = list(await transaction.fetch(recall.search(shape), parameters))
-        else:
-            rows = await self._database.fetch(recall.search(shape), parameters)
-        if rows:  # a statement cannot ask first: each search tells how the next is to be answered
-            change = self._approximate.add if rows[0]["approximate"] else self._approximate.discard
-            change(scope)
-        return [records.hit(row) for row in rows]
+        return await self._search.hits(app_name, scope_user(user_id), query, options, explain=True)
 
     async def embed_pending(
         self, *, app_name: str | None = None, user_id: str | None = None
@@ -312,7 +453,7 @@ class PgVectorMemoryService(BaseMemoryService):
         """Embeds memories that wait for a vector: everybody's, or one user's. Idempotent.
 
         Batches are embedded outside of any transaction; what changes meanwhile, or is held by a
-        writer, stays pending for the next call.
+        writer, stays pending for the next call. What another worker has claimed is left to it.
 
         Returns:
           How many vectors were stored.
@@ -322,6 +463,38 @@ class PgVectorMemoryService(BaseMemoryService):
           ConfigurationError: The service has no embedder.
         """
         return await self._required_vectors().embed_pending(app_name, user_id)
+
+    async def flush(
+        self,
+        *,
+        app_name: str | None = None,
+        user_id: str | None = None,
+        timeout_s: float | None = None,
+    ) -> None:
+        """Returns once nothing waits for a vector: embeds what is free, waits for other workers.
+
+        What was given up (dead) is not waited for. A service without embedder returns at once.
+
+        Args:
+          app_name: The app, with `user_id`; None is everybody's.
+          user_id: The user.
+          timeout_s: Longest wait in seconds; None waits on.
+
+        Raises:
+          TimeoutError: Something still waits after `timeout_s`.
+        """
+        if self._vectors is None:
+            return
+        jobs = Jobs(self._database, "embed")
+        async with asyncio.timeout(timeout_s):
+            while True:
+                try:
+                    await self._vectors.embed_pending(app_name, user_id)
+                except EmbeddingError as exc:
+                    logger.warning("Flushing goes on: %s", exc)
+                if not (await jobs.backlog(app_name, user_id)).waiting:
+                    return
+                await asyncio.sleep(_FLUSH_POLL_S)
 
     async def index_large_scopes(self) -> int:
         """Builds the HNSW index for users with more than ``ADKPG_EXACT_LIMIT`` memories.
@@ -350,17 +523,17 @@ class PgVectorMemoryService(BaseMemoryService):
         place = {**scope, "session_id": session_id}
         async with self._database.transaction() as transaction:
             await transaction.fetch(statements.lock_session(), place)
+            kept = await transaction.fetch(statements.lock_stored_session(), place)
             stored = [
                 ingestion.Stored(**row)
                 for row in await transaction.fetch(statements.select_session_memories(), place)
-                if row["event_id"] is not None
             ]
             deleted = {
                 row["event_id"]
                 for row in await transaction.fetch(statements.select_tombstones(), place)
             }
             planned = ingestion.replacement if whole else ingestion.addition
-            plan = planned(stored, drafts, deleted, ingestion.new_block())
+            plan = planned(stored, drafts, deleted, ingestion.new_block(user_id))
             if plan.delete:
                 await transaction.fetch(
                     statements.delete_positions(), {**scope, "positions": plan.delete}
@@ -371,68 +544,59 @@ class PgVectorMemoryService(BaseMemoryService):
                     statements.move_positions(), {**scope, "froms": froms, "tos": tos}
                 )
             if plan.insert:
-                sessions = [(session_id, draft.event_id) for _, draft in plan.insert]
-                await self._insert(transaction, scope, plan.insert, sessions)
+                await self._insert(transaction, app_name, user_id, plan.insert)
+            following = ingestion.next_position(stored, plan)
+            if kept and kept[0]["memory_position"] != following:
+                await transaction.fetch(
+                    statements.place_next_memory(), {**place, "next": following}
+                )
         if self._vectors is not None:
             await self._vectors.embed_quietly(app_name, user_id)
+
+    async def _write_by_id(
+        self, transaction: Transaction, app_name: str, user_id: str, drafts: Sequence[Draft]
+    ) -> None:
+        scope = {"app_name": app_name, "user_id": user_id}
+        wanted = {**scope, "memory_ids": [draft.memory_id for draft in drafts]}
+        await transaction.fetch(statements.lock_session(), {**scope, "session_id": ""})
+        found = await transaction.fetch(statements.select_by_ids(), wanted)
+        if sources := sorted({row["session_id"] for row in found} - {""}):
+            for session_id in sources:
+                await transaction.fetch(
+                    statements.lock_session(), {**scope, "session_id": session_id}
+                )
+            # A writer of such a session may have moved or dropped them until now.
+            found = await transaction.fetch(statements.select_by_ids(), wanted)
+        known = {row["memory_id"]: row for row in found}
+        rows = []
+        for draft in drafts:
+            row = known.get(draft.memory_id)
+            if row is None:
+                rows.append((ingestion.new_block(user_id), draft))
+            elif row["digest"] != draft.digest:
+                origin = {"session_id": row["session_id"], "event_id": row["event_id"]}
+                rows.append((row["position"], replace(draft, **origin)))
+        replaced = [
+            known[draft.memory_id]["position"] for _, draft in rows if draft.memory_id in known
+        ]
+        await transaction.fetch(statements.delete_positions(), {**scope, "positions": replaced})
+        await self._insert(transaction, app_name, user_id, rows)
 
     async def _insert(
         self,
         transaction: Transaction,
-        scope: dict[str, str],
+        app_name: str,
+        user_id: str,
         rows: Sequence[tuple[int, Draft]],
-        sources: Sequence[tuple[str, str | None]],
     ) -> None:
-        drafts = [draft for _, draft in rows]
+        config = self._database.settings.text_search_config
         await transaction.fetch(
-            statements.insert_memories(),
-            {
-                **scope,
-                "config": self._database.settings.text_search_config,
-                "positions": [position for position, _ in rows],
-                "memory_ids": [draft.memory_id for draft in drafts],
-                "session_ids": [session_id for session_id, _ in sources],
-                "event_ids": [event_id for _, event_id in sources],
-                "authors": [draft.author for draft in drafts],
-                "timestamps": [draft.timestamp for draft in drafts],
-                "contents": [draft.content for draft in drafts],
-                "bodies": [draft.body for draft in drafts],
-                "metadata": [draft.custom_metadata for draft in drafts],
-                "digests": [draft.digest for draft in drafts],
-            },
+            statements.insert_memories(), records.insertion(app_name, user_id, rows, config)
         )
 
-    async def _query_vector(self, text: str, *, required: bool) -> str | None:
-        if self._vectors is None:
-            return None
-        try:
-            return await self._vectors.of_query(text)
-        except EmbeddingError as exc:
-            if required:
-                raise
-            logger.warning("The search answers by words alone: %s", exc)
-            return None
 
-
-def _require_mode(
-    mode: str,
-    embedder: Embedder | None,
-    error: type[ConfigurationError] | type[InvalidInput] = ConfigurationError,
-) -> None:
-    if mode not in ("hybrid", "vector", "text"):
-        raise error(f"mode is 'hybrid', 'vector' or 'text', not {mode!r}.")
+def _require_embedder(mode: str, embedder: Embedder | None) -> None:
     if mode == "vector" and embedder is None:
         raise ConfigurationError(
             "mode='vector' needs an embedder; give one, or run pip install 'adkpg[local]'."
         )
-
-
-def _require_range(
-    top_k: int | None,
-    min_score: float | None,
-    error: type[ConfigurationError] | type[InvalidInput] = ConfigurationError,
-) -> None:
-    if top_k is not None and top_k < 1:
-        raise error(f"top_k={top_k} is below 1; ask for at least one memory.")
-    if min_score is not None and not -1 <= min_score <= 1:
-        raise error(f"min_score={min_score} is a cosine, from -1 to 1.")

@@ -7,14 +7,16 @@ from functools import cache
 from typing import Any
 
 from sqlalchemy import (
+    CTE,
     BigInteger,
     ColumnElement,
     Delete,
+    Double,
     Select,
     Text,
+    Update,
     and_,
     bindparam,
-    case,
     cast,
     column,
     delete,
@@ -22,26 +24,31 @@ from sqlalchemy import (
     func,
     literal,
     literal_column,
+    or_,
     select,
     true,
+    tuple_,
+    union_all,
     update,
 )
-from sqlalchemy.dialects.postgresql import ARRAY, JSON, REGCONFIG, TIMESTAMP, insert
+from sqlalchemy.dialects.postgresql import ARRAY, JSON, JSONB, REAL, REGCONFIG, TIMESTAMP, insert
 from sqlalchemy.sql.selectable import TableValuedAlias
 
 from adkpg.tables import (
     MEMORY_EVENT_KEY,
+    app_settings,
     events,
     memories,
+    memory_jobs,
     memory_lexemes,
+    memory_sources,
     memory_tombstones,
     memory_vectors,
-    pending_embeddings,
+    sessions,
 )
 
 APP_NAME = bindparam("app_name", type_=Text)
 USER_ID = bindparam("user_id", type_=Text)
-CONFIG = cast(bindparam("config", type_=Text), REGCONFIG)
 _SESSION_ID = bindparam("session_id", type_=Text)
 _MEMORY_ID = bindparam("memory_id", type_=Text)
 _POSITIONS = bindparam("positions", type_=ARRAY(BigInteger))
@@ -51,6 +58,64 @@ _MAX_LEXEME_BYTES = 512  # a key of app, user and lexeme must fit a B-tree entry
 def in_scope(table: Any) -> ColumnElement[bool]:
     """The rows of one user of one app."""
     return and_(table.c.app_name == APP_NAME, table.c.user_id == USER_ID)
+
+
+def live() -> ColumnElement[bool]:
+    """Memories that are recalled: neither expired nor superseded."""
+    return or_(memories.c.expires_at.is_(None), memories.c.expires_at > func.now())
+
+
+def config_of(script: ColumnElement[Any]) -> ColumnElement[Any]:
+    """The text search configuration: the app's own, else the script's, else the one that is set.
+
+    Memory and question choose alike. Parameters: app_name, config.
+    """
+    own = (
+        select(app_settings.c.text_search_config)
+        .where(app_settings.c.app_name == APP_NAME)
+        .scalar_subquery()
+    )
+    return cast(func.coalesce(own, script, bindparam("config", type_=Text)), REGCONFIG)
+
+
+def stored_columns() -> list[ColumnElement[Any]]:
+    """The columns that `records.memory` reads."""
+    return [
+        memories.c.memory_id,
+        memories.c.kind,
+        memories.c.session_id,
+        memories.c.event_id,
+        memories.c.author,
+        memories.c.timestamp,
+        cast(memories.c.content, Text).label("content"),
+        cast(memories.c.custom_metadata, Text).label("custom_metadata"),
+        memories.c.source,
+        cast(memories.c.artifacts, Text).label("artifacts"),
+        cast(memories.c.topics, Text).label("topics"),
+        memories.c.importance,
+        memories.c.expires_at,
+        memories.c.superseded_by,
+    ]
+
+
+def conditions(asked: frozenset[str]) -> list[ColumnElement[bool]]:
+    """What `SearchFilters` asks of a memory; its parameters go by the same names."""
+
+    def any_of(name: str) -> Any:
+        return func.any(bindparam(name, type_=ARRAY(Text)))
+
+    known: dict[str, ColumnElement[bool]] = {
+        "after": memories.c.timestamp >= bindparam("after", type_=TIMESTAMP(timezone=True)),
+        "before": memories.c.timestamp < bindparam("before", type_=TIMESTAMP(timezone=True)),
+        "authors": memories.c.author == any_of("authors"),
+        "session_ids": memories.c.session_id == any_of("session_ids"),
+        "kinds": memories.c.kind == any_of("kinds"),
+        "topics": memories.c.topics.op("?|")(bindparam("topics", type_=ARRAY(Text))),
+        "metadata": memories.c.custom_metadata.op("@>")(
+            cast(bindparam("metadata", type_=Text), JSONB)
+        ),
+    }
+    return [known[name] for name in sorted(asked)]
 
 
 def given_rows(**arrays: Any) -> TableValuedAlias:
@@ -70,6 +135,29 @@ def lock_session() -> Select[Any]:
         func.jsonb_build_array(APP_NAME, USER_ID, _SESSION_ID).cast(Text), literal(0, BigInteger)
     )
     return select(func.pg_advisory_xact_lock(key))
+
+
+@cache
+def lock_stored_session() -> Select[Any]:
+    """Makes appends that remember wait too, to the transaction's end; no row if it is not stored.
+
+    Parameters: app_name, user_id, session_id.
+    """
+    return (
+        select(sessions.c.memory_position)
+        .where(in_scope(sessions), sessions.c.session_id == _SESSION_ID)
+        .with_for_update(key_share=True)
+    )
+
+
+@cache
+def place_next_memory() -> Update:
+    """Says where a session's next memory goes. Parameters: app_name, user_id, session_id, next."""
+    return (
+        update(sessions)
+        .where(in_scope(sessions), sessions.c.session_id == _SESSION_ID)
+        .values(memory_position=bindparam("next", type_=BigInteger))
+    )
 
 
 @cache
@@ -93,7 +181,11 @@ def select_session_memories() -> Select[Any]:
             memories.c.digest,
             still_there.label("in_session"),
         )
-        .where(in_scope(memories), memories.c.session_id == _SESSION_ID)
+        .where(
+            in_scope(memories),
+            memories.c.session_id == _SESSION_ID,
+            memories.c.event_id.is_not(None),
+        )
         .order_by(memories.c.position)
     )
 
@@ -122,22 +214,148 @@ def select_by_ids() -> Select[Any]:
 
 
 @cache
+def select_neighbours() -> Select[Any]:
+    """Reads the live memories around some, by position.
+
+    Parameters: app_name, user_ids, positions, reach (how many on each side). Returns the memories'
+    columns and ``of_position``, the one each is next to.
+    """
+    asked = given_rows(positions=BigInteger)
+    reach = bindparam("reach", type_=BigInteger)
+    return (
+        select(*stored_columns(), asked.c.positions.label("of_position"))
+        .select_from(
+            asked.join(
+                memories,
+                and_(
+                    memories.c.app_name == APP_NAME,
+                    memories.c.user_id == func.any(bindparam("user_ids", type_=ARRAY(Text))),
+                    memories.c.position >= asked.c.positions - reach,
+                    memories.c.position <= asked.c.positions + reach,
+                    memories.c.position != asked.c.positions,
+                ),
+            )
+        )
+        .where(live())
+        .order_by(asked.c.positions, memories.c.position)
+    )
+
+
+@cache
+def select_memory() -> Select[Any]:
+    """Reads one memory, live or not. Parameters: app_name, user_id, memory_id."""
+    return select(*stored_columns()).where(in_scope(memories), memories.c.memory_id == _MEMORY_ID)
+
+
+@cache
+def lock_memory() -> Select[Any]:
+    """Reads one memory and keeps other writers from it, to the transaction's end.
+
+    Parameters: app_name, user_id, memory_id. Returns its columns and position.
+    """
+    return (
+        select(*stored_columns(), memories.c.position)
+        .where(in_scope(memories), memories.c.memory_id == _MEMORY_ID)
+        .with_for_update()
+    )
+
+
+@cache
+def update_facets() -> Update:
+    """Changes what is stored beside a memory's content.
+
+    Parameters: app_name, user_id, memory_id, metadata, topics, importance, expires_at, digest.
+    """
+    return (
+        update(memories)
+        .where(in_scope(memories), memories.c.memory_id == _MEMORY_ID)
+        .values(
+            custom_metadata=cast(bindparam("metadata", type_=Text), JSONB),
+            topics=cast(bindparam("topics", type_=Text), JSONB),
+            importance=cast(bindparam("importance", type_=Double), REAL),
+            expires_at=bindparam("expires_at", type_=TIMESTAMP(timezone=True)),
+            digest=bindparam("digest", type_=Text),
+        )
+    )
+
+
+@cache
+def list_memories(*, asked: frozenset[str], after_row: bool, live_only: bool) -> Select[Any]:
+    """Reads one page of a scope's memories, newest first.
+
+    Parameters: app_name, user_id, limit, those of the filters, and after_moment, after_position
+    where a page went before. Returns the memories' columns and their position.
+    """
+    page = (
+        select(*stored_columns(), memories.c.position)
+        .where(in_scope(memories), *conditions(asked))
+        .order_by(memories.c.timestamp.desc(), memories.c.position.desc())
+        .limit(bindparam("limit", type_=BigInteger))
+    )
+    if live_only:
+        page = page.where(live())
+    if after_row:
+        page = page.where(
+            tuple_(memories.c.timestamp, memories.c.position)
+            < tuple_(
+                bindparam("after_moment", type_=TIMESTAMP(timezone=True)),
+                bindparam("after_position", type_=BigInteger),
+            )
+        )
+    return page
+
+
+@cache
+def count_memories(*, asked: frozenset[str]) -> Select[Any]:
+    """Counts a scope's live memories. Parameters: app_name, user_id, those of the filters."""
+    return (
+        select(func.count().label("memories"))
+        .select_from(memories)
+        .where(in_scope(memories), live(), *conditions(asked))
+    )
+
+
+@cache
 def delete_positions() -> Delete:
-    """Deletes memories with their words and vectors. Parameters: app_name, user_id, positions.
+    """Deletes memories with all that hangs on them. Parameters: app_name, user_id, positions.
 
     Rows are locked by position, as `store_vectors` does, so that the two never deadlock.
     """
     locked = (
-        select(memories.c.app_name, memories.c.user_id, memories.c.position)
+        select(memories.c.app_name, memories.c.user_id, memories.c.memory_id)
         .where(in_scope(memories), memories.c.position == func.any(_POSITIONS))
         .order_by(memories.c.position)
         .with_for_update()
         .cte("locked")
     )
+    return erased(locked)
+
+
+def erased(chosen: CTE) -> Delete:
+    """Deletes memories, and the facts and summaries that were drawn from them.
+
+    Words, vectors and jobs go with their memory (ON DELETE CASCADE).
+
+    Args:
+      chosen: Their app_name, user_id and memory_id.
+    """
+    drawn = select(
+        memory_sources.c.app_name, memory_sources.c.user_id, memory_sources.c.memory_id
+    ).join_from(
+        memory_sources,
+        chosen,
+        and_(
+            memory_sources.c.source_id == chosen.c.memory_id,
+            memory_sources.c.app_name == chosen.c.app_name,
+            memory_sources.c.user_id == chosen.c.user_id,
+        ),
+    )
+    direct = select(chosen.c.app_name, chosen.c.user_id, chosen.c.memory_id)
+    gone = union_all(direct, drawn).cte("gone")
     return delete(memories).where(
-        memories.c.app_name == locked.c.app_name,
-        memories.c.user_id == locked.c.user_id,
-        memories.c.position == locked.c.position,
+        memories.c.memory_id == gone.c.memory_id,
+        memories.c.app_name == gone.c.app_name,
+        memories.c.user_id == gone.c.user_id,
     )
 
 
@@ -160,7 +378,7 @@ def move_positions() -> Select[Any]:
         .where(in_scope(table), table.c.position == given.c.froms)
         .values(position=given.c.tos)
         .cte(f"moved_{table.name}")
-        for table in (memory_lexemes, memory_vectors, pending_embeddings)
+        for table in (memory_lexemes, memory_vectors, memory_jobs)
     ]
     moved = (
         update(memories)
@@ -174,76 +392,94 @@ def move_positions() -> Select[Any]:
 
 @cache
 def insert_memories() -> Select[Any]:
-    """Writes memories with their words, and marks them as pending for the embedder.
+    """Writes memories with their words, and what is still to be done with them.
 
-    A memory of an event that is stored already is left alone. Words come from the body, and from
-    the written-out date, which counts for the memory itself only. ADK calls every person ``user``:
-    as an author that is no word, or a question about "the user" would find all that was ever said.
+    A memory of an event that is stored already is left alone.
 
-    Parameters: app_name, user_id, config, and in parallel arrays positions, memory_ids,
-    session_ids, event_ids, authors, timestamps, contents, bodies, metadata, digests.
+    Parameters: app_name, user_id, config, and in parallel arrays those of `records.insertion`.
     Returns the number of memories written.
     """
     unnested = given_rows(
         positions=BigInteger,
         memory_ids=Text,
+        kinds=Text,
         session_ids=Text,
         event_ids=Text,
         authors=Text,
         timestamps=TIMESTAMP(timezone=True),
         contents=Text,
         bodies=Text,
+        words=Text,
+        scripts=Text,
         metadata=Text,
+        sources=Text,
+        artifacts=Text,
+        topics=Text,
+        importances=Double,
+        expiries=TIMESTAMP(timezone=True),
         digests=Text,
     )
-    date = func.to_char(func.timezone("UTC", unnested.c.timestamps), "FMDD FMMonth YYYY")
-    words_of = case(
-        (unnested.c.authors == "user", func.substr(unnested.c.bodies, len("user: ") + 1)),
-        else_=unnested.c.bodies,
-    )
     given = select(
-        *unnested.c,
-        func.to_tsvector(CONFIG, words_of).label("words"),
-        func.to_tsvector(CONFIG, date).label("date_words"),
+        APP_NAME.label("app_name"),
+        USER_ID.label("user_id"),
+        unnested.c.positions.label("position"),
+        unnested.c.memory_ids.label("memory_id"),
+        unnested.c.kinds.label("kind"),
+        unnested.c.session_ids.label("session_id"),
+        unnested.c.event_ids.label("event_id"),
+        unnested.c.authors.label("author"),
+        unnested.c.timestamps.label("timestamp"),
+        unnested.c.contents.label("content"),
+        unnested.c.bodies.label("body"),
+        unnested.c.words,
+        unnested.c.scripts.label("script"),
+        unnested.c.metadata.label("custom_metadata"),
+        unnested.c.sources.label("source"),
+        unnested.c.artifacts,
+        unnested.c.topics,
+        unnested.c.importances.label("importance"),
+        unnested.c.expiries.label("expires_at"),
+        unnested.c.digests.label("digest"),
+    ).select_from(unnested)
+    inserted, *others = written(given)
+    return select(func.count().label("written")).select_from(inserted).add_cte(*others)
+
+
+def written(rows: Select[Any]) -> tuple[CTE, CTE, CTE]:
+    """The steps that write memories, for a statement to hang on to: memories, words, jobs.
+
+    Words come from the text that the caller prepared, and from the written-out date, which counts
+    for the memory itself only.
+
+    Args:
+      rows: The memories' columns, and their words and script.
+    """
+    source = rows.subquery("source")
+    date = func.to_char(func.timezone("UTC", source.c.timestamp), "FMDD FMMonth YYYY")
+    config = config_of(source.c.script)
+    given = select(
+        *(each for each in source.c if each.key not in ("words", "script")),
+        func.to_tsvector(config, source.c.words).label("words"),
+        func.to_tsvector(config, date).label("date_words"),
     ).cte("given")
     body_words = _lexemes(given.c.words, "body_words")
     length = select(func.coalesce(func.sum(_occurrences(body_words)), 0)).select_from(body_words)
+    values: dict[str, ColumnElement[Any]] = {
+        each.key: each for each in given.c if each.key not in ("words", "date_words")
+    }
+    values |= {
+        "content": cast(given.c.content, JSON),
+        "length": length.scalar_subquery(),
+        "custom_metadata": cast(given.c.custom_metadata, JSONB),
+        "artifacts": cast(given.c.artifacts, JSONB),
+        "topics": cast(given.c.topics, JSONB),
+        "importance": cast(given.c.importance, REAL),
+    }
     inserted = (
         insert(memories)
-        .from_select(
-            [
-                "app_name",
-                "user_id",
-                "position",
-                "memory_id",
-                "session_id",
-                "event_id",
-                "author",
-                "timestamp",
-                "content",
-                "body",
-                "length",
-                "custom_metadata",
-                "digest",
-            ],
-            select(
-                APP_NAME,
-                USER_ID,
-                given.c.positions,
-                given.c.memory_ids,
-                given.c.session_ids,
-                given.c.event_ids,
-                given.c.authors,
-                given.c.timestamps,
-                cast(given.c.contents, JSON),
-                given.c.bodies,
-                length.scalar_subquery(),
-                cast(given.c.metadata, JSON),
-                given.c.digests,
-            ),
-        )
+        .from_select(list(values), select(*values.values()))
         .on_conflict_do_nothing(constraint=MEMORY_EVENT_KEY)
-        .returning(memories.c.app_name, memories.c.user_id, memories.c.position)
+        .returning(memories.c.app_name, memories.c.user_id, memories.c.position, memories.c.kind)
         .cte("inserted")
     )
     own = _lexemes(given.c.words, "own")
@@ -268,48 +504,66 @@ def insert_memories() -> Select[Any]:
                 func.sum(words.c.date),
             )
             .select_from(
-                inserted.join(given, given.c.positions == inserted.c.position).join(words, true())
+                inserted.join(given, given.c.position == inserted.c.position).join(words, true())
             )
             .where(func.octet_length(words.c.lexeme) <= _MAX_LEXEME_BYTES)
             .group_by(inserted.c.app_name, inserted.c.user_id, words.c.lexeme, inserted.c.position),
         )
         .cte("posted")
     )
-    pending = (
-        insert(pending_embeddings)
-        .from_select(
-            ["app_name", "user_id", "position"],
-            select(inserted.c.app_name, inserted.c.user_id, inserted.c.position),
-        )
-        .cte("pending")
+    to_embed = select(
+        inserted.c.app_name, inserted.c.user_id, inserted.c.position, literal_column("'embed'")
     )
-    return select(func.count().label("written")).select_from(inserted).add_cte(posted, pending)
+    to_extract = select(
+        inserted.c.app_name, inserted.c.user_id, inserted.c.position, literal_column("'extract'")
+    ).where(
+        inserted.c.kind == literal_column("'turn'"),
+        exists(
+            select(app_settings.c.app_name).where(
+                app_settings.c.app_name == APP_NAME, app_settings.c.extract_facts
+            )
+        ),
+    )
+    queued = (
+        insert(memory_jobs)
+        .from_select(["app_name", "user_id", "position", "task"], to_embed.union_all(to_extract))
+        .cte("queued")
+    )
+    return inserted, posted, queued
 
 
 @cache
 def delete_memory() -> Select[Any]:
-    """Deletes one memory and, if it came from an event, leaves a tombstone.
+    """Deletes one memory, and leaves a tombstone if it came from an event.
 
-    Parameters: app_name, user_id, memory_id.
+    Parameters: app_name, user_id, memory_id. Returns how many memories went, those drawn from it
+    included.
     """
-    gone = (
-        delete(memories)
-        .where(in_scope(memories), memories.c.memory_id == _MEMORY_ID)
-        .returning(
-            memories.c.app_name, memories.c.user_id, memories.c.session_id, memories.c.event_id
+    chosen = (
+        select(
+            memories.c.app_name,
+            memories.c.user_id,
+            memories.c.memory_id,
+            memories.c.session_id,
+            memories.c.event_id,
         )
-        .cte("gone")
+        .where(in_scope(memories), memories.c.memory_id == _MEMORY_ID)
+        .with_for_update()
+        .cte("chosen")
     )
     buried = (
         insert(memory_tombstones)
         .from_select(
             ["app_name", "user_id", "session_id", "event_id"],
-            select(gone).where(gone.c.event_id.is_not(None)),
+            select(
+                chosen.c.app_name, chosen.c.user_id, chosen.c.session_id, chosen.c.event_id
+            ).where(chosen.c.event_id.is_not(None)),
         )
         .on_conflict_do_nothing()
         .cte("buried")
     )
-    return select(func.count().label("deleted")).select_from(gone).add_cte(buried)
+    deleted = erased(chosen).returning(memories.c.memory_id).cte("deleted")
+    return select(func.count().label("deleted")).select_from(deleted).add_cte(buried)
 
 
 def _lexemes(vector: ColumnElement[Any], name: str) -> TableValuedAlias:

@@ -1,4 +1,4 @@
-"""Statements of vectors: what waits for one, storing them, models, and the HNSW index. No I/O.
+"""Statements of vectors: storing them, models, and the HNSW index. No I/O.
 
 The HNSW index is only for users whose memories are too many for an exact answer. A shared one
 filters by user after it has found neighbours among everybody's vectors; for the many small users
@@ -33,16 +33,17 @@ from sqlalchemy import (
     true,
     update,
 )
-from sqlalchemy.dialects.postgresql import BIT, insert
+from sqlalchemy.dialects.postgresql import ARRAY, BIT, insert
 
-from adkpg.memory.statements import given_rows, in_scope
+from adkpg.memory.statements import APP_NAME, given_rows
 from adkpg.tables import (
     INLINE_DIMENSIONS,
+    app_settings,
     approximate_scopes,
     embedding_models,
     memories,
+    memory_jobs,
     memory_vectors,
-    pending_embeddings,
 )
 
 MODEL_ID = bindparam("model_id", type_=SmallInteger)
@@ -52,47 +53,28 @@ EF_SEARCH = 200
 
 
 @cache
-def select_pending(*, one_user: bool) -> Select[Any]:
-    """Reads memories that wait for a vector, longest waiting first.
-
-    Parameters: limit, and app_name, user_id where asked for.
-    """
-    statement = (
-        select(
-            memories.c.app_name,
-            memories.c.user_id,
-            memories.c.position,
-            memories.c.body,
-            memories.c.digest,
-        )
-        .select_from(
-            pending_embeddings.join(
-                memories,
-                and_(
-                    memories.c.app_name == pending_embeddings.c.app_name,
-                    memories.c.user_id == pending_embeddings.c.user_id,
-                    memories.c.position == pending_embeddings.c.position,
-                ),
-            )
-        )
-        .order_by(pending_embeddings.c.create_time, pending_embeddings.c.position)
-        .limit(bindparam("limit", type_=Integer))
-    )
-    return statement.where(in_scope(pending_embeddings)) if one_user else statement
-
-
-@cache
 def store_vectors(*, large: bool) -> Select[Any]:
-    """Stores vectors of memories that have not changed since they were read; no longer pending.
+    """Stores vectors of memories that have not changed since they were read; their job is done.
 
-    A memory that a writer holds is left pending: waiting for it could deadlock with one that
-    moves several.
+    Only where the app's active model is this one: a change of models waits for it, and it for the
+    change. A memory that a writer holds is left pending: waiting for it could deadlock with one
+    that moves several.
 
     Parameters: model_id, and in parallel arrays app_names, user_ids, positions, digests, vectors
     (text). `large` is for vectors above 1,300 dimensions. Returns the number of vectors stored.
     """
     given = given_rows(
         app_names=Text, user_ids=Text, positions=BigInteger, digests=Text, vectors=Text
+    )
+    active = (
+        select(app_settings.c.app_name)
+        .where(
+            app_settings.c.app_name == func.any(bindparam("app_names", type_=ARRAY(Text))),
+            app_settings.c.model_id == MODEL_ID,
+        )
+        .order_by(app_settings.c.app_name)
+        .with_for_update(read=True)
+        .cte("active")
     )
     unchanged = (
         select(
@@ -110,7 +92,7 @@ def store_vectors(*, large: bool) -> Select[Any]:
                     memories.c.position == given.c.positions,
                     memories.c.digest == given.c.digests,
                 ),
-            )
+            ).join(active, active.c.app_name == memories.c.app_name)
         )
         .order_by(memories.c.app_name, memories.c.user_id, memories.c.position)
         .with_for_update(of=memories, read=True, key_share=True, skip_locked=True)
@@ -156,11 +138,12 @@ def store_vectors(*, large: bool) -> Select[Any]:
         .cte("stored")
     )
     done = (
-        delete(pending_embeddings)
+        delete(memory_jobs)
         .where(
-            pending_embeddings.c.app_name == stored.c.app_name,
-            pending_embeddings.c.user_id == stored.c.user_id,
-            pending_embeddings.c.position == stored.c.position,
+            memory_jobs.c.app_name == stored.c.app_name,
+            memory_jobs.c.user_id == stored.c.user_id,
+            memory_jobs.c.position == stored.c.position,
+            memory_jobs.c.task == literal_column("'embed'"),
         )
         .cte("done")
     )
@@ -185,6 +168,27 @@ def insert_model() -> Insert:
             name=bindparam("model", type_=Text), dimensions=bindparam("dimensions", type_=Integer)
         )
         .on_conflict_do_nothing()
+    )
+
+
+@cache
+def activate_first_model() -> Insert:
+    """Makes a model the active one of an app that has none. Parameters: app_name, model_id."""
+    upsert = insert(app_settings).values(app_name=APP_NAME, model_id=MODEL_ID)
+    return upsert.on_conflict_do_update(
+        index_elements=["app_name"],
+        set_={"model_id": upsert.excluded.model_id},
+        where=app_settings.c.model_id.is_(None),
+    )
+
+
+@cache
+def select_active_model() -> Select[Any]:
+    """Reads an app's active model. Parameters: app_name. No row if it has none yet."""
+    return (
+        select(embedding_models.c.model_id, embedding_models.c.name, embedding_models.c.dimensions)
+        .join(app_settings, app_settings.c.model_id == embedding_models.c.model_id)
+        .where(app_settings.c.app_name == APP_NAME)
     )
 
 

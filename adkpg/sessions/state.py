@@ -1,4 +1,4 @@
-"""State: its scopes, what becomes of values that are not JSON, and what jsonb cannot hold.
+"""State: its scopes, and what becomes of values that are not JSON.
 
 Rules follow ADK (``google/adk/sessions/_session_util.py``): ``app:`` and ``user:`` keys are
 stored without their prefix, ``temp:`` keys never; rich values are turned into JSON by pydantic,
@@ -8,7 +8,6 @@ unknown objects into their representation.
 import json
 import logging
 import math
-import re
 from collections.abc import Callable, Mapping
 from dataclasses import dataclass
 from typing import Any
@@ -16,6 +15,7 @@ from typing import Any
 from google.adk.sessions.state import State
 from pydantic_core import PydanticSerializationError, to_jsonable_python
 
+from adkpg import jsonb
 from adkpg.errors import InvalidInput
 
 logger = logging.getLogger(__name__)
@@ -23,12 +23,6 @@ logger = logging.getLogger(__name__)
 MAX_DEPTH = 600
 """Deepest nesting of a state. Reading takes a stack frame per level of Python's 1,000, so a state
 that could just be written from a shallow stack could not be read from a deeper one."""
-
-# jsonb refuses U+0000 and lone surrogates. Each becomes U+001A and four hex digits, and so does
-# U+001A itself, which makes the escape reversible.
-_UNSTORABLE = re.compile("[\x00\x1a\ud800-\udfff]")
-_UNSTORABLE_IN_JSON = re.compile("\\\\u0000|\\\\u001a|[\ud800-\udfff]")
-_ESCAPED = re.compile("\x1a([0-9a-f]{4})")
 
 
 @dataclass(frozen=True)
@@ -81,24 +75,19 @@ def dumps(scope: Mapping[str, Any]) -> str:
     """
     plain = jsonable(scope)
     try:
-        text = json.dumps(plain, ensure_ascii=False, allow_nan=False)
-        if _UNSTORABLE_IN_JSON.search(text):
-            text = json.dumps(_mapped(plain, _escape), ensure_ascii=False)
+        return jsonb.write(plain)
     except (TypeError, ValueError, RecursionError) as exc:
         raise InvalidInput(
             f"State cannot be written as JSON (keys {sorted(scope)[:5]}): {exc}; "
             "store a simpler value."
         ) from exc
-    return text
 
 
 def loads(text: str | None) -> dict[str, Any]:
     """Reads back what `dumps` wrote."""
     if not text or text == "{}":
         return {}
-    scope: dict[str, Any] = json.loads(text)
-    if "\\u001a" in text:
-        scope = _mapped(scope, _unescape)
+    scope: dict[str, Any] = jsonb.read(text)
     return scope
 
 
@@ -123,14 +112,14 @@ def jsonable(scope: Mapping[str, Any]) -> dict[str, Any]:
 
 def finite(plain: Any) -> Any:
     """Returns a copy of plain JSON values with null for NaN and infinity."""
-    return _mapped(
+    return jsonb.mapped(
         plain, lambda leaf: None if isinstance(leaf, float) and not math.isfinite(leaf) else leaf
     )
 
 
 def without_surrogates(convert: Callable[[Any], Any], value: Any) -> Any:
     """Runs a conversion of pydantic's, which refuses lone surrogates, on values that hold some."""
-    return _mapped(convert(_mapped(value, _escape)), _unescape)
+    return jsonb.mapped(convert(jsonb.mapped(value, jsonb.escape)), jsonb.unescape)
 
 
 def _converted(scope: Mapping[str, Any]) -> dict[str, Any]:
@@ -195,30 +184,3 @@ def _has_nonfinite(plain: Any) -> bool:
     except (RecursionError, TypeError):
         return False
     return False
-
-
-def _mapped(value: Any, leaf: Callable[[Any], Any]) -> Any:
-    """Returns a copy with `leaf` applied to everything that is no container, keys included."""
-    if isinstance(value, dict):
-        mapped = {}
-        for key, item in value.items():  # no comprehension: it would take a frame of its own
-            mapped[leaf(key)] = _mapped(item, leaf)
-        return mapped
-    if isinstance(value, (list, tuple, set, frozenset)):
-        items = []
-        for item in value:
-            items.append(_mapped(item, leaf))
-        return items
-    return leaf(value)
-
-
-def _escape(leaf: Any) -> Any:
-    if not isinstance(leaf, str):
-        return leaf
-    return _UNSTORABLE.sub(lambda match: f"\x1a{ord(match[0]):04x}", leaf)
-
-
-def _unescape(leaf: Any) -> Any:
-    if not isinstance(leaf, str):
-        return leaf
-    return _ESCAPED.sub(lambda match: chr(int(match[1], 16)), leaf)

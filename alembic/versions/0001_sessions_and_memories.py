@@ -1,4 +1,4 @@
-"""Sessions, events, states, memories, their words and vectors.
+"""Sessions, events, states, memories, their words, vectors, jobs and sources.
 
 Locks: nothing; every table is new.
 """
@@ -59,9 +59,15 @@ def upgrade() -> None:
             "position",
             sa.BigInteger(),
             nullable=False,
-            comment="Place in the user's history: neighbouring turns of a session are consecutive, everything else is far apart (each session has a block of its own).",
+            comment="Place in the user's history: neighbouring turns of a session are consecutive, everything else is far apart (each session has a block of its own). Negative in the app-wide scope, so that a place names one memory in a search of both.",
         ),
         sa.Column("memory_id", sa.Text(collation="C"), nullable=False),
+        sa.Column(
+            "kind",
+            sa.Text(),
+            nullable=False,
+            comment="turn (of an event), note (added directly), document, fact or summary.",
+        ),
         sa.Column(
             "session_id",
             sa.Text(collation="C"),
@@ -94,7 +100,50 @@ def upgrade() -> None:
             comment="'author: text', what is searched and embedded.",
         ),
         sa.Column("length", sa.Integer(), nullable=False, comment="Number of lexemes in the body."),
-        sa.Column("custom_metadata", postgresql.JSON(astext_type=sa.Text()), nullable=True),
+        sa.Column(
+            "custom_metadata",
+            postgresql.JSONB(astext_type=sa.Text()),
+            nullable=True,
+            comment="An object; NUL and lone surrogates escaped as U+001A and four hex.",
+        ),
+        sa.Column(
+            "source",
+            sa.Text(collation="C"),
+            nullable=True,
+            comment="The file a document came from; NULL for everything else.",
+        ),
+        sa.Column(
+            "artifacts",
+            postgresql.JSONB(astext_type=sa.Text()),
+            nullable=True,
+            comment="Names and versions of the artifacts that its event saved.",
+        ),
+        sa.Column(
+            "topics",
+            postgresql.JSONB(astext_type=sa.Text()),
+            server_default="[]",
+            nullable=False,
+            comment="An array of texts.",
+        ),
+        sa.Column(
+            "importance",
+            sa.REAL(),
+            server_default="0.5",
+            nullable=False,
+            comment="From 0 to 1; a factor of its score.",
+        ),
+        sa.Column(
+            "expires_at",
+            postgresql.TIMESTAMP(timezone=True),
+            nullable=True,
+            comment="From when on it is not recalled, nor its words; NULL is never.",
+        ),
+        sa.Column(
+            "superseded_by",
+            sa.Text(collation="C"),
+            nullable=True,
+            comment="The memory_id of the fact that replaced this one.",
+        ),
         sa.Column(
             "digest",
             sa.Text(),
@@ -115,28 +164,23 @@ def upgrade() -> None:
             "session_id", "app_name", "user_id", "event_id", name="memories_event_id_key"
         ),
         schema=schema,
-        comment="What is remembered of a user, one row per turn.",
+        comment="What is remembered of a user, one row per turn, note, fact or piece of a document.",
     )
-    op.create_table(
-        "approximate_scopes",
-        sa.Column("app_name", sa.Text(collation="C"), nullable=False),
-        sa.Column("user_id", sa.Text(collation="C"), nullable=False),
-        sa.Column("model_id", sa.SmallInteger(), nullable=False),
-        sa.Column(
-            "ready",
-            sa.Boolean(),
-            server_default=sa.text("false"),
-            nullable=False,
-            comment="Whether all its vectors are in the index, so that searches may use it.",
-        ),
-        sa.ForeignKeyConstraint(
-            ["model_id"],
-            [f"{schema}.embedding_models.model_id"],
-            name="approximate_scopes_model_fkey",
-        ),
-        sa.PrimaryKeyConstraint("app_name", "user_id", "model_id", name="approximate_scopes_pkey"),
+    op.create_index(
+        "memories_expires_at_idx",
+        "memories",
+        ["expires_at", "app_name", "user_id", "position"],
+        unique=False,
         schema=schema,
-        comment="Users with too many memories for an exact answer; the HNSW index holds theirs alone.",
+        postgresql_where=sa.text("expires_at IS NOT NULL"),
+    )
+    op.create_index(
+        "memories_source_idx",
+        "memories",
+        ["source", "app_name", "user_id"],
+        unique=False,
+        schema=schema,
+        postgresql_where=sa.text("source IS NOT NULL"),
     )
     op.create_table(
         "memory_tombstones",
@@ -195,6 +239,12 @@ def upgrade() -> None:
             nullable=False,
             comment="Timestamp of the last event. In no index, so that appends stay HOT.",
         ),
+        sa.Column(
+            "memory_position",
+            sa.BigInteger(),
+            nullable=True,
+            comment="Where the session's next memory goes; NULL before its first.",
+        ),
         sa.PrimaryKeyConstraint("app_name", "user_id", "session_id", name="sessions_pkey"),
         schema=schema,
         comment="One row per ADK session.",
@@ -225,6 +275,62 @@ def upgrade() -> None:
         sa.PrimaryKeyConstraint("app_name", "user_id", name="user_states_pkey"),
         schema=schema,
         comment="State shared by all sessions of a user; outlives them.",
+    )
+    op.create_table(
+        "app_settings",
+        sa.Column("app_name", sa.Text(collation="C"), nullable=False),
+        sa.Column(
+            "model_id",
+            sa.SmallInteger(),
+            nullable=True,
+            comment="The active embedding model: the one whose vectors searches compare.",
+        ),
+        sa.Column(
+            "text_search_config",
+            sa.Text(),
+            nullable=True,
+            comment="Text search configuration of all the app's words; NULL chooses by script.",
+        ),
+        sa.Column(
+            "extract_facts",
+            sa.Boolean(),
+            server_default=sa.text("false"),
+            nullable=False,
+            comment="Whether new turns wait for a worker that draws facts from them.",
+        ),
+        sa.Column(
+            "update_time",
+            postgresql.TIMESTAMP(timezone=True),
+            server_default=sa.text("now()"),
+            nullable=False,
+        ),
+        sa.ForeignKeyConstraint(
+            ["model_id"], [f"{schema}.embedding_models.model_id"], name="app_settings_model_fkey"
+        ),
+        sa.PrimaryKeyConstraint("app_name", name="app_settings_pkey"),
+        schema=schema,
+        comment="What holds for the memory of a whole app, in every process that serves it.",
+    )
+    op.create_table(
+        "approximate_scopes",
+        sa.Column("app_name", sa.Text(collation="C"), nullable=False),
+        sa.Column("user_id", sa.Text(collation="C"), nullable=False),
+        sa.Column("model_id", sa.SmallInteger(), nullable=False),
+        sa.Column(
+            "ready",
+            sa.Boolean(),
+            server_default=sa.text("false"),
+            nullable=False,
+            comment="Whether all its vectors are in the index, so that searches may use it.",
+        ),
+        sa.ForeignKeyConstraint(
+            ["model_id"],
+            [f"{schema}.embedding_models.model_id"],
+            name="approximate_scopes_model_fkey",
+        ),
+        sa.PrimaryKeyConstraint("app_name", "user_id", "model_id", name="approximate_scopes_pkey"),
+        schema=schema,
+        comment="Users with too many memories for an exact answer; the HNSW index holds theirs alone.",
     )
     op.create_table(
         "events",
@@ -266,6 +372,68 @@ def upgrade() -> None:
         ),
         schema=schema,
         comment="The events of a session, immutable once appended.",
+    )
+    op.create_table(
+        "memory_jobs",
+        sa.Column("app_name", sa.Text(collation="C"), nullable=False),
+        sa.Column("user_id", sa.Text(collation="C"), nullable=False),
+        sa.Column("position", sa.BigInteger(), nullable=False),
+        sa.Column("task", sa.Text(), nullable=False, comment="embed, or extract (facts)."),
+        sa.Column(
+            "create_time",
+            postgresql.TIMESTAMP(timezone=True),
+            server_default=sa.text("now()"),
+            nullable=False,
+        ),
+        sa.Column(
+            "due_time",
+            postgresql.TIMESTAMP(timezone=True),
+            server_default=sa.text("now()"),
+            nullable=False,
+            comment="From when on it is to be tried (again).",
+        ),
+        sa.Column(
+            "lease_until",
+            postgresql.TIMESTAMP(timezone=True),
+            nullable=True,
+            comment="Until when a worker has claimed it; one that is gone claims nothing for good.",
+        ),
+        sa.Column(
+            "attempts",
+            sa.SmallInteger(),
+            server_default="0",
+            nullable=False,
+            comment="How often it was claimed.",
+        ),
+        sa.Column("error", sa.Text(), nullable=True, comment="Why the last attempt failed."),
+        sa.Column(
+            "dead",
+            sa.Boolean(),
+            server_default=sa.text("false"),
+            nullable=False,
+            comment="Given up: waits for somebody to mend the cause and revive it.",
+        ),
+        sa.ForeignKeyConstraint(
+            ["app_name", "user_id", "position"],
+            [
+                f"{schema}.memories.app_name",
+                f"{schema}.memories.user_id",
+                f"{schema}.memories.position",
+            ],
+            name="memory_jobs_memory_fkey",
+            ondelete="CASCADE",
+        ),
+        sa.PrimaryKeyConstraint("app_name", "user_id", "position", "task", name="memory_jobs_pkey"),
+        schema=schema,
+        comment="What is still to be done with memories: they are committed and found by their words.",
+    )
+    op.create_index(
+        "memory_jobs_due_time_idx",
+        "memory_jobs",
+        ["task", "due_time"],
+        unique=False,
+        schema=schema,
+        postgresql_where=sa.text("NOT dead"),
     )
     op.create_table(
         "memory_lexemes",
@@ -310,6 +478,52 @@ def upgrade() -> None:
         "memory_lexemes_position_idx",
         "memory_lexemes",
         ["position", "app_name", "user_id"],
+        unique=False,
+        schema=schema,
+    )
+    op.create_table(
+        "memory_sources",
+        sa.Column("app_name", sa.Text(collation="C"), nullable=False),
+        sa.Column("user_id", sa.Text(collation="C"), nullable=False),
+        sa.Column(
+            "memory_id", sa.Text(collation="C"), nullable=False, comment="A fact or summary."
+        ),
+        sa.Column(
+            "source_id",
+            sa.Text(collation="C"),
+            nullable=False,
+            comment="A memory that it was drawn from.",
+        ),
+        sa.ForeignKeyConstraint(
+            ["memory_id", "app_name", "user_id"],
+            [
+                f"{schema}.memories.memory_id",
+                f"{schema}.memories.app_name",
+                f"{schema}.memories.user_id",
+            ],
+            name="memory_sources_memory_fkey",
+            ondelete="CASCADE",
+        ),
+        sa.ForeignKeyConstraint(
+            ["source_id", "app_name", "user_id"],
+            [
+                f"{schema}.memories.memory_id",
+                f"{schema}.memories.app_name",
+                f"{schema}.memories.user_id",
+            ],
+            name="memory_sources_source_fkey",
+            ondelete="CASCADE",
+        ),
+        sa.PrimaryKeyConstraint(
+            "app_name", "user_id", "memory_id", "source_id", name="memory_sources_pkey"
+        ),
+        schema=schema,
+        comment="What facts and summaries were drawn from; they go when one of their sources goes.",
+    )
+    op.create_index(
+        "memory_sources_source_idx",
+        "memory_sources",
+        ["source_id", "app_name", "user_id"],
         unique=False,
         schema=schema,
     )
@@ -365,34 +579,9 @@ def upgrade() -> None:
         schema=schema,
         comment="One vector per memory and model.",
     )
-    op.create_table(
-        "pending_embeddings",
-        sa.Column("app_name", sa.Text(collation="C"), nullable=False),
-        sa.Column("user_id", sa.Text(collation="C"), nullable=False),
-        sa.Column("position", sa.BigInteger(), nullable=False),
-        sa.Column(
-            "create_time",
-            postgresql.TIMESTAMP(timezone=True),
-            server_default=sa.text("now()"),
-            nullable=False,
-        ),
-        sa.ForeignKeyConstraint(
-            ["app_name", "user_id", "position"],
-            [
-                f"{schema}.memories.app_name",
-                f"{schema}.memories.user_id",
-                f"{schema}.memories.position",
-            ],
-            name="pending_embeddings_memory_fkey",
-            ondelete="CASCADE",
-        ),
-        sa.PrimaryKeyConstraint("app_name", "user_id", "position", name="pending_embeddings_pkey"),
-        schema=schema,
-        comment="Memories committed and found by their words, but without a vector yet.",
-    )
 
     # Room on the page for the next version of a row that every append rewrites (HOT).
-    for table in ("sessions", "app_states", "user_states"):
+    for table in ("sessions", "app_states", "user_states", "memory_jobs"):
         op.execute(f'ALTER TABLE "{schema}".{table} SET (fillfactor = 80)')
     # Index-only scans need the visibility map soon after an ingest.
     for table in ("memories", "memory_lexemes", "memory_vectors"):
@@ -408,16 +597,37 @@ def upgrade() -> None:
 
 def downgrade() -> None:
     schema = op.get_context().version_table_schema
-    op.drop_table("pending_embeddings", schema=schema)
     op.drop_table("memory_vectors", schema=schema)
+    op.drop_index("memory_sources_source_idx", table_name="memory_sources", schema=schema)
+    op.drop_table("memory_sources", schema=schema)
     op.drop_index("memory_lexemes_position_idx", table_name="memory_lexemes", schema=schema)
     op.drop_table("memory_lexemes", schema=schema)
+    op.drop_index(
+        "memory_jobs_due_time_idx",
+        table_name="memory_jobs",
+        schema=schema,
+        postgresql_where=sa.text("NOT dead"),
+    )
+    op.drop_table("memory_jobs", schema=schema)
     op.drop_table("events", schema=schema)
+    op.drop_table("approximate_scopes", schema=schema)
+    op.drop_table("app_settings", schema=schema)
     op.drop_table("user_states", schema=schema)
     op.drop_index("sessions_create_time_idx", table_name="sessions", schema=schema)
     op.drop_table("sessions", schema=schema)
     op.drop_table("memory_tombstones", schema=schema)
+    op.drop_index(
+        "memories_source_idx",
+        table_name="memories",
+        schema=schema,
+        postgresql_where=sa.text("source IS NOT NULL"),
+    )
+    op.drop_index(
+        "memories_expires_at_idx",
+        table_name="memories",
+        schema=schema,
+        postgresql_where=sa.text("expires_at IS NOT NULL"),
+    )
     op.drop_table("memories", schema=schema)
-    op.drop_table("approximate_scopes", schema=schema)
     op.drop_table("embedding_models", schema=schema)
     op.drop_table("app_states", schema=schema)

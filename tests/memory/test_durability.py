@@ -51,7 +51,7 @@ failures = pytest.mark.parametrize(
 
 
 async def pending(connection: asyncpg.Connection) -> int:
-    count: int = await connection.fetchval("SELECT count(*) FROM pending_embeddings")
+    count: int = await connection.fetchval("SELECT count(*) FROM memory_jobs")
     return count
 
 

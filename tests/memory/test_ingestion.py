@@ -20,7 +20,7 @@ from tests.memory.conversation import (
 )
 from tests.memory.toys import ToyEmbedder
 
-TABLES = ("memories", "memory_lexemes", "memory_vectors", "pending_embeddings")
+TABLES = ("memories", "memory_lexemes", "memory_vectors", "memory_jobs")
 
 
 async def contents(connection: asyncpg.Connection) -> dict[str, list[str]]:

@@ -26,7 +26,7 @@ async def waits_for_a_lock(connection: asyncpg.Connection) -> None:
 async def counts(connection: asyncpg.Connection) -> tuple[int, int, int]:
     row = await connection.fetchrow(
         "SELECT (SELECT count(*) FROM memories), (SELECT count(*) FROM memory_vectors), "
-        "(SELECT count(*) FROM pending_embeddings)"
+        "(SELECT count(*) FROM memory_jobs)"
     )
     assert row is not None
     return row[0], row[1], row[2]

@@ -1,0 +1,131 @@
+"""Facets: what a caller says of a memory in ADK's ``custom_metadata``. Pure.
+
+ADK's interfaces have no other place for it: ``ttl`` or ``expires_at`` (Vertex's ``expire_time``),
+``importance`` and ``topics``.
+"""
+
+import re
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass
+from datetime import datetime, timedelta
+from typing import Protocol
+
+from pydantic_core import PydanticSerializationError, from_json, to_json
+
+from adkpg import jsonb
+from adkpg.errors import InvalidInput
+from adkpg.moments import clamped, moment
+
+_SECONDS = re.compile(r"(\d+(?:\.\d+)?)s?")
+
+
+class Known(Protocol):
+    """What a memory says of itself, under what its metadata says."""
+
+    topics: list[str]
+    importance: float
+    expires_at: str | None
+
+
+@dataclass(frozen=True)
+class Facets:
+    """What is stored beside a memory's content.
+
+    Attributes:
+      metadata: JSON text of an object, or None.
+      topics: JSON text of an array of texts.
+      importance: From 0 to 1.
+      expires_at: From when on it is not recalled; None is never.
+    """
+
+    metadata: str | None = None
+    topics: str = "[]"
+    importance: float = 0.5
+    expires_at: datetime | None = None
+
+
+def read(
+    custom_metadata: Mapping[str, object] | None, now: float, known: Known | None = None
+) -> Facets:
+    """Sorts metadata into facets and the rest.
+
+    ``ttl`` (seconds, ``"3600s"`` as Vertex writes it, or a timedelta; from now on), ``expires_at``
+    and ``expire_time`` (a moment) are taken out. ``importance`` (a number) and ``topics`` (a list
+    of texts) stay in the metadata too, and are nothing special if they have another type.
+
+    Args:
+      custom_metadata: As ADK hands it over.
+      now: Unix time, in seconds.
+      known: What holds where the metadata says nothing.
+
+    Raises:
+      InvalidInput: A time cannot be read, an importance is not in [0, 1], or the rest is not JSON.
+    """
+    rest = dict(custom_metadata or {})
+    expires_at = None if known is None or known.expires_at is None else known.expires_at
+    until = None if expires_at is None else moment("expires_at", expires_at)
+    for key in ("expires_at", "expire_time"):
+        value = rest.pop(key, None)
+        if value is not None:
+            if not isinstance(value, (datetime, str, int, float)):
+                raise InvalidInput(f"{key}={value!r} is no moment; write ISO 8601.")
+            until = moment(key, value)
+    ttl = rest.pop("ttl", None)
+    if ttl is not None:
+        until = clamped(now + lifetime_s(ttl))
+    return Facets(
+        metadata=_object(rest),
+        topics=_topics(rest.get("topics"), known.topics if known else []),
+        importance=_importance(rest.get("importance"), known.importance if known else 0.5),
+        expires_at=until,
+    )
+
+
+def lifetime_s(ttl: object) -> float:
+    """Returns a time to live in seconds.
+
+    Raises:
+      InvalidInput: It is no positive number of seconds, ``"3600s"`` or timedelta.
+    """
+    if isinstance(ttl, timedelta):
+        seconds = ttl.total_seconds()
+    elif isinstance(ttl, (int, float)) and not isinstance(ttl, bool):
+        seconds = float(ttl)
+    else:
+        written = _SECONDS.fullmatch(ttl.strip()) if isinstance(ttl, str) else None
+        seconds = float(written[1]) if written else -1.0
+    if not seconds > 0:
+        raise InvalidInput(
+            f"ttl={ttl!r} is no time to live; give seconds (3600, '3600s') or a timedelta."
+        )
+    return seconds
+
+
+def _importance(value: object, default: float) -> float:
+    if isinstance(value, bool) or not isinstance(value, (int, float)):
+        return default
+    if not 0 <= value <= 1:
+        raise InvalidInput(f"importance={value} is not in [0, 1]; scale it.")
+    return float(value)
+
+
+def _topics(value: object, default: Sequence[str]) -> str:
+    if isinstance(value, str) or not isinstance(value, Sequence):
+        value = default
+    if not all(isinstance(topic, str) for topic in value):
+        value = default
+    return jsonb.write(sorted({jsonb.storable(topic).strip() for topic in value} - {""}))
+
+
+def _object(metadata: Mapping[str, object]) -> str | None:
+    if not metadata:
+        return None
+    try:
+        text = to_json(
+            metadata, serialize_unknown=True, bytes_mode="base64", inf_nan_mode="null"
+        ).decode()
+        return jsonb.write(from_json(text)) if "\\u00" in text else text
+    except (PydanticSerializationError, ValueError) as exc:
+        raise InvalidInput(
+            f"custom_metadata cannot be written as JSON: {exc}; give simpler values."
+        ) from exc

@@ -1,0 +1,83 @@
+"""SearchFilters: which memories a search, a list or a count is about. Pure."""
+
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass, field
+from datetime import datetime
+from typing import Any
+
+from pydantic_core import PydanticSerializationError, to_jsonable_python
+
+from adkpg import jsonb
+from adkpg.errors import InvalidInput
+from adkpg.moments import moment
+
+KINDS = ("turn", "note", "document", "fact", "summary")
+
+
+@dataclass(frozen=True)
+class SearchFilters:
+    """Conditions that a memory must all meet; what is left out asks nothing.
+
+    Attributes:
+      after: Said at or after this moment: a datetime, ISO 8601 text, or Unix seconds.
+      before: Said before this moment.
+      authors: Said by any of these.
+      session_ids: Said in any of these sessions.
+      metadata: Contained in its custom metadata, nested values included (jsonb ``@>``).
+      kinds: Of any of these: turn, note, document, fact, summary.
+      topics: About any of these.
+
+    Raises:
+      InvalidInput: A moment, kind or metadata cannot be read.
+    """
+
+    after: datetime | str | float | None = None
+    before: datetime | str | float | None = None
+    authors: Sequence[str] = ()
+    session_ids: Sequence[str] = ()
+    metadata: Mapping[str, object] = field(default_factory=dict)
+    kinds: Sequence[str] = ()
+    topics: Sequence[str] = ()
+
+    def __post_init__(self) -> None:
+        for name in ("authors", "session_ids", "kinds", "topics"):
+            value = getattr(self, name)
+            if isinstance(value, str) or not all(isinstance(item, str) for item in value):
+                raise InvalidInput(f"{name}={value!r} is no list of texts; write [{value!r}].")
+        if unknown := sorted(set(self.kinds) - set(KINDS)):
+            raise InvalidInput(f"There is no kind {unknown[0]!r}; kinds are {', '.join(KINDS)}.")
+        object.__setattr__(self, "_parameters", self._read())
+
+    @property
+    def asked(self) -> frozenset[str]:
+        """The names of the conditions."""
+        return frozenset(self.parameters)
+
+    @property
+    def parameters(self) -> dict[str, Any]:
+        """The conditions' values as statements take them."""
+        read: dict[str, Any] = self.__dict__["_parameters"]
+        return read
+
+    def _read(self) -> dict[str, Any]:
+        parameters: dict[str, Any] = {}
+        for name, value in (("after", self.after), ("before", self.before)):
+            if value is not None:
+                parameters[name] = moment(name, value)
+        for name in ("authors", "session_ids", "kinds", "topics"):
+            values = [jsonb.storable(value) for value in getattr(self, name)]
+            if values:
+                parameters[name] = values
+        if self.metadata:
+            try:
+                plain = to_jsonable_python(dict(self.metadata))
+                parameters["metadata"] = jsonb.write(plain)
+            except (PydanticSerializationError, ValueError, TypeError) as exc:
+                raise InvalidInput(
+                    f"The metadata to look for cannot be written as JSON: {exc}; "
+                    "give simpler values."
+                ) from exc
+        return parameters
+
+
+NO_FILTERS = SearchFilters()

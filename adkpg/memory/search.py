@@ -1,0 +1,162 @@
+"""Search: one question put to the memories of a user and of the app."""
+
+import logging
+from dataclasses import replace
+from typing import Any
+
+from adkpg.database import Database
+from adkpg.errors import EmbeddingError
+from adkpg.keys import APP_WIDE
+from adkpg.memory import hits, recall, records, statements, vector_statements
+from adkpg.memory.hits import Hit
+from adkpg.memory.options import SearchOptions
+from adkpg.memory.records import Memory
+from adkpg.memory.vectors import Vectors
+from adkpg.memory.words import script_config, searchable
+
+logger = logging.getLogger(__name__)
+
+
+class Search:
+    """Answers questions. It keeps what one answer says of how the next is to be found.
+
+    Args:
+      database: Where the memories are.
+      vectors: The embedder's; None searches words only.
+    """
+
+    def __init__(self, database: Database, vectors: Vectors | None) -> None:
+        self._database = database
+        self._vectors = vectors
+        self._approximate: dict[tuple[str, tuple[str, ...]], frozenset[str]] = {}
+        self._warned: set[str] = set()
+
+    async def hits(
+        self, app_name: str, user_id: str, query: str, options: SearchOptions, *, explain: bool
+    ) -> list[Hit]:
+        """Does what `PgVectorMemoryService.search` says.
+
+        Args:
+          app_name: The app.
+          user_id: The user, or the reserved id of the app-wide scope.
+          query: Any text.
+          options: How to answer.
+          explain: With the words that matched.
+        """
+        text = records.storable_text(query)
+        if not text:
+            return []
+        scopes = [user_id, APP_WIDE] if options.app_wide and user_id != APP_WIDE else [user_id]
+        words = searchable(text)
+        parameters: dict[str, Any] = {
+            "app_name": app_name,
+            "user_ids": scopes,
+            "query": words,
+            "script": script_config(words),
+            "config": self._database.settings.text_search_config,
+            # Near-duplicates leave the places they held to others.
+            "top_k": 2 * options.top_k,
+            **options.filters.parameters,
+        }
+        shape = recall.Shape(
+            lexical=options.mode != "vector",
+            vector=False,
+            filters=options.filters.asked,
+            decay=options.half_life is not None,
+            explain=explain,
+        )
+        if options.half_life is not None:
+            parameters["half_life_s"] = options.half_life.total_seconds()
+        if options.mode != "text" and self._vectors is not None:
+            rows = await self._with_vectors(self._vectors, text, options, shape, parameters)
+        else:
+            rows = await self._database.fetch(recall.search(shape), parameters)
+        found = hits.folded([hits.hit(row) for row in rows if row["memory_id"] is not None])
+        found = found[: options.top_k]
+        if options.neighbours and found:
+            positions = {row["memory_id"]: row["position"] for row in rows}
+            found = await self._with_neighbours(app_name, scopes, found, positions, options)
+        if options.max_tokens is not None:
+            found = hits.within_budget(found, options.max_tokens)
+        return found
+
+    async def _with_vectors(
+        self,
+        vectors: Vectors,
+        text: str,
+        options: SearchOptions,
+        shape: recall.Shape,
+        parameters: dict[str, Any],
+    ) -> list[Any]:
+        try:
+            vector = await vectors.of_query(text)
+        except EmbeddingError as exc:
+            if not shape.lexical:
+                raise
+            logger.warning("The search answers by words alone: %s", exc)
+            return await self._database.fetch(recall.search(shape), parameters)
+        parameters |= vectors.model | {
+            "query_vector": vector,
+            "min_cosine": vectors.floor if options.min_score is None else options.min_score,
+        }
+        shape = replace(shape, vector=True, large=vectors.large)
+        app_name, scopes = parameters["app_name"], parameters["user_ids"]
+        key = (app_name, tuple(scopes))
+        approximate = self._approximate.get(key, frozenset())
+        if approximate:
+            shape = replace(shape, approximate=await vectors.numbered_model())
+            parameters["approximate_user_ids"] = sorted(approximate)
+            parameters["exact_user_ids"] = [each for each in scopes if each not in approximate]
+            async with self._database.transaction() as transaction:
+                await transaction.fetch(vector_statements.tune_search(), {})
+                rows = list(await transaction.fetch(recall.search(shape), parameters))
+        else:
+            rows = await self._database.fetch(recall.search(shape), parameters)
+        # A statement cannot ask first: each search tells how the next is to be answered.
+        if rows[0]["approximate"]:
+            self._approximate[key] = frozenset(rows[0]["approximate"])
+        else:
+            self._approximate.pop(key, None)
+        if rows[0]["active_model"] not in (None, (await vectors.numbered_model())[0]):
+            await self._say_not_active(vectors, app_name, required=not shape.lexical)
+        return rows
+
+    async def _say_not_active(self, vectors: Vectors, app_name: str, *, required: bool) -> None:
+        """Raises that the app has another model, or says so once and lets words alone answer."""
+        if required:
+            await vectors.require_active(app_name)
+        elif app_name not in self._warned:
+            self._warned.add(app_name)
+            active = await self._database.fetch_one(
+                vector_statements.select_active_model(), {"app_name": app_name}
+            )
+            if active is not None:
+                logger.warning(
+                    "Searches answer by words alone: %s",
+                    vectors.not_active(app_name, active["name"], active["dimensions"]),
+                )
+
+    async def _with_neighbours(
+        self,
+        app_name: str,
+        scopes: list[str],
+        found: list[Hit],
+        positions: dict[str, int],
+        options: SearchOptions,
+    ) -> list[Hit]:
+        rows = await self._database.fetch(
+            statements.select_neighbours(),
+            {
+                "app_name": app_name,
+                "user_ids": scopes,
+                "positions": [positions[str(hit.memory.id)] for hit in found],
+                "reach": options.neighbours,
+            },
+        )
+        around: dict[int, list[Memory]] = {}
+        for row in rows:
+            around.setdefault(row["of_position"], []).append(records.memory(row))
+        return [
+            replace(hit, neighbours=tuple(around.get(positions[str(hit.memory.id)], ())))
+            for hit in found
+        ]
