@@ -1,6 +1,6 @@
 """SearchOptions: how a search answers. Pure."""
 
-from dataclasses import dataclass, fields, replace
+from dataclasses import dataclass, replace
 from datetime import timedelta
 from typing import Any, Literal
 
@@ -67,15 +67,8 @@ class SearchOptions:
             options["min_score"] = _one(
                 "min_score", options.get("min_score"), 1 - vector_distance_threshold
             )
-        known = {field.name for field in fields(self)}
-        return replace(
-            self,
-            **{
-                name: value
-                for name, value in options.items()
-                if value is not None and name in known
-            },
-        )
+        given = {name: value for name, value in options.items() if value is not None}
+        return replace(self, **given)
 
 
 def _one(name: str, given: Any, other: Any) -> Any:

@@ -27,6 +27,7 @@ from adkpg.memory.options import Mode, SearchOptions
 from adkpg.memory.records import Draft, Memory
 from adkpg.memory.search import Search
 from adkpg.memory.vectors import Vectors
+from adkpg.memory.worker import Embedding, Worker
 
 logger = logging.getLogger(__name__)
 
@@ -463,6 +464,33 @@ class PgVectorMemoryService(BaseMemoryService):
           ConfigurationError: The service has no embedder.
         """
         return await self._required_vectors().embed_pending(app_name, user_id)
+
+    async def run_worker(
+        self,
+        stop: asyncio.Event | None = None,
+        *,
+        poll_interval_s: float = 1.0,
+        users_at_once: int = 2,
+    ) -> int:
+        """Embeds what is pending until it is stopped; see `adkpg.memory.worker.Worker`.
+
+        For an application that writes memories with its events (``remember=``), or many. Run it in
+        a task, or run ``adkpg worker`` in a process of its own.
+
+        Args:
+          stop: Ends it once it is set: the batches that run are finished.
+          poll_interval_s: Pause when nothing is due, in seconds.
+          users_at_once: How many users' batches run side by side.
+
+        Returns:
+          How many memories it embedded.
+
+        Raises:
+          ConfigurationError: The service has no embedder.
+        """
+        embedding = Embedding(self._required_vectors(), Jobs(self._database, "embed"))
+        worker = Worker([embedding], poll_interval_s=poll_interval_s, users_at_once=users_at_once)
+        return await worker.run(stop)
 
     async def flush(
         self,

@@ -82,7 +82,9 @@ class Vectors:
             raise failure
         return total
 
-    async def embed_user(self, app_name: str, user_id: str, *, eager: bool) -> int:
+    async def embed_user(
+        self, app_name: str, user_id: str, *, eager: bool, batches: int | None = None
+    ) -> int:
         """Embeds what one user has pending and nobody else has claimed.
 
         A text that failed twice is tried alone, so that it fails alone.
@@ -91,6 +93,7 @@ class Vectors:
           app_name: The app.
           user_id: The user, or the reserved id of the app-wide scope.
           eager: With what waits after a failure too.
+          batches: At most so many; None takes all there is.
 
         Returns:
           How many vectors were stored.
@@ -106,12 +109,12 @@ class Vectors:
             app_name, user_id, batch_size, model_id=model_id, eager=eager
         ):
             fresh = [row for row in rows if row["attempts"] <= _TOGETHER]
-            batches = [[row] for row in rows if row["attempts"] > _TOGETHER]
-            batches += [fresh] if fresh else []
+            apart = [[row] for row in rows if row["attempts"] > _TOGETHER]
+            apart += [fresh] if fresh else []
             stored = 0
             left = list(rows)
             try:
-                for batch in batches:
+                for batch in apart:
                     try:
                         stored += await self._embed(app_name, user_id, batch)
                     except EmbeddingError as exc:
@@ -124,7 +127,8 @@ class Vectors:
             finally:  # cancelled, or the service is down: somebody else may go on at once
                 await self._jobs.release(left)
             total += stored
-            if failure is not None or len(rows) < batch_size or stored == 0:
+            batches = None if batches is None else batches - 1
+            if batches == 0 or failure is not None or len(rows) < batch_size or stored == 0:
                 break
         if failure is not None:
             raise failure

@@ -25,8 +25,9 @@ from adkpg.errors import (
     StaleSession,
 )
 from adkpg.keys import require_storable, storable
+from adkpg.memory.policy import RememberPolicy
 from adkpg.moments import clamped, unix
-from adkpg.sessions import pages, records, statements
+from adkpg.sessions import outbox, pages, records, statements
 from adkpg.sessions.records import Marker
 from adkpg.sessions.state import loads, split
 from adkpg.sessions.turns import Turns, uninterrupted
@@ -50,6 +51,9 @@ class DatabaseSessionService(BaseSessionService):
       on_conflict: ``"raise"`` is ADK's contract: an append through a Session object that storage
         has moved past raises `StaleSession`. ``"merge"`` appends whatever the revision, for voice
         and tool backends where several writers share a session.
+      remember: Writes what is said into the user's memory, in the same statement as the event:
+        True, or a `RememberPolicy` of your own. Found by its words at once; a worker, or the memory
+        service at its next ingest, adds vectors. None remembers nothing.
       **engine_options: With a URL, as for ADK's service: passed to `create_async_engine`, except
         for `Database`'s own ``password``, ``settings`` and ``auto_upgrade``.
 
@@ -64,6 +68,7 @@ class DatabaseSessionService(BaseSessionService):
         db_url: str | None = None,
         db_engine: AsyncEngine | None = None,
         on_conflict: Literal["raise", "merge"] = "raise",
+        remember: RememberPolicy | bool | None = None,
         **engine_options: Any,
     ) -> None:
         if on_conflict not in ("raise", "merge"):
@@ -83,6 +88,7 @@ class DatabaseSessionService(BaseSessionService):
         else:
             self._database = Database(database or db_url, engine=db_engine, **engine_options)
         self._merge = on_conflict == "merge"
+        self._policy = RememberPolicy() if remember is True else remember or None
         self._turns = Turns()
 
     @property
@@ -356,6 +362,11 @@ class DatabaseSessionService(BaseSessionService):
             "app_delta": delta.app,
             "user_delta": delta.user,
         }
+        memory = None
+        if self._policy is not None:
+            memory = outbox.parameters(self._policy, event, session.user_id, session.id)
+        if memory is not None:
+            parameters |= memory | {"config": self._database.settings.text_search_config}
         marker = Marker.of(session) or await self._marker_of(session, parameters)
         parameters |= {"incarnation": marker.incarnation, "revision": marker.revision}
         statement = statements.append_event(
@@ -363,6 +374,7 @@ class DatabaseSessionService(BaseSessionService):
             app=delta.app is not None,
             user=delta.user is not None,
             merge=self._merge,
+            remember=memory is not None,
         )
         try:
             answer = await self._database.fetch_one(statement, parameters)

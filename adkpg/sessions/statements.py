@@ -32,6 +32,8 @@ from sqlalchemy import (
 )
 from sqlalchemy.dialects.postgresql import JSON, JSONB, TIMESTAMP, UUID, insert
 
+from adkpg.memory.statements import written
+from adkpg.sessions import outbox
 from adkpg.tables import app_states, events, sessions, user_states
 
 APP_NAME = bindparam("app_name", type_=Text)
@@ -134,15 +136,19 @@ def create_session(*, app: bool, user: bool) -> Select[Any]:
 
 
 @cache
-def append_event(*, session: bool, app: bool, user: bool, merge: bool) -> Select[Any]:
+def append_event(
+    *, session: bool, app: bool, user: bool, merge: bool, remember: bool = False
+) -> Select[Any]:
     """Appends an event where the session is as expected and the event is new; one row always.
 
     The session is moved to its next revision, which is the event's ``seq``; a scope's state is
     merged (``state || delta``) only where there is a delta. `merge` compares the incarnation but
-    not the revision.
+    not the revision. `remember` writes the event's memory, its words and its place in the queue,
+    behind the session's last memory.
 
     Parameters: app_name, user_id, session_id, event_id, moment, payload, incarnation, revision
-    (without `merge`), and session_delta, app_delta, user_delta where asked for.
+    (without `merge`), and session_delta, app_delta, user_delta where asked for; block, config and
+    those of `outbox.parameters` with `remember`.
 
     Returns one row. ``revision`` and ``update_time`` are null if nothing was appended; then, as
     the statement's snapshot saw them, ``found_incarnation`` and ``found_revision`` tell a missing
@@ -162,6 +168,9 @@ def append_event(*, session: bool, app: bool, user: bool, merge: bool) -> Select
     }
     if session:
         values[sessions.c.state] = sessions.c.state.op("||")(_json("session_delta"))
+    if remember:
+        first = bindparam("block", type_=BigInteger)
+        values[sessions.c.memory_position] = func.coalesce(sessions.c.memory_position, first) + 1
     moved = (
         update(sessions)
         .where(_this_session(), *expected, ~exists(select(known.c.seq)))
@@ -172,6 +181,7 @@ def append_event(*, session: bool, app: bool, user: bool, merge: bool) -> Select
             sessions.c.session_id,
             sessions.c.revision,
             sessions.c.update_time,
+            sessions.c.memory_position,
         )
         .cte("moved")
     )
@@ -210,6 +220,7 @@ def append_event(*, session: bool, app: bool, user: bool, merge: bool) -> Select
         app_cte,
         user_cte,
         appended,
+        *(written(outbox.memory_of(moved)) if remember else ()),
     )
 
 

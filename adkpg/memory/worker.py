@@ -1,0 +1,156 @@
+"""Worker: does what is still to be done with memories, beside any number of others."""
+
+import asyncio
+import logging
+import random
+from collections.abc import Sequence
+from dataclasses import dataclass
+from typing import Protocol
+
+from adkpg.errors import AdkpgError, DatabaseUnavailable
+from adkpg.memory.jobs import Jobs
+from adkpg.memory.vectors import Vectors
+
+logger = logging.getLogger(__name__)
+
+_LONGEST_PAUSE_S = 60.0
+
+
+class Work(Protocol):
+    """Work that waits user by user.
+
+    Attributes:
+      name: What the log calls it.
+    """
+
+    name: str
+
+    async def due_users(self) -> list[tuple[str, str]]:
+        """Returns (app_name, user_id) of users with work that nobody has claimed."""
+        ...
+
+    async def work(self, app_name: str, user_id: str) -> int:
+        """Claims and does one batch of a user's work; returns how many memories it was.
+
+        Raises:
+          AdkpgError: It failed; what was claimed is given back, due again after a while.
+        """
+        ...
+
+
+@dataclass(frozen=True)
+class Embedding:
+    """Gives memories their vectors.
+
+    Attributes:
+      vectors: The embedder's.
+      jobs: The queue of its task.
+      name: What the log calls it.
+    """
+
+    vectors: Vectors
+    jobs: Jobs
+    name: str = "embedding"
+
+    async def due_users(self) -> list[tuple[str, str]]:
+        """Returns users with memories that wait for a vector of this model."""
+        model_id, _ = await self.vectors.numbered_model()
+        return await self.jobs.due_users(model_id=model_id)
+
+    async def work(self, app_name: str, user_id: str) -> int:
+        """Embeds one batch."""
+        return await self.vectors.embed_user(app_name, user_id, eager=False, batches=1)
+
+
+class Worker:
+    """Runs until it is stopped: claims work user by user, in batches, so that no user waits long.
+
+    What fails is logged, and due again after a delay. Many workers share the work, in one process or
+    in many. One that is killed leaves leases, which lapse after ``ADKPG_JOB_LEASE_S``. While the
+    database is unavailable it waits.
+
+    Args:
+      works: What to do.
+      poll_interval_s: Pause when nothing is due, in seconds.
+      users_at_once: How many users' batches run side by side.
+    """
+
+    def __init__(
+        self, works: Sequence[Work], *, poll_interval_s: float = 1.0, users_at_once: int = 2
+    ) -> None:
+        self._works = works
+        self._poll_interval_s = poll_interval_s
+        self._users_at_once = users_at_once
+
+    async def run(self, stop: asyncio.Event | None = None) -> int:
+        """Works until `stop` is set: batches that run are finished, and no more are begun.
+
+        A cancelled one gives back what it has claimed.
+
+        Returns:
+          How many memories it did.
+
+        Raises:
+          DatabaseError: The schema is missing or the server refused a statement.
+        """
+        stop = stop or asyncio.Event()
+        done = 0
+        pause_s = self._poll_interval_s
+        while not stop.is_set():
+            try:
+                progress = await self.run_once(stop)
+            except DatabaseUnavailable as exc:
+                pause_s = min(2 * pause_s, _LONGEST_PAUSE_S)
+                logger.warning("The worker waits for the database: %s", exc)
+                progress = 0
+            else:
+                pause_s = self._poll_interval_s
+            done += progress
+            if not progress:
+                await _pause(stop, pause_s * random.uniform(0.5, 1))
+        return done
+
+    async def run_once(self, stop: asyncio.Event | None = None) -> int:
+        """Does a batch for each user with due work; returns how many memories it did.
+
+        Raises:
+          DatabaseError: The server refused a statement, or is unavailable.
+        """
+        return sum([await self._round(work, stop or asyncio.Event()) for work in self._works])
+
+    async def _round(self, work: Work, stop: asyncio.Event) -> int:
+        users = await work.due_users()
+        random.shuffle(users)  # workers that start together begin apart
+        done = 0
+
+        async def serve() -> None:
+            nonlocal done
+            while users and not stop.is_set():
+                app_name, user_id = users.pop()
+                try:
+                    done += await work.work(app_name, user_id)
+                except DatabaseUnavailable:
+                    raise
+                except AdkpgError as exc:
+                    logger.warning(
+                        "%s failed for a user of app %r and is tried again later: %s",
+                        work.name.capitalize(),
+                        app_name,
+                        exc,
+                    )
+
+        try:
+            async with asyncio.TaskGroup() as group:
+                for _ in range(self._users_at_once):
+                    group.create_task(serve())
+        except* DatabaseUnavailable as group_error:
+            raise group_error.exceptions[0] from None
+        return done
+
+
+async def _pause(stop: asyncio.Event, seconds: float) -> None:
+    try:
+        async with asyncio.timeout(seconds):
+            await stop.wait()
+    except TimeoutError:
+        return

@@ -1,0 +1,86 @@
+"""Outbox: the memory that an append writes beside its event, in the same statement. No I/O.
+
+What is remembered can then not be lost between two statements, and nothing is remembered of an
+event that was refused.
+"""
+
+from typing import Any
+
+from google.adk.events.event import Event
+from sqlalchemy import (
+    CTE,
+    BindParameter,
+    Double,
+    Select,
+    Text,
+    bindparam,
+    cast,
+    literal_column,
+    null,
+    select,
+)
+from sqlalchemy.dialects.postgresql import TIMESTAMP
+
+from adkpg.memory import ingestion, records
+from adkpg.memory.policy import RememberPolicy
+
+
+def parameters(policy: RememberPolicy, event: Event, user_id: str, session_id: str) -> Any:
+    """Returns what the append's statement takes of a memory; None if the event is not remembered.
+
+    Args:
+      policy: Which events are remembered, and with which text.
+      event: The event.
+      user_id: Whose it is.
+      session_id: Where it was said.
+
+    Raises:
+      InvalidInput: An id cannot be stored.
+    """
+    remembered = policy.remembered(event)
+    drafts = records.drafts_of_events([remembered], session_id) if remembered else []
+    if not drafts:
+        return None
+    (draft,) = drafts
+    return {
+        "block": ingestion.new_block(user_id),
+        "memory_id": draft.memory_id,
+        "author": draft.author,
+        "content": draft.content,
+        "body": draft.body,
+        "words": draft.words,
+        "script": draft.script,
+        "artifacts": draft.artifacts,
+        "digest": draft.digest,
+    }
+
+
+def memory_of(moved: CTE) -> Select[Any]:
+    """The memory's columns, words and script, for the session row that the append moved on."""
+    return select(
+        moved.c.app_name,
+        moved.c.user_id,
+        (moved.c.memory_position - 1).label("position"),
+        _text("memory_id"),
+        literal_column("'turn'").label("kind"),
+        moved.c.session_id,
+        _text("event_id"),
+        _text("author"),
+        bindparam("moment", type_=TIMESTAMP(timezone=True)).label("timestamp"),
+        _text("content"),
+        _text("body"),
+        _text("words"),
+        _text("script"),
+        cast(null(), Text).label("custom_metadata"),
+        cast(null(), Text).label("source"),
+        _text("artifacts"),
+        literal_column("'[]'").label("topics"),
+        cast(literal_column("0.5"), Double).label("importance"),
+        cast(null(), TIMESTAMP(timezone=True)).label("expires_at"),
+        _text("digest"),
+    )
+
+
+def _text(name: str) -> Any:
+    value: BindParameter[Any] = bindparam(name, type_=Text)
+    return cast(value, Text).label(name)
