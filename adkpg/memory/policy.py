@@ -89,27 +89,20 @@ class RememberPolicy:
             return None
         if _is_adk_call(event):
             return None
-        hook = "select"
-        try:
-            texts = _texts(event)
-            if texts and not self.select(event):
-                texts = []
-            if texts and self.redact is not None:
-                hook = "redact"
-                redacted = _checked(self.redact(" ".join(texts)))
-                if redacted is None:
-                    return None
-                texts = [redacted] if redacted.strip() else []
-        except Exception as exc:  # noqa: BLE001 - the caller's code may raise anything
-            # The exception's own message may quote the text, so it is not logged.
-            logger.error(
-                "The policy's %s failed on event %s with %s; nothing of it is remembered.\n%s",
-                hook,
-                event.id,
-                type(exc).__qualname__,
-                "".join(traceback.format_tb(exc.__traceback__)),
-            )
-            return None
+        texts = _texts(event)
+        name = f"event {event.id}"
+        if texts:
+            try:
+                if not self.select(event):
+                    texts = []
+            except Exception as exc:  # noqa: BLE001 - the caller's code may raise anything
+                _log_failure("select", name, exc)
+                return None
+        if texts and self.redact is not None:
+            redacted = self.redacted(" ".join(texts), name=name)
+            if redacted is None:
+                return None
+            texts = [redacted] if redacted.strip() else []
         artifacts = dict(event.actions.artifact_delta) if self.artifacts else {}
         if not texts and not artifacts:
             return None
@@ -124,6 +117,24 @@ class RememberPolicy:
             content=types.Content(role=role, parts=parts) if parts else None,
             actions=EventActions(artifact_delta=artifacts),
         )
+
+    def redacted(self, text: str, *, name: str) -> str | None:
+        """Returns a text as `redact` lets it be stored; None if it is refused or the hook failed.
+
+        Args:
+          text: The text.
+          name: What the log calls its origin.
+        """
+        if self.redact is None:
+            return text
+        try:
+            answer: object = self.redact(text)
+            if answer is None or isinstance(answer, str):
+                return answer
+            raise TypeError
+        except Exception as exc:  # noqa: BLE001 - the caller's code may raise anything
+            _log_failure("redact", name, exc)
+            return None
 
 
 def _texts(event: Event) -> list[str]:
@@ -145,7 +156,12 @@ def _is_adk_call(event: Event) -> bool:
     )
 
 
-def _checked(answer: object) -> str | None:
-    if answer is None or isinstance(answer, str):
-        return answer
-    raise TypeError
+def _log_failure(hook: str, name: str, exc: Exception) -> None:
+    # The exception's own message may quote the text, so it is not logged.
+    logger.error(
+        "The policy's %s failed on %s with %s; nothing of it is remembered.\n%s",
+        hook,
+        name,
+        type(exc).__qualname__,
+        "".join(traceback.format_tb(exc.__traceback__)),
+    )

@@ -1,0 +1,26 @@
+"""Memory as tools of ADK agents: recall before the turn or on request, remember, forget.
+
+``LlmAgent(tools=[load_memory, preload_memory])`` uses the runner's memory service, whichever it is;
+the classes take options and can hold a service of their own.
+"""
+
+from adkpg.tools.forget_tool import ForgetTool
+from adkpg.tools.load_memory_tool import LoadMemoryTool
+from adkpg.tools.preload_memory_tool import PreloadMemoryTool
+from adkpg.tools.remember_tool import RememberTool
+
+__all__ = [
+    "ForgetTool",
+    "LoadMemoryTool",
+    "PreloadMemoryTool",
+    "RememberTool",
+    "forget",
+    "load_memory",
+    "preload_memory",
+    "remember",
+]
+
+load_memory = LoadMemoryTool()
+preload_memory = PreloadMemoryTool()
+remember = RememberTool()
+forget = ForgetTool()
