@@ -16,9 +16,12 @@ or, without code, with a ``services.yaml`` in the same place::
 Then ``adk web --session_service_uri=adkpg:// --memory_service_uri=adkpg:// agents`` keeps sessions
 and memories in ``ADKPG_DATABASE_URL``; ``adkpg://embedded`` is the server that comes with
 ``adkpg[embedded]``, ``adkpg://user:password@host/database?options`` any other.
+
+`MemoryPlugin` remembers every turn of a Runner or App by itself.
 """
 
+from adkpg.adk.plugin import MemoryPlugin
 from adkpg.adk.registration import register
 from adkpg.adk.services import MemoryService, SessionService
 
-__all__ = ["MemoryService", "SessionService", "register"]
+__all__ = ["MemoryPlugin", "MemoryService", "SessionService", "register"]
