@@ -25,8 +25,9 @@ _LAO = "\u0e81-\u0edf"
 _KHMER = "\u1780-\u17d3\u17d7\u17dc\u17dd"
 _MYANMAR = "\u1000-\u109f\ua9e0-\ua9ff\uaa60-\uaa7f"
 _RUNS = re.compile(
-    f"(?P<hangul>[{_HANGUL}]+)|[{_EAST_ASIAN}]+|[{_THAI}]+|[{_LAO}]+|[{_KHMER}]+|[{_MYANMAR}]+"
+    f"(?P<east_asian>[{_EAST_ASIAN}]+)|(?P<hangul>[{_HANGUL}]+)|[{_THAI}]+|[{_LAO}]+|[{_KHMER}]+|[{_MYANMAR}]+"
 )
+_HAN = re.compile("[\u3005-\u3007\u3400-\u4dbf\u4e00-\u9fff\uf900-\ufaff\U00020000-\U0003ffff]")
 # A written unit: a character with its vowel signs and tone marks, and what a virama stacks below.
 _UNITS = re.compile(
     "(?:(?:[\u17d2\u1039].)|.)"
@@ -53,10 +54,6 @@ _DOMINANT = 1 / 3
 _ALIKE = str.maketrans(
     {
         "\u0640": "",  # tatweel
-        "\u0622": "\u0627",  # alef with madda, hamza above, hamza below, wasla
-        "\u0623": "\u0627",
-        "\u0625": "\u0627",
-        "\u0671": "\u0627",
         "\u093c": "",  # nukta
         "\u0901": "\u0902",  # candrabindu, anusvara
         "\u0451": "\u0435",  # ё
@@ -84,12 +81,16 @@ _GROUPED = re.compile(r"([0-9]{1,3}(?:,[0-9]{2,3})*,[0-9]{3})(\.[0-9]+)?")
 _DOTTED = re.compile(r"[vV]?([0-9]+(?:\.[0-9]+)+)")
 _INITIALS = re.compile(r"[A-Z](?:\.[A-Z])+|[ap]\.m")
 _STRETCHES = re.compile("[0-9]+|[^0-9]+")
+_DAY_AND_HOUR = re.compile("[0-9]{2}T[0-9]{2}")
 _ORDINALS = frozenset(("st", "nd", "rd", "th"))
 _TELEPHONE = re.compile(
     r"(?<![0-9A-Za-z])(?:\+[0-9]|0[0-9]|\([0-9]{2,5}\) ?[0-9])[0-9 ()./-]{5,24}[0-9]"
 )
-# What is typed as one word; longer ones are addresses.
+# What is typed as one word: "10-15" is a range, and what is longer is an address.
+_SHORTEST_NUMBER = 6
 _LONGEST_ID = 40
+# Numerals of a version or an IP address; more are cut short, or each would add a longer form.
+_LONGEST_VERSION = 5
 # A subscriber's number without country and trunk prefixes, which are written in many ways.
 _SUBSCRIBER_DIGITS = 9
 
@@ -165,14 +166,18 @@ def _plain(character: str) -> str:
 
 
 def _cut(run: re.Match[str]) -> str:
-    """A run of a script without blanks, as overlapping pairs between blanks."""
-    word = run.group()
-    units = _UNITS.findall(word)
-    pairs = [left + right for left, right in pairwise(units)] or [word]
-    # Korean has blanks, and particles before them: the word itself besides.
-    if run["hangul"] and len(units) > 2:
-        pairs.append(word)
-    return f" {' '.join(pairs)} "
+    """A run of a script without blanks, as overlapping pairs between blanks.
+
+    A Han character by itself often is a word (dog, car, house), so each one stands besides. Korean
+    has blanks, with particles before them, so a word's first syllable may be all of its noun.
+    """
+    units = _UNITS.findall(run.group())
+    words = [left + right for left, right in pairwise(units)]
+    if run["east_asian"]:
+        words += _HAN.findall(run.group())
+    elif run["hangul"]:
+        words.append(units[0])
+    return f" {' '.join(words or units)} "
 
 
 def _with_subscriber(match: re.Match[str]) -> str:
@@ -185,11 +190,13 @@ def _with_subscriber(match: re.Match[str]) -> str:
 
 def _spelled_out(match: re.Match[str]) -> str:
     """A word as it is, or an id, a number, a name with its parts."""
-    sign_and_token, token = match.group(), match.group(1)
+    token = match[1]
     numbered = _DIGITS.search(token) is not None
     if not numbered and _ADDRESSING.search(token) is None:
-        return sign_and_token
-    return f" {' '.join(dict.fromkeys(_words(token, numbered=numbered)))} "
+        return match[0]
+    words = list(dict.fromkeys(_words(token, numbered=numbered)))
+    # Blanks around, or Postgres would read on: "-9981" is one number to it, "/9981" a file.
+    return f" {' '.join(words)} " if numbered or len(words) > 1 else match[0]
 
 
 def _words(token: str, *, numbered: bool) -> Iterator[str]:
@@ -214,7 +221,7 @@ def _number(number: str) -> Iterator[str]:
     numerals = number.split(".")
     if len(numerals) == 2:
         yield number.rstrip("0").rstrip(".")
-    for count in range(2, len(numerals)):
+    for count in range(2, min(len(numerals), _LONGEST_VERSION)):
         yield ".".join(numerals[:count])
 
 
@@ -227,7 +234,8 @@ def _parts(token: str) -> Iterator[str]:
         yield piece
         yield from _stretches(piece)
     joined = "".join(_PART.findall(token))
-    if len(pieces) > 1 and len(joined) <= _LONGEST_ID:
+    shortest = _SHORTEST_NUMBER if joined.isdecimal() else 1
+    if len(pieces) > 1 and shortest <= len(joined) <= _LONGEST_ID:
         yield joined
 
 
@@ -238,6 +246,8 @@ def _stretches(piece: str) -> Iterator[str]:
         if piece.startswith("0"):
             yield piece.lstrip("0") or "0"
     elif len(stretches) == 2:
-        letters = next(s for s in stretches if not s[0].isdigit())
+        letters = next(s for s in stretches if not s[0].isdecimal())
         if len(letters) > 1 and letters.lower() not in _ORDINALS:
             yield from stretches
+    elif _DAY_AND_HOUR.fullmatch(piece):
+        yield from piece.split("T")
