@@ -13,11 +13,14 @@ class ExtractionError(AdkpgError):
 
     Attributes:
       usage: The tokens that were spent all the same.
+      refused: Whether it is these turns that failed, which is given up after some attempts; a
+        model that is down is asked for ever.
     """
 
-    def __init__(self, message: str, usage: "Usage | None" = None) -> None:
+    def __init__(self, message: str, usage: "Usage | None" = None, *, refused: bool = True) -> None:
         super().__init__(message)
         self.usage = usage or Usage()
+        self.refused = refused
 
 
 @dataclass(frozen=True)
@@ -74,6 +77,7 @@ class KnownFact:
       topics: What it is about, in lower case.
       sources: Ids of the memories it was drawn from.
       timestamp: When the last of its sources was said, with a time zone.
+      superseded_by: Id of the fact that is true instead; extractors are given live facts only.
     """
 
     memory_id: str
@@ -82,6 +86,7 @@ class KnownFact:
     topics: tuple[str, ...]
     sources: tuple[str, ...]
     timestamp: datetime
+    superseded_by: str | None = None
 
 
 @dataclass(frozen=True)

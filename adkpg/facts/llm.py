@@ -27,6 +27,9 @@ from adkpg.facts.extractor import (
 
 _SHOWN_ANSWER = 4_000  # characters of an unreadable answer that the repair request repeats
 
+_REFUSALS = (400, 413, 422)  # HTTP: it is the request that cannot be answered
+_OUTAGES = ("429", "500", "502", "503", "504", "RESOURCE_EXHAUSTED", "UNAVAILABLE", "INTERNAL")
+
 Read = TypeVar("Read")
 
 
@@ -166,6 +169,7 @@ class FactExtractor:
                 f"Model {self.model!r} failed with {type(exc).__name__}; mend what its error, the "
                 "cause of this one, says.",
                 spent + Usage(calls=1),
+                refused=_status(exc) in _REFUSALS,
             ) from exc
         usage = spent + _usage(response)
         text = _text(response)
@@ -174,6 +178,7 @@ class FactExtractor:
                 f"Model {self.model!r} gave no answer ({code}); use another model or other safety "
                 "settings.",
                 usage,
+                refused=code not in _OUTAGES,
             )
         return text, usage
 
@@ -184,6 +189,11 @@ class FactExtractor:
                 if not response.partial:
                     last = response
         return last
+
+
+def _status(exc: Exception) -> object:
+    """Returns the HTTP status of a provider's error; google-genai and others name it apart."""
+    return getattr(exc, "status_code", None) or getattr(exc, "code", None)
 
 
 def _usage(response: LlmResponse | None) -> Usage:

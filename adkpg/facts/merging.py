@@ -37,29 +37,6 @@ class Limits:
 
 
 @dataclass(frozen=True)
-class Fact:
-    """A fact as it is to be stored.
-
-    Attributes:
-      memory_id: Its id, new or kept.
-      text: Its words, on one line.
-      importance: In [0, 1].
-      topics: In lower case, each once.
-      sources: Ids of the memories it was drawn from, at least one.
-      timestamp: When the last of its sources was said.
-      superseded_by: The fact that is true instead; None while it is live.
-    """
-
-    memory_id: str
-    text: str
-    importance: float
-    topics: tuple[str, ...]
-    sources: tuple[str, ...]
-    timestamp: datetime
-    superseded_by: str | None = None
-
-
-@dataclass(frozen=True)
 class Changes:
     """What to write; all empty if nothing changes.
 
@@ -70,8 +47,8 @@ class Changes:
       dropped: Why operations did nothing they asked for, one phrase each.
     """
 
-    added: tuple[Fact, ...] = ()
-    updated: tuple[Fact, ...] = ()
+    added: tuple[KnownFact, ...] = ()
+    updated: tuple[KnownFact, ...] = ()
     superseded: Mapping[str, str] = field(default_factory=dict)
     dropped: tuple[str, ...] = ()
 
@@ -90,14 +67,16 @@ def merged(
     Operations count in the order of their turns' time. A fact is of the time of its last source;
     where it meets a known one that is newer, the known one stays and the other is kept as already
     superseded by it. What is known already, by its normalised words, adds nothing. A fact needs a
-    source among the turns that were not read before.
+    source among the turns that were not read before. One that is to change a fact that is not
+    there is added.
 
     Args:
       extraction: What the extractor said; nothing in it is trusted.
       turns: What the extractor was given.
       known: Live facts: those the extractor was given, and others that may be equal.
       new_id: Makes the id of a new fact.
-      past: Superseded facts; stating one again from a turn no newer adds nothing.
+      past: Superseded and expired facts; stating one again from a turn no newer adds nothing,
+        and what is to change a superseded one changes the one that is true instead.
       limits: Bounds, `Limits()` if left out.
     """
     return _Merge(turns, known, past, limits or Limits(), new_id).of(extraction)
@@ -149,7 +128,8 @@ class _Merge:
         new_id: Callable[[], str],
     ) -> None:
         self._turns = {turn.memory_id: turn for turn in turns}
-        self._live = {fact.memory_id: _stored(fact) for fact in known}
+        self._known = {fact.memory_id: fact for fact in known}
+        self._live = dict(self._known)
         self._words = {normalized(fact.text): fact.memory_id for fact in known}
         self._past: dict[str, datetime] = {}
         for fact in past:
@@ -157,16 +137,18 @@ class _Merge:
             self._past[words] = max(fact.timestamp, self._past.get(words, fact.timestamp))
         self._limits = limits
         self._new_id = new_id
-        self._added: dict[str, Fact] = {}
-        self._updated: dict[str, Fact] = {}
-        self._superseded: dict[str, str] = {}
+        self._added: dict[str, KnownFact] = {}
+        self._updated: dict[str, KnownFact] = {}
+        self._superseded = {
+            fact.memory_id: fact.superseded_by for fact in past if fact.superseded_by
+        }
         self._dropped: list[str] = []
 
     def of(self, extraction: Extraction) -> Changes:
         self._dropped += extraction.dropped
         bounded = extraction.operations[: self._limits.facts]
         self._dropped += ["too many"] * (len(extraction.operations) - len(bounded))
-        timed: list[tuple[Operation, Fact]] = []
+        timed: list[tuple[Operation, KnownFact]] = []
         for operation in bounded:
             fact = self._fact(operation)
             if isinstance(fact, str):
@@ -184,11 +166,11 @@ class _Merge:
         return Changes(
             tuple(sorted(self._added.values(), key=lambda fact: fact.timestamp)),
             tuple(self._updated.values()),
-            {old: by for old, by in self._superseded.items() if old not in self._added},
+            {old: by for old, by in self._superseded.items() if old in self._known},
             tuple(self._dropped),
         )
 
-    def _fact(self, operation: Operation) -> Fact | str:
+    def _fact(self, operation: Operation) -> KnownFact | str:
         """Returns the fact that an operation states, bounded, or why there is none."""
         given = operation.by if isinstance(operation, Supersede) else operation
         text = one_line(given.text)
@@ -201,7 +183,7 @@ class _Merge:
             return "no valid source"
         if all(self._turns[source].read for source in sources):
             return "read before"
-        return Fact(
+        return KnownFact(
             memory_id="",
             text=text,
             importance=_bounded(given.importance),
@@ -210,7 +192,7 @@ class _Merge:
             timestamp=max(self._turns[source].timestamp for source in sources),
         )
 
-    def _add(self, fact: Fact) -> str | None:
+    def _add(self, fact: KnownFact) -> str | None:
         """Adds a live fact, and returns the id of the one that states it; None if it is past."""
         words = normalized(fact.text)
         if words in self._words:
@@ -222,16 +204,14 @@ class _Merge:
         self._words[words] = new.memory_id
         return new.memory_id
 
-    def _update(self, target: str, fact: Fact) -> None:
+    def _update(self, target: str, fact: KnownFact) -> None:
         stored = self._live.get(target)
-        if stored is None:
-            if target in self._superseded:
-                self._supersede(target, fact)
-            else:
-                self._dropped.append("unknown fact")
-            return
         words = normalized(fact.text)
-        if self._words.get(words, target) != target or fact.timestamp < stored.timestamp:
+        if (
+            stored is None
+            or self._words.get(words, target) != target
+            or fact.timestamp < stored.timestamp
+        ):
             self._supersede(target, fact)
             return
         if words == normalized(stored.text):
@@ -241,18 +221,18 @@ class _Merge:
         topics = fact.topics or stored.topics
         self._change(target, replace(fact, topics=topics, sources=stored.sources), fact.sources)
 
-    def _change(self, target: str, fact: Fact, more: tuple[str, ...]) -> None:
+    def _change(self, target: str, fact: KnownFact, more: tuple[str, ...]) -> None:
         """Puts a fact in the place of the one with the target's id; more sources join its own."""
         sources = tuple(dict.fromkeys(fact.sources + more))
         changed = replace(fact, memory_id=target, sources=sources)
         changes = self._added if target in self._added else self._updated
         changes[target] = self._live[target] = changed
 
-    def _supersede(self, target: str, fact: Fact) -> None:
+    def _supersede(self, target: str, fact: KnownFact) -> None:
         split = False
         while target not in self._live:
-            if target not in self._superseded:
-                self._dropped.append("unknown fact")
+            if target not in self._superseded:  # invented, or gone meanwhile
+                self._add(fact)
                 return
             # Of one time, both are true instead of the old one; else the later one is.
             target = self._superseded[target]
@@ -276,7 +256,7 @@ class _Merge:
         self._updated.pop(target, None)
         self._superseded[target] = heir
 
-    def _keep_as_past(self, fact: Fact, *, by: str) -> None:
+    def _keep_as_past(self, fact: KnownFact, *, by: str) -> None:
         """Keeps what was said before the fact that is true now; it was never live."""
         words = normalized(fact.text)
         if words in self._words or self._is_past(words, fact):
@@ -285,14 +265,8 @@ class _Merge:
         self._added[new.memory_id] = new
         self._past[words] = fact.timestamp
 
-    def _is_past(self, words: str, fact: Fact) -> bool:
+    def _is_past(self, words: str, fact: KnownFact) -> bool:
         return words in self._past and fact.timestamp <= self._past[words]
-
-
-def _stored(fact: KnownFact) -> Fact:
-    return Fact(
-        fact.memory_id, fact.text, fact.importance, fact.topics, fact.sources, fact.timestamp
-    )
 
 
 def _bounded(importance: float) -> float:

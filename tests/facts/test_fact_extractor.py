@@ -6,6 +6,7 @@ import json
 import pytest
 from google.adk.models.llm_response import LlmResponse
 from google.genai import types
+from google.genai.errors import APIError
 
 from adkpg.errors import ConfigurationError
 from adkpg.facts import prompts
@@ -200,24 +201,26 @@ async def test_two_unreadable_answers_are_an_error_that_tells_the_tokens(
     with pytest.raises(ExtractionError, match=r"'scripted' answered twice .*not JSON") as caught:
         await extractor.extract([turn(1)], [])
     assert caught.value.usage == ONE_CALL + ONE_CALL
+    assert caught.value.refused
     assert "Ana" not in str(caught.value), "errors are kept beside jobs; no person's words in them"
     assert not script.answers
 
 
 @pytest.mark.parametrize(
-    ("response", "code"),
+    ("response", "code", "refused"),
     [
-        (LlmResponse(error_code="429", error_message="slow down"), "429"),
-        (LlmResponse(finish_reason=types.FinishReason.SAFETY), "SAFETY"),
-        (LlmResponse(finish_reason=types.FinishReason.MAX_TOKENS), "MAX_TOKENS"),
+        (LlmResponse(error_code="429", error_message="slow down"), "429", False),
+        (LlmResponse(finish_reason=types.FinishReason.SAFETY), "SAFETY", True),
+        (LlmResponse(finish_reason=types.FinishReason.MAX_TOKENS), "MAX_TOKENS", True),
     ],
 )
 async def test_a_refusal_of_the_provider_is_an_error_at_once(
-    script: Script, extractor: FactExtractor, response: LlmResponse, code: str
+    script: Script, extractor: FactExtractor, response: LlmResponse, code: str, refused: bool
 ) -> None:
     script.says(response)
-    with pytest.raises(ExtractionError, match=rf"gave no answer \({code}\)"):
+    with pytest.raises(ExtractionError, match=rf"gave no answer \({code}\)") as caught:
         await extractor.extract([turn(1)], [])
+    assert caught.value.refused is refused
     assert len(script.requests) == 1
 
 
@@ -230,6 +233,17 @@ async def test_a_failing_model_is_an_error_with_its_cause(
     assert isinstance(caught.value.__cause__, OutOfOrder)
     assert "secret" not in str(caught.value)
     assert caught.value.usage == ONE_CALL + Usage(calls=1)
+    assert not caught.value.refused
+
+
+@pytest.mark.parametrize(("status", "refused"), [(400, True), (429, False), (503, False)])
+async def test_a_refused_request_is_told_from_an_outage(
+    script: Script, extractor: FactExtractor, status: int, refused: bool
+) -> None:
+    script.says(APIError(status, {"error": {"message": "no"}}))
+    with pytest.raises(ExtractionError, match="APIError") as caught:
+        await extractor.extract([turn(1)], [])
+    assert caught.value.refused is refused
 
 
 async def test_a_model_that_never_answers_is_an_error(script: Script) -> None:

@@ -3,6 +3,7 @@
 import itertools
 import math
 from collections.abc import Sequence
+from dataclasses import replace
 
 import pytest
 from hypothesis import given
@@ -109,8 +110,19 @@ def test_only_given_facts_are_changed() -> None:
         [turn(1)],
         [fact(1, "Ana lives in Berlin.")],
     )
-    assert _nothing(changes)
-    assert changes.dropped == ("unknown fact",) * 2
+    assert [added.text for added in changes.added] == ["Ana rules.", "Ana reigns."]
+    assert not changes.updated
+    assert not changes.superseded
+
+
+def test_what_another_worker_superseded_meanwhile_is_followed() -> None:
+    past = [replace(fact(1, "Ana lives in Berlin."), superseded_by="known2")]
+    operation = Supersede("known1", Add("Ana lives in Rome.", ("m3",)))
+    changes = _merged([operation], [turn(3)], [fact(2, "Ana lives in Paris.")], past=past)
+    assert changes.superseded == {"known2": "new1"}
+    late = Update("known1", "Ana lived in Rome.", ("m0",))
+    changes = _merged([late], [turn(0)], [fact(2, "Ana lives in Paris.")], past=past)
+    assert [added.superseded_by for added in changes.added] == ["known2"]
 
 
 def test_what_is_stored_is_bounded() -> None:

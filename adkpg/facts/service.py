@@ -1,0 +1,383 @@
+"""Facts: what is known of persons, kept up to date by an extractor."""
+
+import logging
+from collections import Counter
+from collections.abc import Sequence
+from typing import Any
+
+from adkpg.errors import ConfigurationError, EmbeddingError, InvalidInput
+from adkpg.facts import statements
+from adkpg.facts.extractor import (
+    Extraction,
+    ExtractionError,
+    KnownFact,
+    MemoryExtractor,
+    Summarizer,
+    Turn,
+    Usage,
+)
+from adkpg.facts.ledger import Ledger
+from adkpg.facts.merging import Changes, Limits
+from adkpg.facts.reports import ExtractionReport, Profile, ProfileFact, SessionSummary
+from adkpg.keys import require_storable, storable
+from adkpg.memory import records
+from adkpg.memory.filters import SearchFilters
+from adkpg.memory.jobs import Jobs
+from adkpg.memory.records import Memory
+from adkpg.memory.service import PgVectorMemoryService
+
+logger = logging.getLogger(__name__)
+
+_TOGETHER = 2  # attempts after which a turn is read alone, so that it fails alone
+_QUERY_CHARS = 1_000
+_CLAIMED_FOR_ONE_SESSION = 1_000
+
+
+class Facts:
+    """Draws short facts from turns, merges them with what is known, and answers from them.
+
+    A fact is a memory of kind ``fact``: recalled by every search, or by ``kinds=("fact",)`` alone.
+    It names the turns it was drawn from, and goes when one of them is erased or replaced. What is
+    true no longer stays for audit (`history`) and is not recalled.
+
+    Nothing is extracted until `enable` switches it on for an app; then each new turn waits for
+    `extract_pending`, which a worker calls, or `extract`.
+
+    Args:
+      memory: Where the turns are remembered.
+      extractor: What draws facts from turns. None only reads what is known.
+      max_known: Most known facts that one request to the extractor carries, at least 1.
+      batch_turns: Most turns of one session that one request asks about, at least 1.
+      context_turns: How many turns before those come along to be understood by, from 0.
+      limits: Bounds of what one request may store.
+
+    Raises:
+      ConfigurationError: An argument is out of range.
+    """
+
+    def __init__(
+        self,
+        memory: PgVectorMemoryService,
+        extractor: MemoryExtractor | None = None,
+        *,
+        max_known: int = 60,
+        batch_turns: int = 40,
+        context_turns: int = 6,
+        limits: Limits | None = None,
+    ) -> None:
+        if min(max_known, batch_turns) < 1 or context_turns < 0:
+            raise ConfigurationError(
+                "Facts need max_known and batch_turns of at least 1, and context_turns of at "
+                "least 0."
+            )
+        self._memory = memory
+        self._extractor = extractor
+        self._max_known = max_known
+        self._batch_turns = batch_turns
+        self._context_turns = context_turns
+        self._database = memory.database
+        self._jobs = Jobs(memory.database, "extract")
+        self._ledger = Ledger(memory.database, limits or Limits())
+
+    async def enable(self, app_name: str, on: bool = True, *, past: bool = True) -> int:
+        """Switches extraction on or off for an app, in all processes. Idempotent.
+
+        Off ends what waits; facts that are known stay.
+
+        Args:
+          app_name: The app.
+          on: Whether new turns are to be read.
+          past: Whether turns that are remembered already, and that no fact was drawn from, are to
+            be read too when it goes on.
+
+        Returns:
+          How many turns of the past wait now; 0 if it was switched so already.
+
+        Raises:
+          InvalidInput: The name cannot be stored.
+        """
+        require_storable(app_name=app_name)
+        row = await self._database.fetch_one(
+            statements.switch(), {"app_name": app_name, "on": on, "past": past}
+        )
+        return int(row["queued"]) if row else 0
+
+    async def extract(
+        self, app_name: str, user_id: str, session_id: str | None = None
+    ) -> ExtractionReport:
+        """Draws facts from the turns of one user that are due.
+
+        The extractor is asked session by session, outside of any transaction; what it says of one
+        is written in one transaction, which ends the wait of its turns. After a failure they wait
+        for longer and longer, and the report tells why. Turns are read once: calling it again adds
+        nothing.
+
+        Args:
+          app_name: The app.
+          user_id: The user.
+          session_id: This session only.
+
+        Raises:
+          ConfigurationError: There is no extractor.
+          DatabaseError: The server refused a statement or was lost; the turns wait on.
+        """
+        self._required()
+        report = ExtractionReport()
+        if storable(app_name=app_name, user_id=user_id, session_id=session_id):
+            report, _ = await self._extract(app_name, user_id, session_id)
+        return report
+
+    async def extract_pending(self) -> ExtractionReport:
+        """Draws facts from everybody's turns that are due, as `extract` does; for a worker.
+
+        A model that is down ends it early.
+
+        Raises:
+          ConfigurationError: There is no extractor.
+          DatabaseError: The server refused a statement or was lost; the turns wait on.
+        """
+        self._required()
+        report = ExtractionReport()
+        for app_name, user_id in await self._jobs.due_users():
+            done, down = await self._extract(app_name, user_id, None)
+            report += done
+            if down:
+                break
+        return report
+
+    async def profile(
+        self,
+        *,
+        app_name: str,
+        user_id: str,
+        topics: Sequence[str] | None = None,
+        limit: int = 100,
+    ) -> Profile:
+        """Returns what is known of a person, the most important and then the latest first.
+
+        Args:
+          app_name: The app.
+          user_id: The user.
+          topics: Facts about any of these only.
+          limit: At most so many facts, at least 1.
+
+        Raises:
+          InvalidInput: `limit` is below 1, or `topics` is no list of texts.
+        """
+        if limit < 1:
+            raise InvalidInput(f"limit={limit} is below 1; ask for at least one fact.")
+        filters = SearchFilters(topics=topics or ())
+        if not storable(app_name=app_name, user_id=user_id):
+            return Profile(())
+        scope = {"app_name": app_name, "user_id": user_id}
+        rows = await self._database.fetch(
+            statements.select_profile(asked=filters.asked),
+            {**scope, "limit": limit, **filters.parameters},
+        )
+        sources: dict[str, list[Memory]] = {row["memory_id"]: [] for row in rows}
+        for row in await self._database.fetch(
+            statements.select_sources(), {**scope, "memory_ids": list(sources)}
+        ):
+            sources[row["of_memory_id"]].append(records.memory(row))
+        return Profile(
+            tuple(
+                ProfileFact(records.memory(row), tuple(sources[row["memory_id"]])) for row in rows
+            )
+        )
+
+    async def topics(self, app_name: str, user_id: str) -> list[tuple[str, int]]:
+        """Returns the topics of a user's live memories of any kind and how many each has."""
+        if not storable(app_name=app_name, user_id=user_id):
+            return []
+        rows = await self._database.fetch(
+            statements.count_topics(), {"app_name": app_name, "user_id": user_id}
+        )
+        return [(row["topic"], row["memories"]) for row in rows]
+
+    async def history(self, *, app_name: str, user_id: str, memory_id: str) -> list[Memory]:
+        """Returns a fact with what it replaced and what replaced it, in the order of their time.
+
+        Each says in `superseded_by` what is true instead, and in `expires_at` since when that is
+        known. Empty if there is no such fact.
+        """
+        if not storable(app_name=app_name, user_id=user_id, memory_id=memory_id):
+            return []
+        rows = await self._database.fetch(
+            statements.select_history(),
+            {"app_name": app_name, "user_id": user_id, "memory_id": memory_id},
+        )
+        return [records.memory(row) for row in rows]
+
+    async def summarize(self, app_name: str, user_id: str, session_id: str) -> SessionSummary:
+        """Remembers what a session was about, as a memory of kind ``summary``.
+
+        Its sources are the session's turns: when one is erased or replaced, it goes. A summary of
+        the same turns is returned as it is, without asking the model; one of fewer is replaced.
+
+        Raises:
+          ConfigurationError: The extractor cannot sum up, or there is none.
+          ExtractionError: No usable answer, or the session changed meanwhile; nothing was written.
+          InvalidInput: An id cannot be stored.
+        """
+        if not isinstance(self._extractor, Summarizer):
+            raise ConfigurationError(
+                "Facts need an extractor with a method summarize; give a FactExtractor."
+            )
+        require_storable(app_name=app_name, user_id=user_id, session_id=session_id)
+        scope = {"app_name": app_name, "user_id": user_id}
+        turns, digests = await self._ledger.session(scope, session_id)
+        if not turns:
+            return SessionSummary(None)
+        old = await self._ledger.summary(scope, session_id)
+        if old is not None and set(old["sources"]) == digests.keys():
+            return SessionSummary(records.memory(old))
+        try:
+            summary = await self._extractor.summarize(turns)
+        except ExtractionError:
+            raise
+        except Exception as exc:
+            raise _failure(self._extractor, exc) from exc
+        await self._ledger.put_summary(scope, session_id, turns, digests, summary)
+        await self._embed(app_name, user_id)
+        stored = await self._ledger.summary(scope, session_id)
+        return SessionSummary(None if stored is None else records.memory(stored), summary.usage)
+
+    def _required(self) -> MemoryExtractor:
+        if self._extractor is None:
+            raise ConfigurationError(
+                "Facts have no extractor; give one, like FactExtractor('gemini-2.5-flash')."
+            )
+        return self._extractor
+
+    async def _extract(
+        self, app_name: str, user_id: str, session_id: str | None
+    ) -> tuple[ExtractionReport, bool]:
+        """Reads what is due; tells too whether the extractor is down."""
+        report = ExtractionReport()
+        down = False
+        limit = self._batch_turns if session_id is None else _CLAIMED_FOR_ONE_SESSION
+        while rows := await self._jobs.claim(app_name, user_id, limit):
+            left = list(rows)
+            failed = 0
+            try:
+                for batch in self._batches(rows, session_id):
+                    done, down = await self._read(app_name, user_id, batch)
+                    report += done
+                    failed += done.failed
+                    left = [row for row in left if row not in batch]
+                    if down:
+                        break
+            finally:  # other sessions; or cancelled, or the model is down
+                await self._jobs.release(left)
+            if session_id is not None or failed or len(rows) < limit:
+                break
+        if report.added or report.updated:
+            await self._embed(app_name, user_id)
+        return report, down
+
+    def _batches(self, rows: Sequence[Any], session_id: str | None) -> list[list[Any]]:
+        """Returns turns to be read together: of one session, in its order, the oldest first."""
+        batches: list[list[Any]] = []
+        sessions: dict[str, list[Any]] = {}
+        for row in rows:
+            if session_id is not None and row["session_id"] != session_id:
+                continue
+            if row["attempts"] > _TOGETHER:
+                batches.append([row])
+                continue
+            batch = sessions.get(row["session_id"])
+            if batch is None or len(batch) >= self._batch_turns:
+                batch = sessions[row["session_id"]] = []
+                batches.append(batch)
+            batch.append(row)
+        return sorted(batches, key=lambda batch: batch[0]["timestamp"])
+
+    async def _read(
+        self, app_name: str, user_id: str, rows: Sequence[Any]
+    ) -> tuple[ExtractionReport, bool]:
+        scope = {"app_name": app_name, "user_id": user_id}
+        turns, digests = await self._ledger.context(
+            scope, rows[0]["session_id"], rows, self._context_turns
+        )
+        # Erased or expired since they were claimed.
+        await self._jobs.complete([row for row in rows if row["memory_id"] not in digests])
+        try:
+            extraction = await self._ask(turns, await self._related(app_name, user_id, turns))
+        except ExtractionError as exc:
+            logger.warning("Facts wait to be extracted: %s", exc)
+            await self._jobs.fail(rows, exc, refused=exc.refused)
+            failure = ExtractionReport(failed=len(rows), usage=exc.usage, errors=(str(exc),))
+            return failure, not exc.refused
+        changes = await self._ledger.apply(scope, turns, digests, extraction)
+        return _report(len(rows), changes, extraction.usage), False
+
+    async def _ask(self, turns: Sequence[Turn], known: Sequence[KnownFact]) -> Extraction:
+        extractor = self._required()
+        if all(turn.read for turn in turns):
+            return Extraction()
+        try:
+            return await extractor.extract(turns, known)
+        except ExtractionError:
+            raise
+        except Exception as exc:
+            raise _failure(extractor, exc) from exc
+
+    async def _related(self, app_name: str, user_id: str, turns: Sequence[Turn]) -> list[KnownFact]:
+        """Returns the known facts that an extractor is told: all, or those nearest to the turns."""
+        live = (await self._ledger.known({"app_name": app_name, "user_id": user_id})).live
+        if len(live) <= self._max_known:
+            return live
+        ranked: dict[str, None] = {}
+        for query in _queries([turn.text for turn in turns if not turn.read]):
+            for hit in await self._memory.search(
+                app_name=app_name,
+                user_id=user_id,
+                query=query,
+                filters=SearchFilters(kinds=("fact",)),
+                top_k=self._max_known,
+                min_score=-1.0,
+                app_wide=False,
+            ):
+                # Facts that differ in one word may be near-duplicates, and contradict each other.
+                ranked |= dict.fromkeys((str(hit.memory.id), *hit.folded))
+        by_id = {fact.memory_id: fact for fact in live}
+        return [by_id[id_] for id_ in ranked if id_ in by_id][: self._max_known]
+
+    async def _embed(self, app_name: str, user_id: str) -> None:
+        if self._memory.embedder is None:
+            return
+        try:
+            await self._memory.embed_pending(app_name=app_name, user_id=user_id)
+        except EmbeddingError as exc:
+            logger.warning("The facts are found by their words, but wait for vectors: %s", exc)
+
+
+def _queries(texts: Sequence[str]) -> list[str]:
+    """Returns texts joined to queries of about a thousand characters."""
+    queries: list[str] = []
+    for text in texts:
+        cut = text[:_QUERY_CHARS]
+        if queries and len(queries[-1]) + len(cut) < _QUERY_CHARS:
+            queries[-1] += f"\n{cut}"
+        else:
+            queries.append(cut)
+    return queries
+
+
+def _report(turns: int, changes: Changes, usage: Usage) -> ExtractionReport:
+    past = sum(fact.superseded_by is not None for fact in changes.added)
+    return ExtractionReport(
+        turns=turns,
+        added=len(changes.added),
+        updated=len(changes.updated),
+        superseded=len(changes.superseded) + past,
+        dropped=Counter(changes.dropped),
+        usage=usage,
+    )
+
+
+def _failure(extractor: object, exc: Exception) -> ExtractionError:
+    return ExtractionError(
+        f"{type(extractor).__name__} failed with {type(exc).__name__}; mend what its error, the "
+        "cause of this one, says."
+    )

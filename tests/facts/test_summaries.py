@@ -1,0 +1,123 @@
+"""Facts.summarize: what a session was about."""
+
+import pytest
+
+from adkpg import PgVectorMemoryService
+from adkpg.errors import ConfigurationError
+from adkpg.facts.extractor import Extraction, ExtractionError, Summary, Turn, Usage
+from adkpg.facts.reports import SessionSummary
+from adkpg.facts.service import Facts
+from adkpg.memory.filters import SearchFilters
+from tests.facts.model import OutOfOrder, Script, lines
+from tests.facts.people import ANA, Meanwhile, memories, remember
+from tests.facts.test_fact_extractor import ONE_CALL
+from tests.memory.conversation import USER, found, text_of
+
+TRIP = {"summary": "Ana plans a trip to Rome.", "topics": ["Travel"]}
+
+
+async def test_a_summary_is_a_memory_of_its_session(
+    memory: PgVectorMemoryService, facts: Facts, script: Script
+) -> None:
+    await remember(memory, 1, "I want to go to Rome.", "By train.")
+    await remember(memory, 2, "It rains.")
+    script.says(TRIP)
+    summary = await facts.summarize(*ANA, "day1")
+    assert summary.usage == ONE_CALL
+    assert summary.memory is not None
+    assert text_of(summary.memory) == "Ana plans a trip to Rome."
+    assert (summary.memory.kind, summary.memory.session_id) == ("summary", "day1")
+    assert summary.memory.topics == ["travel"]
+    assert summary.memory.timestamp == "2026-03-02T12:00:01+00:00", "when its last turn was said"
+    assert [line["text"] for line in lines(script.prompt, "turns")] == [
+        "I want to go to Rome.",
+        "By train.",
+    ]
+    of_session = SearchFilters(kinds=("summary",), session_ids=("day1",))
+    assert await found(memory, "trip", filters=of_session) == ["Ana plans a trip to Rome."]
+    assert await facts.topics(*ANA) == [("travel", 1)]
+
+
+async def test_the_same_turns_are_summed_up_once(
+    memory: PgVectorMemoryService, facts: Facts, script: Script
+) -> None:
+    await remember(memory, 1, "I want to go to Rome.")
+    script.says(TRIP)
+    first = await facts.summarize(*ANA, "day1")
+    await remember(memory, 1, "I want to go to Rome.")
+    assert await facts.summarize(*ANA, "day1") == SessionSummary(first.memory)
+    assert len(script.requests) == 1
+
+
+async def test_a_longer_session_replaces_its_summary(
+    memory: PgVectorMemoryService, facts: Facts, script: Script
+) -> None:
+    await remember(memory, 1, "I want to go to Rome.")
+    script.says(TRIP, {"summary": "Ana goes to Rome by train.", "topics": []})
+    first = await facts.summarize(*ANA, "day1")
+    await remember(memory, 1, "I want to go to Rome.", "By train.")
+    second = await facts.summarize(*ANA, "day1")
+    assert first.memory is not None
+    assert second.memory is not None
+    assert second.memory.id == first.memory.id
+    assert [text_of(each) for each in await memories(memory, "summary")] == [
+        "Ana goes to Rome by train."
+    ]
+
+
+async def test_a_session_that_is_not_remembered_has_none(facts: Facts, script: Script) -> None:
+    assert await facts.summarize(*ANA, "nowhere") == SessionSummary(None)
+    assert script.requests == []
+
+
+async def test_without_a_usable_answer_nothing_is_written(
+    memory: PgVectorMemoryService, facts: Facts, script: Script
+) -> None:
+    await remember(memory, 1, "I want to go to Rome.")
+    script.says("no", "no", OutOfOrder())
+    for _ in range(2):
+        with pytest.raises(ExtractionError):
+            await facts.summarize(*ANA, "day1")
+    assert await memories(memory, "summary") == []
+
+
+class Summing(Meanwhile):
+    """Sums up while something happens."""
+
+    async def summarize(self, turns: list[Turn]) -> Summary:
+        await self._happens()
+        return Summary("Nothing.", usage=Usage(1, 1, 1))
+
+
+async def test_a_session_that_changes_meanwhile_is_not_summed_up(
+    memory: PgVectorMemoryService,
+) -> None:
+    async def changes() -> None:
+        await remember(memory, 1, "I want to stay.")
+
+    await remember(memory, 1, "I want to go to Rome.")
+    summing = Facts(memory, Summing(changes, lambda turns, known: Extraction()))
+    with pytest.raises(ExtractionError, match="changed while it was summed up"):
+        await summing.summarize(*ANA, "day1")
+    assert await memories(memory, "summary") == []
+
+
+async def test_a_broken_summarizer_is_an_error_with_its_cause(
+    memory: PgVectorMemoryService,
+) -> None:
+    async def breaks() -> None:
+        raise OutOfOrder
+
+    await remember(memory, 1, "I want to go to Rome.")
+    broken = Facts(memory, Summing(breaks, lambda turns, known: Extraction()))
+    with pytest.raises(ExtractionError, match="Summing failed with OutOfOrder"):
+        await broken.summarize(*ANA, "day1")
+
+
+async def test_an_extractor_need_not_sum_up(memory: PgVectorMemoryService) -> None:
+    async def nothing() -> None:
+        pass
+
+    extractor = Meanwhile(nothing, lambda turns, known: Extraction())
+    with pytest.raises(ConfigurationError, match="a method summarize"):
+        await Facts(memory, extractor).summarize(**USER, session_id="day1")
