@@ -115,8 +115,8 @@ class Screen:
             return
         shown = table("SCORE", "WORDS", "COSINE", "MEMORY")
         for hit in found:
-            cosine = "" if hit.reason.cosine is None else f"{hit.reason.cosine:.3f}"
-            shown.add_row(f"{hit.score:.3f}", f"{hit.reason.lexical:.3f}", cosine, cell(hit.text))
+            cosine = "" if hit.cosine is None else f"{hit.reason.cosine:.3f}"
+            shown.add_row(f"{hit.score:.3f}", f"{hit.lexical:.3f}", cosine, cell(hit.text))
         self._console.print(shown)
 
     def _entry(self, label: str, text: str, style: str) -> None:

@@ -27,6 +27,9 @@ from adkpg.moments import clamped, moment
 BODY_LIMIT = 100_000
 """Longest text that is searched, in characters; the content is kept whole whatever its length."""
 
+WORDS_LIMIT = 2 * BODY_LIMIT
+"""The same with what `searchable` adds to it; a tsvector ends at 1 MB."""
+
 
 class Memory(MemoryEntry):
     """A memory as ADK has it, and what else is known of it.
@@ -52,6 +55,16 @@ class Memory(MemoryEntry):
     event_id: str | None = None
     artifacts: dict[str, int] = Field(default_factory=dict)
     superseded_by: str | None = None
+
+    def plain(self) -> MemoryEntry:
+        """Returns it with ADK's fields alone."""
+        return MemoryEntry(
+            content=self.content,
+            custom_metadata=self.custom_metadata,
+            id=self.id,
+            author=self.author,
+            timestamp=self.timestamp,
+        )
 
 
 @dataclass(frozen=True)
@@ -208,7 +221,7 @@ def draft(
     text = text[:BODY_LIMIT]
     spoken = text if name is None else f"{name}: {text}"
     # ADK calls every person "user": as a word it would match all that was ever said.
-    words = searchable(text if name == "user" else spoken)[:BODY_LIMIT]
+    words = searchable(text if name == "user" else spoken)[:WORDS_LIMIT]
     saved = (
         jsonb.write({storable_text(key): version for key, version in artifacts.items()})
         if (artifacts)

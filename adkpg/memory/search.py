@@ -47,7 +47,7 @@ class Search:
         if not text:
             return []
         scopes = [user_id, APP_WIDE] if options.app_wide and user_id != APP_WIDE else [user_id]
-        words = searchable(text)
+        words = searchable(text)[: records.WORDS_LIMIT]
         parameters: dict[str, Any] = {
             "app_name": app_name,
             "user_ids": scopes,

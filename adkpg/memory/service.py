@@ -385,7 +385,7 @@ class PgVectorMemoryService(BaseMemoryService):
         if not storable(app_name=app_name, user_id=user_id):
             return SearchMemoryResponse()
         found = await self._search.hits(app_name, user_id, query, self._defaults, explain=False)
-        return SearchMemoryResponse(memories=[hit.memory for hit in found])
+        return SearchMemoryResponse(memories=[hit.memory.plain() for hit in found])
 
     async def search(
         self,

@@ -17,13 +17,12 @@ _LONGEST_PAUSE_S = 60.0
 
 
 class Work(Protocol):
-    """Work that waits user by user.
+    """Work that waits user by user."""
 
-    Attributes:
-      name: What the log calls it.
-    """
-
-    name: str
+    @property
+    def name(self) -> str:
+        """What the log calls it."""
+        ...
 
     async def due_users(self) -> list[tuple[str, str]]:
         """Returns (app_name, user_id) of users with work that nobody has claimed."""
@@ -65,8 +64,8 @@ class Embedding:
 class Worker:
     """Runs until it is stopped: claims work user by user, in batches, so that no user waits long.
 
-    What fails is logged, and due again after a delay. Many workers share the work, in one process or
-    in many. One that is killed leaves leases, which lapse after ``ADKPG_JOB_LEASE_S``. While the
+    What fails is logged, and due again after a delay. Many workers share the work, in one process
+    or in many. One that is killed leaves leases, which lapse after ``ADKPG_JOB_LEASE_S``. While the
     database is unavailable it waits.
 
     Args:

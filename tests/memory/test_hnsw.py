@@ -68,7 +68,10 @@ async def indexes_of(
         approximate=(1, EMBEDDER.dimensions) if approximate else None,
     )
     parameters = {
-        **user,
+        "app_name": user["app_name"],
+        "user_ids": [user["user_id"]],
+        "approximate_user_ids": [user["user_id"]],
+        "exact_user_ids": [],
         "top_k": 10,
         "min_cosine": -1.0,
         "query_vector": str(EMBEDDER.vector("question 1")),
@@ -161,8 +164,9 @@ async def test_a_vector_on_its_way_while_the_index_is_built_is_in_it(
 ) -> None:
     """Its statement began before its user was listed, and ended after the others were marked."""
     await connection.execute(
-        "INSERT INTO memories (app_name, user_id, position, memory_id, session_id, timestamp, "
-        "content, body, length, digest) VALUES ('app', 'user', 1, 'm', '', now(), '{}', '', 0, '')"
+        "INSERT INTO memories (app_name, user_id, position, memory_id, kind, session_id, "
+        "timestamp, content, body, length, digest) "
+        "VALUES ('app', 'user', 1, 'm', 'turn', '', now(), '{}', '', 0, '')"
     )
     on_its_way = (
         "INSERT INTO adkpg.memory_vectors (app_name, user_id, model_id, position, embedding) "

@@ -4,16 +4,17 @@ import asyncpg
 import pytest
 
 from adkpg import Database, PgVectorMemoryService
-from adkpg.memory import recall, statements, vector_statements
+from adkpg.keys import APP_WIDE
+from adkpg.memory import job_statements, recall, statements, vector_statements
 from tests.locks import until_connections
 from tests.memory.conversation import USER, entry
 from tests.memory.plans import explain, rows_read, scans
 from tests.memory.toys import SeededEmbedder
 
 OTHERS = """
-INSERT INTO memories (app_name, user_id, position, memory_id, session_id, timestamp, content,
+INSERT INTO memories (app_name, user_id, position, memory_id, kind, session_id, timestamp, content,
                       body, length, digest)
-SELECT 'app', 'other ' || n % 200, n, n, '', now(), '{}', 'turn', 2, ''
+SELECT 'app', 'other ' || n % 200, n, n, 'turn', '', now(), '{}', 'turn', 2, ''
 FROM generate_series(1, 20000) n;
 INSERT INTO memory_lexemes (app_name, user_id, lexeme, position, frequency, date_frequency)
 SELECT app_name, user_id, lexeme, position, 1, 0
@@ -25,8 +26,10 @@ FROM memories, embedding_models;
 """
 EMBEDDER = SeededEmbedder()
 QUESTION = {
-    **USER,
+    "app_name": USER["app_name"],
+    "user_ids": [USER["user_id"], APP_WIDE],
     "query": "turn 7 with word 8",
+    "script": None,
     "config": "english",
     "top_k": 20,
     "min_cosine": 0.2,
@@ -81,7 +84,10 @@ async def test_writes_of_one_session_read_no_table_whole(
     for statement, parameters in (
         (statements.select_session_memories(), {**USER, "session_id": "s"}),
         (statements.select_by_ids(), {**USER, "memory_ids": ["m"]}),
-        (vector_statements.select_pending(one_user=True), {**USER, "limit": 64}),
+        (
+            job_statements.claim(eager=True),
+            {**USER, "task": "embed", "limit": 64, "lease_s": 1.0, "model_id": 1},
+        ),
     ):
         for generic in (False, True):
             nodes = await explain(connection, statement, parameters, generic=generic)

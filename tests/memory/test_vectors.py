@@ -5,7 +5,7 @@ import numpy as np
 import pytest
 
 from adkpg import Database, PgVectorMemoryService
-from adkpg.errors import ConfigurationError
+from adkpg.errors import ConfigurationError, ModelNotActive
 from tests.memory.conversation import USER, conversation, entry, found, remember_apart
 from tests.memory.toys import SeededEmbedder, ToyEmbedder
 
@@ -24,11 +24,14 @@ async def test_vectors_of_another_model_are_never_compared(
     assert await found(theirs, "feline") == []
     await remember_apart(theirs, "the hound sleeps")
     assert await found(ours, "feline") == ["the kitten sleeps"]
-    assert await found(theirs, "feline") == ["the hound sleeps"]
-    assert len(await found(theirs, "sleeps")) == 2
+    assert await found(theirs, "feline") == []
     hits = await theirs.search(**USER, query="sleeps")
-    assert sorted(hit.cosine is None for hit in hits) == [False, True]
+    assert [hit.reason.cosine for hit in hits] == [None, None]
     assert await connection.fetchval("SELECT count(*) FROM embedding_models") == 2
+    with pytest.raises(ModelNotActive, match="adkpg reembed"):
+        await theirs.search(**USER, query="feline", mode="vector")
+    assert await ours.embed_pending() == 1
+    assert (await found(ours, "puppy"))[0] == "the hound sleeps"
 
 
 async def test_one_model_is_registered_once(
@@ -64,12 +67,13 @@ async def test_any_size_of_vectors_finds_what_is_nearest(
 async def test_cosines_are_those_of_the_vectors(database: Database) -> None:
     for embedder in (SeededEmbedder(dimensions=256), SeededEmbedder(dimensions=1_536)):
         memory = PgVectorMemoryService(database, embedder=embedder, mode="vector")
-        await memory.add_memory(**USER, memories=[entry("turn 1", "one"), entry("turn 2", "two")])
-        for hit in await memory.search(**USER, query="question 41"):
+        user = {"app_name": f"app {embedder.dimensions}", "user_id": "user"}
+        await memory.add_memory(**user, memories=[entry("turn 1", "one"), entry("turn 2", "two")])
+        for hit in await memory.search(**user, query="question 41"):
             text = {"one": "turn 1", "two": "turn 2"}[str(hit.memory.id)]
             a, b = np.array(embedder.vector(text)), np.array(embedder.vector("question 41"))
             cosine = float(a @ b / np.linalg.norm(a) / np.linalg.norm(b))
-            assert hit.cosine == pytest.approx(cosine, abs=2e-3)
+            assert hit.reason.cosine == pytest.approx(cosine, abs=2e-3)
 
 
 @pytest.mark.parametrize("dimensions", [0, 4_001])
@@ -94,7 +98,7 @@ async def test_vectors_of_any_length_are_compared_by_their_direction(
     await remember_apart(memory, "the kitten sleeps", "the hound sleeps")
     assert await found(memory, "feline") == ["the kitten sleeps"]
     (hit,) = await memory.search(**USER, query="feline")
-    assert hit.cosine == pytest.approx(1, abs=1e-3)
+    assert hit.reason.cosine == pytest.approx(1, abs=1e-3)
 
 
 async def test_numbers_too_small_for_halfvec_count_as_nothing(database: Database) -> None:
