@@ -1,0 +1,62 @@
+"""Memory without a line of code in the agent: a plugin remembers, a tool recalls."""
+
+import asyncio
+import os
+
+from google.adk.agents import LlmAgent
+from google.adk.apps import App
+from google.adk.runners import Runner
+from google.genai import types
+
+from adkpg import Database, DatabaseSessionService, PgVectorMemoryService
+from adkpg.adk import MemoryPlugin
+from adkpg.demo.model import choose_model
+from adkpg.memory.policy import RememberPolicy
+from adkpg.tools import preload_memory
+
+
+def without_card_numbers(text: str) -> str:
+    """Returns a text without runs of 16 digits: what memory never gets to see."""
+    words = text.split(" ")
+    return " ".join("[card]" if len(word) == 16 and word.isdigit() else word for word in words)
+
+
+async def say(runner: Runner, session_id: str, text: str) -> None:
+    """Runs one turn and prints it."""
+    print(f"     ana  {text}")
+    message = types.Content(role="user", parts=[types.Part(text=text)])
+    async for event in runner.run_async(user_id="ana", session_id=session_id, new_message=message):
+        if event.is_final_response() and event.content and event.content.parts:
+            print(f"companion {event.content.parts[0].text}")
+
+
+async def main() -> None:
+    """Talks in two sessions; prints what the second knows, and what memory holds."""
+    async with Database() as db:
+        await db.upgrade()
+        memory = PgVectorMemoryService(db)
+        agent = LlmAgent(
+            name="companion",
+            model=choose_model(os.environ, memory.embedder),
+            instruction="Answer from this conversation and your memory only.",
+            tools=[preload_memory(max_entries=3, max_tokens=300)],
+        )
+        plugin = MemoryPlugin(RememberPolicy(authors=["user"], redact=without_card_numbers))
+        runner = Runner(
+            app=App(name="companion", root_agent=agent, plugins=[plugin]),
+            session_service=DatabaseSessionService(db),
+            memory_service=memory,
+            auto_create_session=True,
+        )
+        first, second = os.urandom(4).hex(), os.urandom(4).hex()
+        await say(runner, first, "My bike is in the shed.")
+        await say(runner, first, "My card is 4111111111111111 by the way.")
+        await say(runner, second, "Where did I leave my bicycle?")
+        await runner.close()
+        found = await memory.search_memory(app_name="companion", user_id="ana", query="card")
+        for entry in found.memories:
+            print(f"   memory {entry.content.parts[0].text if entry.content.parts else ''}")
+
+
+if __name__ == "__main__":
+    asyncio.run(main())
