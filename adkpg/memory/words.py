@@ -102,7 +102,7 @@ def searchable(text: str) -> str:
     Thai, Lao, Khmer and Myanmar become overlapping pairs of characters. An id, a number, a file
     name or an address gives its parts besides the whole: ``order-9981`` has the words *order*,
     *9981* and *order9981*. Forms that differ only in typing become one: full and half width,
-    digits of any script, vowel points, alef and nukta.
+    digits of any script, vowel points, nukta.
 
     Args:
       text: Any text; NUL and lone surrogates count as blanks.
