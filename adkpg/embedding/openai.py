@@ -4,10 +4,10 @@ import os
 from collections.abc import AsyncGenerator
 from typing import TYPE_CHECKING
 
-from adkpg.embedding.batch import batches, well_formed
+from adkpg.embedding.calls import Calls
 from adkpg.embedding.clients import LoopClients
-from adkpg.embedding.embedder import checked_vectors
 from adkpg.embedding.environment import dimensions_from_env, model_from_env
+from adkpg.embedding.failures import unavailable
 from adkpg.errors import EmbedderUnavailable, EmbeddingError
 
 if TYPE_CHECKING:
@@ -23,8 +23,10 @@ _FULL_DIMENSIONS = {"text-embedding-3-small": 1536, "text-embedding-3-large": 30
 class OpenAIEmbedder:
     """Embed with OpenAI or a compatible server; needs ``pip install 'adkpg[openai]'``.
 
-    The SDK retries 408, 409, 429, 5xx and broken connections, and waits as long as the server
-    asks, within the SDK's limits. Each event loop gets its own connections, closed with the loop.
+    Each text of a call is embedded once and the latest are remembered; the others go in batches, a
+    few at a time. The SDK retries 408, 409, 429, 5xx and broken connections, and waits as long as
+    the server asks, within the SDK's limits. Each event loop gets its own connections, closed with
+    the loop.
 
     Attributes:
         model: The model's name, as given.
@@ -41,9 +43,11 @@ class OpenAIEmbedder:
         base_url: str | None = None,
         request_dimensions: bool | None = None,
         batch_size: int = 128,
+        concurrency: int = 4,
         max_text_bytes: int = 8_000,
         timeout_s: float = 30.0,
         max_retries: int = 3,
+        cache_size: int = 1024,
         floor: float = 0.0,
     ) -> None:
         """Store the options; nothing is opened yet.
@@ -59,11 +63,16 @@ class OpenAIEmbedder:
                 servers refuse the field, so by default it is sent only to shorten the vectors
                 of ``text-embedding-3-small`` and ``-large``.
             batch_size: Texts a request, at most; OpenAI takes 2,048.
+            concurrency: Requests at once in one event loop, 1 or more; as many for questions.
             max_text_bytes: What is sent of each text, in bytes of UTF-8. OpenAI refuses a text of
                 more than 8,192 tokens, and a token is at least one byte.
             timeout_s: Seconds that one attempt may wait for the server.
             max_retries: Attempts after the first.
+            cache_size: Vectors of documents remembered; 0 remembers none.
             floor: Measured on your texts; this model's is not known here.
+
+        Raises:
+            ConfigurationError: A number is too small.
         """
         self.model = model
         self.dimensions = dimensions
@@ -73,11 +82,18 @@ class OpenAIEmbedder:
         if request_dimensions is None:
             request_dimensions = _FULL_DIMENSIONS.get(model, dimensions) != dimensions
         self._request_dimensions = request_dimensions
-        self._batch_size = batch_size
         self._max_text_bytes = max_text_bytes
         self._timeout_s = timeout_s
         self._max_retries = max_retries
         self._clients = LoopClients(self._connect)
+        self._calls = Calls(
+            model=model,
+            dimensions=dimensions,
+            batch_size=batch_size,
+            max_batch_bytes=_MAX_BATCH_BYTES,
+            concurrency=concurrency,
+            cache_size=cache_size,
+        )
 
     @classmethod
     def from_env(cls) -> "OpenAIEmbedder":
@@ -101,23 +117,14 @@ class OpenAIEmbedder:
         """Return vectors ``[n, d]`` in the order of the texts.
 
         Raises:
-            EmbedderUnavailable: The SDK or the API key is missing.
+            EmbedderUnavailable: The SDK or the API key is missing or refused, or the server is
+                down or silent, retries included.
             EmbeddingMismatch: The answer has another number or length of vectors.
-            EmbeddingError: The server refused, failed or kept silent, retries included.
+            EmbeddingError: The server refused the texts, or gave no usable answer.
         """
-        vectors: list[list[float]] = []
-        for batch in batches(
-            [well_formed(text, self._max_text_bytes) for text in texts],
-            max_texts=self._batch_size,
-            max_bytes=_MAX_BATCH_BYTES,
-        ):
-            vectors += checked_vectors(
-                await self._request(batch),
-                count=len(batch),
-                model=self.model,
-                dimensions=self.dimensions,
-            )
-        return vectors
+        return await self._calls.documents(
+            texts, self._request, max_text_bytes=self._max_text_bytes
+        )
 
     async def embed_query(self, text: str) -> list[float]:
         """Return the vector ``[d]`` of a question; documents are embedded alike.
@@ -125,7 +132,7 @@ class OpenAIEmbedder:
         Raises:
             EmbeddingError: As `embed_documents` says.
         """
-        return (await self.embed_documents([text]))[0]
+        return await self._calls.query(text, self._request, max_text_bytes=self._max_text_bytes)
 
     async def close(self) -> None:
         """Close the running loop's connections now rather than at its end."""
@@ -151,13 +158,13 @@ class OpenAIEmbedder:
             items = sorted(response.data, key=lambda item: getattr(item, "index", None) or 0)
             return [item.embedding for item in items]
         except openai.APIStatusError as exc:
-            raise EmbeddingError(
+            raise (EmbedderUnavailable if unavailable(exc) else EmbeddingError)(
                 f"The embedding server answered {exc.status_code} ({exc.message[:200]}) for model "
                 f"{self.model!r}; check the model's name, the API key and its quota, or try "
                 "again later."
             ) from exc
         except (openai.OpenAIError, ValueError, TypeError, AttributeError) as exc:
-            raise EmbeddingError(
+            raise (EmbedderUnavailable if unavailable(exc) else EmbeddingError)(
                 f"The embedding server gave no usable answer ({type(exc).__name__}) for model "
                 f"{self.model!r}; check the network and the base URL, or raise timeout_s."
             ) from exc

@@ -2,19 +2,15 @@ import asyncio
 import math
 import sys
 from collections.abc import Iterator
-from datetime import UTC, datetime, timedelta
-from email.utils import format_datetime
 from typing import Any
 
 import httpx
 import pytest
-import tenacity
 from google import genai
 from google.genai import errors, types
 
 from adkpg.embedding import Embedder, GeminiEmbedder
 from adkpg.embedding.embedder import embed_checked
-from adkpg.embedding.gemini import _wait_s, retry_after_s
 from adkpg.errors import EmbedderUnavailable, EmbeddingError, EmbeddingMismatch
 from tests.embedding.server import EmbeddingServer, Reply, Request, vector_of
 
@@ -84,10 +80,44 @@ async def test_each_text_is_a_request_with_every_model(server: EmbeddingServer, 
 
 async def test_splits_into_batches_in_order(server: EmbeddingServer) -> None:
     texts = [f"text number {'x' * n}" for n in range(7)]
-    vectors = await embedder_of(server, batch_size=3).embed_documents(texts)
+    vectors = await embedder_of(server, batch_size=3, concurrency=1).embed_documents(texts)
     assert vectors == [unit_of(text) for text in texts]
     assert [len(texts_of(request)) for request in server.requests] == [3, 3, 1]
     assert server.connections == 1
+
+
+async def test_a_repeated_text_is_sent_once(server: EmbeddingServer) -> None:
+    embedder = embedder_of(server)
+    await embedder.embed_documents(["yes", "no", "yes"])
+    assert await embedder.embed_documents(["no"]) == [unit_of("no")]
+    assert list(map(texts_of, server.requests)) == [["yes", "no"]]
+
+
+async def test_batches_go_side_by_side_up_to_the_limit(server: EmbeddingServer) -> None:
+    texts = [f"text number {'x' * n}" for n in range(12)]
+    vectors = await embedder_of(server, batch_size=1, concurrency=2).embed_documents(texts)
+    assert vectors == [unit_of(text) for text in texts]
+    assert server.connections <= 2
+
+
+@pytest.mark.parametrize(
+    ("status", "reason", "waits"),
+    [
+        (400, "API_KEY_INVALID", True),
+        (403, "", True),
+        (503, "", True),
+        (400, "", False),
+        (413, "", False),
+    ],
+)
+async def test_the_type_tells_whether_texts_should_wait(
+    server: EmbeddingServer, status: int, reason: str, waits: bool
+) -> None:
+    error = {"code": status, "message": "no", "details": [{"reason": reason}]}
+    server.script.append(Reply({"error": error}, status=status))
+    with pytest.raises(EmbeddingError) as caught:
+        await embedder_of(server, max_retries=0).embed_query("q")
+    assert isinstance(caught.value, EmbedderUnavailable) == waits
 
 
 async def test_long_and_ill_formed_texts_are_cut_and_mended(server: EmbeddingServer) -> None:
@@ -137,13 +167,13 @@ async def test_a_refusal_is_not_retried_and_hides_the_key(server: EmbeddingServe
 
 async def test_silence_is_an_embedding_error(server: EmbeddingServer) -> None:
     server.script.append(Reply(silent=True))
-    with pytest.raises(EmbeddingError, match="timeout_s"):
+    with pytest.raises(EmbedderUnavailable, match="timeout_s"):
         await embedder_of(server, timeout_s=0.2, max_retries=0).embed_query("q")
 
 
 async def test_no_server_is_an_embedding_error(server: EmbeddingServer) -> None:
     server.close()
-    with pytest.raises(EmbeddingError, match="network"):
+    with pytest.raises(EmbedderUnavailable, match="network"):
         await embedder_of(server, max_retries=0).embed_query("q")
 
 
@@ -231,27 +261,3 @@ async def test_without_the_sdk_says_what_to_install(monkeypatch: pytest.MonkeyPa
     monkeypatch.setitem(sys.modules, "google.genai", None)
     with pytest.raises(EmbedderUnavailable, match=r"pip install 'adkpg\[gemini\]'"):
         await GeminiEmbedder(api_key="k").embed_query("q")
-
-
-def api_error(details: object, **headers: str) -> errors.APIError:
-    return errors.APIError(429, details, httpx.Response(429, headers=headers))
-
-
-def test_the_wait_is_read_in_all_its_forms() -> None:
-    in_an_hour = format_datetime(datetime.now(UTC) + timedelta(hours=1), usegmt=True)
-    retry_info = {"@type": "type.googleapis.com/google.rpc.RetryInfo", "retryDelay": "31.5s"}
-    assert retry_after_s(api_error({}, **{"retry-after": "7"})) == 7.0
-    assert retry_after_s(api_error({}, **{"retry-after": "-7"})) == 0.0
-    assert retry_after_s(api_error({}, **{"retry-after": "soon"})) == 0.0
-    assert 3_500 < retry_after_s(api_error({}, **{"retry-after": in_an_hour})) <= 3_600
-    assert retry_after_s(api_error({"error": {"details": [retry_info]}})) == 31.5
-    assert retry_after_s(api_error({})) == 0.0
-
-
-def test_the_wait_asked_for_takes_the_place_of_the_backoff() -> None:
-    state = tenacity.RetryCallState(tenacity.AsyncRetrying(), None, (), {})
-    asked, silent = api_error({}, **{"retry-after": "7"}), api_error({})
-    state.set_exception((type(asked), asked, None))
-    assert _wait_s(state) == 7.0
-    state.set_exception((type(silent), silent, None))
-    assert 0.0 < _wait_s(state) <= 1.0

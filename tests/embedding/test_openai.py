@@ -75,7 +75,7 @@ async def test_dimensions_are_sent_only_where_they_shorten(
 
 async def test_splits_into_batches_in_order(server: EmbeddingServer) -> None:
     texts = [f"text number {'x' * n}" for n in range(7)]
-    vectors = await embedder_of(server, batch_size=3).embed_documents(texts)
+    vectors = await embedder_of(server, batch_size=3, concurrency=1).embed_documents(texts)
     assert vectors == [vector_of(text, DIMENSIONS) for text in texts]
     assert [len(request.body["input"]) for request in server.requests] == [3, 3, 1]
     assert server.connections == 1
@@ -86,8 +86,36 @@ async def test_long_and_ill_formed_texts_are_cut_and_mended(server: EmbeddingSer
     assert server.requests[0].body["input"] == ["é" * 5, "?x\x00"]
 
 
+async def test_a_repeated_text_is_sent_once(server: EmbeddingServer) -> None:
+    embedder = embedder_of(server)
+    await embedder.embed_documents(["yes", "no", "yes"])
+    assert await embedder.embed_documents(["no"]) == [vector_of("no", DIMENSIONS)]
+    assert [request.body["input"] for request in server.requests] == [["yes", "no"]]
+
+
+async def test_batches_go_side_by_side_up_to_the_limit(server: EmbeddingServer) -> None:
+    texts = [f"text number {'x' * n}" for n in range(12)]
+    embedder = embedder_of(server, batch_size=1, concurrency=2)
+    vectors = await embedder.embed_documents(texts)
+    assert vectors == [vector_of(text, DIMENSIONS) for text in texts]
+    assert server.connections <= 2
+
+
+@pytest.mark.parametrize(
+    ("status", "waits"), [(401, True), (404, True), (503, True), (400, False), (413, False)]
+)
+async def test_the_type_tells_whether_texts_should_wait(
+    server: EmbeddingServer, status: int, waits: bool
+) -> None:
+    server.script.append(Reply({"error": {}}, status=status))
+    with pytest.raises(EmbeddingError) as caught:
+        await embedder_of(server, max_retries=0).embed_query("q")
+    assert isinstance(caught.value, EmbedderUnavailable) == waits
+
+
 async def test_large_texts_make_small_requests(server: EmbeddingServer) -> None:
-    await embedder_of(server).embed_documents(["x" * 8_000] * 40)
+    texts = [f"{n:02}" + "x" * 7_998 for n in range(40)]
+    await embedder_of(server, concurrency=1).embed_documents(texts)
     assert [len(request.body["input"]) for request in server.requests] == [31, 9]
 
 
@@ -121,13 +149,13 @@ async def test_a_refusal_is_not_retried_and_hides_the_key(server: EmbeddingServe
 
 async def test_silence_is_an_embedding_error(server: EmbeddingServer) -> None:
     server.script.append(Reply(silent=True))
-    with pytest.raises(EmbeddingError, match="timeout_s"):
+    with pytest.raises(EmbedderUnavailable, match="timeout_s"):
         await embedder_of(server, timeout_s=0.2, max_retries=0).embed_query("q")
 
 
 async def test_no_server_is_an_embedding_error(server: EmbeddingServer) -> None:
     server.close()
-    with pytest.raises(EmbeddingError, match="network"):
+    with pytest.raises(EmbedderUnavailable, match="network"):
         await embedder_of(server, max_retries=0).embed_query("q")
 
 

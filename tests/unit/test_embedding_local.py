@@ -16,7 +16,7 @@ from adkpg.errors import EmbedderUnavailable
 
 @pytest.fixture(scope="module")
 def embedder() -> LocalEmbedder:
-    return LocalEmbedder()
+    return LocalEmbedder(cache_size=0)  # so that every test computes
 
 
 def cosine(one: list[float], other: list[float]) -> float:
@@ -127,6 +127,15 @@ async def test_case_accents_and_nul_do_not_matter(embedder: LocalEmbedder) -> No
     assert cosine(plain, odd) > 1 - 1e-5
 
 
+async def test_a_repeated_text_is_computed_once(monkeypatch: pytest.MonkeyPatch) -> None:
+    embedder = LocalEmbedder()
+    one, two, other = await embedder.embed_documents(["yes", "yes", "no"])
+    assert one == two != other
+    monkeypatch.setattr(embedder, "_network", None)
+    monkeypatch.setattr(embedder, "_model_path", Path("/nonexistent"))  # another load would fail
+    assert await embedder.embed_documents(["no", "yes"]) == [other, one]
+
+
 async def test_no_texts_load_nothing(tmp_path: Path) -> None:
     assert await LocalEmbedder(model_path=tmp_path / "absent").embed_documents([]) == []
 
@@ -144,7 +153,9 @@ async def test_the_loop_runs_on_while_texts_are_embedded(embedder: LocalEmbedder
     async def tick() -> None:
         seen.set()
 
-    embedding = asyncio.create_task(embedder.embed_documents(["user: hello"] * 20))
+    embedding = asyncio.create_task(
+        embedder.embed_documents([f"user: hello {n}" for n in range(20)])
+    )
     ticking = asyncio.create_task(tick())
     await asyncio.wait({embedding, ticking}, return_when=asyncio.FIRST_COMPLETED)
     assert seen.is_set()

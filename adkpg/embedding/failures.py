@@ -1,0 +1,121 @@
+"""What the error of an embedder's library means: ask again at once, later, or give up.
+
+The libraries share no type, so an error is read by what they have in common: a status code and
+response headers, the builtin connection errors, and the names of their own.
+"""
+
+import re
+import socket
+from collections.abc import Iterator
+from datetime import UTC, datetime
+from email.utils import parsedate_to_datetime
+
+from adkpg.errors import EmbedderUnavailable, EmbeddingError
+
+# The key, the bill or the model's name is refused: no text is at fault, and waiting a second is
+# no cure.
+_REFUSED_CALLER_CODES = frozenset({401, 402, 403, 404, 407})
+# httpx and google-auth; openai, anthropic and others; aiohttp; urllib; requests.
+_CONNECTION_ERRORS = frozenset(
+    {
+        "TransportError",
+        "APIConnectionError",
+        "ClientConnectionError",
+        "URLError",
+        "ConnectionError",
+        "Timeout",
+    }
+)
+_MAX_RETRY_AFTER_S = 60.0
+
+
+def transient(error: BaseException) -> bool:
+    """Tell whether the same call may succeed within a minute.
+
+    True for the status codes 408, 429 and 5xx, unless the server asks to wait for more than 60 s,
+    and for connections that fail, break or keep silent. An error's causes are read too.
+    """
+    code = status_of(error)
+    if code is None:
+        return any(map(_of_connection, _causes(error)))
+    return (code in (408, 429) or code >= 500) and retry_after_s(error) <= _MAX_RETRY_AFTER_S
+
+
+def unavailable(error: BaseException) -> bool:
+    """Tell whether the embedder answers no text at all now, so that texts should wait.
+
+    True for 408, 429, 5xx and broken connections, and for 401, 402, 403, 404 and 407, where the
+    key, the bill or the model is refused.
+    """
+    code = status_of(error)
+    if code is None:
+        return any(map(_of_connection, _causes(error)))
+    return code in (408, 429) or code >= 500 or code in _REFUSED_CALLER_CODES
+
+
+def failure_of(model: str, error: Exception) -> EmbeddingError:
+    """Return the error of ours that says what an embedder's own, its cause to be, means."""
+    code = status_of(error)
+    what = type(error).__name__ if code is None else f"{type(error).__name__}, status {code}"
+    if unavailable(error):
+        return EmbedderUnavailable(
+            f"Embedder {model!r} cannot answer now ({what}); ask again later, or mend what its "
+            "error, the cause of this one, says."
+        )
+    return EmbeddingError(
+        f"Embedder {model!r} failed with {what}; mend what its error, the cause of this one, says."
+    )
+
+
+def status_of(error: BaseException) -> int | None:
+    """Return the HTTP status code that the error, its response or a cause carries, if any."""
+    for each in _causes(error):
+        for holder in (each, getattr(each, "response", None)):
+            for name in ("status_code", "status", "code"):
+                value = getattr(holder, name, None)
+                if isinstance(value, int) and 400 <= value <= 599:
+                    return int(value)
+    return None
+
+
+def retry_after_s(error: BaseException) -> float:
+    """Return the seconds that the server asks to wait before the next attempt; 0.0 if it asks none.
+
+    Read from the header Retry-After (seconds or a date) or from the error's RetryInfo, which the
+    Gemini API sends with 429: https://google.aip.dev/194, google.rpc.RetryInfo.
+    """
+    for each in _causes(error):
+        for holder in (getattr(each, "response", None), each):
+            headers = getattr(holder, "headers", None) or {}
+            value = headers.get("retry-after") or headers.get("Retry-After")
+            if value is not None:
+                return _seconds(str(value))
+        match = re.search(r"'retryDelay': '([0-9.]+)s'", str(getattr(each, "details", "")))
+        if match:
+            return float(match[1])
+    return 0.0
+
+
+def _seconds(value: str) -> float:
+    if re.fullmatch(r"\s*[-+]?[0-9]+(\.[0-9]*)?\s*", value):
+        return max(0.0, float(value))
+    try:
+        date = parsedate_to_datetime(value)
+    except ValueError:
+        return 0.0
+    return max(0.0, (date.replace(tzinfo=date.tzinfo or UTC) - datetime.now(UTC)).total_seconds())
+
+
+def _of_connection(error: BaseException) -> bool:
+    return isinstance(error, ConnectionError | TimeoutError | socket.gaierror) or any(
+        ancestor.__name__ in _CONNECTION_ERRORS for ancestor in type(error).__mro__
+    )
+
+
+def _causes(error: BaseException) -> Iterator[BaseException]:
+    seen: set[int] = set()
+    each: BaseException | None = error
+    while each is not None and id(each) not in seen:
+        seen.add(id(each))
+        yield each
+        each = each.__cause__
