@@ -7,6 +7,7 @@ from adkpg.cli.db import db
 from adkpg.cli.failure import SentenceGroup
 from adkpg.cli.memory import memory
 from adkpg.cli.sessions import sessions
+from adkpg.cli.worker import worker
 from adkpg.demo.command import demo
 
 
@@ -29,3 +30,4 @@ main.add_command(demo)
 main.add_command(db)
 main.add_command(sessions)
 main.add_command(memory)
+main.add_command(worker)

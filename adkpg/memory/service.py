@@ -25,6 +25,7 @@ from adkpg.memory.hits import Hit
 from adkpg.memory.jobs import Jobs
 from adkpg.memory.options import Mode, SearchOptions
 from adkpg.memory.records import Draft, Memory
+from adkpg.memory.rewriting import rewrite_text
 from adkpg.memory.search import Search
 from adkpg.memory.vectors import Vectors
 from adkpg.memory.worker import Embedding, Worker
@@ -303,7 +304,8 @@ class PgVectorMemoryService(BaseMemoryService):
     ) -> Memory | None:
         """Changes a memory; what is left out stays. Changed text is embedded anew.
 
-        The memory of an event takes the event's text back when its session is added again.
+        Facts and summaries that were drawn from the old text go with it. The memory of an event
+        takes the event's text back when its session is added again.
 
         Args:
           app_name: The app.
@@ -325,7 +327,16 @@ class PgVectorMemoryService(BaseMemoryService):
             return None
         user = scope_user(user_id)
         place = {"app_name": app_name, "user_id": user, "memory_id": memory_id}
+        known = await self._database.fetch_one(
+            statements.select_by_ids(), {**place, "memory_ids": [memory_id]}
+        )
+        if known is None:
+            return None
         async with self._database.transaction() as transaction:
+            # An ingest of its session may be writing it again, elsewhere.
+            await transaction.fetch(
+                statements.lock_session(), {**place, "session_id": known["session_id"]}
+            )
             found = await transaction.fetch(statements.lock_memory(), place)
             if not found:
                 return None
@@ -337,16 +348,14 @@ class PgVectorMemoryService(BaseMemoryService):
                 importance=importance,
                 expires_at=expires_at,
                 custom_metadata=custom_metadata,
+                now=platform_time.get_time(),
             )
-            if text is None:
-                await transaction.fetch(
-                    statements.update_facets(), place | records.facet_parameters(changed)
-                )
-            else:
-                await transaction.fetch(
-                    statements.delete_positions(), place | {"positions": [row["position"]]}
-                )
-                await self._insert(transaction, app_name, user, [(row["position"], changed)])
+            await transaction.fetch(
+                statements.update_facets(), place | records.facet_parameters(changed)
+            )
+            if text is not None:
+                config = self._database.settings.text_search_config
+                await rewrite_text(transaction, app_name, user, row["position"], changed, config)
         if text is not None and self._vectors is not None:
             await self._vectors.embed_quietly(app_name, user)
         return await self.get_memory(app_name=app_name, user_id=user_id, memory_id=memory_id)
@@ -463,7 +472,7 @@ class PgVectorMemoryService(BaseMemoryService):
           EmbeddingError: The embedder failed; the rest stays pending.
           ConfigurationError: The service has no embedder.
         """
-        return await self._required_vectors().embed_pending(app_name, user_id)
+        return await self.required_vectors().embed_pending(app_name, user_id)
 
     async def run_worker(
         self,
@@ -488,7 +497,7 @@ class PgVectorMemoryService(BaseMemoryService):
         Raises:
           ConfigurationError: The service has no embedder.
         """
-        embedding = Embedding(self._required_vectors(), Jobs(self._database, "embed"))
+        embedding = Embedding(self.required_vectors(), Jobs(self._database, "embed"))
         worker = Worker([embedding], poll_interval_s=poll_interval_s, users_at_once=users_at_once)
         return await worker.run(stop)
 
@@ -534,9 +543,14 @@ class PgVectorMemoryService(BaseMemoryService):
         Returns:
           How many vectors it put into the index.
         """
-        return await self._required_vectors().index_large_scopes()
+        return await self.required_vectors().index_large_scopes()
 
-    def _required_vectors(self) -> Vectors:
+    def required_vectors(self) -> Vectors:
+        """Returns the service's vectors, for a worker.
+
+        Raises:
+          ConfigurationError: It has no embedder.
+        """
         if self._vectors is None:
             raise ConfigurationError(
                 "The memory service has no embedder; give one, or run pip install 'adkpg[local]'."

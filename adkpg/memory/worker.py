@@ -3,7 +3,7 @@
 import asyncio
 import logging
 import random
-from collections.abc import Sequence
+from collections.abc import Awaitable, Callable, Sequence
 from dataclasses import dataclass
 from typing import Protocol
 
@@ -70,14 +70,25 @@ class Worker:
 
     Args:
       works: What to do.
+      chores: What to do now and then besides, such as erasing what has expired.
+      chore_interval_s: How often, in seconds.
       poll_interval_s: Pause when nothing is due, in seconds.
       users_at_once: How many users' batches run side by side.
     """
 
     def __init__(
-        self, works: Sequence[Work], *, poll_interval_s: float = 1.0, users_at_once: int = 2
+        self,
+        works: Sequence[Work],
+        *,
+        chores: Sequence[Callable[[], Awaitable[int]]] = (),
+        chore_interval_s: float = 600.0,
+        poll_interval_s: float = 1.0,
+        users_at_once: int = 2,
     ) -> None:
         self._works = works
+        self._chores = chores
+        self._chore_interval_s = chore_interval_s
+        self._next_chores = float("-inf")
         self._poll_interval_s = poll_interval_s
         self._users_at_once = users_at_once
 
@@ -87,7 +98,7 @@ class Worker:
         A cancelled one gives back what it has claimed.
 
         Returns:
-          How many memories it did.
+          How many memories it worked on.
 
         Raises:
           DatabaseError: The schema is missing or the server refused a statement.
@@ -110,12 +121,19 @@ class Worker:
         return done
 
     async def run_once(self, stop: asyncio.Event | None = None) -> int:
-        """Does a batch for each user with due work; returns how many memories it did.
+        """Does the chores, and a batch for each user with due work; returns how much it did.
 
         Raises:
           DatabaseError: The server refused a statement, or is unavailable.
         """
-        return sum([await self._round(work, stop or asyncio.Event()) for work in self._works])
+        done = 0
+        now = asyncio.get_running_loop().time()
+        if now >= self._next_chores:
+            self._next_chores = now + self._chore_interval_s
+            done += sum([await chore() for chore in self._chores])
+        return done + sum(
+            [await self._round(work, stop or asyncio.Event()) for work in self._works]
+        )
 
     async def _round(self, work: Work, stop: asyncio.Event) -> int:
         users = await work.due_users()
