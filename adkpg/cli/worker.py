@@ -9,7 +9,8 @@ import click
 from adkpg.cli.connection import database_url, run
 from adkpg.database import Database
 from adkpg.erasure.pruning import erase_expired
-from adkpg.facts import FactExtractor, Facts
+from adkpg.facts.llm import FactExtractor
+from adkpg.facts.service import Facts
 from adkpg.facts.work import Extracting
 from adkpg.memory.jobs import Jobs
 from adkpg.memory.service import PgVectorMemoryService
