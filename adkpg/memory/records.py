@@ -220,8 +220,7 @@ def draft(
     name = storable_text(author) if author else None
     text = text[:BODY_LIMIT]
     spoken = text if name is None else f"{name}: {text}"
-    # ADK calls every person "user": as a word it would match all that was ever said.
-    words = searchable(text if name == "user" else spoken)[:WORDS_LIMIT]
+    words = words_of(name, spoken)
     saved = (
         jsonb.write({storable_text(key): version for key, version in artifacts.items()})
         if (artifacts)
@@ -250,6 +249,12 @@ def draft(
         expires_at=given.expires_at,
         digest=hashlib.sha256(digested.encode()).hexdigest()[:32],
     )
+
+
+def words_of(author: str | None, body: str) -> str:
+    """Returns a memory's body, ``author: text``, as Postgres' parser is to see it."""
+    # ADK calls every person "user": as a word it would match all that was ever said.
+    return searchable(body.removeprefix("user: ") if author == "user" else body)[:WORDS_LIMIT]
 
 
 def insertion(
@@ -346,8 +351,18 @@ def changed(
     importance: float | None,
     expires_at: datetime | str | float | None,
     custom_metadata: Mapping[str, object] | None,
+    now: float,
 ) -> Draft:
     """Returns a stored memory with some of it changed; None leaves a part as it is.
+
+    Args:
+      row: As stored.
+      text: Instead of its content.
+      topics: Instead of its topics.
+      importance: From 0 to 1.
+      expires_at: From when on it is not recalled.
+      custom_metadata: Instead of its metadata; it may say what the others say, and ``ttl``.
+      now: Unix time that a ``ttl`` counts from.
 
     Raises:
       InvalidInput: The text is empty, or a value cannot be stored.
@@ -358,15 +373,17 @@ def changed(
         content = types.Content(role=content.role, parts=[types.Part(text=text)])
         if not text_of(content):
             raise InvalidInput("A memory without text cannot be recalled; give its content text.")
-    metadata: dict[str, object] = jsonb.read(row["custom_metadata"] or "{}")
-    if custom_metadata is not None:
-        metadata = dict(custom_metadata)
-    for name, value in (("topics", topics), ("importance", importance), ("expires_at", expires_at)):
-        if value is not None:
-            metadata[name] = value
-    given = facets.read(metadata, 0.0, stored)
-    if custom_metadata is None:  # what was given by name is no metadata
-        given = replace(given, metadata=row["custom_metadata"])
+    named = {"topics": topics, "importance": importance, "expires_at": expires_at}
+    said = {name: value for name, value in named.items() if value is not None}
+    if isinstance(topics, str):
+        raise InvalidInput(f"topics={topics!r} is no list of texts; write [{topics!r}].")
+    given = facets.read({**(custom_metadata or {}), **said}, now, stored)
+    kept = (
+        jsonb.read(row["custom_metadata"] or "{}") if custom_metadata is None else custom_metadata
+    )
+    # What is given by name is no metadata, but metadata that says it too must say the same.
+    told = {name: said.get(name, value) for name, value in kept.items()}
+    given = replace(given, metadata=facets.read(told, now).metadata)
     return draft(
         memory_id=row["memory_id"],
         kind=row["kind"],

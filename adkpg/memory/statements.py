@@ -455,21 +455,15 @@ def written(rows: Select[Any]) -> tuple[CTE, CTE, CTE]:
       rows: The memories' columns, and their words and script.
     """
     source = rows.subquery("source")
-    date = func.to_char(func.timezone("UTC", source.c.timestamp), "FMDD FMMonth YYYY")
-    config = config_of(source.c.script)
     given = select(
-        *(each for each in source.c if each.key not in ("words", "script")),
-        func.to_tsvector(config, source.c.words).label("words"),
-        func.to_tsvector(config, date).label("date_words"),
+        *(each for each in source.c if each.key not in ("words", "script")), *word_vectors(source)
     ).cte("given")
-    body_words = _lexemes(given.c.words, "body_words")
-    length = select(func.coalesce(func.sum(_occurrences(body_words)), 0)).select_from(body_words)
     values: dict[str, ColumnElement[Any]] = {
         each.key: each for each in given.c if each.key not in ("words", "date_words")
     }
     values |= {
         "content": cast(given.c.content, JSON),
-        "length": length.scalar_subquery(),
+        "length": length_of(given.c.words),
         "custom_metadata": cast(given.c.custom_metadata, JSONB),
         "artifacts": cast(given.c.artifacts, JSONB),
         "topics": cast(given.c.topics, JSONB),
@@ -482,48 +476,13 @@ def written(rows: Select[Any]) -> tuple[CTE, CTE, CTE]:
         .returning(memories.c.app_name, memories.c.user_id, memories.c.position, memories.c.kind)
         .cte("inserted")
     )
-    own = _lexemes(given.c.words, "own")
-    dated = _lexemes(given.c.date_words, "dated")
-    words = (
-        select(
-            own.c.lexeme, _occurrences(own).label("frequency"), literal_column("0").label("date")
-        )
-        .union_all(select(dated.c.lexeme, literal_column("0"), _occurrences(dated)))
-        .lateral("words")
-    )
-    posted = (
-        insert(memory_lexemes)
-        .from_select(
-            ["app_name", "user_id", "lexeme", "position", "frequency", "date_frequency"],
-            select(
-                inserted.c.app_name,
-                inserted.c.user_id,
-                words.c.lexeme,
-                inserted.c.position,
-                func.sum(words.c.frequency),
-                func.sum(words.c.date),
-            )
-            .select_from(
-                inserted.join(given, given.c.position == inserted.c.position).join(words, true())
-            )
-            .where(func.octet_length(words.c.lexeme) <= _MAX_LEXEME_BYTES)
-            .group_by(inserted.c.app_name, inserted.c.user_id, words.c.lexeme, inserted.c.position),
-        )
-        .cte("posted")
-    )
+    posted = posted_words(inserted, given, given.c.position == inserted.c.position)
     to_embed = select(
         inserted.c.app_name, inserted.c.user_id, inserted.c.position, literal_column("'embed'")
     )
     to_extract = select(
         inserted.c.app_name, inserted.c.user_id, inserted.c.position, literal_column("'extract'")
-    ).where(
-        inserted.c.kind == literal_column("'turn'"),
-        exists(
-            select(app_settings.c.app_name).where(
-                app_settings.c.app_name == APP_NAME, app_settings.c.extract_facts
-            )
-        ),
-    )
+    ).where(to_be_extracted(inserted.c.kind))
     queued = (
         insert(memory_jobs)
         .from_select(["app_name", "user_id", "position", "task"], to_embed.union_all(to_extract))
@@ -564,6 +523,59 @@ def delete_memory() -> Select[Any]:
     )
     deleted = erased(chosen).returning(memories.c.memory_id).cte("deleted")
     return select(func.count().label("deleted")).select_from(deleted).add_cte(buried)
+
+
+def to_be_extracted(kind: ColumnElement[Any]) -> ColumnElement[bool]:
+    """Whether facts are drawn from a memory of this kind: from turns, if the app wants them."""
+    wanted = select(app_settings.c.app_name).where(
+        app_settings.c.app_name == APP_NAME, app_settings.c.extract_facts
+    )
+    return and_(kind == literal_column("'turn'"), exists(wanted))
+
+
+def word_vectors(source: Any) -> list[ColumnElement[Any]]:
+    """The tsvectors ``words`` and ``date_words`` of given rows' words, script and timestamp."""
+    date = func.to_char(func.timezone("UTC", source.c.timestamp), "FMDD FMMonth YYYY")
+    config = config_of(source.c.script)
+    return [
+        func.to_tsvector(config, source.c.words).label("words"),
+        func.to_tsvector(config, date).label("date_words"),
+    ]
+
+
+def length_of(words: ColumnElement[Any]) -> Any:
+    """How many words a tsvector has, repeated ones each time."""
+    lexemes = _lexemes(words, "body_words")
+    total = func.coalesce(func.sum(_occurrences(lexemes)), 0)
+    return select(total).select_from(lexemes).scalar_subquery()
+
+
+def posted_words(stored: CTE, given: CTE, same: ColumnElement[bool]) -> CTE:
+    """The step that writes memories' words.
+
+    Args:
+      stored: The memories' app_name, user_id and position.
+      given: The rows that their tsvectors are in.
+      same: Which of them is a memory's.
+    """
+    own = _lexemes(given.c.words, "own")
+    dated = _lexemes(given.c.date_words, "dated")
+    words = (
+        select(
+            own.c.lexeme, _occurrences(own).label("frequency"), literal_column("0").label("date")
+        )
+        .union_all(select(dated.c.lexeme, literal_column("0"), _occurrences(dated)))
+        .lateral("words")
+    )
+    key = [stored.c.app_name, stored.c.user_id, words.c.lexeme, stored.c.position]
+    rows = (
+        select(*key, func.sum(words.c.frequency), func.sum(words.c.date))
+        .select_from(stored.join(given, same).join(words, true()))
+        .where(func.octet_length(words.c.lexeme) <= _MAX_LEXEME_BYTES)
+        .group_by(*key)
+    )
+    columns = ["app_name", "user_id", "lexeme", "position", "frequency", "date_frequency"]
+    return insert(memory_lexemes).from_select(columns, rows).cte("posted")
 
 
 def _lexemes(vector: ColumnElement[Any], name: str) -> TableValuedAlias:

@@ -1,0 +1,92 @@
+"""Files: which documents a path names, and the text that one holds."""
+
+import glob
+import os
+from collections.abc import Iterator, Sequence
+from dataclasses import dataclass
+from pathlib import Path
+
+from adkpg.errors import InvalidInput
+
+SUFFIXES = (".md", ".markdown", ".mdx", ".mkd", ".txt", ".text", ".rst")
+"""What is taken of a directory; a file that is named itself may have any ending."""
+
+_MARKUP = (".html", ".htm", ".xhtml", ".pdf", ".docx", ".odt", ".rtf", ".epub", ".pptx", ".xlsx")
+
+
+@dataclass(frozen=True)
+class File:
+    """A document in the file system.
+
+    Attributes:
+      path: Where it is.
+      source: Its name, as it is stored: the path as it was given, with slashes.
+    """
+
+    path: Path
+    source: str
+
+
+def files(names: Sequence[str]) -> list[File]:
+    """Returns the files that names lead to, each once, in their order.
+
+    Args:
+      names: Of files; of directories, which stand for the Markdown and text files below them but
+        hidden ones; or patterns with ``*``, ``?``, ``[]`` and ``**``, taken as they are by shells
+        that do not know them.
+
+    Raises:
+      InvalidInput: A name leads to no file.
+    """
+    found: dict[str, File] = {}
+    for name in names:
+        paths = list(_paths(name))
+        if not paths:
+            raise InvalidInput(
+                f"{name!r} leads to no file; name files, directories with {', '.join(SUFFIXES)} "
+                "files, or a pattern like 'docs/**/*.md'."
+            )
+        for path in paths:
+            source = Path(os.path.normpath(path)).as_posix()
+            found.setdefault(source, File(path, source))
+    return list(found.values())
+
+
+def read(path: Path) -> str:
+    """Returns the text of a file in UTF-8, without a byte order mark.
+
+    Raises:
+      InvalidInput: It cannot be read, or is not text: binary, HTML, PDF, an office format.
+    """
+    if path.suffix.lower() in _MARKUP:
+        raise InvalidInput(
+            f"{path} is {path.suffix[1:].upper()}, of which adkpg cannot take the text; convert "
+            "it to Markdown or plain text first."
+        )
+    try:
+        content = path.read_bytes()
+    except OSError as exc:
+        raise InvalidInput(f"{path} cannot be read ({exc.strerror}); name another file.") from exc
+    try:
+        text = content.decode("utf-8-sig")
+    except UnicodeDecodeError as exc:
+        raise InvalidInput(f"{path} is not text in UTF-8 ({exc}); convert it first.") from exc
+    if "\x00" in text:
+        raise InvalidInput(f"{path} holds NUL, so it is no text; convert it first.")
+    return text
+
+
+def _paths(name: str) -> Iterator[Path]:
+    path = Path(name)
+    if path.is_dir():
+        for directory, folders, entries in os.walk(path):
+            folders[:] = sorted(folder for folder in folders if not folder.startswith("."))
+            for entry in sorted(entries):
+                if not entry.startswith(".") and entry.lower().endswith(SUFFIXES):
+                    yield Path(directory, entry)
+    elif path.is_file():
+        yield path
+    else:
+        for match in sorted(glob.glob(name, recursive=True)):
+            if os.path.isfile(match):
+                yield Path(match)

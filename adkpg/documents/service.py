@@ -1,0 +1,272 @@
+"""Documents: what an app knows from texts, found beside what is remembered of a user."""
+
+from collections.abc import Iterator, Mapping, Sequence
+from dataclasses import dataclass
+from datetime import UTC, datetime
+from pathlib import PurePath
+from typing import TypeVar
+
+from google.adk.platform import time as platform_time
+from google.genai import types
+
+from adkpg import jsonb
+from adkpg.database import Transaction
+from adkpg.documents import statements
+from adkpg.documents.chunking import chunks
+from adkpg.documents.replacing import Piece, change
+from adkpg.errors import InvalidInput
+from adkpg.keys import require_storable, scope_user, storable
+from adkpg.memory import facets, ingestion, records
+from adkpg.memory import statements as memory_statements
+from adkpg.memory.facets import Facets
+from adkpg.memory.records import Draft
+from adkpg.memory.service import PgVectorMemoryService
+from adkpg.memory.vectors import Vectors
+from adkpg.moments import clamped, moment
+
+T = TypeVar("T")
+
+_MARKDOWN = frozenset((".md", ".markdown", ".mdx", ".mkd"))
+# Pieces written or moved by one statement, so that none takes as long as a whole library.
+_BATCH = 500
+
+
+@dataclass(frozen=True)
+class Source:
+    """A document that is stored.
+
+    Attributes:
+      source: Its name, as it was added.
+      chunks: How many pieces it has.
+      time: ISO 8601 with offset; when the newest of its pieces was written.
+    """
+
+    source: str
+    chunks: int
+    time: str
+
+
+@dataclass(frozen=True)
+class Report:
+    """What adding a document did.
+
+    Attributes:
+      source: Its name.
+      added: Pieces written, and embedded.
+      unchanged: Pieces that were stored already; they keep their ids, vectors and times.
+      removed: Pieces that it no longer has.
+    """
+
+    source: str
+    added: int
+    unchanged: int
+    removed: int
+
+
+class Documents:
+    """Keeps documents as memories of kind ``document``, in pieces that an embedder reads whole.
+
+    Without a user they are the app's: a search of any of its users finds them, unless it says
+    ``app_wide=False``. The pieces of a document are neighbours, as the turns of a session are.
+
+    Args:
+      memory: The service whose searches are to find them; its embedder makes their vectors.
+    """
+
+    def __init__(self, memory: PgVectorMemoryService) -> None:
+        self._database = memory.database
+        embedder = memory.embedder
+        self._vectors = None if embedder is None else Vectors(memory.database, embedder)
+
+    async def add(
+        self,
+        *,
+        app_name: str,
+        source: str,
+        text: str,
+        user_id: str | None = None,
+        topics: Sequence[str] = (),
+        importance: float = 0.5,
+        metadata: Mapping[str, object] | None = None,
+        modified: datetime | str | float | None = None,
+        markdown: bool | None = None,
+    ) -> Report:
+        """Stores a document in pieces; one that is stored already becomes what is given now.
+
+        Pieces whose text is the same keep their ids and vectors, others are written and embedded,
+        those that are not given go: in one transaction, so a search finds the old document or the
+        new one. Adding it again changes nothing. If the embedder fails, a warning says so, and the
+        pieces are found by their words until `PgVectorMemoryService.embed_pending` or a worker
+        has embedded them.
+
+        Args:
+          app_name: The app.
+          source: The document's name: a relative path, or any name it keeps.
+          text: The whole document. A blank one leaves nothing of what was stored.
+          user_id: The user who alone finds it; None is everybody of the app.
+          topics: What it is about; searches may ask for them.
+          importance: From 0 to 1; a factor of its score that is 1 at 0.5.
+          metadata: Kept with each piece; ``ttl`` and ``expires_at`` say until when it is found.
+          modified: When it was written: a datetime, ISO 8601 text or Unix seconds; None is now.
+            The time of what is new: pieces of the same text keep theirs.
+          markdown: Whether it is cut as Markdown; None goes by the ending of `source`.
+
+        Raises:
+          InvalidInput: A value cannot be stored; nothing was written.
+        """
+        require_storable(app_name=app_name, user_id=user_id)
+        _require_name(source)
+        user = scope_user(user_id)
+        now = platform_time.get_time()
+        time = clamped(now) if modified is None else moment("modified", modified)
+        given = _facets(topics, importance, metadata, now)
+        if markdown is None:
+            markdown = PurePath(source).suffix.lower() in _MARKDOWN
+        texts = chunks(jsonb.storable(text), as_markdown=markdown)
+        async with self._database.transaction() as transaction:
+            report = await self._replace(transaction, app_name, user, source, texts, time, given)
+        if self._vectors is not None:
+            await self._vectors.embed_quietly(app_name, user)
+        return report
+
+    async def remove(self, *, app_name: str, source: str, user_id: str | None = None) -> int:
+        """Removes a document; returns how many pieces it had. An unknown one is nothing.
+
+        Args:
+          app_name: The app.
+          source: The name it was added with.
+          user_id: The user; None is everybody of the app.
+        """
+        if not source or not storable(app_name=app_name, user_id=user_id, source=source):
+            return 0
+        user = scope_user(user_id)
+        async with self._database.transaction() as transaction:
+            nothing = await self._replace(
+                transaction, app_name, user, source, [], clamped(0.0), Facets()
+            )
+        return nothing.removed
+
+    async def list(
+        self, *, app_name: str, user_id: str | None = None, limit: int = 1000, after: str = ""
+    ) -> Sequence[Source]:
+        """Returns the stored documents, by name.
+
+        Args:
+          app_name: The app.
+          user_id: The user; None is everybody of the app.
+          limit: At most so many, at least 1.
+          after: The last name of the page before; ``""`` is the first page.
+
+        Raises:
+          InvalidInput: `limit` is below 1.
+        """
+        if limit < 1:
+            raise InvalidInput(f"limit={limit} is below 1; ask for at least one.")
+        if not storable(app_name=app_name, user_id=user_id, after=after):
+            return []
+        rows = await self._database.fetch(
+            statements.list_sources(),
+            {
+                "app_name": app_name,
+                "user_id": scope_user(user_id),
+                "limit": limit,
+                "after": after,
+            },
+        )
+        return [
+            Source(row["source"], row["chunks"], row["time"].astimezone(UTC).isoformat())
+            for row in rows
+        ]
+
+    async def _replace(
+        self,
+        transaction: Transaction,
+        app_name: str,
+        user: str,
+        source: str,
+        texts: Sequence[str],
+        time: datetime,
+        given: Facets,
+    ) -> Report:
+        scope = {"app_name": app_name, "user_id": user}
+        # Who else writes memories of no session takes the same lock.
+        await transaction.fetch(memory_statements.lock_session(), {**scope, "session_id": ""})
+        found = await transaction.fetch(statements.select_pieces(), {**scope, "source": source})
+        stored = [Piece(**row) for row in found]
+        drafts = [_draft(source, text, time, given) for text in texts]
+        plan = change(stored, [draft.content for draft in drafts], ingestion.new_block(user))
+        for positions in _batches(plan.delete):
+            await transaction.fetch(
+                memory_statements.delete_positions(), {**scope, "positions": positions}
+            )
+        for moves in _batches(plan.move):
+            froms, tos = map(list, zip(*moves, strict=True))
+            await transaction.fetch(
+                memory_statements.move_positions(), {**scope, "froms": froms, "tos": tos}
+            )
+        new: list[tuple[int, Draft]] = []
+        altered: dict[str, str] = {}
+        places = zip(texts, drafts, plan.kept, plan.positions, strict=True)
+        for text, draft, piece, position in places:
+            if piece is None:
+                new.append((position, draft))
+            elif (digest := _draft(source, text, piece.timestamp, given).digest) != piece.digest:
+                altered[piece.memory_id] = digest
+        config = self._database.settings.text_search_config
+        for rows in _batches(new):
+            await transaction.fetch(
+                memory_statements.insert_memories(), records.insertion(app_name, user, rows, config)
+            )
+        if altered:
+            await transaction.fetch(
+                statements.update_pieces(),
+                {
+                    **scope,
+                    **records.facet_parameters(drafts[0]),
+                    "memory_ids": list(altered),
+                    "digests": list(altered.values()),
+                },
+            )
+        return Report(source, len(new), len(texts) - len(new), len(plan.delete))
+
+
+def _draft(source: str, text: str, time: datetime, given: Facets) -> Draft:
+    return records.draft(
+        kind="document",
+        author=None,
+        timestamp=time,
+        content=types.Content(parts=[types.Part(text=text)]),
+        text=text,
+        given=given,
+        source=source,
+    )
+
+
+def _require_name(source: str) -> None:
+    if not source.strip():
+        raise InvalidInput("A document without a name cannot be replaced; give its source.")
+    require_storable(source=source)
+
+
+def _facets(
+    topics: Sequence[str], importance: float, metadata: Mapping[str, object] | None, now: float
+) -> Facets:
+    if isinstance(topics, str) or not all(isinstance(topic, str) for topic in topics):
+        raise InvalidInput(f"topics={topics!r} is no list of texts; write [{topics!r}].")
+    if not 0 <= importance <= 1:
+        raise InvalidInput(f"importance={importance} is not in [0, 1]; scale it.")
+    return facets.read(metadata, now, _Said(list(topics), importance))
+
+
+@dataclass
+class _Said:
+    """What holds where the metadata says nothing."""
+
+    topics: list[str]
+    importance: float
+    expires_at: str | None = None
+
+
+def _batches(items: Sequence[T]) -> Iterator[Sequence[T]]:
+    for start in range(0, len(items), _BATCH):
+        yield items[start : start + _BATCH]

@@ -1,0 +1,80 @@
+"""Configuration: the text search configuration of all an app's words."""
+
+from collections.abc import Callable
+
+from adkpg.database import Database
+from adkpg.errors import ConfigurationError
+from adkpg.keys import require_storable, storable
+from adkpg.memory import word_statements as statements
+from adkpg.memory.rewriting import Body, rewrite_words
+
+_BATCH = 500
+
+
+async def text_search_config(database: Database, app_name: str) -> str | None:
+    """Returns an app's own text search configuration; None if each text's script chooses.
+
+    Args:
+      database: Where the memories are.
+      app_name: The app.
+    """
+    if not storable(app_name=app_name):
+        return None
+    row = await database.fetch_one(statements.select_config(), {"app_name": app_name})
+    config: str | None = row["text_search_config"] if row else None
+    return config
+
+
+async def set_text_search_config(
+    database: Database,
+    app_name: str,
+    config: str | None,
+    *,
+    progress: Callable[[int, int], None] | None = None,
+) -> int:
+    """Sets an app's text search configuration, and derives the words of its memories anew.
+
+    In one transaction: a search finds by the old words or by the new ones, never by both. Searches
+    go on meanwhile; whoever writes memories, of any app, waits. Idempotent; it is also what brings
+    memories to date after ``ADKPG_TEXT_SEARCH_CONFIG`` was changed.
+
+    Args:
+      database: Where the memories are.
+      app_name: The app.
+      config: A configuration that Postgres has, as ``german``; None goes by each text's script, and
+        by ``ADKPG_TEXT_SEARCH_CONFIG`` where that says nothing.
+      progress: Is told how many memories are done, and of how many.
+
+    Returns:
+      How many memories have new words.
+
+    Raises:
+      ConfigurationError: Postgres has no such configuration; nothing was changed.
+      InvalidInput: The app's name cannot be stored.
+    """
+    require_storable(app_name=app_name)
+    if config is not None:
+        known = [row["name"] for row in await database.fetch(statements.select_configs(), {})]
+        if config not in known:
+            plain = ", ".join(sorted(name for name in known if "." not in name))
+            raise ConfigurationError(
+                f"Postgres has no text search configuration {config!r}; it has {plain}."
+            )
+    app = {"app_name": app_name}
+    async with database.transaction() as transaction:
+        await transaction.fetch(statements.hold_writers(database.schema), {})
+        await transaction.fetch(statements.set_config(), {**app, "own": config})
+        (counted,) = await transaction.fetch(statements.count_app(), app)
+        total, done = int(counted["memories"]), 0
+        after = {"after_user": "", "after_position": -(2**63)}
+        while done < total:
+            rows = await transaction.fetch(
+                statements.select_bodies(), {**app, **after, "limit": _BATCH}
+            )
+            bodies = [Body(**row) for row in rows]
+            await rewrite_words(transaction, app_name, bodies, database.settings.text_search_config)
+            after = {"after_user": bodies[-1].user_id, "after_position": bodies[-1].position}
+            done += len(bodies)
+            if progress is not None:
+                progress(done, total)
+    return total
