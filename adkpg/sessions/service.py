@@ -15,6 +15,7 @@ from google.adk.sessions.session import Session
 from sqlalchemy.ext.asyncio import AsyncEngine
 
 from adkpg.database import Database
+from adkpg.erasure.session import forget_session
 from adkpg.errors import (
     ConfigurationError,
     ConstraintViolated,
@@ -300,14 +301,26 @@ class DatabaseSessionService(BaseSessionService):
         following = str(rows[limit - 1]["seq"]) if len(rows) > limit else None
         return pages.EventsPage(records.events([row["payload"] for row in rows[:limit]]), following)
 
-    async def delete_session(self, *, app_name: str, user_id: str, session_id: str) -> None:
-        """Deletes a session with its events; the shared states and memories stay. Idempotent."""
+    async def delete_session(
+        self, *, app_name: str, user_id: str, session_id: str, forget: bool = False
+    ) -> None:
+        """Deletes a session with its events; the shared states and memories stay. Idempotent.
+
+        Args:
+          app_name: The app.
+          user_id: The user.
+          session_id: The id, stripped of surrounding blanks.
+          forget: Erases the session's memories too, with the facts and summaries drawn from them,
+            pending work and the marks of deleted ones: all or nothing.
+        """
         session_id = session_id.strip()
-        if storable(app_name=app_name, user_id=user_id, session_id=session_id):
-            await self._database.fetch(
-                statements.delete_session(),
-                {"app_name": app_name, "user_id": user_id, "session_id": session_id},
-            )
+        if not storable(app_name=app_name, user_id=user_id, session_id=session_id):
+            return
+        place = {"app_name": app_name, "user_id": user_id, "session_id": session_id}
+        if forget:
+            await forget_session(self._database, **place)
+        else:
+            await self._database.fetch(statements.delete_session(), place)
 
     async def get_user_state(self, *, app_name: str, user_id: str) -> dict[str, Any]:
         """Returns a user's state without the ``user:`` prefix; a copy, ``{}`` if there is none."""

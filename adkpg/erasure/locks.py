@@ -1,0 +1,51 @@
+"""Locks: erasing gives way to everybody else's writing."""
+
+import asyncio
+import random
+from collections.abc import Awaitable, Callable
+from typing import TypeVar
+
+import asyncpg
+
+from adkpg.database import Database, Transaction
+from adkpg.erasure import statements
+from adkpg.errors import DatabaseError
+
+T = TypeVar("T")
+
+_PAUSE_S = 0.1
+
+
+async def giving_way(database: Database, work: Callable[[Transaction], Awaitable[T]]) -> T:
+    """Runs work in one transaction that waits for no lock longer than 200 ms.
+
+    When it would, it is rolled back and tried again after a pause, for as long as
+    ``ADKPG_COMMAND_TIMEOUT_S``. So it may take locks in any order: it has let go before Postgres
+    looks for a deadlock (after 1 s by default), and no other writer is ever the victim of one.
+
+    Args:
+      database: The database.
+      work: Given the transaction; may run several times, each from the start.
+
+    Raises:
+      DatabaseError: A writer held what is to be erased for all that time; nothing was erased.
+    """
+    clock = asyncio.get_running_loop()
+    deadline = clock.time() + database.settings.command_timeout_s
+    while True:
+        try:
+            async with database.transaction() as transaction:
+                await transaction.fetch(statements.give_way(), {})
+                return await work(transaction)
+        except DatabaseError as exc:
+            held = isinstance(
+                exc.__cause__, (asyncpg.LockNotAvailableError, asyncpg.DeadlockDetectedError)
+            )
+            if not held:
+                raise
+            if clock.time() > deadline:
+                raise DatabaseError(
+                    "Another transaction holds what is to be erased, so nothing was; end that "
+                    "transaction, or try again later."
+                ) from exc
+        await asyncio.sleep(_PAUSE_S * random.uniform(0.5, 1.5))

@@ -1,0 +1,220 @@
+"""Pruning: erasing what has expired, faded, or is too much, user by user in short transactions."""
+
+from collections import Counter
+from collections.abc import AsyncIterator, Sequence
+from dataclasses import dataclass
+from datetime import timedelta
+from functools import partial
+from typing import Any
+
+from google.adk.platform import time as platform_time
+
+from adkpg.database import Database, Transaction
+from adkpg.erasure import pruning_statements as statements
+from adkpg.erasure.locks import giving_way
+from adkpg.erasure.pruning_statements import Rules
+from adkpg.errors import InvalidInput
+from adkpg.keys import APP_WIDE, require_storable
+from adkpg.memory.filters import SearchFilters
+from adkpg.memory.statements import lock_session
+from adkpg.moments import clamped
+
+_PAGE = 1_000
+_BATCH = 500
+
+PRUNED_KINDS = ("turn", "note", "fact", "summary")
+"""The kinds that are pruned if none are named: all but documents, which somebody put there."""
+
+_REASONS = ("expired", "superseded", "faded", "surplus", "drawn")
+
+
+@dataclass(frozen=True)
+class Pruned:
+    """What was erased of one user's memories, or would be, in memories.
+
+    Attributes:
+      app_name: The app.
+      user_id: The user; None is what the app knows for all its users.
+      expired: Had expired.
+      superseded: Facts that others had replaced.
+      faded: Too old, too unimportant, or both where both were asked for.
+      surplus: More than the user may have.
+      drawn: Facts and summaries that were drawn from those.
+    """
+
+    app_name: str
+    user_id: str | None
+    expired: int
+    superseded: int
+    faded: int
+    surplus: int
+    drawn: int
+
+    @property
+    def total(self) -> int:
+        """All of them."""
+        return self.expired + self.superseded + self.faded + self.surplus + self.drawn
+
+
+async def prune(
+    database: Database,
+    app_name: str | None = None,
+    user_id: str | None = None,
+    *,
+    older_than: timedelta | None = None,
+    max_importance: float | None = None,
+    max_memories: int | None = None,
+    kinds: Sequence[str] = PRUNED_KINDS,
+    superseded: bool = False,
+    dry_run: bool = False,
+) -> list[Pruned]:
+    """Erases expired memories for good, and others by age, importance and number; idempotent.
+
+    Facts and summaries that were drawn from an erased memory go with it. An erased memory of an
+    event does not come back when its session is added again. What a writer holds is passed over,
+    until the next time.
+
+    Args:
+      database: The database.
+      app_name: One app's memories; None is all apps'.
+      user_id: One user's; None is all users', and of what the app knows for all (which has no
+        user id to name) what has expired or was superseded.
+      older_than: Memories said longer ago than this go.
+      max_importance: Memories of this importance, in [0, 1], and less go; with `older_than` only
+        those that are old too.
+      max_memories: Most live memories that each user keeps, at least 0: the most important, and
+        among equals the latest.
+      kinds: What these three rules are about; expired memories of any kind go.
+      superseded: Whether facts that others replaced go too; else they are kept for audit.
+      dry_run: Only counts. What two rules name is counted once.
+
+    Returns:
+      What was erased of each user, by app and user; without those of whom nothing was.
+
+    Raises:
+      InvalidInput: An option is out of range, or an id cannot be stored.
+      DatabaseError: The server refused, or a writer held on for too long; batches that were erased
+        before stay erased.
+    """
+    require_storable(app_name=app_name, user_id=user_id)
+    if max_importance is not None and not 0 <= max_importance <= 1:
+        raise InvalidInput(f"max_importance={max_importance} is not in [0, 1]; scale it.")
+    if max_memories is not None and max_memories < 0:
+        raise InvalidInput(f"max_memories={max_memories} is below 0; give 0 to keep none.")
+    if older_than is not None and older_than < timedelta():
+        raise InvalidInput(f"older_than={older_than} is in the future; give a positive time.")
+    rules = Rules(
+        superseded=superseded,
+        age=older_than is not None,
+        importance=max_importance is not None,
+        number=max_memories is not None,
+    )
+    age_s = older_than.total_seconds() if older_than is not None else 0.0
+    parameters = {
+        "before": clamped(platform_time.get_time() - age_s),
+        "max_importance": max_importance,
+        "max_memories": max_memories,
+        "kinds": list(SearchFilters(kinds=kinds).kinds),
+    }
+    pruned = []
+    async for scope in _scopes(database, app_name, user_id, rules, parameters):
+        if dry_run:
+            rows = await database.fetch(statements.count_candidates(rules), parameters | scope)
+            counts = Counter({row["reason"]: row["memories"] for row in rows})
+        else:
+            counts = await _prune_user(database, rules, parameters | scope)
+        if counts.total():
+            user = scope["user_id"]
+            pruned.append(
+                Pruned(
+                    scope["app_name"],
+                    None if user == APP_WIDE else user,
+                    *(counts[reason] for reason in _REASONS),
+                )
+            )
+    return pruned
+
+
+async def erase_expired(database: Database) -> int:
+    """Erases everybody's expired memories for good; idempotent.
+
+    Superseded facts are kept. Many processes may do it at once.
+
+    Returns:
+      How many memories were erased, what was drawn from them included.
+
+    Raises:
+      DatabaseError: As `prune`.
+    """
+    return sum(each.total for each in await prune(database))
+
+
+async def _scopes(
+    database: Database,
+    app_name: str | None,
+    user_id: str | None,
+    rules: Rules,
+    parameters: dict[str, Any],
+) -> AsyncIterator[dict[str, str]]:
+    if app_name is not None and user_id is not None:
+        yield {"app_name": app_name, "user_id": user_id}
+        return
+    last: dict[str, str] | None = None
+    rows: Sequence[Any] = [None] * _PAGE
+    while len(rows) == _PAGE:
+        statement = statements.select_scopes(
+            rules, app=app_name is not None, user=user_id is not None, after=last is not None
+        )
+        rows = await database.fetch(
+            statement,
+            parameters
+            | {"app_name": app_name, "user_id": user_id, "limit": _PAGE}
+            | {f"after_{name}": value for name, value in (last or {}).items()},
+        )
+        for row in rows:
+            last = dict(row)
+            yield dict(row)
+
+
+async def _prune_user(database: Database, rules: Rules, parameters: dict[str, Any]) -> Counter[str]:
+    counts: Counter[str] = Counter()
+    while True:
+        found, erased = await giving_way(
+            database, partial(_prune_batch, rules=rules, parameters=parameters)
+        )
+        counts += erased
+        if found < _BATCH or not erased:
+            return counts
+
+
+async def _prune_batch(
+    transaction: Transaction, *, rules: Rules, parameters: dict[str, Any]
+) -> tuple[int, Counter[str]]:
+    """Erases a batch; returns how many memories were found, and how many went by reason.
+
+    The locks come before the statements that read again what is to go and what was drawn from it,
+    so that those see what writers have committed.
+    """
+    batch = parameters | {"limit": _BATCH}
+    candidates = await transaction.fetch(statements.select_candidates(rules), batch)
+    if not candidates:
+        return 0, Counter()
+    # An ingest that is writing one of them again would not be seen, and bring it back.
+    for session_id in sorted({row["session_id"] for row in candidates}):
+        await transaction.fetch(lock_session(), parameters | {"session_id": session_id})
+    locked = await transaction.fetch(
+        statements.lock_positions(),
+        parameters | {"positions": [row["position"] for row in candidates]},
+    )
+    held = {row["position"] for row in locked}
+    reasons = {
+        row["position"]: row["reason"]
+        for row in await transaction.fetch(statements.select_candidates(rules), batch)
+        if row["position"] in held
+    }
+    (row,) = await transaction.fetch(
+        statements.erase_positions(), parameters | {"positions": list(reasons)}
+    )
+    counts = Counter(reasons.values())
+    counts["drawn"] = row["erased"] - len(reasons)
+    return len(candidates), +counts

@@ -1,0 +1,44 @@
+"""One session, with everything that came from it."""
+
+from functools import partial
+
+from adkpg.database import Database, Transaction
+from adkpg.erasure import statements
+from adkpg.erasure.locks import giving_way
+from adkpg.memory.statements import lock_session, lock_stored_session
+
+
+async def forget_session(
+    database: Database, *, app_name: str, user_id: str, session_id: str
+) -> None:
+    """Erases a session, its events and memories, and what was drawn from those; idempotent.
+
+    One transaction: whoever is writing to the session is waited for, and what they wrote goes too.
+    An append that comes later finds no session.
+
+    Args:
+      database: The database.
+      app_name: The app.
+      user_id: The user.
+      session_id: The session; one that is not stored any more may still have memories. ``""`` is
+        none: memories without a session stay.
+
+    Raises:
+      DatabaseError: The server refused, or a writer held the session for too long.
+    """
+    if not session_id:
+        return
+    place = {"app_name": app_name, "user_id": user_id, "session_id": session_id}
+    await giving_way(database, partial(_erase, place=place))
+
+
+async def _erase(transaction: Transaction, *, place: dict[str, str]) -> None:
+    for statement in (
+        lock_session(),
+        lock_stored_session(),
+        statements.lock_session_memories(),
+        statements.delete_session_memories(),
+        statements.delete_session_tombstones(),
+        statements.delete_session(),
+    ):
+        await transaction.fetch(statement, place)
