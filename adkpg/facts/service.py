@@ -103,7 +103,12 @@ class Facts:
         return int(row["queued"]) if row else 0
 
     async def extract(
-        self, app_name: str, user_id: str, session_id: str | None = None
+        self,
+        app_name: str,
+        user_id: str,
+        session_id: str | None = None,
+        *,
+        batches: int | None = None,
     ) -> ExtractionReport:
         """Draws facts from the turns of one user that are due.
 
@@ -116,6 +121,7 @@ class Facts:
           app_name: The app.
           user_id: The user.
           session_id: This session only.
+          batches: Claims at most so many times `batch_turns` turns; None takes all that is due.
 
         Raises:
           ConfigurationError: There is no extractor.
@@ -124,7 +130,7 @@ class Facts:
         self._required()
         report = ExtractionReport()
         if storable(app_name=app_name, user_id=user_id, session_id=session_id):
-            report, _ = await self._extract(app_name, user_id, session_id)
+            report, _ = await self._extract(app_name, user_id, session_id, batches)
         return report
 
     async def extract_pending(self) -> ExtractionReport:
@@ -139,7 +145,7 @@ class Facts:
         self._required()
         report = ExtractionReport()
         for app_name, user_id in await self._jobs.due_users():
-            done, down = await self._extract(app_name, user_id, None)
+            done, down = await self._extract(app_name, user_id, None, None)
             report += done
             if down:
                 break
@@ -250,15 +256,17 @@ class Facts:
         return self._extractor
 
     async def _extract(
-        self, app_name: str, user_id: str, session_id: str | None
+        self, app_name: str, user_id: str, session_id: str | None, batches: int | None
     ) -> tuple[ExtractionReport, bool]:
         """Reads what is due; tells too whether the extractor is down."""
         report = ExtractionReport()
         down = False
         limit = self._batch_turns if session_id is None else _CLAIMED_FOR_ONE_SESSION
+        claims = 0
         while rows := await self._jobs.claim(app_name, user_id, limit):
             left = list(rows)
             failed = 0
+            claims += 1
             try:
                 for batch in self._batches(rows, session_id):
                     done, down = await self._read(app_name, user_id, batch)
@@ -269,7 +277,7 @@ class Facts:
                         break
             finally:  # other sessions; or cancelled, or the model is down
                 await self._jobs.release(left)
-            if session_id is not None or failed or len(rows) < limit:
+            if session_id is not None or failed or len(rows) < limit or claims == batches:
                 break
         if report.added or report.updated:
             await self._embed(app_name, user_id)
@@ -304,7 +312,6 @@ class Facts:
         try:
             extraction = await self._ask(turns, await self._related(app_name, user_id, turns))
         except ExtractionError as exc:
-            logger.warning("Facts wait to be extracted: %s", exc)
             await self._jobs.fail(rows, exc, refused=exc.refused)
             failure = ExtractionReport(failed=len(rows), usage=exc.usage, errors=(str(exc),))
             return failure, not exc.refused

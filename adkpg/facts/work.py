@@ -28,8 +28,8 @@ class Extracting:
         return await self.jobs.due_users()
 
     async def work(self, app_name: str, user_id: str) -> int:
-        """Draws facts from what waits; returns how many turns it was."""
-        report = await self.facts.extract(app_name, user_id)
+        """Draws facts from one batch of turns; returns how many it was."""
+        report = await self.facts.extract(app_name, user_id, batches=1)
         for error in report.errors:
             logger.warning("Extraction for a user of app %r is tried later: %s", app_name, error)
         return report.turns

@@ -1,0 +1,48 @@
+"""Facts in a worker."""
+
+import asyncpg
+
+from adkpg import Database, DatabaseSessionService, PgVectorMemoryService
+from adkpg.facts.llm import FactExtractor
+from adkpg.facts.service import Facts
+from adkpg.facts.work import Extracting
+from adkpg.memory.jobs import Jobs
+from adkpg.memory.worker import Embedding, Worker
+from tests.facts.model import Script, add, operations
+from tests.facts.people import ANA, known, remember, waiting
+from tests.memory.conversation import USER, said
+
+
+async def test_a_worker_draws_facts_from_what_appends_remember(
+    database: Database,
+    memory: PgVectorMemoryService,
+    facts: Facts,
+    script: Script,
+    connection: asyncpg.Connection,
+) -> None:
+    sessions = DatabaseSessionService(database, remember=True)
+    session = await sessions.create_session(**USER)
+    await sessions.append_event(session, said("I have a cat.", "e1"))
+    assert await waiting(connection) == 1
+    embedding = Embedding(memory.required_vectors(), Jobs(database, "embed"))
+    worker = Worker([embedding, Extracting(facts, Jobs(database, "extract"))])
+    script.says("no", "no")
+    assert await worker.run_once() == 1, "embedded, and its extraction failed"
+    await connection.execute("UPDATE memory_jobs SET due_time = now()")
+    script.says(operations(add("Ana has a cat.", "t1")))
+    while await worker.run_once():
+        pass
+    assert await known(facts) == ["Ana has a cat."]
+    assert await waiting(connection) == await waiting(connection, "embed") == 0
+
+
+async def test_a_batch_of_one_user_does_not_hold_up_the_others(
+    memory: PgVectorMemoryService, extractor: FactExtractor, script: Script
+) -> None:
+    facts = Facts(memory, extractor, batch_turns=2)
+    await facts.enable("app")
+    await remember(memory, 1, "One.", "Two.", "Three.")
+    extracting = Extracting(facts, Jobs(memory.database, "extract"))
+    assert await extracting.due_users() == [ANA]
+    assert [await extracting.work(*ANA) for _ in range(3)] == [2, 1, 0]
+    assert await extracting.due_users() == []
