@@ -14,6 +14,19 @@ from adkpg.memory.service import PgVectorMemoryService
 from adkpg.sessions.service import DatabaseSessionService
 
 
+def events(chat: Chat) -> list[Event]:
+    """Returns a session's turns as ADK has them; an event's id is the turn's."""
+    return [
+        Event(
+            id=turn.turn_id,
+            author=turn.speaker,
+            timestamp=turn.moment.timestamp(),
+            content=types.Content(role="user", parts=[types.Part(text=turn.text)]),
+        )
+        for turn in chat.turns
+    ]
+
+
 async def remember(
     conversation: Conversation,
     sessions: DatabaseSessionService,
@@ -31,14 +44,7 @@ async def remember(
         session = await sessions.create_session(
             app_name=app_name, user_id=user_id, session_id=chat.session_id
         )
-        for turn in chat.turns:
-            content = types.Content(role="user", parts=[types.Part(text=turn.text)])
-            event = Event(
-                id=turn.turn_id,
-                author=turn.speaker,
-                timestamp=turn.moment.timestamp(),
-                content=content,
-            )
+        for event in events(chat):
             await sessions.append_event(session, event)
         await memory.add_session_to_memory(session)
         yield chat
