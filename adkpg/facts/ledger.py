@@ -156,9 +156,7 @@ class Ledger:
                 memory_statements.lock_session(), {**scope, "session_id": _LOCK}
             )
             sources = [turn.memory_id for turn in turns]
-            held = await transaction.fetch(
-                statements.lock_memories(), {**scope, "memory_ids": sources}
-            )
+            held = await self._hold_sources(transaction, scope, sources)
             if {row["memory_id"]: row["digest"] for row in held} != digests:
                 raise ExtractionError(
                     f"Session {session_id!r} was changed while it was summed up; sum it up again.",
@@ -209,12 +207,20 @@ class Ledger:
         for fact in (*known.live, *planned.updated):
             if fact.memory_id in facts:
                 sources.update(fact.sources)
-        held: list[Any] = []
-        for memory_ids in (sources, facts):
-            held += await transaction.fetch(
-                statements.lock_memories(), {**scope, "memory_ids": sorted(memory_ids)}
-            )
+        held = await self._hold_sources(transaction, scope, sorted(sources))
+        await transaction.fetch(statements.lock_memories(), {**scope, "memory_ids": sorted(facts)})
         return held
+
+    async def _hold_sources(
+        self, transaction: Transaction, scope: dict[str, str], memory_ids: Sequence[str]
+    ) -> list[Any]:
+        """Locks what is to be a source, by its sessions first, as those who erase it do."""
+        asked = {**scope, "memory_ids": list(memory_ids)}
+        for row in await transaction.fetch(statements.select_session_ids(), asked):
+            await transaction.fetch(
+                memory_statements.lock_session(), {**scope, "session_id": row["session_id"]}
+            )
+        return list(await transaction.fetch(statements.lock_memories(), asked))
 
     async def _write(
         self,

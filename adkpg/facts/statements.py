@@ -137,6 +137,21 @@ def select_summary() -> Select[Any]:
 
 
 @cache
+def select_session_ids() -> Select[Any]:
+    """Reads which sessions memories came from, in order. Parameters: app_name, user_id, memory_ids.
+
+    Whoever erases or replaces what came from one holds `adkpg.memory.statements.lock_session` of it
+    from an earlier statement on, and so sees what was drawn meanwhile from what is to go.
+    """
+    return (
+        select(memories.c.session_id)
+        .distinct()
+        .where(in_scope(memories), memories.c.memory_id == func.any(_MEMORY_IDS))
+        .order_by(memories.c.session_id)
+    )
+
+
+@cache
 def lock_memories() -> Select[Any]:
     """Keeps memories from being changed or erased, to the transaction's end.
 

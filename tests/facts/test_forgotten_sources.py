@@ -119,3 +119,16 @@ async def test_a_deleted_fact_leaves_its_sources(
     assert await known(facts) == []
     assert len(await memories(memory, "turn")) == 2
     assert await found(memory, "cat", filters=SearchFilters(kinds=["turn"])) != []
+
+
+async def test_an_edited_fact_keeps_its_sources(
+    memory: PgVectorMemoryService, facts: Facts
+) -> None:
+    (fact,) = (
+        fact for fact in (await facts.profile(**USER)).facts if fact.text == "Ana has a cat."
+    )
+    edited = {"memory_id": str(fact.memory.id), "text": "Ana has an old cat."}
+    await memory.update_memory(**USER, **edited)
+    assert "Ana has an old cat." in await known(facts)
+    await memory.delete_memory(**USER, memory_id=await turn_id(memory, SAID[0]))
+    assert await known(facts) == ["Something is ill."]
