@@ -127,8 +127,8 @@ async def test_an_edited_fact_keeps_its_sources(
     (fact,) = (
         fact for fact in (await facts.profile(**USER)).facts if fact.text == "Ana has a cat."
     )
-    edited = {"memory_id": str(fact.memory.id), "text": "Ana has an old cat."}
-    await memory.update_memory(**USER, **edited)
+    fact_id = str(fact.memory.id)
+    await memory.update_memory(**USER, memory_id=fact_id, text="Ana has an old cat.")
     assert "Ana has an old cat." in await known(facts)
     await memory.delete_memory(**USER, memory_id=await turn_id(memory, SAID[0]))
     assert await known(facts) == ["Something is ill."]
