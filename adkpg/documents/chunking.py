@@ -60,13 +60,16 @@ def chunks(text: str, *, as_markdown: bool, max_tokens: int = CHUNK_TOKENS) -> l
         return list(_packed(markdown.paragraphs(text), max_tokens))
     pieces: list[str] = []
     outline = markdown.sections(text)
-    for section, following in zip(outline, [*outline[1:], None], strict=True):
+    for place, section in enumerate(outline):
         heading = " > ".join(section.path)
         room = max(max_tokens - tokens(heading), max_tokens // 2)
         if section.blocks:
             prefix = f"{heading}\n\n" if heading else ""
             pieces += [prefix + piece for piece in _packed(section.blocks, room)]
-        elif heading and (following is None or following.path[: len(section.path)] != section.path):
+        elif heading and not any(
+            below.path[: len(section.path)] == section.path
+            for below in outline[place + 1 : place + 2]
+        ):
             pieces.append(heading)
     return pieces
 
