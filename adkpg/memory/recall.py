@@ -20,6 +20,7 @@ from sqlalchemy import (
     CTE,
     BigInteger,
     ColumnElement,
+    CompoundSelect,
     Double,
     Integer,
     Select,
@@ -109,7 +110,8 @@ def search(shape: Shape) -> Select[Any]:
         "dead",
     )
     nearest = _nearest(shape, question, model, dead, eligible) if model is not None else None
-    matched = _matched(dead) if shape.lexical else None
+    asked = _words() if shape.lexical else None
+    matched = _matched(asked, dead) if asked is not None else None
     lexical = _scored(matched, eligible) if matched is not None else None
     fused = _fused(_candidates(lexical, nearest), question, model, shape)
     match = []
@@ -119,9 +121,10 @@ def search(shape: Shape) -> Select[Any]:
         match.append(fused.c.cosine >= bindparam("min_cosine", type_=Double))
     best = _best(fused, or_(*match), shape)
     words: Any = cast(null(), ARRAY(Text))
-    if shape.explain and matched is not None:
+    if shape.explain and asked is not None and matched is not None:
         words = (
-            select(func.array_agg(matched.c.lexeme.distinct()))
+            select(func.array_agg(asked.c.lexeme))
+            .select_from(matched.join(asked, asked.c.word == matched.c.word))
             .where(matched.c.position == best.c.position)
             .scalar_subquery()
         )
@@ -177,7 +180,7 @@ def _eligible(asked: frozenset[str]) -> CTE:
 
 
 def _within(position: ColumnElement[Any], eligible: CTE | None) -> list[ColumnElement[bool]]:
-    return [] if eligible is None else [position.in_(select(eligible.c.position))]
+    return [] if eligible is None else [_among(position, eligible)]
 
 
 def _best(fused: Any, match: ColumnElement[bool], shape: Shape) -> Any:
@@ -317,36 +320,46 @@ def _exact(
         )
         source = coarse.join(vectors, vectors.c.position == coarse.c.position)
         mine = and_(scope, vectors.c.model_id == model_id)
-    distance = vector.op("<=>", return_type=Double)(_asked(question))
-    return (
-        select(vectors.c.position, (1 - distance).label("cosine"))
+    distance = _distance(vector, question).label("distance")
+    best = (
+        select(vectors.c.position, distance)
         .select_from(source)
         .where(mine)
         .order_by(distance)
         .limit(_at_least(RANKING.candidates))
+        .subquery("best_vectors")
     )
+    return select(best.c.position, (-best.c.distance).label("cosine"))
 
 
-def _matched(dead: CTE) -> CTE:
-    """Every live memory that a word of the question touches: lexeme, position, weight, length.
+def _distance(vector: ColumnElement[Any], question: CTE) -> Any:
+    """The negative inner product, which of unit vectors is the negative cosine, and quicker."""
+    return vector.op("<#>", return_type=Double)(_asked(question))
 
-    Joins are FULL where they need not be, since a nested loop cannot do one. What the planner knows
-    of a user is old or nothing: for a question of thousands of words, and for memories that came
-    after the last ANALYZE, it would expect one row, choose nested loops, and take minutes.
-    """
+
+def _words() -> CTE:
+    """The question's words, numbered: a number is grouped by in less time than a text."""
     vector = func.to_tsvector(
         config_of(bindparam("script", type_=Text)), bindparam("query", type_=Text)
     )
     lexemes = func.unnest(vector).table_valued(column("lexeme", Text), name="lexemes")
-    asked = _materialized(
-        select(collate(lexemes.c.lexeme, "C").label("lexeme")).distinct(), "asked"
-    )
-    turns = _materialized(
-        select(memories.c.position, memories.c.length).where(
-            _in_scopes(memories), memories.c.position.not_in(select(dead.c.position))
+    return _materialized(
+        select(
+            collate(lexemes.c.lexeme, "C").label("lexeme"),
+            func.row_number().over().label("word"),
         ),
-        "turns",
+        "asked",
     )
+
+
+def _matched(asked: CTE, dead: CTE) -> CTE:
+    """Every live memory that a word of the question touches: word, position, weight, length.
+
+    What the planner knows of a user is old or nothing: for a question of thousands of words, and
+    for memories that came after the last ANALYZE, it would expect one row, choose nested loops, and
+    take minutes. So joins are FULL where they need not be, since a nested loop cannot do one, and
+    a place is looked up in a hashed subplan (`_among`).
+    """
     posting = _looked_up(
         select(
             memory_lexemes.c.position,
@@ -364,9 +377,9 @@ def _matched(dead: CTE) -> CTE:
     ).data([(shift, weight) for shift, weight in RANKING.spread])
     own_date = case((spread.c.shift == 0, posting.c.date_frequency), else_=0)
     place = posting.c.position + spread.c.shift
-    touched = (
+    touched = _materialized(
         select(
-            asked.c.lexeme,
+            asked.c.word,
             place.label("position"),
             func.sum(posting.c.frequency * cast(spread.c.weight, Double) + own_date).label(
                 "weight"
@@ -374,18 +387,25 @@ def _matched(dead: CTE) -> CTE:
         )
         .select_from(asked.join(posting, true()).join(spread, true()))
         .where(or_(posting.c.frequency > 0, spread.c.shift == 0))
-        .group_by(asked.c.lexeme, place)
-        .cte("touched")
+        .group_by(asked.c.word, place),
+        "touched",
+    )
+    mine = and_(_in_scopes(memories), memories.c.position.not_in(select(dead.c.position)))
+    turns = _materialized(
+        select(memories.c.position, memories.c.length).where(
+            mine, _among(memories.c.position, touched)
+        ),
+        "turns",
     )
     scope = _materialized(
         select(
             cast(func.count(), Double).label("size"),
-            cast(func.greatest(func.avg(turns.c.length), 1), Double).label("mean_length"),
-        ),
+            cast(func.greatest(func.avg(memories.c.length), 1), Double).label("mean_length"),
+        ).where(mine),
         "scope",
     )
     return _materialized(
-        select(touched.c.lexeme, touched.c.position, touched.c.weight, turns.c.length, *scope.c)
+        select(touched.c.word, touched.c.position, touched.c.weight, turns.c.length, *scope.c)
         .select_from(
             touched.join(turns, turns.c.position == touched.c.position, full=True).join(
                 scope, true()
@@ -397,15 +417,20 @@ def _matched(dead: CTE) -> CTE:
     )
 
 
+def _among(position: ColumnElement[Any], rows: CTE) -> ColumnElement[bool]:
+    """Whether a place is among some, looked up in a hash table: no join, so no nested loop."""
+    return position.in_(select(rows.c.position)).is_(true())
+
+
 def _scored(matched: CTE, eligible: CTE | None) -> CTE:
     """The BM25F score of every memory that a word of the question touches."""
     found_in = cast(func.count(), Double)
     rarity = (
         select(
-            matched.c.lexeme,
+            matched.c.word,
             func.ln(1 + (matched.c.size - found_in + 0.5) / (found_in + 0.5)).label("idf"),
         )
-        .group_by(matched.c.lexeme, matched.c.size)
+        .group_by(matched.c.word, matched.c.size)
         .cte("rarity")
     )
     k1, b = RANKING.k1, RANKING.b
@@ -413,7 +438,7 @@ def _scored(matched: CTE, eligible: CTE | None) -> CTE:
     score = func.sum(rarity.c.idf * matched.c.weight * (k1 + 1) / (matched.c.weight + norm))
     return _materialized(
         select(matched.c.position, cast(score, Double).label("score"))
-        .select_from(matched.join(rarity, rarity.c.lexeme == matched.c.lexeme, full=True))
+        .select_from(matched.join(rarity, rarity.c.word == matched.c.word, full=True))
         .where(*_within(matched.c.position, eligible))
         .group_by(matched.c.position),
         "lexical",
@@ -436,21 +461,21 @@ def _candidates(lexical: CTE | None, nearest: CTE | None) -> Select[Any]:
             .order_by(lexical.c.score.desc(), lexical.c.position.desc())
             .limit(most)
         )
-    either = (
-        select(
-            func.coalesce(lexical.c.position, nearest.c.position).label("position"),
-            func.coalesce(lexical.c.score, 0.0).label("lexical"),
-            nearest.c.cosine,
-            func.row_number()
-            .over(order_by=(lexical.c.score.desc().nulls_last(), lexical.c.position.desc()))
-            .label("place"),
-        )
-        .select_from(lexical.join(nearest, nearest.c.position == lexical.c.position, full=True))
-        .subquery("either")
+    top = _materialized(
+        select(lexical.c.position, lexical.c.score)
+        .order_by(lexical.c.score.desc(), lexical.c.position.desc())
+        .limit(most),
+        "top",
     )
-    return select(either.c.position, either.c.lexical, either.c.cosine).where(
-        or_(either.c.place <= most, either.c.cosine.is_not(None))
+    rest = select(lexical.c.position, lexical.c.score).where(
+        _among(lexical.c.position, nearest), ~_among(lexical.c.position, top)
     )
+    worded = _materialized(union_all(select(top), rest), "worded")
+    return select(
+        func.coalesce(worded.c.position, nearest.c.position).label("position"),
+        func.coalesce(worded.c.score, 0.0).label("lexical"),
+        nearest.c.cosine,
+    ).select_from(worded.join(nearest, nearest.c.position == worded.c.position, full=True))
 
 
 def _fused(found: Select[Any], question: CTE, model: CTE | None, shape: Shape) -> Any:
@@ -461,9 +486,8 @@ def _fused(found: Select[Any], question: CTE, model: CTE | None, shape: Shape) -
     if shape.lexical and model is not None:
         vectors = memory_vectors.alias("vectors")
         vector = vectors.c.large if shape.large else vectors.c.embedding
-        distance = vector.op("<=>", return_type=Double)(_asked(question))
         other = _looked_up(
-            select((1 - distance).label("cosine")).where(
+            select((-_distance(vector, question)).label("cosine")).where(
                 _in_scopes(vectors),
                 vectors.c.model_id == _compared(model),
                 vectors.c.position == candidates.c.position,
@@ -506,5 +530,5 @@ def _looked_up(statement: Select[Any], name: str) -> LateralFromClause:
     return statement.offset(_number(0)).lateral(name)
 
 
-def _materialized(statement: Select[Any], name: str) -> CTE:
+def _materialized(statement: Select[Any] | CompoundSelect[Any], name: str) -> CTE:
     return statement.cte(name).prefix_with("MATERIALIZED")
