@@ -58,6 +58,8 @@ def _nodes(plan: dict[str, Any]) -> Iterator[dict[str, Any]]:
 
 
 def _literal(value: Any) -> str:
+    if value == []:
+        return "'{}'"
     if isinstance(value, list):
         return f"ARRAY[{', '.join(map(_literal, value))}]"
     if isinstance(value, str):
