@@ -10,6 +10,7 @@ from typing import Any
 from sqlalchemy import (
     BigInteger,
     Boolean,
+    ColumnElement,
     Delete,
     Double,
     Integer,
@@ -29,9 +30,9 @@ from sqlalchemy import (
     select,
     update,
 )
-from sqlalchemy.dialects.postgresql import ARRAY
+from sqlalchemy.dialects.postgresql import ARRAY, TIMESTAMP
 
-from adkpg.memory.statements import in_scope
+from adkpg.memory.statements import APP_NAME, USER_ID, in_scope
 from adkpg.tables import app_settings, memories, memory_jobs
 
 _TASK = bindparam("task", type_=Text)
@@ -60,15 +61,26 @@ def _of_this_model() -> Any:
     )
 
 
+def _asked_for(*, app: bool, user: bool) -> list[ColumnElement[bool]]:
+    """Everybody's jobs, an app's or a user's. Parameters: app_name, user_id where asked for."""
+    conditions: list[ColumnElement[bool]] = []
+    if app:
+        conditions.append(memory_jobs.c.app_name == APP_NAME)
+    if user:
+        conditions.append(memory_jobs.c.user_id == USER_ID)
+    return conditions
+
+
 @cache
-def select_due_users(*, eager: bool) -> Select[Any]:
+def select_due_users(*, eager: bool, app: bool = False, user: bool = False) -> Select[Any]:
     """Finds users with work, the longest waiting first.
 
-    Parameters: task, limit, and model_id: the embedder's model, or null for other tasks.
+    Parameters: task, limit, model_id (the embedder's model, or null for other tasks), and
+    app_name, user_id where asked for.
     """
     return (
         select(memory_jobs.c.app_name, memory_jobs.c.user_id)
-        .where(_free(eager=eager), _of_this_model())
+        .where(_free(eager=eager), _of_this_model(), *_asked_for(app=app, user=user))
         .group_by(memory_jobs.c.app_name, memory_jobs.c.user_id)
         .order_by(func.min(memory_jobs.c.due_time))
         .limit(_LIMIT)
@@ -82,7 +94,8 @@ def claim(*, eager: bool) -> Select[Any]:
     Jobs that another worker is claiming are passed over.
 
     Parameters: app_name, user_id, task, limit, lease_s, and model_id as in `select_due_users`.
-    Returns each job's position and attempts, and of its memory what the task needs, by position.
+    Returns each job's position, attempts and lease_until, and of its memory what the task needs,
+    by position.
     """
     chosen = (
         select(
@@ -114,6 +127,7 @@ def claim(*, eager: bool) -> Select[Any]:
             memory_jobs.c.user_id,
             memory_jobs.c.position,
             memory_jobs.c.attempts,
+            memory_jobs.c.lease_until,
         )
         .cte("claimed")
     )
@@ -123,6 +137,7 @@ def claim(*, eager: bool) -> Select[Any]:
             claimed.c.user_id,
             claimed.c.position,
             claimed.c.attempts,
+            claimed.c.lease_until,
             memories.c.memory_id,
             memories.c.session_id,
             memories.c.event_id,
@@ -144,50 +159,72 @@ def claim(*, eager: bool) -> Select[Any]:
     )
 
 
+def _as_claimed() -> ColumnElement[bool]:
+    """Jobs that nobody has claimed anew, nor has anybody queued again, since they were claimed."""
+    return and_(
+        in_scope(memory_jobs),
+        memory_jobs.c.task == _TASK,
+        memory_jobs.c.lease_until == bindparam("claimed_until", type_=TIMESTAMP(timezone=True)),
+    )
+
+
 @cache
 def put_back() -> Update:
     """Gives claimed jobs back after a failure, to be tried later, or never if they are dead.
 
-    Parameters: app_name, user_id, task, positions, error, delay_s, refused (whether it is the
-    work that failed: a service that is down uses up no attempt), max_attempts.
+    A job dies of the last attempt that was due: what is tried early, again and again, must not use
+    up in seconds what is meant to last for minutes. One whose memory was moved is found by that.
+
+    Parameters: app_name, user_id, task, memory_ids, claimed_until, error (null if it was not tried:
+    it is due as it was), delay_s, refused (whether it is the work that failed: a service that is
+    down uses up no attempt), max_attempts.
     """
     refused = bindparam("refused", type_=Boolean)
+    error = bindparam("error", type_=Text)
     counted = case((refused, memory_jobs.c.attempts), else_=memory_jobs.c.attempts - 1)
+    places = select(memories.c.position).where(
+        in_scope(memories),
+        memories.c.memory_id == func.any(bindparam("memory_ids", type_=ARRAY(Text))),
+    )
     return (
         update(memory_jobs)
-        .where(
-            in_scope(memory_jobs),
-            memory_jobs.c.task == _TASK,
-            memory_jobs.c.position == func.any(bindparam("positions", type_=ARRAY(BigInteger))),
-        )
+        .where(_as_claimed(), memory_jobs.c.position.in_(places))
         .values(
             lease_until=None,
             attempts=counted,
-            due_time=func.now() + _seconds("delay_s"),
-            error=bindparam("error", type_=Text),
-            dead=and_(refused, counted >= bindparam("max_attempts", type_=Integer)),
+            due_time=case(
+                (error.is_(None), memory_jobs.c.due_time), else_=func.now() + _seconds("delay_s")
+            ),
+            error=func.coalesce(error, memory_jobs.c.error),
+            dead=and_(
+                refused,
+                counted >= bindparam("max_attempts", type_=Integer),
+                memory_jobs.c.due_time <= func.now(),
+            ),
         )
     )
 
 
 @cache
-def complete() -> Delete:
-    """Ends jobs that are done. Parameters: app_name, user_id, task, positions."""
-    return delete(memory_jobs).where(
-        in_scope(memory_jobs),
-        memory_jobs.c.task == _TASK,
-        memory_jobs.c.position == func.any(bindparam("positions", type_=ARRAY(BigInteger))),
-    )
+def complete(*, claimed: bool = False) -> Delete:
+    """Ends jobs that are done. Parameters: app_name, user_id, task, positions.
+
+    Args:
+      claimed: Only as they were claimed; by claimed_until.
+    """
+    here = memory_jobs.c.position == func.any(bindparam("positions", type_=ARRAY(BigInteger)))
+    if claimed:
+        return delete(memory_jobs).where(_as_claimed(), here)
+    return delete(memory_jobs).where(in_scope(memory_jobs), memory_jobs.c.task == _TASK, here)
 
 
 @cache
-def revive(*, one_user: bool) -> Select[Any]:
+def revive(*, app: bool, user: bool) -> Select[Any]:
     """Makes dead jobs due again. Parameters: task, and app_name, user_id where asked for."""
-    statement = update(memory_jobs).where(memory_jobs.c.task == _TASK, memory_jobs.c.dead)
-    if one_user:
-        statement = statement.where(in_scope(memory_jobs))
     revived = (
-        statement.values(dead=false(), attempts=0, due_time=func.now(), lease_until=None)
+        update(memory_jobs)
+        .where(memory_jobs.c.task == _TASK, memory_jobs.c.dead, *_asked_for(app=app, user=user))
+        .values(dead=false(), attempts=0, due_time=func.now(), lease_until=None)
         .returning(literal_column("1"))
         .cte("revived")
     )
@@ -195,16 +232,33 @@ def revive(*, one_user: bool) -> Select[Any]:
 
 
 @cache
-def count_jobs(*, one_user: bool) -> Select[Any]:
-    """Counts jobs by task: all that wait, those of them that failed before, and the dead.
+def count_jobs(*, app: bool, user: bool) -> Select[Any]:
+    """Counts jobs: all that wait, those of them that failed before, and the dead; one row.
 
-    Parameters: app_name, user_id where asked for.
+    Parameters: task, and app_name, user_id where asked for.
     """
-    statement = select(
-        memory_jobs.c.task,
+    counts: list[ColumnElement[Any]] = [
         func.count().filter(~memory_jobs.c.dead).label("waiting"),
         func.count().filter(~memory_jobs.c.dead, memory_jobs.c.error.is_not(None)).label("failed"),
         func.count().filter(memory_jobs.c.dead).label("dead"),
         func.max(memory_jobs.c.error).label("error"),
-    ).group_by(memory_jobs.c.task)
-    return statement.where(in_scope(memory_jobs)) if one_user else statement
+    ]
+    return select(*counts).where(memory_jobs.c.task == _TASK, *_asked_for(app=app, user=user))
+
+
+@cache
+def select_waiting(*, app: bool, user: bool) -> Select[Any]:
+    """Counts jobs that wait for a model, and names an app whose jobs wait for another; one row.
+
+    Parameters: task, model_id, and app_name, user_id where asked for.
+    """
+    waiting = (
+        select(memory_jobs.c.app_name, _of_this_model().label("own"))
+        .where(memory_jobs.c.task == _TASK, ~memory_jobs.c.dead, *_asked_for(app=app, user=user))
+        .subquery("waiting")
+    )
+    counts: list[ColumnElement[Any]] = [
+        func.count().filter(waiting.c.own).label("own"),
+        func.min(waiting.c.app_name).filter(~waiting.c.own).label("other_app"),
+    ]
+    return select(*counts)

@@ -240,7 +240,7 @@ def draft(
         content=stored,
         body=spoken,
         words=words,
-        script=script_config(words),
+        script=script_of(name, spoken),
         custom_metadata=given.metadata,
         source=source,
         artifacts=saved,
@@ -255,6 +255,15 @@ def words_of(author: str | None, body: str) -> str:
     """Returns a memory's body, ``author: text``, as Postgres' parser is to see it."""
     # ADK calls every person "user": as a word it would match all that was ever said.
     return searchable(body.removeprefix("user: ") if author == "user" else body)[:WORDS_LIMIT]
+
+
+def script_of(author: str | None, body: str) -> str | None:
+    """Returns the text search configuration of a body's script; None is the one that is set.
+
+    The author's name before it does not count: an assistant's name is Latin, whatever it says.
+    """
+    said = body if author is None else body.removeprefix(f"{author}: ")
+    return None if said.isascii() else script_config(searchable(said))
 
 
 def insertion(

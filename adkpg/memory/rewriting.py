@@ -8,7 +8,6 @@ from adkpg.database import Transaction
 from adkpg.memory import records
 from adkpg.memory import word_statements as statements
 from adkpg.memory.records import Draft
-from adkpg.memory.words import script_config
 
 
 @dataclass(frozen=True)
@@ -41,15 +40,14 @@ async def rewrite_words(
       bodies: The memories.
       config: The configuration where neither the app nor the script has one.
     """
-    words = [records.words_of(each.author, each.body) for each in bodies]
     given = {
         "app_name": app_name,
         "config": config,
         "user_ids": [each.user_id for each in bodies],
         "positions": [each.position for each in bodies],
         "timestamps": [each.timestamp for each in bodies],
-        "words": words,
-        "scripts": [script_config(each) for each in words],
+        "words": [records.words_of(each.author, each.body) for each in bodies],
+        "scripts": [records.script_of(each.author, each.body) for each in bodies],
     }
     await transaction.fetch(statements.delete_words(), given)
     await transaction.fetch(statements.write_words(), given)

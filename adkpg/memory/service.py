@@ -1,7 +1,5 @@
 """PgVectorMemoryService: long-term memory for ADK agents."""
 
-import asyncio
-import logging
 from collections.abc import Mapping, Sequence
 from dataclasses import replace
 from datetime import datetime, timedelta
@@ -14,28 +12,24 @@ from google.adk.memory.memory_entry import MemoryEntry
 from google.adk.platform import time as platform_time
 from google.adk.sessions.session import Session
 
-from adkpg.database import Database, Transaction
+from adkpg.database import Database
 from adkpg.embedding.default import default_embedder
 from adkpg.embedding.embedder import Embedder
-from adkpg.errors import ConfigurationError, EmbeddingError, InvalidInput
+from adkpg.errors import ConfigurationError, InvalidInput
 from adkpg.keys import require_storable, scope_user, storable
-from adkpg.memory import ingestion, pages, records, statements
-from adkpg.memory.filters import NO_FILTERS, SearchFilters
+from adkpg.memory import records, statements, writing
+from adkpg.memory.filters import SearchFilters
 from adkpg.memory.hits import Hit
-from adkpg.memory.jobs import Jobs
 from adkpg.memory.options import Mode, SearchOptions
+from adkpg.memory.policy import RememberPolicy
+from adkpg.memory.reading import StoredMemories
 from adkpg.memory.records import Draft, Memory
-from adkpg.memory.rewriting import rewrite_text
 from adkpg.memory.search import Search
+from adkpg.memory.upkeep import KeptVectors
 from adkpg.memory.vectors import Vectors
-from adkpg.memory.worker import Embedding, Worker
-
-logger = logging.getLogger(__name__)
-
-_FLUSH_POLL_S = 0.05
 
 
-class PgVectorMemoryService(BaseMemoryService):
+class PgVectorMemoryService(StoredMemories, KeptVectors, BaseMemoryService):
     """A complete ADK memory service on Postgres with pgvector.
 
     Durable first: memories are committed, found by their words at once, and then embedded. If the
@@ -58,6 +52,9 @@ class PgVectorMemoryService(BaseMemoryService):
       app_wide: Whether searches find what the app knows for all its users.
       similarity_top_k: Vertex's name for `top_k`.
       vector_distance_threshold: Vertex's measure of `min_score`: 1 - cosine.
+      policy: What of a session's events is remembered, and with which text; give the one of
+        ``DatabaseSessionService(remember=)``, or adding a session again brings back what that one
+        left out. None remembers every text that was said.
       **database_options: With a URL, for the `Database` made of it.
 
     Raises:
@@ -77,6 +74,7 @@ class PgVectorMemoryService(BaseMemoryService):
         app_wide: bool = True,
         similarity_top_k: int | None = None,
         vector_distance_threshold: float | None = None,
+        policy: RememberPolicy | None = None,
         **database_options: Any,
     ) -> None:
         try:
@@ -92,6 +90,7 @@ class PgVectorMemoryService(BaseMemoryService):
             )
         except InvalidInput as exc:
             raise ConfigurationError(str(exc)) from exc
+        self._policy = policy
         self._owns_database = not isinstance(database, Database)
         if isinstance(database, Database):
             if database_options:
@@ -146,7 +145,7 @@ class PgVectorMemoryService(BaseMemoryService):
         Raises:
           InvalidInput: An id cannot be stored; nothing was written.
         """
-        drafts = records.drafts_of_events(session.events, session.id)
+        drafts = records.drafts_of_events(self._remembered(session.events), session.id)
         await self._ingest(session.app_name, session.user_id, session.id, drafts, whole=True)
 
     async def add_events_to_memory(
@@ -173,7 +172,7 @@ class PgVectorMemoryService(BaseMemoryService):
         """
         session_id = session_id or ""
         drafts = records.drafts_of_events(
-            events, session_id, custom_metadata, now=platform_time.get_time()
+            self._remembered(events), session_id, custom_metadata, now=platform_time.get_time()
         )
         await self._ingest(app_name, user_id, session_id, drafts, whole=False)
 
@@ -206,89 +205,11 @@ class PgVectorMemoryService(BaseMemoryService):
         if not drafts:
             return
         user = scope_user(user_id)
+        config = self._database.settings.text_search_config
         async with self._database.transaction() as transaction:
-            await self._write_by_id(transaction, app_name, user, drafts)
+            await writing.write_by_id(transaction, app_name, user, drafts, config=config)
         if self._vectors is not None:
             await self._vectors.embed_quietly(app_name, user)
-
-    async def get_memory(
-        self, *, app_name: str, user_id: str | None, memory_id: str
-    ) -> Memory | None:
-        """Returns a memory, also one that has expired or was superseded; None if there is none.
-
-        Args:
-          app_name: The app.
-          user_id: The user; None is the app-wide scope.
-          memory_id: Its id.
-        """
-        if not storable(app_name=app_name, user_id=user_id, memory_id=memory_id):
-            return None
-        row = await self._database.fetch_one(
-            statements.select_memory(),
-            {"app_name": app_name, "user_id": scope_user(user_id), "memory_id": memory_id},
-        )
-        return None if row is None else records.memory(row)
-
-    async def list_memories(
-        self,
-        *,
-        app_name: str,
-        user_id: str | None,
-        filters: SearchFilters | None = None,
-        limit: int = 50,
-        after: str | None = None,
-        live: bool = True,
-    ) -> pages.MemoriesPage:
-        """Returns some memories of a scope, newest first.
-
-        Args:
-          app_name: The app.
-          user_id: The user; None is the app-wide scope.
-          filters: Which ones.
-          limit: At most so many, at least 1.
-          after: The ``next`` of the page before; None starts at the newest.
-          live: Without those that have expired or were superseded.
-
-        Raises:
-          InvalidInput: `limit` is below 1, or `after` did not come from a page.
-        """
-        if limit < 1:
-            raise InvalidInput(f"limit={limit} is below 1; ask for at least one.")
-        if not storable(app_name=app_name, user_id=user_id):
-            return pages.MemoriesPage([], None)
-        filters = filters or NO_FILTERS
-        cursor = pages.read_cursor(after) if after is not None else (None, None)
-        rows = await self._database.fetch(
-            statements.list_memories(
-                asked=filters.asked, after_row=after is not None, live_only=live
-            ),
-            {
-                "app_name": app_name,
-                "user_id": scope_user(user_id),
-                "limit": limit + 1,
-                "after_moment": cursor[0],
-                "after_position": cursor[1],
-                **filters.parameters,
-            },
-        )
-        following = None
-        if len(rows) > limit:
-            last = rows[limit - 1]
-            following = pages.cursor(last["timestamp"], last["position"])
-        return pages.MemoriesPage([records.memory(row) for row in rows[:limit]], following)
-
-    async def count_memories(
-        self, *, app_name: str, user_id: str | None, filters: SearchFilters | None = None
-    ) -> int:
-        """Returns how many live memories a scope has; `user_id` None is the app-wide one."""
-        if not storable(app_name=app_name, user_id=user_id):
-            return 0
-        filters = filters or NO_FILTERS
-        row = await self._database.fetch_one(
-            statements.count_memories(asked=filters.asked),
-            {"app_name": app_name, "user_id": scope_user(user_id), **filters.parameters},
-        )
-        return int(row["memories"]) if row else 0
 
     async def update_memory(
         self,
@@ -333,30 +254,23 @@ class PgVectorMemoryService(BaseMemoryService):
         if known is None:
             return None
         async with self._database.transaction() as transaction:
-            # An ingest of its session may be writing it again, elsewhere.
-            await transaction.fetch(
-                statements.lock_session(), {**place, "session_id": known["session_id"]}
+            found = await writing.update(
+                transaction,
+                place,
+                known["session_id"],
+                lambda row: records.changed(
+                    row,
+                    text=text,
+                    topics=topics,
+                    importance=importance,
+                    expires_at=expires_at,
+                    custom_metadata=custom_metadata,
+                    now=platform_time.get_time(),
+                ),
+                rewrite=text is not None,
+                config=self._database.settings.text_search_config,
             )
-            found = await transaction.fetch(statements.lock_memory(), place)
-            if not found:
-                return None
-            row = found[0]
-            changed = records.changed(
-                row,
-                text=text,
-                topics=topics,
-                importance=importance,
-                expires_at=expires_at,
-                custom_metadata=custom_metadata,
-                now=platform_time.get_time(),
-            )
-            await transaction.fetch(
-                statements.update_facets(), place | records.facet_parameters(changed)
-            )
-            if text is not None:
-                config = self._database.settings.text_search_config
-                await rewrite_text(transaction, app_name, user, row["position"], changed, config)
-        if text is not None and self._vectors is not None:
+        if found and text is not None and self._vectors is not None:
             await self._vectors.embed_quietly(app_name, user)
         return await self.get_memory(app_name=app_name, user_id=user_id, memory_id=memory_id)
 
@@ -377,11 +291,9 @@ class PgVectorMemoryService(BaseMemoryService):
         if found is None:
             return
         async with self._database.transaction() as transaction:
-            # An ingest that is writing it again would not be seen, and bring it back.
-            await transaction.fetch(
-                statements.lock_session(), {**scope, "session_id": found["session_id"]}
+            await writing.delete(
+                transaction, {**scope, "memory_id": memory_id}, found["session_id"]
             )
-            await transaction.fetch(statements.delete_memory(), {**scope, "memory_id": memory_id})
 
     async def search_memory(
         self, *, app_name: str, user_id: str, query: str
@@ -457,184 +369,22 @@ class PgVectorMemoryService(BaseMemoryService):
             return []
         return await self._search.hits(app_name, scope_user(user_id), query, options, explain=True)
 
-    async def embed_pending(
-        self, *, app_name: str | None = None, user_id: str | None = None
-    ) -> int:
-        """Embeds memories that wait for a vector: everybody's, or one user's. Idempotent.
-
-        Batches are embedded outside of any transaction; what changes meanwhile, or is held by a
-        writer, stays pending for the next call. What another worker has claimed is left to it.
-
-        Returns:
-          How many vectors were stored.
-
-        Raises:
-          EmbeddingError: The embedder failed; the rest stays pending.
-          ConfigurationError: The service has no embedder.
-        """
-        return await self.required_vectors().embed_pending(app_name, user_id)
-
-    async def run_worker(
-        self,
-        stop: asyncio.Event | None = None,
-        *,
-        poll_interval_s: float = 1.0,
-        users_at_once: int = 2,
-    ) -> int:
-        """Embeds what is pending until it is stopped; see `adkpg.memory.worker.Worker`.
-
-        For an application that writes memories with its events (``remember=``), or many. Run it in
-        a task, or run ``adkpg worker`` in a process of its own.
-
-        Args:
-          stop: Ends it once it is set: the batches that run are finished.
-          poll_interval_s: Pause when nothing is due, in seconds.
-          users_at_once: How many users' batches run side by side.
-
-        Returns:
-          How many memories it embedded.
-
-        Raises:
-          ConfigurationError: The service has no embedder.
-        """
-        embedding = Embedding(self.required_vectors(), Jobs(self._database, "embed"))
-        worker = Worker([embedding], poll_interval_s=poll_interval_s, users_at_once=users_at_once)
-        return await worker.run(stop)
-
-    async def flush(
-        self,
-        *,
-        app_name: str | None = None,
-        user_id: str | None = None,
-        timeout_s: float | None = None,
-    ) -> None:
-        """Returns once nothing waits for a vector: embeds what is free, waits for other workers.
-
-        What was given up (dead) is not waited for. A service without embedder returns at once.
-
-        Args:
-          app_name: The app, with `user_id`; None is everybody's.
-          user_id: The user.
-          timeout_s: Longest wait in seconds; None waits on.
-
-        Raises:
-          TimeoutError: Something still waits after `timeout_s`.
-        """
-        if self._vectors is None:
-            return
-        jobs = Jobs(self._database, "embed")
-        async with asyncio.timeout(timeout_s):
-            while True:
-                try:
-                    await self._vectors.embed_pending(app_name, user_id)
-                except EmbeddingError as exc:
-                    logger.warning("Flushing goes on: %s", exc)
-                if not (await jobs.backlog(app_name, user_id)).waiting:
-                    return
-                await asyncio.sleep(_FLUSH_POLL_S)
-
-    async def index_large_scopes(self) -> int:
-        """Builds the HNSW index for users with more than ``ADKPG_EXACT_LIMIT`` memories.
-
-        Needs the role that migrates, and time: about 0.4 ms a memory. Searches go on meanwhile, and
-        answer exactly until the index is ready. Other users' searches stay exact for good.
-        Idempotent; run it again when more users have grown.
-
-        Returns:
-          How many vectors it put into the index.
-        """
-        return await self.required_vectors().index_large_scopes()
-
-    def required_vectors(self) -> Vectors:
-        """Returns the service's vectors, for a worker.
-
-        Raises:
-          ConfigurationError: It has no embedder.
-        """
-        if self._vectors is None:
-            raise ConfigurationError(
-                "The memory service has no embedder; give one, or run pip install 'adkpg[local]'."
-            )
-        return self._vectors
-
     async def _ingest(
         self, app_name: str, user_id: str, session_id: str, drafts: list[Draft], *, whole: bool
     ) -> None:
         require_storable(app_name=app_name, user_id=user_id, session_id=session_id)
-        scope = {"app_name": app_name, "user_id": user_id}
-        place = {**scope, "session_id": session_id}
+        place = {"app_name": app_name, "user_id": user_id, "session_id": session_id}
+        config = self._database.settings.text_search_config
         async with self._database.transaction() as transaction:
-            await transaction.fetch(statements.lock_session(), place)
-            kept = await transaction.fetch(statements.lock_stored_session(), place)
-            stored = [
-                ingestion.Stored(**row)
-                for row in await transaction.fetch(statements.select_session_memories(), place)
-            ]
-            deleted = {
-                row["event_id"]
-                for row in await transaction.fetch(statements.select_tombstones(), place)
-            }
-            planned = ingestion.replacement if whole else ingestion.addition
-            plan = planned(stored, drafts, deleted, ingestion.new_block(user_id))
-            if plan.delete:
-                await transaction.fetch(
-                    statements.delete_positions(), {**scope, "positions": plan.delete}
-                )
-            if plan.move:
-                froms, tos = map(list, zip(*plan.move, strict=True))
-                await transaction.fetch(
-                    statements.move_positions(), {**scope, "froms": froms, "tos": tos}
-                )
-            if plan.insert:
-                await self._insert(transaction, app_name, user_id, plan.insert)
-            following = ingestion.next_position(stored, plan)
-            if kept and kept[0]["memory_position"] != following:
-                await transaction.fetch(
-                    statements.place_next_memory(), {**place, "next": following}
-                )
+            await writing.ingest(transaction, place, drafts, whole=whole, config=config)
         if self._vectors is not None:
             await self._vectors.embed_quietly(app_name, user_id)
 
-    async def _write_by_id(
-        self, transaction: Transaction, app_name: str, user_id: str, drafts: Sequence[Draft]
-    ) -> None:
-        scope = {"app_name": app_name, "user_id": user_id}
-        wanted = {**scope, "memory_ids": [draft.memory_id for draft in drafts]}
-        await transaction.fetch(statements.lock_session(), {**scope, "session_id": ""})
-        found = await transaction.fetch(statements.select_by_ids(), wanted)
-        if sources := sorted({row["session_id"] for row in found} - {""}):
-            for session_id in sources:
-                await transaction.fetch(
-                    statements.lock_session(), {**scope, "session_id": session_id}
-                )
-            # A writer of such a session may have moved or dropped them until now.
-            found = await transaction.fetch(statements.select_by_ids(), wanted)
-        known = {row["memory_id"]: row for row in found}
-        rows = []
-        for draft in drafts:
-            row = known.get(draft.memory_id)
-            if row is None:
-                rows.append((ingestion.new_block(user_id), draft))
-            elif row["digest"] != draft.digest:
-                origin = {"session_id": row["session_id"], "event_id": row["event_id"]}
-                rows.append((row["position"], replace(draft, **origin)))
-        replaced = [
-            known[draft.memory_id]["position"] for _, draft in rows if draft.memory_id in known
-        ]
-        await transaction.fetch(statements.delete_positions(), {**scope, "positions": replaced})
-        await self._insert(transaction, app_name, user_id, rows)
-
-    async def _insert(
-        self,
-        transaction: Transaction,
-        app_name: str,
-        user_id: str,
-        rows: Sequence[tuple[int, Draft]],
-    ) -> None:
-        config = self._database.settings.text_search_config
-        await transaction.fetch(
-            statements.insert_memories(), records.insertion(app_name, user_id, rows, config)
-        )
+    def _remembered(self, events: Sequence[Event]) -> Sequence[Event]:
+        if self._policy is None:
+            return events
+        remembered = [self._policy.remembered(event) for event in events]
+        return [event for event in remembered if event is not None]
 
 
 def _require_embedder(mode: str, embedder: Embedder | None) -> None:

@@ -7,13 +7,14 @@ from collections.abc import Awaitable, Callable, Sequence
 from dataclasses import dataclass
 from typing import Protocol
 
-from adkpg.errors import AdkpgError, DatabaseUnavailable
+from adkpg.errors import AdkpgError, DatabaseUnavailable, EmbedderUnavailable, EmbeddingError
 from adkpg.memory.jobs import Jobs
 from adkpg.memory.vectors import Vectors
 
 logger = logging.getLogger(__name__)
 
 _LONGEST_PAUSE_S = 60.0
+_FLUSH_POLL_S = 0.05
 
 
 class Work(Protocol):
@@ -60,13 +61,36 @@ class Embedding:
         """Embeds one batch."""
         return await self.vectors.embed_user(app_name, user_id, eager=False, batches=1)
 
+    async def flush(self, app_name: str | None, user_id: str | None) -> None:
+        """Does what `PgVectorMemoryService.flush` says, without a limit of time."""
+        eager = True  # what failed before is tried at once, and then again when it is due
+        while True:
+            if app_name is not None:
+                await self.vectors.require_active(app_name)
+            model_id, _ = await self.vectors.numbered_model()
+            for app, user in await self.jobs.due_users(
+                app_name, user_id, model_id=model_id, eager=eager
+            ):
+                try:
+                    await self.vectors.embed_user(app, user, eager=eager)
+                except EmbeddingError as exc:
+                    logger.warning("Flushing goes on: %s", exc)
+            model_id, _ = await self.vectors.numbered_model()
+            waiting = await self.jobs.waiting(app_name, user_id, model_id=model_id)
+            if not waiting.own:
+                if waiting.other_app is None:
+                    return
+                await self.vectors.require_active(waiting.other_app)
+            eager = False
+            await asyncio.sleep(_FLUSH_POLL_S)
+
 
 class Worker:
     """Runs until it is stopped: claims work user by user, in batches, so that no user waits long.
 
     What fails is logged, and due again after a delay. Many workers share the work, in one process
     or in many. One that is killed leaves leases, which lapse after ``ADKPG_JOB_LEASE_S``. While the
-    database is unavailable it waits.
+    database is unavailable it waits; while the embedder is, it asks for a few users at a time.
 
     Args:
       works: What to do.
@@ -155,6 +179,8 @@ class Worker:
                         app_name,
                         exc,
                     )
+                    if isinstance(exc, EmbedderUnavailable):
+                        users.clear()  # nor would it answer for them
 
         try:
             async with asyncio.TaskGroup() as group:
