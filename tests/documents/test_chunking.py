@@ -144,8 +144,6 @@ def bare(text: str) -> str:
 MARKS = ("word", "Ends.", "\n", "\n\n", " ", "# ", "```", "| a |", "|-|", "---", "- ", "文。")
 PIECES = st.sampled_from([*MARKS, "x" * 90]) | st.text(max_size=6)
 PROSE = st.lists(PIECES, max_size=60).map("".join)
-    "".join
-)
 
 
 @given(PROSE, st.integers(2, 40))

@@ -1,0 +1,176 @@
+"""``adkpg memory list|get|count|update|delete`` against a real server."""
+
+import asyncio
+import json
+from typing import Any
+
+import pytest
+from google.genai import types
+
+from adkpg import PgVectorMemoryService
+from adkpg.memory.records import Memory
+from tests.cli.conftest import Adkpg
+
+PLACE = ("--app", "chat", "--user", "alice")
+APP = ("--app", "chat")
+
+
+def noted(text: str, day: int, **fields: Any) -> Memory:
+    return Memory(
+        id=f"m{day}",
+        content=types.Content(parts=[types.Part(text=text)]),
+        timestamp=f"2026-03-{day:02}T10:00:00+00:00",
+        **fields,
+    )
+
+
+@pytest.fixture(autouse=True)
+def stored(database_url: str, monkeypatch: pytest.MonkeyPatch) -> None:
+    """A database with four memories of one user and one of the app, named by the environment."""
+    monkeypatch.setenv("ADKPG_DATABASE_URL", database_url)
+    monkeypatch.setenv("ADKPG_EMBEDDER", "none")
+    memories = [
+        noted("I moved to Lisbon.", 1, author="alice", custom_metadata={"place": "pt"}),
+        noted("My dog is called Rex.", 2, author="alice", topics=["pets"]),
+        noted("She has a dog.", 3, kind="fact", topics=["pets"], importance=0.9),
+        noted("It rains.", 4, expires_at="2026-03-05T00:00:00Z"),
+    ]
+
+    async def fill() -> None:
+        async with PgVectorMemoryService(database_url, mode="text") as memory:
+            await memory.add_memory(app_name="chat", user_id="alice", memories=memories)
+            await memory.add_memory(
+                app_name="chat", user_id=None, memories=[noted("We are open.", 9)]
+            )
+
+    asyncio.run(fill())
+
+
+def ids(outcome_out: str) -> list[str]:
+    return [memory["id"] for memory in json.loads(outcome_out)["memories"]]
+
+
+@pytest.mark.parametrize(
+    ("options", "expected"),
+    [
+        ([], ["m3", "m2", "m1"]),
+        (["--all"], ["m4", "m3", "m2", "m1"]),
+        (["--topic", "pets", "--kind", "fact"], ["m3"]),
+        (["--author", "alice", "--before", "2026-03-02"], ["m1"]),
+        (["--after", "2026-03-02", "--author", "bob", "--author", "alice"], ["m2"]),
+        (["--metadata", '{"place": "pt"}'], ["m1"]),
+        (["--session", "none"], []),
+    ],
+)
+def test_list_with_filters(adkpg: Adkpg, options: list[str], expected: list[str]) -> None:
+    outcome = adkpg("memory", "list", *PLACE, *options, "--json")
+    assert (outcome.code, ids(outcome.out)) == (0, expected)
+    if "--all" not in options:
+        counted = adkpg("memory", "count", *PLACE, *options)
+        assert (counted.code, counted.out) == (0, f"{len(expected)}\n")
+
+
+def test_list_as_a_table_in_pages(adkpg: Adkpg) -> None:
+    first = adkpg("memory", "list", *PLACE, "--limit", "2")
+    assert "She has a dog." in first.out
+    assert "alice" in first.out
+    assert "2026-03-02 10:00:00" in first.out
+    cursor = first.out.split("--after-cursor ")[1].strip()
+    second = adkpg("memory", "list", *PLACE, "--limit", "2", "--after-cursor", cursor)
+    assert "Lisbon" in second.out
+    assert "Rex" not in second.out
+    assert "There are more" not in second.out
+
+
+def test_without_a_user_it_is_the_apps_knowledge(adkpg: Adkpg) -> None:
+    assert ids(adkpg("memory", "list", *APP, "--json").out) == ["m9"]
+    assert json.loads(adkpg("memory", "count", *APP, "--json").out) == {"memories": 1}
+    found = json.loads(adkpg("memory", "search", "open", *PLACE, "--mode", "text", "--json").out)
+    assert [hit["memory"]["id"] for hit in found["hits"]] == ["m9"]
+
+
+def test_get_shows_what_is_known(adkpg: Adkpg) -> None:
+    outcome = adkpg("memory", "get", "m4", *PLACE)
+    assert outcome.code == 0
+    for part in ("It rains.", "2026-03-05", "note", "m4"):
+        assert part in outcome.out
+    assert json.loads(adkpg("memory", "get", "m3", *PLACE, "--json").out)["importance"] == 0.9
+
+
+@pytest.mark.parametrize("command", [("get",), ("update", "--importance", "1")])
+def test_an_unknown_memory_is_a_sentence(adkpg: Adkpg, command: tuple[str, ...]) -> None:
+    outcome = adkpg("memory", command[0], "nope", *APP, *command[1:])
+    assert (outcome.code, outcome.out) == (1, "")
+    assert "There is no memory 'nope' of the app-wide scope of app 'chat'" in outcome.err
+
+
+def test_update(adkpg: Adkpg) -> None:
+    outcome = adkpg("memory", "update", "m2", *PLACE, "--text", "My cat is Tom.", "--no-topics")
+    assert (outcome.code, outcome.err.count("Error")) == (0, 0)
+    assert "My cat is Tom." in outcome.out
+    changed = json.loads(
+        adkpg(
+            *("memory", "update", "m2", *PLACE, "--topic", "cats", "--importance", "0.25"),
+            *("--expires-at", "2099-01-01", "--metadata", '{"k": 1}', "--json"),
+        ).out
+    )
+    assert changed["topics"] == ["cats"]
+    assert changed["importance"] == 0.25
+    assert changed["expires_at"].startswith("20")
+    assert changed["custom_metadata"] == {"k": 1}
+    assert changed["content"]["parts"][0]["text"] == "My cat is Tom."
+
+
+def test_delete_by_id(adkpg: Adkpg) -> None:
+    outcome = adkpg("memory", "delete", "m1", "m2", "nope", *PLACE, "--yes")
+    assert (outcome.code, outcome.out) == (0, "Deleted: 2.\n")
+    assert ids(adkpg("memory", "list", *PLACE, "--all", "--json").out) == ["m4", "m3"]
+
+
+def test_delete_by_filters_takes_expired_ones_too(adkpg: Adkpg) -> None:
+    outcome = adkpg("memory", "delete", *PLACE, "--after", "2026-03-03", "--yes", "--json")
+    assert json.loads(outcome.out) == {"deleted": 2}
+    assert ids(adkpg("memory", "list", *PLACE, "--all", "--json").out) == ["m2", "m1"]
+
+
+def test_delete_asks_first(adkpg: Adkpg, monkeypatch: pytest.MonkeyPatch) -> None:
+    asked: list[str] = []
+
+    def refuse(text: str) -> str:
+        asked.append(text)
+        return "n"
+
+    monkeypatch.setattr("click.termui.visible_prompt_func", refuse)
+    outcome = adkpg("memory", "delete", "m9", *APP)
+    assert outcome.code == 1
+    assert "Aborted" in outcome.err
+    assert ids(adkpg("memory", "list", *APP, "--json").out) == ["m9"]
+
+
+@pytest.mark.parametrize(
+    "ways", [(), ("m1", "--kind", "note"), ("--source", "a", "--kind", "note")]
+)
+def test_delete_wants_to_be_told_in_one_way(adkpg: Adkpg, ways: tuple[str, ...]) -> None:
+    outcome = adkpg("memory", "delete", *PLACE, *ways, "--yes")
+    assert outcome.code == 2
+    assert "one way" in outcome.err
+    assert adkpg("memory", "count", *PLACE).out == "3\n"
+
+
+@pytest.mark.parametrize(
+    ("wrong", "code", "sentence"),
+    [
+        (("--metadata", "[1]"), 2, "no JSON object"),
+        (("--metadata", "{"), 2, "no JSON"),
+        (("--kind", "rumour"), 2, "rumour"),
+        (("--after", "soon"), 1, "ISO 8601"),
+        (("--after-cursor", "x"), 1, "did not come from a page"),
+        (("--limit", "0"), 2, "--limit"),
+    ],
+)
+def test_options_that_cannot_be_read_are_said(
+    adkpg: Adkpg, wrong: tuple[str, str], code: int, sentence: str
+) -> None:
+    outcome = adkpg("memory", "list", *PLACE, *wrong)
+    assert outcome.code == code
+    assert sentence in outcome.err
