@@ -17,6 +17,7 @@
       + EmbeddingError                      an embedder failed
           + EmbedderUnavailable             it answers no text now; ask again later
           + EmbeddingMismatch               wrong number, length or values of vectors
+      + ExtractionError                     an extractor of facts gave no usable answer
       + SessionExists (ADK AlreadyExistsError)
       + EventConflict (ADK AlreadyExistsError)
       + SessionNotFound (ADK SessionNotFoundError)
@@ -106,6 +107,22 @@ class EmbedderUnavailable(EmbeddingError):
 
 class EmbeddingMismatch(EmbeddingError):
     """An embedder returned vectors of the wrong number or length, or that are not finite."""
+
+
+class ExtractionError(AdkpgError):
+    """An extractor gave no usable answer; nothing was written, and the job is tried again.
+
+    Attributes:
+      usage: The tokens that were spent all the same, an `adkpg.facts.extractor.Usage`; None if none
+        are known of.
+      refused: Whether it is these turns that failed, which is given up after some attempts; a
+        model that is down is asked for ever.
+    """
+
+    def __init__(self, message: str, usage: object = None, *, refused: bool = True) -> None:
+        super().__init__(message)
+        self.usage = usage
+        self.refused = refused
 
 
 class SessionExists(AdkpgError, AlreadyExistsError):

@@ -6,7 +6,8 @@ import re
 from collections.abc import Mapping
 from typing import Any
 
-from adkpg.facts.extractor import Add, Extraction, ExtractionError, Operation, Supersede, Update
+from adkpg.errors import ExtractionError
+from adkpg.facts.extractor import Add, Extraction, Operation, Supersede, Update
 
 _FENCE = re.compile(r"```[a-zA-Z]*\s*\n(.*?)```", re.DOTALL)
 _OPENING = re.compile(r"[{\[]")

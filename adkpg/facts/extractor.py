@@ -5,23 +5,6 @@ from dataclasses import dataclass, field
 from datetime import datetime
 from typing import Protocol, runtime_checkable
 
-from adkpg.errors import AdkpgError
-
-
-class ExtractionError(AdkpgError):
-    """An extractor gave no usable answer; nothing was written, and the job is tried again.
-
-    Attributes:
-      usage: The tokens that were spent all the same.
-      refused: Whether it is these turns that failed, which is given up after some attempts; a
-        model that is down is asked for ever.
-    """
-
-    def __init__(self, message: str, usage: "Usage | None" = None, *, refused: bool = True) -> None:
-        super().__init__(message)
-        self.usage = usage or Usage()
-        self.refused = refused
-
 
 @dataclass(frozen=True)
 class Usage:

@@ -11,8 +11,9 @@ from google.genai import types
 
 from adkpg import jsonb
 from adkpg.database import Database, Transaction
+from adkpg.errors import ExtractionError
 from adkpg.facts import statements
-from adkpg.facts.extractor import Extraction, ExtractionError, KnownFact, Summary, Turn
+from adkpg.facts.extractor import Extraction, KnownFact, Summary, Turn
 from adkpg.facts.merging import Changes, Limits, merged, normalized_topics
 from adkpg.memory import ingestion, job_statements, records
 from adkpg.memory import statements as memory_statements

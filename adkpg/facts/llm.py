@@ -14,16 +14,9 @@ from google.adk.models.registry import LLMRegistry
 from google.genai import types
 from pydantic import BaseModel
 
-from adkpg.errors import ConfigurationError
+from adkpg.errors import ConfigurationError, ExtractionError
 from adkpg.facts import answers, merging, prompts
-from adkpg.facts.extractor import (
-    Extraction,
-    ExtractionError,
-    KnownFact,
-    Summary,
-    Turn,
-    Usage,
-)
+from adkpg.facts.extractor import Extraction, KnownFact, Summary, Turn, Usage
 
 _SHOWN_ANSWER = 4_000  # characters of an unreadable answer that the repair request repeats
 

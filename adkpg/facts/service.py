@@ -5,11 +5,10 @@ from collections import Counter
 from collections.abc import Sequence
 from typing import Any
 
-from adkpg.errors import ConfigurationError, EmbeddingError, InvalidInput
+from adkpg.errors import ConfigurationError, EmbeddingError, ExtractionError, InvalidInput
 from adkpg.facts import statements
 from adkpg.facts.extractor import (
     Extraction,
-    ExtractionError,
     KnownFact,
     MemoryExtractor,
     Summarizer,
@@ -313,7 +312,8 @@ class Facts:
             extraction = await self._ask(turns, await self._related(app_name, user_id, turns))
         except ExtractionError as exc:
             await self._jobs.fail(rows, exc, refused=exc.refused)
-            failure = ExtractionReport(failed=len(rows), usage=exc.usage, errors=(str(exc),))
+            spent = exc.usage if isinstance(exc.usage, Usage) else Usage()
+            failure = ExtractionReport(failed=len(rows), usage=spent, errors=(str(exc),))
             return failure, not exc.refused
         changes = await self._ledger.apply(scope, turns, digests, extraction)
         return _report(len(rows), changes, extraction.usage), False

@@ -8,9 +8,9 @@ from google.adk.models.llm_response import LlmResponse
 from google.genai import types
 from google.genai.errors import APIError
 
-from adkpg.errors import ConfigurationError
+from adkpg.errors import ConfigurationError, ExtractionError
 from adkpg.facts import prompts
-from adkpg.facts.extractor import Add, ExtractionError, Summarizer, Supersede, Update, Usage
+from adkpg.facts.extractor import Add, Summarizer, Supersede, Update, Usage
 from adkpg.facts.llm import FactExtractor
 from adkpg.facts.merging import merged
 from tests.facts import model

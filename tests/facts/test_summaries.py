@@ -3,8 +3,8 @@
 import pytest
 
 from adkpg import PgVectorMemoryService
-from adkpg.errors import ConfigurationError
-from adkpg.facts.extractor import Extraction, ExtractionError, Summary, Turn, Usage
+from adkpg.errors import ConfigurationError, ExtractionError
+from adkpg.facts.extractor import Extraction, Summary, Turn, Usage
 from adkpg.facts.reports import SessionSummary
 from adkpg.facts.service import Facts
 from adkpg.memory.filters import SearchFilters
