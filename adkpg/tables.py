@@ -291,6 +291,14 @@ memories = Table(
         "user_id",
         postgresql_where=text("source IS NOT NULL"),
     ),
+    # A person's facts and a session's summary, without reading all that was ever said.
+    Index(
+        "memories_kind_idx",
+        "kind",
+        "app_name",
+        "user_id",
+        postgresql_where=text("kind IN ('fact', 'summary')"),
+    ),
     comment="What is remembered of a user, one row per turn, note, fact or piece of a document.",
 )
 

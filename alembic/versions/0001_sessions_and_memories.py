@@ -182,6 +182,14 @@ def upgrade() -> None:
         schema=schema,
         postgresql_where=sa.text("source IS NOT NULL"),
     )
+    op.create_index(
+        "memories_kind_idx",
+        "memories",
+        ["kind", "app_name", "user_id"],
+        unique=False,
+        schema=schema,
+        postgresql_where=sa.text("kind IN ('fact', 'summary')"),
+    )
     op.create_table(
         "memory_tombstones",
         sa.Column("app_name", sa.Text(collation="C"), nullable=False),
@@ -616,6 +624,12 @@ def downgrade() -> None:
     op.drop_index("sessions_create_time_idx", table_name="sessions", schema=schema)
     op.drop_table("sessions", schema=schema)
     op.drop_table("memory_tombstones", schema=schema)
+    op.drop_index(
+        "memories_kind_idx",
+        table_name="memories",
+        schema=schema,
+        postgresql_where=sa.text("kind IN ('fact', 'summary')"),
+    )
     op.drop_index(
         "memories_source_idx",
         table_name="memories",
