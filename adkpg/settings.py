@@ -77,8 +77,8 @@ class Settings(BaseSettings):
         default=10,
         ge=1,
         le=1000,
-        description="Attempts after which a text that the embedder refuses, or a turn that no facts "
-        "can be drawn from, is given up, until `adkpg worker --revive`.",
+        description="Attempts after which a text that the embedder refuses, or a turn that facts "
+        "cannot be drawn from, is given up, until `adkpg worker --revive`.",
     )
     query_cache_size: int = Field(
         default=256, ge=0, description="Query vectors remembered per memory service, in vectors."
