@@ -5,7 +5,11 @@ import click
 import adkpg
 from adkpg.cli.db import db
 from adkpg.cli.failure import SentenceGroup
+from adkpg.cli.forget import forget
 from adkpg.cli.memory import memory
+from adkpg.cli.models import models
+from adkpg.cli.prune import prune
+from adkpg.cli.reembed import reembed
 from adkpg.cli.sessions import sessions
 from adkpg.cli.worker import worker
 from adkpg.demo.command import demo
@@ -30,4 +34,8 @@ main.add_command(demo)
 main.add_command(db)
 main.add_command(sessions)
 main.add_command(memory)
+main.add_command(models)
+main.add_command(reembed)
 main.add_command(worker)
+main.add_command(forget)
+memory.add_command(prune)

@@ -13,6 +13,7 @@ from pgvector.sqlalchemy import HALFVEC
 from sqlalchemy import (
     BigInteger,
     Boolean,
+    ColumnElement,
     Insert,
     Integer,
     Select,
@@ -53,7 +54,7 @@ EF_SEARCH = 200
 
 
 @cache
-def store_vectors(*, large: bool) -> Select[Any]:
+def store_vectors(*, large: bool, ahead: bool = False) -> Select[Any]:
     """Stores vectors of memories that have not changed since they were read; their job is done.
 
     Only where the app's active model is this one: a change of models waits for it, and it for the
@@ -61,7 +62,11 @@ def store_vectors(*, large: bool) -> Select[Any]:
     that moves several.
 
     Parameters: model_id, and in parallel arrays app_names, user_ids, positions, digests, vectors
-    (text). `large` is for vectors above 1,300 dimensions. Returns the number of vectors stored.
+    (text). Returns the number of vectors stored.
+
+    Args:
+      large: For vectors above 1,300 dimensions.
+      ahead: For a model that may become the active one: whatever is, and the jobs are left to it.
     """
     given = given_rows(
         app_names=Text, user_ids=Text, positions=BigInteger, digests=Text, vectors=Text
@@ -76,6 +81,17 @@ def store_vectors(*, large: bool) -> Select[Any]:
         .with_for_update(read=True)
         .cte("active")
     )
+    as_given = given.join(
+        memories,
+        and_(
+            memories.c.app_name == given.c.app_names,
+            memories.c.user_id == given.c.user_ids,
+            memories.c.position == given.c.positions,
+            memories.c.digest == given.c.digests,
+        ),
+    )
+    if not ahead:
+        as_given = as_given.join(active, active.c.app_name == memories.c.app_name)
     unchanged = (
         select(
             memories.c.app_name,
@@ -83,17 +99,7 @@ def store_vectors(*, large: bool) -> Select[Any]:
             memories.c.position,
             cast(given.c.vectors, HALFVEC()).label("vector"),
         )
-        .select_from(
-            given.join(
-                memories,
-                and_(
-                    memories.c.app_name == given.c.app_names,
-                    memories.c.user_id == given.c.user_ids,
-                    memories.c.position == given.c.positions,
-                    memories.c.digest == given.c.digests,
-                ),
-            ).join(active, active.c.app_name == memories.c.app_name)
-        )
+        .select_from(as_given)
         .order_by(memories.c.app_name, memories.c.user_id, memories.c.position)
         .with_for_update(of=memories, read=True, key_share=True, skip_locked=True)
         .cte("unchanged")
@@ -137,6 +143,9 @@ def store_vectors(*, large: bool) -> Select[Any]:
         .returning(memory_vectors.c.app_name, memory_vectors.c.user_id, memory_vectors.c.position)
         .cte("stored")
     )
+    count = select(func.count().label("stored")).select_from(stored)
+    if ahead:
+        return count
     done = (
         delete(memory_jobs)
         .where(
@@ -147,7 +156,7 @@ def store_vectors(*, large: bool) -> Select[Any]:
         )
         .cte("done")
     )
-    return select(func.count().label("stored")).select_from(stored).add_cte(done)
+    return count.add_cte(done)
 
 
 @cache
@@ -173,8 +182,17 @@ def insert_model() -> Insert:
 
 @cache
 def activate_first_model() -> Insert:
-    """Makes a model the active one of an app that has none. Parameters: app_name, model_id."""
-    upsert = insert(app_settings).values(app_name=APP_NAME, model_id=MODEL_ID)
+    """Makes a model the active one of an app that has none. Parameters: app_name, model_id.
+
+    Nothing happens if the model was dropped meanwhile.
+    """
+    registered = (
+        select(APP_NAME.label("app_name"), embedding_models.c.model_id)
+        .where(embedding_models.c.model_id == MODEL_ID)
+        .with_for_update(read=True, key_share=True)
+        .cte("registered")
+    )
+    upsert = insert(app_settings).from_select(["app_name", "model_id"], select(registered))
     return upsert.on_conflict_do_update(
         index_elements=["app_name"],
         set_={"model_id": upsert.excluded.model_id},
@@ -193,17 +211,37 @@ def select_active_model() -> Select[Any]:
 
 
 @cache
-def insert_approximate_scopes() -> Insert:
+def select_app_models() -> Select[Any]:
+    """Reads a model's number and an app's active model; one row, with nulls for what is not there.
+
+    Parameters: app_name, model, dimensions. Returns own, active (numbers), name, dimensions (of
+    the active one).
+    """
+    own = select_model().scalar_subquery()
+    active = select_active_model().subquery("active")
+    one = select(own.label("own")).subquery("one")
+    return select(
+        one.c.own, active.c.model_id.label("active"), active.c.name, active.c.dimensions
+    ).select_from(one.outerjoin(active, true()))
+
+
+@cache
+def insert_approximate_scopes(*, ahead: bool) -> Insert:
     """Lists the users whose memories are too many for an exact answer.
 
     Parameters: model_id, exact_limit.
+
+    Args:
+      ahead: Counts memories, whether they have a vector of the model yet or not.
     """
+    counted = memories if ahead else memory_vectors
     large = (
-        select(memory_vectors.c.app_name, memory_vectors.c.user_id, memory_vectors.c.model_id)
-        .where(memory_vectors.c.model_id == MODEL_ID)
-        .group_by(memory_vectors.c.app_name, memory_vectors.c.user_id, memory_vectors.c.model_id)
+        select(counted.c.app_name, counted.c.user_id, MODEL_ID)
+        .group_by(counted.c.app_name, counted.c.user_id)
         .having(func.count() > bindparam("exact_limit", type_=BigInteger))
     )
+    if not ahead:
+        large = large.where(memory_vectors.c.model_id == MODEL_ID)
     return (
         insert(approximate_scopes)
         .from_select(["app_name", "user_id", "model_id"], large)
@@ -264,24 +302,45 @@ def drop_index(schema: str, model_id: int) -> str:
     return f'DROP INDEX CONCURRENTLY IF EXISTS "{schema}".{index_name(model_id)}'
 
 
+_PG_CLASS = table("pg_class", column("oid"), column("relname"), column("relnamespace"))
+_PG_NAMESPACE = table("pg_namespace", column("oid"), column("nspname"))
+_IN_SCHEMA = and_(
+    _PG_NAMESPACE.c.oid == _PG_CLASS.c.relnamespace,
+    _PG_NAMESPACE.c.nspname == bindparam("schema", type_=Text),
+)
+
+
 @cache
-def select_broken_index() -> Select[Any]:
-    """Finds an index that a build left invalid. Parameters: schema, index."""
+def select_index() -> Select[Any]:
+    """Finds an index, and whether its build was finished. Parameters: schema, index."""
     pg_index = table("pg_index", column("indexrelid"), column("indisvalid", Boolean))
-    pg_class = table("pg_class", column("oid"), column("relname"), column("relnamespace"))
-    pg_namespace = table("pg_namespace", column("oid"), column("nspname"))
     return (
-        select(pg_class.c.relname)
+        select(pg_index.c.indisvalid.label("valid"))
         .select_from(
-            pg_index.join(pg_class, pg_class.c.oid == pg_index.c.indexrelid).join(
-                pg_namespace, pg_namespace.c.oid == pg_class.c.relnamespace
+            pg_index.join(_PG_CLASS, _PG_CLASS.c.oid == pg_index.c.indexrelid).join(
+                _PG_NAMESPACE, _IN_SCHEMA
             )
         )
-        .where(
-            pg_namespace.c.nspname == bindparam("schema", type_=Text),
-            pg_class.c.relname == bindparam("index", type_=Text),
-            pg_index.c.indisvalid.is_(False),
-        )
+        .where(_PG_CLASS.c.relname == bindparam("index", type_=Text))
+    )
+
+
+@cache
+def select_owner() -> Select[Any]:
+    """Reads who owns the vectors, who asks, and whether that role may act as the owner.
+
+    Parameters: schema.
+    """
+    owner: Any = column("relowner")
+    read: list[ColumnElement[Any]] = [
+        cast(func.pg_get_userbyid(owner), Text).label("owner"),
+        cast(func.current_user(), Text).label("role"),
+        func.pg_has_role(owner, literal_column("'USAGE'"), type_=Boolean).label("may"),
+    ]
+    return (
+        select(*read)
+        .select_from(_PG_CLASS.join(_PG_NAMESPACE, _IN_SCHEMA))
+        .where(_PG_CLASS.c.relname == literal_column(f"'{memory_vectors.name}'"))
     )
 
 

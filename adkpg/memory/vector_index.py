@@ -1,0 +1,78 @@
+"""The HNSW index of a model, for users with very many memories."""
+
+from adkpg.database import Database
+from adkpg.errors import ConfigurationError
+from adkpg.memory import vector_statements as statements
+
+
+async def build_index(
+    database: Database, model_id: int, dimensions: int, *, ahead: bool = False
+) -> int:
+    """Lists the users above the limit, marks their vectors, builds the index, opens it.
+
+    The order keeps searches right at any moment: vectors stored meanwhile are marked as they
+    come, and no search uses the index before it holds every vector of the user. Idempotent.
+
+    Args:
+      database: Where the vectors are.
+      model_id: The model's number.
+      dimensions: Length of its vectors.
+      ahead: Lists the users with so many memories, whether they have vectors of the model yet.
+
+    Returns:
+      How many vectors were marked.
+
+    Raises:
+      ConfigurationError: This role may not build indexes.
+    """
+    await require_owner(database)
+    model = {"model_id": model_id}
+    timeout_s = database.settings.migration_timeout_s
+    await database.fetch(
+        statements.insert_approximate_scopes(ahead=ahead),
+        {**model, "exact_limit": database.settings.exact_limit},
+        timeout_s=timeout_s,
+    )
+    first = await database.fetch_one(statements.mark_approximate(), model, timeout_s=timeout_s)
+    if await index_is_valid(database, model_id) is False:
+        await drop_index(database, model_id)
+    create = statements.create_index(database.schema, model_id, dimensions)
+    await database.run_ddl(create, timeout_s=timeout_s)
+    # A vector may have been on its way when its user was listed; the build waited for it.
+    late = await database.fetch_one(statements.mark_approximate(), model, timeout_s=timeout_s)
+    await database.fetch(statements.open_approximate_scopes(), model)
+    return sum(found["marked"] for found in (first, late) if found)
+
+
+async def drop_index(database: Database, model_id: int) -> None:
+    """Drops a model's index if it has one.
+
+    Raises:
+      ConfigurationError: It has one, and this role may not drop it.
+    """
+    if await index_is_valid(database, model_id) is None:
+        return
+    await require_owner(database)
+    drop = statements.drop_index(database.schema, model_id)
+    await database.run_ddl(drop, timeout_s=database.settings.migration_timeout_s)
+
+
+async def index_is_valid(database: Database, model_id: int) -> bool | None:
+    """Returns whether a model's index was built to the end; None if it has none."""
+    index = {"schema": database.schema, "index": statements.index_name(model_id)}
+    found = await database.fetch_one(statements.select_index(), index)
+    return None if found is None else bool(found["valid"])
+
+
+async def require_owner(database: Database) -> None:
+    """Returns if this role may build and drop indexes.
+
+    Raises:
+      ConfigurationError: The tables belong to another role.
+    """
+    found = await database.fetch_one(statements.select_owner(), {"schema": database.schema})
+    if found is not None and not found["may"]:
+        raise ConfigurationError(
+            f"Role {found['role']!r} may not change the indexes of adkpg's tables, which belong to "
+            f"{found['owner']!r}; run this as {found['owner']!r}, the role that migrates."
+        )

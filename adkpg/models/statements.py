@@ -1,0 +1,387 @@
+"""Statements of models: what they cover and lack, changing an app's, dropping one. No I/O."""
+
+from functools import cache
+from typing import Any
+
+from sqlalchemy import (
+    BigInteger,
+    ColumnElement,
+    Delete,
+    Integer,
+    Select,
+    SmallInteger,
+    Text,
+    Update,
+    and_,
+    bindparam,
+    delete,
+    exists,
+    false,
+    func,
+    literal_column,
+    select,
+    true,
+    tuple_,
+    update,
+)
+from sqlalchemy.dialects.postgresql import Insert, insert
+from sqlalchemy.sql.dml import ReturningInsert
+
+from adkpg.memory.statements import APP_NAME, given_rows
+from adkpg.memory.vector_statements import MODEL_ID
+from adkpg.tables import (
+    app_settings,
+    approximate_scopes,
+    embedding_models,
+    memories,
+    memory_jobs,
+    memory_vectors,
+)
+
+_EMBED: ColumnElement[str] = literal_column("'embed'", Text)
+_NONE = literal_column("0", Integer)
+_LIMIT = bindparam("limit", type_=Integer)
+_BEHIND = (bindparam("after_user", type_=Text), bindparam("after_position", type_=BigInteger))
+
+
+@cache
+def select_coverage() -> Select[Any]:
+    """Reads all models and, of each, the apps that have its vectors or are searched with it.
+
+    Returns model_id, name, dimensions, create_time, and app_name, active, vectors, memories, which
+    are null in the row of a model that no app uses; by name, dimensions, app_name.
+    """
+    counted = (
+        select(memory_vectors.c.app_name, memory_vectors.c.model_id, func.count().label("vectors"))
+        .group_by(memory_vectors.c.app_name, memory_vectors.c.model_id)
+        .subquery("counted")
+    )
+    remembered = (
+        select(memories.c.app_name, func.count().label("memories"))
+        .group_by(memories.c.app_name)
+        .subquery("remembered")
+    )
+    of_either = (
+        select(counted.c.app_name, counted.c.model_id)
+        .union(
+            select(app_settings.c.app_name, app_settings.c.model_id).where(
+                app_settings.c.model_id.is_not(None)
+            )
+        )
+        .subquery("of_either")
+    )
+    active = app_settings.c.app_name.is_not(None)
+    return (
+        select(
+            *embedding_models.c,
+            of_either.c.app_name,
+            active.label("active"),
+            func.coalesce(counted.c.vectors, 0).label("vectors"),
+            func.coalesce(remembered.c.memories, 0).label("memories"),
+        )
+        .select_from(
+            embedding_models.outerjoin(
+                of_either, of_either.c.model_id == embedding_models.c.model_id
+            )
+            .outerjoin(
+                counted,
+                and_(
+                    counted.c.model_id == of_either.c.model_id,
+                    counted.c.app_name == of_either.c.app_name,
+                ),
+            )
+            .outerjoin(remembered, remembered.c.app_name == of_either.c.app_name)
+            .outerjoin(
+                app_settings,
+                and_(
+                    app_settings.c.model_id == of_either.c.model_id,
+                    app_settings.c.app_name == of_either.c.app_name,
+                ),
+            )
+        )
+        .order_by(embedding_models.c.name, embedding_models.c.dimensions, of_either.c.app_name)
+    )
+
+
+@cache
+def select_apps() -> Select[Any]:
+    """Reads the apps that have memories or an active model, by name."""
+    settled = select(app_settings.c.app_name).where(app_settings.c.model_id.is_not(None))
+    either = select(memories.c.app_name).distinct().union(settled).subquery("either")
+    return select(either.c.app_name).order_by(either.c.app_name)
+
+
+@cache
+def select_named() -> Select[Any]:
+    """Reads the models of one name, by dimensions. Parameters: name."""
+    return (
+        select(embedding_models.c.model_id, embedding_models.c.dimensions)
+        .where(embedding_models.c.name == bindparam("name", type_=Text))
+        .order_by(embedding_models.c.dimensions)
+    )
+
+
+def _with_vector() -> Any:
+    """A model's vector of the memory at hand, looked up by key: what is estimated may be old."""
+    return (
+        select(literal_column("1").label("one"))
+        .where(
+            memory_vectors.c.app_name == memories.c.app_name,
+            memory_vectors.c.user_id == memories.c.user_id,
+            memory_vectors.c.model_id == MODEL_ID,
+            memory_vectors.c.position == memories.c.position,
+        )
+        .correlate(memories)
+        .offset(_NONE)
+        .lateral("vector")
+    )
+
+
+def _lacking(*columns: ColumnElement[Any]) -> Select[Any]:
+    """An app's memories without a vector of the model, by user and position."""
+    vector = _with_vector()
+    return (
+        select(*columns)
+        .select_from(memories.outerjoin(vector, true()))
+        .where(memories.c.app_name == APP_NAME, vector.c.one.is_(None))
+        .order_by(memories.c.user_id, memories.c.position)
+    )
+
+
+@cache
+def count_covered() -> Select[Any]:
+    """Counts an app's memories, and those with a vector of a model.
+
+    Parameters: app_name, model_id. Returns memories, covered.
+    """
+    vector = _with_vector()
+    counts: list[ColumnElement[Any]] = [
+        func.count().label("memories"),
+        func.count(vector.c.one).label("covered"),
+    ]
+    return (
+        select(*counts)
+        .select_from(memories.outerjoin(vector, true()))
+        .where(memories.c.app_name == APP_NAME)
+    )
+
+
+@cache
+def select_lacking() -> Select[Any]:
+    """Reads the keys of memories without a vector of a model, behind a place.
+
+    Many at once: before the first ANALYZE the planner may sort all that an app has for them.
+
+    Parameters: app_name, model_id, after_user, after_position, limit. Returns user_id, position, by
+    these.
+    """
+    return (
+        _lacking(memories.c.user_id, memories.c.position)
+        .where(tuple_(memories.c.user_id, memories.c.position) > tuple_(*_BEHIND))
+        .limit(_LIMIT)
+    )
+
+
+@cache
+def select_texts() -> Select[Any]:
+    """Reads memories by their keys, those that still are without a vector of a model.
+
+    Parameters: app_name, model_id, and the parallel arrays user_ids, positions. Returns app_name,
+    user_id, position, body, digest.
+    """
+    asked = given_rows(user_ids=Text, positions=BigInteger)
+    read = (
+        _lacking(
+            memories.c.app_name,
+            memories.c.user_id,
+            memories.c.position,
+            memories.c.body,
+            memories.c.digest,
+        )
+        .where(memories.c.user_id == asked.c.user_ids, memories.c.position == asked.c.positions)
+        .correlate(asked)
+        .offset(_NONE)
+        .lateral("read")
+    )
+    return select(*read.c).select_from(asked.join(read, true()))
+
+
+@cache
+def lock_app() -> ReturningInsert[Any]:
+    """Keeps an app's active model, and its vectors, as they are to the transaction's end.
+
+    Parameters: app_name. Returns model_id, the active one.
+    """
+    return (
+        insert(app_settings)
+        .values(app_name=APP_NAME)
+        .on_conflict_do_update(index_elements=["app_name"], set_={"update_time": func.now()})
+        .returning(app_settings.c.model_id)
+    )
+
+
+@cache
+def lock_lacking() -> Select[Any]:
+    """Keeps memories without a vector of a model from being deleted, to the transaction's end.
+
+    Before their jobs are touched, in the order of every writer, so that none deadlocks.
+
+    Parameters: app_name, model_id. Returns how many there are.
+    """
+    locked = (
+        _lacking(memories.c.position)
+        .with_for_update(of=memories, read=True, key_share=True)
+        .subquery("locked")
+    )
+    return select(func.count().label("lacking")).select_from(locked)
+
+
+@cache
+def queue_lacking() -> Insert:
+    """Queues the memories without a vector of a model, unless they are queued already.
+
+    Parameters: app_name, model_id.
+    """
+    lacking = _lacking(memories.c.app_name, memories.c.user_id, memories.c.position, _EMBED)
+    return (
+        insert(memory_jobs)
+        .from_select(["app_name", "user_id", "position", "task"], lacking)
+        .on_conflict_do_nothing()
+    )
+
+
+def _own_jobs() -> Select[Any]:
+    """An app's queued embeddings but those that somebody is changing: waiting could deadlock."""
+    return (
+        select(memory_jobs.c.app_name, memory_jobs.c.user_id, memory_jobs.c.position)
+        .where(memory_jobs.c.app_name == APP_NAME, memory_jobs.c.task == _EMBED)
+        .with_for_update(skip_locked=True)
+    )
+
+
+def _is_one_of(chosen: Any) -> ColumnElement[bool]:
+    return and_(
+        memory_jobs.c.app_name == chosen.c.app_name,
+        memory_jobs.c.user_id == chosen.c.user_id,
+        memory_jobs.c.position == chosen.c.position,
+        memory_jobs.c.task == _EMBED,
+    )
+
+
+@cache
+def renew_jobs() -> Update:
+    """Lets an app's queued embeddings begin anew: claims and failures were another model's.
+
+    Parameters: app_name.
+    """
+    chosen = _own_jobs().cte("chosen")
+    return (
+        update(memory_jobs)
+        .where(_is_one_of(chosen))
+        .values(attempts=0, dead=false(), error=None, lease_until=None, due_time=func.now())
+    )
+
+
+@cache
+def end_covered_jobs() -> Delete:
+    """Ends an app's queued embeddings where the model's vector is there.
+
+    Parameters: app_name, model_id.
+    """
+    covered = exists(
+        select(memory_vectors.c.position).where(
+            memory_vectors.c.app_name == memory_jobs.c.app_name,
+            memory_vectors.c.user_id == memory_jobs.c.user_id,
+            memory_vectors.c.model_id == MODEL_ID,
+            memory_vectors.c.position == memory_jobs.c.position,
+        )
+    )
+    return delete(memory_jobs).where(_is_one_of(_own_jobs().where(covered).cte("chosen")))
+
+
+@cache
+def set_active() -> Update:
+    """Makes a model the active one of an app. Parameters: app_name, model_id."""
+    return update(app_settings).where(app_settings.c.app_name == APP_NAME).values(model_id=MODEL_ID)
+
+
+@cache
+def lock_model(*, drop: bool) -> Select[Any]:
+    """Keeps a model from being dropped, or from being activated; no row if it is gone.
+
+    To the transaction's end. Parameters: model_id.
+    """
+    found = select(embedding_models.c.model_id).where(embedding_models.c.model_id == MODEL_ID)
+    return found.with_for_update(read=not drop, key_share=not drop)
+
+
+@cache
+def select_active_apps() -> Select[Any]:
+    """Reads the apps that are searched with a model, by name. Parameters: model_id."""
+    return (
+        select(app_settings.c.app_name)
+        .where(app_settings.c.model_id == MODEL_ID)
+        .order_by(app_settings.c.app_name)
+    )
+
+
+@cache
+def delete_scopes() -> Delete:
+    """Lets nobody's searches use a model's index any more. Parameters: model_id."""
+    return delete(approximate_scopes).where(approximate_scopes.c.model_id == MODEL_ID)
+
+
+@cache
+def delete_some_vectors() -> Select[Any]:
+    """Deletes some of a model's vectors behind a place, by app, user and position.
+
+    Those that a writer holds are passed over: waiting for it could deadlock.
+
+    Parameters: model_id, after_app, after_user, after_position, limit. Returns app_name, user_id
+    and position of each.
+    """
+    place = tuple_(
+        memory_vectors.c.app_name,
+        memory_vectors.c.user_id,
+        memory_vectors.c.model_id,
+        memory_vectors.c.position,
+    )
+    behind = tuple_(bindparam("after_app", type_=Text), _BEHIND[0], MODEL_ID, _BEHIND[1])
+    chosen = (
+        select(memory_vectors.c.app_name, memory_vectors.c.user_id, memory_vectors.c.position)
+        .where(memory_vectors.c.model_id == MODEL_ID, place > behind)
+        .order_by(memory_vectors.c.app_name, memory_vectors.c.user_id, memory_vectors.c.position)
+        .limit(_LIMIT)
+        .with_for_update(skip_locked=True)
+        .cte("chosen")
+    )
+    deleted = (
+        delete(memory_vectors)
+        .where(
+            memory_vectors.c.app_name == chosen.c.app_name,
+            memory_vectors.c.user_id == chosen.c.user_id,
+            memory_vectors.c.model_id == MODEL_ID,
+            memory_vectors.c.position == chosen.c.position,
+        )
+        .returning(memory_vectors.c.app_name, memory_vectors.c.user_id, memory_vectors.c.position)
+        .cte("deleted")
+    )
+    return select(*deleted.c).order_by(*deleted.c)
+
+
+@cache
+def delete_vectors() -> Select[Any]:
+    """Deletes all vectors of a model. Parameters: model_id. Returns how many went."""
+    deleted = (
+        delete(memory_vectors)
+        .where(memory_vectors.c.model_id == MODEL_ID)
+        .returning(literal_column("1", SmallInteger))
+        .cte("deleted")
+    )
+    return select(func.count().label("deleted")).select_from(deleted)
+
+
+@cache
+def delete_model() -> Delete:
+    """Deletes a model that has no vectors left. Parameters: model_id."""
+    return delete(embedding_models).where(embedding_models.c.model_id == MODEL_ID)

@@ -1,0 +1,80 @@
+"""The switch: the one transaction that changes the model an app is searched with."""
+
+from dataclasses import dataclass
+
+from adkpg.database import Database
+from adkpg.errors import ConfigurationError
+from adkpg.memory import vector_statements
+from adkpg.models import statements
+
+
+@dataclass(frozen=True)
+class Lacking:
+    """How many of an app's memories have no vector of a model.
+
+    Attributes:
+      memories: All that the app has.
+      lacking: Those without.
+    """
+
+    memories: int
+    lacking: int
+
+
+async def lacking(database: Database, app_name: str, model_id: int) -> Lacking:
+    """Counts an app's memories and those without a vector of a model."""
+    row = await database.fetch_one(
+        statements.count_covered(),
+        {"app_name": app_name, "model_id": model_id},
+        timeout_s=database.settings.migration_timeout_s,
+    )
+    assert row is not None
+    return Lacking(row["memories"], row["memories"] - row["covered"])
+
+
+async def switch(
+    database: Database, app_name: str, model_id: int, *, queue: bool
+) -> tuple[int | None, int]:
+    """Makes a model the active one of an app, and queues the memories that lack its vector.
+
+    Vectors are stored before it or after it, never meanwhile: `vector_statements.store_vectors`
+    holds the app's settings, and stores nothing of a model that is not active. Memories that are
+    written meanwhile are queued by their own statement. Idempotent.
+
+    Args:
+      database: Where the app is.
+      app_name: The app.
+      model_id: The model's number.
+      queue: Whether memories may lack a vector.
+
+    Returns:
+      The model that was active before, and how many memories lack a vector. If those may not be,
+      nothing was changed.
+
+    Raises:
+      ConfigurationError: The model was dropped meanwhile.
+    """
+    model = {"app_name": app_name, "model_id": model_id}
+    async with database.transaction() as transaction:
+        if not await transaction.fetch(statements.lock_model(drop=False), model):
+            raise ConfigurationError(
+                f"The model that app {app_name!r} was to be searched with was dropped meanwhile; "
+                "add it again."
+            )
+        before = (await transaction.fetch(statements.lock_app(), model))[0]["model_id"]
+        missing = int((await transaction.fetch(statements.lock_lacking(), model))[0]["lacking"])
+        if missing and not queue:
+            return before, missing
+        await transaction.fetch(statements.queue_lacking(), model)
+        await transaction.fetch(statements.renew_jobs(), model)
+        await transaction.fetch(statements.end_covered_jobs(), model)
+        await transaction.fetch(statements.set_active(), model)
+    return before, missing
+
+
+async def registered(database: Database, name: str, dimensions: int) -> int:
+    """Returns a model's number; registers it the first time."""
+    model = {"model": name, "dimensions": dimensions}
+    while (row := await database.fetch_one(vector_statements.select_model(), model)) is None:
+        await database.fetch(vector_statements.insert_model(), model)
+    return int(row["model_id"])

@@ -1,0 +1,444 @@
+"""Reembedding: online, resumed after anything, switched at once, and nothing is left out."""
+
+import asyncio
+
+import asyncpg
+import pytest
+
+from adkpg import Database, PgVectorMemoryService
+from adkpg.errors import (
+    ConfigurationError,
+    DatabaseUnavailable,
+    EmbedderUnavailable,
+    EmbeddingError,
+    EmbeddingMismatch,
+)
+from adkpg.models import statements
+from adkpg.models.reembedding import Progress, Reembedded
+from adkpg.models.service import Models
+from tests.locks import locked
+from tests.memory.conversation import USER, conversation, entry, found
+from tests.memory.plans import explain, rows_read, scans
+from tests.memory.toys import GatedEmbedder, ToyEmbedder
+from tests.models.apps import (
+    TEXTS,
+    CrookedEmbedder,
+    FailingEmbedder,
+    PickyEmbedder,
+    active,
+    asked_of,
+    covered,
+    jobs,
+    remember,
+    vectors,
+)
+
+NAN = float("nan")
+
+
+@pytest.fixture
+def by_threes(database: Database, monkeypatch: pytest.MonkeyPatch) -> None:
+    """Three texts in a batch."""
+    settings = database.settings.model_copy(update={"embedding_batch_size": 3})
+    monkeypatch.setattr(database, "settings", settings)
+
+
+@pytest.mark.usefixtures("by_threes")
+async def test_every_memory_gets_a_vector_of_the_new_model_and_keeps_the_old_one(
+    models: Models, old: PgVectorMemoryService, database: Database, connection: asyncpg.Connection
+) -> None:
+    await remember(old, *TEXTS)
+    await remember(old, "the kitten is ours", user=None)
+    await old.add_session_to_memory(conversation("the puppy", "the hound"))
+    told: list[Progress] = []
+    embedder = ToyEmbedder("new")
+    assert await models.reembed(embedder, app_name="app", progress=told.append) == [
+        Reembedded("app", 11, 0)
+    ]
+    assert [len(batch) for batch in embedder.documents] == [3, 3, 3, 2]
+    assert told[:4] == [Progress("app", covered, 11) for covered in (0, 3, 6, 9)]
+    assert told[-1] == Progress("app", 11, 11)
+    assert (await active(connection), await jobs(connection)) == ("new", 0)
+    assert (await vectors(connection, "old"), await vectors(connection, "new")) == (11, 11)
+    new = PgVectorMemoryService(database, embedder=embedder)
+    assert set(await found(new, "feline", mode="vector")) == {*TEXTS[::2], "the kitten is ours"}
+    assert await models.reembed(embedder, app_name="app") == [Reembedded("app", 0, 0)]
+    assert len(asked_of(embedder)) == 11
+
+
+async def test_all_apps_are_changed_over_unless_one_is_named(
+    models: Models, old: PgVectorMemoryService, connection: asyncpg.Connection
+) -> None:
+    for app in ("a", "b"):
+        await remember(old, "the kitten sleeps", app=app)
+    await models.activate("old", app_name="empty")
+    await models.reembed(ToyEmbedder("new"), app_name="a")
+    assert (await active(connection, "a"), await active(connection, "b")) == ("new", "old")
+    assert await models.reembed(ToyEmbedder("new")) == [
+        Reembedded("a", 0, 0),
+        Reembedded("b", 1, 0),
+        Reembedded("empty", 0, 0),
+    ]
+    assert {await active(connection, app) for app in ("a", "b", "empty")} == {"new"}
+
+
+async def test_an_app_that_is_not_there_yet_is_prepared(
+    models: Models, connection: asyncpg.Connection
+) -> None:
+    assert await models.reembed(ToyEmbedder("new"), app_name="app") == [Reembedded("app", 0, 0)]
+    assert await active(connection) == "new"
+
+
+async def test_searches_answer_from_the_old_model_until_the_switch(
+    models: Models, old: PgVectorMemoryService, database: Database
+) -> None:
+    await remember(old, *TEXTS)
+    embedder = GatedEmbedder("new")
+    new = PgVectorMemoryService(database, embedder=ToyEmbedder("new"))
+    running = asyncio.create_task(models.reembed(embedder, app_name="app"))
+    await embedder.asked.wait()
+    assert len(await found(old, "feline")) == 4
+    assert await found(new, "feline") == []
+    embedder.gate.set()
+    await running
+    assert await found(old, "feline") == []
+    assert len(await found(new, "feline")) == 4
+
+
+async def test_no_transaction_is_open_while_texts_are_embedded(
+    models: Models, old: PgVectorMemoryService, connection: asyncpg.Connection
+) -> None:
+    await remember(old, *TEXTS)
+    embedder = GatedEmbedder("new")
+    running = asyncio.create_task(models.reembed(embedder, app_name="app"))
+    await embedder.asked.wait()
+    states = await connection.fetch(
+        "SELECT state FROM pg_stat_activity WHERE datname = current_database()"
+        " AND backend_type = 'client backend' AND pid <> pg_backend_pid()"
+    )
+    assert {row["state"] for row in states} == {"idle"}
+    embedder.gate.set()
+    await running
+
+
+@pytest.mark.usefixtures("by_threes")
+async def test_what_comes_changes_and_goes_meanwhile_is_covered(
+    models: Models, old: PgVectorMemoryService, database: Database, connection: asyncpg.Connection
+) -> None:
+    await remember(old, *TEXTS)
+    embedder = GatedEmbedder("new")
+    running = asyncio.create_task(models.reembed(embedder, app_name="app"))
+    await embedder.asked.wait()
+    read = await connection.fetch("SELECT memory_id FROM memories ORDER BY position LIMIT 3")
+    changed, gone, _ = (row["memory_id"] for row in read)
+    await old.add_memory(**USER, memories=[entry("the automobile", changed)])
+    await old.delete_memory(**USER, memory_id=gone)
+    await remember(old, "the oolong", "the hound at the end")
+    await remember(old, "the vehicle", user="another")
+    await remember(old, "the tea", user=None)
+    embedder.gate.set()
+    (done,) = await running
+    assert done.embedded + done.queued == 8 - 1 + 4
+    assert (await active(connection), await jobs(connection)) == ("new", 0)
+    assert await vectors(connection, "new") == 11
+    new = PgVectorMemoryService(database, embedder=ToyEmbedder("new"))
+    assert await found(new, "car", mode="vector") == ["the automobile"]
+    assert set(await found(new, "brew", mode="vector")) == {"the oolong", "the tea"}
+
+
+async def test_what_comes_between_the_last_pass_and_the_switch_is_queued_and_embedded(
+    models: Models, old: PgVectorMemoryService, connection: asyncpg.Connection, database_url: str
+) -> None:
+    await remember(old, *TEXTS)
+    embedder = ToyEmbedder("new")
+    async with locked(database_url, "SELECT FROM adkpg.app_settings FOR SHARE") as lock:
+        running = asyncio.create_task(models.reembed(embedder, app_name="app"))
+        await lock.until_blocked(1)
+        await remember(old, "the late kitten")
+        await lock.release()
+    assert await running == [Reembedded("app", 8, 1)]
+    assert (await active(connection), await jobs(connection)) == ("new", 0)
+    assert await vectors(connection, "new") == 9
+
+
+async def test_an_ingest_on_its_way_at_the_switch_stays_queued_for_the_new_model(
+    models: Models, database: Database, connection: asyncpg.Connection
+) -> None:
+    """Its old vector would take away its place in the queue and never be compared."""
+    await remember(PgVectorMemoryService(database, embedder=ToyEmbedder("old")), *TEXTS)
+    slow = GatedEmbedder("old")
+    ingest = asyncio.create_task(
+        remember(PgVectorMemoryService(database, embedder=slow), "the late kitten")
+    )
+    await slow.asked.wait()
+    (done,) = await models.reembed(ToyEmbedder("new"), app_name="app")
+    slow.gate.set()
+    await ingest
+    assert (await vectors(connection, "old"), await vectors(connection, "new")) == (8, 9)
+    assert (done.embedded, await jobs(connection)) == (9, 0)
+
+
+async def test_a_vector_of_the_old_model_waits_for_the_switch_and_is_not_stored(
+    models: Models, old: PgVectorMemoryService, connection: asyncpg.Connection, database_url: str
+) -> None:
+    await remember(old, *TEXTS)
+    await models.add("new", 8)
+    switching = (
+        "UPDATE adkpg.app_settings SET model_id ="
+        " (SELECT model_id FROM adkpg.embedding_models WHERE name = 'new')"
+    )
+    async with locked(database_url, switching) as lock:
+        ingest = asyncio.create_task(remember(old, "the late kitten"))
+        await lock.until_blocked(1)
+        await lock.release()
+    await ingest
+    assert (await vectors(connection, "old"), await jobs(connection)) == (8, 1)
+
+
+async def test_a_writer_of_other_columns_is_not_waited_for(
+    models: Models, old: PgVectorMemoryService, connection: asyncpg.Connection
+) -> None:
+    await remember(old, *TEXTS)
+    async with connection.transaction():
+        await connection.execute("UPDATE memories SET importance = 1")
+        (done,) = await models.reembed(ToyEmbedder("new"), app_name="app")
+    assert done == Reembedded("app", 8, 0)
+
+
+async def test_the_switch_waits_for_a_writer_that_rewrites_a_memory(
+    models: Models, old: PgVectorMemoryService, connection: asyncpg.Connection, database_url: str
+) -> None:
+    await remember(old, *TEXTS)
+    rewriting = (
+        "SELECT FROM adkpg.memories WHERE position ="
+        " (SELECT min(position) FROM adkpg.memories) FOR UPDATE"
+    )
+    async with locked(database_url, rewriting) as lock:
+        running = asyncio.create_task(models.reembed(ToyEmbedder("new"), app_name="app"))
+        await lock.until_blocked(1)
+        await lock.release()
+    assert await running == [Reembedded("app", 7, 1)]
+    assert (await vectors(connection, "new"), await jobs(connection)) == (8, 0)
+
+
+async def test_jobs_of_the_old_model_end_where_the_new_vectors_are(
+    models: Models, database: Database, connection: asyncpg.Connection
+) -> None:
+    """What the old embedder had given up needs no second embedding by the new one."""
+    await remember(PgVectorMemoryService(database, embedder=ToyEmbedder("old")), "the kitten")
+    picky = PgVectorMemoryService(database, embedder=PickyEmbedder("old"))
+    await remember(picky, *TEXTS)
+    await connection.execute("UPDATE memory_jobs SET dead = position % 2 = 0")
+    embedder = ToyEmbedder("new")
+    await models.reembed(embedder, app_name="app")
+    assert (await jobs(connection), len(asked_of(embedder))) == (0, 9)
+
+
+@pytest.mark.usefixtures("by_threes")
+async def test_an_embedder_that_fails_in_the_middle_is_continued(
+    models: Models, old: PgVectorMemoryService, connection: asyncpg.Connection
+) -> None:
+    await remember(old, *TEXTS)
+    failing = FailingEmbedder("new", batches=2)
+    with pytest.raises(EmbedderUnavailable):
+        await models.reembed(failing, app_name="app")
+    assert (await active(connection), await vectors(connection, "new")) == ("old", 6)
+    assert len(await found(old, "feline")) == 4
+    mended = ToyEmbedder("new")
+    assert await models.reembed(mended, app_name="app") == [Reembedded("app", 2, 0)]
+    assert sorted(asked_of(failing, mended)) == sorted(TEXTS)
+
+
+@pytest.mark.usefixtures("by_threes")
+async def test_connections_cut_while_texts_are_embedded_cost_nothing(
+    models: Models, old: PgVectorMemoryService, connection: asyncpg.Connection
+) -> None:
+    await remember(old, *TEXTS)
+    embedder = GatedEmbedder("new")
+    running = asyncio.create_task(models.reembed(embedder, app_name="app"))
+    await embedder.asked.wait()
+    await connection.execute(
+        "SELECT pg_terminate_backend(pid, 30000) FROM pg_stat_activity"
+        " WHERE datname = current_database() AND pid <> pg_backend_pid()"
+    )
+    embedder.gate.set()
+    assert await running == [Reembedded("app", 8, 0)]
+    assert sorted(asked_of(embedder)) == sorted(TEXTS)
+
+
+@pytest.mark.usefixtures("by_threes")
+async def test_a_connection_cut_in_a_statement_is_continued(
+    models: Models, old: PgVectorMemoryService, connection: asyncpg.Connection, database_url: str
+) -> None:
+    await remember(old, *TEXTS)
+    gated, after = GatedEmbedder("new"), ToyEmbedder("new")
+    running = asyncio.create_task(models.reembed(gated, app_name="app"))
+    await gated.asked.wait()
+    lock_table = "LOCK TABLE adkpg.memory_vectors IN EXCLUSIVE MODE"
+    async with locked(database_url, lock_table) as lock:
+        gated.gate.set()
+        (pid,) = await lock.until_blocked(1)
+        await lock.connection.execute("SELECT pg_terminate_backend($1)", pid)
+        with pytest.raises(DatabaseUnavailable):
+            await running
+    # Only the batch whose vectors were on their way is asked for again.
+    assert await models.reembed(after, app_name="app") == [Reembedded("app", 8, 0)]
+    assert sorted(asked_of(gated, after)) == sorted([*TEXTS, *gated.documents[0]])
+
+
+async def test_a_switch_cut_in_the_middle_changes_nothing(
+    models: Models, old: PgVectorMemoryService, connection: asyncpg.Connection, database_url: str
+) -> None:
+    await remember(old, *TEXTS)
+    embedder = ToyEmbedder("new")
+    async with locked(database_url, "LOCK TABLE adkpg.memory_jobs IN SHARE MODE") as lock:
+        running = asyncio.create_task(models.reembed(embedder, app_name="app"))
+        (pid,) = await lock.until_blocked(1)
+        await lock.connection.execute("SELECT pg_terminate_backend($1)", pid)
+        with pytest.raises(DatabaseUnavailable):
+            await running
+    assert await active(connection) == "old"
+    assert await models.reembed(embedder, app_name="app") == [Reembedded("app", 0, 0)]
+    assert (await active(connection), len(asked_of(embedder))) == ("new", 8)
+
+
+@pytest.mark.usefixtures("by_threes")
+async def test_two_at_once_do_no_harm(
+    models: Models, old: PgVectorMemoryService, connection: asyncpg.Connection
+) -> None:
+    await remember(old, *TEXTS)
+    embedders = [GatedEmbedder("new"), GatedEmbedder("new")]
+    running = [
+        asyncio.create_task(models.reembed(embedder, app_name="app")) for embedder in embedders
+    ]
+    for embedder in embedders:
+        await embedder.asked.wait()
+    for embedder in embedders:
+        embedder.gate.set()
+    await asyncio.gather(*running)
+    assert (await active(connection), await jobs(connection)) == ("new", 0)
+    assert await vectors(connection, "new") == 8
+
+
+async def test_two_models_at_once_end_with_one_of_them_and_all_its_vectors(
+    models: Models, old: PgVectorMemoryService, connection: asyncpg.Connection
+) -> None:
+    await remember(old, *TEXTS)
+    names = ("one", "two")
+    await asyncio.gather(
+        *(models.reembed(ToyEmbedder(name), app_name="app") for name in names),
+        *(remember(old, f"late {number}") for number in range(5)),
+    )
+    assert await active(connection) in names
+    assert await covered(connection)
+    last = ToyEmbedder(str(await active(connection)))
+    await models.reembed(last, app_name="app")
+    assert (await jobs(connection), await vectors(connection, last.model)) == (0, 13)
+
+
+async def test_a_model_dropped_while_it_is_made_is_a_sentence(
+    models: Models, old: PgVectorMemoryService, connection: asyncpg.Connection
+) -> None:
+    await remember(old, *TEXTS)
+    await models.add("new", 8)
+    embedder = GatedEmbedder("new")
+    running = asyncio.create_task(models.reembed(embedder, app_name="app"))
+    await embedder.asked.wait()
+    await models.drop("new")
+    embedder.gate.set()
+    with pytest.raises(ConfigurationError, match="dropped while its vectors were being made"):
+        await running
+    assert await active(connection) == "old"
+    assert await models.reembed(ToyEmbedder("new"), app_name="app") == [Reembedded("app", 8, 0)]
+
+
+@pytest.mark.usefixtures("by_threes")
+async def test_texts_that_the_new_model_refuses_stop_the_switch_alone(
+    models: Models, old: PgVectorMemoryService, database: Database, connection: asyncpg.Connection
+) -> None:
+    await remember(old, *TEXTS[::2], "the hound")
+    picky = PickyEmbedder("new")
+    with pytest.raises(EmbeddingError, match="1 of its memories got no vector of model 'new'"):
+        await models.reembed(picky, app_name="app")
+    assert (await active(connection), await vectors(connection, "new")) == ("old", 4)
+    asked = len(asked_of(picky))
+    with pytest.raises(EmbeddingError, match="adkpg models activate --force"):
+        await models.reembed(picky, app_name="app")
+    assert len(asked_of(picky)) == asked
+    assert await models.activate("new", app_name="app", force=True) == 1
+    assert await found(PgVectorMemoryService(database, embedder=picky), "hound") == ["the hound"]
+
+
+@pytest.mark.parametrize(
+    ("answer", "said"),
+    [
+        ([], "returned 0 vectors for 1 texts"),
+        ([[1.0] * 8, [1.0] * 8], "returned 2 vectors for 1 texts"),
+        ([[1.0] * 7], "returned a vector of 7 numbers where 8 were expected"),
+        ([[NAN] * 8], "no cosine"),
+        ([[1.0] * 7 + [float("inf")]], "no cosine"),
+        ([[0.0] * 8], "no cosine"),
+    ],
+)
+async def test_wrong_vectors_are_said_before_anything_is_written(
+    models: Models,
+    old: PgVectorMemoryService,
+    database: Database,
+    connection: asyncpg.Connection,
+    caplog: pytest.LogCaptureFixture,
+    answer: list[list[float]],
+    said: str,
+) -> None:
+    await remember(old, *TEXTS)
+    embedder = CrookedEmbedder("new", answer=answer)
+    with pytest.raises(EmbeddingMismatch, match=said):
+        await models.reembed(embedder, app_name="app")
+    assert [model.name for model in await models.list()] == ["old"]
+    assert (await active(connection), await jobs(connection)) == ("old", 0)
+
+    # Through ingest and query, in an app of its own.
+    service = PgVectorMemoryService(database, embedder=embedder)
+    await remember(service, "the kitten sleeps", app="fresh")
+    assert said in caplog.text
+    assert await active(connection, "fresh") is None
+    assert await vectors(connection, "new", "fresh") == 0
+    with pytest.raises(EmbeddingMismatch, match=said):
+        await service.embed_pending(app_name="fresh", user_id="user")
+    if len(answer) == 1:
+        with pytest.raises(EmbeddingMismatch, match=said):
+            await found(service, "feline", app_name="fresh", mode="vector")
+        assert await found(service, "kitten", app_name="fresh") == ["the kitten sleeps"]
+
+
+@pytest.mark.parametrize("covered", [0, 20_000])
+async def test_what_lacks_a_vector_is_looked_up_by_key_from_where_the_pass_is(
+    models: Models, connection: asyncpg.Connection, covered: int
+) -> None:
+    """Whatever the planner knows: else each batch would read all that the app has."""
+    await models.add("new", 8)
+    await models.add("old", 8)
+    await connection.execute(
+        "INSERT INTO memories (app_name, user_id, position, memory_id, kind, session_id, timestamp,"
+        " content, body, length, digest) SELECT 'app', 'user', n, n, 'turn', '', now(), '{}', '',"
+        " 0, '' FROM generate_series(1, 20000) n;"
+        "INSERT INTO memory_vectors (app_name, user_id, model_id, position)"
+        " SELECT app_name, user_id, model_id, position FROM memories, embedding_models"
+        f" WHERE model_id = 2 OR position <= {covered}"
+    )
+    place = {"after_user": "user", "after_position": 10_000, "limit": 64}
+    keys = {"user_ids": ["user"] * 64, "positions": list(range(1, 65))}
+    for analyze in ("SELECT", "ANALYZE"):
+        await connection.execute(analyze)
+        for generic in (False, True):
+            for statement, asked, most in (
+                (statements.select_lacking(), place, 10_000),
+                (statements.select_texts(), keys, 64),
+            ):
+                parameters = {"app_name": "app", "model_id": 1, **asked}
+                nodes = await explain(connection, statement, parameters, generic=generic)
+                for table in ("memories", "memory_vectors"):
+                    for node in scans(nodes, table):
+                        assert "Seq Scan" not in node["Node Type"]
+                        assert rows_read(node) <= most
+                (looked_up,) = scans(nodes, "memory_vectors")
+                assert looked_up["Index Name"] == "memory_vectors_pkey"
