@@ -1,6 +1,7 @@
 """SearchFilters: which memories a search, a list or a count is about. Pure."""
 
-from collections.abc import Mapping, Sequence
+import math
+from collections.abc import Collection, Mapping, Sequence
 from dataclasses import dataclass, field
 from datetime import datetime
 from typing import Any
@@ -9,6 +10,8 @@ from pydantic_core import PydanticSerializationError, to_jsonable_python
 
 from adkpg import jsonb
 from adkpg.errors import InvalidInput
+from adkpg.keys import storable
+from adkpg.memory import records
 from adkpg.moments import moment
 
 KINDS = ("turn", "note", "document", "fact", "summary")
@@ -42,8 +45,12 @@ class SearchFilters:
     def __post_init__(self) -> None:
         for name in ("authors", "session_ids", "kinds", "topics"):
             value = getattr(self, name)
-            if isinstance(value, str) or not all(isinstance(item, str) for item in value):
+            if isinstance(value, str):
                 raise InvalidInput(f"{name}={value!r} is no list of texts; write [{value!r}].")
+            if not isinstance(value, Collection) or not all(
+                isinstance(each, str) for each in value
+            ):
+                raise InvalidInput(f"{name}={value!r} is no list of texts.")
         if unknown := sorted(set(self.kinds) - set(KINDS)):
             raise InvalidInput(f"There is no kind {unknown[0]!r}; kinds are {', '.join(KINDS)}.")
         object.__setattr__(self, "_parameters", self._read())
@@ -63,21 +70,35 @@ class SearchFilters:
         parameters: dict[str, Any] = {}
         for name, value in (("after", self.after), ("before", self.before)):
             if value is not None:
-                parameters[name] = moment(name, value)
-        for name in ("authors", "session_ids", "kinds", "topics"):
-            values = [jsonb.storable(value) for value in getattr(self, name)]
-            if values:
-                parameters[name] = values
+                parameters[name] = _moment(name, value)
+        if self.authors:
+            parameters["authors"] = [records.storable_text(author) for author in self.authors]
+        if self.session_ids:
+            # One that cannot be stored is nobody's, and no other is meant.
+            parameters["session_ids"] = [each for each in self.session_ids if storable(id=each)]
+        if self.kinds:
+            parameters["kinds"] = list(self.kinds)
+        if self.topics:
+            parameters["topics"] = [jsonb.storable(topic).strip() for topic in self.topics]
         if self.metadata:
-            try:
-                plain = to_jsonable_python(dict(self.metadata))
-                parameters["metadata"] = jsonb.write(plain)
-            except (PydanticSerializationError, ValueError, TypeError) as exc:
-                raise InvalidInput(
-                    f"The metadata to look for cannot be written as JSON: {exc}; "
-                    "give simpler values."
-                ) from exc
+            parameters["metadata"] = _json(self.metadata)
         return parameters
+
+
+def _moment(name: str, value: Any) -> datetime:
+    if isinstance(value, bool) or (isinstance(value, float) and math.isnan(value)):
+        raise InvalidInput(f"{name}={value!r} is no moment; give ISO 8601 or Unix seconds.")
+    return moment(name, value)
+
+
+def _json(metadata: Any) -> str:
+    """Metadata as `facets.read` stores it."""
+    try:
+        return jsonb.write(to_jsonable_python(dict(metadata), bytes_mode="base64"))
+    except (PydanticSerializationError, ValueError, TypeError, RecursionError) as exc:
+        raise InvalidInput(
+            f"The metadata to look for cannot be written as JSON: {exc}; give simpler values."
+        ) from exc
 
 
 NO_FILTERS = SearchFilters()

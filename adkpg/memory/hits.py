@@ -3,6 +3,7 @@
 import re
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, replace
+from itertools import pairwise
 from typing import Any
 
 from adkpg.memory import records
@@ -10,7 +11,11 @@ from adkpg.memory.records import Memory
 from adkpg.memory.words import searchable
 
 DUPLICATE_SHARE = 0.9
-"""Share of common words (Jaccard) from which two memories are near-duplicates."""
+"""Share of common pairs of words (Jaccard) from which two memories are near-duplicates."""
+
+# As `searchable` leaves them: beyond ASCII there are letters, marks and numerals only.
+_WORD = re.compile("[0-9A-Za-z_\u0080-\U0010ffff]+")
+_DIGIT = re.compile("[0-9]")
 
 _BYTES_PER_TOKEN = 4
 
@@ -73,24 +78,23 @@ def folded(hits: Sequence[Hit]) -> list[Hit]:
     """Folds near-duplicates: of those that say the same, the latest stays, at the best one's place.
 
     Two memories are near-duplicates if one author said both, they share `DUPLICATE_SHARE` of their
-    words, and all words with digits: orders 9981 and 9982 are not alike. The latest stays, since
-    what was said again may have been said better, or taken back.
+    pairs of neighbouring words (one word more in nine, or another one in thirty-eight; case and
+    punctuation do not count), all words with digits, and the names of their artifacts. So orders
+    9981 and 9982 are not alike, nor are what Ana owes Bob and what Bob owes Ana. The latest stays,
+    since what was said again may have been said better. It has the best one's score, and its own
+    reason besides.
     """
     groups: list[list[Hit]] = []
-    prints: list[tuple[str | None, frozenset[str], frozenset[str]]] = []
+    prints: list[_Print] = []
     for found in hits:
-        author, words, numbers = _print(found.memory)
-        for group, (other, others, digits) in zip(groups, prints, strict=True):
-            if (
-                other == author
-                and digits == numbers
-                and len(words & others) >= DUPLICATE_SHARE * len(words | others)
-            ):
+        own = _print(found.memory)
+        for group, other in zip(groups, prints, strict=True):
+            if _alike(own, other):
                 group.append(found)
                 break
         else:
             groups.append([found])
-            prints.append((author, words, numbers))
+            prints.append(own)
     return [_survivor(group) for group in groups]
 
 
@@ -111,10 +115,30 @@ def tokens(memory: Memory) -> int:
     return -(-len(text.encode()) // _BYTES_PER_TOKEN)
 
 
-def _print(memory: Memory) -> tuple[str | None, frozenset[str], frozenset[str]]:
+@dataclass(frozen=True)
+class _Print:
+    author: str | None
+    pairs: frozenset[tuple[str, str]]
+    numbers: frozenset[str]
+    artifacts: frozenset[str]
+
+
+def _print(memory: Memory) -> _Print:
     text = searchable(records.text_of(memory.content)).casefold()
-    words = frozenset(re.findall(r"\w+", text)) or frozenset([text])
-    return memory.author, words, frozenset(word for word in words if re.search(r"\d", word))
+    words = ["", *(_WORD.findall(text) or [text])]
+    numbers = frozenset(word for word in words if _DIGIT.search(word))
+    return _Print(memory.author, frozenset(pairwise(words)), numbers, frozenset(memory.artifacts))
+
+
+def _alike(one: _Print, other: _Print) -> bool:
+    if one.author != other.author:
+        return False
+    if one.numbers != other.numbers or one.artifacts != other.artifacts:
+        return False
+    fewer, more = sorted((len(one.pairs), len(other.pairs)))
+    if fewer < DUPLICATE_SHARE * more:  # whatever they share
+        return False
+    return len(one.pairs & other.pairs) >= DUPLICATE_SHARE * len(one.pairs | other.pairs)
 
 
 def _survivor(group: Sequence[Hit]) -> Hit:

@@ -1,5 +1,6 @@
 """SearchOptions: how a search answers. Pure."""
 
+import math
 from dataclasses import dataclass, replace
 from datetime import timedelta
 from typing import Any, Literal
@@ -8,6 +9,12 @@ from adkpg.errors import InvalidInput
 from adkpg.memory.filters import NO_FILTERS, SearchFilters
 
 Mode = Literal["hybrid", "vector", "text"]
+MAX_TOP_K = 10_000
+"""Most memories that a search returns; whoever wants all of them lists them."""
+
+MAX_NEIGHBOURS = 10
+"""Most turns on each side of a hit."""
+
 MODES: tuple[Mode, ...] = ("hybrid", "vector", "text")
 
 
@@ -29,18 +36,24 @@ class SearchOptions:
     app_wide: bool = True
 
     def __post_init__(self) -> None:
-        if self.top_k < 1:
-            raise InvalidInput(f"top_k={self.top_k} is below 1; ask for at least one memory.")
-        if self.min_score is not None and not -1 <= self.min_score <= 1:
-            raise InvalidInput(f"min_score={self.min_score} is a cosine, from -1 to 1.")
-        if self.half_life is not None and self.half_life <= timedelta():
-            raise InvalidInput(f"half_life={self.half_life} is no time; give a positive timedelta.")
-        if self.max_tokens is not None and self.max_tokens < 1:
+        if not isinstance(self.filters, SearchFilters):
+            raise InvalidInput(f"filters={self.filters!r} are no SearchFilters; make them of it.")
+        _require_whole("top_k", self.top_k, 1, MAX_TOP_K)
+        _require_whole("neighbours", self.neighbours, 0, MAX_NEIGHBOURS)
+        if self.max_tokens is not None:
+            _require_whole("max_tokens", self.max_tokens, 1, None)
+        if self.min_score is not None and not (
+            _is_number(self.min_score) and -1 <= self.min_score <= 1
+        ):
+            raise InvalidInput(f"min_score={self.min_score!r} is no cosine; give one from -1 to 1.")
+        if self.half_life is not None and not (
+            isinstance(self.half_life, timedelta) and self.half_life > timedelta()
+        ):
             raise InvalidInput(
-                f"max_tokens={self.max_tokens} is below 1; leave it out for no limit."
+                f"half_life={self.half_life!r} is no time; give a positive timedelta."
             )
-        if not 0 <= self.neighbours <= 10:
-            raise InvalidInput(f"neighbours={self.neighbours} is not from 0 to 10.")
+        if not isinstance(self.app_wide, bool):
+            raise InvalidInput(f"app_wide={self.app_wide!r} is neither True nor False.")
         if self.mode not in MODES:
             raise InvalidInput(f"mode is 'hybrid', 'vector' or 'text', not {self.mode!r}.")
 
@@ -64,6 +77,11 @@ class SearchOptions:
         if similarity_top_k is not None:
             options["top_k"] = _one("top_k", options.get("top_k"), similarity_top_k)
         if vector_distance_threshold is not None:
+            if not _is_number(vector_distance_threshold):
+                raise InvalidInput(
+                    f"vector_distance_threshold={vector_distance_threshold!r} is no distance; give "
+                    "one from 0 to 2."
+                )
             options["min_score"] = _one(
                 "min_score", options.get("min_score"), 1 - vector_distance_threshold
             )
@@ -72,6 +90,19 @@ class SearchOptions:
 
 
 def _one(name: str, given: Any, other: Any) -> Any:
-    if given is not None and given != other:
-        raise InvalidInput(f"{name} was given twice, under Vertex's name too; give one.")
-    return other
+    if given is None or given == other:
+        return other
+    if _is_number(given) and _is_number(other) and math.isclose(given, other):  # 1 - 0.9 is not 0.1
+        return given
+    raise InvalidInput(f"{name} was given twice, under Vertex's name too; give one.")
+
+
+def _require_whole(name: str, value: Any, least: int, most: int | None) -> None:
+    is_whole = isinstance(value, int) and not isinstance(value, bool)
+    if not is_whole or value < least or (most is not None and value > most):
+        wanted = f"of at least {least}" if most is None else f"from {least} to {most}"
+        raise InvalidInput(f"{name}={value!r} is no whole number {wanted}.")
+
+
+def _is_number(value: Any) -> bool:
+    return isinstance(value, (int, float)) and not isinstance(value, bool)

@@ -386,6 +386,12 @@ def changed(
     said = {name: value for name, value in named.items() if value is not None}
     if isinstance(topics, str):
         raise InvalidInput(f"topics={topics!r} is no list of texts; write [{topics!r}].")
+    if topics is not None and not all(isinstance(topic, str) for topic in topics):
+        raise InvalidInput(f"topics={topics!r} is no list of texts.")
+    if importance is not None and (
+        isinstance(importance, bool) or not isinstance(importance, (int, float))
+    ):
+        raise InvalidInput(f"importance={importance!r} is no number; give one from 0 to 1.")
     given = facets.read({**(custom_metadata or {}), **said}, now, stored)
     kept = (
         jsonb.read(row["custom_metadata"] or "{}") if custom_metadata is None else custom_metadata

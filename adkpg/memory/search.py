@@ -16,6 +16,8 @@ from adkpg.memory.words import script_config, searchable
 
 logger = logging.getLogger(__name__)
 
+_MORE = (2, 8, 32)  # times as many rows as hits, until these are enough
+
 
 class Search:
     """Answers questions. It keeps what one answer says of how the next is to be found.
@@ -54,8 +56,6 @@ class Search:
             "query": words,
             "script": script_config(words),
             "config": self._database.settings.text_search_config,
-            # Near-duplicates leave the places they held to others.
-            "top_k": 2 * options.top_k,
             **options.filters.parameters,
         }
         shape = recall.Shape(
@@ -67,14 +67,32 @@ class Search:
         )
         if options.half_life is not None:
             parameters["half_life_s"] = options.half_life.total_seconds()
-        if options.mode != "text" and self._vectors is not None:
-            rows = await self._with_vectors(self._vectors, text, options, shape, parameters)
-        else:
-            rows = await self._database.fetch(recall.search(shape), parameters)
-        found = hits.folded([hits.hit(row) for row in rows if row["memory_id"] is not None])
+        vectors = self._vectors if options.mode != "text" else None
+        if vectors is not None:
+            try:
+                parameters["query_vector"] = await vectors.of_query(text)
+            except EmbeddingError as exc:
+                if not shape.lexical:
+                    raise
+                logger.warning("The search answers by words alone: %s", exc)
+                vectors = None
+        # Near-duplicates leave the places they held to others; many leave many.
+        for more in _MORE:
+            parameters["top_k"] = more * options.top_k
+            if vectors is not None:
+                rows = await self._with_vectors(vectors, options, shape, parameters)
+            else:
+                rows = await self._database.fetch(recall.search(shape), parameters)
+            unfolded = [hits.hit(row) for row in rows if row["memory_id"] is not None]
+            found = hits.folded(unfolded)
+            if len(found) >= options.top_k or len(rows) < parameters["top_k"]:
+                break
         found = found[: options.top_k]
         if options.neighbours and found:
-            positions = {row["memory_id"]: row["position"] for row in rows}
+            # Not by memory_id: a user's memory and the app's may have the same.
+            positions = {
+                id(hit.memory): row["position"] for hit, row in zip(unfolded, rows, strict=True)
+            }
             found = await self._with_neighbours(app_name, scopes, found, positions, options)
         if options.max_tokens is not None:
             found = hits.within_budget(found, options.max_tokens)
@@ -83,20 +101,11 @@ class Search:
     async def _with_vectors(
         self,
         vectors: Vectors,
-        text: str,
         options: SearchOptions,
         shape: recall.Shape,
         parameters: dict[str, Any],
     ) -> list[Any]:
-        try:
-            vector = await vectors.of_query(text)
-        except EmbeddingError as exc:
-            if not shape.lexical:
-                raise
-            logger.warning("The search answers by words alone: %s", exc)
-            return await self._database.fetch(recall.search(shape), parameters)
         parameters |= vectors.model | {
-            "query_vector": vector,
             "min_cosine": vectors.floor if options.min_score is None else options.min_score,
         }
         shape = replace(shape, vector=True, large=vectors.large)
@@ -141,7 +150,7 @@ class Search:
         app_name: str,
         scopes: list[str],
         found: list[Hit],
-        positions: dict[str, int],
+        positions: dict[int, int],
         options: SearchOptions,
     ) -> list[Hit]:
         rows = await self._database.fetch(
@@ -149,7 +158,7 @@ class Search:
             {
                 "app_name": app_name,
                 "user_ids": scopes,
-                "positions": [positions[str(hit.memory.id)] for hit in found],
+                "positions": [positions[id(hit.memory)] for hit in found],
                 "reach": options.neighbours,
             },
         )
@@ -157,6 +166,6 @@ class Search:
         for row in rows:
             around.setdefault(row["of_position"], []).append(records.memory(row))
         return [
-            replace(hit, neighbours=tuple(around.get(positions[str(hit.memory.id)], ())))
+            replace(hit, neighbours=tuple(around.get(positions[id(hit.memory)], ())))
             for hit in found
         ]
