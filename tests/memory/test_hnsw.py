@@ -14,7 +14,7 @@ from adkpg import PgVectorMemoryService, Settings, migrations
 from adkpg.memory import recall, vector_statements
 from tests.locks import locked, until_connections
 from tests.memory.conversation import USER, entry, found
-from tests.memory.plans import explain
+from tests.memory.plans import explain, rows_read
 from tests.memory.toys import SeededEmbedder
 
 EMBEDDER = SeededEmbedder(dimensions=32, clusters=100)
@@ -87,7 +87,7 @@ async def indexes_of(
         names |= {
             node["Index Name"]
             for node in nodes
-            if str(node.get("Index Name", "")).startswith("memory_vectors")
+            if str(node.get("Index Name", "")).startswith("memory_vectors") and rows_read(node)
         }
     return names
 
