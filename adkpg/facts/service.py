@@ -5,7 +5,13 @@ from collections import Counter
 from collections.abc import Sequence
 from typing import Any
 
-from adkpg.errors import ConfigurationError, EmbeddingError, ExtractionError, InvalidInput
+from adkpg.errors import (
+    ConfigurationError,
+    EmbeddingError,
+    ExtractionError,
+    InvalidInput,
+    ModelNotActive,
+)
 from adkpg.facts import statements
 from adkpg.facts.extractor import (
     Extraction,
@@ -355,7 +361,7 @@ class Facts:
             return
         try:
             await self._memory.embed_pending(app_name=app_name, user_id=user_id)
-        except EmbeddingError as exc:
+        except (EmbeddingError, ModelNotActive) as exc:
             logger.warning("The facts are found by their words, but wait for vectors: %s", exc)
 
 

@@ -17,7 +17,7 @@ from tests.facts.model import OutOfOrder, Script, add, lines, operations
 from tests.facts.people import ANA, Meanwhile, known, remember, turn_id, waiting
 from tests.facts.test_fact_extractor import ONE_CALL
 from tests.memory.conversation import USER, said, session_of
-from tests.memory.toys import BrokenEmbedder
+from tests.memory.toys import BrokenEmbedder, ToyEmbedder
 
 CAT = add("Ana has a cat.", "t1")
 FIRST = "I have a cat."
@@ -151,6 +151,24 @@ async def test_a_failing_embedder_loses_no_fact(
     await remember(memory, 1, FIRST)
     script.says(operations(CAT))
     await facts.extract(*ANA)
+    assert await known(facts) == ["Ana has a cat."]
+    assert await waiting(connection, "embed") == 2
+
+
+async def test_facts_of_an_app_with_another_embedding_model_wait_for_their_vectors(
+    memory: PgVectorMemoryService,
+    facts: Facts,
+    database: Database,
+    script: Script,
+    connection: asyncpg.Connection,
+    extractor: FactExtractor,
+) -> None:
+    await remember(memory, 1, FIRST)
+    other = PgVectorMemoryService(database, embedder=ToyEmbedder(model="other"))
+    script.says(operations(CAT), {"summary": "They have a cat."})
+    elsewhere = Facts(other, extractor)
+    assert (await elsewhere.extract(*ANA)).added == 1
+    assert (await elsewhere.summarize(*ANA, "day1")).memory is not None
     assert await known(facts) == ["Ana has a cat."]
     assert await waiting(connection, "embed") == 2
 
