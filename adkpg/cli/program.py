@@ -4,6 +4,7 @@ import click
 
 import adkpg
 from adkpg.cli.db import db
+from adkpg.cli.facts import facts
 from adkpg.cli.failure import SentenceGroup
 from adkpg.cli.forget import forget
 from adkpg.cli.memory import memory
@@ -34,6 +35,7 @@ main.add_command(demo)
 main.add_command(db)
 main.add_command(sessions)
 main.add_command(memory)
+main.add_command(facts)
 main.add_command(models)
 main.add_command(reembed)
 main.add_command(worker)
