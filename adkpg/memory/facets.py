@@ -4,13 +4,14 @@ ADK's interfaces have no other place for it: ``ttl`` or ``expires_at`` (Vertex's
 ``importance`` and ``topics``.
 """
 
+import math
 import re
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 from datetime import datetime, timedelta
 from typing import Protocol
 
-from pydantic_core import PydanticSerializationError, from_json, to_json
+from pydantic_core import PydanticSerializationError, to_jsonable_python
 
 from adkpg import jsonb
 from adkpg.errors import InvalidInput
@@ -121,11 +122,16 @@ def _object(metadata: Mapping[str, object]) -> str | None:
     if not metadata:
         return None
     try:
-        text = to_json(
+        plain = to_jsonable_python(
             metadata, serialize_unknown=True, bytes_mode="base64", inf_nan_mode="null"
-        ).decode()
-        return jsonb.write(from_json(text)) if "\\u00" in text else text
-    except (PydanticSerializationError, ValueError) as exc:
+        )
+        # It leaves NaN a float, which is no JSON: as null.
+        return jsonb.write(jsonb.mapped(plain, _finite))
+    except (PydanticSerializationError, ValueError, RecursionError) as exc:
         raise InvalidInput(
             f"custom_metadata cannot be written as JSON: {exc}; give simpler values."
         ) from exc
+
+
+def _finite(leaf: object) -> object:
+    return None if isinstance(leaf, float) and not math.isfinite(leaf) else leaf
