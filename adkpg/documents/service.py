@@ -12,9 +12,9 @@ from google.genai import types
 from adkpg import jsonb
 from adkpg.database import Transaction
 from adkpg.documents import statements
-from adkpg.documents.chunking import chunks
+from adkpg.documents.chunking import CHUNK_TOKENS, chunks
 from adkpg.documents.replacing import Piece, change
-from adkpg.errors import InvalidInput
+from adkpg.errors import ConfigurationError, InvalidInput
 from adkpg.keys import require_storable, scope_user, storable
 from adkpg.memory import facets, ingestion, records
 from adkpg.memory import statements as memory_statements
@@ -27,6 +27,7 @@ from adkpg.moments import clamped, moment
 T = TypeVar("T")
 
 _MARKDOWN = frozenset((".md", ".markdown", ".mdx", ".mkd"))
+_FEWEST_TOKENS = 20
 # Pieces written or moved by one statement, so that none takes as long as a whole library.
 _BATCH = 500
 
@@ -71,9 +72,20 @@ class Documents:
 
     Args:
       memory: The service whose searches are to find them; its embedder makes their vectors.
+      chunk_tokens: Estimated tokens of a piece, at least 20. Another number cuts documents anew
+        when they are added again.
+
+    Raises:
+      ConfigurationError: `chunk_tokens` is too small.
     """
 
-    def __init__(self, memory: PgVectorMemoryService) -> None:
+    def __init__(self, memory: PgVectorMemoryService, *, chunk_tokens: int = CHUNK_TOKENS) -> None:
+        if chunk_tokens < _FEWEST_TOKENS:
+            raise ConfigurationError(
+                f"chunk_tokens={chunk_tokens} is below {_FEWEST_TOKENS}; pieces need room for a "
+                "sentence."
+            )
+        self._chunk_tokens = chunk_tokens
         self._database = memory.database
         embedder = memory.embedder
         self._vectors = None if embedder is None else Vectors(memory.database, embedder)
@@ -122,7 +134,7 @@ class Documents:
         given = _facets(topics, importance, metadata, now)
         if markdown is None:
             markdown = PurePath(source).suffix.lower() in _MARKDOWN
-        texts = chunks(jsonb.storable(text), as_markdown=markdown)
+        texts = chunks(jsonb.storable(text), as_markdown=markdown, max_tokens=self._chunk_tokens)
         async with self._database.transaction() as transaction:
             report = await self._replace(transaction, app_name, user, source, texts, time, given)
         if self._vectors is not None:

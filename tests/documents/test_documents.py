@@ -8,7 +8,7 @@ import pytest
 
 from adkpg import Database, PgVectorMemoryService
 from adkpg.documents.service import Documents, Report, Source
-from adkpg.errors import EmbedderUnavailable, InvalidInput
+from adkpg.errors import ConfigurationError, EmbedderUnavailable, InvalidInput
 from adkpg.keys import APP_WIDE
 from adkpg.memory.filters import SearchFilters
 from tests.memory.conversation import USER, text_of
@@ -299,3 +299,12 @@ async def test_odd_characters_are_stored(
     assert (await documents.add(**odd)).unchanged == 1
     kinds = SearchFilters(kinds=("document",))
     assert len(await memory.search(**USER, query="oolong", filters=kinds)) == 1
+
+
+async def test_the_size_of_pieces_can_be_chosen(memory: PgVectorMemoryService) -> None:
+    text = "One two three four. " * 30
+    assert (await Documents(memory).add(**APP, source="a.txt", text=text)).added == 1
+    small = Documents(memory, chunk_tokens=20)
+    assert (await small.add(**APP, source="a.txt", text=text)).added == 8
+    with pytest.raises(ConfigurationError, match="chunk_tokens=19"):
+        Documents(memory, chunk_tokens=19)

@@ -13,6 +13,8 @@ PROMISED = {
     "remember.py": 'You told me: "My bike is in the shed."',
     "several_writers.py": "20 events, state {'user:calendar': 9, 'user:microphone': 9}",
     "facts.py": "Lives in Paris.",
+    "knowledge.py": "It takes three working days.",
+    "notebook.py": "I adopted a golden retriever called Biscuit.",
     "tools.py": "My bike is in the shed.",
     "langchain_embedder.py": "Ana likes green tea.",
     "own_embedder.py": "Accommodation is booked in Marrakesh.",
