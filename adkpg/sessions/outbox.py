@@ -15,6 +15,7 @@ from sqlalchemy import (
     Text,
     bindparam,
     cast,
+    exists,
     literal_column,
     null,
     select,
@@ -23,6 +24,7 @@ from sqlalchemy.dialects.postgresql import TIMESTAMP
 
 from adkpg.memory import ingestion, records
 from adkpg.memory.policy import RememberPolicy
+from adkpg.tables import memory_tombstones
 
 
 def parameters(policy: RememberPolicy, event: Event, user_id: str, session_id: str) -> Any:
@@ -56,7 +58,19 @@ def parameters(policy: RememberPolicy, event: Event, user_id: str, session_id: s
 
 
 def memory_of(moved: CTE) -> Select[Any]:
-    """The memory's columns, words and script, for the session row that the append moved on."""
+    """The memory's columns, words and script, for the session row that the append moved on.
+
+    No row if a memory of the event was deleted: a session that was deleted and created again may
+    have the same events.
+    """
+    buried = exists(
+        select(memory_tombstones.c.event_id).where(
+            memory_tombstones.c.app_name == moved.c.app_name,
+            memory_tombstones.c.user_id == moved.c.user_id,
+            memory_tombstones.c.session_id == moved.c.session_id,
+            memory_tombstones.c.event_id == bindparam("event_id", type_=Text),
+        )
+    )
     return select(
         moved.c.app_name,
         moved.c.user_id,
@@ -78,7 +92,7 @@ def memory_of(moved: CTE) -> Select[Any]:
         cast(literal_column("0.5"), Double).label("importance"),
         cast(null(), TIMESTAMP(timezone=True)).label("expires_at"),
         _text("digest"),
-    )
+    ).where(~buried)
 
 
 def _text(name: str) -> Any:

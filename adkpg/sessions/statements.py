@@ -181,7 +181,7 @@ def append_event(
             sessions.c.session_id,
             sessions.c.revision,
             sessions.c.update_time,
-            sessions.c.memory_position,
+            *([sessions.c.memory_position] if remember else []),
         )
         .cte("moved")
     )
