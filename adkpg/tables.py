@@ -15,6 +15,7 @@ from sqlalchemy import (
     BigInteger,
     Boolean,
     Column,
+    Computed,
     ForeignKeyConstraint,
     Identity,
     Index,
@@ -233,6 +234,17 @@ memories = Table(
     Column("body", Text, nullable=False, comment="'author: text', what is searched and embedded."),
     Column("length", Integer, nullable=False, comment="Number of lexemes in the body."),
     Column(
+        "speech",
+        SmallInteger,
+        Computed(
+            "CASE WHEN kind <> 'turn' THEN 0"
+            " WHEN right(body, 80) ~ '[?\uff1f\u061f]\\W*$' THEN 2 ELSE 1 END",
+            persisted=True,
+        ),
+        nullable=False,
+        comment="0: not said by anybody; 1: a turn that tells; 2: a turn that ends in a question.",
+    ),
+    Column(
         "custom_metadata",
         JSONB,
         nullable=True,
@@ -269,7 +281,7 @@ memories = Table(
         "user_id",
         "position",
         name="memories_pkey",
-        postgresql_include=["length"],
+        postgresql_include=["length", "speech"],
     ),
     # What they alone know comes first: with the primary key's first columns, the planner would take
     # them for its equals before the first ANALYZE, and read all of a user to find one position.

@@ -21,11 +21,20 @@ class Ranking:
       k1: Saturation of a word's frequency.
       b: How much a long turn's words count less, in [0, 1]. Low, since a memory's neighbours
         are part of it while its own length is what is compared.
-      previous: Weight of the words of the turn before.
-      second_previous: Weight of the words of the turn before that.
-      following: Weight of the words of the turn after.
+      previous: Weights of the words of the turn before, and of those before that.
+      following: Weights of the words of the turns after.
+      answer: What the words of the turn before weigh more, if that turn asks.
+      thin: A turn of so many words has half of its score: what says little answers little.
+      question: Factor of a turn that asks, since it answers nothing.
       vector: Weight of the scaled cosine against the scaled lexical score.
       candidates: Best memories of each leg that are scored on both; more if more are asked for.
+      leading_postings: The question's rarest words lead to memories, up to so many occurrences;
+        its other words count for those memories alone.
+      nearest: How many of the nearest are hits by their cosine alone.
+      relevance: A hit's scaled cosine and the share of the question's words that it covers are at
+        least so much times ln n, of n memories.
+      relevance_of_words: The same for words alone.
+      telling: Of a long question, words of the rarity of so many unknown ones are the whole.
       coarse: For vectors above 1,300 dimensions, how many best by sign bits are compared whole.
       importance_factors: What the score of a memory of importance 0 and 1 is multiplied by; linear
         between, so that the default of 0.5 changes nothing.
@@ -33,12 +42,19 @@ class Ranking:
 
     k1: float = 0.9
     b: float = 0.2
-    previous: float = 0.5
-    second_previous: float = 0.25
-    following: float = 0.25
+    previous: tuple[float, ...] = (0.5, 0.4, 0.3)
+    following: tuple[float, ...] = (0.4, 0.3)
+    answer: float = 0.3
+    thin: float = 4
+    question: float = 0.8
     vector: float = 0.75
     candidates: int = 100
+    leading_postings: int = 4000
+    nearest: int = 3
     coarse: int = 400
+    relevance: float = 0.045
+    relevance_of_words: float = 0.025
+    telling: float = 2
     importance_factors: tuple[float, float] = (0.75, 1.25)
 
     @property
@@ -46,9 +62,8 @@ class Ranking:
         """What a word counts for the memory at its own place plus each shift."""
         return [
             (0, 1.0),
-            (1, self.previous),
-            (2, self.second_previous),
-            (-1, self.following),
+            *enumerate(self.previous, 1),
+            *((-place, weight) for place, weight in enumerate(self.following, 1)),
         ]
 
 

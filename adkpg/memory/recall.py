@@ -56,6 +56,7 @@ from adkpg.tables import (
 )
 
 _TOP_K = bindparam("top_k", type_=Integer)
+_UNSAID, _ASKS = 0, 2  # values of memories.speech
 _USER_IDS = bindparam("user_ids", type_=ARRAY(Text))
 
 
@@ -90,8 +91,8 @@ def search(shape: Shape) -> Select[Any]:
     Parameters: app_name, user_ids (the scopes), top_k; query, script and config with the lexical
     leg; query_vector (text), model, dimensions and min_cosine with the vector leg;
     exact_user_ids and approximate_user_ids if some scopes are answered by the HNSW index; those of
-    the filters; half_life_s with a decay. What has no lexical match and a cosine below
-    `min_cosine` is no hit.
+    the filters; half_life_s with a decay; nearest, with both legs: how many of the nearest are hits
+    whatever their words, if their cosine is `min_cosine` at least.
 
     Returns the memory's columns (all null in the one row of a search that found nothing),
     position, score, lexical, cosine, recency, importance_factor and lexemes; and in every row
@@ -111,15 +112,13 @@ def search(shape: Shape) -> Select[Any]:
     )
     nearest = _nearest(shape, question, model, dead, eligible) if model is not None else None
     asked = _words() if shape.lexical else None
-    matched = _matched(asked, dead) if asked is not None else None
-    lexical = _scored(matched, eligible) if matched is not None else None
+    scope = _scope(dead)
+    matched = _matched(asked, dead, scope) if asked is not None else None
+    lexical = None
+    if asked is not None and matched is not None:
+        lexical = _scored(matched, asked, scope, eligible)
     fused = _fused(_candidates(lexical, nearest), question, model, shape)
-    match = []
-    if lexical is not None:
-        match.append(fused.c.lexical > 0)
-    if nearest is not None:
-        match.append(fused.c.cosine >= bindparam("min_cosine", type_=Double))
-    best = _best(fused, or_(*match), shape)
+    best = _best(fused, _relevant(fused, scope, shape), shape)
     words: Any = cast(null(), ARRAY(Text))
     if shape.explain and asked is not None and matched is not None:
         words = (
@@ -133,6 +132,42 @@ def search(shape: Shape) -> Select[Any]:
         select(best, words.label("lexemes"), *info.c)
         .select_from(info.outerjoin(best, true()))
         .order_by(best.c.score.desc(), best.c.timestamp.desc(), best.c.position.desc())
+    )
+
+
+def _scope(dead: CTE) -> CTE:
+    """How many live memories there are, and how long they are; one row."""
+    return _materialized(
+        select(
+            cast(func.count(), Double).label("size"),
+            cast(func.greatest(func.avg(memories.c.length), 1), Double).label("mean_length"),
+        ).where(_in_scopes(memories), memories.c.position.not_in(select(dead.c.position))),
+        "scope",
+    )
+
+
+def _relevant(fused: Any, scope: CTE, shape: Shape) -> ColumnElement[bool]:
+    """Whether a candidate is a hit: what speaks for it is more than chance has among so many.
+
+    The best of n unrelated memories comes the nearer the more there are, about as ln n. The few
+    nearest are hits above the floor alone: a paraphrase shares no word.
+    """
+    floor = bindparam("min_cosine", type_=Double)
+    near: ColumnElement[bool] = fused.c.cosine >= floor
+    if not shape.lexical:
+        return near
+    chance = func.ln(func.greatest(select(scope.c.size).scalar_subquery(), 1))
+    if not shape.vector:
+        covered: ColumnElement[bool] = fused.c.coverage >= RANKING.relevance_of_words * chance
+        return covered
+    meaning = (fused.c.cosine - floor) / func.nullif(1 - floor, 0, type_=Double)
+    evidence = func.greatest(func.coalesce(meaning, 0.0), 0.0) + fused.c.coverage
+    return or_(
+        and_(evidence > 0, evidence >= RANKING.relevance * chance),
+        and_(
+            near,
+            fused.c.nearness <= bindparam("nearest", type_=Integer),
+        ),
     )
 
 
@@ -352,7 +387,7 @@ def _words() -> CTE:
     )
 
 
-def _matched(asked: CTE, dead: CTE) -> CTE:
+def _matched(asked: CTE, dead: CTE, scope: CTE) -> CTE:
     """Every live memory that a word of the question touches: word, position, weight, length.
 
     What the planner knows of a user is old or nothing: for a question of thousands of words, and
@@ -360,6 +395,7 @@ def _matched(asked: CTE, dead: CTE) -> CTE:
     take minutes. So joins are FULL where they need not be, since a nested loop cannot do one, and
     a place is looked up in a hashed subplan (`_among`).
     """
+    mine = and_(_in_scopes(memories), memories.c.position.not_in(select(dead.c.position)))
     posting = _looked_up(
         select(
             memory_lexemes.c.position,
@@ -372,48 +408,101 @@ def _matched(asked: CTE, dead: CTE) -> CTE:
         ),
         "posting",
     )
-    spread = values(
-        column("shift", BigInteger), column("weight", Double), name="spread", literal_binds=True
-    ).data([(shift, weight) for shift, weight in RANKING.spread])
-    own_date = case((spread.c.shift == 0, posting.c.date_frequency), else_=0)
-    place = posting.c.position + spread.c.shift
-    touched = _materialized(
-        select(
-            asked.c.word,
-            place.label("position"),
-            func.sum(posting.c.frequency * cast(spread.c.weight, Double) + own_date).label(
-                "weight"
-            ),
-        )
-        .select_from(asked.join(posting, true()).join(spread, true()))
-        .where(or_(posting.c.frequency > 0, spread.c.shift == 0))
-        .group_by(asked.c.word, place),
-        "touched",
+    postings = _materialized(
+        select(asked.c.word, *posting.c).select_from(asked.join(posting, true())), "postings"
     )
-    mine = and_(_in_scopes(memories), memories.c.position.not_in(select(dead.c.position)))
+    words = _counted(postings, scope)
+    leading = _touched(postings, words, leads=True, places=None)
+    following = _touched(postings, words, leads=False, places=leading)
+    touched = _materialized(union_all(select(leading), select(following)), "touched")
     turns = _materialized(
-        select(memories.c.position, memories.c.length).where(
-            mine, _among(memories.c.position, touched)
+        select(memories.c.position, memories.c.length, memories.c.speech).where(
+            mine, _among(memories.c.position, leading)
         ),
         "turns",
     )
-    scope = _materialized(
-        select(
-            cast(func.count(), Double).label("size"),
-            cast(func.greatest(func.avg(memories.c.length), 1), Double).label("mean_length"),
-        ).where(mine),
-        "scope",
-    )
+    asking = _materialized(select(turns.c.position).where(turns.c.speech == _ASKS), "asking")
+    answered = case((_among(touched.c.position - 1, asking), touched.c.before), else_=0)
     return _materialized(
-        select(touched.c.word, touched.c.position, touched.c.weight, turns.c.length, *scope.c)
-        .select_from(
-            touched.join(turns, turns.c.position == touched.c.position, full=True).join(
-                scope, true()
-            )
+        select(
+            touched.c.word,
+            touched.c.position,
+            (touched.c.weight + RANKING.answer * answered).label("weight"),
+            turns.c.length,
+            turns.c.speech,
+            words.c.leads,
+            words.c.touches,
+            *scope.c,
         )
-        # Both sides are there; said so that the planner does not see it and undo the FULL join.
+        .select_from(
+            touched.join(turns, turns.c.position == touched.c.position, full=True)
+            .join(words, words.c.word == touched.c.word, full=True)
+            .join(scope, true())
+        )
+        # All sides are there; said so that the planner does not see it and undo the FULL joins.
         .where(func.coalesce(touched.c.weight, 0) > 0, func.coalesce(turns.c.length, -1) >= 0),
         "matched",
+    )
+
+
+def _counted(postings: CTE, scope: CTE) -> CTE:
+    """The question's words that occur: how rare they are, and whether they lead.
+
+    A word of thousands of memories tells little of any, and spreading it costs most. So the rarest
+    words, up to a number of postings, lead to the memories; the others count for those alone.
+    ``touches`` is how many memories a word would touch, if its occurrences fell independently of
+    each other.
+    """
+    counts = (
+        select(postings.c.word, cast(func.count(), Double).label("found_in"))
+        .group_by(postings.c.word)
+        .subquery("counts")
+    )
+    share = func.least(counts.c.found_in / func.greatest(scope.c.size, 1), 1)
+    touches = scope.c.size * (1 - func.power(1 - share, len(RANKING.spread)))
+    rarest_first = (counts.c.found_in, counts.c.word)
+    return _materialized(
+        select(
+            counts.c.word,
+            touches.label("touches"),
+            or_(
+                func.sum(counts.c.found_in).over(order_by=rarest_first)
+                <= _number(RANKING.leading_postings),
+                func.row_number().over(order_by=rarest_first) == 1,
+            ).label("leads"),
+        ).select_from(counts.join(scope, true())),
+        "words",
+    )
+
+
+def _touched(postings: CTE, words: CTE, *, leads: bool, places: CTE | None) -> CTE:
+    """What some of the words count for each memory, their own and their neighbours'.
+
+    ``before`` is how often the turn before says them: for an answer they count more.
+    """
+    spread = values(
+        column("shift", BigInteger), column("weight", Double), name="spread", literal_binds=True
+    ).data([(shift, weight) for shift, weight in RANKING.spread])
+    own_date = case((spread.c.shift == 0, postings.c.date_frequency), else_=0)
+    place = postings.c.position + spread.c.shift
+    chosen = select(words.c.word).where(words.c.leads if leads else ~words.c.leads)
+    weight = func.sum(postings.c.frequency * cast(spread.c.weight, Double) + own_date)
+    before = func.sum(case((spread.c.shift == 1, postings.c.frequency), else_=0))
+    return _materialized(
+        select(
+            postings.c.word,
+            place.label("position"),
+            weight.label("weight"),
+            before.label("before"),
+        )
+        .select_from(postings.join(spread, true()))
+        .where(
+            postings.c.word.in_(chosen).is_(true()),
+            or_(postings.c.frequency > 0, spread.c.shift == 0),
+            *([] if places is None else [_among(place, places)]),
+        )
+        .group_by(postings.c.word, place),
+        "leading" if leads else "following",
     )
 
 
@@ -422,22 +511,46 @@ def _among(position: ColumnElement[Any], rows: CTE) -> ColumnElement[bool]:
     return position.in_(select(rows.c.position)).is_(true())
 
 
-def _scored(matched: CTE, eligible: CTE | None) -> CTE:
-    """The BM25F score of every memory that a word of the question touches."""
-    found_in = cast(func.count(), Double)
-    rarity = (
+def _scored(matched: CTE, asked: CTE, scope: CTE, eligible: CTE | None) -> CTE:
+    """Of every memory that leading words touch: its BM25F score, and the coverage of the question.
+
+    Coverage is the share of the question's words that it holds, weighed by their rarity; of long
+    questions a few telling words are enough.
+    """
+    touched = case((matched.c.leads, cast(func.count(), Double)), else_=matched.c.touches)
+    rarity = _materialized(
         select(
             matched.c.word,
-            func.ln(1 + (matched.c.size - found_in + 0.5) / (found_in + 0.5)).label("idf"),
-        )
-        .group_by(matched.c.word, matched.c.size)
-        .cte("rarity")
+            func.ln(1 + (matched.c.size - touched + 0.5) / (touched + 0.5)).label("idf"),
+        ).group_by(matched.c.word, matched.c.size, matched.c.leads, matched.c.touches),
+        "rarity",
     )
     k1, b = RANKING.k1, RANKING.b
     norm = k1 * (1 - b + b * matched.c.length / matched.c.mean_length)
-    score = func.sum(rarity.c.idf * matched.c.weight * (k1 + 1) / (matched.c.weight + norm))
+    speech, length = func.max(matched.c.speech), cast(func.max(matched.c.length), Double)
+    standing = case(
+        (speech == _UNSAID, 1.0),
+        else_=length
+        / (length + RANKING.thin)
+        * case((speech == _ASKS, RANKING.question), else_=1.0),
+    )
+    score = standing * func.sum(
+        rarity.c.idf * matched.c.weight * (k1 + 1) / (matched.c.weight + norm)
+    )
+    unknown = func.ln(1 + (select(scope.c.size).scalar_subquery() + 0.5) / 0.5)
+    number = select(func.count()).select_from(asked).scalar_subquery()
+    whole = select(
+        func.least(
+            func.sum(rarity.c.idf) + (number - func.count()) * unknown, RANKING.telling * unknown
+        )
+    ).scalar_subquery()
+    coverage = func.sum(rarity.c.idf * func.least(matched.c.weight, 1)) / whole
     return _materialized(
-        select(matched.c.position, cast(score, Double).label("score"))
+        select(
+            matched.c.position,
+            cast(score, Double).label("score"),
+            cast(coverage, Double).label("coverage"),
+        )
         .select_from(matched.join(rarity, rarity.c.word == matched.c.word, full=True))
         .where(*_within(matched.c.position, eligible))
         .group_by(matched.c.position),
@@ -450,30 +563,37 @@ def _candidates(lexical: CTE | None, nearest: CTE | None) -> Select[Any]:
     most = _at_least(RANKING.candidates)
     if lexical is None:
         assert nearest is not None
-        return select(nearest.c.position, literal(0.0, Double).label("lexical"), nearest.c.cosine)
+        return select(
+            nearest.c.position,
+            literal(0.0, Double).label("lexical"),
+            literal(0.0, Double).label("coverage"),
+            nearest.c.cosine,
+        )
     if nearest is None:
         return (
             select(
                 lexical.c.position,
                 lexical.c.score.label("lexical"),
+                lexical.c.coverage,
                 cast(null(), Double).label("cosine"),
             )
             .order_by(lexical.c.score.desc(), lexical.c.position.desc())
             .limit(most)
         )
     top = _materialized(
-        select(lexical.c.position, lexical.c.score)
+        select(lexical.c.position, lexical.c.score, lexical.c.coverage)
         .order_by(lexical.c.score.desc(), lexical.c.position.desc())
         .limit(most),
         "top",
     )
-    rest = select(lexical.c.position, lexical.c.score).where(
+    rest = select(lexical.c.position, lexical.c.score, lexical.c.coverage).where(
         _among(lexical.c.position, nearest), ~_among(lexical.c.position, top)
     )
     worded = _materialized(union_all(select(top), rest), "worded")
     return select(
         func.coalesce(worded.c.position, nearest.c.position).label("position"),
         func.coalesce(worded.c.score, 0.0).label("lexical"),
+        func.coalesce(worded.c.coverage, 0.0).label("coverage"),
         nearest.c.cosine,
     ).select_from(worded.join(nearest, nearest.c.position == worded.c.position, full=True))
 
@@ -501,6 +621,7 @@ def _fused(found: Select[Any], question: CTE, model: CTE | None, shape: Shape) -
         select(
             candidates.c.position,
             candidates.c.lexical,
+            candidates.c.coverage,
             cast(cosine, Double).label("cosine"),
         )
         .select_from(source)
@@ -516,8 +637,14 @@ def _fused(found: Select[Any], question: CTE, model: CTE | None, shape: Shape) -
         score = scored.c.lexical
     else:
         score = words + RANKING.vector * meaning
+    nearness = func.row_number().over(order_by=scored.c.cosine.desc().nulls_last())
     return select(
-        scored.c.position, scored.c.lexical, scored.c.cosine, cast(score, Double).label("score")
+        scored.c.position,
+        scored.c.lexical,
+        scored.c.coverage,
+        scored.c.cosine,
+        nearness.label("nearness"),
+        cast(score, Double).label("score"),
     ).subquery("fused")
 
 

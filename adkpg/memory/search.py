@@ -10,6 +10,7 @@ from adkpg.keys import APP_WIDE
 from adkpg.memory import hits, recall, records, statements, vector_statements
 from adkpg.memory.hits import Hit
 from adkpg.memory.options import SearchOptions
+from adkpg.memory.ranking import RANKING
 from adkpg.memory.records import Memory
 from adkpg.memory.vectors import Vectors
 from adkpg.memory.words import script_config, searchable
@@ -107,6 +108,8 @@ class Search:
     ) -> list[Any]:
         parameters |= vectors.model | {
             "min_cosine": vectors.floor if options.min_score is None else options.min_score,
+            # A floor that the caller sets is meant: all above it are hits.
+            "nearest": RANKING.nearest if options.min_score is None else RANKING.candidates,
         }
         shape = replace(shape, vector=True, large=vectors.large)
         app_name, scopes = parameters["app_name"], parameters["user_ids"]

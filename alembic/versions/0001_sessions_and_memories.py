@@ -107,6 +107,17 @@ def upgrade() -> None:
             comment="An object; NUL and lone surrogates escaped as U+001A and four hex.",
         ),
         sa.Column(
+            "speech",
+            sa.SmallInteger(),
+            sa.Computed(
+                "CASE WHEN kind <> 'turn' THEN 0"
+                " WHEN right(body, 80) ~ '[?\uff1f\u061f]\\W*$' THEN 2 ELSE 1 END",
+                persisted=True,
+            ),
+            nullable=False,
+            comment="0: not said by anybody; 1: a turn that tells; 2: a turn that ends in a question.",
+        ),
+        sa.Column(
             "source",
             sa.Text(collation="C"),
             nullable=True,
@@ -157,7 +168,11 @@ def upgrade() -> None:
             nullable=False,
         ),
         sa.PrimaryKeyConstraint(
-            "app_name", "user_id", "position", name="memories_pkey", postgresql_include=["length"]
+            "app_name",
+            "user_id",
+            "position",
+            name="memories_pkey",
+            postgresql_include=["length", "speech"],
         ),
         sa.UniqueConstraint("memory_id", "app_name", "user_id", name="memories_memory_id_key"),
         sa.UniqueConstraint(

@@ -33,6 +33,7 @@ QUESTION = {
     "config": "english",
     "top_k": 20,
     "min_cosine": 0.2,
+    "nearest": 3,
 }
 
 
@@ -130,7 +131,7 @@ async def test_a_search_before_the_first_analyze_does_not_multiply(
     for shape in (hybrid, recall.Shape(lexical=True, vector=False)):
         for query in (QUESTION["query"], f"turn 7 of {words}"):
             nodes = await explain(connection, recall.search(shape), parameters | {"query": query})
-            assert nodes[0]["Actual Rows"] == 20
+            assert 1 <= nodes[0]["Actual Rows"] <= 20
             # Of some 1,000 memories and 1,000 words, each posting spread over four places.
             assert max(map(rows_read, nodes)) <= 20_000
             assert "memory_lexemes_pkey" in {node.get("Index Name") for node in nodes}

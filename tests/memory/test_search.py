@@ -141,11 +141,20 @@ async def test_vectors_alone_need_an_embedder(database: Database) -> None:
 
 async def test_a_match_in_a_neighbouring_turn_counts(memory: PgVectorMemoryService) -> None:
     await memory.add_session_to_memory(
-        conversation("far before", "Where did you spend your holidays?", "Lisbon", "I see", "far")
+        conversation(
+            "far",
+            "before that",
+            "just before",
+            "Where did you spend your holidays?",
+            "Lisbon",
+            "I see",
+            "so nice",
+            "far away",
+        )
     )
     texts = await found(memory, "holidays", top_k=10)
     assert texts[0] == "Where did you spend your holidays?"
-    assert set(texts[1:]) == {"Lisbon", "I see", "far before"}
+    assert set(texts[1:]) == {"Lisbon", "I see", "so nice", "just before", "before that"}
     assert texts[1] == "Lisbon"
     assert await found(memory, "holidays", min_score=1.0) == texts
 
