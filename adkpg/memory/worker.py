@@ -169,7 +169,8 @@ class Worker:
             while users and not stop.is_set():
                 app_name, user_id = users.pop()
                 try:
-                    done += await work.work(app_name, user_id)
+                    worked = await work.work(app_name, user_id)
+                    done += worked  # not in one: the sum is read before the wait
                 except DatabaseUnavailable:
                     raise
                 except AdkpgError as exc:

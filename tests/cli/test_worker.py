@@ -1,0 +1,115 @@
+"""``adkpg worker`` as a command and as a process that is told to end."""
+
+import asyncio
+import os
+import signal
+import subprocess
+import sys
+from collections.abc import Iterator
+
+import asyncpg
+import pytest
+
+from adkpg import PgVectorMemoryService
+from tests.cli.conftest import Adkpg
+from tests.memory.conversation import USER, entry
+
+WORKER = [sys.executable, "-m", "adkpg", "worker", "--poll-interval", "0.05"]
+
+
+@pytest.fixture
+def waiting(database_url: str, monkeypatch: pytest.MonkeyPatch) -> str:
+    """A database, named by the environment, with three memories that wait for their vectors."""
+    monkeypatch.setenv("ADKPG_DATABASE_URL", database_url)
+    remember(database_url, "I moved to Lisbon.", "My dog is called Rex.", "I like tea.")
+    return database_url
+
+
+def remember(url: str, *texts: str) -> None:
+    async def fill() -> None:
+        async with PgVectorMemoryService(url, mode="text") as memory:
+            await memory.add_memory(**USER, memories=[entry(text) for text in texts])
+
+    asyncio.run(fill())
+
+
+def value(url: str, sql: str) -> object:
+    async def ask() -> object:
+        connection = await asyncpg.connect(url)
+        try:
+            return await connection.fetchval(sql)
+        finally:
+            await connection.close()
+
+    return asyncio.run(ask())
+
+
+def until(url: str, sql: str, expected: object) -> None:
+    """Waits until the database says so; the test's own timeout ends it."""
+    while value(url, sql) != expected:
+        pass
+
+
+WAITING = "SELECT count(*) FROM adkpg.memory_jobs WHERE NOT dead"
+
+
+@pytest.fixture
+def worker(waiting: str) -> Iterator[subprocess.Popen[str]]:
+    process = subprocess.Popen(
+        WORKER,
+        stdout=subprocess.PIPE,
+        stderr=subprocess.PIPE,
+        text=True,
+        env=os.environ | {"ADKPG_DATABASE_URL": waiting},
+    )
+    yield process
+    process.kill()
+    process.wait()
+    for stream in (process.stdout, process.stderr):
+        assert stream is not None
+        stream.close()
+
+
+def test_once_does_what_is_due_and_ends(adkpg: Adkpg, waiting: str) -> None:
+    outcome = adkpg("worker", "--once")
+    assert (outcome.code, outcome.out) == (0, "Done: 3.\n")
+    assert value(waiting, WAITING) == 0
+    assert value(waiting, "SELECT count(*) FROM adkpg.memory_vectors") == 3
+    assert adkpg("worker", "--once").out == "Done: 0.\n"
+
+
+def test_what_was_given_up_is_revived_if_asked_for(adkpg: Adkpg, waiting: str) -> None:
+    value(waiting, "UPDATE adkpg.memory_jobs SET dead = true, attempts = 10, error = 'x'")
+    assert adkpg("worker", "--once").out == "Done: 0.\n"
+    outcome = adkpg("worker", "--once", "--revive")
+    assert (outcome.code, outcome.out) == (0, "Revived: 3.\nDone: 3.\n")
+    assert value(waiting, "SELECT count(*) FROM adkpg.memory_jobs") == 0
+
+
+@pytest.mark.usefixtures("waiting")
+def test_a_worker_without_an_embedder_is_a_sentence(
+    adkpg: Adkpg, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setenv("ADKPG_EMBEDDER", "none")
+    outcome = adkpg("worker", "--once")
+    assert (outcome.code, outcome.out) == (1, "")
+    assert "embedder" in outcome.err
+
+
+@pytest.mark.parametrize("option", [("--users-at-once", "0"), ("--poll-interval", "0")])
+def test_options_out_of_range_are_refused(adkpg: Adkpg, option: tuple[str, str]) -> None:
+    outcome = adkpg("worker", *option)
+    assert outcome.code == 2
+    assert option[0] in outcome.err
+
+
+@pytest.mark.parametrize("number", [signal.SIGTERM, signal.SIGINT])
+def test_a_signal_ends_it_cleanly(
+    worker: subprocess.Popen[str], waiting: str, number: signal.Signals
+) -> None:
+    until(waiting, WAITING, 0)
+    remember(waiting, "It goes on.")
+    until(waiting, WAITING, 0)
+    worker.send_signal(number)
+    out, err = worker.communicate(timeout=60)
+    assert (worker.returncode, out, err) == (0, "Done: 4.\n", "")
