@@ -1,0 +1,46 @@
+"""Remembered with the event, in the same statement; a worker in the same program adds vectors."""
+
+import asyncio
+import re
+
+from google.adk.events.event import Event
+from google.genai import types
+
+from adkpg import Database, DatabaseSessionService, PgVectorMemoryService
+from adkpg.memory.policy import RememberPolicy
+
+CARD = re.compile(r"\b(?:\d[ -]?){13,19}\b")
+
+
+def without_card_numbers(text: str) -> str:
+    """Returns a text that may be remembered."""
+    return CARD.sub("[card]", text)
+
+
+async def main() -> None:
+    """Says two things, and asks for them in other words."""
+    policy = RememberPolicy(redact=without_card_numbers)
+    async with Database() as db:
+        await db.upgrade()
+        sessions = DatabaseSessionService(db, remember=policy)
+        memory = PgVectorMemoryService(db, policy=policy)
+        stop = asyncio.Event()
+        worker = asyncio.create_task(memory.run_worker(stop))
+
+        session = await sessions.create_session(app_name="outbox", user_id="ana")
+        for text in ("My bike is in the shed.", "Pay the hotel with 4111 1111 1111 1111."):
+            content = types.Content(role="user", parts=[types.Part(text=text)])
+            await sessions.append_event(session, Event(author="user", content=content))
+
+        await memory.flush(timeout_s=60)
+        for query in ("Where is my bicycle?", "How is the accommodation paid?"):
+            hits = await memory.search(app_name="outbox", user_id="ana", query=query, top_k=1)
+            for hit in hits:
+                print(f"{query}  {hit.memory.content.parts[0].text}")
+
+        stop.set()
+        await worker
+
+
+if __name__ == "__main__":
+    asyncio.run(main())
