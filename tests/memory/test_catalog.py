@@ -245,6 +245,8 @@ async def test_a_changed_note_becomes_what_is_given_when_it_is_added_again(
     [
         ({"text": " \x00"}, "without text"),
         ({"importance": 1.5}, "importance"),
+        ({"importance": "high"}, "importance"),
+        ({"topics": ["cars", 5]}, "topics"),
         ({"topics": "cars"}, "topics"),
         ({"expires_at": "soon"}, "expires_at"),
         ({"custom_metadata": {"ttl": "soon"}}, "ttl"),

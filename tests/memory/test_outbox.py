@@ -340,6 +340,20 @@ async def test_any_text_is_remembered(
     assert stored.events == [event]
 
 
+async def test_a_script_is_that_of_what_was_said_and_not_of_who_said_it(
+    outbox: DatabaseSessionService, memory: PgVectorMemoryService
+) -> None:
+    """A short Russian turn of an agent with a long Latin name was stemmed as English."""
+    session = await outbox.create_session(**USER, session_id="s")
+    await outbox.append_event(session, said("Коты спят", author="assistant_agent_number_one"))
+    assert await found(memory, "кота", mode="text") == ["Коты спят"]
+    await outbox.append_event(session, said("the cats slept", author="Владимир Владимирович"))
+    assert "the cats slept" in await found(memory, "sleeping cat", mode="text")
+    (hit,) = await memory.search(**USER, query="Коты", mode="text", top_k=1)
+    await memory.update_memory(**USER, memory_id=str(hit.memory.id), text="Собаки спят")
+    assert (await found(memory, "собака", mode="text"))[0] == "Собаки спят"
+
+
 async def test_artifacts_are_remembered_without_a_text(
     outbox: DatabaseSessionService, memory: PgVectorMemoryService
 ) -> None:
