@@ -1,10 +1,17 @@
 """Postgres for agents built with Google's Agent Development Kit."""
 
 from adkpg.database import Database
+from adkpg.memory.in_memory import InMemoryVectorMemoryService
 from adkpg.memory.service import PgVectorMemoryService
 from adkpg.sessions.service import DatabaseSessionService
 from adkpg.settings import Settings
 
 __version__ = "0.1.0"
 
-__all__ = ["Database", "DatabaseSessionService", "PgVectorMemoryService", "Settings"]
+__all__ = [
+    "Database",
+    "DatabaseSessionService",
+    "InMemoryVectorMemoryService",
+    "PgVectorMemoryService",
+    "Settings",
+]

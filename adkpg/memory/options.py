@@ -5,7 +5,7 @@ from dataclasses import dataclass, replace
 from datetime import timedelta
 from typing import Any, Literal
 
-from adkpg.errors import InvalidInput
+from adkpg.errors import ConfigurationError, InvalidInput
 from adkpg.memory.filters import NO_FILTERS, SearchFilters
 
 Mode = Literal["hybrid", "vector", "text"]
@@ -87,6 +87,18 @@ class SearchOptions:
             )
         given = {name: value for name, value in options.items() if value is not None}
         return replace(self, **given)
+
+
+def require_embedder(mode: str, embedder: object | None) -> None:
+    """Returns if a search of this mode can be answered.
+
+    Raises:
+      ConfigurationError: Only vectors are asked for, and there is no embedder.
+    """
+    if mode == "vector" and embedder is None:
+        raise ConfigurationError(
+            "mode='vector' needs an embedder; give one, or run pip install 'adkpg[local]'."
+        )
 
 
 def _one(name: str, given: Any, other: Any) -> Any:

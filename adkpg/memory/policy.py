@@ -3,7 +3,7 @@
 import inspect
 import logging
 import traceback
-from collections.abc import Callable, Collection
+from collections.abc import Callable, Collection, Sequence
 from dataclasses import dataclass
 
 from google.adk.events.event import Event
@@ -135,6 +135,14 @@ class RememberPolicy:
         except Exception as exc:  # noqa: BLE001 - the caller's code may raise anything
             _log_failure("redact", name, exc)
             return None
+
+
+def remembered_events(policy: RememberPolicy | None, events: Sequence[Event]) -> Sequence[Event]:
+    """Returns the parts of events that are to be remembered; without a policy, the events."""
+    if policy is None:
+        return events
+    remembered = [policy.remembered(event) for event in events]
+    return [event for event in remembered if event is not None]
 
 
 def _texts(event: Event) -> list[str]:

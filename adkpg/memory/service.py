@@ -20,8 +20,8 @@ from adkpg.keys import require_storable, scope_user, storable
 from adkpg.memory import records, statements, writing
 from adkpg.memory.filters import SearchFilters
 from adkpg.memory.hits import Hit
-from adkpg.memory.options import Mode, SearchOptions
-from adkpg.memory.policy import RememberPolicy
+from adkpg.memory.options import Mode, SearchOptions, require_embedder
+from adkpg.memory.policy import RememberPolicy, remembered_events
 from adkpg.memory.reading import StoredMemories
 from adkpg.memory.records import Draft, Memory
 from adkpg.memory.search import Search
@@ -104,7 +104,7 @@ class PgVectorMemoryService(StoredMemories, KeptVectors, BaseMemoryService):
         if embedder is None and mode != "text":
             embedder = default_embedder(self._database.settings.embedder)
         self._vectors = None if embedder is None else Vectors(self._database, embedder)
-        _require_embedder(self._defaults.mode, embedder)
+        require_embedder(self._defaults.mode, embedder)
         if embedder is None:
             self._defaults = replace(self._defaults, mode="text")
         self._search = Search(self._database, self._vectors)
@@ -145,7 +145,9 @@ class PgVectorMemoryService(StoredMemories, KeptVectors, BaseMemoryService):
         Raises:
           InvalidInput: An id cannot be stored; nothing was written.
         """
-        drafts = records.drafts_of_events(self._remembered(session.events), session.id)
+        drafts = records.drafts_of_events(
+            remembered_events(self._policy, session.events), session.id
+        )
         await self._ingest(session.app_name, session.user_id, session.id, drafts, whole=True)
 
     async def add_events_to_memory(
@@ -172,7 +174,10 @@ class PgVectorMemoryService(StoredMemories, KeptVectors, BaseMemoryService):
         """
         session_id = session_id or ""
         drafts = records.drafts_of_events(
-            self._remembered(events), session_id, custom_metadata, now=platform_time.get_time()
+            remembered_events(self._policy, events),
+            session_id,
+            custom_metadata,
+            now=platform_time.get_time(),
         )
         await self._ingest(app_name, user_id, session_id, drafts, whole=False)
 
@@ -364,7 +369,7 @@ class PgVectorMemoryService(StoredMemories, KeptVectors, BaseMemoryService):
             similarity_top_k=similarity_top_k,
             vector_distance_threshold=vector_distance_threshold,
         )
-        _require_embedder(options.mode, self.embedder)
+        require_embedder(options.mode, self.embedder)
         if not storable(app_name=app_name, user_id=user_id):
             return []
         return await self._search.hits(app_name, scope_user(user_id), query, options, explain=True)
@@ -379,16 +384,3 @@ class PgVectorMemoryService(StoredMemories, KeptVectors, BaseMemoryService):
             await writing.ingest(transaction, place, drafts, whole=whole, config=config)
         if self._vectors is not None:
             await self._vectors.embed_quietly(app_name, user_id)
-
-    def _remembered(self, events: Sequence[Event]) -> Sequence[Event]:
-        if self._policy is None:
-            return events
-        remembered = [self._policy.remembered(event) for event in events]
-        return [event for event in remembered if event is not None]
-
-
-def _require_embedder(mode: str, embedder: Embedder | None) -> None:
-    if mode == "vector" and embedder is None:
-        raise ConfigurationError(
-            "mode='vector' needs an embedder; give one, or run pip install 'adkpg[local]'."
-        )

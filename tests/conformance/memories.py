@@ -13,10 +13,10 @@ from google.adk.memory.base_memory_service import BaseMemoryService
 from google.adk.sessions.session import Session
 from google.genai import types
 
-from adkpg import PgVectorMemoryService
+from adkpg import InMemoryVectorMemoryService, PgVectorMemoryService
 from tests.server import Server
 
-KINDS = ("in_memory", "adk_sqlite", "adkpg")
+KINDS = ("in_memory", "adk_sqlite", "adkpg", "adkpg_in_memory")
 USER: dict[str, Any] = {"app_name": "app", "user_id": "user"}
 
 
@@ -48,6 +48,8 @@ async def service_of(
         theirs = SqliteMemoryService(directory / "memories.db")
         yield theirs
         await theirs.close()
+    elif kind == "adkpg_in_memory":
+        yield InMemoryVectorMemoryService(embedder=EveryTextAlike())
     else:
         name = await server.create(template=server.template)
         async with PgVectorMemoryService(server.url_of(name), embedder=EveryTextAlike()) as ours:

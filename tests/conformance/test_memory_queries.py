@@ -98,6 +98,7 @@ async def test_one_user_of_two_apps_is_two(service: BaseMemoryService) -> None:
     20,
     in_memory=(10, "a fixed limit of its own"),
     adk_sqlite=(30, "a limit of 50"),
+    adkpg_in_memory=(5, "a notebook shows few"),
 )
 async def test_a_search_is_limited(service: BaseMemoryService, expected: int) -> None:
     await service.add_session_to_memory(
