@@ -40,7 +40,7 @@ async def main() -> None:
             app_name="notes", user_id="ana", memories=[MemoryEntry(id="trip", content=note)]
         )
         for hit in await memory.search(app_name="notes", user_id="ana", query="acomodation"):
-            print(f"{hit.cosine:.2f} {hit.memory.content.parts[0].text}")  # type: ignore[index] # it has one part
+            print(f"{hit.reason.cosine:.2f} {hit.memory.content.parts[0].text}")  # type: ignore[index] # it has one part
 
 
 if __name__ == "__main__":

@@ -115,7 +115,7 @@ class Screen:
             return
         shown = table("SCORE", "WORDS", "COSINE", "MEMORY")
         for hit in found:
-            cosine = "" if hit.cosine is None else f"{hit.reason.cosine:.3f}"
+            cosine = "" if hit.cosine is None else f"{hit.cosine:.3f}"
             shown.add_row(f"{hit.score:.3f}", f"{hit.lexical:.3f}", cosine, cell(hit.text))
         self._console.print(shown)
 

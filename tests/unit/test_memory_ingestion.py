@@ -18,12 +18,21 @@ NAMES = "abcdefgh"
 def draft(event_id: str, version: int = 0) -> Draft:
     return Draft(
         memory_id=f"new-{event_id}",
+        kind="turn",
+        session_id="s",
         event_id=event_id,
         author=None,
         timestamp=datetime(2026, 1, 31, tzinfo=UTC),
         content="{}",
         body=event_id,
+        words=event_id,
+        script=None,
         custom_metadata=None,
+        source=None,
+        artifacts=None,
+        topics="[]",
+        importance=0.5,
+        expires_at=None,
         digest=f"{event_id}{version}",
     )
 
@@ -217,6 +226,6 @@ def test_a_memory_that_has_a_tombstone_goes() -> None:
 
 
 def test_blocks_lie_apart_and_fit_a_bigint() -> None:
-    blocks = {ingestion.new_block() for _ in range(100)}
+    blocks = {ingestion.new_block("user") for _ in range(100)}
     assert len(blocks) == 100
     assert all(0 <= block < 2**62 and block % 2**20 == 0 for block in blocks)

@@ -12,6 +12,6 @@ def test_a_words_place_counts_most_and_each_neighbour_once() -> None:
 
 
 def test_weights_are_spread_from_the_turn_to_those_around_it() -> None:
-    spread = Ranking(previous=0.4, second_previous=0.3, following=0.2).spread
+    spread = Ranking(previous=(0.4, 0.3), following=(0.2,)).spread
     # A word counts for the next turn as that turn's previous one.
     assert spread == [(0, 1.0), (1, 0.4), (2, 0.3), (-1, 0.2)]

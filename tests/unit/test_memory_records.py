@@ -23,7 +23,7 @@ def event(*parts: types.Part, author: str = "user", **fields: Any) -> Event:
 
 
 def bodies(*events: Event) -> list[str]:
-    return [draft.body for draft in records.drafts_of_events(events)]
+    return [draft.body for draft in records.drafts_of_events(events, "s")]
 
 
 def entry(text: str = "tea", **fields: Any) -> MemoryEntry:
@@ -39,11 +39,19 @@ def digest(**fields: Any) -> str:
 def row_of(draft: records.Draft, session_id: str = "s") -> dict[str, Any]:
     return {
         "memory_id": draft.memory_id,
+        "kind": draft.kind,
         "session_id": session_id,
+        "event_id": draft.event_id,
         "author": draft.author,
         "timestamp": draft.timestamp,
         "content": draft.content,
         "custom_metadata": draft.custom_metadata,
+        "source": draft.source,
+        "artifacts": draft.artifacts,
+        "topics": draft.topics,
+        "importance": draft.importance,
+        "expires_at": draft.expires_at,
+        "superseded_by": None,
     }
 
 
@@ -98,26 +106,26 @@ def test_without_an_author_a_body_is_the_text() -> None:
 
 def test_the_body_loses_nul_and_surrogates_and_the_content_keeps_them() -> None:
     spoken = event(types.Part(text="a\x00b\ud800c"), author="u\x00v")
-    (draft,) = records.drafts_of_events([spoken])
+    (draft,) = records.drafts_of_events([spoken], "s")
     assert draft.body == "u v: a b c"
     draft.content.encode()
-    assert records.entry(row_of(draft)).content == spoken.content
+    assert records.memory(row_of(draft)).content == spoken.content
 
 
 def test_a_body_is_cut_and_its_content_is_not() -> None:
     text = "x" * (records.BODY_LIMIT + 10)
-    (draft,) = records.drafts_of_events([event(types.Part(text=text))])
+    (draft,) = records.drafts_of_events([event(types.Part(text=text))], "s")
     assert len(draft.body) == records.BODY_LIMIT + len("user: ")
-    assert records.entry(row_of(draft)).content.parts == [types.Part(text=text)]
+    assert records.memory(row_of(draft)).content.parts == [types.Part(text=text)]
 
 
 @given(any_text, any_text)
 def test_any_content_comes_back(text: str, thought: str) -> None:
     spoken = event(types.Part(text="x" + text), types.Part(text=thought, thought=True))
-    (draft,) = records.drafts_of_events([spoken])
+    (draft,) = records.drafts_of_events([spoken], "s")
     draft.body.encode()
     assert "\x00" not in draft.body
-    assert records.entry(row_of(draft)).content == spoken.content
+    assert records.memory(row_of(draft)).content == spoken.content
 
 
 def test_equal_things_have_equal_digests_and_others_have_not() -> None:
@@ -139,7 +147,7 @@ def test_a_digest_does_not_depend_on_the_id() -> None:
 
 def test_an_event_id_that_cannot_be_stored_is_refused() -> None:
     with pytest.raises(InvalidInput, match="event_id"):
-        records.drafts_of_events([event(types.Part(text="x"), id="a\x00b")])
+        records.drafts_of_events([event(types.Part(text="x"), id="a\x00b")], "s")
 
 
 def test_an_entry_comes_back_as_it_was() -> None:
@@ -151,12 +159,12 @@ def test_an_entry_comes_back_as_it_was() -> None:
         custom_metadata={"topic": "drinks", "n": [1, None]},
     )
     (draft,) = records.drafts_of_memories([given_entry], None, 0.0)
-    assert records.entry(row_of(draft, session_id="")) == given_entry
+    assert records.memory(row_of(draft, session_id="")).plain() == given_entry
 
 
 def test_the_session_is_in_the_metadata_of_what_came_from_one() -> None:
-    (draft,) = records.drafts_of_events([event(types.Part(text="x"))], {"k": "v"})
-    assert records.entry(row_of(draft)).custom_metadata == {"session_id": "s", "k": "v"}
+    (draft,) = records.drafts_of_events([event(types.Part(text="x"))], "s", {"k": "v"})
+    assert records.memory(row_of(draft)).custom_metadata == {"session_id": "s", "k": "v"}
 
 
 @pytest.mark.parametrize(
@@ -181,7 +189,7 @@ def test_timestamps(
         monkeypatch.undo()
         time.tzset()
     assert draft.timestamp == stored
-    assert str(records.entry(row_of(draft)).timestamp).endswith("+00:00")
+    assert str(records.memory(row_of(draft)).timestamp).endswith("+00:00")
 
 
 @pytest.mark.parametrize(
@@ -194,7 +202,7 @@ def test_a_time_that_is_none_is_refused(garbage: str) -> None:
 
 @pytest.mark.parametrize("timestamp", [math.nan, math.inf, -math.inf, 1e300])
 def test_an_event_of_no_calendar_is_remembered(timestamp: float) -> None:
-    (draft,) = records.drafts_of_events([event(types.Part(text="x"), timestamp=timestamp)])
+    (draft,) = records.drafts_of_events([event(types.Part(text="x"), timestamp=timestamp)], "s")
     assert 1 <= draft.timestamp.year <= 9999
 
 
@@ -207,7 +215,11 @@ def test_an_entrys_own_metadata_wins_and_names_its_id() -> None:
     given_entry = entry(id="m", custom_metadata={"a": 1, "memory_id": "wins"})
     (draft,) = records.drafts_of_memories([given_entry], {"a": 0, "b": 2}, 0.0)
     assert draft.memory_id == "wins"
-    assert records.entry(row_of(draft, "")).custom_metadata == {"a": 1, "b": 2, "memory_id": "wins"}
+    assert records.memory(row_of(draft, "")).custom_metadata == {
+        "a": 1,
+        "b": 2,
+        "memory_id": "wins",
+    }
 
 
 def test_no_memory_id_in_the_metadata_is_no_id() -> None:
@@ -231,16 +243,25 @@ def test_the_last_of_equal_ids_is_remembered() -> None:
 
 
 def test_metadata_that_is_no_json_is_refused() -> None:
-    for metadata in ({"a": "\ud800"}, {"\ud800": 1}):
-        with pytest.raises(InvalidInput, match="custom_metadata"):
-            records.drafts_of_events([event(types.Part(text="x"))], metadata)
+    circular: dict[str, Any] = {}
+    circular["a"] = circular
+    with pytest.raises(InvalidInput, match="custom_metadata"):
+        records.drafts_of_events([event(types.Part(text="x"))], "s", circular)
+
+
+def test_metadata_that_jsonb_cannot_hold_comes_back() -> None:
+    metadata = {"a": "\ud800", "\ud800": 1, "nul": "\x00"}
+    (draft,) = records.drafts_of_events([event(types.Part(text="x"))], "s", metadata)
+    assert records.memory(row_of(draft, "")).custom_metadata == metadata
 
 
 def test_metadata_that_json_only_nearly_holds_is_kept_nearly() -> None:
     (draft,) = records.drafts_of_events(
-        [event(types.Part(text="x"))], {"nan": math.nan, "when": datetime(2026, 1, 1, tzinfo=UTC)}
+        [event(types.Part(text="x"))],
+        "s",
+        {"nan": math.nan, "when": datetime(2026, 1, 1, tzinfo=UTC)},
     )
-    assert records.entry(row_of(draft, "")).custom_metadata == {
+    assert records.memory(row_of(draft, "")).custom_metadata == {
         "nan": None,
         "when": "2026-01-01T00:00:00Z",
     }
