@@ -50,11 +50,12 @@ def worker(
     revive: bool,
     database_url: str | None,
 ) -> None:
-    """Embed what waits for a vector, until it is stopped (Ctrl-C or SIGTERM).
+    """Embed what waits for a vector, until stopped.
 
-    For applications that remember with each event (remember=), or that write much. Run as many as
-    you like: work is claimed user by user, retried with growing delays, and kept with its error
-    when it is given up. Memories that have expired are erased on the way.
+    Ctrl-C and SIGTERM end it after the batches that run. For applications that remember with each
+    event (remember=), or that write much. Run as many as you like: work is claimed user by user,
+    retried with growing delays, and kept with its error when it is given up. Memories that have
+    expired are erased on the way.
 
     \b
     Examples:

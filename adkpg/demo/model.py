@@ -32,7 +32,8 @@ _EMPTY_WORD = re.compile(
     r"|they|this|to|us|was|we|were|what|when|where|which|who|whom|whose|why|will|with|would|you"
     r"|your)"
 )
-_PRELOADED = re.compile(r"<PAST_CONVERSATIONS>\n(.*)\n</PAST_CONVERSATIONS>", re.DOTALL)
+_PRELOADED = re.compile(r"<(PAST_CONVERSATIONS|recalled_memory)>\n(.*)\n</\1>", re.DOTALL)
+_BULLET = re.compile(r"^- (?:\[[^]]*\] )?", re.MULTILINE)
 
 
 def choose_model(environ: Mapping[str, str], embedder: Embedder | None) -> BaseLlm:
@@ -131,7 +132,7 @@ class Reading:
                     remembered += _memories(answer) if answer.name == "load_memory" else []
                 elif part.text and content.role == "user":
                     if preloaded := _PRELOADED.search(part.text):
-                        remembered += _preloaded(preloaded[1])
+                        remembered += _preloaded(preloaded[2])
                     else:
                         said.append(part.text)
                         called.clear()
@@ -160,18 +161,18 @@ def _memories(answer: types.FunctionResponse) -> list[str]:
     """Returns what the user said among the memories that ``load_memory`` answered."""
     response = to_jsonable_python(answer.response or {})
     memories = (response.get("result") or response).get("memories") or []
-    return [
-        part["text"]
-        for memory in memories
-        if memory.get("author") == "user"
-        for part in memory["content"].get("parts") or []
-        if part.get("text")
-    ]
+    said = [memory for memory in memories if memory.get("author") == "user"]
+    # adkpg's tool answers texts, ADK's whole contents.
+    texts = [memory["text"] for memory in said if "text" in memory]
+    parts = [part for memory in said for part in memory.get("content", {}).get("parts") or []]
+    return texts + [part["text"] for part in parts if part.get("text")]
 
 
 def _preloaded(text: str) -> list[str]:
-    """Returns what the user said in ADK's preload text (``author: text``, many lines each)."""
+    """Returns what the user said in a preload text: ADK's has lines of time, adkpg's bullets."""
     turns = re.split(r"^Time: .*\n", text, flags=re.MULTILINE)
+    if _BULLET.match(text):
+        turns = [_BULLET.sub("", line) for line in text.splitlines()]
     return [turn.removeprefix("user: ") for turn in turns if turn.startswith("user: ")]
 
 

@@ -250,7 +250,7 @@ def test_metadata_that_is_no_json_is_refused() -> None:
 
 
 def test_metadata_that_jsonb_cannot_hold_comes_back() -> None:
-    metadata = {"a": "\ud800", "\ud800": 1, "nul": "\x00"}
+    metadata = {"a": "\ud800", "nul\x00": "\x00"}
     (draft,) = records.drafts_of_events([event(types.Part(text="x"))], "s", metadata)
     assert records.memory(row_of(draft, "")).custom_metadata == metadata
 
