@@ -58,7 +58,7 @@ def worker(
     expired are erased on the way.
 
     \b
-    Examples:
+    Example:
       adkpg worker
       adkpg worker --once --revive
       adkpg worker --extract gemini-2.5-flash
