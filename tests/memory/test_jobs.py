@@ -41,9 +41,7 @@ async def wait(words: PgVectorMemoryService, *texts: str, user: str = "user") ->
 
 
 async def rows(connection: asyncpg.Connection) -> list[dict[str, Any]]:
-    found = await connection.fetch(
-        "SELECT j.*, due_time > now() AS delayed FROM memory_jobs j ORDER BY user_id, position"
-    )
+    found = await connection.fetch("SELECT * FROM memory_jobs ORDER BY user_id, position")
     return [dict(row) for row in found]
 
 

@@ -162,7 +162,9 @@ async def test_one_users_failure_does_not_stop_the_others(
     assert await worker.run_once() == 2
     assert "tried again later" in caplog.text
     assert await jobs(connection) == [(False, 1)]
-    assert await worker.run_once() == 0  # it is not due yet
+    await connection.execute("UPDATE memory_jobs SET due_time = now() + interval '1 hour'")
+    assert await worker.run_once() == 0
+    assert await jobs(connection) == [(False, 1)]
     for _ in range(9):
         await connection.execute("UPDATE memory_jobs SET due_time = now()")
         assert await worker.run_once() == 0
