@@ -144,6 +144,7 @@ class Library:
             min_cosine=floor if options.min_score is None else options.min_score,
             # A floor that the caller sets is meant: all above it are hits.
             nearest=RANKING.nearest if options.min_score is None else RANKING.candidates,
+            near=RANKING.near if options.min_score is None else 0.0,
             now=_now(),
         )
         scopes = {scope, (scope[0], APP_WIDE)} if options.app_wide else {scope}

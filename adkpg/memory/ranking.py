@@ -30,10 +30,14 @@ class Ranking:
       candidates: Best memories of each leg that are scored on both; more if more are asked for.
       leading_postings: The question's rarest words lead to memories, up to so many occurrences;
         its other words count for those memories alone.
-      nearest: How many of the nearest are hits by their cosine alone.
+      promising: So many memories, those that promise most by the leading words, are scored on all.
+      nearest: How many of the nearest are hits with little else,
+      near: if their cosine, scaled from the floor to 1, is this at least.
       relevance: A hit's scaled cosine and the share of the question's words that it covers are at
-        least so much times ln n, of n memories.
-      relevance_of_words: The same for words alone.
+        least so much times ln(n / small_scope), of n memories, but never need to be more than
+      enough: this.
+      small_scope: Up to so many memories chance finds nothing.
+      relevance_of_words: For words alone: at least so much times ln n.
       telling: Of a long question, words of the rarity of so many unknown ones are the whole.
       coarse: For vectors above 1,300 dimensions, how many best by sign bits are compared whole.
       importance_factors: What the score of a memory of importance 0 and 1 is multiplied by; linear
@@ -49,10 +53,14 @@ class Ranking:
     question: float = 0.8
     vector: float = 0.75
     candidates: int = 100
-    leading_postings: int = 4000
-    nearest: int = 3
+    leading_postings: int = 2000
+    promising: int = 400
+    nearest: int = 2
+    near: float = 0.125
     coarse: int = 400
-    relevance: float = 0.045
+    relevance: float = 0.1
+    small_scope: float = 30
+    enough: float = 0.3
     relevance_of_words: float = 0.025
     telling: float = 2
     importance_factors: tuple[float, float] = (0.75, 1.25)

@@ -29,7 +29,8 @@ class Question:
       lexemes: Its words, for the lexical leg; None leaves the leg out.
       vector: Its vector of unit length ``[d]``; None leaves the vector leg out.
       min_cosine: The cosine from which nearness speaks for a memory.
-      nearest: How many of the nearest are hits whatever their words.
+      nearest: How many of the nearest are hits whatever their words,
+      near: if their cosine, scaled from `min_cosine` to 1, is this at least.
       now: What the age of memories and their expiry are measured against.
     """
 
@@ -37,6 +38,7 @@ class Question:
     vector: Sequence[float] | None
     min_cosine: float
     nearest: int
+    near: float
     now: datetime
 
 
@@ -159,7 +161,7 @@ def _matched(
             if place in led:
                 asks = place - 1 in led and live[place - 1].asks
                 weights[place] = weight + (RANKING.answer * before if asks else 0.0)
-        touches: float = len(weights)
+        touches: float = min(len(touched[lexeme]), len(live))
         if lexeme not in leading:  # as many as it would touch, if it stood in them independently
             share = len(postings[lexeme]) / len(live)
             touches = len(live) * (1 - (1 - share) ** len(RANKING.spread))
@@ -242,17 +244,22 @@ def _relevant(
     floor = question.min_cosine
     if question.lexemes is None:
         return [place for place in candidates if cosines[place] >= floor]
-    chance = math.log(max(size, 1))
     if question.vector is None:
-        least = RANKING.relevance_of_words * chance
+        least = RANKING.relevance_of_words * math.log(max(size, 1))
         return [place for place in candidates if lexical[place].coverage >= least]
+    chance = math.log(max(size / RANKING.small_scope, 1))
+    least = min(RANKING.relevance * chance, RANKING.enough)
     known = [place for place in candidates if place in cosines]
     nearest = sorted(known, key=lambda place: cosines[place], reverse=True)[: question.nearest]
-    hits = {place for place in nearest if cosines[place] >= floor}
+    hits = set()
     for place in candidates:
-        meaning = (cosines.get(place, floor) - floor) / (1 - floor) if floor < 1 else 0.0
-        evidence = max(meaning, 0.0) + lexical.get(place, _NOTHING).coverage
-        if evidence > 0 and evidence >= RANKING.relevance * chance:
+        cosine, words = cosines.get(place), lexical.get(place, _NOTHING)
+        near = cosine is not None and cosine >= floor
+        meaning = 0.0
+        if cosine is not None and floor < 1:
+            meaning = (cosine - floor) / (1 - floor)
+        enough = max(meaning, 0.0) + words.coverage >= least and (words.score > 0 or near)
+        if enough or (near and place in nearest and meaning >= question.near):
             hits.add(place)
     return list(hits)
 

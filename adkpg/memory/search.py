@@ -53,6 +53,7 @@ class Search:
         words = searchable(text)[: records.WORDS_LIMIT]
         parameters: dict[str, Any] = {
             "app_name": app_name,
+            "user_id": user_id,
             "user_ids": scopes,
             "query": words,
             "script": script_config(words),
@@ -110,6 +111,7 @@ class Search:
             "min_cosine": vectors.floor if options.min_score is None else options.min_score,
             # A floor that the caller sets is meant: all above it are hits.
             "nearest": RANKING.nearest if options.min_score is None else RANKING.candidates,
+            "near": RANKING.near if options.min_score is None else 0.0,
         }
         shape = replace(shape, vector=True, large=vectors.large)
         app_name, scopes = parameters["app_name"], parameters["user_ids"]

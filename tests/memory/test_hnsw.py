@@ -68,7 +68,7 @@ async def indexes_of(
         approximate=(1, EMBEDDER.dimensions) if approximate else None,
     )
     parameters = {
-        "app_name": user["app_name"],
+        **user,
         "user_ids": [user["user_id"]],
         "approximate_user_ids": [user["user_id"]],
         "exact_user_ids": [],

@@ -26,14 +26,15 @@ FROM memories, embedding_models;
 """
 EMBEDDER = SeededEmbedder()
 QUESTION = {
-    "app_name": USER["app_name"],
+    **USER,
     "user_ids": [USER["user_id"], APP_WIDE],
     "query": "turn 7 with word 8",
     "script": None,
     "config": "english",
     "top_k": 20,
     "min_cosine": 0.2,
-    "nearest": 3,
+    "nearest": 2,
+    "near": 0.125,
 }
 
 

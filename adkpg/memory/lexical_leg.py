@@ -1,0 +1,275 @@
+"""The lexical leg of a search: BM25F over the postings, and how much of the question is covered.
+
+No I/O. The question's words are or-ed. A posting counts for the memory it stands in and, by weight,
+for its neighbours, whose positions are next to it; so neighbours are found without being stored,
+and a deleted turn's words are gone everywhere.
+
+What the planner knows of a user is old or nothing: for a question of thousands of words, and for
+memories that came after the last ANALYZE, it would expect one row, choose nested loops, and take
+minutes. So joins are FULL where they need not be, since a nested loop cannot do one, and a place
+is looked up in a hash table (`legs.among`).
+"""
+
+from typing import Any
+
+from sqlalchemy import (
+    CTE,
+    BigInteger,
+    Double,
+    Text,
+    bindparam,
+    case,
+    cast,
+    collate,
+    column,
+    func,
+    literal,
+    or_,
+    select,
+    true,
+    union_all,
+    values,
+)
+
+from adkpg.memory.legs import among, at_place, in_scopes, looked_up, materialized, number, outside
+from adkpg.memory.ranking import RANKING
+from adkpg.memory.statements import config_of
+from adkpg.tables import memories, memory_lexemes
+
+_UNSAID, _ASKS = 0, 2  # values of memories.speech
+
+
+def scope_of(dead: CTE) -> CTE:
+    """How many live memories there are, and how long they are; one row."""
+    return materialized(
+        select(
+            cast(func.count(), Double).label("size"),
+            cast(func.greatest(func.avg(memories.c.length), 1), Double).label("mean_length"),
+        ).where(in_scopes(memories), outside(memories.c.position, dead)),
+        "scope",
+    )
+
+
+def words() -> CTE:
+    """The question's words, numbered: a number is grouped by in less time than a text.
+
+    Parameters: query, script, config.
+    """
+    vector = func.to_tsvector(
+        config_of(bindparam("script", type_=Text)), bindparam("query", type_=Text)
+    )
+    lexemes = func.unnest(vector).table_valued(column("lexeme", Text), name="lexemes")
+    return materialized(
+        select(
+            collate(lexemes.c.lexeme, "C").label("lexeme"),
+            func.row_number().over().label("word"),
+        ),
+        "asked",
+    )
+
+
+def matched(asked: CTE, scope: CTE, dead: CTE, eligible: CTE | None) -> CTE:
+    """What each word counts for the memories that promise most, with what their score needs.
+
+    A word of thousands of memories tells little of any, and spreading it costs most. So the
+    question's rarest words, up to a number of postings, lead to memories, and those that promise
+    most by them, a thousand, are scored on all words. With filters every word leads, to eligible
+    memories alone: one that only a frequent word leads to must not be hidden by others' rare ones.
+    """
+    posting = looked_up(
+        select(
+            memory_lexemes.c.position,
+            memory_lexemes.c.frequency,
+            memory_lexemes.c.date_frequency,
+        ).where(
+            in_scopes(memory_lexemes),
+            memory_lexemes.c.lexeme == asked.c.lexeme,
+            outside(memory_lexemes.c.position, dead),
+        ),
+        "posting",
+    )
+    postings = materialized(
+        select(asked.c.word, *posting.c).select_from(asked.join(posting, true())), "postings"
+    )
+    counted = _counted(postings, all_lead=eligible is not None)
+    leading = _touched(postings, counted, leads=True, places=eligible)
+    rarity = _rarity(counted, None if eligible is not None else leading, scope)
+    promise = leading.c.weight * rarity.c.idf / (leading.c.weight + RANKING.k1)
+    promising = materialized(
+        select(leading.c.position)
+        .select_from(leading.join(rarity, rarity.c.word == leading.c.word, full=True))
+        .group_by(leading.c.position)
+        .order_by(func.sum(promise).desc().nulls_last(), leading.c.position.desc())
+        .limit(number(RANKING.promising)),
+        "promising",
+    )
+    following = _touched(postings, counted, leads=False, places=promising)
+    led = select(leading).where(among(leading.c.position, promising))
+    touched = materialized(union_all(led, select(following)), "touched")
+    turns = _turns(promising, dead)
+    answered = case((turns.c.answers, touched.c.before), else_=0)
+    return materialized(
+        select(
+            touched.c.word,
+            touched.c.position,
+            (touched.c.weight + RANKING.answer * answered).label("weight"),
+            turns.c.length,
+            turns.c.speech,
+            rarity.c.idf,
+        )
+        .select_from(
+            touched.join(turns, turns.c.position == touched.c.position, full=True).join(
+                rarity, rarity.c.word == touched.c.word, full=True
+            )
+        )
+        # All sides are there; said so that the planner does not see it and undo the FULL joins.
+        .where(func.coalesce(touched.c.weight, 0) > 0, func.coalesce(turns.c.length, -1) >= 0),
+        "matched",
+    )
+
+
+def scored(matches: CTE, asked: CTE, scope: CTE) -> CTE:
+    """Of every match: its BM25F score, and the coverage of the question.
+
+    Coverage is the share of the question's words that it holds, weighed by their rarity; of long
+    questions a few telling words are enough.
+    """
+    size = select(scope.c.size).scalar_subquery()
+    mean_length = select(scope.c.mean_length).scalar_subquery()
+    k1, b = RANKING.k1, RANKING.b
+    norm = k1 * (1 - b + b * matches.c.length / mean_length)
+    speech, length = func.max(matches.c.speech), cast(func.max(matches.c.length), Double)
+    standing = case(
+        (speech == _UNSAID, 1.0),
+        else_=length
+        / (length + RANKING.thin)
+        * case((speech == _ASKS, RANKING.question), else_=1.0),
+    )
+    score = standing * func.sum(
+        matches.c.idf * matches.c.weight * (k1 + 1) / (matches.c.weight + norm)
+    )
+    known = (
+        select(matches.c.word, func.max(matches.c.idf).label("idf"))
+        .group_by(matches.c.word)
+        .subquery("known")
+    )
+    unknown = func.ln(1 + (size + 0.5) / 0.5)
+    asked_for = select(func.count()).select_from(asked).scalar_subquery()
+    whole = select(
+        func.least(
+            func.sum(known.c.idf) + (asked_for - func.count()) * unknown,
+            RANKING.telling * unknown,
+        )
+    ).scalar_subquery()
+    coverage = func.sum(matches.c.idf * func.least(matches.c.weight, 1)) / whole
+    return materialized(
+        select(
+            matches.c.position,
+            cast(score, Double).label("score"),
+            cast(coverage, Double).label("coverage"),
+        ).group_by(matches.c.position),
+        "lexical",
+    )
+
+
+def _counted(postings: CTE, *, all_lead: bool) -> CTE:
+    """The question's words that occur: how often, and whether they lead."""
+    counts = (
+        select(postings.c.word, func.count().label("found_in"))
+        .group_by(postings.c.word)
+        .subquery("counts")
+    )
+    rarest_first = (counts.c.found_in, counts.c.word)
+    return materialized(
+        select(
+            counts.c.word,
+            cast(counts.c.found_in, Double).label("found_in"),
+            or_(
+                literal(all_lead),
+                func.sum(counts.c.found_in).over(order_by=rarest_first)
+                <= number(RANKING.leading_postings),
+                func.row_number().over(order_by=rarest_first) == 1,
+            ).label("leads"),
+        ),
+        "counted",
+    )
+
+
+def _rarity(counted: CTE, leading: CTE | None, scope: CTE) -> CTE:
+    """Lucene's idf of the memories that a word touches, neighbours included.
+
+    Those of a word that does not lead are not counted but estimated, as if its occurrences fell
+    independently of each other; so are all where the leading ones are not whole.
+    """
+    share = func.least(counted.c.found_in / func.greatest(scope.c.size, 1), 1)
+    estimate = scope.c.size * (1 - func.power(1 - share, len(RANKING.spread)))
+    source: Any = counted
+    touched: Any = estimate
+    if leading is not None:
+        exact = (
+            select(leading.c.word, cast(func.count(), Double).label("touched"))
+            .group_by(leading.c.word)
+            .subquery("exact_counts")
+        )
+        source = counted.join(exact, exact.c.word == counted.c.word, full=True)
+        touched = func.coalesce(exact.c.touched, estimate)
+    touched = func.least(touched, scope.c.size)
+    return materialized(
+        select(
+            counted.c.word,
+            func.ln(1 + (scope.c.size - touched + 0.5) / (touched + 0.5)).label("idf"),
+        ).select_from(source.join(scope, true())),
+        "rarity",
+    )
+
+
+def _touched(postings: CTE, counted: CTE, *, leads: bool, places: CTE | None) -> CTE:
+    """What some of the words count for each memory, their own and their neighbours'.
+
+    ``before`` is how often the turn before says them: for an answer they count more.
+    """
+    spread = values(
+        column("shift", BigInteger), column("weight", Double), name="spread", literal_binds=True
+    ).data([(shift, weight) for shift, weight in RANKING.spread])
+    own_date = case((spread.c.shift == 0, postings.c.date_frequency), else_=0)
+    place = postings.c.position + spread.c.shift
+    chosen = select(counted.c.word).where(counted.c.leads if leads else ~counted.c.leads)
+    weight = func.sum(postings.c.frequency * cast(spread.c.weight, Double) + own_date)
+    before = func.sum(case((spread.c.shift == 1, postings.c.frequency), else_=0))
+    return materialized(
+        select(
+            postings.c.word,
+            place.label("position"),
+            weight.label("weight"),
+            before.label("before"),
+        )
+        .select_from(postings.join(spread, true()))
+        .where(
+            postings.c.word.in_(chosen).is_(True),
+            or_(postings.c.frequency > 0, spread.c.shift == 0),
+            *([] if places is None else [among(place, places)]),
+        )
+        .group_by(postings.c.word, place),
+        "leading" if leads else "following",
+    )
+
+
+def _turns(promising: CTE, dead: CTE) -> CTE:
+    """The memories at the promising places, and whether they answer the turn before."""
+
+    def at(place: Any, *columns: Any) -> Any:
+        return select(*columns).where(at_place(memories, place), outside(memories.c.position, dead))
+
+    here = looked_up(at(promising.c.position, memories.c.length, memories.c.speech), "here")
+    before = looked_up(
+        at(promising.c.position - 1, (memories.c.speech == _ASKS).label("asks")), "turn_before"
+    )
+    return materialized(
+        select(
+            promising.c.position,
+            here.c.length,
+            here.c.speech,
+            func.coalesce(before.c.asks, False).label("answers"),
+        ).select_from(promising.join(here, true()).outerjoin(before, true())),
+        "turns",
+    )
