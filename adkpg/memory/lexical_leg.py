@@ -23,7 +23,6 @@ from sqlalchemy import (
     collate,
     column,
     func,
-    literal,
     or_,
     select,
     true,
@@ -31,7 +30,16 @@ from sqlalchemy import (
     values,
 )
 
-from adkpg.memory.legs import among, at_place, in_scopes, looked_up, materialized, number, outside
+from adkpg.memory.legs import (
+    among,
+    at_least,
+    at_place,
+    in_scopes,
+    looked_up,
+    materialized,
+    number,
+    outside,
+)
 from adkpg.memory.ranking import RANKING
 from adkpg.memory.statements import config_of
 from adkpg.tables import memories, memory_lexemes
@@ -73,8 +81,8 @@ def matched(asked: CTE, scope: CTE, dead: CTE, eligible: CTE | None) -> CTE:
 
     A word of thousands of memories tells little of any, and spreading it costs most. So the
     question's rarest words, up to a number of postings, lead to memories, and those that promise
-    most by them, a thousand, are scored on all words. With filters every word leads, to eligible
-    memories alone: one that only a frequent word leads to must not be hidden by others' rare ones.
+    most by them, some hundreds, are scored on all words. With filters every word leads to what is
+    eligible: what only a frequent word leads to must not be hidden by rarer words of the rest.
     """
     posting = looked_up(
         select(
@@ -91,21 +99,24 @@ def matched(asked: CTE, scope: CTE, dead: CTE, eligible: CTE | None) -> CTE:
     postings = materialized(
         select(asked.c.word, *posting.c).select_from(asked.join(posting, true())), "postings"
     )
-    counted = _counted(postings, all_lead=eligible is not None)
-    leading = _touched(postings, counted, leads=True, places=eligible)
-    rarity = _rarity(counted, None if eligible is not None else leading, scope)
-    promise = leading.c.weight * rarity.c.idf / (leading.c.weight + RANKING.k1)
-    promising = materialized(
-        select(leading.c.position)
-        .select_from(leading.join(rarity, rarity.c.word == leading.c.word, full=True))
-        .group_by(leading.c.position)
-        .order_by(func.sum(promise).desc().nulls_last(), leading.c.position.desc())
-        .limit(number(RANKING.promising)),
-        "promising",
+    counted = _counted(postings)
+    leading = _touched(postings, counted, leads=True, places=None)
+    rarity = _rarity(counted, leading, scope)
+    if eligible is None:
+        promising = _promising(leading, rarity)
+        following = _touched(postings, counted, leads=False, places=promising)
+    else:
+        following = _touched(postings, counted, leads=False, places=eligible)
+        led = select(leading).where(among(leading.c.position, eligible))
+        reached = materialized(union_all(led, select(following)), "reached")
+        promising = _promising(reached, rarity)
+    touched = materialized(
+        union_all(
+            select(leading).where(among(leading.c.position, promising)),
+            select(following).where(among(following.c.position, promising)),
+        ),
+        "touched",
     )
-    following = _touched(postings, counted, leads=False, places=promising)
-    led = select(leading).where(among(leading.c.position, promising))
-    touched = materialized(union_all(led, select(following)), "touched")
     turns = _turns(promising, dead)
     answered = case((turns.c.answers, touched.c.before), else_=0)
     return materialized(
@@ -172,7 +183,20 @@ def scored(matches: CTE, asked: CTE, scope: CTE) -> CTE:
     )
 
 
-def _counted(postings: CTE, *, all_lead: bool) -> CTE:
+def _promising(touched: CTE, rarity: CTE) -> CTE:
+    """The places where the words that touch them weigh most."""
+    promise = touched.c.weight * rarity.c.idf / (touched.c.weight + RANKING.k1)
+    return materialized(
+        select(touched.c.position)
+        .select_from(touched.join(rarity, rarity.c.word == touched.c.word, full=True))
+        .group_by(touched.c.position)
+        .order_by(func.sum(promise).desc().nulls_last(), touched.c.position.desc())
+        .limit(at_least(RANKING.promising)),
+        "promising",
+    )
+
+
+def _counted(postings: CTE) -> CTE:
     """The question's words that occur: how often, and whether they lead."""
     counts = (
         select(postings.c.word, func.count().label("found_in"))
@@ -185,7 +209,6 @@ def _counted(postings: CTE, *, all_lead: bool) -> CTE:
             counts.c.word,
             cast(counts.c.found_in, Double).label("found_in"),
             or_(
-                literal(all_lead),
                 func.sum(counts.c.found_in).over(order_by=rarest_first)
                 <= number(RANKING.leading_postings),
                 func.row_number().over(order_by=rarest_first) == 1,
@@ -195,30 +218,27 @@ def _counted(postings: CTE, *, all_lead: bool) -> CTE:
     )
 
 
-def _rarity(counted: CTE, leading: CTE | None, scope: CTE) -> CTE:
+def _rarity(counted: CTE, leading: CTE, scope: CTE) -> CTE:
     """Lucene's idf of the memories that a word touches, neighbours included.
 
     Those of a word that does not lead are not counted but estimated, as if its occurrences fell
-    independently of each other; so are all where the leading ones are not whole.
+    independently of each other.
     """
+    exact = (
+        select(leading.c.word, cast(func.count(), Double).label("touched"))
+        .group_by(leading.c.word)
+        .subquery("exact_counts")
+    )
     share = func.least(counted.c.found_in / func.greatest(scope.c.size, 1), 1)
     estimate = scope.c.size * (1 - func.power(1 - share, len(RANKING.spread)))
-    source: Any = counted
-    touched: Any = estimate
-    if leading is not None:
-        exact = (
-            select(leading.c.word, cast(func.count(), Double).label("touched"))
-            .group_by(leading.c.word)
-            .subquery("exact_counts")
-        )
-        source = counted.join(exact, exact.c.word == counted.c.word, full=True)
-        touched = func.coalesce(exact.c.touched, estimate)
-    touched = func.least(touched, scope.c.size)
+    touched = func.least(func.coalesce(exact.c.touched, estimate), scope.c.size)
     return materialized(
         select(
             counted.c.word,
             func.ln(1 + (scope.c.size - touched + 0.5) / (touched + 0.5)).label("idf"),
-        ).select_from(source.join(scope, true())),
+        ).select_from(
+            counted.join(exact, exact.c.word == counted.c.word, full=True).join(scope, true())
+        ),
         "rarity",
     )
 

@@ -85,7 +85,8 @@ def best(
         eligible = {
             place: entry for place, entry in live.items() if meets(entry.draft, asked)
         }.keys()
-    words = _matched(collections, live, question.lexemes or frozenset())
+    filtered = eligible if asked else frozenset()
+    words = _matched(collections, live, question.lexemes or frozenset(), filtered)
     lexical = {
         place: found
         for place, found in _scored(words, live, len(question.lexemes or ())).items()
@@ -135,11 +136,15 @@ class _Word:
 
 
 def _matched(
-    collections: Sequence[Collection], live: Mapping[int, Entry], asked: AbstractSet[str]
+    collections: Sequence[Collection],
+    live: Mapping[int, Entry],
+    asked: AbstractSet[str],
+    eligible: AbstractSet[int],
 ) -> dict[str, _Word]:
     """The question's words that are in live memories.
 
-    The rarest lead to memories, up to a number of postings; the others count for those alone.
+    The rarest lead to memories, up to a number of postings; the others count for those alone, and
+    for what is `eligible`, if there are filters.
     """
     postings = {
         lexeme: [
@@ -153,7 +158,7 @@ def _matched(
     known = sorted(filter(postings.get, asked), key=lambda word: (len(postings[word]), word))
     touched = {lexeme: _touched(lexeme, postings[lexeme]) for lexeme in known}
     leading = _leading({lexeme: len(postings[lexeme]) for lexeme in known})
-    led = {place for lexeme in leading for place in touched[lexeme] if place in live}
+    led = {place for lexeme in leading for place in touched[lexeme] if place in live} | eligible
     matched = {}
     for lexeme in known:
         weights = {}

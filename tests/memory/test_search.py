@@ -7,7 +7,7 @@ import pytest
 
 from adkpg import Database, PgVectorMemoryService, Settings
 from adkpg.errors import ConfigurationError, InvalidInput
-from adkpg.memory.service import Mode
+from adkpg.memory.options import Mode
 from tests.memory.conversation import (
     USER,
     conversation,
@@ -143,8 +143,8 @@ async def test_a_match_in_a_neighbouring_turn_counts(memory: PgVectorMemoryServi
     await memory.add_session_to_memory(
         conversation(
             "far",
-            "before that",
-            "just before",
+            "nice weather",
+            "good morning",
             "Where did you spend your holidays?",
             "Lisbon",
             "I see",
@@ -154,7 +154,7 @@ async def test_a_match_in_a_neighbouring_turn_counts(memory: PgVectorMemoryServi
     )
     texts = await found(memory, "holidays", top_k=10)
     assert texts[0] == "Where did you spend your holidays?"
-    assert set(texts[1:]) == {"Lisbon", "I see", "so nice", "just before", "before that"}
+    assert set(texts[1:]) == {"Lisbon", "I see", "so nice", "good morning", "nice weather"}
     assert texts[1] == "Lisbon"
     assert await found(memory, "holidays", min_score=1.0) == texts
 

@@ -1,5 +1,7 @@
 """Which vectors are compared, and how well those of every size find what is nearest."""
 
+from typing import Any
+
 import asyncpg
 import numpy as np
 import pytest
@@ -66,7 +68,7 @@ async def test_any_size_of_vectors_finds_what_is_nearest(
 async def test_cosines_are_those_of_the_vectors(database: Database) -> None:
     for embedder in (SeededEmbedder(dimensions=256), SeededEmbedder(dimensions=1_536)):
         memory = PgVectorMemoryService(database, embedder=embedder, mode="vector")
-        user = {"app_name": f"app {embedder.dimensions}", "user_id": "user"}
+        user: dict[str, Any] = {"app_name": f"app {embedder.dimensions}", "user_id": "user"}
         await memory.add_memory(**user, memories=[entry("turn 1", "one"), entry("turn 2", "two")])
         for hit in await memory.search(**user, query="question 41"):
             text = {"one": "turn 1", "two": "turn 2"}[str(hit.memory.id)]
