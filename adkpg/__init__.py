@@ -1,7 +1,9 @@
 """Postgres for agents built with Google's Agent Development Kit."""
 
 from adkpg.database import Database
+from adkpg.memory.filters import SearchFilters
 from adkpg.memory.in_memory import InMemoryVectorMemoryService
+from adkpg.memory.policy import RememberPolicy
 from adkpg.memory.service import PgVectorMemoryService
 from adkpg.sessions.service import DatabaseSessionService
 from adkpg.settings import Settings
@@ -13,5 +15,7 @@ __all__ = [
     "DatabaseSessionService",
     "InMemoryVectorMemoryService",
     "PgVectorMemoryService",
+    "RememberPolicy",
+    "SearchFilters",
     "Settings",
 ]

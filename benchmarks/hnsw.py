@@ -12,6 +12,8 @@ import asyncio
 import statistics
 import time
 import uuid
+from collections.abc import AsyncIterator, Iterator
+from contextlib import asynccontextmanager, contextmanager
 from typing import Any
 
 import asyncpg
@@ -66,9 +68,12 @@ async def load(url: str, database: Database, vectors: NDArray[np.float32]) -> No
     try:
         await register_vector(connection)
         await connection.execute(
-            "insert into adkpg.memories (app_name, user_id, position, memory_id, session_id,"
-            " timestamp, content, body, length, digest) select 'benchmark', 'u', n, n, '', now(),"
-            """ '{"parts":[{"text":"x"}]}', 'x', 1, '' from generate_series(0, $1 - 1) n""",
+            "insert into adkpg.memories (app_name, user_id, position, memory_id, kind, session_id,"
+            " timestamp, content, body, length, digest)"
+            " select 'benchmark', 'u', n, n, 'note', '', now(),"
+            # Different texts, or they would be folded into one hit.
+            " json_build_object('parts', json_build_array(json_build_object('text', n::text))),"
+            " n, 1, '' from generate_series(0, $1 - 1) n",
             len(vectors),
         )
         for start in track(range(0, len(vectors), 10_000), description="vectors"):
@@ -110,14 +115,34 @@ async def index_scans(url: str) -> int:
         await connection.close()
 
 
-async def measure(server_url: str, memories: int, questions: int) -> None:
-    name = f"hnsw_{uuid.uuid4().hex[:8]}"
+@asynccontextmanager
+async def own_database(server_url: str, name: str) -> AsyncIterator[str]:
+    """Yields the URL of a database made for this run, and drops it afterwards."""
+    name = f"{name}_{uuid.uuid4().hex[:8]}"
     admin: Any = await asyncpg.connect(server_url)
-    await admin.execute(f'create database "{name}"')
-    parts = server_url.split("?", 1)
-    url = parts[0].rsplit("/", 1)[0] + f"/{name}" + (f"?{parts[1]}" if len(parts) > 1 else "")
-    settings = Settings(exact_limit=memories // 2, migration_timeout_s=3600)
     try:
+        await admin.execute(f'create database "{name}"')
+        parts = server_url.split("?", 1)
+        yield parts[0].rsplit("/", 1)[0] + f"/{name}" + (f"?{parts[1]}" if len(parts) > 1 else "")
+        await admin.execute(f'drop database "{name}" with (force)')
+    finally:
+        await admin.close()
+
+
+@contextmanager
+def chosen_server() -> Iterator[str]:
+    """Yields the URL of the server of ADKPG_DATABASE_URL, else of the embedded one."""
+    configured = Settings().database_url
+    if configured is not None and configured.get_secret_value() != "embedded":
+        yield configured.get_secret_value()
+        return
+    with EmbeddedServer() as server:
+        yield server.url
+
+
+async def measure(server_url: str, memories: int, questions: int) -> None:
+    settings = Settings(exact_limit=memories // 2, migration_timeout_s=3600)
+    async with own_database(server_url, "hnsw") as url:
         random = np.random.default_rng(1)
         centers = random.normal(size=(CLUSTERS, DIMENSIONS)).astype(np.float32)
         embedder = Questions(clustered(questions, centers, 2))
@@ -139,9 +164,6 @@ async def measure(server_url: str, memories: int, questions: int) -> None:
         Console().print(
             table, f"{indexed} vectors indexed in {build_s:.0f} s, {used} scans of the index"
         )
-    finally:
-        await admin.execute(f'drop database "{name}" with (force)')
-        await admin.close()
 
 
 def main() -> None:
@@ -149,13 +171,8 @@ def main() -> None:
     parser.add_argument("--memories", type=int, default=250_000)
     parser.add_argument("--questions", type=int, default=50)
     arguments = parser.parse_args()
-    configured = Settings().database_url
-    if configured is not None and configured.get_secret_value() != "embedded":
-        url = configured.get_secret_value()
+    with chosen_server() as url:
         asyncio.run(measure(url, arguments.memories, arguments.questions))
-        return
-    with EmbeddedServer() as server:
-        asyncio.run(measure(server.url, arguments.memories, arguments.questions))
 
 
 if __name__ == "__main__":

@@ -126,6 +126,7 @@ def matched(asked: CTE, scope: CTE, dead: CTE, eligible: CTE | None) -> CTE:
             (touched.c.weight + RANKING.answer * answered).label("weight"),
             turns.c.length,
             turns.c.speech,
+            turns.c.answers,
             rarity.c.idf,
         )
         .select_from(
@@ -152,8 +153,7 @@ def scored(matches: CTE, asked: CTE, scope: CTE) -> CTE:
     speech, length = func.max(matches.c.speech), cast(func.max(matches.c.length), Double)
     standing = case(
         (speech == _UNSAID, 1.0),
-        else_=length
-        / (length + RANKING.thin)
+        else_=case((func.bool_or(matches.c.answers), 1.0), else_=length / (length + RANKING.thin))
         * case((speech == _ASKS, RANKING.question), else_=1.0),
     )
     score = standing * func.sum(

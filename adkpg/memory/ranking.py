@@ -24,7 +24,8 @@ class Ranking:
       previous: Weights of the words of the turn before, and of those before that.
       following: Weights of the words of the turns after.
       answer: What the words of the turn before weigh more, if that turn asks.
-      thin: A turn of so many words has half of its score: what says little answers little.
+      thin: A turn of so many words has half of its score, unless it answers one that asks: what
+        says little tells little.
       question: Factor of a turn that asks, since it answers nothing.
       vector: Weight of the scaled cosine against the scaled lexical score.
       candidates: Best memories of each leg that are scored on both; more if more are asked for.

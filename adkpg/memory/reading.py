@@ -3,7 +3,7 @@
 from adkpg.database import Database
 from adkpg.errors import InvalidInput
 from adkpg.keys import scope_user, storable
-from adkpg.memory import pages, records, statements
+from adkpg.memory import pages, reading_statements, records
 from adkpg.memory.filters import NO_FILTERS, SearchFilters
 from adkpg.memory.records import Memory
 
@@ -26,7 +26,7 @@ class StoredMemories:
         if not storable(app_name=app_name, user_id=user_id, memory_id=memory_id):
             return None
         row = await self._database.fetch_one(
-            statements.select_memory(),
+            reading_statements.select_memory(),
             {"app_name": app_name, "user_id": scope_user(user_id), "memory_id": memory_id},
         )
         return None if row is None else records.memory(row)
@@ -61,7 +61,7 @@ class StoredMemories:
         filters = filters or NO_FILTERS
         cursor = pages.read_cursor(after) if after is not None else (None, None)
         rows = await self._database.fetch(
-            statements.list_memories(
+            reading_statements.list_memories(
                 asked=filters.asked, after_row=after is not None, live_only=live
             ),
             {
@@ -87,7 +87,7 @@ class StoredMemories:
             return 0
         filters = filters or NO_FILTERS
         row = await self._database.fetch_one(
-            statements.count_memories(asked=filters.asked),
+            reading_statements.count_memories(asked=filters.asked),
             {"app_name": app_name, "user_id": scope_user(user_id), **filters.parameters},
         )
         return int(row["memories"]) if row else 0

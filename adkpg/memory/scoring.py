@@ -164,8 +164,7 @@ def _matched(
         weights = {}
         for place, (weight, before) in touched[lexeme].items():
             if place in led:
-                asks = place - 1 in led and live[place - 1].asks
-                weights[place] = weight + (RANKING.answer * before if asks else 0.0)
+                weights[place] = weight + RANKING.answer * before * _answers(live, place)
         touches: float = min(len(touched[lexeme]), len(live))
         if lexeme not in leading:  # as many as it would touch, if it stood in them independently
             share = len(postings[lexeme]) / len(live)
@@ -225,17 +224,26 @@ def _scored(
     whole = sum(word.idf for word in words.values()) + (asked - len(words)) * unknown
     whole = min(whole, RANKING.telling * unknown)
     return {
-        place: _Lexical(score * _standing(live[place]), covered[place] / whole)
+        place: _Lexical(
+            score * _standing(live[place], answers=_answers(live, place)), covered[place] / whole
+        )
         for place, score in scores.items()
     }
 
 
-def _standing(entry: Entry) -> float:
-    """What says little answers little, and who asks does not answer."""
+def _answers(live: Mapping[int, Entry], place: int) -> bool:
+    """Whether the turn before asks."""
+    before = live.get(place - 1)
+    return before is not None and before.asks
+
+
+def _standing(entry: Entry, *, answers: bool) -> float:
+    """What says little tells little, unless it answers; and who asks does not answer."""
     if not entry.said:
         return 1.0
     length = entry.terms.length
-    return length / (length + RANKING.thin) * (RANKING.question if entry.asks else 1.0)
+    told = 1.0 if answers else length / (length + RANKING.thin)
+    return told * (RANKING.question if entry.asks else 1.0)
 
 
 def _relevant(

@@ -7,7 +7,7 @@ from typing import Any
 from adkpg.database import Database
 from adkpg.errors import EmbeddingError
 from adkpg.keys import APP_WIDE
-from adkpg.memory import hits, recall, records, statements, vector_statements
+from adkpg.memory import hits, reading_statements, recall, records, vector_statements
 from adkpg.memory.hits import Hit
 from adkpg.memory.options import SearchOptions
 from adkpg.memory.ranking import RANKING
@@ -159,7 +159,7 @@ class Search:
         options: SearchOptions,
     ) -> list[Hit]:
         rows = await self._database.fetch(
-            statements.select_neighbours(),
+            reading_statements.select_neighbours(),
             {
                 "app_name": app_name,
                 "user_ids": scopes,

@@ -1,4 +1,4 @@
-"""Statements that write memories, and read them by key. No I/O.
+"""Statements that write memories, and what others are built from. No I/O.
 
 Positions are places in a user's history; see `adkpg.memory.ingestion`.
 """
@@ -27,7 +27,6 @@ from sqlalchemy import (
     or_,
     select,
     true,
-    tuple_,
     union_all,
     update,
 )
@@ -214,40 +213,6 @@ def select_by_ids() -> Select[Any]:
 
 
 @cache
-def select_neighbours() -> Select[Any]:
-    """Reads the live memories around some, by position.
-
-    Parameters: app_name, user_ids, positions, reach (how many on each side). Returns the memories'
-    columns and ``of_position``, the one each is next to.
-    """
-    asked = given_rows(positions=BigInteger)
-    reach = bindparam("reach", type_=BigInteger)
-    return (
-        select(*stored_columns(), asked.c.positions.label("of_position"))
-        .select_from(
-            asked.join(
-                memories,
-                and_(
-                    memories.c.app_name == APP_NAME,
-                    memories.c.user_id == func.any(bindparam("user_ids", type_=ARRAY(Text))),
-                    memories.c.position >= asked.c.positions - reach,
-                    memories.c.position <= asked.c.positions + reach,
-                    memories.c.position != asked.c.positions,
-                ),
-            )
-        )
-        .where(live())
-        .order_by(asked.c.positions, memories.c.position)
-    )
-
-
-@cache
-def select_memory() -> Select[Any]:
-    """Reads one memory, live or not. Parameters: app_name, user_id, memory_id."""
-    return select(*stored_columns()).where(in_scope(memories), memories.c.memory_id == _MEMORY_ID)
-
-
-@cache
 def lock_memory() -> Select[Any]:
     """Reads one memory and keeps other writers from it, to the transaction's end.
 
@@ -276,42 +241,6 @@ def update_facets() -> Update:
             expires_at=bindparam("expires_at", type_=TIMESTAMP(timezone=True)),
             digest=bindparam("digest", type_=Text),
         )
-    )
-
-
-@cache
-def list_memories(*, asked: frozenset[str], after_row: bool, live_only: bool) -> Select[Any]:
-    """Reads one page of a scope's memories, newest first.
-
-    Parameters: app_name, user_id, limit, those of the filters, and after_moment, after_position
-    where a page went before. Returns the memories' columns and their position.
-    """
-    page = (
-        select(*stored_columns(), memories.c.position)
-        .where(in_scope(memories), *conditions(asked))
-        .order_by(memories.c.timestamp.desc(), memories.c.position.desc())
-        .limit(bindparam("limit", type_=BigInteger))
-    )
-    if live_only:
-        page = page.where(live())
-    if after_row:
-        page = page.where(
-            tuple_(memories.c.timestamp, memories.c.position)
-            < tuple_(
-                bindparam("after_moment", type_=TIMESTAMP(timezone=True)),
-                bindparam("after_position", type_=BigInteger),
-            )
-        )
-    return page
-
-
-@cache
-def count_memories(*, asked: frozenset[str]) -> Select[Any]:
-    """Counts a scope's live memories. Parameters: app_name, user_id, those of the filters."""
-    return (
-        select(func.count().label("memories"))
-        .select_from(memories)
-        .where(in_scope(memories), live(), *conditions(asked))
     )
 
 

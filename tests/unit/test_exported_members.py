@@ -8,7 +8,20 @@ import sys
 import pytest
 
 
-@pytest.mark.parametrize("package", ["adkpg", "adkpg.embedded", "adkpg.embedding"])
+@pytest.mark.parametrize(
+    "package",
+    [
+        "adkpg",
+        "adkpg.adk",
+        "adkpg.documents",
+        "adkpg.embedded",
+        "adkpg.embedding",
+        "adkpg.erasure",
+        "adkpg.facts",
+        "adkpg.models",
+        "adkpg.tools",
+    ],
+)
 def test_all_is_sorted_and_exact(package: str) -> None:
     module = importlib.import_module(package)
     public = {
