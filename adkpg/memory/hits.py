@@ -1,5 +1,6 @@
 """Hits: recalled memories with their reasons, near-duplicates folded, cut to a budget. Pure."""
 
+import math
 import re
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, replace
@@ -86,13 +87,18 @@ def folded(hits: Sequence[Hit]) -> list[Hit]:
     """
     groups: list[list[Hit]] = []
     prints: list[_Print] = []
+    holders: dict[tuple[str, str], list[int]] = {}
     for found in hits:
         own = _print(found.memory)
-        for group, other in zip(groups, prints, strict=True):
-            if _alike(own, other):
-                group.append(found)
+        telling = own.telling()
+        near = sorted({place for pair in telling for place in holders.get(pair, ())})
+        for place in near:
+            if _alike(own, prints[place]):
+                groups[place].append(found)
                 break
         else:
+            for pair in telling:
+                holders.setdefault(pair, []).append(len(groups))
             groups.append([found])
             prints.append(own)
     return [_survivor(group) for group in groups]
@@ -122,9 +128,20 @@ class _Print:
     numbers: frozenset[str]
     artifacts: frozenset[str]
 
+    def telling(self) -> list[tuple[str, str]]:
+        """Some of its pairs: two sets as alike as `DUPLICATE_SHARE` have one of them in common.
+
+        The first of each in one order, as many as may be missing and one (prefix filtering:
+        Chaudhuri, Ganti, Kaushik 2006).
+        """
+        spare = len(self.pairs) - math.ceil(DUPLICATE_SHARE * len(self.pairs))
+        return sorted(self.pairs)[: spare + 1]
+
 
 def _print(memory: Memory) -> _Print:
-    text = searchable(records.text_of(memory.content)).casefold()
+    text = records.text_of(memory.content).casefold()
+    if not text.isascii():
+        text = searchable(text).casefold()
     words = ["", *(_WORD.findall(text) or [text])]
     numbers = frozenset(word for word in words if _DIGIT.search(word))
     return _Print(memory.author, frozenset(pairwise(words)), numbers, frozenset(memory.artifacts))

@@ -4,6 +4,7 @@ Every call takes the lock for what it reads or writes and never while it waits f
 tasks, event loops and threads may share a library. What it returns are copies.
 """
 
+import math
 import threading
 from collections.abc import Callable, Mapping, Sequence
 from dataclasses import replace
@@ -26,7 +27,7 @@ from adkpg.memory.records import Draft
 from adkpg.memory.words import script_config, searchable
 from adkpg.moments import clamped
 
-_MORE = (2, 8, 32)  # times as many rows as hits, until these are enough
+_MORE = (1.25, 8, 32)  # times as many rows as hits, until these are enough
 
 Scope = tuple[str, str]
 """App name, and user id or the reserved one of the app-wide scope."""
@@ -153,9 +154,9 @@ class Library:
             collections = [self._known(each) for each in scopes]
             # Near-duplicates leave the places they held to others; many leave many.
             for more in _MORE:
-                rows = scoring.best(collections, question, options, more * options.top_k)
+                rows = scoring.best(collections, question, options, math.ceil(more * options.top_k))
                 found = hits.folded([hits.hit(row) for row in rows])
-                if len(found) >= options.top_k or len(rows) < more * options.top_k:
+                if len(found) >= options.top_k or len(rows) < math.ceil(more * options.top_k):
                     break
             if options.neighbours:
                 around = {

@@ -1,6 +1,7 @@
 """Search: one question put to the memories of a user and of the app."""
 
 import logging
+import math
 from dataclasses import replace
 from typing import Any
 
@@ -17,7 +18,7 @@ from adkpg.memory.words import script_config, searchable
 
 logger = logging.getLogger(__name__)
 
-_MORE = (2, 8, 32)  # times as many rows as hits, until these are enough
+_MORE = (1.25, 8, 32)  # times as many rows as hits, until these are enough
 
 
 class Search:
@@ -80,7 +81,7 @@ class Search:
                 vectors = None
         # Near-duplicates leave the places they held to others; many leave many.
         for more in _MORE:
-            parameters["top_k"] = more * options.top_k
+            parameters["top_k"] = math.ceil(more * options.top_k)
             if vectors is not None:
                 rows = await self._with_vectors(vectors, options, shape, parameters)
             else:
