@@ -153,7 +153,7 @@ async def test_a_match_in_a_neighbouring_turn_counts(memory: PgVectorMemoryServi
         )
     )
     texts = await found(memory, "holidays", top_k=10)
-    assert texts[0] == "Where did you spend your holidays?"
+    assert set(texts[:2]) == {"Lisbon", "Where did you spend your holidays?"}
     assert set(texts[2:]) == {"I see", "so nice", "good morning", "nice weather"}
     assert await found(memory, "holidays", min_score=1.0) == texts
 
