@@ -487,21 +487,26 @@ def posted_words(stored: CTE, given: CTE, same: ColumnElement[bool]) -> CTE:
       given: The rows that their tsvectors are in.
       same: Which of them is a memory's.
     """
-    own = _lexemes(given.c.words, "own")
-    dated = _lexemes(given.c.date_words, "dated")
-    words = (
-        select(
-            own.c.lexeme, _occurrences(own).label("frequency"), literal_column("0").label("date")
-        )
-        .union_all(select(dated.c.lexeme, literal_column("0"), _occurrences(dated)))
-        .lateral("words")
+    # One vector whose weights tell the two apart, rather than two and a grouping.
+    marked = func.setweight(given.c.words, literal_column("'A'")).op("||")(
+        func.setweight(given.c.date_words, literal_column("'B'"))
     )
-    key = [stored.c.app_name, stored.c.user_id, words.c.lexeme, stored.c.position]
+    words = _lexemes(marked, "marked_words")
+
+    def occurrences(weight: str) -> Any:
+        return func.cardinality(func.array_positions(words.c.weights, literal_column(weight)))
+
     rows = (
-        select(*key, func.sum(words.c.frequency), func.sum(words.c.date))
+        select(
+            stored.c.app_name,
+            stored.c.user_id,
+            words.c.lexeme,
+            stored.c.position,
+            occurrences("'A'"),
+            occurrences("'B'"),
+        )
         .select_from(stored.join(given, same).join(words, true()))
         .where(func.octet_length(words.c.lexeme) <= _MAX_LEXEME_BYTES)
-        .group_by(*key)
     )
     columns = ["app_name", "user_id", "lexeme", "position", "frequency", "date_frequency"]
     return insert(memory_lexemes).from_select(columns, rows).cte("posted")
