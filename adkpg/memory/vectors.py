@@ -143,8 +143,10 @@ class Vectors:
         batch_size = self._database.settings.embedding_batch_size
         total = 0
         failure: EmbeddingError | None = None
+        # Somebody else may make this the app's model just now; what is stored is checked again.
+        claimed_for = None if first else self._model_id
         while rows := await self._jobs.claim(
-            app_name, user_id, batch_size, model_id=self._model_id, eager=eager
+            app_name, user_id, batch_size, model_id=claimed_for, eager=eager
         ):
             fresh = [row for row in rows if row["attempts"] <= _TOGETHER]
             apart = [[row] for row in rows if row["attempts"] > _TOGETHER]
