@@ -112,7 +112,9 @@ class MemoryPlugin(BasePlugin):
         try:
             await self._add(turn)
             done = True
-        except Exception:
+        except (
+            Exception
+        ):  # any memory service may stand here; the user's turn must not fail with it
             logger.exception(
                 "A turn of session %s could not be remembered yet (invocation %s).",
                 turn.session.id,
@@ -138,7 +140,8 @@ class MemoryPlugin(BasePlugin):
                 custom_metadata=self._custom_metadata,
             )
         except NotImplementedError:
-            # Such a service knows whole sessions only, and may replace what it has of one.
+            # ADK's base method raises it: such a service knows whole sessions only, and may replace
+            # what it has of one.
             remembered = map(self._policy.remembered, session.events)
             events = [event for event in remembered if event is not None]
             await turn.memory.add_session_to_memory(

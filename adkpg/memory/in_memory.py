@@ -22,8 +22,8 @@ from adkpg.keys import require_storable, scope_user, storable
 from adkpg.memory import pages, records
 from adkpg.memory.filters import NO_FILTERS, SearchFilters
 from adkpg.memory.hits import Hit
-from adkpg.memory.library import Library
-from adkpg.memory.library_vectors import LibraryVectors
+from adkpg.memory.holdings import Holdings
+from adkpg.memory.holdings_vectors import HoldingsVectors
 from adkpg.memory.options import Mode, SearchOptions, require_embedder
 from adkpg.memory.policy import RememberPolicy, remembered_events
 from adkpg.memory.records import Draft, Memory
@@ -89,12 +89,12 @@ class InMemoryVectorMemoryService(BaseMemoryService):
         if embedder is None and mode != "text":
             embedder = default_embedder(settings.embedder)
         require_embedder(mode, embedder)
-        self._library = Library(settings.text_search_config)
+        self._holdings = Holdings(settings.text_search_config)
         self._vectors = None
         if embedder is None:
             self._defaults = replace(self._defaults, mode="text")
         else:
-            self._vectors = LibraryVectors(self._library, embedder, settings)
+            self._vectors = HoldingsVectors(self._holdings, embedder, settings)
         self._policy = policy
 
     @property
@@ -169,7 +169,7 @@ class InMemoryVectorMemoryService(BaseMemoryService):
         drafts = records.drafts_of_memories(memories, custom_metadata, platform_time.get_time())
         if drafts:
             scope = (app_name, scope_user(user_id))
-            self._library.write(scope, drafts)
+            self._holdings.write(scope, drafts)
             await self._embed_quietly(scope)
 
     async def get_memory(
@@ -178,7 +178,7 @@ class InMemoryVectorMemoryService(BaseMemoryService):
         """Returns a memory, also one that has expired; None if there is none."""
         if not storable(app_name=app_name, user_id=user_id, memory_id=memory_id):
             return None
-        row = self._library.row((app_name, scope_user(user_id)), memory_id)
+        row = self._holdings.row((app_name, scope_user(user_id)), memory_id)
         return None if row is None else records.memory(row)
 
     async def list_memories(
@@ -206,7 +206,7 @@ class InMemoryVectorMemoryService(BaseMemoryService):
         scope = (app_name, scope_user(user_id))
         keyed = [
             ((row["timestamp"], row["position"]), row)
-            for row in self._library.rows(scope, filters or NO_FILTERS, live=live)
+            for row in self._holdings.rows(scope, filters or NO_FILTERS, live=live)
         ]
         if cursor is not None:
             keyed = [(key, row) for key, row in keyed if key < cursor]
@@ -220,7 +220,7 @@ class InMemoryVectorMemoryService(BaseMemoryService):
         if not storable(app_name=app_name, user_id=user_id):
             return 0
         scope = (app_name, scope_user(user_id))
-        return len(self._library.rows(scope, filters or NO_FILTERS, live=True))
+        return len(self._holdings.rows(scope, filters or NO_FILTERS, live=True))
 
     async def update_memory(
         self,
@@ -256,7 +256,7 @@ class InMemoryVectorMemoryService(BaseMemoryService):
             custom_metadata=custom_metadata,
             now=platform_time.get_time(),
         )
-        if not self._library.change(scope, memory_id, changed, rewrite=text is not None):
+        if not self._holdings.change(scope, memory_id, changed, rewrite=text is not None):
             return None
         if text is not None:
             await self._embed_quietly(scope)
@@ -270,7 +270,7 @@ class InMemoryVectorMemoryService(BaseMemoryService):
         Its words are gone from the search of its neighbours too. None and an unknown id do nothing.
         """
         if memory_id and storable(app_name=app_name, user_id=user_id, memory_id=memory_id):
-            self._library.delete((app_name, scope_user(user_id)), memory_id)
+            self._holdings.delete((app_name, scope_user(user_id)), memory_id)
 
     async def search_memory(
         self, *, app_name: str, user_id: str, query: str
@@ -372,7 +372,7 @@ class InMemoryVectorMemoryService(BaseMemoryService):
     ) -> None:
         require_storable(app_name=app_name, user_id=user_id, session_id=session_id)
         scope = (app_name, user_id)
-        self._library.ingest(scope, session_id, drafts, whole=whole)
+        self._holdings.ingest(scope, session_id, drafts, whole=whole)
         await self._embed_quietly(scope)
 
     async def _embed_quietly(self, scope: tuple[str, str]) -> None:
@@ -394,4 +394,4 @@ class InMemoryVectorMemoryService(BaseMemoryService):
                 if options.mode == "vector":
                     raise
                 logger.warning("The search answers by words alone: %s", exc)
-        return self._library.hits((app_name, user_id), text, vector, options, floor)
+        return self._holdings.hits((app_name, user_id), text, vector, options, floor)

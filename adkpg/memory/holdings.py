@@ -1,7 +1,7 @@
-"""Library: the collections of all scopes in this process, behind one lock.
+"""Holdings: the collections of all scopes in this process, behind one lock.
 
 Every call takes the lock for what it reads or writes and never while it waits for anything, so
-tasks, event loops and threads may share a library. What it returns are copies.
+tasks, event loops and threads may share a holdings. What it returns are copies.
 """
 
 import math
@@ -33,7 +33,7 @@ Scope = tuple[str, str]
 """App name, and user id or the reserved one of the app-wide scope."""
 
 
-class Library:
+class Holdings:
     """Memories of any number of scopes.
 
     Args:

@@ -1,4 +1,4 @@
-"""LibraryVectors: an embedder, and the vectors it keeps up to date in a `Library`."""
+"""HoldingsVectors: an embedder, and the vectors it keeps up to date in a `Holdings`."""
 
 import asyncio
 import logging
@@ -9,7 +9,7 @@ from adkpg.embedding.cache import QueryCache
 from adkpg.embedding.embedder import Embedder, embed_checked, floor_of
 from adkpg.errors import EmbedderUnavailable, EmbeddingError
 from adkpg.memory.collection import Entry
-from adkpg.memory.library import Library, Scope
+from adkpg.memory.holdings import Holdings, Scope
 from adkpg.settings import Settings
 
 logger = logging.getLogger(__name__)
@@ -19,11 +19,11 @@ _SHORTEST_PAUSE_S = 0.05
 _LONGEST_PAUSE_S = 5.0
 
 
-class LibraryVectors:
+class HoldingsVectors:
     """Embeds questions and memories with one model.
 
     Args:
-      library: Where the memories are.
+      holdings: Where the memories are.
       embedder: What turns texts into vectors.
       settings: Sizes of batches and of the cache, and when to give a text up.
 
@@ -32,10 +32,10 @@ class LibraryVectors:
       floor: The cosine under which the model finds noise.
     """
 
-    def __init__(self, library: Library, embedder: Embedder, settings: Settings) -> None:
+    def __init__(self, holdings: Holdings, embedder: Embedder, settings: Settings) -> None:
         self.embedder = embedder
         self.floor = floor_of(embedder)
-        self._library = library
+        self._holdings = holdings
         self._settings = settings
         self._queries = QueryCache(settings.query_cache_size)
 
@@ -55,7 +55,7 @@ class LibraryVectors:
         """
         total = 0
         failure: EmbeddingError | None = None
-        for scope in self._library.pending_scopes(app_name, user_id):
+        for scope in self._holdings.pending_scopes(app_name, user_id):
             try:
                 total += await self._embed(scope)
             except EmbedderUnavailable:
@@ -86,7 +86,7 @@ class LibraryVectors:
             except EmbeddingError as exc:
                 logger.warning("Flushing goes on: %s", exc)
                 pause_s = min(2 * pause_s, _LONGEST_PAUSE_S)
-            if not self._library.waiting(app_name, user_id, self._settings.job_max_attempts):
+            if not self._holdings.waiting(app_name, user_id, self._settings.job_max_attempts):
                 return
             await asyncio.sleep(pause_s)
 
@@ -99,20 +99,20 @@ class LibraryVectors:
         batch_size, attempts = self._settings.embedding_batch_size, self._settings.job_max_attempts
         total = 0
         failure: EmbeddingError | None = None
-        while failure is None and (claimed := self._library.claim(scope, batch_size, attempts)):
+        while failure is None and (claimed := self._holdings.claim(scope, batch_size, attempts)):
             try:
                 for batch in _batches(claimed):
                     try:
                         texts = [entry.draft.body for entry in batch]
                         vectors = await embed_checked(self.embedder, texts)
-                        total += self._library.embed(scope, batch, list(map(_unit, vectors)))
+                        total += self._holdings.embed(scope, batch, list(map(_unit, vectors)))
                     except EmbedderUnavailable:
                         raise
                     except EmbeddingError as exc:
                         failure = failure or exc
-                        self._library.refuse(batch)
+                        self._holdings.refuse(batch)
             finally:  # also if it was cancelled: somebody else may go on at once
-                self._library.release(claimed)
+                self._holdings.release(claimed)
         if failure is not None:
             raise failure
         return total
