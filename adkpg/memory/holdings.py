@@ -1,7 +1,7 @@
 """Holdings: the collections of all scopes in this process, behind one lock.
 
 Every call takes the lock for what it reads or writes and never while it waits for anything, so
-tasks, event loops and threads may share a holdings. What it returns are copies.
+tasks, event loops and threads may share them. What they return are copies.
 """
 
 import math
