@@ -11,9 +11,6 @@ import argparse
 import asyncio
 import statistics
 import time
-import uuid
-from collections.abc import AsyncIterator, Iterator
-from contextlib import asynccontextmanager, contextmanager
 from typing import Any
 
 import asyncpg
@@ -24,9 +21,9 @@ from pgvector.asyncpg import register_vector
 from rich.console import Console
 from rich.progress import track
 from rich.table import Table
+from server import chosen_server, own_database
 
 from adkpg import Database, PgVectorMemoryService, Settings
-from adkpg.embedded import EmbeddedServer
 from adkpg.memory import vector_statements
 
 DIMENSIONS = 384
@@ -113,31 +110,6 @@ async def index_scans(url: str) -> int:
         return scans
     finally:
         await connection.close()
-
-
-@asynccontextmanager
-async def own_database(server_url: str, name: str) -> AsyncIterator[str]:
-    """Yields the URL of a database made for this run, and drops it afterwards."""
-    name = f"{name}_{uuid.uuid4().hex[:8]}"
-    admin: Any = await asyncpg.connect(server_url)
-    try:
-        await admin.execute(f'create database "{name}"')
-        parts = server_url.split("?", 1)
-        yield parts[0].rsplit("/", 1)[0] + f"/{name}" + (f"?{parts[1]}" if len(parts) > 1 else "")
-        await admin.execute(f'drop database "{name}" with (force)')
-    finally:
-        await admin.close()
-
-
-@contextmanager
-def chosen_server() -> Iterator[str]:
-    """Yields the URL of the server of ADKPG_DATABASE_URL, else of the embedded one."""
-    configured = Settings().database_url
-    if configured is not None and configured.get_secret_value() != "embedded":
-        yield configured.get_secret_value()
-        return
-    with EmbeddedServer() as server:
-        yield server.url
 
 
 async def measure(server_url: str, memories: int, questions: int) -> None:

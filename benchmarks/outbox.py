@@ -14,9 +14,9 @@ import time
 from google.adk.events.event import Event
 from google.adk.sessions.session import Session
 from google.genai import types
-from hnsw import chosen_server, own_database
 from rich.console import Console
 from rich.table import Table
+from server import chosen_server, own_database
 
 from adkpg import Database, DatabaseSessionService
 

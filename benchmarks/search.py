@@ -18,11 +18,12 @@ from typing import Any, get_args
 
 import numpy as np
 from google.genai import types
-from hnsw import DIMENSIONS, Questions, chosen_server, clustered, own_database
+from hnsw import DIMENSIONS, Questions, clustered
 from numpy.typing import NDArray
 from rich.console import Console
 from rich.progress import Progress
 from rich.table import Table
+from server import chosen_server, own_database
 
 from adkpg import Database, PgVectorMemoryService
 from adkpg.memory import ingestion, records, statements, vector_statements
