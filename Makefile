@@ -3,6 +3,8 @@
 PYTHON ?= python3
 BIN := .venv/bin
 INSTALLED := .venv/.installed
+BENCH := .venv-bench
+BENCH_INSTALLED := $(BENCH)/.installed
 
 # Without a home directory to write to, pip would warn that it cannot cache, and an ordinary user's
 # embedded server would have no place for its data.
@@ -17,7 +19,7 @@ endif
 endif
 export PIP_DISABLE_PIP_VERSION_CHECK := 1
 
-.PHONY: help demo test check docs lock
+.PHONY: help demo test check docs bench lock
 
 help: ## list these targets
 	@sed -n 's/^\([a-z]*\):.*## \(.*\)/make \1\t\2/p' $(MAKEFILE_LIST)
@@ -39,10 +41,16 @@ check: $(INSTALLED) ## lint, format, types, import contracts
 docs: $(INSTALLED) ## write docs/cli.md and docs/settings.md from the code
 	$(BIN)/python docs/generate.py
 
-lock: $(INSTALLED) ## write constraints.txt from pyproject.toml; UPGRADE=--upgrade for newer versions
-	$(BIN)/uv pip compile --quiet $(UPGRADE) --universal --python-version 3.11 --all-extras --group dev \
-	  --generate-hashes --no-emit-index-url --no-emit-find-links --no-header \
-	  --output-file constraints.txt pyproject.toml
+bench: $(BENCH_INSTALLED) ## measure beside the peers, write docs/benchmarks.*; ARGS="--quick --only sessions" for a part
+	$(BENCH)/bin/python benchmarks $(ARGS)
+
+LOCK := uv pip compile --quiet --universal --python-version 3.11 --all-extras \
+  --generate-hashes --no-emit-index-url --no-emit-find-links --no-header
+
+lock: $(INSTALLED) ## write both constraints.txt from pyproject.toml; UPGRADE=--upgrade for newer versions
+	$(BIN)/$(LOCK) $(UPGRADE) --group dev --output-file constraints.txt pyproject.toml
+	$(BIN)/$(LOCK) $(UPGRADE) --group bench --overrides benchmarks/overrides.txt \
+	  --output-file benchmarks/constraints.txt pyproject.toml
 
 $(INSTALLED): constraints.txt pyproject.toml
 	@$(PYTHON) -c 'import sys; sys.exit("adkpg needs Python 3.11 or newer: make PYTHON=python3.11" if sys.version_info < (3, 11) else 0)'
@@ -51,3 +59,11 @@ $(INSTALLED): constraints.txt pyproject.toml
 	@$(BIN)/python -m pip install -qq --require-hashes -r constraints.txt
 	@$(BIN)/python -m pip install -qq --no-deps --no-build-isolation -e .
 	@touch $(INSTALLED)
+
+# --no-deps: the file is complete, and one peer's bound on pgvector is overridden (benchmarks/overrides.txt).
+$(BENCH_INSTALLED): benchmarks/constraints.txt
+	$(PYTHON) -m venv $(BENCH)
+	@echo "Installing into $(BENCH) what benchmarks/constraints.txt pins: adkpg's peers and matplotlib."
+	@$(BENCH)/bin/python -m pip install -qq --no-deps --require-hashes -r benchmarks/constraints.txt
+	@$(BENCH)/bin/python -m pip install -qq --no-deps --no-build-isolation -e .
+	@touch $(BENCH_INSTALLED)
