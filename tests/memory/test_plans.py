@@ -80,6 +80,31 @@ async def test_a_search_reads_one_users_rows_from_covering_indexes(
         assert indexes["memory_lexemes_pkey"]["Actual Loops"] == 4
 
 
+async def test_a_plan_for_any_user_suits_a_small_one_beside_a_large_one(
+    database: Database, connection: asyncpg.Connection
+) -> None:
+    """What is kept for a prepared statement read the whole table, since most of it is one user's."""
+    memory = PgVectorMemoryService(database, embedder=EMBEDDER)
+    for user, size in ((USER, 20), (USER | {"user_id": "large"}, 2_000)):
+        entries = [entry(f"word {n % 7} turn {n}") for n in range(size)]
+        await memory.add_memory(**user, memories=entries)
+    await connection.execute("VACUUM ANALYZE memories, memory_lexemes, memory_vectors")
+    parameters = QUESTION | {
+        "query_vector": str(EMBEDDER.vector("question 3")),
+        "model": EMBEDDER.model,
+        "dimensions": EMBEDDER.dimensions,
+    }
+    for shape in (
+        recall.Shape(lexical=True, vector=True),
+        recall.Shape(lexical=False, vector=True),
+    ):
+        statement = recall.search(shape)
+        nodes = await explain(connection, statement, parameters, generic=True)
+        assert nodes[0]["Actual Rows"] > 1
+        assert "Seq Scan" not in {node["Node Type"] for node in nodes}
+        assert max(rows_read(node) for node in scans(nodes, "memory_vectors")) <= 20
+
+
 async def test_writes_of_one_session_read_no_table_whole(
     crowded: PgVectorMemoryService, connection: asyncpg.Connection
 ) -> None:
