@@ -83,7 +83,7 @@ async def test_a_search_reads_one_users_rows_from_covering_indexes(
 async def test_a_plan_for_any_user_suits_a_small_one_beside_a_large_one(
     database: Database, connection: asyncpg.Connection
 ) -> None:
-    """What is kept for a prepared statement read the whole table, since most of it is one user's."""
+    """The plan that is kept read the whole table, since most of it is one user's."""
     memory = PgVectorMemoryService(database, embedder=EMBEDDER)
     for user, size in ((USER, 20), (USER | {"user_id": "large"}, 2_000)):
         entries = [entry(f"word {n % 7} turn {n}") for n in range(size)]
