@@ -20,6 +20,9 @@ from adkpg.embedded.lock import FileLock
 from adkpg.embedded.postmaster import Postmaster
 from adkpg.errors import ConfigurationError, EmbeddedServerError
 
+# A search reads indexes alone once what was just written is vacuumed; by default that is a minute.
+_DEFAULTS = {"autovacuum_naptime": "10s"}
+
 
 class EmbeddedServer:
     """A Postgres server of our own on a private Unix socket, with an empty database ``adkpg``.
@@ -54,7 +57,7 @@ class EmbeddedServer:
                 ``adkpg/server`` below ``XDG_DATA_HOME`` or ``~/.local/share``.
             settings: Postgres settings by name, such as ``{"shared_buffers": "256MB"}``. They
                 apply when this object starts the server, in place of the previous ones; one
-                that already runs keeps its own.
+                that already runs keeps its own. ``autovacuum_naptime`` is 10 s by default.
             stop_when_last: False leaves the server running without clients.
             timeout_s: Seconds that one ``start`` or ``stop`` may take, above 0. A large database
                 that was killed may need more to recover.
@@ -65,7 +68,7 @@ class EmbeddedServer:
         if not (timeout_s > 0 and math.isfinite(timeout_s)):
             raise ConfigurationError(f"timeout_s is {timeout_s}; pass a number of seconds above 0.")
         self._data_dir = data_dir
-        self._configuration = configuration.render(settings or {})
+        self._configuration = configuration.render(_DEFAULTS | dict(settings or {}))
         self._durable = (settings or {}).get("fsync", "on").lower() not in (
             "off",
             "false",
