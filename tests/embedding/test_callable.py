@@ -1,17 +1,13 @@
 import asyncio
 import functools
-import json
 import threading
-import urllib.error
-import urllib.request
-from collections.abc import Callable, Iterator
+from collections.abc import Callable
 from typing import Any
 
-import httpx
 import numpy as np
 import pytest
 
-from adkpg.embedding import CallableEmbedder, Embedder
+from adkpg.embedding import Embedder
 from adkpg.embedding.embedder import embed_checked, floor_of
 from adkpg.errors import (
     ConfigurationError,
@@ -19,13 +15,8 @@ from adkpg.errors import (
     EmbeddingError,
     EmbeddingMismatch,
 )
-from tests.embedding.server import EmbeddingServer, Reply, Request, vector_of
-
-DIMENSIONS = 4
-
-
-def vectors_of(texts: list[str]) -> list[list[float]]:
-    return [vector_of(text, DIMENSIONS) for text in texts]
+from tests.embedding.functions import DIMENSIONS, embedder_of, vectors_of
+from tests.embedding.server import vector_of
 
 
 async def vectors_of_async(texts: list[str]) -> list[list[float]]:
@@ -44,11 +35,6 @@ class Model:
         if self.failures:
             raise self.failures.pop(0)
         return vectors_of(texts)
-
-
-def embedder_of(documents: Any, **options: Any) -> CallableEmbedder:
-    settings: dict[str, Any] = {"model": "m", "dimensions": DIMENSIONS} | options
-    return CallableEmbedder(documents, **settings)
 
 
 @pytest.mark.parametrize(
@@ -333,84 +319,3 @@ async def test_another_embedder_gets_all_of_it_through_its_methods() -> None:
 def test_an_option_that_cannot_work_is_refused(options: dict[str, Any], named: str) -> None:
     with pytest.raises(ConfigurationError, match=named):
         embedder_of(vectors_of, **options)
-
-
-def answer(request: Request) -> Reply:
-    return Reply(vectors_of(request.body))
-
-
-@pytest.fixture
-def server() -> Iterator[EmbeddingServer]:
-    server = EmbeddingServer(answer)
-    yield server
-    server.close()
-
-
-def over_http(server: EmbeddingServer, library: str) -> Callable[[list[str]], Any]:
-    async def by_httpx(texts: list[str]) -> Any:
-        async with httpx.AsyncClient() as client:
-            response = await client.post(server.url, json=texts)
-            return response.raise_for_status().json()
-
-    def by_urllib(texts: list[str]) -> Any:
-        request = urllib.request.Request(server.url, json.dumps(texts).encode())
-        try:
-            with urllib.request.urlopen(request) as response:
-                return json.load(response)
-        except urllib.error.HTTPError as exc:
-            exc.close()  # it holds the connection
-            raise
-
-    return by_httpx if library == "httpx" else by_urllib
-
-
-@pytest.mark.parametrize("library", ["httpx", "urllib"])
-@pytest.mark.parametrize("status", [408, 429, 500, 503])
-async def test_what_may_pass_is_retried_as_the_server_asks(
-    server: EmbeddingServer, library: str, status: int
-) -> None:
-    server.script.append(Reply({}, status=status, headers={"retry-after": "0.01"}))
-    vectors = await embedder_of(over_http(server, library)).embed_documents(["a"])
-    assert vectors == vectors_of(["a"])
-    assert len(server.requests) == 2
-
-
-@pytest.mark.parametrize("library", ["httpx", "urllib"])
-@pytest.mark.parametrize(
-    ("status", "headers", "waits"),
-    [
-        (400, {}, False),
-        (422, {}, False),
-        (401, {}, True),
-        (404, {}, True),
-        (429, {"retry-after": "3600"}, True),
-    ],
-)
-async def test_what_will_not_pass_is_not_retried(
-    server: EmbeddingServer, library: str, status: int, headers: dict[str, str], waits: bool
-) -> None:
-    server.script.append(Reply({}, status=status, headers=headers))
-    with pytest.raises(EmbeddingError, match=f"status {status}") as caught:
-        await embedder_of(over_http(server, library)).embed_documents(["a"])
-    assert isinstance(caught.value, EmbedderUnavailable) == waits
-    assert len(server.requests) == 1
-
-
-@pytest.mark.parametrize("library", ["httpx", "urllib"])
-async def test_a_service_that_stays_down_is_unavailable(
-    server: EmbeddingServer, library: str
-) -> None:
-    down = Reply({}, status=503, headers={"retry-after": "0.01"})
-    server.script.extend([down] * 3)
-    embedder = embedder_of(over_http(server, library), max_retries=2)
-    with pytest.raises(EmbedderUnavailable, match="status 503"):
-        await embedder.embed_documents(["a"])
-    assert len(server.requests) == 3
-
-
-@pytest.mark.parametrize("library", ["httpx", "urllib"])
-async def test_no_server_is_unavailable(server: EmbeddingServer, library: str) -> None:
-    server.close()
-    embedder = embedder_of(over_http(server, library), max_retries=0)
-    with pytest.raises(EmbedderUnavailable, match="again later"):
-        await embedder.embed_documents(["a"])

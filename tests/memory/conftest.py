@@ -5,7 +5,8 @@ from collections.abc import AsyncIterator
 import asyncpg
 import pytest
 
-from adkpg import Database, PgVectorMemoryService
+from adkpg import Database, DatabaseSessionService, PgVectorMemoryService
+from adkpg.memory.jobs import Jobs
 from tests.memory.toys import ToyEmbedder
 
 
@@ -26,3 +27,19 @@ async def connection(database_url: str) -> AsyncIterator[asyncpg.Connection]:
     await opened.execute("SET search_path = adkpg, public")
     yield opened
     await opened.close()
+
+
+@pytest.fixture
+def outbox(database: Database) -> DatabaseSessionService:
+    return DatabaseSessionService(database, remember=True)
+
+
+@pytest.fixture
+def jobs(database: Database) -> Jobs:
+    return Jobs(database, "embed")
+
+
+@pytest.fixture
+def words(database: Database) -> PgVectorMemoryService:
+    """A service that leaves all vectors to others."""
+    return PgVectorMemoryService(database, mode="text")

@@ -2,13 +2,16 @@
 
 from typing import Any
 
+import asyncpg
 from google.adk.events.event import Event
 from google.adk.memory.memory_entry import MemoryEntry
 from google.adk.sessions.session import Session
 from google.genai import types
 
-from adkpg import PgVectorMemoryService
+from adkpg import DatabaseSessionService, PgVectorMemoryService
+from adkpg.memory.options import Mode
 
+MODES: tuple[Mode, ...] = ("hybrid", "vector", "text")
 USER: dict[str, Any] = {"app_name": "app", "user_id": "user"}
 
 
@@ -16,6 +19,12 @@ def said(text: str, event_id: str = "", *, author: str = "user", **fields: Any) 
     """Returns an event with a text."""
     content = types.Content(role="user", parts=[types.Part(text=text)])
     return Event(id=event_id, author=author, content=content, **fields)
+
+
+def calls_a_tool(word: str) -> Event:
+    """Returns an event of an agent that asks a tool for a word, and says nothing."""
+    call = types.FunctionCall(id="c", name="look_up", args={"word": word})
+    return Event(author="agent", content=types.Content(parts=[types.Part(function_call=call)]))
 
 
 def session_of(*events: Event, session_id: str = "s", user_id: str = "user") -> Session:
@@ -49,3 +58,22 @@ async def found(memory: PgVectorMemoryService, query: str, **options: Any) -> li
     """Returns the texts a search finds, the best first."""
     hits = await memory.search(**{**USER, **options}, query=query)
     return [text_of(hit.memory) for hit in hits]
+
+
+async def bodies(connection: asyncpg.Connection) -> list[str]:
+    """Returns what is remembered, by position."""
+    rows = await connection.fetch("SELECT body FROM memories ORDER BY user_id, position")
+    return [row["body"] for row in rows]
+
+
+async def whole(sessions: DatabaseSessionService, session_id: str = "s") -> Session:
+    """Returns a session as it is stored."""
+    stored = await sessions.get_session(**USER, session_id=session_id)
+    assert stored is not None
+    return stored
+
+
+async def wait(words: PgVectorMemoryService, *texts: str, user: str = "user") -> None:
+    """Makes texts of one session wait for vectors."""
+    events = [said(text, f"e{number}") for number, text in enumerate(texts)]
+    await words.add_session_to_memory(session_of(*events, user_id=user))

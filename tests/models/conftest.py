@@ -28,3 +28,10 @@ async def connection(database_url: str) -> AsyncIterator[asyncpg.Connection]:
     await opened.execute("SET search_path = adkpg, public")
     yield opened
     await opened.close()
+
+
+@pytest.fixture
+def by_threes(database: Database, monkeypatch: pytest.MonkeyPatch) -> None:
+    """Three texts in a batch."""
+    settings = database.settings.model_copy(update={"embedding_batch_size": 3})
+    monkeypatch.setattr(database, "settings", settings)
