@@ -343,12 +343,9 @@ memory_lexemes = Table(
         name="memory_lexemes_pkey",
         postgresql_include=["frequency", "date_frequency"],
     ),
-    ForeignKeyConstraint(
-        ["app_name", "user_id", "position"],
-        _MEMORY_KEY,
-        name="memory_lexemes_memory_fkey",
-        ondelete="CASCADE",
-    ),
+    # No foreign key: its check of each word took as long as writing it. The migrations' trigger
+    # `memories_delete_lexemes` does what ON DELETE CASCADE would, and words are only ever written
+    # by the statement that writes their memory.
     # Position first, as with the keys of memories: no search for a word must choose it.
     Index("memory_lexemes_position_idx", "position", "app_name", "user_id"),
     comment="Postings: which words a memory holds. A memory's words go when it goes.",

@@ -34,6 +34,26 @@ def spoken(event: Event) -> bool:
     return event.author == "user" or event.is_final_response()
 
 
+@dataclass(frozen=True)
+class Said:
+    """What is to be remembered of an event; one of the two is not empty.
+
+    Attributes:
+      texts: Part by part.
+      artifacts: Names and versions of the artifacts that it saved.
+    """
+
+    texts: list[str]
+    artifacts: dict[str, int]
+
+    def content(self, author: str) -> types.Content | None:
+        """Returns the texts as an event's content; None without any."""
+        if not self.texts:
+            return None
+        role = "user" if author == "user" else "model"
+        return types.Content(role=role, parts=[types.Part(text=text) for text in self.texts])
+
+
 @dataclass(frozen=True, kw_only=True)
 class RememberPolicy:
     """Which events become memories, and with which text.
@@ -85,6 +105,21 @@ class RememberPolicy:
         no state (``output_key`` puts the answer's words there), no output, no metadata. The given
         event is not changed.
         """
+        said = self.said(event)
+        if said is None:
+            return None
+        return Event(
+            id=event.id,
+            invocation_id=event.invocation_id,
+            author=event.author,
+            timestamp=event.timestamp,
+            branch=event.branch,
+            content=said.content(event.author),
+            actions=EventActions(artifact_delta=said.artifacts),
+        )
+
+    def said(self, event: Event) -> Said | None:
+        """Returns the texts and artifacts of an event that are to be remembered, or None."""
         if event.partial or (self.authors and event.author not in self.authors):
             return None
         if _is_adk_call(event):
@@ -104,19 +139,7 @@ class RememberPolicy:
                 return None
             texts = [redacted] if redacted.strip() else []
         artifacts = dict(event.actions.artifact_delta) if self.artifacts else {}
-        if not texts and not artifacts:
-            return None
-        parts = [types.Part(text=text) for text in texts]
-        role = "user" if event.author == "user" else "model"
-        return Event(
-            id=event.id,
-            invocation_id=event.invocation_id,
-            author=event.author,
-            timestamp=event.timestamp,
-            branch=event.branch,
-            content=types.Content(role=role, parts=parts) if parts else None,
-            actions=EventActions(artifact_delta=artifacts),
-        )
+        return Said(texts, artifacts) if texts or artifacts else None
 
     def redacted(self, text: str, *, name: str) -> str | None:
         """Returns a text as `redact` lets it be stored; None if it is refused or the hook failed.

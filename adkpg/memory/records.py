@@ -136,25 +136,46 @@ def drafts_of_events(
     for event in events:
         if event.partial or _asks_for_credentials(event):
             continue
-        names = event.actions.artifact_delta
-        text = " ".join(filter(None, [text_of(event.content), *map(storable_text, names)]))
-        if not text:
-            continue
-        require_storable(event_id=event.id)
-        drafts.append(
-            draft(
-                kind="turn",
-                session_id=session_id,
-                event_id=event.id,
-                author=event.author or None,
-                timestamp=clamped(event.timestamp),
-                content=event.content or types.Content(parts=[]),
-                text=text,
-                given=given,
-                artifacts=names,
-            )
-        )
+        turn = draft_of_turn(event, event.content, event.actions.artifact_delta, session_id, given)
+        if turn is not None:
+            drafts.append(turn)
     return drafts
+
+
+def draft_of_turn(
+    event: Event,
+    content: types.Content | None,
+    artifacts: Mapping[str, int],
+    session_id: str,
+    given: Facets,
+) -> Draft | None:
+    """Returns what is to be remembered of one event; None without text and artifacts.
+
+    Args:
+      event: Gives its id, author and time.
+      content: What of its content is remembered.
+      artifacts: Which of its artifacts are.
+      session_id: Where it was said.
+      given: What the caller says of it.
+
+    Raises:
+      InvalidInput: Its id cannot be stored.
+    """
+    text = " ".join(filter(None, [text_of(content), *map(storable_text, artifacts)]))
+    if not text:
+        return None
+    require_storable(event_id=event.id)
+    return draft(
+        kind="turn",
+        session_id=session_id,
+        event_id=event.id,
+        author=event.author or None,
+        timestamp=clamped(event.timestamp),
+        content=content or types.Content(parts=[]),
+        text=text,
+        given=given,
+        artifacts=artifacts,
+    )
 
 
 def drafts_of_memories(

@@ -263,7 +263,7 @@ def delete_positions() -> Delete:
 def erased(chosen: CTE) -> Delete:
     """Deletes memories, and the facts and summaries that were drawn from them.
 
-    Words, vectors and jobs go with their memory (ON DELETE CASCADE).
+    Words, vectors and jobs go with their memory, by a trigger and foreign keys.
 
     Args:
       chosen: Their app_name, user_id and memory_id.

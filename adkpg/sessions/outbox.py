@@ -23,6 +23,7 @@ from sqlalchemy import (
 from sqlalchemy.dialects.postgresql import TIMESTAMP
 
 from adkpg.memory import ingestion, records
+from adkpg.memory.facets import Facets
 from adkpg.memory.policy import RememberPolicy
 from adkpg.tables import memory_tombstones
 
@@ -39,11 +40,14 @@ def parameters(policy: RememberPolicy, event: Event, user_id: str, session_id: s
     Raises:
       InvalidInput: An id cannot be stored.
     """
-    remembered = policy.remembered(event)
-    drafts = records.drafts_of_events([remembered], session_id) if remembered else []
-    if not drafts:
+    said = policy.said(event)
+    if said is None:
         return None
-    (draft,) = drafts
+    draft = records.draft_of_turn(
+        event, said.content(event.author), said.artifacts, session_id, Facets()
+    )
+    if draft is None:
+        return None
     return {
         "block": ingestion.new_block(user_id),
         "memory_id": draft.memory_id,

@@ -476,16 +476,6 @@ def upgrade() -> None:
             nullable=False,
             comment="Occurrences in its written-out date; counts for itself only.",
         ),
-        sa.ForeignKeyConstraint(
-            ["app_name", "user_id", "position"],
-            [
-                f"{schema}.memories.app_name",
-                f"{schema}.memories.user_id",
-                f"{schema}.memories.position",
-            ],
-            name="memory_lexemes_memory_fkey",
-            ondelete="CASCADE",
-        ),
         sa.PrimaryKeyConstraint(
             "app_name",
             "user_id",
@@ -603,6 +593,22 @@ def upgrade() -> None:
         comment="One vector per memory and model.",
     )
 
+    # A memory's words go with it, as by a foreign key, whose check of each word written is dear.
+    op.execute(
+        f"""
+        CREATE FUNCTION "{schema}".delete_memory_lexemes() RETURNS trigger LANGUAGE plpgsql AS $$
+        BEGIN
+            DELETE FROM "{schema}".memory_lexemes
+            WHERE position = OLD.position AND app_name = OLD.app_name AND user_id = OLD.user_id;
+            RETURN NULL;
+        END
+        $$
+        """
+    )
+    op.execute(
+        f'CREATE TRIGGER memories_delete_lexemes AFTER DELETE ON "{schema}".memories '
+        f'FOR EACH ROW EXECUTE FUNCTION "{schema}".delete_memory_lexemes()'
+    )
     # Room on the page for the next version of a row that every append rewrites (HOT).
     for table in ("sessions", "app_states", "user_states", "memory_jobs"):
         op.execute(f'ALTER TABLE "{schema}".{table} SET (fillfactor = 80)')
@@ -661,5 +667,6 @@ def downgrade() -> None:
         postgresql_where=sa.text("expires_at IS NOT NULL"),
     )
     op.drop_table("memories", schema=schema)
+    op.execute(f'DROP FUNCTION "{schema}".delete_memory_lexemes()')
     op.drop_table("embedding_models", schema=schema)
     op.drop_table("app_states", schema=schema)

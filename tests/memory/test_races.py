@@ -8,6 +8,7 @@ from google.adk.sessions.session import Session
 
 from adkpg import Database, PgVectorMemoryService
 from adkpg.memory import statements
+from tests.locks import locked
 from tests.memory.conversation import USER, conversation, entry, found, said, session_of
 from tests.memory.test_durability import pending, raises
 from tests.memory.toys import BrokenEmbedder, ToyEmbedder
@@ -200,3 +201,24 @@ async def test_embedding_does_not_spin_on_a_locked_memory(
     assert len(embedder.documents) == 1
     assert await pending(connection) == 1
     assert await memory.embed_pending() == 1
+
+
+async def test_no_word_stays_of_a_memory_that_is_deleted_while_it_moves(
+    memory: PgVectorMemoryService, database_url: str, connection: asyncpg.Connection
+) -> None:
+    """The deletion's own snapshot has the words where they were before the move."""
+    await memory.add_memory(**USER, memories=[entry("a secret")])
+    (hit,) = await memory.search(**USER, query="secret")
+    move = """
+        WITH words AS (UPDATE adkpg.memory_lexemes SET position = position + 1000),
+             vectors AS (UPDATE adkpg.memory_vectors SET position = position + 1000),
+             jobs AS (UPDATE adkpg.memory_jobs SET position = position + 1000)
+        UPDATE adkpg.memories SET position = position + 1000
+    """
+    async with locked(database_url, move) as moving:
+        deleting = asyncio.create_task(memory.delete_memory(**USER, memory_id=hit.memory.id))
+        await moving.until_blocked(1)
+        await moving.release()
+        await deleting
+    assert await counts(connection) == (0, 0, 0)
+    assert await connection.fetchval("SELECT count(*) FROM memory_lexemes") == 0
