@@ -83,6 +83,13 @@ class Settings(BaseSettings):
     query_cache_size: int = Field(
         default=256, ge=0, description="Query vectors remembered per memory service, in vectors."
     )
+    shared_events_mb: int = Field(
+        default=0,
+        ge=0,
+        description="Events kept in memory per session service, for whoever reads their session "
+        "again, in megabytes; such sessions share their event objects, which must not be changed. "
+        "0 keeps none.",
+    )
     text_search_config: str = Field(
         default="english",
         pattern=r"^[a-z_][a-z0-9_.]{0,62}$",

@@ -23,6 +23,7 @@ class SessionService(DatabaseSessionService):
         ``adkpg://user:password@host/database?options``.
       agents_dir: Given by ADK; not used.
       on_conflict: As for `DatabaseSessionService`.
+      shared_events_mb: As for `DatabaseSessionService`.
       **engine_options: ``session_db_kwargs`` of ADK's ``get_fast_api_app``, as for
         `DatabaseSessionService`. They are for sessions only, so with any of them the service has
         a Database of its own.
@@ -37,10 +38,11 @@ class SessionService(DatabaseSessionService):
         *,
         agents_dir: str | None = None,
         on_conflict: Literal["raise", "merge"] = "raise",
+        shared_events_mb: int | None = None,
         **engine_options: Any,
     ) -> None:
         database = Database(uri, **engine_options) if engine_options else _SHARED.get(uri)
-        super().__init__(database, on_conflict=on_conflict)
+        super().__init__(database, on_conflict=on_conflict, shared_events_mb=shared_events_mb)
 
 
 class MemoryService(PgVectorMemoryService):

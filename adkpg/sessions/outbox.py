@@ -22,7 +22,8 @@ from sqlalchemy import (
 )
 from sqlalchemy.dialects.postgresql import TIMESTAMP
 
-from adkpg.memory import ingestion, records
+from adkpg.memory import ingestion
+from adkpg.memory.drafts import draft_of_turn
 from adkpg.memory.facets import Facets
 from adkpg.memory.policy import RememberPolicy
 from adkpg.tables import memory_tombstones
@@ -43,9 +44,7 @@ def parameters(policy: RememberPolicy, event: Event, user_id: str, session_id: s
     said = policy.said(event)
     if said is None:
         return None
-    draft = records.draft_of_turn(
-        event, said.content(event.author), said.artifacts, session_id, Facets()
-    )
+    draft = draft_of_turn(event, said.content(event.author), said.artifacts, session_id, Facets())
     if draft is None:
         return None
     return {

@@ -8,8 +8,6 @@ from google.adk.platform import time as platform_time
 from google.adk.platform import uuid as platform_uuid
 from google.adk.sessions.base_session_service import (
     BaseSessionService,
-    GetSessionConfig,
-    ListSessionsResponse,
 )
 from google.adk.sessions.session import Session
 from sqlalchemy.ext.asyncio import AsyncEngine
@@ -20,7 +18,6 @@ from adkpg.errors import (
     ConfigurationError,
     ConstraintViolated,
     EventConflict,
-    InvalidInput,
     SessionExists,
     SessionNotFound,
     StaleSession,
@@ -28,20 +25,23 @@ from adkpg.errors import (
 from adkpg.keys import require_storable, storable
 from adkpg.memory.policy import RememberPolicy
 from adkpg.moments import clamped, unix
-from adkpg.sessions import outbox, pages, records, statements
+from adkpg.sessions import outbox, records, statements
+from adkpg.sessions.cache import SharedEvents
+from adkpg.sessions.reading import StoredSessions
 from adkpg.sessions.records import Marker
-from adkpg.sessions.state import loads, split
+from adkpg.sessions.state import split
 from adkpg.sessions.turns import Turns, uninterrupted
 from adkpg.tables import EVENT_ID_KEY
 
 
-class DatabaseSessionService(BaseSessionService):
+class DatabaseSessionService(StoredSessions, BaseSessionService):
     """A complete ADK session service on Postgres.
 
     Every call is one statement: one flight to the server, one snapshot, all or nothing. Only an
     append that is refused, or whose Session was rebuilt from JSON, asks once more. Events come back
     in append order. State deltas are merged by the server, key by key, so concurrent writers never
-    overwrite each other's keys. Returned objects are fresh and share nothing.
+    overwrite each other's keys. Returned objects are fresh and share nothing, unless
+    `shared_events_mb` says so.
 
     Safe to use from many tasks, event loops, processes and machines at once.
 
@@ -55,11 +55,15 @@ class DatabaseSessionService(BaseSessionService):
       remember: Writes what is said into the user's memory, in the same statement as the event:
         True, or a `RememberPolicy` of your own. Found by its words at once; a worker, or the memory
         service at its next ingest, adds vectors. None remembers nothing.
+      shared_events_mb: Megabytes of events that are kept in this process, for whoever reads their
+        session again; estimated at 6 kB for each event, and its text. Sessions then share their
+        event objects: never change one that `get_session` returned. Default:
+        ``ADKPG_SHARED_EVENTS_MB``, which is 0: nothing is kept, and nothing shared.
       **engine_options: With a URL, as for ADK's service: passed to `create_async_engine`, except
         for `Database`'s own ``password``, ``settings`` and ``auto_upgrade``.
 
     Raises:
-      ConfigurationError: No database is named, or more than one.
+      ConfigurationError: No database is named, or more than one; an option is out of range.
     """
 
     def __init__(
@@ -70,10 +74,15 @@ class DatabaseSessionService(BaseSessionService):
         db_engine: AsyncEngine | None = None,
         on_conflict: Literal["raise", "merge"] = "raise",
         remember: RememberPolicy | bool | None = None,
+        shared_events_mb: int | None = None,
         **engine_options: Any,
     ) -> None:
         if on_conflict not in ("raise", "merge"):
             raise ConfigurationError(f"on_conflict is 'raise' or 'merge', not {on_conflict!r}.")
+        if shared_events_mb is not None and shared_events_mb < 0:
+            raise ConfigurationError(
+                f"shared_events_mb={shared_events_mb} is below 0; give 0 to share none."
+            )
         if sum(given is not None for given in (database, db_url, db_engine)) > 1:
             raise ConfigurationError(
                 "Name one database: a Database or URL, or db_url=, or db_engine=."
@@ -91,6 +100,9 @@ class DatabaseSessionService(BaseSessionService):
         self._merge = on_conflict == "merge"
         self._policy = RememberPolicy() if remember is True else remember or None
         self._turns = Turns()
+        if shared_events_mb is None:
+            shared_events_mb = self._database.settings.shared_events_mb
+        self._shared = SharedEvents(shared_events_mb * 1_000_000) if shared_events_mb else None
 
     @property
     def database(self) -> Database:
@@ -160,147 +172,6 @@ class DatabaseSessionService(BaseSessionService):
             app_name=app_name, row=row, app_state=row["app_state"], user_state=row["user_state"]
         )
 
-    async def get_session(
-        self,
-        *,
-        app_name: str,
-        user_id: str,
-        session_id: str,
-        config: GetSessionConfig | None = None,
-    ) -> Session | None:
-        """Returns a session with its merged state and its events in append order, or None.
-
-        Args:
-          app_name: The app.
-          user_id: The user.
-          session_id: The id, stripped of surrounding blanks.
-          config: ``after_timestamp`` keeps events at or after it (Unix seconds, inclusive);
-            ``num_recent_events`` the last so many of those, 0 none. The state is always whole.
-        """
-        session_id = session_id.strip()
-        if not storable(app_name=app_name, user_id=user_id, session_id=session_id):
-            return None
-        recent = config.num_recent_events if config else None
-        after = config.after_timestamp if config else None
-        wanted = recent != 0
-        statement = statements.select_session(
-            events_wanted=wanted, after=wanted and after is not None, recent=bool(recent)
-        )
-        row = await self._database.fetch_one(
-            statement,
-            {
-                "app_name": app_name,
-                "user_id": user_id,
-                "session_id": session_id,
-                "after": None if after is None else clamped(after),
-                "limit": recent,
-            },
-        )
-        if row is None:
-            return None
-        return records.session(
-            app_name=app_name,
-            row=row,
-            app_state=row["app_state"],
-            user_state=row["user_state"],
-            payloads=row["payloads"] if wanted else (),
-        )
-
-    async def list_sessions(
-        self, *, app_name: str, user_id: str | None = None
-    ) -> ListSessionsResponse:
-        """Returns all sessions of an app, or of one user, without events.
-
-        Oldest update first, then by user and id; each with its whole merged state. For many
-        sessions use `list_sessions_page`.
-        """
-        if not storable(app_name=app_name, user_id=user_id):
-            return ListSessionsResponse()
-        rows = await self._database.fetch(
-            statements.list_sessions(one_user=user_id is not None),
-            {"app_name": app_name, "user_id": user_id},
-        )
-        return ListSessionsResponse(sessions=records.listed(app_name, rows))
-
-    async def list_sessions_page(
-        self,
-        *,
-        app_name: str,
-        user_id: str | None = None,
-        limit: int = 50,
-        after: str | None = None,
-    ) -> pages.SessionsPage:
-        """Returns some sessions, newest first: a user's by last update, an app's by creation.
-
-        Args:
-          app_name: The app.
-          user_id: One user's sessions; None for the whole app's.
-          limit: At most so many, at least 1.
-          after: The ``next`` of the page before; None starts at the newest.
-
-        Raises:
-          InvalidInput: `limit` is below 1, or `after` did not come from a page.
-        """
-        _require_limit(limit)
-        if not storable(app_name=app_name, user_id=user_id):
-            return pages.SessionsPage([], None)
-        cursor = pages.read_session_cursor(after) if after is not None else (None, None, None)
-        rows = await self._database.fetch(
-            statements.list_sessions_page(one_user=user_id is not None, after=after is not None),
-            {
-                "app_name": app_name,
-                "user_id": user_id,
-                "limit": limit + 1,
-                "after_moment": cursor[0],
-                "after_user_id": cursor[1],
-                "after_session_id": cursor[2],
-            },
-        )
-        following = None
-        if len(rows) > limit:
-            last = rows[limit - 1]
-            moment = last["create_time" if user_id is None else "update_time"]
-            following = pages.session_cursor(moment, last["user_id"], last["session_id"])
-        return pages.SessionsPage(records.listed(app_name, rows[:limit]), following)
-
-    async def list_events_page(
-        self,
-        *,
-        app_name: str,
-        user_id: str,
-        session_id: str,
-        limit: int = 100,
-        after: str | None = None,
-    ) -> pages.EventsPage:
-        """Returns some events of a session in append order; none if it does not exist.
-
-        Args:
-          app_name: The app.
-          user_id: The user.
-          session_id: The id, stripped of surrounding blanks.
-          limit: At most so many, at least 1.
-          after: The ``next`` of the page before; None starts at the first event.
-
-        Raises:
-          InvalidInput: `limit` is below 1, or `after` did not come from a page.
-        """
-        _require_limit(limit)
-        session_id = session_id.strip()
-        if not storable(app_name=app_name, user_id=user_id, session_id=session_id):
-            return pages.EventsPage([], None)
-        rows = await self._database.fetch(
-            statements.list_events_page(),
-            {
-                "app_name": app_name,
-                "user_id": user_id,
-                "session_id": session_id,
-                "after_seq": pages.read_event_cursor(after) if after is not None else 0,
-                "limit": limit + 1,
-            },
-        )
-        following = str(rows[limit - 1]["seq"]) if len(rows) > limit else None
-        return pages.EventsPage(records.events([row["payload"] for row in rows[:limit]]), following)
-
     async def delete_session(
         self, *, app_name: str, user_id: str, session_id: str, forget: bool = False
     ) -> None:
@@ -321,15 +192,8 @@ class DatabaseSessionService(BaseSessionService):
             await forget_session(self._database, **place)
         else:
             await self._database.fetch(statements.delete_session(), place)
-
-    async def get_user_state(self, *, app_name: str, user_id: str) -> dict[str, Any]:
-        """Returns a user's state without the ``user:`` prefix; a copy, ``{}`` if there is none."""
-        if not storable(app_name=app_name, user_id=user_id):
-            return {}
-        row = await self._database.fetch_one(
-            statements.select_user_state(), {"app_name": app_name, "user_id": user_id}
-        )
-        return loads(row["state"] if row else None)
+        if self._shared is not None:
+            self._shared.drop((app_name, user_id, session_id))
 
     async def append_event(self, session: Session, event: Event) -> Event:
         """Stores an event and its state delta, then brings the live Session up to date.
@@ -479,8 +343,3 @@ class DatabaseSessionService(BaseSessionService):
                 "load it again."
             )
         return Marker(head["found_incarnation"], head["found_revision"])
-
-
-def _require_limit(limit: int) -> None:
-    if limit < 1:
-        raise InvalidInput(f"limit={limit} is below 1; ask for at least one.")

@@ -10,7 +10,7 @@ import pytest
 from sqlalchemy.sql.base import Executable
 
 from adkpg import Database, DatabaseSessionService
-from adkpg.sessions import statements
+from adkpg.sessions import reading_statements, statements
 from tests.conformance.services import KEY, said
 from tests.locks import until_connections
 
@@ -45,6 +45,7 @@ _PARAMETERS: dict[str, Any] = {
     "after_session_id": "session 7",
     "incarnation": "00000000-0000-0000-0000-000000000000",
     "revision": 10,
+    "count": 10,
     "payload": "{}",
     **dict.fromkeys(("session_state", "session_delta", "app_delta", "user_delta"), '{"k": 2}'),
 }
@@ -62,29 +63,33 @@ HOT: dict[str, tuple[Executable, set[str]]] = {
     ),
     "head": (statements.select_head(), {_SESSION, _EVENT, "events_pkey"}),
     "get": (
-        statements.select_session(events_wanted=True, after=False, recent=False),
+        reading_statements.select_session(events_wanted=True, after=False, recent=False),
         {_SESSION, "events_pkey", "app_states_pkey", "user_states_pkey"},
     ),
     "get a window": (
-        statements.select_session(events_wanted=True, after=True, recent=True),
+        reading_statements.select_session(events_wanted=True, after=True, recent=True),
         {_SESSION, "events_pkey"},
     ),
+    "get again": (
+        reading_statements.select_session_again(),
+        {_SESSION, "events_pkey", "app_states_pkey", "user_states_pkey"},
+    ),
     "get without events": (
-        statements.select_session(events_wanted=False, after=False, recent=False),
+        reading_statements.select_session(events_wanted=False, after=False, recent=False),
         {_SESSION},
     ),
-    "list a user's": (statements.list_sessions(one_user=True), {_SESSION}),
-    "page a user's": (statements.list_sessions_page(one_user=True, after=True), {_SESSION}),
+    "list a user's": (reading_statements.list_sessions(one_user=True), {_SESSION}),
+    "page a user's": (reading_statements.list_sessions_page(one_user=True, after=True), {_SESSION}),
     "page an app's": (
-        statements.list_sessions_page(one_user=False, after=True),
+        reading_statements.list_sessions_page(one_user=False, after=True),
         {"sessions_create_time_idx"},
     ),
     "first page of an app's": (
-        statements.list_sessions_page(one_user=False, after=False),
+        reading_statements.list_sessions_page(one_user=False, after=False),
         {"sessions_create_time_idx"},
     ),
-    "page events": (statements.list_events_page(), {"events_pkey"}),
-    "user state": (statements.select_user_state(), {"user_states_pkey"}),
+    "page events": (reading_statements.list_events_page(), {"events_pkey"}),
+    "user state": (reading_statements.select_user_state(), {"user_states_pkey"}),
     "delete": (statements.delete_session(), {_SESSION}),
 }
 
@@ -130,7 +135,7 @@ async def test_hot_statements_use_their_indexes(
 async def test_a_page_of_an_app_reads_no_more_than_the_page(
     loaded: asyncpg.Connection, database: Database
 ) -> None:
-    compiled = database._compile(statements.list_sessions_page(one_user=False, after=False))
+    compiled = database._compile(reading_statements.list_sessions_page(one_user=False, after=False))
     answer = await loaded.fetchval(
         f"EXPLAIN (ANALYZE, TIMING OFF, FORMAT JSON) {compiled.sql}",
         *compiled.arguments(_PARAMETERS),

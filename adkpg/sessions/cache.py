@@ -1,0 +1,121 @@
+"""SharedEvents: events that were read once, for whoever reads their session again."""
+
+import sys
+import threading
+from collections import OrderedDict
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass
+from typing import Any
+
+from google.adk.events.event import Event
+
+from adkpg.sessions.records import UNREADABLE
+
+Key = tuple[str, str, str]
+
+EVENT_BYTES = 6_000
+"""What an ADK event takes in Python beside its texts: about 18 objects, most of them half empty."""
+
+
+@dataclass(frozen=True)
+class Prefix:
+    """All events of a session up to a revision, which never change while they are stored.
+
+    Attributes:
+      incarnation: Of the session; one created again under the same id has another.
+      revision: Of the session when they were read; the seq of the last event.
+      event_id: The last event's.
+      events: In append order; never empty.
+      size: An estimate, in bytes.
+    """
+
+    incarnation: str
+    revision: int
+    event_id: str
+    events: tuple[Event, ...]
+    size: int
+
+
+def known(prefix: Prefix | None) -> dict[str, Any]:
+    """Returns the parameters of `reading_statements.select_session_again` for what is kept."""
+    return {
+        "incarnation": prefix.incarnation if prefix else None,
+        "revision": prefix.revision if prefix else None,
+        "event_id": prefix.event_id if prefix else None,
+        "count": len(prefix.events) if prefix else None,
+    }
+
+
+class SharedEvents:
+    """The events of the sessions that were read last, up to a size.
+
+    They are shared by all who read them: whoever changed one would change it for the others. What
+    is kept may be out of date; the statement that reads the rest tells. Safe to use from many
+    tasks, event loops and threads.
+
+    Args:
+      max_bytes: Estimated size, at least 0; the session unused for longest goes first, and one
+        that is larger by itself is not kept.
+    """
+
+    def __init__(self, max_bytes: int) -> None:
+        self._max_bytes = max_bytes
+        self._lock = threading.Lock()
+        self._prefixes: OrderedDict[Key, Prefix] = OrderedDict()
+        self._size = 0
+
+    def get(self, key: Key) -> Prefix | None:
+        """Returns what is kept of a session."""
+        with self._lock:
+            prefix = self._prefixes.get(key)
+            if prefix is not None:
+                self._prefixes.move_to_end(key)
+            return prefix
+
+    def keep(
+        self, key: Key, row: Mapping[str, Any], before: Prefix | None, new: Sequence[Event]
+    ) -> None:
+        """Keeps what a session's reader has now, instead of what was kept of it.
+
+        Nothing is kept of a session whose last event was deleted, or with new events that could
+        not be read: another time they may be.
+
+        Args:
+          key: App, user and session.
+          row: Of `reading_statements.select_session_again`.
+          before: The events that the reader had already; None if the new ones are all.
+          new: The events of the row.
+        """
+        event_id = row["last_event_id"]
+        if event_id is None or any(event.error_code == UNREADABLE for event in new):
+            self.drop(key)
+            return
+        prefix = Prefix(
+            incarnation=row["incarnation"],
+            revision=row["revision"],
+            event_id=event_id,
+            events=(*(before.events if before else ()), *new),
+            size=(before.size if before else 0) + _size(row["payloads"]),
+        )
+        with self._lock:
+            self._remove(key)
+            if prefix.size > self._max_bytes:
+                return
+            self._prefixes[key] = prefix
+            self._size += prefix.size
+            while self._size > self._max_bytes:
+                self._remove(next(iter(self._prefixes)))
+
+    def drop(self, key: Key) -> None:
+        """Forgets a session."""
+        with self._lock:
+            self._remove(key)
+
+    def _remove(self, key: Key) -> None:
+        prefix = self._prefixes.pop(key, None)
+        if prefix is not None:
+            self._size -= prefix.size
+
+
+def _size(payloads: Sequence[str]) -> int:
+    return sum(map(sys.getsizeof, payloads)) + EVENT_BYTES * len(payloads)

@@ -1,0 +1,188 @@
+"""Statements of the session service that read. Each is built once per shape and does no I/O."""
+
+from functools import cache
+from typing import Any
+
+from sqlalchemy import (
+    BigInteger,
+    Select,
+    Text,
+    and_,
+    bindparam,
+    case,
+    cast,
+    exists,
+    func,
+    literal_column,
+    null,
+    select,
+    tuple_,
+)
+from sqlalchemy.dialects.postgresql import UUID
+
+from adkpg.sessions.statements import (
+    APP_NAME,
+    APP_STATE,
+    EVENT_ID,
+    USER_ID,
+    its_events,
+    moment,
+    this_session,
+    user_state,
+)
+from adkpg.tables import events, sessions
+
+_LIMIT = bindparam("limit", type_=BigInteger)
+_BEFORE_ALL = literal_column("'-9223372036854775808'::bigint", BigInteger)
+
+_IDENTITY = (
+    sessions.c.user_id,
+    sessions.c.session_id,
+    cast(sessions.c.incarnation, Text).label("incarnation"),
+    sessions.c.revision,
+    sessions.c.update_time,
+)
+_STANDING = (
+    *_IDENTITY,
+    cast(sessions.c.state, Text).label("state"),
+    APP_STATE.label("app_state"),
+    user_state(USER_ID).label("user_state"),
+)
+_LISTED = (*_IDENTITY, sessions.c.create_time, cast(sessions.c.state, Text).label("state"))
+
+
+@cache
+def select_session(*, events_wanted: bool, after: bool, recent: bool) -> Select[Any]:
+    """Reads a session, the shared states and its events, in one snapshot and one row.
+
+    Parameters: app_name, user_id, session_id; after (a moment, inclusive) and limit where asked
+    for. No row if the session does not exist. ``payloads`` is in append order.
+    """
+    columns: list[Any] = [*_STANDING]
+    if events_wanted:
+        chosen = select(events.c.seq, events.c.payload).where(its_events())
+        if after:
+            chosen = chosen.where(events.c.timestamp >= moment("after"))
+        if recent:
+            chosen = chosen.order_by(events.c.seq.desc()).limit(_LIMIT)
+        part = chosen.subquery("part")
+        in_order = select(cast(part.c.payload, Text)).order_by(part.c.seq)
+        columns.append(func.array(in_order.scalar_subquery()).label("payloads"))
+    return select(*columns).where(this_session())
+
+
+@cache
+def select_session_again() -> Select[Any]:
+    """Reads a session like `select_session`, but only the events that the caller lacks.
+
+    The caller has those up to a revision. It has them still, and ``had`` is true, if the session
+    is the same incarnation, the event of that revision is the same one (a restored database
+    or a standby may have another history), and none of those events was deleted. Else ``had`` is
+    not true and ``payloads`` are all events.
+
+    Parameters: app_name, user_id, session_id; incarnation, revision, event_id (the event of that
+    revision) and count (events up to it) as the caller knows them, or None. Returns also
+    ``last_event_id``, of the event of the session's revision; None if there is none.
+    """
+    revision = bindparam("revision", type_=BigInteger)
+    same_history = exists(
+        select(events.c.seq).where(
+            its_events(), events.c.seq == revision, events.c.event_id == EVENT_ID
+        )
+    )
+    count = select(func.count()).select_from(events).where(its_events(), events.c.seq <= revision)
+    known = (
+        select(
+            and_(
+                sessions.c.incarnation == cast(bindparam("incarnation", type_=Text), UUID),
+                same_history,
+                count.scalar_subquery() == bindparam("count", type_=BigInteger),
+            ).label("had")
+        )
+        .where(this_session())
+        .cte("known")
+    )
+    start = select(case((known.c.had, revision), else_=_BEFORE_ALL)).scalar_subquery()
+    last = select(events.c.event_id).where(its_events(), events.c.seq == sessions.c.revision)
+    missing = (
+        select(cast(events.c.payload, Text))
+        .where(its_events(), events.c.seq > start)
+        .order_by(events.c.seq)
+    )
+    return select(
+        *_STANDING,
+        select(known.c.had).scalar_subquery().label("had"),
+        last.correlate(sessions).scalar_subquery().label("last_event_id"),
+        func.array(missing.scalar_subquery()).label("payloads"),
+    ).where(this_session())
+
+
+@cache
+def list_sessions(*, one_user: bool) -> Select[Any]:
+    """Reads all sessions of an app or of one user, ordered as ADK wants them.
+
+    Parameters: app_name, and user_id where asked for. Oldest update first, then user and id.
+    """
+    wanted = sessions.c.app_name == APP_NAME
+    if one_user:
+        wanted = and_(wanted, sessions.c.user_id == USER_ID)
+    return _listing(select(*_LISTED).where(wanted), "update_time", newest_first=False)
+
+
+@cache
+def list_sessions_page(*, one_user: bool, after: bool) -> Select[Any]:
+    """Reads one page of sessions, newest first: a user's by last update, an app's by creation.
+
+    Parameters: app_name, limit, user_id where asked for, and after_moment, after_user_id,
+    after_session_id where a page went before.
+    """
+    time = "update_time" if one_user else "create_time"
+    page = select(*_LISTED).where(sessions.c.app_name == APP_NAME)
+    if one_user:
+        page = page.where(sessions.c.user_id == USER_ID)
+    key = (sessions.c[time], sessions.c.user_id, sessions.c.session_id)
+    if after:
+        page = page.where(
+            tuple_(*key)
+            < tuple_(
+                moment("after_moment"),
+                bindparam("after_user_id", type_=Text),
+                bindparam("after_session_id", type_=Text),
+            )
+        )
+    page = page.order_by(*(column.desc() for column in key)).limit(_LIMIT)
+    return _listing(page, time, newest_first=True)
+
+
+def _listing(chosen: Select[Any], time: str, *, newest_first: bool) -> Select[Any]:
+    """Orders a listing and adds the shared states; each travels once, on its first row."""
+    page = chosen.subquery("page")
+    key = (page.c[time], page.c.user_id, page.c.session_id)
+    order = [column.desc() if newest_first else column.asc() for column in key]
+    place = func.row_number().over(order_by=order)
+    place_of_user = func.row_number().over(partition_by=page.c.user_id, order_by=order)
+    return select(
+        *page.c,
+        case((place == 1, APP_STATE), else_=null()).label("app_state"),
+        case((place_of_user == 1, user_state(page.c.user_id)), else_=null()).label("user_state"),
+    ).order_by(*order)
+
+
+@cache
+def list_events_page() -> Select[Any]:
+    """Reads one page of a session's events in append order.
+
+    Parameters: app_name, user_id, session_id, after_seq (0 for the first page), limit.
+    """
+    return (
+        select(events.c.seq, cast(events.c.payload, Text).label("payload"))
+        .where(its_events(), events.c.seq > bindparam("after_seq", type_=BigInteger))
+        .order_by(events.c.seq)
+        .limit(_LIMIT)
+    )
+
+
+@cache
+def select_user_state() -> Select[Any]:
+    """Reads a user's state. Parameters: app_name, user_id."""
+    return select(user_state(USER_ID).label("state"))
