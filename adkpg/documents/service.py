@@ -16,10 +16,10 @@ from adkpg.documents.chunking import CHUNK_TOKENS, chunks
 from adkpg.documents.replacing import Piece, change
 from adkpg.errors import ConfigurationError, InvalidInput
 from adkpg.keys import require_storable, scope_user, storable
-from adkpg.memory import facets, ingestion, records
+from adkpg.memory import facets, ingestion
 from adkpg.memory import statements as memory_statements
+from adkpg.memory.drafts import Draft, facet_parameters, insertion, new_draft
 from adkpg.memory.facets import Facets
-from adkpg.memory.records import Draft
 from adkpg.memory.service import PgVectorMemoryService
 from adkpg.memory.vectors import Vectors
 from adkpg.moments import clamped, moment
@@ -227,14 +227,14 @@ class Documents:
         config = self._database.settings.text_search_config
         for rows in _batches(new):
             await transaction.fetch(
-                memory_statements.insert_memories(), records.insertion(app_name, user, rows, config)
+                memory_statements.insert_memories(), insertion(app_name, user, rows, config)
             )
         if altered:
             await transaction.fetch(
                 statements.update_pieces(),
                 {
                     **scope,
-                    **records.facet_parameters(drafts[0]),
+                    **facet_parameters(drafts[0]),
                     "memory_ids": list(altered),
                     "digests": list(altered.values()),
                 },
@@ -243,7 +243,7 @@ class Documents:
 
 
 def _draft(source: str, text: str, time: datetime, given: Facets) -> Draft:
-    return records.draft(
+    return new_draft(
         kind="document",
         author=None,
         timestamp=time,

@@ -15,10 +15,10 @@ from adkpg.errors import ExtractionError
 from adkpg.facts import statements
 from adkpg.facts.extractor import Extraction, KnownFact, Summary, Turn
 from adkpg.facts.merging import Changes, Limits, merged, normalized_topics
-from adkpg.memory import ingestion, job_statements, records
+from adkpg.memory import ingestion, job_statements
 from adkpg.memory import statements as memory_statements
+from adkpg.memory.drafts import Draft, insertion, new_draft
 from adkpg.memory.facets import Facets
-from adkpg.memory.records import Draft
 
 _LOCK = "\x01facts"  # in the place of a session id: one writer of a user's facts at a time
 
@@ -281,7 +281,7 @@ class Ledger:
             config = self._database.settings.text_search_config
             await transaction.fetch(
                 memory_statements.insert_memories(),
-                records.insertion(scope["app_name"], scope["user_id"], rows, config),
+                insertion(scope["app_name"], scope["user_id"], rows, config),
             )
 
     async def _say_sources(
@@ -329,7 +329,7 @@ def _draft(
     timestamp: datetime,
     session_id: str = "",
 ) -> Draft:
-    return records.draft(
+    return new_draft(
         kind=kind,
         memory_id=memory_id,
         session_id=session_id,

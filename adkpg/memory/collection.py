@@ -12,8 +12,8 @@ from datetime import UTC, datetime
 from typing import TYPE_CHECKING, Any
 
 from adkpg.memory import ingestion
+from adkpg.memory.drafts import Draft
 from adkpg.memory.lexemes import lexemes
-from adkpg.memory.records import Draft
 
 if TYPE_CHECKING:
     import numpy as np

@@ -17,13 +17,13 @@ from google.adk.platform import time as platform_time
 from adkpg.keys import APP_WIDE
 from adkpg.memory import hits, ingestion, records, scoring
 from adkpg.memory.collection import Collection, Entry, Terms, terms_of
+from adkpg.memory.drafts import Draft
 from adkpg.memory.filters import SearchFilters
 from adkpg.memory.hits import Hit
 from adkpg.memory.lexemes import lexemes, require_config
 from adkpg.memory.matching import meets
 from adkpg.memory.options import SearchOptions
 from adkpg.memory.ranking import RANKING
-from adkpg.memory.records import Draft
 from adkpg.memory.words import script_config, searchable
 from adkpg.moments import clamped
 

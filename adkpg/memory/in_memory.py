@@ -20,13 +20,14 @@ from adkpg.embedding.embedder import Embedder
 from adkpg.errors import ConfigurationError, EmbeddingError, InvalidInput
 from adkpg.keys import require_storable, scope_user, storable
 from adkpg.memory import pages, records
+from adkpg.memory.drafts import Draft, changed_draft, drafts_of_events, drafts_of_memories
 from adkpg.memory.filters import NO_FILTERS, SearchFilters
 from adkpg.memory.hits import Hit
 from adkpg.memory.holdings import Holdings
 from adkpg.memory.holdings_vectors import HoldingsVectors
 from adkpg.memory.options import Mode, SearchOptions, require_embedder
 from adkpg.memory.policy import RememberPolicy, remembered_events
-from adkpg.memory.records import Draft, Memory
+from adkpg.memory.records import Memory
 from adkpg.settings import Settings
 
 logger = logging.getLogger(__name__)
@@ -120,9 +121,7 @@ class InMemoryVectorMemoryService(BaseMemoryService):
         Raises:
           InvalidInput: An id cannot be stored; nothing was written.
         """
-        drafts = records.drafts_of_events(
-            remembered_events(self._policy, session.events), session.id
-        )
+        drafts = drafts_of_events(remembered_events(self._policy, session.events), session.id)
         await self._ingest(session.app_name, session.user_id, session.id, drafts, whole=True)
 
     async def add_events_to_memory(
@@ -142,7 +141,7 @@ class InMemoryVectorMemoryService(BaseMemoryService):
           InvalidInput: A value cannot be stored; nothing was written.
         """
         session_id = session_id or ""
-        drafts = records.drafts_of_events(
+        drafts = drafts_of_events(
             remembered_events(self._policy, events),
             session_id,
             custom_metadata,
@@ -166,7 +165,7 @@ class InMemoryVectorMemoryService(BaseMemoryService):
           InvalidInput: An entry has no text, or a value cannot be stored; nothing was written.
         """
         require_storable(app_name=app_name, user_id=user_id)
-        drafts = records.drafts_of_memories(memories, custom_metadata, platform_time.get_time())
+        drafts = drafts_of_memories(memories, custom_metadata, platform_time.get_time())
         if drafts:
             scope = (app_name, scope_user(user_id))
             self._holdings.write(scope, drafts)
@@ -248,7 +247,7 @@ class InMemoryVectorMemoryService(BaseMemoryService):
             return None
         scope = (app_name, scope_user(user_id))
         changed = partial(
-            records.changed,
+            changed_draft,
             text=text,
             topics=topics,
             importance=importance,

@@ -6,7 +6,7 @@ from collections.abc import Set as AbstractSet
 from dataclasses import dataclass, replace
 
 from adkpg.keys import APP_WIDE
-from adkpg.memory.records import Draft
+from adkpg.memory.drafts import Draft
 
 _BLOCK_BITS = 20
 _BLOCKS = 1 << 42

@@ -5,7 +5,7 @@ from collections.abc import Mapping
 from typing import Any
 
 from adkpg import jsonb
-from adkpg.memory.records import Draft
+from adkpg.memory.drafts import Draft
 
 
 def meets(memory: Draft, asked: Mapping[str, Any]) -> bool:

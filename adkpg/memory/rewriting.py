@@ -5,9 +5,8 @@ from dataclasses import dataclass
 from datetime import datetime
 
 from adkpg.database import Transaction
-from adkpg.memory import records
 from adkpg.memory import word_statements as statements
-from adkpg.memory.records import Draft
+from adkpg.memory.drafts import Draft, script_of, words_of
 
 
 @dataclass(frozen=True)
@@ -46,8 +45,8 @@ async def rewrite_words(
         "user_ids": [each.user_id for each in bodies],
         "positions": [each.position for each in bodies],
         "timestamps": [each.timestamp for each in bodies],
-        "words": [records.words_of(each.author, each.body) for each in bodies],
-        "scripts": [records.script_of(each.author, each.body) for each in bodies],
+        "words": [words_of(each.author, each.body) for each in bodies],
+        "scripts": [script_of(each.author, each.body) for each in bodies],
     }
     await transaction.fetch(statements.delete_words(), given)
     await transaction.fetch(statements.write_words(), given)

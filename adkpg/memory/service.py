@@ -17,13 +17,14 @@ from adkpg.embedding.default import default_embedder
 from adkpg.embedding.embedder import Embedder
 from adkpg.errors import ConfigurationError, InvalidInput
 from adkpg.keys import require_storable, scope_user, storable
-from adkpg.memory import records, statements, writing
+from adkpg.memory import statements, writing
+from adkpg.memory.drafts import Draft, changed_draft, drafts_of_events, drafts_of_memories
 from adkpg.memory.filters import SearchFilters
 from adkpg.memory.hits import Hit
 from adkpg.memory.options import Mode, SearchOptions, require_embedder
 from adkpg.memory.policy import RememberPolicy, remembered_events
 from adkpg.memory.reading import StoredMemories
-from adkpg.memory.records import Draft, Memory
+from adkpg.memory.records import Memory
 from adkpg.memory.search import Search
 from adkpg.memory.upkeep import KeptVectors
 from adkpg.memory.vectors import Vectors
@@ -145,9 +146,7 @@ class PgVectorMemoryService(StoredMemories, KeptVectors, BaseMemoryService):
         Raises:
           InvalidInput: An id cannot be stored; nothing was written.
         """
-        drafts = records.drafts_of_events(
-            remembered_events(self._policy, session.events), session.id
-        )
+        drafts = drafts_of_events(remembered_events(self._policy, session.events), session.id)
         await self._ingest(session.app_name, session.user_id, session.id, drafts, whole=True)
 
     async def add_events_to_memory(
@@ -173,7 +172,7 @@ class PgVectorMemoryService(StoredMemories, KeptVectors, BaseMemoryService):
           InvalidInput: A value cannot be stored; nothing was written.
         """
         session_id = session_id or ""
-        drafts = records.drafts_of_events(
+        drafts = drafts_of_events(
             remembered_events(self._policy, events),
             session_id,
             custom_metadata,
@@ -206,7 +205,7 @@ class PgVectorMemoryService(StoredMemories, KeptVectors, BaseMemoryService):
           InvalidInput: An entry has no text, or a value cannot be stored; nothing was written.
         """
         require_storable(app_name=app_name, user_id=user_id)
-        drafts = records.drafts_of_memories(memories, custom_metadata, platform_time.get_time())
+        drafts = drafts_of_memories(memories, custom_metadata, platform_time.get_time())
         if not drafts:
             return
         user = scope_user(user_id)
@@ -263,7 +262,7 @@ class PgVectorMemoryService(StoredMemories, KeptVectors, BaseMemoryService):
                 transaction,
                 place,
                 known["session_id"],
-                lambda row: records.changed(
+                lambda row: changed_draft(
                     row,
                     text=text,
                     topics=topics,

@@ -325,7 +325,7 @@ def insert_memories() -> Select[Any]:
 
     A memory of an event that is stored already is left alone.
 
-    Parameters: app_name, user_id, config, and in parallel arrays those of `records.insertion`.
+    Parameters: app_name, user_id, config, and in parallel arrays those of `drafts.insertion`.
     Returns the number of memories written.
     """
     unnested = given_rows(

@@ -9,8 +9,8 @@ from dataclasses import replace
 from typing import Any
 
 from adkpg.database import Transaction
-from adkpg.memory import ingestion, records, statements
-from adkpg.memory.records import Draft
+from adkpg.memory import ingestion, statements
+from adkpg.memory.drafts import Draft, facet_parameters, insertion
 from adkpg.memory.rewriting import rewrite_text
 
 
@@ -117,7 +117,7 @@ async def update(
         return False
     (row,) = found
     draft = change(row)
-    await transaction.fetch(statements.update_facets(), place | records.facet_parameters(draft))
+    await transaction.fetch(statements.update_facets(), place | facet_parameters(draft))
     if rewrite:
         app_name, user_id = place["app_name"], place["user_id"]
         await rewrite_text(transaction, app_name, user_id, row["position"], draft, config)
@@ -145,5 +145,5 @@ async def _insert(
     config: str,
 ) -> None:
     await transaction.fetch(
-        statements.insert_memories(), records.insertion(app_name, user_id, rows, config)
+        statements.insert_memories(), insertion(app_name, user_id, rows, config)
     )

@@ -8,8 +8,8 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from adkpg.memory import ingestion
+from adkpg.memory.drafts import Draft
 from adkpg.memory.ingestion import Plan, Stored
-from adkpg.memory.records import Draft
 
 BLOCK = 1 << 40
 NAMES = "abcdefgh"

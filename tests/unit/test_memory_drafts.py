@@ -14,6 +14,7 @@ from hypothesis import strategies as st
 
 from adkpg.errors import InvalidInput
 from adkpg.memory import records
+from adkpg.memory.drafts import Draft, drafts_of_events, drafts_of_memories
 from tests.unit.test_records import text as any_text
 
 
@@ -23,7 +24,7 @@ def event(*parts: types.Part, author: str = "user", **fields: Any) -> Event:
 
 
 def bodies(*events: Event) -> list[str]:
-    return [draft.body for draft in records.drafts_of_events(events, "s")]
+    return [draft.body for draft in drafts_of_events(events, "s")]
 
 
 def entry(text: str = "tea", **fields: Any) -> MemoryEntry:
@@ -33,10 +34,10 @@ def entry(text: str = "tea", **fields: Any) -> MemoryEntry:
 def digest(**fields: Any) -> str:
     given_fields: dict[str, Any] = {"author": "a", "timestamp": "2026-01-31T12:00:00Z"} | fields
     text = given_fields.pop("text", "tea")
-    return records.drafts_of_memories([entry(text, **given_fields)], None, 0.0)[0].digest
+    return drafts_of_memories([entry(text, **given_fields)], None, 0.0)[0].digest
 
 
-def row_of(draft: records.Draft, session_id: str = "s") -> dict[str, Any]:
+def row_of(draft: Draft, session_id: str = "s") -> dict[str, Any]:
     return {
         "memory_id": draft.memory_id,
         "kind": draft.kind,
@@ -100,13 +101,13 @@ def test_what_says_nothing_is_left_out(left_out: Event) -> None:
 
 
 def test_without_an_author_a_body_is_the_text() -> None:
-    (draft,) = records.drafts_of_memories([entry("tea", author="")], None, 0.0)
+    (draft,) = drafts_of_memories([entry("tea", author="")], None, 0.0)
     assert (draft.body, draft.author) == ("tea", None)
 
 
 def test_the_body_loses_nul_and_surrogates_and_the_content_keeps_them() -> None:
     spoken = event(types.Part(text="a\x00b\ud800c"), author="u\x00v")
-    (draft,) = records.drafts_of_events([spoken], "s")
+    (draft,) = drafts_of_events([spoken], "s")
     assert draft.body == "u v: a b c"
     draft.content.encode()
     assert records.memory(row_of(draft)).content == spoken.content
@@ -114,7 +115,7 @@ def test_the_body_loses_nul_and_surrogates_and_the_content_keeps_them() -> None:
 
 def test_a_body_is_cut_and_its_content_is_not() -> None:
     text = "x" * (records.BODY_LIMIT + 10)
-    (draft,) = records.drafts_of_events([event(types.Part(text=text))], "s")
+    (draft,) = drafts_of_events([event(types.Part(text=text))], "s")
     assert len(draft.body) == records.BODY_LIMIT + len("user: ")
     assert records.memory(row_of(draft)).content.parts == [types.Part(text=text)]
 
@@ -122,7 +123,7 @@ def test_a_body_is_cut_and_its_content_is_not() -> None:
 @given(any_text, any_text)
 def test_any_content_comes_back(text: str, thought: str) -> None:
     spoken = event(types.Part(text="x" + text), types.Part(text=thought, thought=True))
-    (draft,) = records.drafts_of_events([spoken], "s")
+    (draft,) = drafts_of_events([spoken], "s")
     draft.body.encode()
     assert "\x00" not in draft.body
     assert records.memory(row_of(draft)).content == spoken.content
@@ -147,7 +148,7 @@ def test_a_digest_does_not_depend_on_the_id() -> None:
 
 def test_an_event_id_that_cannot_be_stored_is_refused() -> None:
     with pytest.raises(InvalidInput, match="event_id"):
-        records.drafts_of_events([event(types.Part(text="x"), id="a\x00b")], "s")
+        drafts_of_events([event(types.Part(text="x"), id="a\x00b")], "s")
 
 
 def test_an_entry_comes_back_as_it_was() -> None:
@@ -158,12 +159,12 @@ def test_an_entry_comes_back_as_it_was() -> None:
         timestamp="2026-01-31T12:00:00+00:00",
         custom_metadata={"topic": "drinks", "n": [1, None]},
     )
-    (draft,) = records.drafts_of_memories([given_entry], None, 0.0)
+    (draft,) = drafts_of_memories([given_entry], None, 0.0)
     assert records.memory(row_of(draft, session_id="")).plain() == given_entry
 
 
 def test_the_session_is_in_the_metadata_of_what_came_from_one() -> None:
-    (draft,) = records.drafts_of_events([event(types.Part(text="x"))], "s", {"k": "v"})
+    (draft,) = drafts_of_events([event(types.Part(text="x"))], "s", {"k": "v"})
     assert records.memory(row_of(draft)).custom_metadata == {"session_id": "s", "k": "v"}
 
 
@@ -184,7 +185,7 @@ def test_timestamps(
     monkeypatch.setenv("TZ", "Asia/Singapore")
     time.tzset()
     try:
-        (draft,) = records.drafts_of_memories([entry(timestamp=given_time)], None, 7.0)
+        (draft,) = drafts_of_memories([entry(timestamp=given_time)], None, 7.0)
     finally:
         monkeypatch.undo()
         time.tzset()
@@ -197,23 +198,23 @@ def test_timestamps(
 )
 def test_a_time_that_is_none_is_refused(garbage: str) -> None:
     with pytest.raises(InvalidInput, match="ISO 8601"):
-        records.drafts_of_memories([entry(timestamp=garbage)], None, 0.0)
+        drafts_of_memories([entry(timestamp=garbage)], None, 0.0)
 
 
 @pytest.mark.parametrize("timestamp", [math.nan, math.inf, -math.inf, 1e300])
 def test_an_event_of_no_calendar_is_remembered(timestamp: float) -> None:
-    (draft,) = records.drafts_of_events([event(types.Part(text="x"), timestamp=timestamp)], "s")
+    (draft,) = drafts_of_events([event(types.Part(text="x"), timestamp=timestamp)], "s")
     assert 1 <= draft.timestamp.year <= 9999
 
 
 def test_a_memory_without_text_is_refused() -> None:
     with pytest.raises(InvalidInput, match="without text"):
-        records.drafts_of_memories([entry("  ")], None, 0.0)
+        drafts_of_memories([entry("  ")], None, 0.0)
 
 
 def test_an_entrys_own_metadata_wins_and_names_its_id() -> None:
     given_entry = entry(id="m", custom_metadata={"a": 1, "memory_id": "wins"})
-    (draft,) = records.drafts_of_memories([given_entry], {"a": 0, "b": 2}, 0.0)
+    (draft,) = drafts_of_memories([given_entry], {"a": 0, "b": 2}, 0.0)
     assert draft.memory_id == "wins"
     assert records.memory(row_of(draft, "")).custom_metadata == {
         "a": 1,
@@ -224,21 +225,21 @@ def test_an_entrys_own_metadata_wins_and_names_its_id() -> None:
 
 def test_no_memory_id_in_the_metadata_is_no_id() -> None:
     for metadata in ({"memory_id": None}, {"memory_id": ""}):
-        (own,) = records.drafts_of_memories([entry(id="m", custom_metadata=metadata)], None, 0.0)
+        (own,) = drafts_of_memories([entry(id="m", custom_metadata=metadata)], None, 0.0)
         assert own.memory_id == "m"
-        new = records.drafts_of_memories([entry(), entry()], metadata, 0.0)
+        new = drafts_of_memories([entry(), entry()], metadata, 0.0)
         assert len({draft.memory_id for draft in new} - {"None", ""}) == 2
 
 
 def test_one_id_for_several_memories_is_refused() -> None:
-    one = records.drafts_of_memories([entry()], {"memory_id": "m"}, 0.0)
+    one = drafts_of_memories([entry()], {"memory_id": "m"}, 0.0)
     assert [draft.memory_id for draft in one] == ["m"]
     with pytest.raises(InvalidInput, match="memory_id"):
-        records.drafts_of_memories([entry("tea"), entry("coffee")], {"memory_id": "m"}, 0.0)
+        drafts_of_memories([entry("tea"), entry("coffee")], {"memory_id": "m"}, 0.0)
 
 
 def test_the_last_of_equal_ids_is_remembered() -> None:
-    drafts = records.drafts_of_memories([entry("a", id="m"), entry("b", id="m")], None, 0.0)
+    drafts = drafts_of_memories([entry("a", id="m"), entry("b", id="m")], None, 0.0)
     assert [draft.body for draft in drafts] == ["b"]
 
 
@@ -246,17 +247,17 @@ def test_metadata_that_is_no_json_is_refused() -> None:
     circular: dict[str, Any] = {}
     circular["a"] = circular
     with pytest.raises(InvalidInput, match="custom_metadata"):
-        records.drafts_of_events([event(types.Part(text="x"))], "s", circular)
+        drafts_of_events([event(types.Part(text="x"))], "s", circular)
 
 
 def test_metadata_that_jsonb_cannot_hold_comes_back() -> None:
     metadata = {"a": "\ud800", "nul\x00": "\x00"}
-    (draft,) = records.drafts_of_events([event(types.Part(text="x"))], "s", metadata)
+    (draft,) = drafts_of_events([event(types.Part(text="x"))], "s", metadata)
     assert records.memory(row_of(draft, "")).custom_metadata == metadata
 
 
 def test_metadata_that_json_only_nearly_holds_is_kept_nearly() -> None:
-    (draft,) = records.drafts_of_events(
+    (draft,) = drafts_of_events(
         [event(types.Part(text="x"))],
         "s",
         {"nan": math.nan, "when": datetime(2026, 1, 1, tzinfo=UTC)},

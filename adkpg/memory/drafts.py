@@ -1,0 +1,376 @@
+"""Drafts: ADK events and memory entries as rows to be written. Pure; JSON travels as text."""
+
+import hashlib
+import json
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass, replace
+from datetime import datetime
+from typing import Any
+
+from google.adk.events.event import Event
+from google.adk.flows.llm_flows.functions import REQUEST_EUC_FUNCTION_CALL_NAME
+from google.adk.memory.memory_entry import MemoryEntry
+from google.adk.platform import uuid as platform_uuid
+from google.genai import types
+from pydantic_core import PydanticSerializationError
+
+from adkpg import jsonb
+from adkpg.errors import InvalidInput
+from adkpg.keys import require_storable
+from adkpg.memory import facets
+from adkpg.memory.facets import Facets
+from adkpg.memory.records import BODY_LIMIT, WORDS_LIMIT, Memory, memory, storable_text, text_of
+from adkpg.memory.words import script_config, searchable
+from adkpg.moments import clamped, moment
+
+
+@dataclass(frozen=True)
+class Draft:
+    """A memory to be written.
+
+    Attributes:
+      memory_id: The caller's id, or a new one.
+      kind: See `Memory`.
+      session_id: The session it comes from; ``""`` is none.
+      event_id: The ADK event it comes from; None if it was added directly.
+      author: Who said it.
+      timestamp: When it was said.
+      content: ``types.Content`` as JSON text.
+      body: ``author: text``, what is embedded.
+      words: The body as Postgres' parser is to see it.
+      script: Text search configuration of its script, or None.
+      custom_metadata: JSON text of an object, or None.
+      source: The file a document came from.
+      artifacts: JSON text of an object, or None.
+      topics: JSON text of an array.
+      importance: From 0 to 1.
+      expires_at: From when on it is not recalled.
+      digest: Hash of what was given; equal digests mean nothing changed.
+    """
+
+    memory_id: str
+    kind: str
+    session_id: str
+    event_id: str | None
+    author: str | None
+    timestamp: datetime
+    content: str
+    body: str
+    words: str
+    script: str | None
+    custom_metadata: str | None
+    source: str | None
+    artifacts: str | None
+    topics: str
+    importance: float
+    expires_at: datetime | None
+    digest: str
+
+
+def drafts_of_events(
+    events: Sequence[Event],
+    session_id: str,
+    custom_metadata: Mapping[str, object] | None = None,
+    *,
+    now: float = 0.0,
+) -> list[Draft]:
+    """Returns what is to be remembered of events, in their order, equal ids included.
+
+    Left out: partial events, thoughts, events with neither text nor artifacts, and requests for
+    credentials.
+
+    Args:
+      events: In the order they were said.
+      session_id: Where they were said.
+      custom_metadata: Of each of them; see `facets.read` for the keys that mean something here.
+      now: Unix time that a ``ttl`` counts from.
+
+    Raises:
+      InvalidInput: An id cannot be stored, or the metadata is not JSON.
+    """
+    given = facets.read(custom_metadata, now)
+    drafts = []
+    for event in events:
+        if event.partial or _asks_for_credentials(event):
+            continue
+        turn = draft_of_turn(event, event.content, event.actions.artifact_delta, session_id, given)
+        if turn is not None:
+            drafts.append(turn)
+    return drafts
+
+
+def draft_of_turn(
+    event: Event,
+    content: types.Content | None,
+    artifacts: Mapping[str, int],
+    session_id: str,
+    given: Facets,
+) -> Draft | None:
+    """Returns what is to be remembered of one event; None without text and artifacts.
+
+    Args:
+      event: Gives its id, author and time.
+      content: What of its content is remembered.
+      artifacts: Which of its artifacts are.
+      session_id: Where it was said.
+      given: What the caller says of it.
+
+    Raises:
+      InvalidInput: Its id cannot be stored.
+    """
+    text = " ".join(filter(None, [text_of(content), *map(storable_text, artifacts)]))
+    if not text:
+        return None
+    require_storable(event_id=event.id)
+    return new_draft(
+        kind="turn",
+        session_id=session_id,
+        event_id=event.id,
+        author=event.author or None,
+        timestamp=clamped(event.timestamp),
+        content=content or types.Content(parts=[]),
+        text=text,
+        given=given,
+        artifacts=artifacts,
+    )
+
+
+def drafts_of_memories(
+    memories: Sequence[MemoryEntry], custom_metadata: Mapping[str, object] | None, now: float
+) -> list[Draft]:
+    """Returns memory entries as drafts, the last of equal ids; an entry's metadata wins.
+
+    Raises:
+      InvalidInput: An entry has no text, an id that cannot be stored, or a time that is not
+        ISO 8601; or several entries are given one id.
+    """
+    if custom_metadata and custom_metadata.get("memory_id") and len(memories) > 1:
+        raise InvalidInput(
+            f"custom_metadata gives {len(memories)} memories one memory_id, so only the last would "
+            "stay; give each its own id."
+        )
+    drafts: dict[str, Draft] = {}
+    for entry in memories:
+        text = text_of(entry.content)
+        known = entry if isinstance(entry, Memory) else Memory(content=entry.content)
+        text = " ".join(filter(None, [text, *map(storable_text, known.artifacts)]))
+        if not text:
+            raise InvalidInput("A memory without text cannot be recalled; give its content text.")
+        common = dict(custom_metadata or {})
+        common_id = common.pop("memory_id", None)
+        memory_id = str(
+            entry.custom_metadata.get("memory_id")
+            or entry.id
+            or common_id
+            or platform_uuid.new_uuid()
+        )
+        require_storable(memory_id=memory_id, source=known.source)
+        drafts[memory_id] = new_draft(
+            memory_id=memory_id,
+            kind=known.kind,
+            author=entry.author or None,
+            timestamp=_moment(entry.timestamp, now),
+            content=entry.content,
+            text=text,
+            given=facets.read({**common, **entry.custom_metadata}, now, known),
+            source=known.source,
+            artifacts=known.artifacts,
+        )
+    return list(drafts.values())
+
+
+def new_draft(
+    *,
+    kind: str,
+    author: str | None,
+    timestamp: datetime,
+    content: types.Content,
+    text: str,
+    given: Facets,
+    memory_id: str | None = None,
+    session_id: str = "",
+    event_id: str | None = None,
+    source: str | None = None,
+    artifacts: Mapping[str, int] | None = None,
+) -> Draft:
+    """Returns one memory as it is to be written; without an id it gets a new one."""
+    stored = _content_text(content)
+    name = storable_text(author) if author else None
+    text = text[:BODY_LIMIT]
+    spoken = text if name is None else f"{name}: {text}"
+    words = words_of(name, spoken)
+    saved = (
+        jsonb.write({storable_text(key): version for key, version in artifacts.items()})
+        if (artifacts)
+        else None
+    )
+    # The metadata of an event's memory is no part of it: re-adding a session, which gives none,
+    # must not erase what add_events_to_memory was given.
+    compared = "" if event_id is not None else repr((kind, source, given))
+    digested = "\x00".join((name or "", timestamp.isoformat(), stored, saved or "", compared))
+    return Draft(
+        memory_id=memory_id or platform_uuid.new_uuid(),
+        kind=kind,
+        session_id=session_id,
+        event_id=event_id,
+        author=name,
+        timestamp=timestamp,
+        content=stored,
+        body=spoken,
+        words=words,
+        script=script_of(name, spoken),
+        custom_metadata=given.metadata,
+        source=source,
+        artifacts=saved,
+        topics=given.topics,
+        importance=given.importance,
+        expires_at=given.expires_at,
+        digest=hashlib.sha256(digested.encode()).hexdigest()[:32],
+    )
+
+
+def words_of(author: str | None, body: str) -> str:
+    """Returns a memory's body, ``author: text``, as Postgres' parser is to see it."""
+    # ADK calls every person "user": as a word it would match all that was ever said.
+    return searchable(body.removeprefix("user: ") if author == "user" else body)[:WORDS_LIMIT]
+
+
+def script_of(author: str | None, body: str) -> str | None:
+    """Returns the text search configuration of a body's script; None is the one that is set.
+
+    The author's name before it does not count: an assistant's name is Latin, whatever it says.
+    """
+    said = body if author is None else body.removeprefix(f"{author}: ")
+    return None if said.isascii() else script_config(searchable(said))
+
+
+def insertion(
+    app_name: str, user_id: str, rows: Sequence[tuple[int, Draft]], config: str
+) -> dict[str, Any]:
+    """Returns the parameters of `statements.insert_memories`: each draft at its position."""
+    drafts = [draft for _, draft in rows]
+    return {
+        "app_name": app_name,
+        "user_id": user_id,
+        "config": config,
+        "positions": [position for position, _ in rows],
+        **{
+            name: [getattr(draft, field) for draft in drafts]
+            for name, field in _COLUMNS_OF_DRAFTS.items()
+        },
+    }
+
+
+_COLUMNS_OF_DRAFTS = {
+    "memory_ids": "memory_id",
+    "kinds": "kind",
+    "session_ids": "session_id",
+    "event_ids": "event_id",
+    "authors": "author",
+    "timestamps": "timestamp",
+    "contents": "content",
+    "bodies": "body",
+    "words": "words",
+    "scripts": "script",
+    "metadata": "custom_metadata",
+    "sources": "source",
+    "artifacts": "artifacts",
+    "topics": "topics",
+    "importances": "importance",
+    "expiries": "expires_at",
+    "digests": "digest",
+}
+
+
+def changed_draft(
+    row: Mapping[str, Any],
+    *,
+    text: str | None,
+    topics: Sequence[str] | None,
+    importance: float | None,
+    expires_at: datetime | str | float | None,
+    custom_metadata: Mapping[str, object] | None,
+    now: float,
+) -> Draft:
+    """Returns a stored memory with some of it changed; None leaves a part as it is.
+
+    Args:
+      row: As stored.
+      text: Instead of its content.
+      topics: Instead of its topics.
+      importance: From 0 to 1.
+      expires_at: From when on it is not recalled.
+      custom_metadata: Instead of its metadata; it may say what the others say, and ``ttl``.
+      now: Unix time that a ``ttl`` counts from.
+
+    Raises:
+      InvalidInput: The text is empty, or a value cannot be stored.
+    """
+    stored = memory(row)
+    content = stored.content
+    if text is not None:
+        content = types.Content(role=content.role, parts=[types.Part(text=text)])
+        if not text_of(content):
+            raise InvalidInput("A memory without text cannot be recalled; give its content text.")
+    named = {"topics": topics, "importance": importance, "expires_at": expires_at}
+    said = {name: value for name, value in named.items() if value is not None}
+    if isinstance(topics, str):
+        raise InvalidInput(f"topics={topics!r} is no list of texts; write [{topics!r}].")
+    if topics is not None and not all(isinstance(topic, str) for topic in topics):
+        raise InvalidInput(f"topics={topics!r} is no list of texts.")
+    if importance is not None and (
+        isinstance(importance, bool) or not isinstance(importance, (int, float))
+    ):
+        raise InvalidInput(f"importance={importance!r} is no number; give one from 0 to 1.")
+    given = facets.read({**(custom_metadata or {}), **said}, now, stored)
+    kept = (
+        jsonb.read(row["custom_metadata"] or "{}") if custom_metadata is None else custom_metadata
+    )
+    # What is given by name is no metadata, but metadata that says it too must say the same.
+    told = {name: said.get(name, value) for name, value in kept.items()}
+    given = replace(given, metadata=facets.read(told, now).metadata)
+    return new_draft(
+        memory_id=row["memory_id"],
+        kind=row["kind"],
+        session_id=row["session_id"],
+        event_id=row["event_id"],
+        author=row["author"],
+        timestamp=row["timestamp"],
+        content=content,
+        text=" ".join(filter(None, [text_of(content), *map(storable_text, stored.artifacts)])),
+        given=given,
+        source=row["source"],
+        artifacts=stored.artifacts,
+    )
+
+
+def facet_parameters(draft: Draft) -> dict[str, Any]:
+    """Returns the parameters of `statements.update_facets` but its key."""
+    return {
+        "metadata": draft.custom_metadata,
+        "topics": draft.topics,
+        "importance": draft.importance,
+        "expires_at": draft.expires_at,
+        "digest": draft.digest,
+    }
+
+
+def _asks_for_credentials(event: Event) -> bool:
+    """ADK's rule for auth events (flows/llm_flows/context/_contents.py, ``_is_auth_event``)."""
+    parts = (event.content.parts if event.content else None) or []
+    return any(
+        call is not None and call.name == REQUEST_EUC_FUNCTION_CALL_NAME
+        for part in parts
+        for call in (part.function_call, part.function_response)
+    )
+
+
+def _content_text(content: types.Content) -> str:
+    try:
+        return content.model_dump_json(exclude_none=True)
+    except (PydanticSerializationError, UnicodeEncodeError):  # lone surrogates
+        return json.dumps(content.model_dump(mode="json", exclude_none=True))
+
+
+def _moment(timestamp: str | None, now: float) -> datetime:
+    return clamped(now) if timestamp is None else moment("A memory's timestamp", timestamp)
