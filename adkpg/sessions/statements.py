@@ -1,9 +1,9 @@
 """Statements of the session service that write. Each is built once per shape and does no I/O.
 
 Every call of the service is one of these or of `reading_statements`: one flight to the server. Row
-locks are taken in the
-order session, app state, user state, and the order is forced by data: each step reads what the one
-before returned, since Postgres runs sibling CTEs in whatever order the outer SELECT pulls them.
+locks are taken in the order session, app state, user state, and the order is forced by data: each
+step reads what the one before returned, since Postgres runs sibling CTEs in whatever order the
+outer SELECT pulls them.
 """
 
 from functools import cache
