@@ -22,11 +22,12 @@ from sqlalchemy import (
     tuple_,
     union_all,
 )
-from sqlalchemy.dialects.postgresql import ARRAY, REAL, TIMESTAMP, insert
+from sqlalchemy.dialects.postgresql import ARRAY, REAL, TIMESTAMP
 
 from adkpg.keys import APP_WIDE
-from adkpg.memory.statements import erased, in_scope, live
-from adkpg.tables import memories, memory_sources, memory_tombstones
+from adkpg.memory.clauses import in_scope, live
+from adkpg.memory.statements import buried
+from adkpg.tables import memories, memory_sources
 
 _POSITIONS = bindparam("positions", type_=ARRAY(BigInteger))
 
@@ -127,30 +128,7 @@ def erase_positions() -> Select[Any]:
 
     Parameters: app_name, user_id, positions. Returns ``erased``, what was drawn included.
     """
-    chosen = (
-        select(
-            memories.c.app_name,
-            memories.c.user_id,
-            memories.c.memory_id,
-            memories.c.session_id,
-            memories.c.event_id,
-        )
-        .where(in_scope(memories), memories.c.position == func.any(_POSITIONS))
-        .cte("chosen")
-    )
-    buried = (
-        insert(memory_tombstones)
-        .from_select(
-            ["app_name", "user_id", "session_id", "event_id"],
-            select(
-                chosen.c.app_name, chosen.c.user_id, chosen.c.session_id, chosen.c.event_id
-            ).where(chosen.c.event_id.is_not(None)),
-        )
-        .on_conflict_do_nothing()
-        .cte("buried")
-    )
-    gone = erased(chosen).returning(memories.c.memory_id).cte("gone_for_good")
-    return select(func.count().label("erased")).select_from(gone).add_cte(buried)
+    return buried(memories.c.position == func.any(_POSITIONS))
 
 
 def _reasons(rules: Rules) -> list[tuple[str, ColumnElement[bool]]]:

@@ -28,7 +28,7 @@ from sqlalchemy import (
 )
 from sqlalchemy.dialects.postgresql import ARRAY, aggregate_order_by, insert
 
-from adkpg.memory.statements import conditions, given_rows, in_scope, live, stored_columns
+from adkpg.memory.clauses import conditions, given_rows, in_scope, live, stored_columns
 from adkpg.tables import app_settings, memories, memory_jobs, memory_sources
 
 _APP_NAME = bindparam("app_name", type_=Text)

@@ -23,7 +23,7 @@ _MONTHS = (
     *("August", "September", "October", "November", "December"),
 )
 _ENDS_ASKING = re.compile("[?\uff1f\u061f]\\W*$")
-_LONGEST_FOUND_BYTES = 512  # as `statements.posted_words` leaves out what is no key of an index
+_LONGEST_FOUND_BYTES = 512  # as `postings.posted_words` leaves out what is no key of an index
 
 
 @dataclass(frozen=True)

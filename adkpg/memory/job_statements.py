@@ -32,7 +32,7 @@ from sqlalchemy import (
 )
 from sqlalchemy.dialects.postgresql import ARRAY, TIMESTAMP
 
-from adkpg.memory.statements import APP_NAME, USER_ID, in_scope
+from adkpg.memory.clauses import APP_NAME, USER_ID, in_scope
 from adkpg.tables import app_settings, memories, memory_jobs
 
 _TASK = bindparam("task", type_=Text)

@@ -30,6 +30,7 @@ from sqlalchemy import (
     values,
 )
 
+from adkpg.memory.clauses import config_of
 from adkpg.memory.legs import (
     among,
     at_least,
@@ -41,7 +42,6 @@ from adkpg.memory.legs import (
     outside,
 )
 from adkpg.memory.ranking import RANKING
-from adkpg.memory.statements import config_of
 from adkpg.tables import memories, memory_lexemes
 
 _UNSAID, _ASKS = 0, 2  # values of memories.speech

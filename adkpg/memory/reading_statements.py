@@ -6,14 +6,7 @@ from typing import Any
 from sqlalchemy import BigInteger, Select, Text, and_, bindparam, func, select, tuple_
 from sqlalchemy.dialects.postgresql import ARRAY, TIMESTAMP
 
-from adkpg.memory.statements import (
-    APP_NAME,
-    conditions,
-    given_rows,
-    in_scope,
-    live,
-    stored_columns,
-)
+from adkpg.memory.clauses import APP_NAME, conditions, given_rows, in_scope, live, stored_columns
 from adkpg.tables import memories
 
 

@@ -29,6 +29,7 @@ from sqlalchemy import (
 from sqlalchemy.dialects.postgresql import ARRAY
 
 from adkpg.memory import lexical_leg, vector_leg
+from adkpg.memory.clauses import conditions, stored_columns
 from adkpg.memory.legs import (
     TOP_K,
     among,
@@ -40,7 +41,6 @@ from adkpg.memory.legs import (
     materialized,
 )
 from adkpg.memory.ranking import RANKING
-from adkpg.memory.statements import conditions, stored_columns
 from adkpg.tables import approximate_scopes, memories, memory_vectors
 
 

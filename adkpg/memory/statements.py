@@ -1,4 +1,4 @@
-"""Statements that write memories, and what others are built from. No I/O.
+"""Statements that write memories. No I/O.
 
 Positions are places in a user's history; see `adkpg.memory.ingestion`.
 """
@@ -18,21 +18,25 @@ from sqlalchemy import (
     and_,
     bindparam,
     cast,
-    column,
     delete,
     exists,
     func,
     literal,
     literal_column,
-    or_,
     select,
-    true,
     union_all,
     update,
 )
-from sqlalchemy.dialects.postgresql import ARRAY, JSON, JSONB, REAL, REGCONFIG, TIMESTAMP, insert
-from sqlalchemy.sql.selectable import TableValuedAlias
+from sqlalchemy.dialects.postgresql import ARRAY, JSON, JSONB, REAL, TIMESTAMP, insert
 
+from adkpg.memory.clauses import (
+    APP_NAME,
+    USER_ID,
+    given_rows,
+    in_scope,
+    stored_columns,
+)
+from adkpg.memory.postings import length_of, posted_words, word_vectors
 from adkpg.tables import (
     MEMORY_EVENT_KEY,
     app_settings,
@@ -46,82 +50,11 @@ from adkpg.tables import (
     sessions,
 )
 
-APP_NAME = bindparam("app_name", type_=Text)
-USER_ID = bindparam("user_id", type_=Text)
 _SESSION_ID = bindparam("session_id", type_=Text)
+
 _MEMORY_ID = bindparam("memory_id", type_=Text)
+
 _POSITIONS = bindparam("positions", type_=ARRAY(BigInteger))
-_MAX_LEXEME_BYTES = 512  # a key of app, user and lexeme must fit a B-tree entry
-
-
-def in_scope(table: Any) -> ColumnElement[bool]:
-    """The rows of one user of one app."""
-    return and_(table.c.app_name == APP_NAME, table.c.user_id == USER_ID)
-
-
-def live() -> ColumnElement[bool]:
-    """Memories that are recalled: neither expired nor superseded."""
-    return or_(memories.c.expires_at.is_(None), memories.c.expires_at > func.now())
-
-
-def config_of(script: ColumnElement[Any]) -> ColumnElement[Any]:
-    """The text search configuration: the app's own, else the script's, else the one that is set.
-
-    Memory and question choose alike. Parameters: app_name, config.
-    """
-    own = (
-        select(app_settings.c.text_search_config)
-        .where(app_settings.c.app_name == APP_NAME)
-        .scalar_subquery()
-    )
-    return cast(func.coalesce(own, script, bindparam("config", type_=Text)), REGCONFIG)
-
-
-def stored_columns() -> list[ColumnElement[Any]]:
-    """The columns that `records.memory` reads."""
-    return [
-        memories.c.memory_id,
-        memories.c.kind,
-        memories.c.session_id,
-        memories.c.event_id,
-        memories.c.author,
-        memories.c.timestamp,
-        cast(memories.c.content, Text).label("content"),
-        cast(memories.c.custom_metadata, Text).label("custom_metadata"),
-        memories.c.source,
-        cast(memories.c.artifacts, Text).label("artifacts"),
-        cast(memories.c.topics, Text).label("topics"),
-        memories.c.importance,
-        memories.c.expires_at,
-        memories.c.superseded_by,
-    ]
-
-
-def conditions(asked: frozenset[str]) -> list[ColumnElement[bool]]:
-    """What `SearchFilters` asks of a memory; its parameters go by the same names."""
-
-    def any_of(name: str) -> Any:
-        return func.any(bindparam(name, type_=ARRAY(Text)))
-
-    known: dict[str, ColumnElement[bool]] = {
-        "after": memories.c.timestamp >= bindparam("after", type_=TIMESTAMP(timezone=True)),
-        "before": memories.c.timestamp < bindparam("before", type_=TIMESTAMP(timezone=True)),
-        "authors": memories.c.author == any_of("authors"),
-        "session_ids": memories.c.session_id == any_of("session_ids"),
-        "kinds": memories.c.kind == any_of("kinds"),
-        "topics": memories.c.topics.op("?|")(bindparam("topics", type_=ARRAY(Text))),
-        "metadata": memories.c.custom_metadata.op("@>")(
-            cast(bindparam("metadata", type_=Text), JSONB)
-        ),
-    }
-    return [known[name] for name in sorted(asked)]
-
-
-def given_rows(**arrays: Any) -> TableValuedAlias:
-    """Rows from parallel array parameters, named after them."""
-    binds = [bindparam(name, type_=ARRAY(kind)) for name, kind in arrays.items()]
-    columns = [column(name, kind) for name, kind in arrays.items()]
-    return func.unnest(*binds).table_valued(*columns, name="given").render_derived()
 
 
 @cache
@@ -422,10 +355,18 @@ def written(rows: Select[Any]) -> tuple[CTE, CTE, CTE]:
 
 @cache
 def delete_memory() -> Select[Any]:
-    """Deletes one memory, and leaves a tombstone if it came from an event.
+    """Deletes one memory for good. Parameters: app_name, user_id, memory_id. See `buried`."""
+    return buried(memories.c.memory_id == _MEMORY_ID)
 
-    Parameters: app_name, user_id, memory_id. Returns how many memories went, those drawn from it
-    included.
+
+def buried(which: ColumnElement[bool]) -> Select[Any]:
+    """Erases memories of a user and what was drawn from them, so that they do not come back.
+
+    Of those that came from an event a tombstone stays. Returns ``erased``, how many memories went,
+    what was drawn included.
+
+    Args:
+      which: Tells them from the user's other memories.
     """
     chosen = (
         select(
@@ -435,11 +376,12 @@ def delete_memory() -> Select[Any]:
             memories.c.session_id,
             memories.c.event_id,
         )
-        .where(in_scope(memories), memories.c.memory_id == _MEMORY_ID)
+        .where(in_scope(memories), which)
+        .order_by(memories.c.position)
         .with_for_update()
         .cte("chosen")
     )
-    buried = (
+    tombstones = (
         insert(memory_tombstones)
         .from_select(
             ["app_name", "user_id", "session_id", "event_id"],
@@ -448,10 +390,10 @@ def delete_memory() -> Select[Any]:
             ).where(chosen.c.event_id.is_not(None)),
         )
         .on_conflict_do_nothing()
-        .cte("buried")
+        .cte("tombstones")
     )
-    deleted = erased(chosen).returning(memories.c.memory_id).cte("deleted")
-    return select(func.count().label("deleted")).select_from(deleted).add_cte(buried)
+    gone = erased(chosen).returning(memories.c.memory_id).cte("gone_for_good")
+    return select(func.count().label("erased")).select_from(gone).add_cte(tombstones)
 
 
 def to_be_extracted(kind: ColumnElement[Any]) -> ColumnElement[bool]:
@@ -460,63 +402,3 @@ def to_be_extracted(kind: ColumnElement[Any]) -> ColumnElement[bool]:
         app_settings.c.app_name == APP_NAME, app_settings.c.extract_facts
     )
     return and_(kind == literal_column("'turn'"), exists(wanted))
-
-
-def word_vectors(source: Any) -> list[ColumnElement[Any]]:
-    """The tsvectors ``words`` and ``date_words`` of given rows' words, script and timestamp."""
-    date = func.to_char(func.timezone("UTC", source.c.timestamp), "FMDD FMMonth YYYY")
-    config = config_of(source.c.script)
-    return [
-        func.to_tsvector(config, source.c.words).label("words"),
-        func.to_tsvector(config, date).label("date_words"),
-    ]
-
-
-def length_of(words: ColumnElement[Any]) -> Any:
-    """How many words a tsvector has, repeated ones each time."""
-    lexemes = _lexemes(words, "body_words")
-    total = func.coalesce(func.sum(_occurrences(lexemes)), 0)
-    return select(total).select_from(lexemes).scalar_subquery()
-
-
-def posted_words(stored: CTE, given: CTE, same: ColumnElement[bool]) -> CTE:
-    """The step that writes memories' words.
-
-    Args:
-      stored: The memories' app_name, user_id and position.
-      given: The rows that their tsvectors are in.
-      same: Which of them is a memory's.
-    """
-    # One vector whose weights tell the two apart, rather than two and a grouping.
-    marked = func.setweight(given.c.words, literal_column("'A'")).op("||")(
-        func.setweight(given.c.date_words, literal_column("'B'"))
-    )
-    words = _lexemes(marked, "marked_words")
-
-    def occurrences(weight: str) -> Any:
-        return func.cardinality(func.array_positions(words.c.weights, literal_column(weight)))
-
-    rows = (
-        select(
-            stored.c.app_name,
-            stored.c.user_id,
-            words.c.lexeme,
-            stored.c.position,
-            occurrences("'A'"),
-            occurrences("'B'"),
-        )
-        .select_from(stored.join(given, same).join(words, true()))
-        .where(func.octet_length(words.c.lexeme) <= _MAX_LEXEME_BYTES)
-    )
-    columns = ["app_name", "user_id", "lexeme", "position", "frequency", "date_frequency"]
-    return insert(memory_lexemes).from_select(columns, rows).cte("posted")
-
-
-def _lexemes(vector: ColumnElement[Any], name: str) -> TableValuedAlias:
-    return func.unnest(vector).table_valued(
-        column("lexeme", Text), column("positions"), column("weights"), name=name
-    )
-
-
-def _occurrences(lexemes: TableValuedAlias) -> Any:
-    return func.cardinality(lexemes.c.positions)

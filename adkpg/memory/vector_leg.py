@@ -23,9 +23,9 @@ from sqlalchemy import (
     union_all,
 )
 
+from adkpg.memory.clauses import APP_NAME
 from adkpg.memory.legs import at_least, in_scopes, materialized, number, outside, within
 from adkpg.memory.ranking import RANKING
-from adkpg.memory.statements import APP_NAME
 from adkpg.memory.vector_statements import select_model
 from adkpg.tables import app_settings, memory_vectors
 

@@ -36,7 +36,7 @@ from sqlalchemy import (
 )
 from sqlalchemy.dialects.postgresql import ARRAY, BIT, insert
 
-from adkpg.memory.statements import APP_NAME, given_rows
+from adkpg.memory.clauses import APP_NAME, given_rows
 from adkpg.tables import (
     INLINE_DIMENSIONS,
     app_settings,

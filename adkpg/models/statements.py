@@ -27,7 +27,7 @@ from sqlalchemy import (
 from sqlalchemy.dialects.postgresql import Insert, insert
 from sqlalchemy.sql.dml import ReturningInsert
 
-from adkpg.memory.statements import APP_NAME, given_rows
+from adkpg.memory.clauses import APP_NAME, given_rows
 from adkpg.memory.vector_statements import MODEL_ID
 from adkpg.tables import (
     app_settings,

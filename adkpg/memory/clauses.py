@@ -1,0 +1,96 @@
+"""Clauses that the statements on memories are built from. No I/O."""
+
+from typing import Any
+
+from sqlalchemy import (
+    ColumnElement,
+    Text,
+    and_,
+    bindparam,
+    cast,
+    column,
+    func,
+    or_,
+    select,
+)
+from sqlalchemy.dialects.postgresql import ARRAY, JSONB, REGCONFIG, TIMESTAMP
+from sqlalchemy.sql.selectable import TableValuedAlias
+
+from adkpg.tables import (
+    app_settings,
+    memories,
+)
+
+APP_NAME = bindparam("app_name", type_=Text)
+
+USER_ID = bindparam("user_id", type_=Text)
+
+
+def in_scope(table: Any) -> ColumnElement[bool]:
+    """The rows of one user of one app."""
+    return and_(table.c.app_name == APP_NAME, table.c.user_id == USER_ID)
+
+
+def live() -> ColumnElement[bool]:
+    """Memories that are recalled: neither expired nor superseded."""
+    return or_(memories.c.expires_at.is_(None), memories.c.expires_at > func.now())
+
+
+def config_of(script: ColumnElement[Any]) -> ColumnElement[Any]:
+    """The text search configuration: the app's own, else the script's, else the one that is set.
+
+    Memory and question choose alike. Parameters: app_name, config.
+    """
+    own = (
+        select(app_settings.c.text_search_config)
+        .where(app_settings.c.app_name == APP_NAME)
+        .scalar_subquery()
+    )
+    return cast(func.coalesce(own, script, bindparam("config", type_=Text)), REGCONFIG)
+
+
+def stored_columns() -> list[ColumnElement[Any]]:
+    """The columns that `records.memory` reads."""
+    return [
+        memories.c.memory_id,
+        memories.c.kind,
+        memories.c.session_id,
+        memories.c.event_id,
+        memories.c.author,
+        memories.c.timestamp,
+        cast(memories.c.content, Text).label("content"),
+        cast(memories.c.custom_metadata, Text).label("custom_metadata"),
+        memories.c.source,
+        cast(memories.c.artifacts, Text).label("artifacts"),
+        cast(memories.c.topics, Text).label("topics"),
+        memories.c.importance,
+        memories.c.expires_at,
+        memories.c.superseded_by,
+    ]
+
+
+def conditions(asked: frozenset[str]) -> list[ColumnElement[bool]]:
+    """What `SearchFilters` asks of a memory; its parameters go by the same names."""
+
+    def any_of(name: str) -> Any:
+        return func.any(bindparam(name, type_=ARRAY(Text)))
+
+    known: dict[str, ColumnElement[bool]] = {
+        "after": memories.c.timestamp >= bindparam("after", type_=TIMESTAMP(timezone=True)),
+        "before": memories.c.timestamp < bindparam("before", type_=TIMESTAMP(timezone=True)),
+        "authors": memories.c.author == any_of("authors"),
+        "session_ids": memories.c.session_id == any_of("session_ids"),
+        "kinds": memories.c.kind == any_of("kinds"),
+        "topics": memories.c.topics.op("?|")(bindparam("topics", type_=ARRAY(Text))),
+        "metadata": memories.c.custom_metadata.op("@>")(
+            cast(bindparam("metadata", type_=Text), JSONB)
+        ),
+    }
+    return [known[name] for name in sorted(asked)]
+
+
+def given_rows(**arrays: Any) -> TableValuedAlias:
+    """Rows from parallel array parameters, named after them."""
+    binds = [bindparam(name, type_=ARRAY(kind)) for name, kind in arrays.items()]
+    columns = [column(name, kind) for name, kind in arrays.items()]
+    return func.unnest(*binds).table_valued(*columns, name="given").render_derived()
