@@ -18,8 +18,6 @@ DUPLICATE_SHARE = 0.9
 _WORD = re.compile("[0-9A-Za-z_\u0080-\U0010ffff]+")
 _DIGIT = re.compile("[0-9]")
 
-_BYTES_PER_TOKEN = 4
-
 
 @dataclass(frozen=True)
 class Reason:
@@ -104,6 +102,11 @@ def folded(hits: Sequence[Hit]) -> list[Hit]:
     return [_survivor(group) for group in groups]
 
 
+# Near-duplicates leave the places they held to others; many leave many.
+ROWS_PER_HIT = (1.25, 8, 32)
+"""Times as many rows as hits are asked for, one after the other until these are enough."""
+
+
 def within_budget(hits: Sequence[Hit], max_tokens: int) -> list[Hit]:
     """Returns the hits that fit a budget, in their order; one that does not fit is left out."""
     fitting = []
@@ -116,9 +119,17 @@ def within_budget(hits: Sequence[Hit], max_tokens: int) -> list[Hit]:
 
 
 def tokens(memory: Memory) -> int:
-    """Estimates what a memory's text costs a model: a token for four bytes of UTF-8."""
+    """Estimates what a memory's author and text cost a model; see `tokens_of`."""
     text = f"{memory.author}: {records.text_of(memory.content)}"
-    return -(-len(text.encode()) // _BYTES_PER_TOKEN)
+    return tokens_of(text)
+
+
+def tokens_of(text: str) -> int:
+    """Returns about how many tokens a text is: one for every four bytes of UTF-8.
+
+    English has about four letters to a token, and scripts of three bytes a letter about one letter.
+    """
+    return math.ceil(len(text.encode(errors="replace")) / 4)
 
 
 @dataclass(frozen=True)

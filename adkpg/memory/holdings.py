@@ -27,8 +27,6 @@ from adkpg.memory.ranking import RANKING
 from adkpg.memory.words import script_config, searchable
 from adkpg.moments import clamped
 
-_MORE = (1.25, 8, 32)  # times as many rows as hits, until these are enough
-
 Scope = tuple[str, str]
 """App name, and user id or the reserved one of the app-wide scope."""
 
@@ -152,8 +150,7 @@ class Holdings:
         around: dict[int, list[dict[str, Any]]] = {}
         with self._lock:
             collections = [self._known(each) for each in scopes]
-            # Near-duplicates leave the places they held to others; many leave many.
-            for more in _MORE:
+            for more in hits.ROWS_PER_HIT:
                 rows = scoring.best(collections, question, options, math.ceil(more * options.top_k))
                 found = hits.folded([hits.hit(row) for row in rows])
                 if len(found) >= options.top_k or len(rows) < math.ceil(more * options.top_k):

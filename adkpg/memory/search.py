@@ -18,8 +18,6 @@ from adkpg.memory.words import script_config, searchable
 
 logger = logging.getLogger(__name__)
 
-_MORE = (1.25, 8, 32)  # times as many rows as hits, until these are enough
-
 
 class Search:
     """Answers questions. It keeps what one answer says of how the next is to be found.
@@ -79,8 +77,7 @@ class Search:
                     raise
                 logger.warning("The search answers by words alone: %s", exc)
                 vectors = None
-        # Near-duplicates leave the places they held to others; many leave many.
-        for more in _MORE:
+        for more in hits.ROWS_PER_HIT:
             parameters["top_k"] = math.ceil(more * options.top_k)
             if vectors is not None:
                 rows = await self._with_vectors(vectors, options, shape, parameters)

@@ -4,12 +4,13 @@ What is remembered was written by whoever spoke, so it is data to the model and 
 memory is one line, in which nothing can end the block, begin another or look like a heading.
 """
 
-import math
 import re
 from collections.abc import Iterable, Mapping
 from datetime import datetime
 
 from google.adk.memory.memory_entry import MemoryEntry
+
+from adkpg.memory.hits import tokens_of
 
 HEADING = "Relevant prior context:"
 
@@ -61,14 +62,6 @@ def block_of(memories: Iterable[MemoryEntry], *, max_entries: int, max_tokens: i
     if not bullets:
         return None
     return "\n".join((HEADING, _NOTICE, _OPEN, *bullets, _CLOSE))
-
-
-def tokens_of(text: str) -> int:
-    """Returns about how many tokens a text is: one for every four bytes of UTF-8.
-
-    English has about four letters to a token, and scripts of three bytes a letter about one letter.
-    """
-    return math.ceil(len(text.encode(errors="replace")) / 4)
 
 
 def text_of(memory: MemoryEntry) -> str:
