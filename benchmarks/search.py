@@ -13,7 +13,6 @@ import asyncio
 import time
 import zlib
 from datetime import UTC, datetime, timedelta
-from importlib.resources import files
 from typing import Any, get_args
 
 import numpy as np
@@ -23,10 +22,12 @@ from numpy.typing import NDArray
 from rich.console import Console
 from rich.progress import Progress
 from rich.table import Table
+from sentences import Sentences
 from server import chosen_server, own_database
 
 from adkpg import Database, PgVectorMemoryService
 from adkpg.memory import ingestion, records, statements, vector_statements
+from adkpg.memory.drafts import Draft, insertion, new_draft
 from adkpg.memory.facets import Facets
 from adkpg.memory.options import Mode
 
@@ -37,21 +38,6 @@ APP = "benchmark"
 TURNS = 20
 BATCH = 1_000
 START = datetime(2026, 1, 1, tzinfo=UTC)
-
-
-class Sentences:
-    """Sentences of whole words, each as often as its rank in the vocabulary says."""
-
-    def __init__(self, seed: int) -> None:
-        vocabulary = files("adkpg.embedding").joinpath("data", "vocab.txt").read_text()
-        self._words = [w for w in vocabulary.splitlines() if w.isalpha() and len(w) > 2]
-        weights = 1 / (np.arange(len(self._words)) + 20)
-        self._shares = weights / weights.sum()
-        self._random = np.random.default_rng(seed)
-
-    def make(self, words: int) -> str:
-        chosen = self._random.choice(len(self._words), size=words, p=self._shares)
-        return " ".join(self._words[place] for place in chosen)
 
 
 async def load(
@@ -69,7 +55,7 @@ async def load(
         for start in range(0, size, BATCH):
             count = min(BATCH, size - start)
             rows = drafts(user, start, count, sentences)
-            given = records.insertion(APP, user, rows, database.settings.text_search_config)
+            given = insertion(APP, user, rows, database.settings.text_search_config)
             await database.fetch(statements.insert_memories(), given)
             vectors = clustered(count, centers, zlib.crc32(f"{user} {start}".encode()))
             await database.fetch(
@@ -88,16 +74,14 @@ async def load(
         await database.run_ddl(f'VACUUM ANALYZE "{database.schema}".{table}', timeout_s=600)
 
 
-def drafts(
-    user: str, start: int, count: int, sentences: Sentences
-) -> list[tuple[int, records.Draft]]:
+def drafts(user: str, start: int, count: int, sentences: Sentences) -> list[tuple[int, Draft]]:
     rows = []
     block = 0
     for place in range(count):
         if place % TURNS == 0:
             block = ingestion.new_block(user)
         text = sentences.make(12)
-        draft = records.draft(
+        draft = new_draft(
             kind="turn",
             session_id=str(block),
             event_id=f"{start + place}",
