@@ -130,8 +130,10 @@ def _relevant(fused: Any, scope: CTE, shape: Shape) -> ColumnElement[bool]:
     size = select(scope.c.size).scalar_subquery()
     if not shape.vector:
         chance = func.ln(func.greatest(size, 1))
-        covered: ColumnElement[bool] = fused.c.coverage >= RANKING.relevance_of_words * chance
-        return covered
+        return or_(
+            size <= RANKING.small_scope,
+            fused.c.coverage >= RANKING.relevance_of_words * chance,
+        )
     chance = func.ln(func.greatest(size / RANKING.small_scope, 1))
     meaning = (fused.c.cosine - floor) / func.nullif(1 - floor, 0, type_=Double)
     evidence = func.greatest(func.coalesce(meaning, 0.0), 0.0) + fused.c.coverage

@@ -258,6 +258,8 @@ def _relevant(
     if question.lexemes is None:
         return [place for place in candidates if cosines[place] >= floor]
     if question.vector is None:
+        if size <= RANKING.small_scope:
+            return [*candidates]
         least = RANKING.relevance_of_words * math.log(max(size, 1))
         return [place for place in candidates if lexical[place].coverage >= least]
     chance = math.log(max(size / RANKING.small_scope, 1))

@@ -160,6 +160,22 @@ async def test_the_offline_model_ranks_as_in_postgres(database: Database) -> Non
     assert sum(overlaps) / len(overlaps) >= 0.9
 
 
+@pytest.mark.parametrize("size", [*range(1, 10), 30])
+async def test_in_a_small_scope_one_word_of_the_question_is_enough(
+    database: Database, size: int
+) -> None:
+    """With four to seven memories a question of three words found nothing by one of them."""
+    others = ("tea", "rain", "shed", "train", "Porto", "soup", "river", "night", "boots")
+    notes = [entry(f"{others[n % 9]} {n}") for n in range(size - 1)]
+    for memory in (
+        PgVectorMemoryService(database, mode="text"),
+        InMemoryVectorMemoryService(mode="text"),
+    ):
+        await memory.add_memory(**USER, memories=[entry("My bike is red."), *notes])
+        hits = await memory.search(**USER, query="Where did Ana park her bike?", mode="text")
+        assert [text_of(hit.memory) for hit in hits] == ["My bike is red."]
+
+
 async def test_what_is_written_and_read_is_what_postgres_has(
     memory: PgVectorMemoryService,
 ) -> None:
