@@ -57,7 +57,7 @@ async def run(
       progress: Shows what is being done.
 
     Returns:
-      Figures, and the bars that were measured: a quick run has the one of ingest only.
+      Figures, and the bars that were measured: a quick run has those of ingest only.
     """
     vocabulary = Vocabulary(seed=1)
     effort = QUICK if quick else FULL
@@ -65,9 +65,9 @@ async def run(
     async with borrowed_role(server_url):
         for memories in (10_000,) if quick else (10_000, MANY):
             figures += await Stage(vocabulary, memories, effort, progress).run(server_url)
-    plain, kept = await floor(server_url, vocabulary, blocks=2 if quick else 10, progress=progress)
+    plain, bars = await floor(server_url, vocabulary, blocks=2 if quick else 10, progress=progress)
     figures += plain
-    return figures, [] if quick else [*search_bars(figures), kept]
+    return figures, bars if quick else [*search_bars(figures), *bars]
 
 
 def search_bars(figures: list[Figure]) -> list[Bar]:
