@@ -20,7 +20,7 @@ WORDS = 12
 START = datetime(2026, 1, 1, tzinfo=UTC)
 
 _TOPICAL = 0.5  # of a text's words
-_OWN = 1.2  # of a word's direction, beside its topic's
+_OWN = 2.5  # of a word's direction, beside its topic's: well apart, topics would not suit HNSW
 _COMMON = 1e-4  # share from which on a word counts for less (Arora, Liang, Ma 2017)
 _ASKED = 5  # words of a memory that a question repeats
 _ADDED = 2  # words that it adds

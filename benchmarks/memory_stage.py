@@ -135,6 +135,7 @@ class Stage:
         self, server_url: str, make: type[Contender], corpora: tuple[Corpus, ...]
     ) -> AsyncIterator[Store]:
         async with own_database(server_url, "memory") as url:
+            await copying.allow_memory(url)
             embedding = Embedding()
             contender = make(url, embedding)
             try:
