@@ -66,7 +66,8 @@ async def load(
                     "user_ids": [user] * count,
                     "positions": [position for position, _ in rows],
                     "digests": [draft.digest for _, draft in rows],
-                    "vectors": [records.vector_text(vector.tolist()) for vector in vectors],
+                    "values": [x for v in vectors for x in records.unit_vector(v.tolist())],
+                    "dimensions": DIMENSIONS,
                 },
             )
             progress.advance(task, count)

@@ -89,8 +89,9 @@ def conditions(asked: frozenset[str]) -> list[ColumnElement[bool]]:
     return [known[name] for name in sorted(asked)]
 
 
-def given_rows(**arrays: Any) -> TableValuedAlias:
-    """Rows from parallel array parameters, named after them."""
+def given_rows(*, numbered: bool = False, **arrays: Any) -> TableValuedAlias:
+    """Rows from parallel array parameters, named after them; with their ``number``, from 1 on."""
     binds = [bindparam(name, type_=ARRAY(kind)) for name, kind in arrays.items()]
     columns = [column(name, kind) for name, kind in arrays.items()]
-    return func.unnest(*binds).table_valued(*columns, name="given").render_derived()
+    number = {"with_ordinality": "number"} if numbered else {}
+    return func.unnest(*binds).table_valued(*columns, name="given", **number).render_derived()

@@ -73,8 +73,8 @@ def search(shape: Shape) -> Select[Any]:
     """Finds the memories that answer a question best, the best first; one row at least.
 
     Parameters: app_name, user_ids (the scopes), user_id (the first of them), top_k; query, script
-    and config with the lexical leg; query_vector (text), model, dimensions and min_cosine with the
-    vector leg; exact_user_ids and approximate_user_ids if some scopes are answered by the HNSW
+    and config with the lexical leg; query_vector, model, dimensions and min_cosine with the vector
+    leg; exact_user_ids and approximate_user_ids if some scopes are answered by the HNSW
     index; those of the filters; half_life_s with a decay; nearest and near, with both legs: how
     many of the nearest are hits whatever their words, if their cosine, scaled from `min_cosine` to
     1, is `near` at least.

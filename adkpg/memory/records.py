@@ -103,13 +103,13 @@ def memory(row: Mapping[str, Any]) -> Memory:
     )
 
 
-def vector_text(vector: Sequence[float]) -> str:
-    """Returns a vector ``[d]`` scaled to unit length, as pgvector reads it.
+def unit_vector(vector: Sequence[float]) -> list[float]:
+    """Returns a vector ``[d]`` scaled to unit length.
 
     Cosines stay as they are, and halfvec, which ends at 65,504 and loses tiny values, holds it.
     """
     norm = math.hypot(*vector)
-    return str([value / norm for value in vector])
+    return [value / norm for value in vector]
 
 
 def _content(text: str) -> types.Content:

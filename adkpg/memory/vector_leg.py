@@ -13,7 +13,6 @@ from sqlalchemy import (
     ColumnElement,
     Double,
     Select,
-    Text,
     and_,
     bindparam,
     case,
@@ -22,6 +21,7 @@ from sqlalchemy import (
     select,
     union_all,
 )
+from sqlalchemy.dialects.postgresql import ARRAY, REAL
 
 from adkpg.memory.clauses import APP_NAME
 from adkpg.memory.legs import at_least, in_scopes, materialized, number, outside, within
@@ -31,9 +31,9 @@ from adkpg.tables import app_settings, memory_vectors
 
 
 def question_vector() -> CTE:
-    """The question's vector. Parameters: query_vector (text)."""
+    """The question's vector. Parameters: query_vector (numbers)."""
     # Cast once: in place, the cast would be evaluated for every row once the plan is generic.
-    vector = cast(cast(bindparam("query_vector", type_=Text), Text), HALFVEC())
+    vector = cast(bindparam("query_vector", type_=ARRAY(REAL)), HALFVEC())
     return materialized(select(vector.label("vector")), "question")
 
 

@@ -50,7 +50,8 @@ def given_vectors(rows: Sequence[Any], vectors: Sequence[Sequence[float]]) -> di
         "user_ids": [row["user_id"] for row in rows],
         "positions": [row["position"] for row in rows],
         "digests": [row["digest"] for row in rows],
-        "vectors": [records.vector_text(vector) for vector in vectors],
+        "values": [value for vector in vectors for value in records.unit_vector(vector)],
+        "dimensions": len(vectors[0]) if vectors else 0,
     }
 
 
@@ -85,13 +86,13 @@ class Vectors:
         self._jobs = Jobs(database, "embed")
         self._model_id = _UNREGISTERED
 
-    async def of_query(self, text: str) -> str:
-        """Returns a question's vector as pgvector reads it, from the cache if it was asked before.
+    async def of_query(self, text: str) -> list[float]:
+        """Returns a question's vector of unit length, from the cache if it was asked before.
 
         Raises:
           EmbeddingError: The embedder failed.
         """
-        return records.vector_text(await self._queries.vector(self.embedder, text))
+        return records.unit_vector(await self._queries.vector(self.embedder, text))
 
     async def embed_pending(self, app_name: str | None, user_id: str | None) -> int:
         """Does what `PgVectorMemoryService.embed_pending` says.

@@ -8,7 +8,7 @@ import asyncpg
 import pytest
 from alembic import command
 from alembic.config import Config
-from sqlalchemy import Connection, inspect
+from sqlalchemy import Connection, inspect, text
 
 from adkpg import PgVectorMemoryService, Settings, migrations
 from adkpg.memory import recall, vector_statements
@@ -38,8 +38,8 @@ async def large(database_url: str) -> AsyncIterator[PgVectorMemoryService]:
         settings=settings,
         connect_args={"server_settings": {"enable_sort": "off"}},
     ) as memory:
-        await memory.add_memory(**USER, memories=[entry(text) for text in TURNS])
-        await memory.add_memory(**SMALL, memories=[entry(text) for text in TURNS[:100]])
+        await memory.add_memory(**USER, memories=[entry(turn) for turn in TURNS])
+        await memory.add_memory(**SMALL, memories=[entry(turn) for turn in TURNS[:100]])
         yield memory
 
 
@@ -74,7 +74,7 @@ async def indexes_of(
         "exact_user_ids": [],
         "top_k": 10,
         "min_cosine": -1.0,
-        "query_vector": str(EMBEDDER.vector("question 1")),
+        "query_vector": EMBEDDER.vector("question 1"),
         "model": EMBEDDER.model,
         "dimensions": EMBEDDER.dimensions,
     }
@@ -123,6 +123,23 @@ async def test_a_large_user_is_answered_through_the_index(
         assert (await found(large, f"question {number}"))[0] == f"later {number}"
     hybrid = await found(large, "turn 17", mode="hybrid")
     assert hybrid[0] == "turn 17"
+
+
+async def test_searches_through_the_index_are_planned_for_the_user_they_ask_for(
+    large: PgVectorMemoryService,
+) -> None:
+    """The plan for any user, which Postgres came to prefer, left the index out."""
+    await large.index_large_scopes()
+    for question in QUESTIONS:
+        await found(large, question)
+    plans = await large.database.fetch(
+        text(
+            "SELECT sum(generic_plans) AS generic, sum(custom_plans) AS custom"
+            " FROM pg_prepared_statements WHERE statement LIKE 'WITH%AS indexed%'"
+        ),
+        {},
+    )
+    assert [tuple(row) for row in plans] == [(0, len(QUESTIONS) - 1)]
 
 
 async def test_searches_are_exact_until_the_index_is_ready(
@@ -186,7 +203,7 @@ async def test_large_vectors_are_indexed_too(database_url: str) -> None:
     async with PgVectorMemoryService(
         database_url, embedder=embedder, mode="vector", settings=Settings(exact_limit=100)
     ) as memory:
-        await memory.add_memory(**USER, memories=[entry(text) for text in texts])
+        await memory.add_memory(**USER, memories=[entry(turn) for turn in texts])
         assert await memory.index_large_scopes() == 150
         await found(memory, "turn 1")
         (nearest,) = embedder.nearest(["question 9"], texts, 5)
