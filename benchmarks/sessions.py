@@ -1,109 +1,119 @@
-"""Append and read, side by side with ADK's own DatabaseSessionService, on one server in one run.
+"""Sessions, side by side with what a user would pick instead, on one server in one run.
 
-    python benchmarks/sessions.py [--appends 500] [--reads 40]
+    python benchmarks/sessions.py [--quick] [--json PATH]
 
-The server is ADKPG_DATABASE_URL, else the embedded one with its durable defaults. Both services
-take turns in blocks, so that a machine whose speed drifts does not favour one.
+Needs the environment of ``make bench``. The server is ADKPG_DATABASE_URL, else the embedded one
+with its durable defaults. adkpg, ADK's own service, sqlspec, openai-agents and the floor (adkpg's
+statements on a raw asyncpg pool) have a database each with the tables and indexes that they make,
+and pools of one size. They take turns in blocks, so that a machine whose speed drifts favours
+none. Everything that was written is read again and compared.
 """
 
 import argparse
 import asyncio
-import statistics
-import time
-import uuid
-from collections.abc import Awaitable, Callable
-from functools import partial
-from typing import Any
+from contextlib import AsyncExitStack
+from pathlib import Path
 
-from google.adk.events.event import Event
-from google.adk.sessions import BaseSessionService
-from google.adk.sessions import DatabaseSessionService as AdkSessionService
-from google.adk.sessions.session import Session
-from google.genai import types
+from figures import OURS, Bar, Figure, Report, find
 from rich.console import Console
+from rich.progress import Progress
 from rich.table import Table
+from server import chosen_server, describe, own_database
+from session_bars import bars as promised
+from session_contenders import CONTENDERS
+from session_reading import get_again, get_and_append, list_sessions
+from session_stage import SUITE, Effort, Stage
+from session_writing import append, shared, state, turn
 
-from adkpg import Database, DatabaseSessionService, Settings
-from adkpg.embedded import EmbeddedServer
+QUICK = Effort(blocks=2, appends=48, turns=3, reads=6, sessions=200, histories=(10, 300), shared=4)
+FULL = Effort(
+    blocks=5, appends=320, turns=10, reads=20, sessions=10_000, histories=(10, 300, 3_000, 10_000),
+    shared=10,
+)  # fmt: skip
 
-HISTORY = 300
-BLOCKS = 4
-
-
-def event() -> Event:
-    text = "the quick brown fox jumps over the lazy dog " * 10
-    return Event(
-        author="user",
-        invocation_id="benchmark",
-        content=types.Content(role="user", parts=[types.Part(text=text)]),
-    )
-
-
-async def timed(call: Callable[[], Awaitable[Any]]) -> float:
-    start = time.perf_counter()
-    await call()
-    return (time.perf_counter() - start) * 1000
-
-
-async def appends(service: BaseSessionService, session: Session, count: int) -> list[float]:
-    return [await timed(partial(service.append_event, session, event())) for _ in range(count)]
+PACKAGES = (
+    *sorted({contender.distribution for contender in CONTENDERS if contender.distribution}),
+    "asyncpg",
+    "pydantic",
+    "sqlalchemy",
+)
+"""What a report's header names."""
 
 
-async def reads(service: BaseSessionService, session: Session, count: int) -> list[float]:
-    async def read() -> None:
-        found = await service.get_session(
-            app_name=session.app_name, user_id=session.user_id, session_id=session.id
-        )
-        if found is None or len(found.events) != HISTORY:
-            raise SystemExit("a session came back with another number of events than it was given")
+async def run(
+    server_url: str, *, quick: bool, progress: Progress
+) -> tuple[list[Figure], list[Bar]]:
+    """Measures sessions.
 
-    return [await timed(read) for _ in range(count)]
+    Args:
+      server_url: Of a server where databases may be made.
+      quick: Fewer and smaller blocks, under a minute.
+      progress: Shows what is being done.
 
-
-async def compare(url: str, append_count: int, read_count: int) -> None:
-    ours_database = Database(url)
-    await ours_database.upgrade()
-    services: dict[str, BaseSessionService] = {
-        "adkpg": DatabaseSessionService(ours_database),
-        "ADK": AdkSessionService(url.replace("postgresql://", "postgresql+asyncpg://", 1)),
-    }
-    append_ms: dict[str, list[float]] = {name: [] for name in services}
-    read_ms: dict[str, list[float]] = {name: [] for name in services}
-    app = f"benchmark-{uuid.uuid4()}"
-    for block in range(BLOCKS + 1):
-        for name, service in services.items():
-            session = await service.create_session(app_name=app, user_id="u")
-            append_times = await appends(service, session, append_count // BLOCKS)
-            history = await service.create_session(app_name=app, user_id="u")
-            await appends(service, history, HISTORY)
-            read_times = await reads(service, history, read_count // BLOCKS)
-            if block:  # the first one warms up
-                append_ms[name] += append_times
-                read_ms[name] += read_times
-    report(append_ms, read_ms)
-    await ours_database.close()
+    Returns:
+      Figures, and the bars of the cases that were measured.
+    """
+    async with AsyncExitStack() as stack:
+        urls = {}
+        for contender in CONTENDERS:
+            database = own_database(server_url, f"sessions_{contender.name}")
+            urls[contender.name] = await stack.enter_async_context(database)
+            await contender.prepare(urls[contender.name])
+        stage = Stage(CONTENDERS, urls, QUICK if quick else FULL, progress)
+        figures = []
+        for case in (append, turn, shared, state, get_and_append, get_again, list_sessions):
+            figures += await case(stage)
+    return figures, promised(figures)
 
 
-def report(append_ms: dict[str, list[float]], read_ms: dict[str, list[float]]) -> None:
-    table = Table("call", "adkpg p50", "ADK p50", "ratio")
-    for call, times in (("append_event", append_ms), (f"get_session, {HISTORY} events", read_ms)):
-        ours, theirs = statistics.median(times["adkpg"]), statistics.median(times["ADK"])
-        table.add_row(call, f"{ours:.2f} ms", f"{theirs:.2f} ms", f"{theirs / ours:.1f} x")
-    Console().print(table)
+def show(console: Console, figures: list[Figure], bars: list[Bar]) -> None:
+    for case in dict.fromkeys(figure.case for figure in figures):
+        table = Table("", "", "P50", "P95", "PER S", "X ADKPG", "CORRECT", title=case)
+        for column in table.columns[2:]:
+            column.justify, column.no_wrap = "right", True
+        notes: dict[str, None] = {}
+        size = None
+        for figure in (each for each in figures if each.case == case):
+            ratio = (
+                None if figure.contender == OURS else figure.times(find(figures, case, figure.size))
+            )
+            table.add_row(
+                figure.size if figure.size != size else "",
+                figure.contender,
+                *(_number(each) for each in (figure.p50, figure.p95, figure.rate, ratio)),
+                ("yes" if figure.correct else "NO") if figure.samples else "",
+            )
+            size = figure.size
+            if figure.note:
+                notes[f"{figure.contender}, {figure.size}: {figure.note}"] = None
+        console.print(table, *notes, sep="\n")
+    for bar in bars:
+        held = "holds" if bar.holds else "MISSED"
+        console.print(f"{held}: {bar.case}, {bar.size}: {bar.rule} ({bar.value:.3g})")
+
+
+def _number(value: float | None) -> str:
+    if value is None:
+        return ""
+    return f"{value:,.0f}" if value >= 100 else f"{value:.2f}"
+
+
+async def measure(url: str, quick: bool, path: Path | None) -> None:
+    header = await describe(url, PACKAGES)
+    with Progress(transient=True) as progress:
+        figures, bars = await run(url, quick=quick, progress=progress)
+    show(Console(), figures, bars)
+    if path is not None:
+        Report.read(path).merge(SUITE, header, figures, bars).write(path)
 
 
 def main() -> None:
     parser = argparse.ArgumentParser(description=__doc__.splitlines()[0] if __doc__ else None)
-    parser.add_argument("--appends", type=int, default=500)
-    parser.add_argument("--reads", type=int, default=40)
+    parser.add_argument("--quick", action="store_true", help="small sizes, under a minute")
+    parser.add_argument("--json", type=Path, help="where to keep the figures")
     arguments = parser.parse_args()
-    configured = Settings().database_url
-    if configured is not None and configured.get_secret_value() != "embedded":
-        url = configured.get_secret_value()
-        asyncio.run(compare(url, arguments.appends, arguments.reads))
-        return
-    with EmbeddedServer() as server:
-        asyncio.run(compare(server.url, arguments.appends, arguments.reads))
+    with chosen_server() as url:
+        asyncio.run(measure(url, arguments.quick, arguments.json))
 
 
 if __name__ == "__main__":
