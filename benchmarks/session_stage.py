@@ -22,6 +22,7 @@ class Effort:
 
     Attributes:
       blocks: Turns of each contender in a case, besides the one that warms up.
+      writers: Numbers of writers that append at once.
       appends: Of a block, by all writers together.
       turns: Of a block.
       reads: Of a block, where reading is cheap; fewer of large sessions.
@@ -32,6 +33,7 @@ class Effort:
     """
 
     blocks: int
+    writers: tuple[int, ...]
     appends: int
     turns: int
     reads: int

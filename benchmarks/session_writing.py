@@ -24,7 +24,6 @@ SHARED = "services writing one session"
 STATE = "append, one-key delta"
 BYTES = "bytes of an append, one-key delta"
 
-WRITERS = (1, 8, 16, 32)
 POOL = 16
 SERVICES = 8
 DELAY_MS = 1.0
@@ -36,7 +35,7 @@ async def append(stage: Stage) -> list[Figure]:
     """Writers with a session each; then writers who share their user's state."""
     figures = []
     async with stage.open(POOL) as services:
-        for writers in WRITERS:
+        for writers in stage.effort.writers:
             size = "1 writer" if writers == 1 else f"{writers} writers"
             figures += await stage.measure(APPEND, size, services, _Writers(stage, writers, False))
         stateful = {c.name: services[c.name] for c in stage.contenders if c.keeps_state}

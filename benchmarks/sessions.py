@@ -25,11 +25,26 @@ from session_reading import get_again, get_and_append, list_sessions
 from session_stage import SUITE, Effort, Stage
 from session_writing import append, shared, state, turn
 
-QUICK = Effort(blocks=2, appends=48, turns=3, reads=6, sessions=200, histories=(10, 300), shared=4)
+QUICK = Effort(
+    blocks=2,
+    writers=(1, 16),
+    appends=48,
+    turns=3,
+    reads=6,
+    sessions=200,
+    histories=(10, 300),
+    shared=4,
+)
 FULL = Effort(
-    blocks=5, appends=320, turns=10, reads=20, sessions=10_000, histories=(10, 300, 3_000, 10_000),
+    blocks=5,
+    writers=(1, 8, 16, 32),
+    appends=320,
+    turns=10,
+    reads=20,
+    sessions=10_000,
+    histories=(10, 300, 3_000, 10_000),
     shared=10,
-)  # fmt: skip
+)
 
 PACKAGES = (
     *sorted({contender.distribution for contender in CONTENDERS if contender.distribution}),
@@ -85,7 +100,7 @@ def show(console: Console, figures: list[Figure], bars: list[Bar]) -> None:
             )
             size = figure.size
             if figure.note:
-                notes[f"{figure.contender}, {figure.size}: {figure.note}"] = None
+                notes[f"{figure.contender}: {figure.note}"] = None
         console.print(table, *notes, sep="\n")
     for bar in bars:
         held = "holds" if bar.holds else "MISSED"

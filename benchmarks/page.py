@@ -1,0 +1,143 @@
+"""docs/benchmarks.md: the page that is written from docs/benchmarks.json, and from nothing else."""
+
+import math
+from collections.abc import Iterable, Sequence
+from pathlib import Path
+
+from figures import OURS, Bar, Figure, Header, Report, find
+
+DOCS = Path(__file__).parent.parent / "docs"
+FIGURES = DOCS / "benchmarks.json"
+PAGE = DOCS / "benchmarks.md"
+
+TITLES = {"sessions": "Sessions", "memory": "Memory"}
+
+_INTRO = """\
+# Benchmarks
+
+How far adkpg is ahead of what a user would pick instead, and how close to the floor. Every
+contender is the real package, with the tables and indexes that it makes itself, in a database of
+its own on one server with its default durability. They take turns in blocks within one run, and
+each figure is over all blocks but the first: compare figures of one table with each other, not
+with those of another machine.
+
+`make bench` repeats it, and writes `benchmarks.json` and this page from it; `make bench
+ARGS="--quick"` is a look in two minutes that writes nothing.
+
+* **p50** and **p95** are of one operation; **per s** counts all writers together.
+* **x adkpg** says how many times as long it takes as adkpg, or how many times fewer a second:
+  above 1, adkpg is faster.
+* **correct** says whether all that was written was found again: each event, whole and in order,
+  and every state key; the right memories, and no other user's. The note below says what was lost.
+"""
+
+_SUITES = {
+    "sessions": """\
+Events are about 450 characters of text. Every contender has pools of the same size, 16 connections
+at most. The *floor* is adkpg's own statement on a raw asyncpg pool; reading, it ends with one
+`validate_json`. openai-agents keeps plain dicts: it validates nothing, where ADK's interface
+returns typed events. A delay of 1 ms is a round trip's, half of it each way, made by a proxy in a
+process of its own.
+""",
+    "memory": """\
+All contenders embed with the same function, which costs next to nothing. A search asks for ten
+memories of a user among those of all; the exact answer is known, and so is the memory that the
+words of a question come from.
+""",
+}
+
+
+def render(report: Report) -> str:
+    """Returns the page's text.
+
+    Args:
+      report: Of at least one suite.
+    """
+    parts = [_INTRO, "## Bars\n", _bars(report.bars)]
+    for suite, title in TITLES.items():
+        if suite not in report.headers:
+            continue
+        parts += [
+            f"## {title}\n",
+            _SUITES[suite],
+            f"![Each case of this suite](benchmarks-{suite}.png)\n",
+            _header(report.headers[suite]),
+        ]
+        figures = [figure for figure in report.figures if figure.suite == suite]
+        for case in dict.fromkeys(figure.case for figure in figures):
+            parts.append(f"### {case[:1].upper()}{case[1:]}\n")
+            parts.append(_case([figure for figure in figures if figure.case == case]))
+    return "\n".join(parts)
+
+
+def number(value: float | None) -> str:
+    """Returns a value with three significant digits, ``""`` for None."""
+    if value is None or math.isnan(value):
+        return ""
+    if value >= 100:
+        return f"{value:,.0f}"
+    return f"{value:.1f}" if value >= 10 else f"{value:.2f}"
+
+
+def _bars(bars: Sequence[Bar]) -> str:
+    held = sum(bar.holds for bar in bars)
+    rows = [
+        (bar.case, bar.size, bar.rule, number(bar.value), "holds" if bar.holds else "**missed**")
+        for bar in bars
+    ]
+    table = _table(("case", "size", "bar", "measured", ""), rows, right=(3,))
+    return f"{held} of {len(bars)} hold.\n\n{table}"
+
+
+def _header(header: Header) -> str:
+    packages = ", ".join(f"{name} {version}" for name, version in header.packages.items())
+    pgvector = f", pgvector {header.pgvector}" if header.pgvector else ""
+    machine = f"{header.cpu or header.machine}, {header.cores} cores, {header.ram_gb:g} GB"
+    server = f"PostgreSQL {header.postgres}{pgvector} ({header.durability})"
+    return f"{header.date}, {machine}, {header.os}, Python {header.python}, {server}. {packages}.\n"
+
+
+def _case(figures: Sequence[Figure]) -> str:
+    rows = []
+    notes: dict[str, None] = {}
+    size = None
+    for figure in figures:
+        ours = None if figure.contender == OURS else find(figures, figure.case, figure.size)
+        ratio = figure.times(ours) if figure.unit != "recall" else None
+        rows.append(
+            (
+                figure.size if figure.size != size else "",
+                f"**{figure.contender}**" if figure.contender == OURS else figure.contender,
+                number(figure.p50),
+                number(figure.p95),
+                number(figure.rate),
+                number(ratio),
+                ("yes" if figure.correct else "**no**") if figure.samples else "",
+            )
+        )
+        size = figure.size
+        if figure.note:
+            notes[_note(figure)] = None
+    unit = figures[0].unit
+    heads = ("", "", f"p50 ({unit})", f"p95 ({unit})", "per s", "x adkpg", "correct")
+    kept = [place for place in range(7) if place == 1 or any(row[place] for row in rows)]
+    table = _table(
+        [heads[place] for place in kept],
+        [[row[place] for place in kept] for row in rows],
+        right=[column for column, place in enumerate(kept) if 2 <= place < 6],
+    )
+    return table + "".join(f"\n* {note}" for note in notes) + ("\n" if notes else "")
+
+
+def _note(figure: Figure) -> str:
+    # What is wrong differs by size, what a contender is does not.
+    place = f", {figure.size}" if figure.size and not figure.correct else ""
+    return f"{figure.contender}{place}: {figure.note}."
+
+
+def _table(
+    heads: Sequence[str], rows: Iterable[Sequence[str]], *, right: Sequence[int] = ()
+) -> str:
+    rule = ["---:" if column in right else "---" for column in range(len(heads))]
+    lines = [heads, rule, *([cell.replace("|", "\\|") for cell in row] for row in rows)]
+    return "".join(f"| {' | '.join(line)} |\n" for line in lines)
