@@ -116,8 +116,7 @@ def _case(figures: Sequence[Figure]) -> str:
             )
         )
         size = figure.size
-        if figure.note:
-            notes[_note(figure)] = None
+        notes |= dict.fromkeys(_notes(figure, figures))
     unit = figures[0].unit
     heads = ("", "", f"p50 ({unit})", f"p95 ({unit})", "per s", "x adkpg", "correct")
     kept = [place for place in range(7) if place == 1 or any(row[place] for row in rows)]
@@ -129,10 +128,19 @@ def _case(figures: Sequence[Figure]) -> str:
     return table + "".join(f"\n* {note}" for note in notes) + ("\n" if notes else "")
 
 
-def _note(figure: Figure) -> str:
+def _notes(figure: Figure, figures: Sequence[Figure]) -> Iterable[str]:
+    """What is said of a figure; what is said of all contenders of its size names none of them."""
+    beside = [set(each.note.split("; ")) for each in figures if each.size == figure.size]
+    common = set.intersection(*beside) if len(beside) > 1 else set()
+    parts = [part for part in figure.note.split("; ") if part]
+    for part in parts:
+        if part in common:
+            yield f"{figure.size}: {part}." if figure.size else f"{part}."
+    own = "; ".join(part for part in parts if part not in common)
     # What is wrong differs by size, what a contender is does not.
     place = f", {figure.size}" if figure.size and not figure.correct else ""
-    return f"{figure.contender}{place}: {figure.note}."
+    if own:
+        yield f"{figure.contender}{place}: {own}."
 
 
 def _table(

@@ -1,5 +1,6 @@
 """docs/benchmarks-*.png: a panel for each case, drawn from the report."""
 
+import math
 from collections.abc import Sequence
 from pathlib import Path
 from typing import Any
@@ -8,6 +9,7 @@ import matplotlib as mpl
 from figures import FLOOR, OURS, Figure, Report
 from matplotlib.figure import Figure as Sheet
 from matplotlib.patches import Patch
+from page import number
 
 COLUMNS = 2
 COLOURS = ("#d95f02", "#7570b3", "#1b9e77", "#e7298a", "#a6761d", "#66a61e", "#1f78b4", "#b2df8a")
@@ -20,6 +22,7 @@ def draw(report: Report, docs: Path) -> list[Path]:
     """Draws each suite of a report as ``benchmarks-<suite>.png``; returns the files.
 
     A bar is a contender's p50, or its rate where only that counts; hatched if it was not correct.
+    Axes are logarithmic: sizes differ by a thousand, contenders by a hundred.
     """
     paths = []
     for suite in report.headers:
@@ -32,6 +35,10 @@ def draw(report: Report, docs: Path) -> list[Path]:
 
 def _value(figure: Figure) -> float | None:
     return figure.p50 if figure.p50 is not None else figure.rate
+
+
+def _positive(figure: Figure) -> float:
+    return max(_value(figure) or 0, 1e-3)  # what a logarithmic axis can show
 
 
 def _sheet(figures: Sequence[Figure]) -> Any:
@@ -63,15 +70,24 @@ def _panel(panel: Any, case: str, figures: Sequence[Figure], colours: dict[str, 
     names = [n for n in colours if any(figure.contender == n for figure in figures)]
     width = 0.85 / len(names)
     for figure in figures:
+        value = _value(figure)
         place = sizes.index(figure.size) + (names.index(figure.contender) + 0.5) * width - 0.425
         panel.bar(
             place,
-            _value(figure),
+            value,
             width * 0.92,
             color=colours[figure.contender],
             hatch=None if figure.correct else "////",
             edgecolor="white",
             linewidth=0,
+        )
+        panel.annotate(
+            number(value),
+            (place, value),
+            xytext=(0, 1),
+            textcoords="offset points",
+            ha="center",
+            fontsize=6,
         )
     unit = figures[0].unit if figures[0].p50 is not None else "per s, higher is better"
     panel.set_title(f"{case} ({unit})", fontsize=9, loc="left")
@@ -79,5 +95,9 @@ def _panel(panel: Any, case: str, figures: Sequence[Figure], colours: dict[str, 
     panel.tick_params(axis="y", labelsize=7)
     if figures[0].unit != "recall":
         panel.set_yscale("log")
+        least, most = (end(map(_positive, figures)) for end in (min, max))
+        panel.set_ylim(10 ** math.floor(math.log10(least) - 0.15), most * 2)
+        panel.yaxis.set_major_formatter(lambda value, _place: f"{value:,g}")
+        panel.yaxis.set_minor_formatter(lambda _value, _place: "")
     for side in ("top", "right"):
         panel.spines[side].set_visible(False)

@@ -125,6 +125,15 @@ def test_the_page_says_what_was_missed_and_what_was_lost(figures: Any, module: M
     assert "## Memory" not in text, "that suite was not run"
 
 
+def test_the_page_says_once_what_is_said_of_all(figures: Any, module: Module) -> None:
+    shared = [figure(figures, name, 2.0, note="far away; " + name) for name in ("adkpg", "ADK")]
+    report = figures.Report.empty().merge("sessions", header(figures), shared, [])
+    text = module("page").render(report)
+    assert text.count("far away") == text.count("* 1 writer: far away.") == 1
+    assert "* adkpg: adkpg." in text
+    assert "* ADK: ADK." in text
+
+
 def test_numbers_have_three_digits(module: Module) -> None:
     number = module("page").number
     assert [number(each) for each in (0.123, 1.236, 12.36, 1234.5)] == [
