@@ -21,7 +21,8 @@ from adkpg.embedded.postmaster import Postmaster
 from adkpg.errors import ConfigurationError, EmbeddedServerError
 
 # A search reads indexes alone once what was just written is vacuumed; by default that is a minute.
-_DEFAULTS = {"autovacuum_naptime": "10s"}
+# A user's vectors are read from the buffers: 128 MB, the default, hold those of 140,000 memories.
+_DEFAULTS = {"autovacuum_naptime": "10s", "shared_buffers": "512MB"}
 
 
 class EmbeddedServer:
@@ -57,7 +58,8 @@ class EmbeddedServer:
                 ``adkpg/server`` below ``XDG_DATA_HOME`` or ``~/.local/share``.
             settings: Postgres settings by name, such as ``{"shared_buffers": "256MB"}``. They
                 apply when this object starts the server, in place of the previous ones; one
-                that already runs keeps its own. ``autovacuum_naptime`` is 10 s by default.
+                that already runs keeps its own. ``autovacuum_naptime`` is 10 s and
+                ``shared_buffers`` 512 MB by default; memory is taken as it is used.
             stop_when_last: False leaves the server running without clients.
             timeout_s: Seconds that one ``start`` or ``stop`` may take, above 0. A large database
                 that was killed may need more to recover.
