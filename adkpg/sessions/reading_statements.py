@@ -48,7 +48,7 @@ _STANDING = (
     APP_STATE.label("app_state"),
     user_state(USER_ID).label("user_state"),
 )
-_LISTED = (*_IDENTITY, sessions.c.create_time, cast(sessions.c.state, Text).label("state"))
+_LISTED = (*_IDENTITY, sessions.c.create_time, sessions.c.state)
 
 
 @cache
@@ -155,14 +155,18 @@ def list_sessions_page(*, one_user: bool, after: bool) -> Select[Any]:
 
 
 def _listing(chosen: Select[Any], time: str, *, newest_first: bool) -> Select[Any]:
-    """Orders a listing and adds the shared states; each travels once, on its first row."""
+    """Orders a listing and adds the shared states; each travels once, on its first row.
+
+    States become text here: below a limit, those that are not on the page would too.
+    """
     page = chosen.subquery("page")
     key = (page.c[time], page.c.user_id, page.c.session_id)
     order = [column.desc() if newest_first else column.asc() for column in key]
     place = func.row_number().over(order_by=order)
     place_of_user = func.row_number().over(partition_by=page.c.user_id, order_by=order)
     return select(
-        *page.c,
+        *(each for each in page.c if each.key != "state"),
+        cast(page.c.state, Text).label("state"),
         case((place == 1, APP_STATE), else_=null()).label("app_state"),
         case((place_of_user == 1, user_state(page.c.user_id)), else_=null()).label("user_state"),
     ).order_by(*order)
