@@ -603,7 +603,7 @@ def upgrade() -> None:
             RETURN NULL;
         END
         $$
-        """
+        """  # noqa: S608 - a schema is no parameter
     )
     op.execute(
         f'CREATE TRIGGER memories_delete_lexemes AFTER DELETE ON "{schema}".memories '
