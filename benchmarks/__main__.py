@@ -23,7 +23,7 @@ import sessions
 from figures import Report
 from server import chosen_server
 
-SUITES = {"sessions": sessions.measure, "memory": memory.measure}
+SUITES = {suite.name: suite for suite in (sessions.THIS, memory.THIS)}
 
 
 def main() -> None:
@@ -38,9 +38,9 @@ def main() -> None:
         return
     kept = arguments.json or (None if arguments.quick else page.FIGURES)
     with chosen_server() as url:
-        for suite, measure in SUITES.items():
-            if arguments.only in (None, suite):
-                asyncio.run(measure(url, arguments.quick, kept))
+        for name, suite in SUITES.items():
+            if arguments.only in (None, name):
+                asyncio.run(suite.measure(url, arguments.quick, kept))
     if kept == page.FIGURES:
         publish()
 

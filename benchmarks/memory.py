@@ -11,21 +11,15 @@ blocks. A search is asked for ten memories, of which it is known which are the n
 one the question's words come from.
 """
 
-import argparse
-import asyncio
-from pathlib import Path
-
 from corpus import Vocabulary
-from figures import OURS, Bar, Figure, Report, find
+from figures import Bar, Figure, find
 from memory_contenders import CONTENDERS
 from memory_contenders.contender import Way
 from memory_contenders.memshield import borrowed_role
 from memory_floor import floor
 from memory_stage import QUALITY, SEARCH, SUITE, Effort, Stage, many_size
-from rich.console import Console
 from rich.progress import Progress
-from rich.table import Table
-from server import chosen_server, describe
+from suite import Suite
 
 QUICK = Effort(blocks=2, questions=5, batches=1, turn_s=0.2, one=False)
 FULL = Effort(blocks=3, questions=10, batches=3, turn_s=2, one=True)
@@ -88,58 +82,7 @@ def search_bars(figures: list[Figure]) -> list[Bar]:
     return bars
 
 
-def show(console: Console, figures: list[Figure], bars: list[Bar]) -> None:
-    for case in dict.fromkeys(figure.case for figure in figures):
-        table = Table("", "", title=case)
-        for heading in ("P50 / P95 OR PER S", "X ADKPG", "CORRECT"):
-            table.add_column(heading, no_wrap=True, justify="right")
-        notes: dict[str, None] = {}
-        size = None
-        for figure in figures:
-            if figure.case != case:
-                continue
-            ours = find(figures, case, figure.size)
-            ratio = None
-            if figure.contender != OURS and figure.unit != "recall":
-                ratio = figure.times(ours)
-            numbers = (figure.p50, figure.p95, figure.rate)
-            table.add_row(
-                figure.size if figure.size != size else "",
-                figure.contender,
-                " / ".join(_number(each) for each in numbers if each is not None),
-                "" if ratio is None else f"{ratio:.2f}",
-                "yes" if figure.correct else "NO",
-            )
-            size = figure.size
-            if figure.note and figure.unit != "recall":  # said with the times
-                notes[f"{figure.contender}: {figure.note}"] = None
-        console.print(table, *notes, sep="\n")
-    for bar in bars:
-        held = "holds" if bar.holds else "MISSED"
-        console.print(f"{held}: {bar.case}, {bar.size}: {bar.rule} ({bar.value:.3f})")
-
-
-def _number(value: float) -> str:
-    return f"{value:,.0f}" if value >= 100 else f"{value:.2f}"
-
-
-async def measure(url: str, quick: bool, path: Path | None) -> None:
-    header = await describe(url, PACKAGES)
-    with Progress(transient=True) as progress:
-        figures, bars = await run(url, quick=quick, progress=progress)
-    show(Console(), figures, bars)
-    if path is not None:
-        Report.read(path).merge(SUITE, header, figures, bars).write(path)
-
-
-def main() -> None:
-    parser = argparse.ArgumentParser(description=__doc__.splitlines()[0] if __doc__ else None)
-    parser.add_argument("--quick", action="store_true", help="10,000 memories, under a minute")
-    parser.add_argument("--json", type=Path, help="where to keep the figures")
-    arguments = parser.parse_args()
-    with chosen_server() as url:
-        asyncio.run(measure(url, arguments.quick, arguments.json))
-
+THIS = Suite(SUITE, PACKAGES, run)
 
 if __name__ == "__main__":
-    main()
+    THIS.command(__doc__)

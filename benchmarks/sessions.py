@@ -9,21 +9,17 @@ and pools of one size. They take turns in blocks, so that a machine whose speed 
 none. Everything that was written is read again and compared.
 """
 
-import argparse
-import asyncio
 from contextlib import AsyncExitStack
-from pathlib import Path
 
-from figures import OURS, Bar, Figure, Report, find
-from rich.console import Console
+from figures import Bar, Figure
 from rich.progress import Progress
-from rich.table import Table
-from server import chosen_server, describe, own_database
+from server import own_database
 from session_bars import bars as promised
 from session_contenders import CONTENDERS
 from session_reading import get_again, get_and_append, list_sessions
 from session_stage import SUITE, Effort, Stage
 from session_writing import append, shared, state, turn
+from suite import Suite
 
 QUICK = Effort(
     blocks=2,
@@ -81,55 +77,7 @@ async def run(
     return figures, promised(figures)
 
 
-def show(console: Console, figures: list[Figure], bars: list[Bar]) -> None:
-    for case in dict.fromkeys(figure.case for figure in figures):
-        table = Table("", "", "P50", "P95", "PER S", "X ADKPG", "CORRECT", title=case)
-        for column in table.columns[2:]:
-            column.justify, column.no_wrap = "right", True
-        notes: dict[str, None] = {}
-        size = None
-        for figure in (each for each in figures if each.case == case):
-            ratio = (
-                None if figure.contender == OURS else figure.times(find(figures, case, figure.size))
-            )
-            table.add_row(
-                figure.size if figure.size != size else "",
-                figure.contender,
-                *(_number(each) for each in (figure.p50, figure.p95, figure.rate, ratio)),
-                ("yes" if figure.correct else "NO") if figure.samples else "",
-            )
-            size = figure.size
-            if figure.note:
-                notes[f"{figure.contender}: {figure.note}"] = None
-        console.print(table, *notes, sep="\n")
-    for bar in bars:
-        held = "holds" if bar.holds else "MISSED"
-        console.print(f"{held}: {bar.case}, {bar.size}: {bar.rule} ({bar.value:.3g})")
-
-
-def _number(value: float | None) -> str:
-    if value is None:
-        return ""
-    return f"{value:,.0f}" if value >= 100 else f"{value:.2f}"
-
-
-async def measure(url: str, quick: bool, path: Path | None) -> None:
-    header = await describe(url, PACKAGES)
-    with Progress(transient=True) as progress:
-        figures, bars = await run(url, quick=quick, progress=progress)
-    show(Console(), figures, bars)
-    if path is not None:
-        Report.read(path).merge(SUITE, header, figures, bars).write(path)
-
-
-def main() -> None:
-    parser = argparse.ArgumentParser(description=__doc__.splitlines()[0] if __doc__ else None)
-    parser.add_argument("--quick", action="store_true", help="small sizes, under a minute")
-    parser.add_argument("--json", type=Path, help="where to keep the figures")
-    arguments = parser.parse_args()
-    with chosen_server() as url:
-        asyncio.run(measure(url, arguments.quick, arguments.json))
-
+THIS = Suite(SUITE, PACKAGES, run)
 
 if __name__ == "__main__":
-    main()
+    THIS.command(__doc__)

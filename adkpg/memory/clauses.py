@@ -9,7 +9,9 @@ from sqlalchemy import (
     bindparam,
     cast,
     column,
+    exists,
     func,
+    literal_column,
     or_,
     select,
 )
@@ -95,3 +97,11 @@ def given_rows(*, numbered: bool = False, **arrays: Any) -> TableValuedAlias:
     columns = [column(name, kind) for name, kind in arrays.items()]
     number = {"with_ordinality": "number"} if numbered else {}
     return func.unnest(*binds).table_valued(*columns, name="given", **number).render_derived()
+
+
+def to_be_extracted(kind: ColumnElement[Any]) -> ColumnElement[bool]:
+    """Whether facts are drawn from a memory of this kind: from turns, if the app wants them."""
+    wanted = select(app_settings.c.app_name).where(
+        app_settings.c.app_name == APP_NAME, app_settings.c.extract_facts
+    )
+    return and_(kind == literal_column("'turn'"), exists(wanted))

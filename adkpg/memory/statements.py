@@ -35,11 +35,11 @@ from adkpg.memory.clauses import (
     given_rows,
     in_scope,
     stored_columns,
+    to_be_extracted,
 )
 from adkpg.memory.postings import length_of, posted_words, word_vectors
 from adkpg.tables import (
     MEMORY_EVENT_KEY,
-    app_settings,
     events,
     memories,
     memory_jobs,
@@ -394,11 +394,3 @@ def buried(which: ColumnElement[bool]) -> Select[Any]:
     )
     gone = erased(chosen).returning(memories.c.memory_id).cte("gone_for_good")
     return select(func.count().label("erased")).select_from(gone).add_cte(tombstones)
-
-
-def to_be_extracted(kind: ColumnElement[Any]) -> ColumnElement[bool]:
-    """Whether facts are drawn from a memory of this kind: from turns, if the app wants them."""
-    wanted = select(app_settings.c.app_name).where(
-        app_settings.c.app_name == APP_NAME, app_settings.c.extract_facts
-    )
-    return and_(kind == literal_column("'turn'"), exists(wanted))

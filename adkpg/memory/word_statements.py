@@ -28,9 +28,9 @@ from sqlalchemy import (
 )
 from sqlalchemy.dialects.postgresql import JSON, TIMESTAMP, insert
 
-from adkpg.memory.clauses import APP_NAME, given_rows, in_scope
+from adkpg.memory.clauses import APP_NAME, given_rows, in_scope, to_be_extracted
 from adkpg.memory.postings import length_of, posted_words, word_vectors
-from adkpg.memory.statements import erased, to_be_extracted
+from adkpg.memory.statements import erased
 from adkpg.tables import (
     app_settings,
     memories,
