@@ -35,7 +35,7 @@ class _Service:
         return _Live(session, await session.get_items())
 
     async def list_sessions(self, user_id: str, limit: int) -> Sequence[str]:
-        raise NotImplementedError
+        raise NotImplementedError  # the package lists none, and `lists` says so: nobody asks
 
     def prepared(self, event: Event) -> dict[str, Any]:
         role = "user" if event.author == "user" else "assistant"
