@@ -60,9 +60,7 @@ def _key(name: str, comment: str | None = None, *, nullable: bool = False) -> Co
 sessions = Table(
     "sessions",
     metadata,
-    _key("app_name"),
-    _key("user_id"),
-    _key("session_id"),
+    # Of fixed length first, so that a listing finds the times without reading the texts.
     Column(
         "incarnation",
         UUID(as_uuid=False),
@@ -77,13 +75,6 @@ sessions = Table(
         server_default="0",
         comment="Number of events ever appended; the seq of the last one.",
     ),
-    Column(
-        "state",
-        JSONB,
-        nullable=False,
-        server_default="{}",
-        comment="Session-scoped state; NUL and lone surrogates escaped as U+001A and four hex.",
-    ),
     Column("create_time", _TIME, nullable=False, server_default=_NOW),
     Column(
         "update_time",
@@ -91,6 +82,16 @@ sessions = Table(
         nullable=False,
         server_default=_NOW,
         comment="Timestamp of the last event. In no index, so that appends stay HOT.",
+    ),
+    _key("app_name"),
+    _key("user_id"),
+    _key("session_id"),
+    Column(
+        "state",
+        JSONB,
+        nullable=False,
+        server_default="{}",
+        comment="Session-scoped state; NUL and lone surrogates escaped as U+001A and four hex.",
     ),
     Column(
         "memory_position",

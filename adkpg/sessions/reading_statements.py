@@ -5,6 +5,7 @@ from typing import Any
 
 from sqlalchemy import (
     BigInteger,
+    ColumnElement,
     Select,
     Text,
     and_,
@@ -16,6 +17,7 @@ from sqlalchemy import (
     literal_column,
     null,
     select,
+    true,
     tuple_,
 )
 from sqlalchemy.dialects.postgresql import UUID
@@ -33,6 +35,7 @@ from adkpg.sessions.statements import (
 from adkpg.tables import events, sessions
 
 _LIMIT = bindparam("limit", type_=BigInteger)
+_PART = 10  # times as many sessions as a page has tell how old its last one is at most
 _BEFORE_ALL = literal_column("'-9223372036854775808'::bigint", BigInteger)
 
 _IDENTITY = (
@@ -137,21 +140,61 @@ def list_sessions_page(*, one_user: bool, after: bool) -> Select[Any]:
     after_session_id where a page went before.
     """
     time = "update_time" if one_user else "create_time"
-    page = select(*_LISTED).where(sessions.c.app_name == APP_NAME)
-    if one_user:
-        page = page.where(sessions.c.user_id == USER_ID)
-    key = (sessions.c[time], sessions.c.user_id, sessions.c.session_id)
+    newest = sessions.alias("newest")
+    page = select(*_place(newest, time))
+    if one_user:  # the bar first: it is all that is compared of most rows
+        page = page.where(newest.c.update_time >= _bar(after=after), newest.c.user_id == USER_ID)
+    page = page.where(newest.c.app_name == APP_NAME)
     if after:
-        page = page.where(
-            tuple_(*key)
-            < tuple_(
-                moment("after_moment"),
-                bindparam("after_user_id", type_=Text),
-                bindparam("after_session_id", type_=Text),
-            )
+        page = page.where(_behind_cursor(newest, time))
+    page = page.order_by(*(column.desc() for column in _place(newest, time))).limit(_LIMIT)
+    places = page.cte("places").prefix_with("MATERIALIZED")
+    row = (
+        select(*_LISTED)
+        .where(
+            sessions.c.app_name == APP_NAME,
+            sessions.c.user_id == places.c.user_id,
+            sessions.c.session_id == places.c.session_id,
         )
-    page = page.order_by(*(column.desc() for column in key)).limit(_LIMIT)
-    return _listing(page, time, newest_first=True)
+        # Found by key: a limit that the planner does not know looks to it like a tenth of all.
+        .offset(literal_column("0"))
+        .lateral("row")
+    )
+    return _listing(select(*row.c).select_from(places.join(row, true())), time, newest_first=True)
+
+
+def _bar(*, after: bool) -> ColumnElement[Any]:
+    """A time before which no session of a user's page was updated.
+
+    No index holds the times of updates. But the page is no older than that of a part of the
+    sessions, and what is older than this is neither read whole nor sorted. The part are those with
+    the highest ids, which are the newest ones where ids ascend.
+    """
+    part = (
+        select(sessions)
+        .where(sessions.c.app_name == APP_NAME, sessions.c.user_id == USER_ID)
+        .order_by(sessions.c.session_id.desc())
+        .limit(_LIMIT * literal_column(str(_PART)))
+        .subquery("part")
+    )
+    last = select(part.c.update_time).order_by(part.c.update_time.desc())
+    if after:
+        last = last.where(_behind_cursor(part, "update_time"))
+    last = last.offset(_LIMIT - literal_column("1")).limit(literal_column("1"))
+    return func.coalesce(last.scalar_subquery(), literal_column("'-infinity'::timestamptz"))
+
+
+def _place(table: Any, time: str) -> tuple[ColumnElement[Any], ...]:
+    return table.c[time], table.c.user_id, table.c.session_id
+
+
+def _behind_cursor(table: Any, time: str) -> ColumnElement[bool]:
+    cursor = tuple_(
+        moment("after_moment"),
+        bindparam("after_user_id", type_=Text),
+        bindparam("after_session_id", type_=Text),
+    )
+    return tuple_(*_place(table, time)) < cursor
 
 
 def _listing(chosen: Select[Any], time: str, *, newest_first: bool) -> Select[Any]:

@@ -225,9 +225,6 @@ def upgrade() -> None:
     )
     op.create_table(
         "sessions",
-        sa.Column("app_name", sa.Text(collation="C"), nullable=False),
-        sa.Column("user_id", sa.Text(collation="C"), nullable=False),
-        sa.Column("session_id", sa.Text(collation="C"), nullable=False),
         sa.Column(
             "incarnation",
             sa.UUID(as_uuid=False),
@@ -243,13 +240,6 @@ def upgrade() -> None:
             comment="Number of events ever appended; the seq of the last one.",
         ),
         sa.Column(
-            "state",
-            postgresql.JSONB(astext_type=sa.Text()),
-            server_default="{}",
-            nullable=False,
-            comment="Session-scoped state; NUL and lone surrogates escaped as U+001A and four hex.",
-        ),
-        sa.Column(
             "create_time",
             postgresql.TIMESTAMP(timezone=True),
             server_default=sa.text("now()"),
@@ -261,6 +251,16 @@ def upgrade() -> None:
             server_default=sa.text("now()"),
             nullable=False,
             comment="Timestamp of the last event. In no index, so that appends stay HOT.",
+        ),
+        sa.Column("app_name", sa.Text(collation="C"), nullable=False),
+        sa.Column("user_id", sa.Text(collation="C"), nullable=False),
+        sa.Column("session_id", sa.Text(collation="C"), nullable=False),
+        sa.Column(
+            "state",
+            postgresql.JSONB(astext_type=sa.Text()),
+            server_default="{}",
+            nullable=False,
+            comment="Session-scoped state; NUL and lone surrogates escaped as U+001A and four hex.",
         ),
         sa.Column(
             "memory_position",

@@ -1,5 +1,7 @@
 """What only our session service promises: incarnations, merging, pages, ownership."""
 
+import random
+
 import pytest
 from google.adk.sessions.session import Session
 from sqlalchemy.ext.asyncio import create_async_engine
@@ -133,6 +135,33 @@ async def test_pages_of_a_users_sessions_are_by_last_update(
     for session in found:
         assert session.events == []
         assert session.state == {"n": int(session.id[1]), "user:u": 1, "app:a": 1}
+
+
+@pytest.mark.parametrize("order", ["as_made", "reversed", "shuffled", "equal"])
+async def test_pages_of_many_sessions_leave_none_out_whatever_their_ids(
+    sessions: DatabaseSessionService, order: str
+) -> None:
+    """More than ten pages of them: where the last one begins is told by a part of them."""
+    numbers = list(range(60))
+    updated = {
+        "as_made": numbers,
+        "reversed": numbers[::-1],
+        "shuffled": random.Random(0).sample(numbers, 60),
+        "equal": [0] * 60,
+    }[order]
+    for number, time in zip(numbers, updated, strict=True):
+        session = await sessions.create_session(**KEY, session_id=f"{number:02}")
+        await sessions.append_event(session, said("x", timestamp=1000.0 + time))
+    newest_first = sorted(numbers, key=lambda number: (updated[number], number), reverse=True)
+    for limit in (1, 7):
+        found, after = [], None
+        while True:
+            page = await sessions.list_sessions_page(**KEY, limit=limit, after=after)
+            found += [int(session.id) for session in page.sessions]
+            after = page.next
+            if after is None:
+                break
+        assert found == newest_first
 
 
 async def test_pages_of_an_app_are_by_creation(
