@@ -5,7 +5,7 @@ import re
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, replace
 from itertools import pairwise
-from typing import Any
+from typing import Any, NamedTuple
 
 from adkpg.memory import records
 from adkpg.memory.records import Memory
@@ -132,11 +132,10 @@ def tokens_of(text: str) -> int:
     return math.ceil(len(text.encode(errors="replace")) / 4)
 
 
-@dataclass(frozen=True)
-class _Print:
+class _Print(NamedTuple):
     author: str | None
+    words: list[str]
     pairs: frozenset[tuple[str, str]]
-    numbers: frozenset[str]
     artifacts: frozenset[str]
 
     def telling(self) -> list[tuple[str, str]]:
@@ -148,25 +147,27 @@ class _Print:
         spare = len(self.pairs) - math.ceil(DUPLICATE_SHARE * len(self.pairs))
         return sorted(self.pairs)[: spare + 1]
 
+    def numbers(self) -> set[str]:
+        return {word for word in self.words if _DIGIT.search(word)}
+
 
 def _print(memory: Memory) -> _Print:
     text = records.text_of(memory.content).casefold()
     if not text.isascii():
         text = searchable(text).casefold()
     words = ["", *(_WORD.findall(text) or [text])]
-    numbers = frozenset(word for word in words if _DIGIT.search(word))
-    return _Print(memory.author, frozenset(pairwise(words)), numbers, frozenset(memory.artifacts))
+    return _Print(memory.author, words, frozenset(pairwise(words)), frozenset(memory.artifacts))
 
 
 def _alike(one: _Print, other: _Print) -> bool:
-    if one.author != other.author:
-        return False
-    if one.numbers != other.numbers or one.artifacts != other.artifacts:
+    if one.author != other.author or one.artifacts != other.artifacts:
         return False
     fewer, more = sorted((len(one.pairs), len(other.pairs)))
     if fewer < DUPLICATE_SHARE * more:  # whatever they share
         return False
-    return len(one.pairs & other.pairs) >= DUPLICATE_SHARE * len(one.pairs | other.pairs)
+    if len(one.pairs & other.pairs) < DUPLICATE_SHARE * len(one.pairs | other.pairs):
+        return False
+    return one.numbers() == other.numbers()
 
 
 def _survivor(group: Sequence[Hit]) -> Hit:

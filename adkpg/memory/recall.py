@@ -39,6 +39,7 @@ from adkpg.memory.legs import (
     in_scopes,
     looked_up,
     materialized,
+    number,
 )
 from adkpg.memory.ranking import RANKING
 from adkpg.tables import approximate_scopes, memories, memory_vectors
@@ -176,11 +177,14 @@ def _eligible(asked: frozenset[str]) -> CTE:
 
 def _best(fused: Any, match: ColumnElement[bool], shape: Shape) -> Any:
     """The memories to return, with what changes their score besides the question."""
+    low, high = RANKING.importance_factors
+    kept = (fused.c.position, fused.c.lexical, fused.c.cosine, fused.c.score)
+    relevant = materialized(select(*kept).where(match), "relevant")
     memory = looked_up(
         select(
             *stored_columns(),
             cast(func.extract("epoch", func.now() - memories.c.timestamp), Double).label("age_s"),
-        ).where(at_place(memories, fused.c.position)),
+        ).where(at_place(memories, relevant.c.position)),
         "memory",
     )
     recency: Any = literal(1.0, Double)
@@ -190,25 +194,42 @@ def _best(fused: Any, match: ColumnElement[bool], shape: Shape) -> Any:
         recency = func.power(
             literal(0.5, Double), func.least(func.greatest(memory.c.age_s, 0) / half_life_s, 1000)
         )
-    low, high = RANKING.importance_factors
     factor = low + cast(memory.c.importance, Double) * (high - low)
-    score = fused.c.score * recency * factor
+    score = relevant.c.score * recency * factor
     return (
         select(
             *(each for each in memory.c if each.key != "age_s"),
-            fused.c.position,
+            relevant.c.position,
             score.label("score"),
-            fused.c.lexical,
-            fused.c.cosine,
+            relevant.c.lexical,
+            relevant.c.cosine,
             recency.label("recency"),
             factor.label("importance_factor"),
         )
-        .select_from(fused.join(memory, true()))
-        .where(match)
-        .order_by(score.desc(), memory.c.timestamp.desc(), fused.c.position.desc())
+        .select_from(relevant.join(memory, true()))
+        .where(*([] if shape.decay else [_within_reach(relevant)]))
+        .order_by(score.desc(), memory.c.timestamp.desc(), relevant.c.position.desc())
         .limit(TOP_K)
         .subquery("best")
     )
+
+
+def _within_reach(relevant: CTE) -> ColumnElement[bool]:
+    """Whether a candidate can be among the best, however important it is and they are not.
+
+    Most cannot: these are not looked up.
+    """
+    low, high = RANKING.importance_factors
+    last = relevant.alias("last")
+    bar = (
+        select(func.least(last.c.score * low, last.c.score * high))
+        .order_by(last.c.score.desc())
+        .offset(TOP_K - 1)
+        .limit(number(1))
+        .scalar_subquery()
+    )
+    most = func.greatest(relevant.c.score * low, relevant.c.score * high)
+    return func.coalesce(most >= bar, true())
 
 
 def _candidates(lexical: CTE | None, nearest: CTE | None) -> Select[Any]:
