@@ -103,17 +103,15 @@ def search(shape: Shape) -> Select[Any]:
     fused = _fused(_candidates(lexical, nearest), question, model, shape)
     best = _best(fused, _relevant(fused, scope, shape), shape)
     words: Any = cast(null(), ARRAY(Text))
+    source: Any = best
     if shape.explain and asked is not None and matched is not None:
-        words = (
-            select(func.array_agg(asked.c.lexeme))
-            .select_from(matched.join(asked, asked.c.word == matched.c.word))
-            .where(matched.c.position == best.c.position)
-            .scalar_subquery()
-        )
+        said = _said(matched, asked, best)
+        words = said.c.lexemes
+        source = best.outerjoin(said, said.c.position == best.c.position)
     info = _info(model)
     return (
         select(best, words.label("lexemes"), *info.c)
-        .select_from(info.outerjoin(best, true()))
+        .select_from(info.outerjoin(source, true()))
         .order_by(best.c.score.desc(), best.c.timestamp.desc(), best.c.position.desc())
     )
 
@@ -175,7 +173,7 @@ def _eligible(asked: frozenset[str]) -> CTE:
     )
 
 
-def _best(fused: Any, match: ColumnElement[bool], shape: Shape) -> Any:
+def _best(fused: Any, match: ColumnElement[bool], shape: Shape) -> CTE:
     """The memories to return, with what changes their score besides the question."""
     low, high = RANKING.importance_factors
     kept = (fused.c.position, fused.c.lexical, fused.c.cosine, fused.c.score)
@@ -210,7 +208,18 @@ def _best(fused: Any, match: ColumnElement[bool], shape: Shape) -> Any:
         .where(*([] if shape.decay else [_within_reach(relevant)]))
         .order_by(score.desc(), memory.c.timestamp.desc(), relevant.c.position.desc())
         .limit(TOP_K)
-        .subquery("best")
+        .cte("best")
+    )
+
+
+def _said(matched: CTE, asked: CTE, best: CTE) -> CTE:
+    """The question's words that each of the best has, in its own or a neighbouring turn."""
+    return (
+        select(matched.c.position, func.array_agg(asked.c.lexeme).label("lexemes"))
+        .select_from(matched.join(asked, asked.c.word == matched.c.word))
+        .where(among(matched.c.position, best))
+        .group_by(matched.c.position)
+        .cte("said")
     )
 
 

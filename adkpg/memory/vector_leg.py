@@ -43,7 +43,8 @@ def compared_model() -> CTE:
     active = (
         select(app_settings.c.model_id).where(app_settings.c.app_name == APP_NAME).scalar_subquery()
     )
-    both = select(own.label("own"), active.label("active")).subquery("both")
+    # A step of its own, or each mention of the two would look them up again.
+    both = materialized(select(own.label("own"), active.label("active")), "models")
     same = case((func.coalesce(both.c.active, both.c.own) == both.c.own, both.c.own))
     return materialized(select(both.c.own, both.c.active, same.label("compared")), "model")
 
