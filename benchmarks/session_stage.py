@@ -28,7 +28,7 @@ class Effort:
       reads: Of a block, where reading is cheap; fewer of large sessions.
       sessions: To list some of.
       histories: Numbers of events to read, and to append behind.
-      shared: Events that each of the services writes into the one session.
+      shared: Numbers of events that each of the services writes into the one session.
       bytes: Of the large state.
     """
 
@@ -39,7 +39,7 @@ class Effort:
     reads: int
     sessions: int
     histories: tuple[int, ...]
-    shared: int
+    shared: tuple[int, ...]
     bytes: int = 100_000
 
 

@@ -141,19 +141,26 @@ async def shared(stage: Stage) -> list[Figure]:
             for contender in stage.contenders
         }
         first = {name: services[0] for name, services in pools.items()}
-        work = _Shared(stage, pools)
-        figures = await stage.measure(SHARED, f"{SERVICES} services", first, work)
+        figures = []
+        for each in stage.effort.shared:
+            work = _Shared(each, pools)
+            figures += await stage.measure(SHARED, shared_size(each), first, work)
     # What one append takes depends on how often it is tried again; all of them together count.
     return [replace(figure, p50=None, p95=None) for figure in figures]
 
 
+def shared_size(each: int) -> str:
+    """Returns what so many events by each of the services are called."""
+    return f"{SERVICES} services, {SERVICES * each} events"
+
+
 class _Shared:
-    def __init__(self, stage: Stage, pools: Mapping[str, list[Service]]) -> None:
-        self._each = stage.effort.shared
+    def __init__(self, each: int, pools: Mapping[str, list[Service]]) -> None:
+        self._each = each
         self._pools = pools
 
     async def __call__(self, contender: Contender, service: Service, number: int) -> Block:
-        name = f"shared-{number}"
+        name = f"shared-{self._each}-{number}"
         first = session_events.said(0)
         live = await service.create(USER, name, {})
         await service.append(live, service.prepared(first))

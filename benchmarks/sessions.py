@@ -29,7 +29,7 @@ QUICK = Effort(
     reads=6,
     sessions=200,
     histories=(10, 300),
-    shared=4,
+    shared=(4,),
 )
 FULL = Effort(
     blocks=5,
@@ -39,7 +39,7 @@ FULL = Effort(
     reads=20,
     sessions=10_000,
     histories=(10, 300, 3_000, 10_000),
-    shared=10,
+    shared=(10, 25),
 )
 
 PACKAGES = (
