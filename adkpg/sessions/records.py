@@ -13,6 +13,7 @@ from google.adk.sessions.session import Session
 from pydantic import TypeAdapter, ValidationError
 from pydantic_core import PydanticSerializationError, to_jsonable_python
 
+from adkpg import contents
 from adkpg.errors import InvalidInput
 from adkpg.moments import unix
 from adkpg.sessions import state
@@ -20,6 +21,12 @@ from adkpg.sessions import state
 logger = logging.getLogger(__name__)
 
 _EVENTS = TypeAdapter(list[Event])
+# The start of an event as pydantic writes it, if its content is texts alone.
+_TEXT = r'\{"text":"[^"\\]*(?:\\.[^"\\]*)*"\}'
+_SAID = re.compile(
+    r'\{("model_version":"[^"\\]*",)?'
+    rf'"content":(\{{"parts":\[{_TEXT}(?:,{_TEXT})*\],"role":"[^"\\]*"\}}),'
+)
 _MARKER = re.compile(r"([0-9a-f-]{36}):([0-9]{1,18})")
 
 UNREADABLE = "ADKPG_UNREADABLE"
@@ -85,8 +92,18 @@ def _plain(fields: Any) -> Any:
 
 def events(payloads: Sequence[str]) -> list[Event]:
     """Reads stored payloads; one that the fast parser refuses does not cost the others."""
+    # A third of the time goes into contents, and those of texts alone need no validation.
+    said = [_SAID.match(text) for text in payloads]
+    rest = [
+        f"{{{match[1] or ''}{text[match.end() :]}" if match else text
+        for match, text in zip(said, payloads, strict=True)
+    ]
     try:
-        return _EVENTS.validate_json(f"[{','.join(payloads)}]")
+        read = _EVENTS.validate_json(f"[{','.join(rest)}]")
+        for match, each in zip(said, read, strict=True):
+            if match:
+                each.content = contents.read(match[2])
+        return read
     except ValidationError:
         return [event(text) for text in payloads]
 

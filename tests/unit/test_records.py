@@ -231,3 +231,57 @@ def test_lone_surrogates_in_keys_come_back(field: str, value: dict[str, Any]) ->
     else:
         event = Event.model_validate({"author": "a", field: value})
     assert records.event(records.payload(event)) == event
+
+
+# Texts, which are copied and not validated
+
+_TEXTS = st.text(max_size=20) | st.sampled_from(
+    ['"', "\\", '\\"', '"}],"role":"user"},', '{"text":"x"}', "\u2028", "\x00"]
+)
+_PARTS = st.builds(types.Part, text=_TEXTS) | st.sampled_from(
+    [
+        types.Part(text="thinking", thought=True),
+        types.Part(text="signed", thought_signature=b"\xff"),
+        types.Part(function_call=types.FunctionCall(name="f", args={"text": "x"})),
+        types.Part(inline_data=types.Blob(data=b"\xff\xfe", mime_type="image/png")),
+    ]
+)
+_CONTENTS = st.builds(
+    types.Content,
+    parts=st.none() | st.lists(_PARTS, max_size=3),
+    role=st.none() | st.just("user") | _TEXTS,
+)
+_EVENTS = st.builds(
+    Event,
+    author=st.just("user"),
+    content=st.none() | _CONTENTS,
+    model_version=st.none() | _TEXTS,
+    custom_metadata=st.just({"content": {"parts": [{"text": "x"}], "role": "user"}}),
+)
+
+
+@given(st.lists(_EVENTS, max_size=3))
+def test_events_are_read_as_pydantic_reads_them(written: list[Event]) -> None:
+    payloads = [records.payload(event) for event in written]
+    expected = [Event.model_validate_json(payload) for payload in payloads]
+    read = records.events(payloads)
+    assert read == expected
+    assert [repr(each) for each in read] == [repr(each) for each in expected]
+    assert [each.model_dump_json() for each in read] == [
+        each.model_dump_json() for each in expected
+    ]
+    assert [each.model_fields_set for each in read] == [each.model_fields_set for each in expected]
+
+
+def test_parts_read_together_are_not_shared() -> None:
+    event = Event(
+        author="user", content=types.Content(role="user", parts=[types.Part(text="hello")])
+    )
+    first, second = records.events([records.payload(event)] * 2)
+    assert first.content is not None
+    assert first.content.parts is not None
+    first.content.role = "model"
+    first.content.parts[0].text = "changed"
+    first.content.parts.append(types.Part(text="more"))
+    assert second == event
+    assert records.events([records.payload(event)]) == [event]
