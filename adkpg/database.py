@@ -312,6 +312,8 @@ class Database:
             "pool_size": settings.pool_size,
             "max_overflow": settings.pool_overflow,
             "pool_timeout": settings.pool_timeout_s,
+            # The last one used comes first: its server process has the plans and caches warm.
+            "pool_use_lifo": True,
         }
         if "poolclass" in self._engine_options:
             options.clear()

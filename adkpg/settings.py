@@ -37,9 +37,10 @@ class Settings(BaseSettings):
         default=10, ge=1, description="Connections kept open per event loop, in connections."
     )
     pool_overflow: int = Field(
-        default=10,
+        default=0,
         ge=0,
-        description="Connections opened above `pool_size` under load, in connections.",
+        description="Connections opened above `pool_size` under load and closed after one use, in "
+        "connections. Opening one costs as much as ten appends.",
     )
     pool_timeout_s: float = Field(
         default=30, gt=0, description="Longest wait for a free connection, in seconds."

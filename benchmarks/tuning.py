@@ -33,6 +33,11 @@ from adkpg import Database, DatabaseSessionService, PgVectorMemoryService
 
 TABLES = ("memories", "memory_lexemes", "memory_vectors")
 WRITERS = 32
+POOLS: dict[str, dict[str, Any]] = {
+    **{str(size): {"pool_size": size} for size in (1, 2, 5, 10, 20)},
+    "10, 10 more under load": {"pool_size": 10, "max_overflow": 10},
+    "10, first used first": {"pool_size": 10, "pool_use_lifo": False},
+}
 BLOCKS = 5
 
 
@@ -70,24 +75,28 @@ async def rate(service: DatabaseSessionService, sessions: list[Session], each: i
 async def pool(server_url: str, table: Table) -> None:
     async with own_database(server_url, "tuning") as url, AsyncExitStack() as stack:
         services = {}
-        for size in (1, 2, 5, 10, 20, 32):
-            database = Database(url, pool_size=size, max_overflow=0)
-            services[size] = DatabaseSessionService(await stack.enter_async_context(database))
+        for name, options in POOLS.items():
+            database = Database(url, **options)
+            services[name] = DatabaseSessionService(await stack.enter_async_context(database))
             await database.upgrade()
-        sessions = [await session(services[5]) for _ in range(WRITERS)]
-        rates: dict[int, list[float]] = {size: [] for size in services}
+        sessions = [await session(services["10"]) for _ in range(WRITERS)]
+        many: dict[str, list[float]] = {name: [] for name in services}
+        one: dict[str, list[float]] = {name: [] for name in services}
         for _ in range(BLOCKS + 1):
-            for size, service in services.items():
+            for name, service in services.items():
                 fresh = [
                     await service.get_session(
                         app_name=APP, user_id=each.user_id, session_id=each.id
                     )
                     for each in sessions
                 ]
-                rates[size].append(await rate(service, [each for each in fresh if each], 10))
-    for size, found in rates.items():
-        figure = f"{statistics.median(found[1:]):,.0f} appends a second"
-        table.add_row("pool_size", str(size), f"{WRITERS} writers", figure)
+                live = [each for each in fresh if each]
+                many[name].append(await rate(service, live, 10))
+                one[name].append(await rate(service, live[:1], 50))  # with the pool they left
+    for found, writers in ((many, f"{WRITERS} writers"), (one, "then 1 writer")):
+        for name, rates in found.items():
+            figure = f"{statistics.median(rates[1:]):,.0f} appends a second"
+            table.add_row("pool_size", name, writers, figure)
 
 
 async def commit(server_url: str, table: Table) -> None:
