@@ -6,7 +6,7 @@ from typing import Literal
 from figures import FLOOR, OURS, Bar, Figure, find
 from session_reading import AGAIN, COPIED, GET, KEPT, LIST, events_size
 from session_stage import SUITE
-from session_writing import APPEND, BYTES, DELAYS, SHARED, STATES, TURN
+from session_writing import APPEND, BYTES, DELAYS, PROCESSES, SHARED, STATES, TURN
 
 ADK, SQLSPEC = "ADK", "sqlspec"
 
@@ -22,6 +22,8 @@ def bars(figures: Sequence[Figure]) -> list[Bar]:
     for size in dict.fromkeys(figure.size for figure in figures if figure.case == SHARED):
         known.whole(SHARED, size)
         known.rate(SHARED, size, 50, "at least 50 times as many a second as ADK")
+    for size in dict.fromkeys(figure.size for figure in figures if figure.case == PROCESSES):
+        known.whole(PROCESSES, size)
     known.ratio(TURN, DELAYS[1], ADK, OURS, ">=", 6, "at least 6 times faster than ADK")
     size = events_size(300)
     known.ratio(GET, size, OURS, FLOOR, "<=", 1.25, "at most 1.25 times the floor")

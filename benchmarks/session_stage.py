@@ -29,6 +29,8 @@ class Effort:
       sessions: To list some of.
       histories: Numbers of events to read, and to append behind.
       shared: Numbers of events that each of the services writes into the one session.
+      processes: Processes that write one session, as many events each as the last of `shared`; 0
+        for none, since starting them takes longer than their writing.
       bytes: Of the large state.
     """
 
@@ -40,6 +42,7 @@ class Effort:
     sessions: int
     histories: tuple[int, ...]
     shared: tuple[int, ...]
+    processes: int
     bytes: int = 100_000
 
 

@@ -2,25 +2,24 @@
 
 import asyncio
 import time
-from collections.abc import Mapping
+from collections.abc import Mapping, Sequence
 from contextlib import AsyncExitStack
 from dataclasses import replace
 from typing import Any
 
-import asyncpg
 import session_events
 from figures import Figure
-from google.adk.errors import StaleSessionError
 from google.adk.events.event import Event
 from network import Network, ping_ms
 from session_contenders.contender import Contender, Service
+from session_process import ServiceProcess, Written, write
 from session_stage import USER, Block, Stage, append_all, faults_of
-from sqlalchemy.exc import DBAPIError
 
 APPEND = "append"
 USER_STATE = "append with user: state"
 TURN = "one-tool turn"
 SHARED = "services writing one session"
+PROCESSES = "processes writing one session"
 STATE = "append, one-key delta"
 BYTES = "bytes of an append, one-key delta"
 
@@ -161,60 +160,103 @@ class _Shared:
 
     async def __call__(self, contender: Contender, service: Service, number: int) -> Block:
         name = f"shared-{self._each}-{number}"
-        first = session_events.said(0)
-        live = await service.create(USER, name, {})
-        await service.append(live, service.prepared(first))
         services = self._pools[contender.name]
-        given = [
-            [
-                session_events.said(place, {f"{writer}-{place}": place})
-                for place in range(self._each)
-            ]
-            for writer in range(len(services))
-        ]
-        block = Block()
+        first, given = await _begun(service, name, len(services), self._each)
         start = time.perf_counter()
-        refusals = await asyncio.gather(
+        written = await asyncio.gather(
             *(
-                self._write(writer, name, events, block)
+                self._write(writer, name, events)
                 for writer, events in zip(services, given, strict=True)
             )
         )
-        block.elapsed_s = time.perf_counter() - start
-        if refused := sum(refusals):
-            total = len(services) * self._each
-            block.remarks.append(f"{refused} times refused as stale for {total} events")
-        live = await service.get(USER, name)
-        # Whose event comes first is open; each writer's are in order among themselves.
-        place = {event_id: n for n, (event_id, _) in enumerate(service.seen(live).events)}
-        for events in given:
-            found = [place.get(event.id, -1) for event in events]
-            if -1 not in found and found != sorted(found):
-                block.faults.append("a writer's events came back in another order")
-        every = [first, *(event for events in given for event in events)]
-        every.sort(key=lambda event: place.get(event.id, -1))
-        state = {key: value for event in every for key, value in event.actions.state_delta.items()}
-        block.faults += faults_of(contender, service, live, every, state)
+        block = _block(time.perf_counter() - start, written)
+        block.faults += await _faults(contender, service, name, first, given)
         return block
 
-    async def _write(self, service: Service, name: str, events: list[Event], block: Block) -> int:
-        refused = 0
+    async def _write(self, service: Service, name: str, events: list[Event]) -> Written:
         live = await service.get(USER, name)
-        for event in events:
-            prepared = service.prepared(event)
-            start = time.perf_counter()
-            while True:
-                try:
-                    await service.append(live, prepared)
-                    break
-                except StaleSessionError:  # what its user does: reload and try again
-                    refused += 1
-                    live = await service.get(USER, name)
-                except (DBAPIError, asyncpg.PostgresError) as exc:
-                    block.faults.append(f"an append failed: {type(exc).__name__}")
-                    break
-            block.times.append((time.perf_counter() - start) * 1000)
-        return refused
+        return await write(service, name, live, [service.prepared(event) for event in events])
+
+
+async def processes(stage: Stage) -> list[Figure]:
+    """Several processes, each with a service, write one session."""
+    each, count = stage.effort.shared[-1], stage.effort.processes
+    if not count:
+        return []
+    async with AsyncExitStack() as stack:
+        writers = {
+            contender.name: [
+                await stack.enter_async_context(
+                    ServiceProcess(contender, stage.urls[contender.name])
+                )
+                for _ in range(count)
+            ]
+            for contender in stage.contenders
+        }
+        services = await stack.enter_async_context(stage.open(1))
+        size = f"{count} processes, {count * each} events"
+        figures = await stage.measure(PROCESSES, size, services, _Processes(each, writers))
+    return [replace(figure, p50=None, p95=None) for figure in figures]
+
+
+class _Processes:
+    def __init__(self, each: int, writers: Mapping[str, list[ServiceProcess]]) -> None:
+        self._each = each
+        self._writers = writers
+
+    async def __call__(self, contender: Contender, service: Service, number: int) -> Block:
+        name = f"processes-{number}"
+        writers = self._writers[contender.name]
+        first, given = await _begun(service, name, len(writers), self._each)
+        for writer, events in zip(writers, given, strict=True):
+            await writer.load(name, events)
+        start = time.perf_counter()
+        written = await asyncio.gather(*(writer.write() for writer in writers))
+        block = _block(time.perf_counter() - start, written)
+        block.faults += await _faults(contender, service, name, first, given)
+        return block
+
+
+async def _begun(
+    service: Service, name: str, writers: int, each: int
+) -> tuple[Event, list[list[Event]]]:
+    """Makes a session that several will write; returns its first event and each writer's."""
+    first = session_events.said(0)
+    live = await service.create(USER, name, {})
+    await service.append(live, service.prepared(first))
+    return first, [
+        [session_events.said(place, {f"{writer}-{place}": place}) for place in range(each)]
+        for writer in range(writers)
+    ]
+
+
+def _block(elapsed_s: float, written: Sequence[Written]) -> Block:
+    block = Block(
+        times=[took for each in written for took in each.times],
+        elapsed_s=elapsed_s,
+        faults=[fault for each in written for fault in each.faults],
+    )
+    if refused := sum(each.refused for each in written):
+        block.remarks.append(f"{refused} times refused as stale for {len(block.times)} events")
+    return block
+
+
+async def _faults(
+    contender: Contender, service: Service, name: str, first: Event, given: Sequence[list[Event]]
+) -> list[str]:
+    """Says what was lost of a session that several wrote."""
+    faults = []
+    live = await service.get(USER, name)
+    # Whose event comes first is open; each writer's are in order among themselves.
+    place = {event_id: n for n, (event_id, _) in enumerate(service.seen(live).events)}
+    for events in given:
+        found = [place.get(event.id, -1) for event in events]
+        if -1 not in found and found != sorted(found):
+            faults.append("a writer's events came back in another order")
+    every = [first, *(event for events in given for event in events)]
+    every.sort(key=lambda event: place.get(event.id, -1))
+    state = {key: value for event in every for key, value in event.actions.state_delta.items()}
+    return faults + faults_of(contender, service, live, every, state)
 
 
 async def state(stage: Stage) -> list[Figure]:

@@ -18,7 +18,7 @@ from session_bars import bars as promised
 from session_contenders import CONTENDERS
 from session_reading import get_again, get_and_append, list_sessions
 from session_stage import SUITE, Effort, Stage
-from session_writing import append, shared, state, turn
+from session_writing import append, processes, shared, state, turn
 from suite import Suite
 
 QUICK = Effort(
@@ -30,6 +30,7 @@ QUICK = Effort(
     sessions=200,
     histories=(10, 300),
     shared=(4,),
+    processes=0,
 )
 FULL = Effort(
     blocks=5,
@@ -40,7 +41,10 @@ FULL = Effort(
     sessions=10_000,
     histories=(10, 300, 3_000, 10_000),
     shared=(10, 25),
+    processes=8,
 )
+
+CASES = (append, turn, shared, processes, state, get_and_append, get_again, list_sessions)
 
 PACKAGES = (
     *sorted({contender.distribution for contender in CONTENDERS if contender.distribution}),
@@ -72,7 +76,16 @@ async def run(
             await contender.prepare(urls[contender.name])
         stage = Stage(CONTENDERS, urls, QUICK if quick else FULL, progress)
         figures = []
-        for case in (append, turn, shared, state, get_and_append, get_again, list_sessions):
+        for case in (
+            append,
+            turn,
+            shared,
+            processes,
+            state,
+            get_and_append,
+            get_again,
+            list_sessions,
+        ):
             figures += await case(stage)
     return figures, promised(figures)
 
