@@ -5,13 +5,13 @@ import multiprocessing
 import os
 import sys
 import time
-from collections.abc import Sequence
+from collections.abc import AsyncIterator, Sequence
+from contextlib import asynccontextmanager
 from dataclasses import dataclass, field
 from functools import cache
 from multiprocessing import forkserver
 from multiprocessing.connection import Connection
-from types import TracebackType
-from typing import Any, Self
+from typing import Any
 
 import asyncpg
 from google.adk.errors import StaleSessionError
@@ -55,30 +55,14 @@ class Written:
 
 
 class ServiceProcess:
-    """The process, while the context is open.
+    """A process with a service.
 
     Args:
-      contender: Whose service; with a pool of one connection.
-      url: Its database.
+      pipe: To it.
     """
 
-    def __init__(self, contender: Contender, url: str) -> None:
-        self._pipe, theirs = _context().Pipe()
-        self._process = _context().Process(target=_run, args=(contender, url, theirs), daemon=True)
-
-    async def __aenter__(self) -> Self:
-        await asyncio.to_thread(self._process.start)
-        return self
-
-    async def __aexit__(
-        self,
-        exc_type: type[BaseException] | None,
-        exc: BaseException | None,
-        traceback: TracebackType | None,
-    ) -> None:
-        if self._process.is_alive():
-            self._pipe.send(None)
-        await asyncio.to_thread(self._process.join)
+    def __init__(self, pipe: Connection) -> None:
+        self._pipe = pipe
 
     async def load(self, session_id: str, events: Sequence[Event]) -> None:
         """Gives it its events, and returns once it has read the session."""
@@ -90,6 +74,25 @@ class ServiceProcess:
         self._pipe.send("go")
         written: Written = await asyncio.to_thread(self._pipe.recv)
         return written
+
+
+@asynccontextmanager
+async def service_process(contender: Contender, url: str) -> AsyncIterator[ServiceProcess]:
+    """Yields a process with a service of a contender, whose pool has one connection.
+
+    Args:
+      contender: Whose service.
+      url: Its database.
+    """
+    ours, theirs = _context().Pipe()
+    process = _context().Process(target=_run, args=(contender, url, theirs), daemon=True)
+    await asyncio.to_thread(process.start)
+    try:
+        yield ServiceProcess(ours)
+    finally:
+        if process.is_alive():
+            ours.send(None)
+        await asyncio.to_thread(process.join)
 
 
 def _run(contender: Contender, url: str, pipe: Connection) -> None:

@@ -12,7 +12,7 @@ from figures import Figure
 from google.adk.events.event import Event
 from network import Network, ping_ms
 from session_contenders.contender import Contender, Service
-from session_process import ServiceProcess, Written, write
+from session_process import ServiceProcess, Written, service_process, write
 from session_stage import USER, Block, Stage, append_all, faults_of
 
 APPEND = "append"
@@ -187,7 +187,7 @@ async def processes(stage: Stage) -> list[Figure]:
         writers = {
             contender.name: [
                 await stack.enter_async_context(
-                    ServiceProcess(contender, stage.urls[contender.name])
+                    service_process(contender, stage.urls[contender.name])
                 )
                 for _ in range(count)
             ]
