@@ -1,6 +1,7 @@
 """Every option of a search but its filters, against a real server."""
 
 from datetime import timedelta
+from random import Random
 from typing import Any
 
 import asyncpg
@@ -72,6 +73,31 @@ async def test_importance_is_a_factor_that_is_one_in_the_middle(
         factor = low + float(hit.memory.id or 0) * (high - low)
         assert hit.reason.importance == pytest.approx(factor)
         assert hit.score == pytest.approx((hit.reason.cosine or 0) * factor, abs=1e-6)
+
+
+@pytest.mark.parametrize("min_score", [None, -1.0])
+@pytest.mark.parametrize("mode", MODES)
+async def test_fewer_hits_are_the_first_of_more_whatever_importance_lifts(
+    memory: PgVectorMemoryService, mode: Mode, min_score: float | None
+) -> None:
+    """Of many candidates only those are looked up that importance could lift among the best."""
+    random = Random(0)
+    words = ["kitten", "feline", "dog", "car", "tea", "rain", "moon"]
+    notes = [
+        entry(
+            f"note{number} {' '.join(random.choices(words, k=4))}",
+            custom_metadata={"importance": random.random()},
+        )
+        for number in range(70)
+    ]
+    await memory.add_memory(**USER, memories=notes)
+    for query in ("kitten dog", "car and tea", "moon kitten rain"):
+        every = await memory.search(**USER, query=query, mode=mode, top_k=70, min_score=min_score)
+        assert len({hit.reason.importance for hit in every}) == len(every) > 20
+        for top_k in (1, 3, 10):
+            options = {"mode": mode, "top_k": top_k, "min_score": min_score}
+            best = [text_of(hit.memory) for hit in every[:top_k]]
+            assert await found(memory, query, **options) == best
 
 
 @pytest.mark.parametrize("mode", MODES)
