@@ -92,6 +92,7 @@ async def service_process(contender: Contender, url: str) -> AsyncIterator[Servi
     finally:
         if process.is_alive():
             ours.send(None)
+        ours.close()  # or one that was loaded and never let write would wait for ever
         await asyncio.to_thread(process.join)
 
 
