@@ -16,7 +16,7 @@ from sqlalchemy.util import greenlet_spawn
 from adkpg import address, migrations
 from adkpg.driver import translated
 from adkpg.embedded import EmbeddedServer
-from adkpg.errors import ConfigurationError, SchemaError
+from adkpg.errors import ConfigurationError, DatabaseError, SchemaError
 from adkpg.pools import LoopPools
 from adkpg.settings import Settings
 from adkpg.tables import SCHEMA
@@ -229,14 +229,25 @@ class Database:
     async def transaction(self) -> AsyncIterator["Transaction"]:
         """Yields a READ COMMITTED transaction; rolls back on an exception.
 
+        After a cancellation or a timeout nobody knows what the server is doing: the connection is
+        closed without another word, and the server rolls back.
+
         Raises:
           DatabaseError: The server refused a statement or the commit.
         """
-        async with (
-            self._connection() as connection,
-            connection.transaction(isolation="read_committed"),
-        ):
-            yield Transaction(connection, self._compile)
+        async with self._connection(transaction=True) as connection:
+            await connection.execute("BEGIN ISOLATION LEVEL READ COMMITTED")
+            try:
+                yield Transaction(connection, self._compile)
+            except Exception as exc:
+                if _idle_after(exc):
+                    await connection.execute("ROLLBACK")
+                raise
+            if await connection.execute("COMMIT") != "COMMIT":
+                raise DatabaseError(
+                    "Postgres rolled the transaction back, since one of its statements had failed; "
+                    "try again."
+                )
 
     def _compile(self, statement: Executable) -> "_Compiled":
         compiled = self._compiled.get(statement)
@@ -245,33 +256,50 @@ class Database:
         return compiled
 
     @asynccontextmanager
-    async def _connection(self) -> AsyncIterator[asyncpg.Connection]:
+    async def _connection(self, *, transaction: bool = False) -> AsyncIterator[asyncpg.Connection]:
+        """Yields a connection in no transaction, and gives it back in none.
+
+        What gives it back awaits nothing: in a cancelled scope every await is cancelled again.
+
+        Args:
+          transaction: Whether the caller begins one; one that it may not have ended is closed.
+        """
         with translated():
             engine = self._pools.get() or await self.engine()
             if not self._verified:
                 await self._verify(engine)
-            pooled = await engine.raw_connection()
+            pooled = await self._checked_out(engine)
             connection: Any = pooled.driver_connection
-            while connection.is_closed():  # cut while it was idle: the pool opens another
-                await greenlet_spawn(pooled.invalidate)
-                pooled = await engine.raw_connection()
-                connection = pooled.driver_connection
+            keep = True
             try:
-                if connection.is_in_transaction():  # a listener of the caller's engine began it
-                    adapted: Any = pooled.dbapi_connection
-                    await greenlet_spawn(adapted.commit)
                 yield connection
             except asyncpg.UndefinedTableError:
                 self._verified = False
                 raise
-            except asyncpg.InternalClientError:  # the server's farewell arrived while it was idle
-                connection.terminate()
+            except BaseException as exc:
+                # The server's farewell may have arrived while it was idle.
+                lost = isinstance(exc, asyncpg.InternalClientError)
+                keep = not lost and (not transaction or _idle_after(exc))
                 raise
             finally:
                 # Its pool is no more after `close`, and would keep it open.
-                if connection.is_closed() or self._pools.get() is not engine:
-                    await greenlet_spawn(pooled.invalidate)
-                await greenlet_spawn(pooled.close)
+                keep = keep and not connection.is_closed() and self._pools.get() is engine
+                if keep:
+                    await greenlet_spawn(pooled.close)
+                else:
+                    self._pools.discard(pooled)
+
+    async def _checked_out(self, engine: AsyncEngine) -> Any:
+        """Returns a pooled connection that is open and in no transaction."""
+        while True:
+            pooled: Any = await engine.raw_connection()
+            connection = pooled.driver_connection
+            if not connection.is_closed() and connection.is_in_transaction():
+                # A listener of the caller's engine began it; nothing is done about any other.
+                await greenlet_spawn(pooled.dbapi_connection.commit)
+            if not connection.is_closed() and not connection.is_in_transaction():
+                return pooled
+            self._pools.discard(pooled)
 
     async def _verify(self, engine: AsyncEngine) -> None:
         try:
@@ -326,6 +354,17 @@ class Database:
                 f"SQLAlchemy refused the engine options {sorted(self._engine_options)} ({exc}); "
                 "correct them or leave them out."
             ) from exc
+
+
+def _idle_after(exc: BaseException) -> bool:
+    """Whether the connection is idle after an exception, so that more can be said on it.
+
+    It is after a server's answer, and after what the caller raised between two statements; not
+    after a cancellation, a timeout or a break, which come while a statement is under way.
+    """
+    return isinstance(exc, Exception) and not isinstance(
+        exc, (TimeoutError, OSError, asyncpg.InterfaceError, asyncpg.InternalClientError)
+    )
 
 
 class Transaction:

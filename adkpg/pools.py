@@ -7,6 +7,7 @@ pool is closed with its loop: `asyncio.run` ends a loop by closing its asynchron
 """
 
 import asyncio
+import logging
 import os
 import weakref
 from collections.abc import AsyncGenerator
@@ -14,6 +15,10 @@ from typing import Any
 
 from sqlalchemy import Engine, event
 from sqlalchemy.ext.asyncio import AsyncEngine
+
+logger = logging.getLogger(__name__)
+
+_LONGEST_FAREWELL_S = 5.0
 
 
 def clone(engine: AsyncEngine) -> AsyncEngine:
@@ -61,6 +66,22 @@ class LoopPools:
             await anext(pool.closer)
         return self._pools[loop].engine
 
+    def discard(self, pooled: Any) -> None:
+        """Takes a connection out of its pool and closes it, without an await.
+
+        The statement that the server still works on is cancelled first, so that its locks go.
+
+        Args:
+          pooled: As the running loop's engine gave it.
+        """
+        connection = pooled.driver_connection
+        pooled.detach()
+        pool = self._pools.get(asyncio.get_running_loop())
+        if pool is None:
+            connection.terminate()
+        elif not connection.is_closed():
+            pool.end(connection)
+
     async def close(self) -> None:
         """Closes the connections of every loop, wherever it runs; idempotent."""
         here = asyncio.get_running_loop()
@@ -95,12 +116,20 @@ class _LoopPool:
         self.engine = engine
         self.closer: AsyncGenerator[None, None] | None = None
         self._connections: weakref.WeakSet[Any] = weakref.WeakSet()
+        self._ending: set[asyncio.Task[None]] = set()
         event.listen(engine.sync_engine.pool, "connect", self._opened)
 
     def _opened(self, adapter: Any, _record: Any) -> None:
         self._connections.add(adapter.driver_connection)
 
+    def end(self, connection: Any) -> None:
+        """Closes a connection in a task of its own, which no scope of the caller's can cancel."""
+        task = asyncio.get_running_loop().create_task(_ended(connection))
+        self._ending.add(task)
+        task.add_done_callback(self._ending.discard)
+
     async def close(self) -> None:
+        await asyncio.gather(*self._ending, return_exceptions=True)
         if self.closer is not None:
             await self.closer.aclose()
 
@@ -113,3 +142,11 @@ class _LoopPool:
                 # TransportSocket hides close(); the transport it belongs to cannot run any more.
                 getattr(sock, "_sock", sock).close()
         self._connections.clear()
+
+
+async def _ended(connection: Any) -> None:
+    try:
+        await connection.close(timeout=_LONGEST_FAREWELL_S)
+    except Exception as exc:  # noqa: BLE001 - it is lost either way, and nobody waits for it
+        logger.debug("A connection that is given up did not close in order: %r", exc)
+        connection.terminate()
