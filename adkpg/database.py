@@ -19,6 +19,7 @@ from adkpg.embedded import EmbeddedServer
 from adkpg.errors import ConfigurationError, DatabaseError, SchemaError
 from adkpg.pools import LoopPools
 from adkpg.settings import Settings
+from adkpg.sql import ParametersT, Statement
 from adkpg.tables import SCHEMA
 
 Password = str | Callable[[], str] | Callable[[], Awaitable[str]]
@@ -78,7 +79,7 @@ class Database:
         )
         self._server = EmbeddedServer(self.settings.embedded_dir) if embedded else None
         self._pools = LoopPools()
-        self._compiled: dict[Executable, _Compiled] = {}
+        self._compiled: dict[Statement[Any] | Executable, _Compiled] = {}
         self._verified = False
 
     @property
@@ -178,8 +179,8 @@ class Database:
 
     async def fetch(
         self,
-        statement: Executable,
-        parameters: Mapping[str, Any],
+        statement: Statement[ParametersT] | Executable,
+        parameters: ParametersT | Mapping[str, Any],
         *,
         timeout_s: float | None = None,
     ) -> list[asyncpg.Record]:
@@ -207,8 +208,8 @@ class Database:
 
     async def fetch_one(
         self,
-        statement: Executable,
-        parameters: Mapping[str, Any],
+        statement: Statement[ParametersT] | Executable,
+        parameters: ParametersT | Mapping[str, Any],
         *,
         timeout_s: float | None = None,
     ) -> asyncpg.Record | None:
@@ -249,10 +250,11 @@ class Database:
                     "try again."
                 )
 
-    def _compile(self, statement: Executable) -> "_Compiled":
+    def _compile(self, statement: Statement[Any] | Executable) -> "_Compiled":
         compiled = self._compiled.get(statement)
         if compiled is None:
-            compiled = self._compiled[statement] = _compile(statement, self.schema)
+            core = statement.core if isinstance(statement, Statement) else statement
+            compiled = self._compiled[statement] = _compile(core, self.schema)
         return compiled
 
     @asynccontextmanager
@@ -371,13 +373,17 @@ class Transaction:
     """The statements of one open transaction."""
 
     def __init__(
-        self, connection: asyncpg.Connection, compile_: Callable[[Executable], "_Compiled"]
+        self,
+        connection: asyncpg.Connection,
+        compile_: Callable[[Statement[Any] | Executable], "_Compiled"],
     ) -> None:
         self._connection = connection
         self._compile = compile_
 
     async def fetch(
-        self, statement: Executable, parameters: Mapping[str, Any]
+        self,
+        statement: Statement[ParametersT] | Executable,
+        parameters: ParametersT | Mapping[str, Any],
     ) -> Sequence[asyncpg.Record]:
         """Runs one statement within the transaction and returns its rows."""
         compiled = self._compile(statement)
@@ -393,7 +399,7 @@ class _Compiled:
     names: tuple[str, ...]
     constants: Mapping[str, Any]
 
-    def arguments(self, parameters: Mapping[str, Any]) -> list[Any]:
+    def arguments(self, parameters: Mapping[str, object]) -> list[Any]:
         """Returns the values in the order of the statement's placeholders."""
         constants = self.constants
         return [constants[name] if name in constants else parameters[name] for name in self.names]

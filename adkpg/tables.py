@@ -75,9 +75,9 @@ sessions = Table(
         server_default="0",
         comment="Number of events ever appended; the seq of the last one.",
     ),
-    Column("create_time", _TIME, nullable=False, server_default=_NOW),
+    Column("created_at", _TIME, nullable=False, server_default=_NOW),
     Column(
-        "update_time",
+        "updated_at",
         _TIME,
         nullable=False,
         server_default=_NOW,
@@ -100,7 +100,7 @@ sessions = Table(
         comment="Where the session's next memory goes; NULL before its first.",
     ),
     PrimaryKeyConstraint("app_name", "user_id", "session_id", name="sessions_pkey"),
-    Index("sessions_create_time_idx", "app_name", "create_time", "user_id", "session_id"),
+    Index("sessions_created_at_idx", "app_name", "created_at", "user_id", "session_id"),
     comment="One row per ADK session.",
 )
 
@@ -145,7 +145,7 @@ app_states = Table(
     metadata,
     _key("app_name"),
     Column("state", JSONB, nullable=False, comment="Keys without the 'app:' prefix."),
-    Column("update_time", _TIME, nullable=False, server_default=_NOW),
+    Column("updated_at", _TIME, nullable=False, server_default=_NOW),
     PrimaryKeyConstraint("app_name", name="app_states_pkey"),
     comment="State shared by all users of an app.",
 )
@@ -156,7 +156,7 @@ user_states = Table(
     _key("app_name"),
     _key("user_id"),
     Column("state", JSONB, nullable=False, comment="Keys without the 'user:' prefix."),
-    Column("update_time", _TIME, nullable=False, server_default=_NOW),
+    Column("updated_at", _TIME, nullable=False, server_default=_NOW),
     PrimaryKeyConstraint("app_name", "user_id", name="user_states_pkey"),
     comment="State shared by all sessions of a user; outlives them.",
 )
@@ -167,7 +167,7 @@ embedding_models = Table(
     Column("model_id", SmallInteger, Identity(always=True), nullable=False),
     Column("name", Text(collation="C"), nullable=False),
     Column("dimensions", Integer, nullable=False),
-    Column("create_time", _TIME, nullable=False, server_default=_NOW),
+    Column("created_at", _TIME, nullable=False, server_default=_NOW),
     PrimaryKeyConstraint("model_id", name="embedding_models_pkey"),
     UniqueConstraint("name", "dimensions", name="embedding_models_name_key"),
     comment="The models whose vectors are stored; vectors of two models are never compared.",
@@ -196,7 +196,7 @@ app_settings = Table(
         server_default=false(),
         comment="Whether new turns wait for a worker that draws facts from them.",
     ),
-    Column("update_time", _TIME, nullable=False, server_default=_NOW),
+    Column("updated_at", _TIME, nullable=False, server_default=_NOW),
     PrimaryKeyConstraint("app_name", name="app_settings_pkey"),
     ForeignKeyConstraint(
         ["model_id"], [embedding_models.c.model_id], name="app_settings_model_fkey"
@@ -276,7 +276,7 @@ memories = Table(
     Column(
         "digest", Text, nullable=False, comment="Hash of what was given; equal means unchanged."
     ),
-    Column("create_time", _TIME, nullable=False, server_default=_NOW),
+    Column("created_at", _TIME, nullable=False, server_default=_NOW),
     PrimaryKeyConstraint(
         "app_name",
         "user_id",
@@ -403,16 +403,16 @@ memory_jobs = Table(
     _key("user_id"),
     Column("position", BigInteger, nullable=False),
     Column("task", Text, nullable=False, comment="embed, or extract (facts)."),
-    Column("create_time", _TIME, nullable=False, server_default=_NOW),
+    Column("created_at", _TIME, nullable=False, server_default=_NOW),
     Column(
-        "due_time",
+        "due_at",
         _TIME,
         nullable=False,
         server_default=_NOW,
         comment="From when on it is to be tried (again).",
     ),
     Column(
-        "lease_until",
+        "lease_expires_at",
         _TIME,
         nullable=True,
         comment="Until when a worker has claimed it; one that is gone claims nothing for good.",
@@ -439,7 +439,7 @@ memory_jobs = Table(
         name="memory_jobs_memory_fkey",
         ondelete="CASCADE",
     ),
-    Index("memory_jobs_due_time_idx", "task", "due_time", postgresql_where=text("NOT dead")),
+    Index("memory_jobs_due_at_idx", "task", "due_at", postgresql_where=text("NOT dead")),
     comment="What is still to be done with memories: they are committed and found by their words.",
 )
 
@@ -496,7 +496,7 @@ memory_tombstones = Table(
     _key("user_id"),
     _key("session_id"),
     _key("event_id"),
-    Column("delete_time", _TIME, nullable=False, server_default=_NOW),
+    Column("deleted_at", _TIME, nullable=False, server_default=_NOW),
     PrimaryKeyConstraint(
         "app_name", "user_id", "session_id", "event_id", name="memory_tombstones_pkey"
     ),

@@ -11,9 +11,9 @@ from adkpg import PgVectorMemoryService
 from adkpg.demo import replay
 from adkpg.demo.transcript import Chat
 from adkpg.embedding import Embedder
-from adkpg.memory import hits
-from adkpg.memory.options import Mode
 from adkpg.memory.records import Memory
+from adkpg.memory.search import hits
+from adkpg.memory.search.options import Mode
 
 APP = "benchmark"
 DEPTH = 50

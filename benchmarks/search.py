@@ -26,10 +26,13 @@ from sentences import Sentences
 from server import chosen_server, own_database
 
 from adkpg import Database, PgVectorMemoryService
-from adkpg.memory import ingestion, records, statements, vector_statements
+from adkpg.memory import records
+from adkpg.memory.attributes import Facets
 from adkpg.memory.drafts import Draft, insertion, new_draft
-from adkpg.memory.facets import Facets
-from adkpg.memory.options import Mode
+from adkpg.memory.search.options import Mode
+from adkpg.memory.vectors import statements as vector_statements
+from adkpg.memory.write import plan as ingestion
+from adkpg.memory.write import statements
 
 USERS = {100: 560, 2_000: 40, 20_000: 3, 50_000: 1}
 """Memories of a user, and how many users have so many: 246,000 in all."""

@@ -12,7 +12,7 @@ from adkpg.facts.extractor import Usage
 from adkpg.facts.llm import FactExtractor
 from adkpg.facts.reports import ExtractionReport, Profile, SessionSummary
 from adkpg.facts.service import Facts
-from adkpg.memory.jobs import Jobs
+from adkpg.memory.queue.jobs import Jobs
 from adkpg.memory.records import Memory
 from adkpg.memory.service import PgVectorMemoryService
 from adkpg.terminal import cell, console, printable, table

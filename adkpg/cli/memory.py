@@ -16,8 +16,8 @@ from adkpg.cli.memory_rows import jsonable, origin_of, text_of, time_of
 from adkpg.cli.memory_upkeep import config, index, jobs
 from adkpg.database import Database
 from adkpg.memory.filters import SearchFilters
-from adkpg.memory.hits import Hit
-from adkpg.memory.options import Mode
+from adkpg.memory.search.hits import Hit
+from adkpg.memory.search.options import Mode
 from adkpg.memory.service import PgVectorMemoryService
 from adkpg.terminal import cell, console, table
 

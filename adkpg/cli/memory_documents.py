@@ -17,7 +17,7 @@ from adkpg.documents.files import File, files, read
 from adkpg.documents.service import Documents, Report, Source
 from adkpg.errors import EmbeddingError, InvalidInput, ModelNotActive
 from adkpg.keys import scope_user
-from adkpg.memory.jobs import Jobs
+from adkpg.memory.queue.jobs import Jobs
 from adkpg.memory.service import PgVectorMemoryService
 from adkpg.terminal import cell, console, printable
 

@@ -10,9 +10,9 @@ from adkpg.cli.connection import database_url, run
 from adkpg.cli.memory_options import app, as_json
 from adkpg.cli.progress import bar
 from adkpg.database import Database
-from adkpg.memory.configuration import set_text_search_config, text_search_config
-from adkpg.memory.jobs import Backlog, Jobs, Task
+from adkpg.memory.queue.jobs import Backlog, Jobs, Task
 from adkpg.memory.service import PgVectorMemoryService
+from adkpg.memory.write.configuration import set_text_search_config, text_search_config
 from adkpg.terminal import cell, console, table
 
 

@@ -12,9 +12,10 @@ from adkpg.erasure.pruning import erase_expired
 from adkpg.facts.llm import FactExtractor
 from adkpg.facts.service import Facts
 from adkpg.facts.work import Extracting
-from adkpg.memory.jobs import Jobs
+from adkpg.memory.queue.jobs import Jobs
+from adkpg.memory.queue.worker import Work, Worker
 from adkpg.memory.service import PgVectorMemoryService
-from adkpg.memory.worker import Embedding, Work, Worker
+from adkpg.memory.vectors.work import Embedding
 
 
 @click.command()

@@ -65,7 +65,7 @@ class State(_Line):
 
 
 class Found(BaseModel):
-    """One memory that a search found; see `adkpg.memory.hits.Hit`."""
+    """One memory that a search found; see `adkpg.memory.search.hits.Hit`."""
 
     score: float
     lexical: float

@@ -9,7 +9,7 @@ from google.genai import types
 
 from adkpg.demo.figures import CUTOFFS, Answer
 from adkpg.demo.transcript import Chat, Conversation, Inquiry
-from adkpg.memory.hits import Hit
+from adkpg.memory.search.hits import Hit
 from adkpg.memory.service import PgVectorMemoryService
 from adkpg.sessions.service import DatabaseSessionService
 

@@ -16,13 +16,14 @@ from adkpg.documents.chunking import CHUNK_TOKENS, chunks
 from adkpg.documents.replacing import Piece, change
 from adkpg.errors import ConfigurationError, InvalidInput
 from adkpg.keys import require_storable, scope_user, storable
-from adkpg.memory import facets, ingestion
-from adkpg.memory import statements as memory_statements
+from adkpg.memory import attributes as facets
+from adkpg.memory.attributes import Facets
 from adkpg.memory.drafts import Draft, facet_parameters, insertion, new_draft
-from adkpg.memory.facets import Facets
 from adkpg.memory.service import PgVectorMemoryService
-from adkpg.memory.vectors import Vectors
-from adkpg.moments import clamped, moment
+from adkpg.memory.vectors.vectors import Vectors
+from adkpg.memory.write import plan as ingestion
+from adkpg.memory.write import statements as memory_statements
+from adkpg.timestamps import clamped, moment
 
 T = TypeVar("T")
 

@@ -19,7 +19,7 @@ from sqlalchemy import (
 )
 from sqlalchemy.dialects.postgresql import JSONB, REAL, TIMESTAMP
 
-from adkpg.memory.clauses import given_rows, in_scope, live
+from adkpg.sql import given_rows, in_scope, live
 from adkpg.tables import memories
 
 

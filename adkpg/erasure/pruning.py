@@ -16,8 +16,8 @@ from adkpg.erasure.pruning_statements import Rules
 from adkpg.errors import InvalidInput
 from adkpg.keys import APP_WIDE, require_storable
 from adkpg.memory.filters import SearchFilters
-from adkpg.memory.statements import lock_session
-from adkpg.moments import clamped
+from adkpg.memory.write.statements import lock_session
+from adkpg.timestamps import clamped
 
 _PAGE = 1_000
 _BATCH = 500

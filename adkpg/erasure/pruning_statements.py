@@ -25,8 +25,8 @@ from sqlalchemy import (
 from sqlalchemy.dialects.postgresql import ARRAY, REAL, TIMESTAMP
 
 from adkpg.keys import APP_WIDE
-from adkpg.memory.clauses import in_scope, live
-from adkpg.memory.statements import buried
+from adkpg.memory.write.statements import buried
+from adkpg.sql import in_scope, live
 from adkpg.tables import memories, memory_sources
 
 _POSITIONS = bindparam("positions", type_=ARRAY(BigInteger))

@@ -5,7 +5,7 @@ from functools import partial
 from adkpg.database import Database, Transaction
 from adkpg.erasure import statements
 from adkpg.erasure.locks import giving_way
-from adkpg.memory.statements import lock_session, lock_stored_session
+from adkpg.memory.write.statements import lock_session, lock_stored_session
 
 
 async def forget_session(

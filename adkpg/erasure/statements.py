@@ -9,8 +9,8 @@ from typing import Any
 
 from sqlalchemy import Select, Table, Text, bindparam, delete, func, literal, select, union
 
-from adkpg.memory.clauses import in_scope
-from adkpg.memory.statements import erased
+from adkpg.memory.write.statements import erased
+from adkpg.sql import in_scope
 from adkpg.tables import memories, memory_tombstones, metadata, sessions
 
 PERSONAL = tuple(table for table in reversed(metadata.sorted_tables) if "user_id" in table.columns)

@@ -15,10 +15,11 @@ from adkpg.errors import ExtractionError
 from adkpg.facts import statements
 from adkpg.facts.extractor import Extraction, KnownFact, Summary, Turn
 from adkpg.facts.merging import Changes, Limits, merged, normalized_topics
-from adkpg.memory import ingestion, job_statements
-from adkpg.memory import statements as memory_statements
+from adkpg.memory.attributes import Facets
 from adkpg.memory.drafts import Draft, insertion, new_draft
-from adkpg.memory.facets import Facets
+from adkpg.memory.queue import statements as job_statements
+from adkpg.memory.write import plan as ingestion
+from adkpg.memory.write import statements as memory_statements
 
 _LOCK = "\x01facts"  # in the place of a session id: one writer of a user's facts at a time
 

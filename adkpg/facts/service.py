@@ -27,7 +27,7 @@ from adkpg.facts.reports import ExtractionReport, Profile, ProfileFact, SessionS
 from adkpg.keys import require_storable, storable
 from adkpg.memory import records
 from adkpg.memory.filters import SearchFilters
-from adkpg.memory.jobs import Jobs
+from adkpg.memory.queue.jobs import Jobs
 from adkpg.memory.records import Memory
 from adkpg.memory.service import PgVectorMemoryService
 

@@ -28,7 +28,7 @@ from sqlalchemy import (
 )
 from sqlalchemy.dialects.postgresql import ARRAY, aggregate_order_by, insert
 
-from adkpg.memory.clauses import conditions, given_rows, in_scope, live, stored_columns
+from adkpg.sql import conditions, given_rows, in_scope, live, stored_columns
 from adkpg.tables import app_settings, memories, memory_jobs, memory_sources
 
 _APP_NAME = bindparam("app_name", type_=Text)
@@ -140,7 +140,7 @@ def select_summary() -> Select[Any]:
 def select_session_ids() -> Select[Any]:
     """Reads which sessions memories came from, in order. Parameters: app_name, user_id, memory_ids.
 
-    Whoever erases or replaces what came from one holds `adkpg.memory.statements.lock_session` of it
+    Whoever erases or replaces what came from one holds the session's lock (`lock_session`)
     from an earlier statement on, and so sees what was drawn meanwhile from what is to go.
     """
     return (
@@ -313,7 +313,7 @@ def switch() -> Select[Any]:
     switched = (
         wanted.on_conflict_do_update(
             index_elements=[app_settings.c.app_name],
-            set_={"extract_facts": wanted.excluded.extract_facts, "update_time": func.now()},
+            set_={"extract_facts": wanted.excluded.extract_facts, "updated_at": func.now()},
             where=app_settings.c.extract_facts != wanted.excluded.extract_facts,
         )
         .returning(app_settings.c.app_name, app_settings.c.extract_facts)

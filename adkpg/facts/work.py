@@ -4,14 +4,14 @@ import logging
 from dataclasses import dataclass
 
 from adkpg.facts.service import Facts
-from adkpg.memory.jobs import Jobs
+from adkpg.memory.queue.jobs import Jobs
 
 logger = logging.getLogger(__name__)
 
 
 @dataclass(frozen=True)
 class Extracting:
-    """Draws facts from the turns that wait for it (see `adkpg.memory.worker.Work`).
+    """Draws facts from the turns that wait for it (see `adkpg.memory.queue.worker.Work`).
 
     Attributes:
       facts: With an extractor.

@@ -1,7 +1,7 @@
 """Collection: the memories of one scope in this process, with their words and vectors. No I/O.
 
-What the statements of `adkpg.memory.statements` do to rows, done to objects. Nothing here waits or
-locks: whoever shares a collection between threads holds a lock around each call.
+What `adkpg.memory.write.statements` do to rows, done to objects. Nothing here waits or locks:
+ whoever shares a collection between threads holds a lock around each call.
 """
 
 import re
@@ -11,9 +11,9 @@ from dataclasses import dataclass, field, replace
 from datetime import UTC, datetime
 from typing import TYPE_CHECKING, Any
 
-from adkpg.memory import ingestion
 from adkpg.memory.drafts import Draft
 from adkpg.memory.lexemes import lexemes
+from adkpg.memory.write import plan as ingestion
 
 if TYPE_CHECKING:
     import numpy as np
@@ -66,7 +66,7 @@ class Entry:
 
     Attributes:
       draft: What is stored.
-      position: Its place; see `adkpg.memory.ingestion`.
+      position: Its place; see `adkpg.memory.write.plan`.
       terms: The words that it is found by.
       vector: Of unit length, ``[d]``; None while it waits for one.
       attempts: How often the embedder refused its text.

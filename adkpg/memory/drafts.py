@@ -17,11 +17,11 @@ from pydantic_core import PydanticSerializationError
 from adkpg import jsonb
 from adkpg.errors import InvalidInput
 from adkpg.keys import require_storable
-from adkpg.memory import facets
-from adkpg.memory.facets import Facets
+from adkpg.memory import attributes as facets
+from adkpg.memory.attributes import Facets
 from adkpg.memory.records import BODY_LIMIT, WORDS_LIMIT, Memory, memory, storable_text, text_of
-from adkpg.memory.words import script_config, searchable
-from adkpg.moments import clamped, moment
+from adkpg.memory.tokenizer import script_config, searchable
+from adkpg.timestamps import clamped, moment
 
 
 @dataclass(frozen=True)

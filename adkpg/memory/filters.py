@@ -12,7 +12,7 @@ from adkpg import jsonb
 from adkpg.errors import InvalidInput
 from adkpg.keys import storable
 from adkpg.memory import records
-from adkpg.moments import moment
+from adkpg.timestamps import moment
 
 KINDS = ("turn", "note", "document", "fact", "summary")
 

@@ -15,17 +15,19 @@ from typing import Any
 from google.adk.platform import time as platform_time
 
 from adkpg.keys import APP_WIDE
-from adkpg.memory import hits, ingestion, records, scoring
+from adkpg.memory import records, scoring
 from adkpg.memory.collection import Collection, Entry, Terms, terms_of
 from adkpg.memory.drafts import Draft
 from adkpg.memory.filters import SearchFilters
-from adkpg.memory.hits import Hit
 from adkpg.memory.lexemes import lexemes, require_config
 from adkpg.memory.matching import meets
-from adkpg.memory.options import SearchOptions
-from adkpg.memory.ranking import RANKING
-from adkpg.memory.words import script_config, searchable
-from adkpg.moments import clamped
+from adkpg.memory.search import hits
+from adkpg.memory.search.hits import Hit
+from adkpg.memory.search.options import SearchOptions
+from adkpg.memory.search.ranking import RANKING
+from adkpg.memory.tokenizer import script_config, searchable
+from adkpg.memory.write import plan as ingestion
+from adkpg.timestamps import clamped
 
 Scope = tuple[str, str]
 """App name, and user id or the reserved one of the app-wide scope."""

@@ -1,7 +1,7 @@
 """Lexemes: what Postgres' ``to_tsvector`` makes of a text, without a server. Pure.
 
 A plain reading of Postgres' default parser, its stop words (``data/*.stop``, as Postgres ships
-them) and the Snowball stemmers that it uses. Texts come from `adkpg.memory.words.searchable`, so
+them) and the Snowball stemmers that it uses. Texts come from `tokenizer.searchable`, so
 ids and numbers already stand by themselves. Of prose, all but a few words in ten thousand are those
 of Postgres 18; of text full of addresses and code, 99 in a hundred.
 """
@@ -65,7 +65,7 @@ def lexemes(text: str, config: str) -> Counter[str]:
     """Returns a text's lexemes, and how often each occurs (at most 255 times, as in Postgres).
 
     Args:
-      text: As `adkpg.memory.words.searchable` prepares it.
+      text: As `adkpg.memory.tokenizer.searchable` prepares it.
       config: A text search configuration; see `require_config`.
 
     Raises:

@@ -3,7 +3,8 @@
 from adkpg.database import Database
 from adkpg.errors import InvalidInput
 from adkpg.keys import scope_user, storable
-from adkpg.memory import pages, reading_statements, records
+from adkpg.memory import pages, records
+from adkpg.memory import statements as reading_statements
 from adkpg.memory.filters import NO_FILTERS, SearchFilters
 from adkpg.memory.records import Memory
 

@@ -1,6 +1,6 @@
 """Scoring: recall among the memories of this process. Pure.
 
-The computation of `adkpg.memory.recall`'s statement, with the constants of `adkpg.memory.ranking`:
+The computation of `adkpg.memory.search.statement`, with the constants of its ranking:
 both legs, each memory that either puts forward scored on both, and their fusion.
 """
 
@@ -15,8 +15,8 @@ from typing import Any
 
 from adkpg.memory.collection import Collection, Entry
 from adkpg.memory.matching import meets
-from adkpg.memory.options import SearchOptions
-from adkpg.memory.ranking import RANKING
+from adkpg.memory.search.options import SearchOptions
+from adkpg.memory.search.ranking import RANKING
 
 _MOST_HALF_LIVES = 1_000
 
@@ -71,7 +71,7 @@ def best(
       top_k: At most so many.
 
     Returns:
-      Rows as `adkpg.memory.hits.hit` reads them, with their position.
+      Rows as `adkpg.memory.search.hits.hit` reads them, with their position.
     """
     live = {
         entry.position: entry

@@ -17,17 +17,18 @@ from adkpg.embedding.default import default_embedder
 from adkpg.embedding.embedder import Embedder
 from adkpg.errors import ConfigurationError, InvalidInput
 from adkpg.keys import require_storable, scope_user, storable
-from adkpg.memory import statements, writing
 from adkpg.memory.drafts import Draft, changed_draft, drafts_of_events, drafts_of_memories
 from adkpg.memory.filters import SearchFilters
-from adkpg.memory.hits import Hit
-from adkpg.memory.options import Mode, SearchOptions, require_embedder
 from adkpg.memory.policy import RememberPolicy, remembered_events
 from adkpg.memory.reading import StoredMemories
 from adkpg.memory.records import Memory
-from adkpg.memory.search import Search
-from adkpg.memory.upkeep import KeptVectors
-from adkpg.memory.vectors import Vectors
+from adkpg.memory.search.hits import Hit
+from adkpg.memory.search.options import Mode, SearchOptions, require_embedder
+from adkpg.memory.search.search import Search
+from adkpg.memory.vectors.upkeep import KeptVectors
+from adkpg.memory.vectors.vectors import Vectors
+from adkpg.memory.write import apply as writing
+from adkpg.memory.write import statements
 
 
 class PgVectorMemoryService(StoredMemories, KeptVectors, BaseMemoryService):
@@ -166,7 +167,7 @@ class PgVectorMemoryService(StoredMemories, KeptVectors, BaseMemoryService):
           events: In the order they were said.
           session_id: Where they were said; events without a session share one place per user.
           custom_metadata: Kept with each and returned with its hits; ``ttl``, ``expires_at``,
-            ``importance`` and ``topics`` mean what `adkpg.memory.facets.read` says.
+            ``importance`` and ``topics`` mean what `adkpg.memory.attributes.read` says.
 
         Raises:
           InvalidInput: A value cannot be stored; nothing was written.
@@ -199,7 +200,7 @@ class PgVectorMemoryService(StoredMemories, KeptVectors, BaseMemoryService):
             `Memory` says its kind, topics, importance and expiry itself.
           custom_metadata: Kept with each, under the entry's own; ``memory_id`` in an entry's own
             is its id, as with ADK's Vertex service. ``ttl``, ``expires_at``, ``importance`` and
-            ``topics`` mean what `adkpg.memory.facets.read` says.
+            ``topics`` mean what `adkpg.memory.attributes.read` says.
 
         Raises:
           InvalidInput: An entry has no text, or a value cannot be stored; nothing was written.
@@ -332,7 +333,7 @@ class PgVectorMemoryService(StoredMemories, KeptVectors, BaseMemoryService):
         """Returns hits with their reasons, the best first; what is left out is the service's own.
 
         If the embedder fails, or the app's vectors are of another model, a hybrid search answers
-        by words alone, with a warning. Near-duplicates are folded (`adkpg.memory.hits.folded`).
+        by words alone, with a warning. Near-duplicates are folded (`hits.folded`).
 
         Args:
           app_name: The app.

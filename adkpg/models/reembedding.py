@@ -14,8 +14,8 @@ from adkpg.errors import (
     EmbeddingError,
     EmbeddingMismatch,
 )
-from adkpg.memory import vector_statements
-from adkpg.memory.vectors import Vectors, given_vectors
+from adkpg.memory.vectors import statements as vector_statements
+from adkpg.memory.vectors.vectors import Vectors, given_vectors
 from adkpg.models import statements
 from adkpg.models.switch import lacking, registered, switch
 

@@ -7,8 +7,8 @@ from adkpg.database import Database, Transaction
 from adkpg.embedding.embedder import Embedder
 from adkpg.errors import ConfigurationError
 from adkpg.keys import require_storable
-from adkpg.memory.vector_index import build_index, drop_index, index_is_valid
-from adkpg.memory.vectors import require_indexable
+from adkpg.memory.vectors.index import build_index, drop_index, index_is_valid
+from adkpg.memory.vectors.vectors import require_indexable
 from adkpg.models import statements
 from adkpg.models.reembedding import Progress, Reembedded, Reembedding
 from adkpg.models.switch import registered, switch

@@ -27,8 +27,8 @@ from sqlalchemy import (
 from sqlalchemy.dialects.postgresql import Insert, insert
 from sqlalchemy.sql.dml import ReturningInsert
 
-from adkpg.memory.clauses import APP_NAME, given_rows
-from adkpg.memory.vector_statements import MODEL_ID
+from adkpg.memory.vectors.statements import MODEL_ID
+from adkpg.sql import APP_NAME, given_rows
 from adkpg.tables import (
     app_settings,
     approximate_scopes,
@@ -48,7 +48,7 @@ _BEHIND = (bindparam("after_user", type_=Text), bindparam("after_position", type
 def select_coverage() -> Select[Any]:
     """Reads all models and, of each, the apps that have its vectors or are searched with it.
 
-    Returns model_id, name, dimensions, create_time, and app_name, active, vectors, memories, which
+    Returns model_id, name, dimensions, created_at, and app_name, active, vectors, memories, which
     are null in the row of a model that no app uses; by name, dimensions, app_name.
     """
     counted = (
@@ -215,7 +215,7 @@ def lock_app() -> ReturningInsert[Any]:
     return (
         insert(app_settings)
         .values(app_name=APP_NAME)
-        .on_conflict_do_update(index_elements=["app_name"], set_={"update_time": func.now()})
+        .on_conflict_do_update(index_elements=["app_name"], set_={"updated_at": func.now()})
         .returning(app_settings.c.model_id)
     )
 
@@ -278,7 +278,7 @@ def renew_jobs() -> Update:
     return (
         update(memory_jobs)
         .where(_is_one_of(chosen))
-        .values(attempts=0, dead=false(), error=None, lease_until=None, due_time=func.now())
+        .values(attempts=0, dead=false(), error=None, lease_expires_at=None, due_at=func.now())
     )
 
 

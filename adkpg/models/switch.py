@@ -4,7 +4,7 @@ from dataclasses import dataclass
 
 from adkpg.database import Database
 from adkpg.errors import ConfigurationError
-from adkpg.memory import vector_statements
+from adkpg.memory.vectors import statements as vector_statements
 from adkpg.models import statements
 
 

@@ -8,10 +8,10 @@ from google.adk.sessions.session import Session
 from adkpg.database import Database
 from adkpg.errors import InvalidInput
 from adkpg.keys import storable
-from adkpg.moments import clamped
 from adkpg.sessions import pages, reading_statements, records
 from adkpg.sessions.cache import Key, SharedEvents, known
 from adkpg.sessions.state import loads
+from adkpg.timestamps import clamped
 
 
 class StoredSessions:
@@ -123,7 +123,7 @@ class StoredSessions:
         following = None
         if len(rows) > limit:
             last = rows[limit - 1]
-            moment = last["create_time" if user_id is None else "update_time"]
+            moment = last["created_at" if user_id is None else "updated_at"]
             following = pages.session_cursor(moment, last["user_id"], last["session_id"])
         return pages.SessionsPage(records.listed(app_name, rows[:limit]), following)
 

@@ -43,7 +43,7 @@ _IDENTITY = (
     sessions.c.session_id,
     cast(sessions.c.incarnation, Text).label("incarnation"),
     sessions.c.revision,
-    sessions.c.update_time,
+    sessions.c.updated_at,
 )
 _STANDING = (
     *_IDENTITY,
@@ -51,7 +51,7 @@ _STANDING = (
     APP_STATE.label("app_state"),
     user_state(USER_ID).label("user_state"),
 )
-_LISTED = (*_IDENTITY, sessions.c.create_time, sessions.c.state)
+_LISTED = (*_IDENTITY, sessions.c.created_at, sessions.c.state)
 
 
 @cache
@@ -129,7 +129,7 @@ def list_sessions(*, one_user: bool) -> Select[Any]:
     wanted = sessions.c.app_name == APP_NAME
     if one_user:
         wanted = and_(wanted, sessions.c.user_id == USER_ID)
-    return _listing(select(*_LISTED).where(wanted), "update_time", newest_first=False)
+    return _listing(select(*_LISTED).where(wanted), "updated_at", newest_first=False)
 
 
 @cache
@@ -139,11 +139,11 @@ def list_sessions_page(*, one_user: bool, after: bool) -> Select[Any]:
     Parameters: app_name, limit, user_id where asked for, and after_moment, after_user_id,
     after_session_id where a page went before.
     """
-    time = "update_time" if one_user else "create_time"
+    time = "updated_at" if one_user else "created_at"
     newest = sessions.alias("newest")
     page = select(*_place(newest, time))
     if one_user:  # the bar first: it is all that is compared of most rows
-        page = page.where(newest.c.update_time >= _bar(after=after), newest.c.user_id == USER_ID)
+        page = page.where(newest.c.updated_at >= _bar(after=after), newest.c.user_id == USER_ID)
     page = page.where(newest.c.app_name == APP_NAME)
     if after:
         page = page.where(_behind_cursor(newest, time))
@@ -177,9 +177,9 @@ def _bar(*, after: bool) -> ColumnElement[Any]:
         .limit(_LIMIT * literal_column(str(_PART)))
         .subquery("part")
     )
-    last = select(part.c.update_time).order_by(part.c.update_time.desc())
+    last = select(part.c.updated_at).order_by(part.c.updated_at.desc())
     if after:
-        last = last.where(_behind_cursor(part, "update_time"))
+        last = last.where(_behind_cursor(part, "updated_at"))
     last = last.offset(_LIMIT - literal_column("1")).limit(literal_column("1"))
     return func.coalesce(last.scalar_subquery(), literal_column("'-infinity'::timestamptz"))
 

@@ -15,8 +15,8 @@ from pydantic_core import PydanticSerializationError, to_jsonable_python
 
 from adkpg import contents
 from adkpg.errors import InvalidInput
-from adkpg.moments import unix
 from adkpg.sessions import state
+from adkpg.timestamps import unix
 
 logger = logging.getLogger(__name__)
 
@@ -186,7 +186,7 @@ def session(
         user_id=row["user_id"],
         state=state.merge(row["state"], app_state, user_state),
         events=[],
-        last_update_time=unix(row["update_time"]),
+        last_update_time=unix(row["updated_at"]),
     )
     live.events = events(payloads) if payloads else []
     Marker(row["incarnation"], row["revision"]).set(live)

@@ -24,14 +24,15 @@ from adkpg.errors import (
 )
 from adkpg.keys import require_storable, storable
 from adkpg.memory.policy import RememberPolicy
-from adkpg.moments import clamped, unix
-from adkpg.sessions import outbox, records, statements
+from adkpg.memory.write import capture as outbox
+from adkpg.sessions import records, statements
+from adkpg.sessions.append_queue import Turns, uninterrupted
 from adkpg.sessions.cache import SharedEvents
 from adkpg.sessions.reading import StoredSessions
 from adkpg.sessions.records import Marker
 from adkpg.sessions.state import split
-from adkpg.sessions.turns import Turns, uninterrupted
 from adkpg.tables import EVENT_ID_KEY
+from adkpg.timestamps import clamped, unix
 
 
 class DatabaseSessionService(StoredSessions, BaseSessionService):
@@ -260,7 +261,7 @@ class DatabaseSessionService(StoredSessions, BaseSessionService):
                 raise
             answer = None  # the same event was delivered twice at once; the other one won
         if answer is not None and answer["revision"] is not None:
-            session.last_update_time = unix(answer["update_time"])
+            session.last_update_time = unix(answer["updated_at"])
             Marker(marker.incarnation, answer["revision"]).set(session)
             return self._commit_event_to_session(session, event)
         return await self._not_appended(session, event, marker, parameters, answer)
@@ -331,7 +332,7 @@ class DatabaseSessionService(StoredSessions, BaseSessionService):
                 f"Session {session.id} not found; it was deleted or never stored."
             )
         last = session.events[-1].id if session.events else None
-        newer = unix(head["update_time"]) > session.last_update_time
+        newer = unix(head["updated_at"]) > session.last_update_time
         stale = newer and head["last_event_id"] != last
         seq = head["stored_seq"]
         if seq is not None and (stale or head["last_event_id"] == parameters["event_id"]):

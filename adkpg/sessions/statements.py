@@ -30,8 +30,8 @@ from sqlalchemy import (
 )
 from sqlalchemy.dialects.postgresql import JSON, JSONB, TIMESTAMP, UUID, insert
 
-from adkpg.memory.statements import written
-from adkpg.sessions import outbox
+from adkpg.memory.write import capture as outbox
+from adkpg.memory.write.statements import written
 from adkpg.tables import app_states, events, sessions, user_states
 
 APP_NAME = bindparam("app_name", type_=Text)
@@ -98,8 +98,8 @@ def create_session(*, app: bool, user: bool) -> Select[Any]:
             user_id=USER_ID,
             session_id=SESSION_ID,
             state=_json("session_state"),
-            create_time=moment("moment"),
-            update_time=moment("moment"),
+            created_at=moment("moment"),
+            updated_at=moment("moment"),
         )
         .on_conflict_do_nothing()
         .returning(
@@ -108,7 +108,7 @@ def create_session(*, app: bool, user: bool) -> Select[Any]:
             sessions.c.session_id,
             cast(sessions.c.incarnation, Text).label("incarnation"),
             sessions.c.revision,
-            sessions.c.update_time,
+            sessions.c.updated_at,
             cast(sessions.c.state, Text).label("state"),
         )
         .cte("created")
@@ -142,7 +142,7 @@ def append_event(
     (without `merge`), and session_delta, app_delta, user_delta where asked for; block, config and
     those of `outbox.parameters` with `remember`.
 
-    Returns one row. ``revision`` and ``update_time`` are null if nothing was appended; then, as
+    Returns one row. ``revision`` and ``updated_at`` are null if nothing was appended; then, as
     the statement's snapshot saw them, ``found_incarnation`` and ``found_revision`` tell a missing
     from a stale session, and ``stored_seq`` and ``stored_payload`` a redelivered event.
     """
@@ -156,7 +156,7 @@ def append_event(
         expected.append(sessions.c.revision == bindparam("revision", type_=BigInteger))
     values: dict[Any, Any] = {
         sessions.c.revision: sessions.c.revision + 1,
-        sessions.c.update_time: moment("moment"),
+        sessions.c.updated_at: moment("moment"),
     }
     if session:
         values[sessions.c.state] = sessions.c.state.op("||")(_json("session_delta"))
@@ -172,7 +172,7 @@ def append_event(
             sessions.c.user_id,
             sessions.c.session_id,
             sessions.c.revision,
-            sessions.c.update_time,
+            sessions.c.updated_at,
             *([sessions.c.memory_position] if remember else []),
         )
         .cte("moved")
@@ -201,7 +201,7 @@ def append_event(
     return _with(
         select(
             moved.c.revision,
-            moved.c.update_time,
+            moved.c.updated_at,
             cast(found.c.incarnation, Text).label("found_incarnation"),
             found.c.revision.label("found_revision"),
             known.c.seq.label("stored_seq"),
@@ -238,7 +238,7 @@ def select_head() -> Select[Any]:
         select(
             cast(sessions.c.incarnation, Text).label("found_incarnation"),
             sessions.c.revision.label("found_revision"),
-            sessions.c.update_time,
+            sessions.c.updated_at,
             last.label("last_event_id"),
             stored.c.seq.label("stored_seq"),
             stored.c.payload.label("stored_payload"),
@@ -266,7 +266,7 @@ def _shared_states(written: CTE, *, app: bool, user: bool) -> tuple[CTE | None, 
                 index_elements=["app_name"],
                 set_={
                     "state": app_states.c.state.op("||")(upsert.excluded.state),
-                    "update_time": func.now(),
+                    "updated_at": func.now(),
                 },
             )
             .returning(cast(app_states.c.state, Text).label("state"))
@@ -282,7 +282,7 @@ def _shared_states(written: CTE, *, app: bool, user: bool) -> tuple[CTE | None, 
                 index_elements=["app_name", "user_id"],
                 set_={
                     "state": user_states.c.state.op("||")(upsert.excluded.state),
-                    "update_time": func.now(),
+                    "updated_at": func.now(),
                 },
             )
             .returning(cast(user_states.c.state, Text).label("state"))

@@ -10,7 +10,7 @@ from datetime import datetime
 
 from google.adk.memory.memory_entry import MemoryEntry
 
-from adkpg.memory.hits import tokens_of
+from adkpg.memory.search.hits import tokens_of
 
 HEADING = "Relevant prior context:"
 

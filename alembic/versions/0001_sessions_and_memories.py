@@ -8,7 +8,7 @@ from alembic import op
 from pgvector.sqlalchemy import HALFVEC
 from sqlalchemy.dialects import postgresql
 
-revision = "0001"
+revision = "0001r2"
 down_revision = None
 branch_labels = None
 depends_on = None
@@ -26,7 +26,7 @@ def upgrade() -> None:
             comment="Keys without the 'app:' prefix.",
         ),
         sa.Column(
-            "update_time",
+            "updated_at",
             postgresql.TIMESTAMP(timezone=True),
             server_default=sa.text("now()"),
             nullable=False,
@@ -41,7 +41,7 @@ def upgrade() -> None:
         sa.Column("name", sa.Text(collation="C"), nullable=False),
         sa.Column("dimensions", sa.Integer(), nullable=False),
         sa.Column(
-            "create_time",
+            "created_at",
             postgresql.TIMESTAMP(timezone=True),
             server_default=sa.text("now()"),
             nullable=False,
@@ -162,7 +162,7 @@ def upgrade() -> None:
             comment="Hash of what was given; equal means unchanged.",
         ),
         sa.Column(
-            "create_time",
+            "created_at",
             postgresql.TIMESTAMP(timezone=True),
             server_default=sa.text("now()"),
             nullable=False,
@@ -212,7 +212,7 @@ def upgrade() -> None:
         sa.Column("session_id", sa.Text(collation="C"), nullable=False),
         sa.Column("event_id", sa.Text(collation="C"), nullable=False),
         sa.Column(
-            "delete_time",
+            "deleted_at",
             postgresql.TIMESTAMP(timezone=True),
             server_default=sa.text("now()"),
             nullable=False,
@@ -240,13 +240,13 @@ def upgrade() -> None:
             comment="Number of events ever appended; the seq of the last one.",
         ),
         sa.Column(
-            "create_time",
+            "created_at",
             postgresql.TIMESTAMP(timezone=True),
             server_default=sa.text("now()"),
             nullable=False,
         ),
         sa.Column(
-            "update_time",
+            "updated_at",
             postgresql.TIMESTAMP(timezone=True),
             server_default=sa.text("now()"),
             nullable=False,
@@ -273,9 +273,9 @@ def upgrade() -> None:
         comment="One row per ADK session.",
     )
     op.create_index(
-        "sessions_create_time_idx",
+        "sessions_created_at_idx",
         "sessions",
-        ["app_name", "create_time", "user_id", "session_id"],
+        ["app_name", "created_at", "user_id", "session_id"],
         unique=False,
         schema=schema,
     )
@@ -290,7 +290,7 @@ def upgrade() -> None:
             comment="Keys without the 'user:' prefix.",
         ),
         sa.Column(
-            "update_time",
+            "updated_at",
             postgresql.TIMESTAMP(timezone=True),
             server_default=sa.text("now()"),
             nullable=False,
@@ -322,7 +322,7 @@ def upgrade() -> None:
             comment="Whether new turns wait for a worker that draws facts from them.",
         ),
         sa.Column(
-            "update_time",
+            "updated_at",
             postgresql.TIMESTAMP(timezone=True),
             server_default=sa.text("now()"),
             nullable=False,
@@ -403,20 +403,20 @@ def upgrade() -> None:
         sa.Column("position", sa.BigInteger(), nullable=False),
         sa.Column("task", sa.Text(), nullable=False, comment="embed, or extract (facts)."),
         sa.Column(
-            "create_time",
+            "created_at",
             postgresql.TIMESTAMP(timezone=True),
             server_default=sa.text("now()"),
             nullable=False,
         ),
         sa.Column(
-            "due_time",
+            "due_at",
             postgresql.TIMESTAMP(timezone=True),
             server_default=sa.text("now()"),
             nullable=False,
             comment="From when on it is to be tried (again).",
         ),
         sa.Column(
-            "lease_until",
+            "lease_expires_at",
             postgresql.TIMESTAMP(timezone=True),
             nullable=True,
             comment="Until when a worker has claimed it; one that is gone claims nothing for good.",
@@ -451,9 +451,9 @@ def upgrade() -> None:
         comment="What is still to be done with memories: they are committed and found by their words.",
     )
     op.create_index(
-        "memory_jobs_due_time_idx",
+        "memory_jobs_due_at_idx",
         "memory_jobs",
-        ["task", "due_time"],
+        ["task", "due_at"],
         unique=False,
         schema=schema,
         postgresql_where=sa.text("NOT dead"),
@@ -635,7 +635,7 @@ def downgrade() -> None:
     op.drop_index("memory_lexemes_position_idx", table_name="memory_lexemes", schema=schema)
     op.drop_table("memory_lexemes", schema=schema)
     op.drop_index(
-        "memory_jobs_due_time_idx",
+        "memory_jobs_due_at_idx",
         table_name="memory_jobs",
         schema=schema,
         postgresql_where=sa.text("NOT dead"),
@@ -645,7 +645,7 @@ def downgrade() -> None:
     op.drop_table("approximate_scopes", schema=schema)
     op.drop_table("app_settings", schema=schema)
     op.drop_table("user_states", schema=schema)
-    op.drop_index("sessions_create_time_idx", table_name="sessions", schema=schema)
+    op.drop_index("sessions_created_at_idx", table_name="sessions", schema=schema)
     op.drop_table("sessions", schema=schema)
     op.drop_table("memory_tombstones", schema=schema)
     op.drop_index(

@@ -8,8 +8,10 @@ from figures import OURS
 from pgvector import HalfVector
 
 from adkpg import Database, PgVectorMemoryService, Settings
-from adkpg.memory import ingestion, statements, vector_statements
 from adkpg.memory.drafts import Draft, drafts_of_events, insertion
+from adkpg.memory.vectors import statements as vector_statements
+from adkpg.memory.write import plan as ingestion
+from adkpg.memory.write import statements
 from memory_contenders import copying
 from memory_contenders.contender import APP, TOP_K, Embedding, Way
 from memory_contenders.events import events

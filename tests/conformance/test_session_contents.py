@@ -130,7 +130,7 @@ async def test_deep_states_come_back(sessions: DatabaseSessionService) -> None:
 
 
 @pytest.mark.parametrize(
-    ("timestamp", "update_time"),
+    ("timestamp", "updated_at"),
     [
         (math.inf, 253402128000.0),
         (-math.inf, -62135510400.0),
@@ -143,13 +143,13 @@ async def test_deep_states_come_back(sessions: DatabaseSessionService) -> None:
     ],
 )
 async def test_a_timestamp_is_clamped_in_the_column_and_exact_in_the_event(
-    sessions: DatabaseSessionService, timestamp: float, update_time: float
+    sessions: DatabaseSessionService, timestamp: float, updated_at: float
 ) -> None:
     session = await sessions.create_session(**KEY)
     await sessions.append_event(session, said("x", timestamp=timestamp))
-    assert session.last_update_time == update_time
+    assert session.last_update_time == updated_at
     found = await _stored(sessions, session)
-    assert found.last_update_time == update_time
+    assert found.last_update_time == updated_at
     assert found.events[0].timestamp == timestamp or math.isnan(timestamp)
     assert math.isnan(found.events[0].timestamp) is math.isnan(timestamp)
     for after in (timestamp, -math.inf):

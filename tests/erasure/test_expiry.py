@@ -7,8 +7,8 @@ import asyncpg
 import pytest
 
 from adkpg import PgVectorMemoryService
-from adkpg.memory.options import Mode
 from adkpg.memory.records import Memory
+from adkpg.memory.search.options import Mode
 from tests.memory.conversation import USER, entry, found, said, text_of
 
 MODES: tuple[Mode, ...] = ("hybrid", "vector", "text")

@@ -10,8 +10,8 @@ import pytest
 from adkpg import Database, PgVectorMemoryService
 from adkpg.erasure import Pruned, erase_expired, prune, pruning
 from adkpg.errors import InvalidInput
-from adkpg.memory import statements
 from adkpg.memory.records import Memory
+from adkpg.memory.write import statements
 from tests.erasure.life import add_drawn, fact_writer, live_through, rows_of, scope_of
 from tests.memory.conversation import conversation, entry, found, said, session_of
 

@@ -14,7 +14,7 @@ from hypothesis import strategies as st
 
 from adkpg import DatabaseSessionService, PgVectorMemoryService
 from adkpg.erasure import erase_expired, forget
-from adkpg.memory.options import Mode
+from adkpg.memory.search.options import Mode
 from tests.erasure.life import add_drawn, scope_of
 from tests.memory.conversation import entry, said, session_of, text_of
 from tests.memory.toys import ToyEmbedder

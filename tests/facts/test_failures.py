@@ -24,7 +24,7 @@ FIRST = "I have a cat."
 
 
 async def _due_again(connection: asyncpg.Connection) -> None:
-    await connection.execute("UPDATE memory_jobs SET due_time = now()")
+    await connection.execute("UPDATE memory_jobs SET due_at = now()")
 
 
 async def test_unreadable_answers_are_tried_again_later(
@@ -36,7 +36,7 @@ async def test_unreadable_answers_are_tried_again_later(
     assert (report.turns, report.failed, report.usage) == (0, 1, ONE_CALL + ONE_CALL)
     assert "cannot be read" in report.errors[0]
     assert await known(facts) == []
-    (job,) = await connection.fetch("SELECT *, due_time > now() AS later FROM memory_jobs")
+    (job,) = await connection.fetch("SELECT *, due_at > now() AS later FROM memory_jobs")
     assert (job["task"], job["attempts"], job["later"]) == ("extract", 1, True)
     assert "answered twice" in job["error"]
     assert await facts.extract(*ANA) == ExtractionReport(), "it is not due"
@@ -84,7 +84,7 @@ async def test_a_model_that_is_down_uses_up_no_attempt_and_ends_the_round(
     assert report.failed == 1
     assert len(script.requests) == 1
     jobs = await connection.fetch("SELECT * FROM memory_jobs WHERE task = 'extract'")
-    assert [(job["attempts"], job["dead"], job["lease_until"]) for job in jobs] == [
+    assert [(job["attempts"], job["dead"], job["lease_expires_at"]) for job in jobs] == [
         (0, False, None)
     ] * 3
 
@@ -233,7 +233,7 @@ async def test_what_another_worker_wrote_meanwhile_is_known(
     memory: PgVectorMemoryService, connection: asyncpg.Connection
 ) -> None:
     async def another_finishes() -> None:
-        await connection.execute("UPDATE memory_jobs SET lease_until = NULL")
+        await connection.execute("UPDATE memory_jobs SET lease_expires_at = NULL")
         await other.extract(*ANA)
 
     async def nothing() -> None:

@@ -1,13 +1,14 @@
 """Facts in a worker."""
 
 import asyncpg
+from adkpg.memory.vectors.work import Embedding
 
 from adkpg import Database, DatabaseSessionService, PgVectorMemoryService
 from adkpg.facts.llm import FactExtractor
 from adkpg.facts.service import Facts
 from adkpg.facts.work import Extracting
-from adkpg.memory.jobs import Jobs
-from adkpg.memory.worker import Embedding, Worker
+from adkpg.memory.queue.jobs import Jobs
+from adkpg.memory.queue.worker import Worker
 from tests.facts.model import Script, add, operations
 from tests.facts.people import ANA, known, remember, waiting
 from tests.memory.conversation import USER, said
@@ -28,7 +29,7 @@ async def test_a_worker_draws_facts_from_what_appends_remember(
     worker = Worker([embedding, Extracting(facts, Jobs(database, "extract"))])
     script.says("no", "no")
     assert await worker.run_once() == 1, "embedded, and its extraction failed"
-    await connection.execute("UPDATE memory_jobs SET due_time = now()")
+    await connection.execute("UPDATE memory_jobs SET due_at = now()")
     script.says(operations(add("Ana has a cat.", "t1")))
     while await worker.run_once():
         pass

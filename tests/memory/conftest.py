@@ -6,7 +6,7 @@ import asyncpg
 import pytest
 
 from adkpg import Database, DatabaseSessionService, PgVectorMemoryService
-from adkpg.memory.jobs import Jobs
+from adkpg.memory.queue.jobs import Jobs
 from tests.memory.toys import ToyEmbedder
 
 

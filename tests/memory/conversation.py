@@ -9,7 +9,7 @@ from google.adk.sessions.session import Session
 from google.genai import types
 
 from adkpg import DatabaseSessionService, PgVectorMemoryService
-from adkpg.memory.options import Mode
+from adkpg.memory.search.options import Mode
 
 MODES: tuple[Mode, ...] = ("hybrid", "vector", "text")
 USER: dict[str, Any] = {"app_name": "app", "user_id": "user"}

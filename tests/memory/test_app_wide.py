@@ -9,7 +9,7 @@ from adkpg import Database, PgVectorMemoryService
 from adkpg.errors import InvalidInput
 from adkpg.keys import APP_WIDE
 from adkpg.memory.filters import SearchFilters
-from adkpg.memory.options import Mode
+from adkpg.memory.search.options import Mode
 from tests.memory.conversation import USER, conversation, entry, found, remember_apart, text_of
 from tests.memory.toys import ToyEmbedder
 

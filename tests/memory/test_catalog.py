@@ -149,7 +149,7 @@ async def test_the_text_is_changed_in_its_place(
 ) -> None:
     given = [noted("A car.", 1, author="ann", topics=["t"]), noted("A kitten.", 2)]
     await memory.add_memory(**USER, memories=given)
-    kept = "SELECT position, session_id, author, timestamp, create_time FROM memories WHERE "
+    kept = "SELECT position, session_id, author, timestamp, created_at FROM memories WHERE "
     before = await connection.fetchrow(f"{kept} memory_id = 'A car.'")
     changed = await memory.update_memory(**USER, memory_id="A car.", text="Oolong, by train.")
     assert changed is not None

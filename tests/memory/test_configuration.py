@@ -8,7 +8,7 @@ import pytest
 from adkpg import Database, PgVectorMemoryService, Settings
 from adkpg.errors import ConfigurationError
 from adkpg.keys import APP_WIDE
-from adkpg.memory.configuration import set_text_search_config, text_search_config
+from adkpg.memory.write.configuration import set_text_search_config, text_search_config
 from tests.locks import locked
 from tests.memory.conversation import USER, entry, found, remember_apart
 

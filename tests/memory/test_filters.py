@@ -10,8 +10,8 @@ from google.genai import types
 
 from adkpg import Database, PgVectorMemoryService
 from adkpg.memory.filters import KINDS, SearchFilters
-from adkpg.memory.options import Mode
 from adkpg.memory.records import Memory
+from adkpg.memory.search.options import Mode
 from tests.memory.conversation import (
     MODES,
     USER,

@@ -10,7 +10,7 @@ from adkpg import Database, DatabaseSessionService, PgVectorMemoryService, Setti
 from adkpg.errors import (
     ModelNotActive,
 )
-from adkpg.memory.jobs import Backlog, Jobs
+from adkpg.memory.queue.jobs import Backlog, Jobs
 from tests.memory.conversation import USER, conversation, entry, found, said, wait
 from tests.memory.toys import BrokenEmbedder, GatedEmbedder, ToyEmbedder
 
@@ -79,7 +79,7 @@ async def test_flush_tries_again_what_failed_once_it_is_due(
     flush = asyncio.create_task(memory.flush(timeout_s=60))
     while not calls:
         await asyncio.sleep(0)
-    await connection.execute("UPDATE memory_jobs SET due_time = now()")
+    await connection.execute("UPDATE memory_jobs SET due_at = now()")
     await flush
     assert calls == 2
 

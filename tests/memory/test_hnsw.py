@@ -11,7 +11,8 @@ from alembic.config import Config
 from sqlalchemy import Connection, inspect, text
 
 from adkpg import PgVectorMemoryService, Settings, migrations
-from adkpg.memory import recall, vector_statements
+from adkpg.memory.search import statement as recall
+from adkpg.memory.vectors import statements as vector_statements
 from tests.locks import locked, until_connections
 from tests.memory.conversation import USER, entry, found
 from tests.memory.plans import explain, rows_read

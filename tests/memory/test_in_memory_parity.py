@@ -9,8 +9,8 @@ from google.genai import types
 from adkpg import Database, InMemoryVectorMemoryService, PgVectorMemoryService
 from adkpg.embedding import LocalEmbedder
 from adkpg.memory.filters import SearchFilters
-from adkpg.memory.hits import Hit
 from adkpg.memory.records import Memory
+from adkpg.memory.search.hits import Hit
 from tests.memory.conversation import USER, entry, said, session_of, text_of
 from tests.memory.test_local_recall import MEMORIES, QUESTIONS
 from tests.memory.toys import ToyEmbedder

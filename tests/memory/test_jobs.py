@@ -14,7 +14,7 @@ from adkpg.errors import (
     EmbedderUnavailable,
     EmbeddingError,
 )
-from adkpg.memory.jobs import Backlog, Jobs
+from adkpg.memory.queue.jobs import Backlog, Jobs
 from tests.memory.conversation import USER, entry, found, said, session_of, wait
 from tests.memory.toys import BrokenEmbedder, GatedEmbedder, ToyEmbedder
 from tests.proxy import Proxy
@@ -83,10 +83,10 @@ async def test_a_lease_that_lapsed_is_claimed_by_another(
     await wait(words, "one", "two")
     lost = await jobs.claim(*ANA, 10)
     (job, _) = await rows(connection)
-    left = job["lease_until"] - await connection.fetchval("SELECT now()")
+    left = job["lease_expires_at"] - await connection.fetchval("SELECT now()")
     assert 290 < left.total_seconds() <= 300
     assert await jobs.claim(*ANA, 10) == []
-    await connection.execute("UPDATE memory_jobs SET lease_until = now()")
+    await connection.execute("UPDATE memory_jobs SET lease_expires_at = now()")
     assert await jobs.due_users() == [ANA]
     taken = await jobs.claim(*ANA, 10)
     assert [row["attempts"] for row in taken] == [2, 2]
@@ -99,7 +99,11 @@ async def test_a_lease_that_lapsed_is_claimed_by_another(
     await jobs.complete(taken[:1])
     await jobs.release(taken[1:])
     (left_over,) = await rows(connection)
-    assert (left_over["lease_until"], left_over["attempts"], left_over["error"]) == (None, 1, None)
+    assert (left_over["lease_expires_at"], left_over["attempts"], left_over["error"]) == (
+        None,
+        1,
+        None,
+    )
 
 
 async def test_a_text_that_changed_is_not_ended_by_who_read_the_old_one(
@@ -111,7 +115,7 @@ async def test_a_text_that_changed_is_not_ended_by_who_read_the_old_one(
     await jobs.complete(claimed)
     await jobs.fail(claimed, ValueError("of the old text"), refused=True)
     (job,) = await rows(connection)
-    assert (job["attempts"], job["error"], job["lease_until"]) == (0, None, None)
+    assert (job["attempts"], job["error"], job["lease_expires_at"]) == (0, None, None)
     (new,) = await jobs.claim(*ANA, 10)
     assert new["body"] == "user: my hound sleeps"
 
@@ -124,7 +128,7 @@ async def test_what_was_moved_while_it_was_claimed_is_given_back_where_it_is(
     claimed = await jobs.claim(*ANA, 10)
     await words.add_session_to_memory(session_of(said("before", "x"), first, last))
     await jobs.release(claimed)
-    assert {job["lease_until"] for job in await rows(connection)} == {None}
+    assert {job["lease_expires_at"] for job in await rows(connection)} == {None}
     assert [row["body"] for row in await jobs.claim(*ANA, 10)] == [
         "user: before",
         "user: kitten",
@@ -142,8 +146,8 @@ async def test_a_failure_is_due_later_and_later(
         await jobs.fail(claimed, ValueError("a\x00b"), refused=True)
         (job,) = await rows(connection)
         now = await connection.fetchval("SELECT now()")
-        delays.append((job["due_time"] - now).total_seconds())
-        assert (job["error"], job["lease_until"]) == ("ValueError: a b", None)
+        delays.append((job["due_at"] - now).total_seconds())
+        assert (job["error"], job["lease_expires_at"]) == ("ValueError: a b", None)
     assert await jobs.claim(*ANA, 10) == []
     assert await jobs.due_users() == []
     for attempt, delay in enumerate(delays, 1):
@@ -151,7 +155,7 @@ async def test_a_failure_is_due_later_and_later(
     await connection.execute("UPDATE memory_jobs SET attempts = 30")
     await jobs.fail(await jobs.claim(*ANA, 10, eager=True), ValueError("x"), refused=False)
     (job,) = await rows(connection)
-    delay = job["due_time"] - await connection.fetchval("SELECT now()")
+    delay = job["due_at"] - await connection.fetchval("SELECT now()")
     assert 299 < delay.total_seconds() <= 600
 
 
@@ -160,7 +164,7 @@ async def fails_times(
 ) -> None:
     """Fails one user's work so often, each time when it is due."""
     for _ in range(times):
-        await connection.execute("UPDATE memory_jobs SET due_time = now()")
+        await connection.execute("UPDATE memory_jobs SET due_at = now()")
         await jobs.fail(await jobs.claim(*ANA, 10), ValueError("no"), refused=refused)
 
 
@@ -174,7 +178,7 @@ async def test_what_is_refused_too_often_is_dead_with_its_error_until_it_is_revi
     await fails_times(jobs, connection, 1, refused=True)
     assert await jobs.backlog(*ANA) == Backlog("embed", 0, 0, 1, "ValueError: no")
     assert await jobs.backlog() == Backlog("embed", 1, 0, 1, "ValueError: no")
-    await connection.execute("UPDATE memory_jobs SET due_time = now()")
+    await connection.execute("UPDATE memory_jobs SET due_at = now()")
     assert await jobs.claim(*ANA, 10, eager=True) == []
     assert await jobs.due_users(eager=True) == [("app", "other")]
     assert await found(words, "one") == ["one"]
@@ -244,7 +248,7 @@ async def test_one_refused_text_holds_up_no_other(
     for _ in range(10):
         with pytest.raises(EmbeddingError):
             await memory.embed_pending()
-        await connection.execute("UPDATE memory_jobs SET due_time = now()")
+        await connection.execute("UPDATE memory_jobs SET due_at = now()")
     assert await memory.embed_pending() == 0
     (job,) = await rows(connection)
     assert (job["dead"], job["attempts"]) == (True, 10)
@@ -280,7 +284,7 @@ async def test_a_claim_cancelled_anywhere_leaves_nothing_claimed(
         call.cancel()
         with contextlib.suppress(asyncio.CancelledError):
             await jobs.release(await call)
-        left = [(job["lease_until"], job["attempts"]) for job in await rows(connection)]
+        left = [(job["lease_expires_at"], job["attempts"]) for job in await rows(connection)]
         assert left == [(None, 0)] * 2
 
 
@@ -296,15 +300,15 @@ async def test_work_cancelled_anywhere_is_given_back(
         call.cancel()
         with contextlib.suppress(asyncio.CancelledError):
             await call
-        assert [job["lease_until"] for job in await rows(connection)] == [None, None]
+        assert [job["lease_expires_at"] for job in await rows(connection)] == [None, None]
     gated = GatedEmbedder()
     call = asyncio.ensure_future(PgVectorMemoryService(database, embedder=gated).embed_pending())
     await gated.asked.wait()
-    assert all(job["lease_until"] for job in await rows(connection))
+    assert all(job["lease_expires_at"] for job in await rows(connection))
     call.cancel()
     with pytest.raises(asyncio.CancelledError):
         await call
-    assert [(job["lease_until"], job["attempts"]) for job in await rows(connection)] == [
+    assert [(job["lease_expires_at"], job["attempts"]) for job in await rows(connection)] == [
         (None, 0)
     ] * 2
 

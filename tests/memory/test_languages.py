@@ -11,7 +11,7 @@ import asyncpg
 import pytest
 
 from adkpg import Database, PgVectorMemoryService
-from adkpg.memory.words import script_config, searchable
+from adkpg.memory.tokenizer import script_config, searchable
 from tests.memory.conversation import USER, entry, found
 
 LANGUAGES = Path(__file__).parent / "languages"

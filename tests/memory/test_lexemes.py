@@ -10,7 +10,7 @@ import pytest
 
 from adkpg.errors import ConfigurationError
 from adkpg.memory.lexemes import lexemes, require_config
-from adkpg.memory.words import script_config, searchable
+from adkpg.memory.tokenizer import script_config, searchable
 from tests.memory.test_local_recall import MEMORIES, QUESTIONS
 
 TRICKY = (

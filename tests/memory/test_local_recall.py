@@ -4,7 +4,7 @@ import pytest
 
 from adkpg import Database, PgVectorMemoryService
 from adkpg.embedding import LocalEmbedder
-from adkpg.memory.options import Mode
+from adkpg.memory.search.options import Mode
 from tests.memory.conversation import USER, entry, found
 
 MEMORIES = (

@@ -9,10 +9,10 @@ import pytest
 
 from adkpg import Database, PgVectorMemoryService
 from adkpg.errors import ConfigurationError, InvalidInput
-from adkpg.memory import ranking
 from adkpg.memory.filters import KINDS, SearchFilters
-from adkpg.memory.hits import tokens
-from adkpg.memory.options import Mode
+from adkpg.memory.search import ranking
+from adkpg.memory.search.hits import tokens
+from adkpg.memory.search.options import Mode
 from tests.memory.conversation import (
     MODES,
     USER,

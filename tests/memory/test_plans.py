@@ -5,7 +5,10 @@ import pytest
 
 from adkpg import Database, PgVectorMemoryService
 from adkpg.keys import APP_WIDE
-from adkpg.memory import job_statements, recall, statements, vector_statements
+from adkpg.memory.queue import statements as job_statements
+from adkpg.memory.search import statement as recall
+from adkpg.memory.vectors import statements as vector_statements
+from adkpg.memory.write import statements
 from tests.locks import until_connections
 from tests.memory.conversation import USER, entry
 from tests.memory.plans import explain, rows_read, scans

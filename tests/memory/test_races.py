@@ -7,7 +7,7 @@ import pytest
 from google.adk.sessions.session import Session
 
 from adkpg import Database, PgVectorMemoryService
-from adkpg.memory import statements
+from adkpg.memory.write import statements
 from tests.locks import locked
 from tests.memory.conversation import USER, conversation, entry, found, said, session_of
 from tests.memory.test_durability import pending, raises

@@ -7,7 +7,7 @@ import pytest
 
 from adkpg import Database, PgVectorMemoryService, Settings
 from adkpg.errors import ConfigurationError, InvalidInput
-from adkpg.memory.options import Mode
+from adkpg.memory.search.options import Mode
 from tests.memory.conversation import (
     USER,
     conversation,

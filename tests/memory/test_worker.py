@@ -10,11 +10,12 @@ from typing import Any
 
 import asyncpg
 import pytest
+from adkpg.memory.vectors.work import Embedding
 
 from adkpg import Database, DatabaseSessionService, PgVectorMemoryService, Settings
 from adkpg.errors import ConfigurationError, DatabaseUnavailable, SchemaMissing
-from adkpg.memory.jobs import Jobs
-from adkpg.memory.worker import Embedding, Worker
+from adkpg.memory.queue.jobs import Jobs
+from adkpg.memory.queue.worker import Worker
 from tests.memory.conversation import USER, found, said, session_of
 from tests.memory.toys import BrokenEmbedder, GatedEmbedder, ToyEmbedder
 from tests.proxy import Proxy
@@ -36,7 +37,7 @@ async def wait(database: Database, user: str, *texts: str) -> None:
 async def jobs(connection: asyncpg.Connection) -> list[tuple[bool, int]]:
     """Whether each job is claimed, and how often it was."""
     rows = await connection.fetch(
-        "SELECT lease_until IS NOT NULL AS claimed, attempts FROM memory_jobs ORDER BY 1, 2"
+        "SELECT lease_expires_at IS NOT NULL AS claimed, attempts FROM memory_jobs ORDER BY 1, 2"
     )
     return [(row["claimed"], row["attempts"]) for row in rows]
 
@@ -162,11 +163,11 @@ async def test_one_users_failure_does_not_stop_the_others(
     assert await worker.run_once() == 2
     assert "tried again later" in caplog.text
     assert await jobs(connection) == [(False, 1)]
-    await connection.execute("UPDATE memory_jobs SET due_time = now() + interval '1 hour'")
+    await connection.execute("UPDATE memory_jobs SET due_at = now() + interval '1 hour'")
     assert await worker.run_once() == 0
     assert await jobs(connection) == [(False, 1)]
     for _ in range(9):
-        await connection.execute("UPDATE memory_jobs SET due_time = now()")
+        await connection.execute("UPDATE memory_jobs SET due_at = now()")
         assert await worker.run_once() == 0
     (dead,) = await connection.fetch("SELECT dead, error FROM memory_jobs")
     assert dead["dead"]
@@ -193,7 +194,7 @@ async def test_an_embedder_that_is_down_is_asked_for_few_users_and_no_attempt_is
         assert calls - before <= 2
     assert set(await jobs(connection)) == {(False, 0)}
     embedder.failure = None
-    await connection.execute("UPDATE memory_jobs SET due_time = now()")
+    await connection.execute("UPDATE memory_jobs SET due_at = now()")
     assert await worker.run_once() == 10
 
 
@@ -312,7 +313,7 @@ async def test_what_a_killed_worker_had_claimed_is_done_once_its_lease_lapses(
     assert await jobs(connection) == [(True, 1)] * 2
     worker = working(database, ToyEmbedder())
     assert await worker.run_once() == 0
-    await connection.execute("UPDATE memory_jobs SET lease_until = now()")
+    await connection.execute("UPDATE memory_jobs SET lease_expires_at = now()")
     assert await worker.run_once() == 2
     memory = PgVectorMemoryService(database, embedder=ToyEmbedder())
     assert await found(memory, "feline", mode="vector") == ["kitten"]

@@ -244,7 +244,7 @@ async def test_a_role_that_may_not_create_pgvector(
 
 async def test_missing_tables(empty: Database) -> None:
     for call in (empty.check, lambda: _works(empty)):
-        with pytest.raises(SchemaMissing, match=r"expected revision 0001.*adkpg db upgrade"):
+        with pytest.raises(SchemaMissing, match=r"expected revision 0001r2.*adkpg db upgrade"):
             await call()
 
 
@@ -254,7 +254,7 @@ async def test_tables_of_a_later_version(database_url: str, found: str) -> None:
     async with Database(database_url) as database:
         for call in (database.check, lambda: _works(database)):
             with pytest.raises(
-                SchemaOutOfDate, match=rf"at revision {found}.*expects 0001.*package"
+                SchemaOutOfDate, match=rf"at revision {found}.*expects 0001r2.*package"
             ):
                 await call()
 

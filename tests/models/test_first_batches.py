@@ -69,6 +69,6 @@ async def test_a_first_batch_that_comes_second_to_another_model_is_given_back_un
     assert await race(database_url, winner, loser) == (2, 0)
     assert await active(connection) == "new"
     assert await vectors(connection, "late") == 0
-    left = await connection.fetch("SELECT user_id, attempts, lease_until FROM memory_jobs")
+    left = await connection.fetch("SELECT user_id, attempts, lease_expires_at FROM memory_jobs")
     assert [tuple(row) for row in left] == [("b", 0, None)] * 2
     assert await winner.embed_pending() == 2

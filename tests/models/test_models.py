@@ -105,7 +105,8 @@ async def test_activation_revives_what_another_model_had_given_up_or_claimed(
     await remember(old, *TEXTS)
     await connection.execute(
         "INSERT INTO memory_jobs (app_name, user_id, position, task, attempts, dead, error,"
-        " lease_until, due_time) SELECT app_name, user_id, position, 'embed', 9, position % 2 = 0,"
+        " lease_expires_at, due_at)"
+        " SELECT app_name, user_id, position, 'embed', 9, position % 2 = 0,"
         " 'refused', now() + interval '1 hour', now() + interval '1 hour' FROM memories"
     )
     await models.add("new", 8)

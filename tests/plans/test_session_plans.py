@@ -16,7 +16,7 @@ from tests.locks import until_connections
 
 # 20 users with 100 sessions of 10 events each, and the states of 2,000 apps and users.
 _LOAD = """
-INSERT INTO adkpg.sessions (app_name, user_id, session_id, revision, create_time, update_time)
+INSERT INTO adkpg.sessions (app_name, user_id, session_id, revision, created_at, updated_at)
 SELECT 'app', 'user ' || u, 'session ' || s, 10, now() - s * interval '1 hour', now()
 FROM generate_series(1, 20) u, generate_series(1, 100) s;
 INSERT INTO adkpg.events (app_name, user_id, session_id, seq, event_id, timestamp, payload)
@@ -82,11 +82,11 @@ HOT: dict[str, tuple[Executable, set[str]]] = {
     "page a user's": (reading_statements.list_sessions_page(one_user=True, after=True), {_SESSION}),
     "page an app's": (
         reading_statements.list_sessions_page(one_user=False, after=True),
-        {"sessions_create_time_idx"},
+        {"sessions_created_at_idx"},
     ),
     "first page of an app's": (
         reading_statements.list_sessions_page(one_user=False, after=False),
-        {"sessions_create_time_idx"},
+        {"sessions_created_at_idx"},
     ),
     "page events": (reading_statements.list_events_page(), {"events_pkey"}),
     "user state": (reading_statements.select_user_state(), {"user_states_pkey"}),
@@ -143,7 +143,7 @@ async def test_a_page_of_an_app_reads_no_more_than_the_page(
     read = [
         node["Actual Rows"] * node["Actual Loops"]
         for node in _nodes(json.loads(answer)[0]["Plan"])
-        if node.get("Index Name") == "sessions_create_time_idx"
+        if node.get("Index Name") == "sessions_created_at_idx"
     ]
     assert read == [20]
 

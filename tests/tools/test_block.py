@@ -7,7 +7,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 from pydantic import Field
 
-from adkpg.memory.hits import tokens_of
+from adkpg.memory.search.hits import tokens_of
 from adkpg.tools.block import HEADING, block_of
 
 

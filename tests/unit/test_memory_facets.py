@@ -8,7 +8,7 @@ from typing import Any
 import pytest
 
 from adkpg.errors import InvalidInput
-from adkpg.memory import facets
+from adkpg.memory import attributes as facets
 from adkpg.memory.records import Memory
 
 NOW = 1_700_000_000.0

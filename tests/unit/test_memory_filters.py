@@ -9,7 +9,7 @@ import pytest
 
 from adkpg import jsonb
 from adkpg.errors import InvalidInput
-from adkpg.memory import facets
+from adkpg.memory import attributes as facets
 from adkpg.memory.filters import NO_FILTERS, SearchFilters
 
 NOON = datetime(2026, 1, 31, 12, tzinfo=UTC)

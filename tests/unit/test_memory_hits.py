@@ -5,8 +5,8 @@ from google.genai import types
 from hypothesis import given
 from hypothesis import strategies as st
 
-from adkpg.memory.hits import Hit, Reason, folded, tokens, within_budget
 from adkpg.memory.records import Memory
+from adkpg.memory.search.hits import Hit, Reason, folded, tokens, within_budget
 
 LONG = "we will meet in the small garden behind the old library at noon and bring some bread"
 

@@ -7,9 +7,9 @@ from datetime import UTC, datetime
 from hypothesis import given
 from hypothesis import strategies as st
 
-from adkpg.memory import ingestion
 from adkpg.memory.drafts import Draft
-from adkpg.memory.ingestion import Plan, Stored
+from adkpg.memory.write import plan as ingestion
+from adkpg.memory.write.plan import Plan, Stored
 
 BLOCK = 1 << 40
 NAMES = "abcdefgh"

@@ -8,7 +8,7 @@ import pytest
 
 from adkpg.errors import InvalidInput
 from adkpg.memory.filters import SearchFilters
-from adkpg.memory.options import MAX_TOP_K, SearchOptions
+from adkpg.memory.search.options import MAX_TOP_K, SearchOptions
 
 
 @pytest.mark.parametrize(

@@ -1,6 +1,6 @@
 """The ranking's constants keep their order: own words first, nearer neighbours before others."""
 
-from adkpg.memory.ranking import RANKING, Ranking
+from adkpg.memory.search.ranking import RANKING, Ranking
 
 
 def test_a_words_place_counts_most_and_each_neighbour_once() -> None:

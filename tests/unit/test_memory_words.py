@@ -4,7 +4,7 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from adkpg.memory.words import script_config, searchable
+from adkpg.memory.tokenizer import script_config, searchable
 
 
 @pytest.mark.parametrize(

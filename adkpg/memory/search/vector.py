@@ -23,10 +23,10 @@ from sqlalchemy import (
 )
 from sqlalchemy.dialects.postgresql import ARRAY, REAL
 
-from adkpg.memory.clauses import APP_NAME
-from adkpg.memory.legs import at_least, in_scopes, materialized, number, outside, within
-from adkpg.memory.ranking import RANKING
-from adkpg.memory.vector_statements import select_model
+from adkpg.memory.search.ranking import RANKING
+from adkpg.memory.search.steps import at_least, in_scopes, materialized, number, outside, within
+from adkpg.memory.vectors.statements import select_model
+from adkpg.sql import APP_NAME
 from adkpg.tables import app_settings, memory_vectors
 
 

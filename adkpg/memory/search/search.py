@@ -8,13 +8,17 @@ from typing import Any
 from adkpg.database import Database
 from adkpg.errors import EmbeddingError
 from adkpg.keys import APP_WIDE
-from adkpg.memory import hits, reading_statements, recall, records, vector_statements
-from adkpg.memory.hits import Hit
-from adkpg.memory.options import SearchOptions
-from adkpg.memory.ranking import RANKING
+from adkpg.memory import records
+from adkpg.memory import statements as reading_statements
 from adkpg.memory.records import Memory
-from adkpg.memory.vectors import Vectors
-from adkpg.memory.words import script_config, searchable
+from adkpg.memory.search import hits
+from adkpg.memory.search import statement as recall
+from adkpg.memory.search.hits import Hit
+from adkpg.memory.search.options import SearchOptions
+from adkpg.memory.search.ranking import RANKING
+from adkpg.memory.tokenizer import script_config, searchable
+from adkpg.memory.vectors import statements as vector_statements
+from adkpg.memory.vectors.vectors import Vectors
 
 logger = logging.getLogger(__name__)
 

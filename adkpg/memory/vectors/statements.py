@@ -37,7 +37,7 @@ from sqlalchemy import (
 from sqlalchemy.dialects.postgresql import ARRAY, BIT, REAL, insert
 from sqlalchemy.sql.elements import Grouping
 
-from adkpg.memory.clauses import APP_NAME, given_rows
+from adkpg.sql import APP_NAME, given_rows
 from adkpg.tables import (
     INLINE_DIMENSIONS,
     app_settings,

@@ -5,8 +5,8 @@ from collections.abc import Callable
 from adkpg.database import Database
 from adkpg.errors import ConfigurationError
 from adkpg.keys import require_storable, storable
-from adkpg.memory import word_statements as statements
-from adkpg.memory.rewriting import Body, rewrite_words
+from adkpg.memory.write import word_statements as statements
+from adkpg.memory.write.rewriting import Body, rewrite_words
 
 _BATCH = 500
 

@@ -10,7 +10,7 @@ from typing import Any, Literal
 from adkpg import jsonb
 from adkpg.database import Database
 from adkpg.errors import DatabaseUnavailable
-from adkpg.memory import job_statements as statements
+from adkpg.memory.queue import statements
 
 logger = logging.getLogger(__name__)
 
@@ -208,7 +208,7 @@ class Jobs:
     def _of(self, rows: Sequence[Any]) -> dict[str, Any]:
         first = rows[0]
         scope = self._scope(first["app_name"], first["user_id"])
-        return {**scope, "claimed_until": first["lease_until"]}
+        return {**scope, "claimed_until": first["lease_expires_at"]}
 
 
 def _asked(app_name: str | None, user_id: str | None) -> dict[str, bool]:

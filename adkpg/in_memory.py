@@ -22,12 +22,12 @@ from adkpg.keys import require_storable, scope_user, storable
 from adkpg.memory import pages, records
 from adkpg.memory.drafts import Draft, changed_draft, drafts_of_events, drafts_of_memories
 from adkpg.memory.filters import NO_FILTERS, SearchFilters
-from adkpg.memory.hits import Hit
 from adkpg.memory.holdings import Holdings
 from adkpg.memory.holdings_vectors import HoldingsVectors
-from adkpg.memory.options import Mode, SearchOptions, require_embedder
 from adkpg.memory.policy import RememberPolicy, remembered_events
 from adkpg.memory.records import Memory
+from adkpg.memory.search.hits import Hit
+from adkpg.memory.search.options import Mode, SearchOptions, require_embedder
 from adkpg.settings import Settings
 
 logger = logging.getLogger(__name__)

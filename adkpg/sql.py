@@ -1,6 +1,8 @@
-"""Clauses that the statements on memories are built from. No I/O."""
+"""What every module of statements begins with: typed statements, and clauses. No I/O."""
 
-from typing import Any
+from collections.abc import Mapping
+from dataclasses import dataclass
+from typing import Any, Generic, TypedDict, TypeVar
 
 from sqlalchemy import (
     ColumnElement,
@@ -16,12 +18,40 @@ from sqlalchemy import (
     select,
 )
 from sqlalchemy.dialects.postgresql import ARRAY, JSONB, REGCONFIG, TIMESTAMP
+from sqlalchemy.sql.base import Executable
 from sqlalchemy.sql.selectable import TableValuedAlias
 
 from adkpg.tables import (
     app_settings,
     memories,
 )
+
+ParametersT = TypeVar("ParametersT", bound=Mapping[str, object])
+
+
+class NoParameters(TypedDict):
+    """Of statements that take none."""
+
+
+class ScopeParameters(TypedDict):
+    """Of statements on one user of one app."""
+
+    app_name: str
+    user_id: str
+
+
+@dataclass(frozen=True, eq=False)
+class Statement(Generic[ParametersT]):
+    """A statement and the type of its parameters, a TypedDict by the names of its binds.
+
+    Built once per shape and kept: `Database` compiles each object once.
+
+    Attributes:
+      core: As SQLAlchemy has it; also a part of other statements.
+    """
+
+    core: Executable
+
 
 APP_NAME = bindparam("app_name", type_=Text)
 

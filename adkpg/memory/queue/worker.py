@@ -4,17 +4,13 @@ import asyncio
 import logging
 import random
 from collections.abc import Awaitable, Callable, Sequence
-from dataclasses import dataclass
 from typing import Protocol
 
-from adkpg.errors import AdkpgError, DatabaseUnavailable, EmbedderUnavailable, EmbeddingError
-from adkpg.memory.jobs import Jobs
-from adkpg.memory.vectors import Vectors
+from adkpg.errors import AdkpgError, DatabaseUnavailable, EmbedderUnavailable
 
 logger = logging.getLogger(__name__)
 
 _LONGEST_PAUSE_S = 60.0
-_FLUSH_POLL_S = 0.05
 
 
 class Work(Protocol):
@@ -36,53 +32,6 @@ class Work(Protocol):
           AdkpgError: It failed; what was claimed is given back, due again after a while.
         """
         ...
-
-
-@dataclass(frozen=True)
-class Embedding:
-    """Gives memories their vectors.
-
-    Attributes:
-      vectors: The embedder's.
-      jobs: The queue of its task.
-      name: What the log calls it.
-    """
-
-    vectors: Vectors
-    jobs: Jobs
-    name: str = "embedding"
-
-    async def due_users(self) -> list[tuple[str, str]]:
-        """Returns users with memories that wait for a vector of this model."""
-        model_id, _ = await self.vectors.numbered_model()
-        return await self.jobs.due_users(model_id=model_id)
-
-    async def work(self, app_name: str, user_id: str) -> int:
-        """Embeds one batch."""
-        return await self.vectors.embed_user(app_name, user_id, eager=False, batches=1)
-
-    async def flush(self, app_name: str | None, user_id: str | None) -> None:
-        """Does what `PgVectorMemoryService.flush` says, without a limit of time."""
-        eager = True  # what failed before is tried at once, and then again when it is due
-        while True:
-            if app_name is not None:
-                await self.vectors.require_active(app_name)
-            model_id, _ = await self.vectors.numbered_model()
-            for app, user in await self.jobs.due_users(
-                app_name, user_id, model_id=model_id, eager=eager
-            ):
-                try:
-                    await self.vectors.embed_user(app, user, eager=eager)
-                except EmbeddingError as exc:
-                    logger.warning("Flushing goes on: %s", exc)
-            model_id, _ = await self.vectors.numbered_model()
-            waiting = await self.jobs.waiting(app_name, user_id, model_id=model_id)
-            if not waiting.own:
-                if waiting.other_app is None:
-                    return
-                await self.vectors.require_active(waiting.other_app)
-            eager = False
-            await asyncio.sleep(_FLUSH_POLL_S)
 
 
 class Worker:

@@ -30,8 +30,8 @@ from sqlalchemy import (
     values,
 )
 
-from adkpg.memory.clauses import config_of
-from adkpg.memory.legs import (
+from adkpg.memory.search.ranking import RANKING
+from adkpg.memory.search.steps import (
     among,
     at_least,
     at_place,
@@ -41,7 +41,7 @@ from adkpg.memory.legs import (
     number,
     outside,
 )
-from adkpg.memory.ranking import RANKING
+from adkpg.sql import config_of
 from adkpg.tables import memories, memory_lexemes
 
 _UNSAID, _ASKS = 0, 2  # values of memories.speech

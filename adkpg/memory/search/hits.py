@@ -9,7 +9,7 @@ from typing import Any, NamedTuple
 
 from adkpg.memory import records
 from adkpg.memory.records import Memory
-from adkpg.memory.words import searchable
+from adkpg.memory.tokenizer import searchable
 
 DUPLICATE_SHARE = 0.9
 """Share of common pairs of words (Jaccard) from which two memories are near-duplicates."""

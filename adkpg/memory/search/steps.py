@@ -21,7 +21,7 @@ from sqlalchemy.dialects.postgresql import ARRAY
 from sqlalchemy.sql.selectable import LateralFromClause
 
 from adkpg.keys import APP_WIDE
-from adkpg.memory.clauses import APP_NAME, USER_ID
+from adkpg.sql import APP_NAME, USER_ID
 from adkpg.tables import memories
 
 TOP_K = bindparam("top_k", type_=Integer)

@@ -22,10 +22,10 @@ from sqlalchemy import (
 )
 from sqlalchemy.dialects.postgresql import TIMESTAMP
 
-from adkpg.memory import ingestion
+from adkpg.memory.attributes import Facets
 from adkpg.memory.drafts import draft_of_turn
-from adkpg.memory.facets import Facets
 from adkpg.memory.policy import RememberPolicy
+from adkpg.memory.write import plan as ingestion
 from adkpg.tables import memory_tombstones
 
 

@@ -5,8 +5,8 @@ from dataclasses import dataclass
 from datetime import datetime
 
 from adkpg.database import Transaction
-from adkpg.memory import word_statements as statements
 from adkpg.memory.drafts import Draft, script_of, words_of
+from adkpg.memory.write import word_statements as statements
 
 
 @dataclass(frozen=True)

@@ -14,9 +14,9 @@ from adkpg.errors import (
     ModelNotActive,
 )
 from adkpg.memory import records
-from adkpg.memory import vector_statements as statements
-from adkpg.memory.jobs import Jobs
-from adkpg.memory.vector_index import build_index
+from adkpg.memory.queue.jobs import Jobs
+from adkpg.memory.vectors import statements
+from adkpg.memory.vectors.index import build_index
 from adkpg.tables import INLINE_DIMENSIONS, MAX_DIMENSIONS
 
 logger = logging.getLogger(__name__)

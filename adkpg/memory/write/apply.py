@@ -9,9 +9,10 @@ from dataclasses import replace
 from typing import Any
 
 from adkpg.database import Transaction
-from adkpg.memory import ingestion, statements
 from adkpg.memory.drafts import Draft, facet_parameters, insertion
-from adkpg.memory.rewriting import rewrite_text
+from adkpg.memory.write import plan as ingestion
+from adkpg.memory.write import statements
+from adkpg.memory.write.rewriting import rewrite_text
 
 
 async def ingest(

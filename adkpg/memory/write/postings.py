@@ -15,7 +15,7 @@ from sqlalchemy import (
 from sqlalchemy.dialects.postgresql import insert
 from sqlalchemy.sql.selectable import TableValuedAlias
 
-from adkpg.memory.clauses import config_of
+from adkpg.sql import config_of
 from adkpg.tables import (
     memory_lexemes,
 )

@@ -28,9 +28,9 @@ from sqlalchemy import (
 )
 from sqlalchemy.dialects.postgresql import JSON, TIMESTAMP, insert
 
-from adkpg.memory.clauses import APP_NAME, given_rows, in_scope, to_be_extracted
-from adkpg.memory.postings import length_of, posted_words, word_vectors
-from adkpg.memory.statements import erased
+from adkpg.memory.write.postings import length_of, posted_words, word_vectors
+from adkpg.memory.write.statements import erased
+from adkpg.sql import APP_NAME, given_rows, in_scope, to_be_extracted
 from adkpg.tables import (
     app_settings,
     memories,
@@ -77,7 +77,7 @@ def set_config() -> Executable:
     upsert = insert(app_settings).values(app_name=APP_NAME, text_search_config=own)
     return upsert.on_conflict_do_update(
         index_elements=["app_name"],
-        set_={"text_search_config": upsert.excluded.text_search_config, "update_time": func.now()},
+        set_={"text_search_config": upsert.excluded.text_search_config, "updated_at": func.now()},
     )
 
 
@@ -237,8 +237,8 @@ def queue_again() -> Executable:
     return upsert.on_conflict_do_update(
         index_elements=["app_name", "user_id", "position", "task"],
         set_={
-            "due_time": func.now(),
-            "lease_until": None,
+            "due_at": func.now(),
+            "lease_expires_at": None,
             "attempts": 0,
             "error": None,
             "dead": False,

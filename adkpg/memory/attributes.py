@@ -15,7 +15,7 @@ from pydantic_core import PydanticSerializationError, to_jsonable_python
 
 from adkpg import jsonb
 from adkpg.errors import InvalidInput
-from adkpg.moments import clamped, moment
+from adkpg.timestamps import clamped, moment
 
 _SECONDS = re.compile(r"(\d+(?:\.\d+)?)s?")
 

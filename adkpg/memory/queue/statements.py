@@ -32,7 +32,7 @@ from sqlalchemy import (
 )
 from sqlalchemy.dialects.postgresql import ARRAY, TIMESTAMP
 
-from adkpg.memory.clauses import APP_NAME, USER_ID, in_scope
+from adkpg.sql import APP_NAME, USER_ID, in_scope
 from adkpg.tables import app_settings, memories, memory_jobs
 
 _TASK = bindparam("task", type_=Text)
@@ -45,9 +45,11 @@ def _seconds(name: str) -> Any:
 
 def _free(*, eager: bool) -> Any:
     """Jobs that nobody has claimed; those that wait after a failure only if asked for."""
-    unclaimed = or_(memory_jobs.c.lease_until.is_(None), memory_jobs.c.lease_until <= func.now())
+    unclaimed = or_(
+        memory_jobs.c.lease_expires_at.is_(None), memory_jobs.c.lease_expires_at <= func.now()
+    )
     free = and_(memory_jobs.c.task == _TASK, ~memory_jobs.c.dead, unclaimed)
-    return free if eager else and_(free, memory_jobs.c.due_time <= func.now())
+    return free if eager else and_(free, memory_jobs.c.due_at <= func.now())
 
 
 def _of_this_model() -> Any:
@@ -82,7 +84,7 @@ def select_due_users(*, eager: bool, app: bool = False, user: bool = False) -> S
         select(memory_jobs.c.app_name, memory_jobs.c.user_id)
         .where(_free(eager=eager), _of_this_model(), *_asked_for(app=app, user=user))
         .group_by(memory_jobs.c.app_name, memory_jobs.c.user_id)
-        .order_by(func.min(memory_jobs.c.due_time))
+        .order_by(func.min(memory_jobs.c.due_at))
         .limit(_LIMIT)
     )
 
@@ -94,8 +96,8 @@ def claim(*, eager: bool) -> Select[Any]:
     Jobs that another worker is claiming are passed over.
 
     Parameters: app_name, user_id, task, limit, lease_s, and model_id as in `select_due_users`.
-    Returns each job's position, attempts and lease_until, and of its memory what the task needs,
-    by position.
+    Returns each job's position, attempts and lease_expires_at, and of its memory what the task
+    needs, by position.
     """
     chosen = (
         select(
@@ -105,7 +107,7 @@ def claim(*, eager: bool) -> Select[Any]:
             memory_jobs.c.task,
         )
         .where(in_scope(memory_jobs), _free(eager=eager), _of_this_model())
-        .order_by(memory_jobs.c.attempts, memory_jobs.c.create_time, memory_jobs.c.position)
+        .order_by(memory_jobs.c.attempts, memory_jobs.c.created_at, memory_jobs.c.position)
         .limit(_LIMIT)
         .with_for_update(skip_locked=True)
         .cte("chosen")
@@ -119,7 +121,7 @@ def claim(*, eager: bool) -> Select[Any]:
             memory_jobs.c.task == chosen.c.task,
         )
         .values(
-            lease_until=func.now() + _seconds("lease_s"),
+            lease_expires_at=func.now() + _seconds("lease_s"),
             attempts=memory_jobs.c.attempts + 1,
         )
         .returning(
@@ -127,7 +129,7 @@ def claim(*, eager: bool) -> Select[Any]:
             memory_jobs.c.user_id,
             memory_jobs.c.position,
             memory_jobs.c.attempts,
-            memory_jobs.c.lease_until,
+            memory_jobs.c.lease_expires_at,
         )
         .cte("claimed")
     )
@@ -137,7 +139,7 @@ def claim(*, eager: bool) -> Select[Any]:
             claimed.c.user_id,
             claimed.c.position,
             claimed.c.attempts,
-            claimed.c.lease_until,
+            claimed.c.lease_expires_at,
             memories.c.memory_id,
             memories.c.session_id,
             memories.c.event_id,
@@ -164,7 +166,8 @@ def _as_claimed() -> ColumnElement[bool]:
     return and_(
         in_scope(memory_jobs),
         memory_jobs.c.task == _TASK,
-        memory_jobs.c.lease_until == bindparam("claimed_until", type_=TIMESTAMP(timezone=True)),
+        memory_jobs.c.lease_expires_at
+        == bindparam("claimed_until", type_=TIMESTAMP(timezone=True)),
     )
 
 
@@ -190,16 +193,16 @@ def put_back() -> Update:
         update(memory_jobs)
         .where(_as_claimed(), memory_jobs.c.position.in_(places))
         .values(
-            lease_until=None,
+            lease_expires_at=None,
             attempts=counted,
-            due_time=case(
-                (error.is_(None), memory_jobs.c.due_time), else_=func.now() + _seconds("delay_s")
+            due_at=case(
+                (error.is_(None), memory_jobs.c.due_at), else_=func.now() + _seconds("delay_s")
             ),
             error=func.coalesce(error, memory_jobs.c.error),
             dead=and_(
                 refused,
                 counted >= bindparam("max_attempts", type_=Integer),
-                memory_jobs.c.due_time <= func.now(),
+                memory_jobs.c.due_at <= func.now(),
             ),
         )
     )
@@ -224,7 +227,7 @@ def revive(*, app: bool, user: bool) -> Select[Any]:
     revived = (
         update(memory_jobs)
         .where(memory_jobs.c.task == _TASK, memory_jobs.c.dead, *_asked_for(app=app, user=user))
-        .values(dead=false(), attempts=0, due_time=func.now(), lease_until=None)
+        .values(dead=false(), attempts=0, due_at=func.now(), lease_expires_at=None)
         .returning(literal_column("1"))
         .cte("revived")
     )

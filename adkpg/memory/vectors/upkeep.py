@@ -4,9 +4,10 @@ import asyncio
 
 from adkpg.database import Database
 from adkpg.errors import ConfigurationError
-from adkpg.memory.jobs import Jobs
-from adkpg.memory.vectors import Vectors
-from adkpg.memory.worker import Embedding, Worker
+from adkpg.memory.queue.jobs import Jobs
+from adkpg.memory.queue.worker import Worker
+from adkpg.memory.vectors.vectors import Vectors
+from adkpg.memory.vectors.work import Embedding
 
 
 class KeptVectors:
@@ -39,7 +40,7 @@ class KeptVectors:
         poll_interval_s: float = 1.0,
         users_at_once: int = 2,
     ) -> int:
-        """Embeds what is pending until it is stopped; see `adkpg.memory.worker.Worker`.
+        """Embeds what is pending until it is stopped; see `adkpg.memory.queue.worker.Worker`.
 
         For an application that writes memories with its events (``remember=``), or many. Run it in
         a task, or run ``adkpg worker`` in a process of its own.

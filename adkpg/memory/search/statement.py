@@ -1,7 +1,7 @@
 """The statement that recalls: both legs and their fusion in one, over the scopes asked for. No I/O.
 
 Each leg puts memories forward (`lexical_leg`, `vector_leg`), each is scored on both
-(`adkpg.memory.ranking`), and what is no more than chance is left out.
+(`adkpg.memory.search.ranking`), and what is no more than chance is left out.
 """
 
 from dataclasses import dataclass
@@ -28,9 +28,10 @@ from sqlalchemy import (
 )
 from sqlalchemy.dialects.postgresql import ARRAY
 
-from adkpg.memory import lexical_leg, vector_leg
-from adkpg.memory.clauses import conditions, stored_columns
-from adkpg.memory.legs import (
+from adkpg.memory.search import lexical as lexical_leg
+from adkpg.memory.search import vector as vector_leg
+from adkpg.memory.search.ranking import RANKING
+from adkpg.memory.search.steps import (
     TOP_K,
     among,
     at_least,
@@ -41,7 +42,7 @@ from adkpg.memory.legs import (
     materialized,
     number,
 )
-from adkpg.memory.ranking import RANKING
+from adkpg.sql import conditions, stored_columns
 from adkpg.tables import approximate_scopes, memories, memory_vectors
 
 

@@ -2,7 +2,7 @@
 
 from adkpg.database import Database
 from adkpg.errors import ConfigurationError
-from adkpg.memory import vector_statements as statements
+from adkpg.memory.vectors import statements
 
 
 async def build_index(

@@ -1,0 +1,1 @@
+"""Searching memories: one question, one statement, hits with their reasons."""

@@ -1,0 +1,1 @@
+"""Vectors: a model's, stored, indexed and kept up to date."""

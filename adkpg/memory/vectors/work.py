@@ -1,0 +1,60 @@
+"""Embedding as work of a worker: memories that wait for a vector get one."""
+
+import asyncio
+import logging
+from dataclasses import dataclass
+
+from adkpg.errors import EmbeddingError
+from adkpg.memory.queue.jobs import Jobs
+from adkpg.memory.vectors.vectors import Vectors
+
+logger = logging.getLogger(__name__)
+
+_FLUSH_POLL_S = 0.05
+
+
+@dataclass(frozen=True)
+class Embedding:
+    """Gives memories their vectors.
+
+    Attributes:
+      vectors: The embedder's.
+      jobs: The queue of its task.
+      name: What the log calls it.
+    """
+
+    vectors: Vectors
+    jobs: Jobs
+    name: str = "embedding"
+
+    async def due_users(self) -> list[tuple[str, str]]:
+        """Returns users with memories that wait for a vector of this model."""
+        model_id, _ = await self.vectors.numbered_model()
+        return await self.jobs.due_users(model_id=model_id)
+
+    async def work(self, app_name: str, user_id: str) -> int:
+        """Embeds one batch."""
+        return await self.vectors.embed_user(app_name, user_id, eager=False, batches=1)
+
+    async def flush(self, app_name: str | None, user_id: str | None) -> None:
+        """Does what `PgVectorMemoryService.flush` says, without a limit of time."""
+        eager = True  # what failed before is tried at once, and then again when it is due
+        while True:
+            if app_name is not None:
+                await self.vectors.require_active(app_name)
+            model_id, _ = await self.vectors.numbered_model()
+            for app, user in await self.jobs.due_users(
+                app_name, user_id, model_id=model_id, eager=eager
+            ):
+                try:
+                    await self.vectors.embed_user(app, user, eager=eager)
+                except EmbeddingError as exc:
+                    logger.warning("Flushing goes on: %s", exc)
+            model_id, _ = await self.vectors.numbered_model()
+            waiting = await self.jobs.waiting(app_name, user_id, model_id=model_id)
+            if not waiting.own:
+                if waiting.other_app is None:
+                    return
+                await self.vectors.require_active(waiting.other_app)
+            eager = False
+            await asyncio.sleep(_FLUSH_POLL_S)

@@ -1,0 +1,1 @@
+"""Writing memories: what changes is planned, then applied in one transaction."""
