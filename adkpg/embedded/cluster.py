@@ -23,19 +23,19 @@ def create(
     durable: bool = True,
     locales: Sequence[str] = _LOCALES,
 ) -> None:
-    """Make ``directory.pgdata``; an interrupted attempt leaves nothing that looks like one.
+    """Makes ``directory.pgdata``; an interrupted attempt leaves nothing that looks like one.
 
     Args:
-        directory: A prepared directory without a cluster, under the starters' lock.
-        binaries: Programs that the account can run.
-        account: The owner of the cluster.
-        timeout_s: Seconds for initdb.
-        durable: Whether to flush it to disk (about a second).
-        locales: Names of the C library's locale, in order of preference; the first that the
-            system has is used.
+      directory: A prepared directory without a cluster, under the starters' lock.
+      binaries: Programs that the account can run.
+      account: The owner of the cluster.
+      timeout_s: Seconds for initdb.
+      durable: Whether to flush it to disk (about a second).
+      locales: Names of the C library's locale, in order of preference; the first that the
+        system has is used.
 
     Raises:
-        EmbeddedServerError: initdb failed; the message ends with what it said.
+      EmbeddedServerError: initdb failed; the message ends with what it said.
     """
     said = ""
     for locale in locales:
@@ -73,10 +73,10 @@ def create(
 
 
 def require_version(pgdata: Path, major: int) -> None:
-    """Refuse data that these binaries cannot read.
+    """Refuses data that these binaries cannot read.
 
     Raises:
-        EmbeddedServerError: It is of another major version of Postgres, or no data at all.
+      EmbeddedServerError: It is of another major version of Postgres, or no data at all.
     """
     try:
         found = (pgdata / "PG_VERSION").read_text(encoding="utf-8").strip()

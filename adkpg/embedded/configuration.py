@@ -26,10 +26,10 @@ _RESERVED = frozenset(
 
 
 def render(settings: Mapping[str, str]) -> str:
-    """Return the settings in the syntax of ``postgresql.conf``, one a line, in their order.
+    """Returns the settings in the syntax of ``postgresql.conf``, one a line, in their order.
 
     Raises:
-        ConfigurationError: A name is none, is one that the launcher sets, or a value holds NUL.
+      ConfigurationError: A name is none, is one that the launcher sets, or a value holds NUL.
     """
     lines = []
     for name, value in settings.items():
@@ -52,7 +52,7 @@ def render(settings: Mapping[str, str]) -> str:
 
 
 def write(pgdata: Path, text: str, account: Account) -> None:
-    """Make ``text`` the settings of the next start, in place of the previous ones."""
+    """Makes ``text`` the settings of the next start, in place of the previous ones."""
     main = pgdata / "postgresql.conf"
     if _INCLUDE not in main.read_text(encoding="utf-8").splitlines():
         with os.fdopen(os.open(main, os.O_WRONLY | os.O_APPEND | os.O_NOFOLLOW), "w") as file:

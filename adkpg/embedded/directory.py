@@ -23,7 +23,7 @@ _CURE = "set ADKPG_EMBEDDED_DIR to a directory of your own"
 
 
 def url_at(socket_dir: Path) -> str:
-    """Return the URL of the database behind a socket, as asyncpg, SQLAlchemy and psql read it.
+    """Returns the URL of the database behind a socket, as asyncpg, SQLAlchemy and psql read it.
 
     It names the port, so that ``PGPORT`` does not lead elsewhere.
     """
@@ -45,14 +45,14 @@ class Directory:
           clients.lock   shared by every client
 
     Attributes:
-        path: Absolute and free of symbolic links.
+      path: Absolute and free of symbolic links.
     """
 
     path: Path
 
     @classmethod
     def at(cls, path: Path | None, environment: Mapping[str, str]) -> "Directory":
-        """Return the directory at ``path``, else at ``ADKPG_EMBEDDED_DIR``, else the default.
+        """Returns the directory at ``path``, else at ``ADKPG_EMBEDDED_DIR``, else the default.
 
         The default is ``/var/lib/adkpg/server`` for root, else ``adkpg/server`` below
         ``XDG_DATA_HOME`` or ``~/.local/share``. Nothing is created.
@@ -89,17 +89,17 @@ class Directory:
         return Path("/tmp") / f"adkpg-{digest[:16]}"
 
     def account(self) -> Account:
-        """Return the account that runs this directory's server: its owner, if there is one."""
+        """Returns the account that runs this directory's server: its owner, if there is one."""
         return Account.of_server(self.path, self.pgdata)
 
     def prepare(self, account: Account) -> None:
-        """Create what is missing, for the account alone; idempotent.
+        """Creates what is missing, for the account alone; idempotent.
 
         No permission of an existing directory changes. As root, an existing empty directory of
         root's is given to the account.
 
         Raises:
-            EmbeddedServerError: It cannot be created or entered, or belongs to someone else.
+          EmbeddedServerError: It cannot be created or entered, or belongs to someone else.
         """
         try:
             self._create(account)
@@ -120,10 +120,10 @@ class Directory:
             )
 
     def prepare_socket_dir(self, account: Account) -> None:
-        """Create the socket's private directory; call it under the starters' lock. Idempotent.
+        """Creates the socket's private directory; call it under the starters' lock. Idempotent.
 
         Raises:
-            EmbeddedServerError: Someone else's directory is in its place.
+          EmbeddedServerError: Someone else's directory is in its place.
         """
         path = self.socket_dir
         try:
@@ -142,7 +142,7 @@ class Directory:
             account.give(path)
 
     def remove_socket_dir(self) -> None:
-        """Remove it from ``/tmp`` once the server has stopped, under the starters' lock."""
+        """Removes it from ``/tmp`` once the server has stopped, under the starters' lock."""
         path = self.socket_dir
         if not path.is_relative_to(self.path) and path.is_dir() and not any(path.iterdir()):
             path.rmdir()

@@ -28,10 +28,10 @@ class Launch:
     """What it takes to start the server of a prepared directory.
 
     Attributes:
-        directory: Its directory.
-        binaries: Programs that the account can run.
-        account: Who runs it.
-        deadline: Until when, in seconds of ``time.monotonic``.
+      directory: Its directory.
+      binaries: Programs that the account can run.
+      account: Who runs it.
+      deadline: Until when, in seconds of ``time.monotonic``.
     """
 
     directory: Directory
@@ -40,12 +40,12 @@ class Launch:
     deadline: float
 
     def ensure_running(self, settings: str, *, durable: bool) -> Postmaster:
-        """Return the server that accepts connections, started with ``settings`` if none ran.
+        """Returns the server that accepts connections, started with ``settings`` if none ran.
 
         A server in crash recovery is waited for, and goes on recovering after a timeout.
 
         Raises:
-            EmbeddedServerError: It cannot start, or not in time.
+          EmbeddedServerError: It cannot start, or not in time.
         """
         pgdata = self.directory.pgdata
         if not pgdata.exists():
@@ -81,10 +81,10 @@ class Launch:
             time.sleep(_POLL_S)
 
     def ensure_database(self, postmaster: Postmaster) -> None:
-        """Create the database ``adkpg`` unless it exists.
+        """Creates the database ``adkpg`` unless it exists.
 
         Raises:
-            EmbeddedServerError: The server refused.
+          EmbeddedServerError: The server refused.
         """
         answer = self.account.run(
             [
@@ -109,7 +109,7 @@ class Launch:
         return self.deadline - time.monotonic()
 
     def _spawn(self) -> tuple[int, int]:
-        """Start the server and return its pid and where in the log it begins, in bytes."""
+        """Starts the server and returns its pid and where in the log it begins, in bytes."""
         log = self.directory.log
         if log.exists() and log.stat().st_size > _LOG_BYTES:
             log.replace(log.with_name(f"{log.name}.1"))
@@ -148,7 +148,7 @@ class Launch:
         return int(answer.stdout), log_start
 
     def _said(self, log_start: int) -> str:
-        """Return the end of what the log holds from ``log_start`` on, as one line."""
+        """Returns the end of what the log holds from ``log_start`` on, as one line."""
         path = self.directory.log
         if not path.exists():
             return ""

@@ -28,7 +28,7 @@ class FileLock:
         self._fd: int | None = None
 
     def open(self, account: Account) -> None:
-        """Open the file, made for the account if new; idempotent."""
+        """Opens the file, made for the account if new; idempotent."""
         if self._fd is not None:
             return
         flags = os.O_RDWR | os.O_CLOEXEC | os.O_NOFOLLOW
@@ -48,10 +48,10 @@ class FileLock:
 
     @contextmanager
     def exclusive(self, deadline: float) -> Iterator[None]:
-        """Hold the lock alone; waits for it until ``deadline`` (``time.monotonic`` seconds).
+        """Holds the lock alone; waits for it until ``deadline`` (``time.monotonic`` seconds).
 
         Raises:
-            EmbeddedServerError: Another process kept it for too long.
+          EmbeddedServerError: Another process kept it for too long.
         """
         while not self.try_exclusive():
             if time.monotonic() >= deadline:
@@ -66,22 +66,22 @@ class FileLock:
             self.release()
 
     def try_exclusive(self) -> bool:
-        """Take the lock alone if nobody else has it, and say whether that was so.
+        """Takes the lock alone if nobody else has it; returns whether it did.
 
         A shared hold of this object is given up for it, and lost if the answer is no.
         """
         return self._flock(fcntl.LOCK_EX | fcntl.LOCK_NB)
 
     def try_shared(self) -> bool:
-        """Take the lock together with others, and say whether nobody has it alone."""
+        """Takes the lock together with others; returns whether nobody has it alone."""
         return self._flock(fcntl.LOCK_SH | fcntl.LOCK_NB)
 
     def release(self) -> None:
-        """Give up whatever hold this object has; the file stays open."""
+        """Gives up whatever hold this object has; the file stays open."""
         self._flock(fcntl.LOCK_UN)
 
     def close(self) -> None:
-        """Close the file; the hold ends with its last open copy. Idempotent."""
+        """Closes the file; the hold ends with its last open copy. Idempotent."""
         if self._fd is not None:
             os.close(self._fd)
             self._fd = None

@@ -27,9 +27,9 @@ class Postmaster:
     """A live server, as its ``postmaster.pid`` describes it.
 
     Attributes:
-        pid: The server's process.
-        socket_dir: Where it listens.
-        status: ``starting``, ``ready``, ``stopping``, ``standby``, or empty for "not yet known".
+      pid: The server's process.
+      socket_dir: Where it listens.
+      status: ``starting``, ``ready``, ``stopping``, ``standby``, or empty for "not yet known".
     """
 
     pid: int
@@ -38,7 +38,7 @@ class Postmaster:
 
     @classmethod
     def of(cls, pgdata: Path) -> "Postmaster | None":
-        """Return the server that runs on this data directory, or None."""
+        """Returns the server that runs on this data directory, or None."""
         try:
             lines = (pgdata / "postmaster.pid").read_text(encoding="utf-8").splitlines()
         except FileNotFoundError:
@@ -49,13 +49,13 @@ class Postmaster:
         return cls(int(lines[0]), Path(lines[4]), lines[7].strip())
 
     def stop(self, deadline: float) -> None:
-        """Stop the server (fast mode: clients are cut, all that was committed is on disk).
+        """Stops the server (fast mode: clients are cut, all that was committed is on disk).
 
         Args:
-            deadline: Until when to wait, in seconds of ``time.monotonic``.
+          deadline: Until when to wait, in seconds of ``time.monotonic``.
 
         Raises:
-            EmbeddedServerError: It still runs then; it goes on stopping.
+          EmbeddedServerError: It still runs then; it goes on stopping.
         """
         with suppress(ProcessLookupError):  # it may just have ended by itself
             os.kill(self.pid, signal.SIGINT)
@@ -72,14 +72,14 @@ class Postmaster:
 
 
 def disown(pgdata: Path, socket_dir: Path) -> None:
-    """Mark the lock files of a dead server so that Postgres sees that it is dead.
+    """Marks the lock files of a dead server so that Postgres sees that it is dead.
 
     Only their first line, the pid, changes: the rest names the shared memory by which Postgres
     notices that children of the dead server still work on the data. Call it only under the lock
     that starters share, with no server running.
 
     Raises:
-        EmbeddedServerError: A server answers at the socket though no process of ours is it.
+      EmbeddedServerError: A server answers at the socket though no process of ours is it.
     """
     if _answers(socket_dir / SOCKET_NAME):
         raise EmbeddedServerError(
@@ -99,7 +99,7 @@ def disown(pgdata: Path, socket_dir: Path) -> None:
 
 
 def process_runs(pid: int) -> bool:
-    """Return whether a process exists and is not a zombie."""
+    """Returns whether a process exists and is not a zombie."""
     return _command(pid) is not None
 
 
@@ -119,7 +119,7 @@ def _serves(pid: int, pgdata: Path) -> bool:
 
 
 def _command(pid: int) -> str | None:
-    """Return a live process's program and arguments; None if there is none or a zombie."""
+    """Returns a live process's program and arguments; None if there is none or a zombie."""
     if not Path("/proc/self/stat").exists():
         return command_by_ps(pid)
     try:
@@ -131,7 +131,7 @@ def _command(pid: int) -> str | None:
 
 
 def command_by_ps(pid: int) -> str | None:
-    """Return a live process's program and arguments where there is no /proc (macOS)."""
+    """Returns a live process's program and arguments where there is no /proc (macOS)."""
     answer = subprocess.run(
         ["ps", "-ww", "-o", "stat=", "-o", "command=", "-p", str(pid)],
         capture_output=True,

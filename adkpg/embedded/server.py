@@ -50,22 +50,22 @@ class EmbeddedServer:
         stop_when_last: bool = True,
         timeout_s: float = 60,
     ) -> None:
-        """Describe a server; nothing happens before ``start``.
+        """Describes a server; nothing happens before ``start``.
 
         Args:
-            data_dir: The server's directory, created if missing. By default
-                ``ADKPG_EMBEDDED_DIR``, else ``/var/lib/adkpg/server`` for root, else
-                ``adkpg/server`` below ``XDG_DATA_HOME`` or ``~/.local/share``.
-            settings: Postgres settings by name, such as ``{"shared_buffers": "256MB"}``. They
-                apply when this object starts the server, in place of the previous ones; one
-                that already runs keeps its own. ``autovacuum_naptime`` is 10 s and
-                ``shared_buffers`` 512 MB by default; memory is taken as it is used.
-            stop_when_last: False leaves the server running without clients.
-            timeout_s: Seconds that one ``start`` or ``stop`` may take, above 0. A large database
-                that was killed may need more to recover.
+          data_dir: The server's directory, created if missing. By default
+            ``ADKPG_EMBEDDED_DIR``, else ``/var/lib/adkpg/server`` for root, else
+            ``adkpg/server`` below ``XDG_DATA_HOME`` or ``~/.local/share``.
+          settings: Postgres settings by name, such as ``{"shared_buffers": "256MB"}``. They
+            apply when this object starts the server, in place of the previous ones; one
+            that already runs keeps its own. ``autovacuum_naptime`` is 10 s and
+            ``shared_buffers`` 512 MB by default; memory is taken as it is used.
+          stop_when_last: False leaves the server running without clients.
+          timeout_s: Seconds that one ``start`` or ``stop`` may take, above 0. A large database
+            that was killed may need more to recover.
 
         Raises:
-            ConfigurationError: A setting or the timeout cannot work.
+          ConfigurationError: A setting or the timeout cannot work.
         """
         if not (timeout_s > 0 and math.isfinite(timeout_s)):
             raise ConfigurationError(f"timeout_s is {timeout_s}; pass a number of seconds above 0.")
@@ -88,21 +88,21 @@ class EmbeddedServer:
         """The database's URL, ``postgresql://postgres@/adkpg?host=…&port=…``, once started.
 
         Raises:
-            EmbeddedServerError: ``start`` has not been called, or ``stop`` has.
+          EmbeddedServerError: ``start`` has not been called, or ``stop`` has.
         """
         if self._url is None:
             raise EmbeddedServerError("The embedded server is not started; call start() first.")
         return self._url
 
     def start(self) -> "EmbeddedServer":
-        """Start the server or join the one that runs, and wait until it answers.
+        """Starts the server or joins the one that runs, and waits until it answers.
 
         The first start creates the data (about a second). Idempotent; called again it also
         brings back a server that was killed.
 
         Raises:
-            EmbeddedServerError: It cannot be installed, started or shared here; the message
-                names the cure, or ends with the server's own words.
+          EmbeddedServerError: It cannot be installed, started or shared here; the message
+            names the cure, or ends with the server's own words.
         """
         if sys.platform == "win32":
             raise EmbeddedServerError(
@@ -140,10 +140,10 @@ class EmbeddedServer:
             return self
 
     def stop(self) -> None:
-        """Give this object's share back; the last one stops the server. Idempotent.
+        """Gives this object's share back; the last one stops the server. Idempotent.
 
         Raises:
-            EmbeddedServerError: The server did not stop within ``timeout_s``; it goes on stopping.
+          EmbeddedServerError: The server did not stop within ``timeout_s``; it goes on stopping.
         """
         with self._mutex:
             share, self._share, self._url = self._share, None, None
@@ -194,7 +194,7 @@ class _Share:
         self.clients.open(account)
 
     def join(self) -> None:
-        """Count as a client; call it under ``starting``."""
+        """Counts as a client; call it under ``starting``."""
         if not self.clients.try_shared():
             raise EmbeddedServerError(
                 f"A process forked by a killed client still locks {self.directory.path}; end it "
