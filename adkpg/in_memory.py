@@ -4,10 +4,10 @@ import asyncio
 import logging
 from collections.abc import Mapping, Sequence
 from dataclasses import replace
-from datetime import datetime, timedelta
+from datetime import datetime
 from functools import partial
 from importlib.util import find_spec
-from typing import Self
+from typing import Self, Unpack
 
 from google.adk.events.event import Event
 from google.adk.memory.base_memory_service import BaseMemoryService, SearchMemoryResponse
@@ -27,7 +27,7 @@ from adkpg.memory.holdings_vectors import HoldingsVectors
 from adkpg.memory.policy import RememberPolicy, remembered_events
 from adkpg.memory.records import Memory
 from adkpg.memory.search.hits import Hit
-from adkpg.memory.search.options import Mode, SearchOptions, require_embedder
+from adkpg.memory.search.options import SearchOptions, SearchOverrides, require_embedder
 from adkpg.settings import Settings
 
 logger = logging.getLogger(__name__)
@@ -57,16 +57,9 @@ class InMemoryVectorMemoryService(BaseMemoryService):
         self,
         *,
         embedder: Embedder | None = None,
-        top_k: int | None = None,
-        min_score: float | None = None,
-        half_life: timedelta | None = None,
-        max_tokens: int | None = None,
-        mode: Mode = "hybrid",
-        app_wide: bool = True,
-        similarity_top_k: int | None = None,
-        vector_distance_threshold: float | None = None,
         policy: RememberPolicy | None = None,
         settings: Settings | None = None,
+        **options: Unpack[SearchOverrides],
     ) -> None:
         for package in ("numpy", "snowballstemmer"):
             if find_spec(package) is None:
@@ -74,22 +67,13 @@ class InMemoryVectorMemoryService(BaseMemoryService):
                     f"Memory in this process needs {package}; run pip install 'adkpg[local]'."
                 )
         try:
-            self._defaults = SearchOptions(top_k=_TOP_K).changed(
-                top_k=top_k,
-                min_score=min_score,
-                half_life=half_life,
-                max_tokens=max_tokens,
-                mode=mode,
-                app_wide=app_wide,
-                similarity_top_k=similarity_top_k,
-                vector_distance_threshold=vector_distance_threshold,
-            )
+            self._defaults = SearchOptions(top_k=_TOP_K).changed(**options)
         except InvalidInput as exc:
             raise ConfigurationError(str(exc)) from exc
         settings = settings or Settings()
-        if embedder is None and mode != "text":
+        if embedder is None and self._defaults.mode != "text":
             embedder = default_embedder(settings.embedder)
-        require_embedder(mode, embedder)
+        require_embedder(self._defaults.mode, embedder)
         self._holdings = Holdings(settings.text_search_config)
         self._vectors = None
         if embedder is None:
@@ -290,16 +274,7 @@ class InMemoryVectorMemoryService(BaseMemoryService):
         app_name: str,
         user_id: str | None,
         query: str,
-        filters: SearchFilters | None = None,
-        top_k: int | None = None,
-        min_score: float | None = None,
-        half_life: timedelta | None = None,
-        max_tokens: int | None = None,
-        neighbours: int | None = None,
-        mode: Mode | None = None,
-        app_wide: bool | None = None,
-        similarity_top_k: int | None = None,
-        vector_distance_threshold: float | None = None,
+        **overrides: Unpack[SearchOverrides],
     ) -> list[Hit]:
         """Returns hits with their reasons, the best first; what is left out is the service's own.
 
@@ -310,18 +285,7 @@ class InMemoryVectorMemoryService(BaseMemoryService):
           ConfigurationError: Only vectors were asked for, and there is no embedder.
           InvalidInput: An option is out of range.
         """
-        options = self._defaults.changed(
-            filters=filters,
-            top_k=top_k,
-            min_score=min_score,
-            half_life=half_life,
-            max_tokens=max_tokens,
-            neighbours=neighbours,
-            mode=mode,
-            app_wide=app_wide,
-            similarity_top_k=similarity_top_k,
-            vector_distance_threshold=vector_distance_threshold,
-        )
+        options = self._defaults.changed(**overrides)
         require_embedder(options.mode, self.embedder)
         if not storable(app_name=app_name, user_id=user_id):
             return []

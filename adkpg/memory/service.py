@@ -2,9 +2,9 @@
 
 from collections.abc import Mapping, Sequence
 from dataclasses import replace
-from datetime import datetime, timedelta
+from datetime import datetime
 from types import TracebackType
-from typing import Any, Self
+from typing import Self, Unpack
 
 from google.adk.events.event import Event
 from google.adk.memory.base_memory_service import BaseMemoryService, SearchMemoryResponse
@@ -18,12 +18,11 @@ from adkpg.embedding.embedder import Embedder
 from adkpg.errors import ConfigurationError, InvalidInput
 from adkpg.keys import require_storable, scope_user, storable
 from adkpg.memory.drafts import Draft, changed_draft, drafts_of_events, drafts_of_memories
-from adkpg.memory.filters import SearchFilters
 from adkpg.memory.policy import RememberPolicy, remembered_events
 from adkpg.memory.reading import StoredMemories
 from adkpg.memory.records import Memory
 from adkpg.memory.search.hits import Hit
-from adkpg.memory.search.options import Mode, SearchOptions, require_embedder
+from adkpg.memory.search.options import SearchOptions, SearchOverrides, require_embedder
 from adkpg.memory.search.search import Search
 from adkpg.memory.vectors.upkeep import KeptVectors
 from adkpg.memory.vectors.vectors import Vectors
@@ -45,19 +44,11 @@ class PgVectorMemoryService(StoredMemories, KeptVectors, BaseMemoryService):
         nothing for ``ADKPG_DATABASE_URL``.
       embedder: What turns texts into vectors. None is ``ADKPG_EMBEDDER``: by default the offline
         one if ``adkpg[local]`` is installed, else words only, with one warning.
-      top_k: Most memories that a search returns, at least 1.
-      min_score: Lowest cosine, in [-1, 1], of a hit that no word of the question leads to. None is
-        the embedder's own floor, under which its model finds noise.
-      half_life: After this time a memory's score counts half; None never fades.
-      max_tokens: Most tokens of a search's hits, estimated; None is no limit.
-      mode: ``hybrid`` is words and vectors together, ``vector`` and ``text`` one of them alone.
-      app_wide: Whether searches find what the app knows for all its users.
-      similarity_top_k: Vertex's name for `top_k`.
-      vector_distance_threshold: Vertex's measure of `min_score`: 1 - cosine.
       policy: What of a session's events is remembered, and with which text; give the one of
         ``DatabaseSessionService(remember=)``, or adding a session again brings back what that one
         left out. None remembers every text that was said.
-      **database_options: With a URL, for the `Database` made of it.
+      **options: How searches answer unless they say otherwise: `SearchOptions` by name, and
+        Vertex's ``similarity_top_k`` and ``vector_distance_threshold``.
 
     Raises:
       ConfigurationError: An argument cannot work.
@@ -68,42 +59,17 @@ class PgVectorMemoryService(StoredMemories, KeptVectors, BaseMemoryService):
         database: Database | str | None = None,
         *,
         embedder: Embedder | None = None,
-        top_k: int | None = None,
-        min_score: float | None = None,
-        half_life: timedelta | None = None,
-        max_tokens: int | None = None,
-        mode: Mode = "hybrid",
-        app_wide: bool = True,
-        similarity_top_k: int | None = None,
-        vector_distance_threshold: float | None = None,
         policy: RememberPolicy | None = None,
-        **database_options: Any,
+        **options: Unpack[SearchOverrides],
     ) -> None:
         try:
-            self._defaults = SearchOptions().changed(
-                top_k=top_k,
-                min_score=min_score,
-                half_life=half_life,
-                max_tokens=max_tokens,
-                mode=mode,
-                app_wide=app_wide,
-                similarity_top_k=similarity_top_k,
-                vector_distance_threshold=vector_distance_threshold,
-            )
+            self._defaults = SearchOptions().changed(**options)
         except InvalidInput as exc:
             raise ConfigurationError(str(exc)) from exc
         self._policy = policy
         self._owns_database = not isinstance(database, Database)
-        if isinstance(database, Database):
-            if database_options:
-                raise ConfigurationError(
-                    f"Options {sorted(database_options)} belong to the Database that was given; "
-                    "set them there."
-                )
-            self._database = database
-        else:
-            self._database = Database(database, **database_options)
-        if embedder is None and mode != "text":
+        self._database = database if isinstance(database, Database) else Database(database)
+        if embedder is None and self._defaults.mode != "text":
             embedder = default_embedder(self._database.settings.embedder)
         self._vectors = None if embedder is None else Vectors(self._database, embedder)
         require_embedder(self._defaults.mode, embedder)
@@ -319,16 +285,7 @@ class PgVectorMemoryService(StoredMemories, KeptVectors, BaseMemoryService):
         app_name: str,
         user_id: str | None,
         query: str,
-        filters: SearchFilters | None = None,
-        top_k: int | None = None,
-        min_score: float | None = None,
-        half_life: timedelta | None = None,
-        max_tokens: int | None = None,
-        neighbours: int | None = None,
-        mode: Mode | None = None,
-        app_wide: bool | None = None,
-        similarity_top_k: int | None = None,
-        vector_distance_threshold: float | None = None,
+        **overrides: Unpack[SearchOverrides],
     ) -> list[Hit]:
         """Returns hits with their reasons, the best first; what is left out is the service's own.
 
@@ -339,17 +296,7 @@ class PgVectorMemoryService(StoredMemories, KeptVectors, BaseMemoryService):
           app_name: The app.
           user_id: The user; None searches the app-wide scope alone.
           query: Any text; an empty one finds nothing.
-          filters: Conditions that hits must meet.
-          top_k: At most so many, at least 1.
-          min_score: Lowest cosine, in [-1, 1], of a hit that no word of the question leads to.
-          half_life: After this time a memory's score counts half.
-          max_tokens: Most tokens of all hits and their neighbours, estimated at four bytes each;
-            a hit that does not fit is left out.
-          neighbours: With so many turns on each side of a hit, 0 to 10.
-          mode: ``hybrid``, ``vector`` or ``text``.
-          app_wide: Whether to find what the app knows for all its users.
-          similarity_top_k: Vertex's name for `top_k`.
-          vector_distance_threshold: Vertex's measure of `min_score`: 1 - cosine.
+          **overrides: Options for this search alone; see `SearchOptions`.
 
         Raises:
           EmbeddingError: The embedder failed and only vectors were asked for.
@@ -357,18 +304,7 @@ class PgVectorMemoryService(StoredMemories, KeptVectors, BaseMemoryService):
           ConfigurationError: Only vectors were asked for, and there is no embedder.
           InvalidInput: An option is out of range.
         """
-        options = self._defaults.changed(
-            filters=filters,
-            top_k=top_k,
-            min_score=min_score,
-            half_life=half_life,
-            max_tokens=max_tokens,
-            neighbours=neighbours,
-            mode=mode,
-            app_wide=app_wide,
-            similarity_top_k=similarity_top_k,
-            vector_distance_threshold=vector_distance_threshold,
-        )
+        options = self._defaults.changed(**overrides)
         require_embedder(options.mode, self.embedder)
         if not storable(app_name=app_name, user_id=user_id):
             return []

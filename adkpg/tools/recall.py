@@ -36,7 +36,11 @@ class SearchWithOptions(Protocol):
 def takes_options(service: object) -> TypeGuard[SearchWithOptions]:
     """Whether a memory service has a ``search`` with filters and a limit."""
     search = getattr(service, "search", None)
-    return callable(search) and inspect.signature(search).parameters.keys() >= _OPTIONS
+    if not callable(search):
+        return False
+    parameters = inspect.signature(search).parameters
+    any_option = any(each.kind is each.VAR_KEYWORD for each in parameters.values())
+    return any_option or parameters.keys() >= _OPTIONS
 
 
 def service_of(tool_context: ToolContext, own: BaseMemoryService | None) -> BaseMemoryService:

@@ -125,9 +125,8 @@ async def test_a_large_one_is_searched_through_the_index_beside_exact_users(
     mine = [f"turn {number}" for number in range(2_000, 2_100)]
     questions = [f"question {number}" for number in range(10_000, 10_010)]
     settings = Settings(exact_limit=1_000, embedding_batch_size=2_048)
-    async with PgVectorMemoryService(
-        database_url, embedder=embedder, mode="vector", settings=settings
-    ) as memory:
+    async with Database(database_url, settings=settings) as database:
+        memory = PgVectorMemoryService(database, embedder=embedder, mode="vector")
         await Documents(memory).add(
             app_name="app", source="b.md", text="\n\n".join(f"# \n\n{text}" for text in texts)
         )

@@ -1,7 +1,6 @@
 """Facts in a worker."""
 
 import asyncpg
-from adkpg.memory.vectors.work import Embedding
 
 from adkpg import Database, DatabaseSessionService, PgVectorMemoryService
 from adkpg.facts.llm import FactExtractor
@@ -9,6 +8,7 @@ from adkpg.facts.service import Facts
 from adkpg.facts.work import Extracting
 from adkpg.memory.queue.jobs import Jobs
 from adkpg.memory.queue.worker import Worker
+from adkpg.memory.vectors.work import Embedding
 from tests.facts.model import Script, add, operations
 from tests.facts.people import ANA, known, remember, waiting
 from tests.memory.conversation import USER, said

@@ -10,7 +10,7 @@ from typing import Any
 
 import pytest
 
-from adkpg import Database, PgVectorMemoryService, Settings
+from adkpg import Database, PgVectorMemoryService
 from adkpg.embedding import LocalEmbedder
 from adkpg.errors import ConfigurationError
 from tests.memory.conversation import found, remember_apart
@@ -80,18 +80,10 @@ async def test_a_service_of_nothing_reads_the_environment(
         assert await found(memory, "feline") == ["kitten"]
 
 
-async def test_options_go_to_the_database_that_is_made(database_url: str) -> None:
-    settings = Settings(exact_limit=7)
-    async with PgVectorMemoryService(
-        database_url, embedder=ToyEmbedder(), settings=settings, pool_size=1
-    ) as memory:
-        assert memory.database.settings is settings
-        await remember_apart(memory, "kitten")
-
-
-def test_options_of_a_database_that_is_given_are_refused(database: Database) -> None:
-    with pytest.raises(ConfigurationError, match="pool_size"):
-        PgVectorMemoryService(database, pool_size=1)
+def test_an_option_that_no_search_has_is_refused(database: Database) -> None:
+    option: dict[str, Any] = {"pool_size": 1}
+    with pytest.raises(TypeError, match="pool_size"):
+        PgVectorMemoryService(database, **option)
 
 
 @pytest.mark.parametrize(

@@ -10,7 +10,7 @@ from alembic import command
 from alembic.config import Config
 from sqlalchemy import Connection, inspect, text
 
-from adkpg import PgVectorMemoryService, Settings, migrations
+from adkpg import Database, PgVectorMemoryService, Settings, migrations
 from adkpg.memory.search import statement as recall
 from adkpg.memory.vectors import statements as vector_statements
 from tests.locks import locked, until_connections
@@ -32,13 +32,9 @@ async def large(database_url: str) -> AsyncIterator[PgVectorMemoryService]:
     For so few the planner would sort rather than use the index that is there, so it may not.
     """
     settings = Settings(exact_limit=1_000, embedding_batch_size=2_048)
-    async with PgVectorMemoryService(
-        database_url,
-        embedder=EMBEDDER,
-        mode="vector",
-        settings=settings,
-        connect_args={"server_settings": {"enable_sort": "off"}},
-    ) as memory:
+    unsorted = {"server_settings": {"enable_sort": "off"}}
+    async with Database(database_url, settings=settings, connect_args=unsorted) as database:
+        memory = PgVectorMemoryService(database, embedder=EMBEDDER, mode="vector")
         await memory.add_memory(**USER, memories=[entry(turn) for turn in TURNS])
         await memory.add_memory(**SMALL, memories=[entry(turn) for turn in TURNS[:100]])
         yield memory
@@ -55,7 +51,7 @@ async def recall_of(memory: PgVectorMemoryService, texts: list[str]) -> float:
 
 async def told(memory: PgVectorMemoryService, database_url: str) -> None:
     """Ends the service's connections, whose statistics the server has then counted."""
-    await memory.close()
+    await memory.database.close()
     await until_connections(database_url, 1)  # the test's own
 
 
@@ -201,9 +197,8 @@ async def test_a_vector_on_its_way_while_the_index_is_built_is_in_it(
 async def test_large_vectors_are_indexed_too(database_url: str) -> None:
     embedder = SeededEmbedder(dimensions=1_400, clusters=20)
     texts = TURNS[:150]
-    async with PgVectorMemoryService(
-        database_url, embedder=embedder, mode="vector", settings=Settings(exact_limit=100)
-    ) as memory:
+    async with Database(database_url, settings=Settings(exact_limit=100)) as database:
+        memory = PgVectorMemoryService(database, embedder=embedder, mode="vector")
         await memory.add_memory(**USER, memories=[entry(turn) for turn in texts])
         assert await memory.index_large_scopes() == 150
         await found(memory, "turn 1")

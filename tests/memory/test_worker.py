@@ -10,12 +10,12 @@ from typing import Any
 
 import asyncpg
 import pytest
-from adkpg.memory.vectors.work import Embedding
 
 from adkpg import Database, DatabaseSessionService, PgVectorMemoryService, Settings
 from adkpg.errors import ConfigurationError, DatabaseUnavailable, SchemaMissing
 from adkpg.memory.queue.jobs import Jobs
 from adkpg.memory.queue.worker import Worker
+from adkpg.memory.vectors.work import Embedding
 from tests.memory.conversation import USER, found, said, session_of
 from tests.memory.toys import BrokenEmbedder, GatedEmbedder, ToyEmbedder
 from tests.proxy import Proxy

@@ -3,7 +3,7 @@
 import math
 from dataclasses import dataclass, replace
 from datetime import timedelta
-from typing import Any, Literal
+from typing import Any, Literal, TypedDict, Unpack
 
 from adkpg.errors import ConfigurationError, InvalidInput
 from adkpg.memory.filters import NO_FILTERS, SearchFilters
@@ -18,9 +18,42 @@ MAX_NEIGHBOURS = 10
 MODES: tuple[Mode, ...] = ("hybrid", "vector", "text")
 
 
+class SearchOverrides(TypedDict, total=False):
+    """Options of a search by name, as constructors and searches take them.
+
+    Those that are left out or None stay as they are; see `SearchOptions`.
+    """
+
+    filters: SearchFilters | None
+    top_k: int | None
+    min_score: float | None
+    half_life: timedelta | None
+    max_tokens: int | None
+    neighbours: int | None
+    mode: Mode | None
+    app_wide: bool | None
+    similarity_top_k: int | None
+    """Vertex's name for `top_k`."""
+
+    vector_distance_threshold: float | None
+    """Vertex's measure of `min_score`: 1 - cosine."""
+
+
 @dataclass(frozen=True)
 class SearchOptions:
-    """What a search may be told; see `PgVectorMemoryService.search`.
+    """How a search answers.
+
+    Attributes:
+      filters: Conditions that hits must meet.
+      top_k: Most hits, 1 to 10,000.
+      min_score: Lowest cosine, in [-1, 1], of a hit that no word of the question leads to. None is
+        the embedder's own floor, under which its model finds noise.
+      half_life: After this time a memory's score counts half; None never fades.
+      max_tokens: Most tokens of all hits and their neighbours, estimated at four bytes each; a hit
+        that does not fit is left out. None is no limit.
+      neighbours: How many turns on each side of a hit are returned with it, 0 to 10.
+      mode: ``hybrid`` is words and vectors together, ``vector`` and ``text`` one of them alone.
+      app_wide: Whether to find what the app knows for all its users.
 
     Raises:
       InvalidInput: A value is out of range.
@@ -57,40 +90,28 @@ class SearchOptions:
         if self.mode not in MODES:
             raise InvalidInput(f"mode is 'hybrid', 'vector' or 'text', not {self.mode!r}.")
 
-    def changed(
-        self,
-        *,
-        similarity_top_k: int | None = None,
-        vector_distance_threshold: float | None = None,
-        **options: Any,
-    ) -> "SearchOptions":
+    def changed(self, **overrides: Unpack[SearchOverrides]) -> "SearchOptions":
         """Returns these options with others in their place; None leaves one as it is.
-
-        Args:
-          similarity_top_k: Vertex's name of ``top_k``.
-          vector_distance_threshold: Vertex's measure of ``min_score``: 1 - cosine.
-          **options: By name.
 
         Raises:
           InvalidInput: A value is out of range, or given under both of its names.
         """
-        if similarity_top_k is not None:
-            options["top_k"] = _one("top_k", options.get("top_k"), similarity_top_k)
-        if vector_distance_threshold is not None:
-            if not _is_number(vector_distance_threshold):
+        given: dict[str, Any] = {k: v for k, v in overrides.items() if v is not None}
+        top_k = given.pop("similarity_top_k", None)
+        distance = given.pop("vector_distance_threshold", None)
+        if top_k is not None:
+            given["top_k"] = _one("top_k", given.get("top_k"), top_k)
+        if distance is not None:
+            if not _is_number(distance):
                 raise InvalidInput(
-                    f"vector_distance_threshold={vector_distance_threshold!r} is no distance; give "
-                    "one from 0 to 2."
+                    f"vector_distance_threshold={distance!r} is no distance; give one from 0 to 2."
                 )
-            options["min_score"] = _one(
-                "min_score", options.get("min_score"), 1 - vector_distance_threshold
-            )
-        given = {name: value for name, value in options.items() if value is not None}
+            given["min_score"] = _one("min_score", given.get("min_score"), 1 - distance)
         return replace(self, **given)
 
 
 def require_embedder(mode: str, embedder: object | None) -> None:
-    """Returns if a search of this mode can be answered.
+    """Raises unless a search of this mode can be answered.
 
     Raises:
       ConfigurationError: Only vectors are asked for, and there is no embedder.
