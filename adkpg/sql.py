@@ -40,11 +40,18 @@ class ScopeParameters(TypedDict):
     user_id: str
 
 
+class SessionParameters(ScopeParameters):
+    """Of statements on one session."""
+
+    session_id: str
+
+
 @dataclass(frozen=True, eq=False)
 class Statement(Generic[ParametersT]):
     """A statement and the type of its parameters, a TypedDict by the names of its binds.
 
-    Built once per shape and kept: `Database` compiles each object once.
+    Built once per shape and kept: `Database` compiles each object once. The TypedDict has the
+    names of all shapes; those that a shape has no bind for are ignored.
 
     Attributes:
       core: As SQLAlchemy has it; also a part of other statements.
@@ -56,6 +63,8 @@ class Statement(Generic[ParametersT]):
 APP_NAME = bindparam("app_name", type_=Text)
 
 USER_ID = bindparam("user_id", type_=Text)
+
+SESSION_ID = bindparam("session_id", type_=Text)
 
 
 def in_scope(table: Any) -> ColumnElement[bool]:

@@ -9,6 +9,7 @@ from typing import Any
 
 from google.adk.events.event import Event
 
+from adkpg.sessions.reading_statements import SessionAgainParameters
 from adkpg.sessions.records import UNREADABLE
 
 Key = tuple[str, str, str]
@@ -36,9 +37,12 @@ class Prefix:
     size: int
 
 
-def known(prefix: Prefix | None) -> dict[str, Any]:
+def again(key: Key, prefix: Prefix | None) -> SessionAgainParameters:
     """Returns the parameters of `reading_statements.select_session_again` for what is kept."""
     return {
+        "app_name": key[0],
+        "user_id": key[1],
+        "session_id": key[2],
         "incarnation": prefix.incarnation if prefix else None,
         "revision": prefix.revision if prefix else None,
         "event_id": prefix.event_id if prefix else None,

@@ -1,5 +1,6 @@
 """Reading sessions: one, all, in pages; a user's state."""
 
+from datetime import datetime
 from typing import Any
 
 from google.adk.sessions.base_session_service import GetSessionConfig, ListSessionsResponse
@@ -9,7 +10,7 @@ from adkpg.database import Database
 from adkpg.errors import InvalidInput
 from adkpg.keys import storable
 from adkpg.sessions import pages, reading_statements, records
-from adkpg.sessions.cache import Key, SharedEvents, known
+from adkpg.sessions.cache import Key, SharedEvents, again
 from adkpg.sessions.state import loads
 from adkpg.timestamps import clamped
 
@@ -106,7 +107,9 @@ class StoredSessions:
         _require_limit(limit)
         if not storable(app_name=app_name, user_id=user_id):
             return pages.SessionsPage([], None)
-        cursor = pages.read_session_cursor(after) if after is not None else (None, None, None)
+        cursor: tuple[datetime, str, str] | tuple[None, None, None] = (None, None, None)
+        if after is not None:
+            cursor = pages.read_session_cursor(after)
         rows = await self._database.fetch(
             reading_statements.list_sessions_page(
                 one_user=user_id is not None, after=after is not None
@@ -115,7 +118,7 @@ class StoredSessions:
                 "app_name": app_name,
                 "user_id": user_id,
                 "limit": limit + 1,
-                "after_moment": cursor[0],
+                "after_time": cursor[0],
                 "after_user_id": cursor[1],
                 "after_session_id": cursor[2],
             },
@@ -178,8 +181,7 @@ class StoredSessions:
         """Reads a whole session: only what is new of it, if its events are kept still."""
         before = shared.get(key)
         row = await self._database.fetch_one(
-            reading_statements.select_session_again(),
-            {"app_name": key[0], "user_id": key[1], "session_id": key[2], **known(before)},
+            reading_statements.select_session_again(), again(key, before)
         )
         if row is None:
             shared.drop(key)

@@ -1,7 +1,8 @@
 """Statements of the session service that read. Each is built once per shape and does no I/O."""
 
+from datetime import datetime
 from functools import cache
-from typing import Any
+from typing import Any, TypedDict
 
 from sqlalchemy import (
     BigInteger,
@@ -23,15 +24,14 @@ from sqlalchemy import (
 from sqlalchemy.dialects.postgresql import UUID
 
 from adkpg.sessions.statements import (
-    APP_NAME,
     APP_STATE,
     EVENT_ID,
-    USER_ID,
     its_events,
-    moment,
     this_session,
+    time,
     user_state,
 )
+from adkpg.sql import APP_NAME, USER_ID, ScopeParameters, SessionParameters, Statement
 from adkpg.tables import events, sessions
 
 _LIMIT = bindparam("limit", type_=BigInteger)
@@ -54,28 +54,68 @@ _STANDING = (
 _LISTED = (*_IDENTITY, sessions.c.created_at, sessions.c.state)
 
 
+class SessionEventsParameters(SessionParameters):
+    """`after` is inclusive, `limit` counts the last events; None where they are not asked for."""
+
+    after: datetime | None
+    limit: int | None
+
+
+class SessionAgainParameters(SessionParameters):
+    """What the caller has: up to which revision, its event's id, how many events; or None."""
+
+    incarnation: str | None
+    revision: int | None
+    event_id: str | None
+    count: int | None
+
+
+class ListParameters(TypedDict):
+    """A user's sessions, or the app's with None."""
+
+    app_name: str
+    user_id: str | None
+
+
+class SessionsPageParameters(ListParameters):
+    """The last session of the page before, None on the first page."""
+
+    limit: int
+    after_time: datetime | None
+    after_user_id: str | None
+    after_session_id: str | None
+
+
+class EventsPageParameters(SessionParameters):
+    """The last event of the page before, 0 on the first page."""
+
+    after_seq: int
+    limit: int
+
+
 @cache
-def select_session(*, events_wanted: bool, after: bool, recent: bool) -> Select[Any]:
+def select_session(
+    *, events_wanted: bool, after: bool, recent: bool
+) -> Statement[SessionEventsParameters]:
     """Reads a session, the shared states and its events, in one snapshot and one row.
 
-    Parameters: app_name, user_id, session_id; after (a moment, inclusive) and limit where asked
-    for. No row if the session does not exist. ``payloads`` is in append order.
+    No row if the session does not exist. ``payloads`` is in append order.
     """
     columns: list[Any] = [*_STANDING]
     if events_wanted:
         chosen = select(events.c.seq, events.c.payload).where(its_events())
         if after:
-            chosen = chosen.where(events.c.timestamp >= moment("after"))
+            chosen = chosen.where(events.c.timestamp >= time("after"))
         if recent:
             chosen = chosen.order_by(events.c.seq.desc()).limit(_LIMIT)
         part = chosen.subquery("part")
         in_order = select(cast(part.c.payload, Text)).order_by(part.c.seq)
         columns.append(func.array(in_order.scalar_subquery()).label("payloads"))
-    return select(*columns).where(this_session())
+    return Statement(select(*columns).where(this_session()))
 
 
 @cache
-def select_session_again() -> Select[Any]:
+def select_session_again() -> Statement[SessionAgainParameters]:
     """Reads a session like `select_session`, but only the events that the caller lacks.
 
     The caller has those up to a revision. It has them still, and ``had`` is true, if the session
@@ -83,9 +123,7 @@ def select_session_again() -> Select[Any]:
     or a standby may have another history), and none of those events was deleted. Else ``had`` is
     not true and ``payloads`` are all events.
 
-    Parameters: app_name, user_id, session_id; incarnation, revision, event_id (the event of that
-    revision) and count (events up to it) as the caller knows them, or None. Returns also
-    ``last_event_id``, of the event of the session's revision; None if there is none.
+    Returns also ``last_event_id``, of the event of the session's revision; None if there is none.
     """
     revision = bindparam("revision", type_=BigInteger)
     same_history = exists(
@@ -112,20 +150,18 @@ def select_session_again() -> Select[Any]:
         .where(its_events(), events.c.seq > start)
         .order_by(events.c.seq)
     )
-    return select(
+    session = select(
         *_STANDING,
         select(known.c.had).scalar_subquery().label("had"),
         last.correlate(sessions).scalar_subquery().label("last_event_id"),
         func.array(missing.scalar_subquery()).label("payloads"),
     ).where(this_session())
+    return Statement(session)
 
 
 @cache
-def list_sessions(*, one_user: bool) -> Select[Any]:
-    """Reads all sessions of an app or of one user, ordered as ADK wants them.
-
-    Parameters: app_name, and user_id where asked for. Oldest update first, then user and id.
-    """
+def list_sessions(*, one_user: bool) -> Statement[ListParameters]:
+    """Reads all sessions of an app or of one user: oldest update first, then by user and id."""
     wanted = sessions.c.app_name == APP_NAME
     if one_user:
         wanted = and_(wanted, sessions.c.user_id == USER_ID)
@@ -133,21 +169,17 @@ def list_sessions(*, one_user: bool) -> Select[Any]:
 
 
 @cache
-def list_sessions_page(*, one_user: bool, after: bool) -> Select[Any]:
-    """Reads one page of sessions, newest first: a user's by last update, an app's by creation.
-
-    Parameters: app_name, limit, user_id where asked for, and after_moment, after_user_id,
-    after_session_id where a page went before.
-    """
-    time = "updated_at" if one_user else "created_at"
+def list_sessions_page(*, one_user: bool, after: bool) -> Statement[SessionsPageParameters]:
+    """Reads one page of sessions, newest first: a user's by last update, an app's by creation."""
+    order = "updated_at" if one_user else "created_at"
     newest = sessions.alias("newest")
-    page = select(*_place(newest, time))
+    page = select(*_place(newest, order))
     if one_user:  # the bar first: it is all that is compared of most rows
         page = page.where(newest.c.updated_at >= _bar(after=after), newest.c.user_id == USER_ID)
     page = page.where(newest.c.app_name == APP_NAME)
     if after:
-        page = page.where(_behind_cursor(newest, time))
-    page = page.order_by(*(column.desc() for column in _place(newest, time))).limit(_LIMIT)
+        page = page.where(_after_cursor(newest, order))
+    page = page.order_by(*(column.desc() for column in _place(newest, order))).limit(_LIMIT)
     places = page.cte("places").prefix_with("MATERIALIZED")
     row = (
         select(*_LISTED)
@@ -160,7 +192,7 @@ def list_sessions_page(*, one_user: bool, after: bool) -> Select[Any]:
         .offset(literal_column("0"))
         .lateral("row")
     )
-    return _listing(select(*row.c).select_from(places.join(row, true())), time, newest_first=True)
+    return _listing(select(*row.c).select_from(places.join(row, true())), order, newest_first=True)
 
 
 def _bar(*, after: bool) -> ColumnElement[Any]:
@@ -179,57 +211,55 @@ def _bar(*, after: bool) -> ColumnElement[Any]:
     )
     last = select(part.c.updated_at).order_by(part.c.updated_at.desc())
     if after:
-        last = last.where(_behind_cursor(part, "updated_at"))
+        last = last.where(_after_cursor(part, "updated_at"))
     last = last.offset(_LIMIT - literal_column("1")).limit(literal_column("1"))
     return func.coalesce(last.scalar_subquery(), literal_column("'-infinity'::timestamptz"))
 
 
-def _place(table: Any, time: str) -> tuple[ColumnElement[Any], ...]:
-    return table.c[time], table.c.user_id, table.c.session_id
+def _place(table: Any, order: str) -> tuple[ColumnElement[Any], ...]:
+    return table.c[order], table.c.user_id, table.c.session_id
 
 
-def _behind_cursor(table: Any, time: str) -> ColumnElement[bool]:
+def _after_cursor(table: Any, order: str) -> ColumnElement[bool]:
     cursor = tuple_(
-        moment("after_moment"),
+        time("after_time"),
         bindparam("after_user_id", type_=Text),
         bindparam("after_session_id", type_=Text),
     )
-    return tuple_(*_place(table, time)) < cursor
+    return tuple_(*_place(table, order)) < cursor
 
 
-def _listing(chosen: Select[Any], time: str, *, newest_first: bool) -> Select[Any]:
+def _listing(chosen: Select[Any], order: str, *, newest_first: bool) -> Statement[Any]:
     """Orders a listing and adds the shared states; each travels once, on its first row.
 
     States become text here: below a limit, those that are not on the page would too.
     """
     page = chosen.subquery("page")
-    key = (page.c[time], page.c.user_id, page.c.session_id)
-    order = [column.desc() if newest_first else column.asc() for column in key]
-    place = func.row_number().over(order_by=order)
-    place_of_user = func.row_number().over(partition_by=page.c.user_id, order_by=order)
-    return select(
+    place = [column.desc() if newest_first else column.asc() for column in _place(page, order)]
+    number = func.row_number().over(order_by=place)
+    number_of_user = func.row_number().over(partition_by=page.c.user_id, order_by=place)
+    listing = select(
         *(each for each in page.c if each.key != "state"),
         cast(page.c.state, Text).label("state"),
-        case((place == 1, APP_STATE), else_=null()).label("app_state"),
-        case((place_of_user == 1, user_state(page.c.user_id)), else_=null()).label("user_state"),
-    ).order_by(*order)
+        case((number == 1, APP_STATE), else_=null()).label("app_state"),
+        case((number_of_user == 1, user_state(page.c.user_id)), else_=null()).label("user_state"),
+    ).order_by(*place)
+    return Statement(listing)
 
 
 @cache
-def list_events_page() -> Select[Any]:
-    """Reads one page of a session's events in append order.
-
-    Parameters: app_name, user_id, session_id, after_seq (0 for the first page), limit.
-    """
-    return (
+def list_events_page() -> Statement[EventsPageParameters]:
+    """Reads one page of a session's events in append order."""
+    page = (
         select(events.c.seq, cast(events.c.payload, Text).label("payload"))
         .where(its_events(), events.c.seq > bindparam("after_seq", type_=BigInteger))
         .order_by(events.c.seq)
         .limit(_LIMIT)
     )
+    return Statement(page)
 
 
 @cache
-def select_user_state() -> Select[Any]:
-    """Reads a user's state. Parameters: app_name, user_id."""
-    return select(user_state(USER_ID).label("state"))
+def select_user_state() -> Statement[ScopeParameters]:
+    """Reads a user's state."""
+    return Statement(select(user_state(USER_ID).label("state")))

@@ -24,13 +24,14 @@ from adkpg.errors import (
 )
 from adkpg.keys import require_storable, storable
 from adkpg.memory.policy import RememberPolicy
-from adkpg.memory.write import capture as outbox
+from adkpg.memory.write import capture
 from adkpg.sessions import records, statements
 from adkpg.sessions.append_queue import Turns, uninterrupted
 from adkpg.sessions.cache import SharedEvents
 from adkpg.sessions.reading import StoredSessions
 from adkpg.sessions.records import Marker
 from adkpg.sessions.state import split
+from adkpg.sql import SessionParameters
 from adkpg.tables import EVENT_ID_KEY
 from adkpg.timestamps import clamped, unix
 
@@ -162,7 +163,7 @@ class DatabaseSessionService(StoredSessions, BaseSessionService):
                 "session_state": delta.session or "{}",
                 "app_delta": delta.app,
                 "user_delta": delta.user,
-                "moment": clamped(platform_time.get_time()),
+                "timestamp": clamped(platform_time.get_time()),
             },
         )
         if row is None:
@@ -188,7 +189,11 @@ class DatabaseSessionService(StoredSessions, BaseSessionService):
         session_id = session_id.strip()
         if not storable(app_name=app_name, user_id=user_id, session_id=session_id):
             return
-        place = {"app_name": app_name, "user_id": user_id, "session_id": session_id}
+        place: SessionParameters = {
+            "app_name": app_name,
+            "user_id": user_id,
+            "session_id": session_id,
+        }
         if forget:
             await forget_session(self._database, **place)
         else:
@@ -229,24 +234,24 @@ class DatabaseSessionService(StoredSessions, BaseSessionService):
             event_id=event.id,
         )
         delta = split(event.actions.state_delta)
-        parameters: dict[str, Any] = {
-            "app_name": session.app_name,
-            "user_id": session.user_id,
-            "session_id": session.id,
-            "event_id": event.id,
-            "moment": clamped(event.timestamp),
-            "payload": records.payload(event),
+        payload = records.payload(event)
+        memory = None
+        if self._policy is not None:
+            memory = capture.parameters(self._policy, event, session.user_id, session.id)
+        if memory is not None:
+            memory["config"] = self._database.settings.text_search_config
+        marker = Marker.of(session) or await self._marker_of(session, event)
+        parameters: statements.AppendParameters = {
+            **_place(session, event),
+            "timestamp": clamped(event.timestamp),
+            "payload": payload,
             "session_delta": delta.session,
             "app_delta": delta.app,
             "user_delta": delta.user,
+            "incarnation": marker.incarnation,
+            "revision": marker.revision,
+            **(memory or {}),
         }
-        memory = None
-        if self._policy is not None:
-            memory = outbox.parameters(self._policy, event, session.user_id, session.id)
-        if memory is not None:
-            parameters |= memory | {"config": self._database.settings.text_search_config}
-        marker = Marker.of(session) or await self._marker_of(session, parameters)
-        parameters |= {"incarnation": marker.incarnation, "revision": marker.revision}
         statement = statements.append_event(
             session=delta.session is not None,
             app=delta.app is not None,
@@ -271,7 +276,7 @@ class DatabaseSessionService(StoredSessions, BaseSessionService):
         session: Session,
         event: Event,
         marker: Marker,
-        parameters: dict[str, Any],
+        parameters: statements.AppendParameters,
         found: Any,
     ) -> Event:
         """Says why nothing was written, or accepts the event as one that is stored already."""
@@ -280,7 +285,7 @@ class DatabaseSessionService(StoredSessions, BaseSessionService):
             and found["found_incarnation"] == marker.incarnation
             and (self._merge or found["found_revision"] == marker.revision)
         ):  # the statement's snapshot was older than the lock it waited for
-            found = await self._database.fetch_one(statements.select_head(), parameters)
+            found = await self._database.fetch_one(statements.select_head(), _place(session, event))
         if found is None or found["found_incarnation"] is None:
             raise SessionNotFound(
                 f"Session {session.id} not found; it was deleted or never stored."
@@ -303,7 +308,7 @@ class DatabaseSessionService(StoredSessions, BaseSessionService):
         session: Session,
         event: Event,
         marker: Marker,
-        parameters: dict[str, Any],
+        parameters: statements.AppendParameters,
         found: Any,
     ) -> Event:
         payload, stored = parameters["payload"], found["stored_payload"]
@@ -316,17 +321,17 @@ class DatabaseSessionService(StoredSessions, BaseSessionService):
         behind = seq > marker.revision or self._merge  # a merging object skips others' revisions
         if behind and all(known.id != event.id for known in session.events):
             # The answer to the first delivery was lost: the live object catches up now.
-            session.last_update_time = unix(parameters["moment"])
+            session.last_update_time = unix(parameters["timestamp"])
             Marker(marker.incarnation, max(marker.revision, seq)).set(session)
             self._commit_event_to_session(session, event)
         return event
 
-    async def _marker_of(self, session: Session, parameters: dict[str, Any]) -> Marker:
+    async def _marker_of(self, session: Session, event: Event) -> Marker:
         """Places a Session that was rebuilt from JSON, by ADK's rule (DatabaseSessionService).
 
         It is current if storage is not newer than it, or its last event is the stored last one.
         """
-        head = await self._database.fetch_one(statements.select_head(), parameters)
+        head = await self._database.fetch_one(statements.select_head(), _place(session, event))
         if head is None:
             raise SessionNotFound(
                 f"Session {session.id} not found; it was deleted or never stored."
@@ -335,7 +340,7 @@ class DatabaseSessionService(StoredSessions, BaseSessionService):
         newer = unix(head["updated_at"]) > session.last_update_time
         stale = newer and head["last_event_id"] != last
         seq = head["stored_seq"]
-        if seq is not None and (stale or head["last_event_id"] == parameters["event_id"]):
+        if seq is not None and (stale or head["last_event_id"] == event.id):
             # Its answer was lost: the object knows what came before it, and nothing after it.
             return Marker(head["found_incarnation"], seq - 1)
         if stale and not self._merge:
@@ -344,3 +349,12 @@ class DatabaseSessionService(StoredSessions, BaseSessionService):
                 "load it again."
             )
         return Marker(head["found_incarnation"], head["found_revision"])
+
+
+def _place(session: Session, event: Event) -> statements.EventParameters:
+    return {
+        "app_name": session.app_name,
+        "user_id": session.user_id,
+        "session_id": session.id,
+        "event_id": event.id,
+    }

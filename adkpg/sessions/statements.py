@@ -1,11 +1,12 @@
 """Statements of the session service that write. Each is built once per shape and does no I/O.
 
-Every call of the service is one of these or of `reading_statements`: one flight to the server. Row
-locks are taken in the order session, app state, user state, and the order is forced by data: each
-step reads what the one before returned, since Postgres runs sibling CTEs in whatever order the
-outer SELECT pulls them.
+Every call of the service is one of these or of `reading_statements`: one round trip. Row locks are
+taken in the order session, app state, user state, and the order is forced by data: each step reads
+what the one before returned, since Postgres runs sibling CTEs in whatever order the outer SELECT
+pulls them.
 """
 
+from datetime import datetime
 from functools import cache
 from typing import Any
 
@@ -14,7 +15,6 @@ from sqlalchemy import (
     BigInteger,
     BindParameter,
     ColumnElement,
-    Delete,
     Select,
     Text,
     and_,
@@ -30,18 +30,43 @@ from sqlalchemy import (
 )
 from sqlalchemy.dialects.postgresql import JSON, JSONB, TIMESTAMP, UUID, insert
 
-from adkpg.memory.write import capture as outbox
+from adkpg.memory.write import capture
 from adkpg.memory.write.statements import written
+from adkpg.sql import APP_NAME, SESSION_ID, USER_ID, SessionParameters, Statement
 from adkpg.tables import app_states, events, sessions, user_states
 
-APP_NAME = bindparam("app_name", type_=Text)
-USER_ID = bindparam("user_id", type_=Text)
-SESSION_ID = bindparam("session_id", type_=Text)
 EVENT_ID = bindparam("event_id", type_=Text)
 
 
-def moment(name: str) -> BindParameter[Any]:
-    """A moment given as a parameter."""
+class CreateParameters(SessionParameters):
+    """The deltas are JSON text, None where a scope has none."""
+
+    session_state: str
+    app_delta: str | None
+    user_delta: str | None
+    timestamp: datetime
+
+
+class EventParameters(SessionParameters):
+    """Of statements on one event of a session."""
+
+    event_id: str
+
+
+class AppendParameters(EventParameters, capture.CaptureParameters):
+    """The deltas are JSON text, None where a scope has none; revision is unused with `merge`."""
+
+    timestamp: datetime
+    payload: str
+    session_delta: str | None
+    app_delta: str | None
+    user_delta: str | None
+    incarnation: str
+    revision: int
+
+
+def time(name: str) -> BindParameter[Any]:
+    """A time given as a parameter."""
     return bindparam(name, type_=TIMESTAMP(timezone=True))
 
 
@@ -50,7 +75,7 @@ def _json(name: str) -> ColumnElement[Any]:
 
 
 def this_session() -> ColumnElement[bool]:
-    """The session's row. Parameters: app_name, user_id, session_id."""
+    """The session's row."""
     return and_(
         sessions.c.app_name == APP_NAME,
         sessions.c.user_id == USER_ID,
@@ -59,7 +84,7 @@ def this_session() -> ColumnElement[bool]:
 
 
 def its_events() -> ColumnElement[bool]:
-    """The session's events. Parameters: app_name, user_id, session_id."""
+    """The session's events."""
     return and_(
         events.c.app_name == APP_NAME,
         events.c.user_id == USER_ID,
@@ -72,11 +97,11 @@ APP_STATE = (
     .where(app_states.c.app_name == APP_NAME)
     .scalar_subquery()
 )
-"""The app's state as JSON text. Parameter: app_name."""
+"""The app's state as JSON text."""
 
 
 def user_state(user_id: ColumnElement[str]) -> Any:
-    """A user's state as JSON text. Parameter: app_name."""
+    """A user's state as JSON text."""
     return (
         select(cast(user_states.c.state, Text))
         .where(user_states.c.app_name == APP_NAME, user_states.c.user_id == user_id)
@@ -85,11 +110,10 @@ def user_state(user_id: ColumnElement[str]) -> Any:
 
 
 @cache
-def create_session(*, app: bool, user: bool) -> Select[Any]:
+def create_session(*, app: bool, user: bool) -> Statement[CreateParameters]:
     """Inserts a session and merges the shared states it starts with; no row if it exists.
 
-    Parameters: app_name, user_id, session_id, session_state, moment, and app_delta, user_delta
-    where asked for. Returns the session's identity and the shared states after the merge.
+    Returns the session's identity and the shared states after the merge.
     """
     created = (
         insert(sessions)
@@ -98,8 +122,8 @@ def create_session(*, app: bool, user: bool) -> Select[Any]:
             user_id=USER_ID,
             session_id=SESSION_ID,
             state=_json("session_state"),
-            created_at=moment("moment"),
-            updated_at=moment("moment"),
+            created_at=time("timestamp"),
+            updated_at=time("timestamp"),
         )
         .on_conflict_do_nothing()
         .returning(
@@ -130,17 +154,13 @@ def create_session(*, app: bool, user: bool) -> Select[Any]:
 @cache
 def append_event(
     *, session: bool, app: bool, user: bool, merge: bool, remember: bool = False
-) -> Select[Any]:
+) -> Statement[AppendParameters]:
     """Appends an event where the session is as expected and the event is new; one row always.
 
     The session is moved to its next revision, which is the event's ``seq``; a scope's state is
     merged (``state || delta``) only where there is a delta. `merge` compares the incarnation but
     not the revision. `remember` writes the event's memory, its words and its place in the queue,
-    behind the session's last memory.
-
-    Parameters: app_name, user_id, session_id, event_id, moment, payload, incarnation, revision
-    (without `merge`), and session_delta, app_delta, user_delta where asked for; block, config and
-    those of `outbox.parameters` with `remember`.
+    after the session's last memory.
 
     Returns one row. ``revision`` and ``updated_at`` are null if nothing was appended; then, as
     the statement's snapshot saw them, ``found_incarnation`` and ``found_revision`` tell a missing
@@ -156,7 +176,7 @@ def append_event(
         expected.append(sessions.c.revision == bindparam("revision", type_=BigInteger))
     values: dict[Any, Any] = {
         sessions.c.revision: sessions.c.revision + 1,
-        sessions.c.updated_at: moment("moment"),
+        sessions.c.updated_at: time("timestamp"),
     }
     if session:
         values[sessions.c.state] = sessions.c.state.op("||")(_json("session_delta"))
@@ -188,7 +208,7 @@ def append_event(
                 moved.c.session_id,
                 moved.c.revision,
                 EVENT_ID,
-                moment("moment"),
+                time("timestamp"),
                 cast(bindparam("payload", type_=Text), JSON),
             ),
         )
@@ -212,15 +232,15 @@ def append_event(
         app_cte,
         user_cte,
         appended,
-        *(written(outbox.memory_of(moved)) if remember else ()),
+        *(written(capture.memory_of(moved)) if remember else ()),
     )
 
 
 @cache
-def select_head() -> Select[Any]:
+def select_head() -> Statement[EventParameters]:
     """Reads where a session stands: its marker, its last event's id, and one event if stored.
 
-    Parameters: app_name, user_id, session_id, event_id. No row if the session does not exist.
+    No row if the session does not exist.
     """
     last = (
         select(events.c.event_id)
@@ -234,7 +254,7 @@ def select_head() -> Select[Any]:
         .where(its_events(), events.c.event_id == EVENT_ID)
         .subquery("stored")
     )
-    return (
+    head = (
         select(
             cast(sessions.c.incarnation, Text).label("found_incarnation"),
             sessions.c.revision.label("found_revision"),
@@ -246,12 +266,13 @@ def select_head() -> Select[Any]:
         .select_from(sessions.outerjoin(stored, true()))
         .where(this_session())
     )
+    return Statement(head)
 
 
 @cache
-def delete_session() -> Delete:
-    """Deletes a session; its events go with it. Parameters: app_name, user_id, session_id."""
-    return delete(sessions).where(this_session())
+def delete_session() -> Statement[SessionParameters]:
+    """Deletes a session; its events go with it."""
+    return Statement(delete(sessions).where(this_session()))
 
 
 def _shared_states(written: CTE, *, app: bool, user: bool) -> tuple[CTE | None, CTE | None]:
@@ -295,8 +316,8 @@ def _returned(cte: CTE) -> Any:
     return select(cte.c.state).scalar_subquery()
 
 
-def _with(statement: Select[Any], *ctes: CTE | Any) -> Select[Any]:
+def _with(statement: Select[Any], *ctes: CTE | None) -> Statement[Any]:
     for cte in ctes:
         if cte is not None:
             statement = statement.add_cte(cte)
-    return statement
+    return Statement(statement)

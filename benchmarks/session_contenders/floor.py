@@ -10,11 +10,11 @@ from typing import Any
 import asyncpg
 from google.adk.events.event import Event
 from pydantic import TypeAdapter
-from sqlalchemy import Select
 from sqlalchemy.dialects.postgresql.asyncpg import dialect
 
 from adkpg.sessions import reading_statements, statements
 from adkpg.sessions.state import merge, split
+from adkpg.sql import Statement
 from session_contenders.contender import APP, Seen, content
 from session_contenders.ours import Adkpg
 
@@ -33,8 +33,9 @@ class _Live:
 
 
 @cache
-def _compiled(statement: Select[Any]) -> tuple[str, tuple[str, ...], dict[str, Any]]:
-    compiled: Any = statement.compile(dialect=_DIALECT)
+def _compiled(statement: Statement[Any]) -> tuple[str, tuple[str, ...], dict[str, Any]]:
+    core: Any = statement.core
+    compiled = core.compile(dialect=_DIALECT)
     constants = {n: bind.value for n, bind in compiled.binds.items() if not bind.required}
     return str(compiled), tuple(compiled.positiontup or ()), constants
 
@@ -44,7 +45,7 @@ class _Service:
         self._pool = pool
         self._merge = merge
 
-    async def _fetch(self, statement: Select[Any], parameters: dict[str, Any]) -> Sequence[Any]:
+    async def _fetch(self, statement: Statement[Any], parameters: dict[str, Any]) -> Sequence[Any]:
         sql, names, constants = _compiled(statement)
         given = constants | parameters if constants else parameters
         rows: Sequence[Any] = await self._pool.fetch(sql, *[given[name] for name in names])
@@ -61,7 +62,7 @@ class _Service:
                 "session_state": delta.session or "{}",
                 "app_delta": delta.app,
                 "user_delta": delta.user,
-                "moment": datetime.now(UTC),
+                "timestamp": datetime.now(UTC),
             },
         )
         return _Live(user_id, session_id, row["incarnation"], row["revision"])
@@ -80,7 +81,7 @@ class _Service:
                 "user_id": live.user_id,
                 "session_id": live.session_id,
                 "event_id": event.id,
-                "moment": datetime.fromtimestamp(event.timestamp, UTC),
+                "timestamp": datetime.fromtimestamp(event.timestamp, UTC),
                 "payload": event.model_dump_json(exclude_none=True),
                 "session_delta": delta.session,
                 "app_delta": delta.app,
@@ -132,7 +133,7 @@ class Floor:
         self, url: str, pool_size: int, *, shared: bool = False
     ) -> AsyncIterator[_Service]:
         async def keep(connection: Any) -> None:
-            """Spares the flight that asyncpg's pool resets a returned connection with."""
+            """Spares the round trip that asyncpg's pool resets a returned connection with."""
 
         async with asyncpg.create_pool(
             url, min_size=pool_size, max_size=pool_size, reset=keep

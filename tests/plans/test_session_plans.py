@@ -7,10 +7,10 @@ from typing import Any
 
 import asyncpg
 import pytest
-from sqlalchemy.sql.base import Executable
 
 from adkpg import Database, DatabaseSessionService
 from adkpg.sessions import reading_statements, statements
+from adkpg.sql import Statement
 from tests.conformance.services import KEY, said
 from tests.locks import until_connections
 
@@ -30,17 +30,17 @@ SELECT 'app ' || n, '{"k": 1}' FROM generate_series(1, 2000) n;
 VACUUM ANALYZE;
 """
 
-_MOMENT = datetime(2026, 1, 2, tzinfo=UTC)
+_TIME = datetime(2026, 1, 2, tzinfo=UTC)
 _PARAMETERS: dict[str, Any] = {
     "app_name": "app",
     "user_id": "user 7",
     "session_id": "session 7",
     "event_id": "new",
-    "moment": _MOMENT,
-    "after": _MOMENT,
+    "timestamp": _TIME,
+    "after": _TIME,
     "limit": 20,
     "after_seq": 5,
-    "after_moment": _MOMENT,
+    "after_time": _TIME,
     "after_user_id": "user 7",
     "after_session_id": "session 7",
     "incarnation": "00000000-0000-0000-0000-000000000000",
@@ -51,7 +51,7 @@ _PARAMETERS: dict[str, Any] = {
 }
 _SESSION, _EVENT = "sessions_pkey", "events_event_id_key"
 
-HOT: dict[str, tuple[Executable, set[str]]] = {
+HOT: dict[str, tuple[Statement[Any], set[str]]] = {
     "create": (statements.create_session(app=True, user=True), set()),
     "append": (
         statements.append_event(session=True, app=True, user=True, merge=False),
@@ -110,7 +110,7 @@ def _nodes(plan: dict[str, Any]) -> Iterator[dict[str, Any]]:
 
 
 async def _plan(
-    connection: asyncpg.Connection, database: Database, statement: Executable
+    connection: asyncpg.Connection, database: Database, statement: Statement[Any]
 ) -> list[dict[str, Any]]:
     compiled = database._compile(statement)
     answer = await connection.fetchval(

@@ -13,7 +13,7 @@ from google.adk.sessions.session import Session
 
 from adkpg import Database, DatabaseSessionService
 from adkpg.sessions import records
-from adkpg.sessions.cache import known
+from adkpg.sessions.cache import again
 from adkpg.sessions.reading_statements import select_session_again
 from adkpg.sessions.records import UNREADABLE
 from tests.conformance.services import KEY, said, session_with_events, texts
@@ -273,7 +273,7 @@ async def test_kept_events_are_not_sent_again(
     await sharing.append_event(live, said("new"))
     assert sharing._shared is not None
     kept = sharing._shared.get(("app", "user", "s"))
-    row = await database.fetch_one(select_session_again(), ID | known(kept))
+    row = await database.fetch_one(select_session_again(), again(("app", "user", "s"), kept))
     assert row is not None
     assert [records.event(text) for text in row["payloads"]] == [live.events[3]]
 

@@ -8,7 +8,7 @@ from google.adk.events.event import Event
 from adkpg import Database, DatabaseSessionService, Settings
 from adkpg.adk import SessionService
 from adkpg.errors import ConfigurationError
-from adkpg.sessions.cache import EVENT_BYTES, SharedEvents, known
+from adkpg.sessions.cache import EVENT_BYTES, SharedEvents, again
 from adkpg.sessions.records import UNREADABLE
 
 ROOM = 3 * (EVENT_BYTES + 500)  # three events with short texts
@@ -97,7 +97,10 @@ def test_new_events_are_put_behind_those_there_were() -> None:
     prefix = shared.get(_key("a"))
     assert prefix is not None
     assert prefix.events == (first, second)
-    assert known(prefix) == {
+    assert again(("app", "user", "s"), prefix) == {
+        "app_name": "app",
+        "user_id": "user",
+        "session_id": "s",
         "incarnation": "i",
         "revision": 2,
         "event_id": second.id,
@@ -122,7 +125,7 @@ def test_what_cannot_be_kept_ends_what_was_kept(events: list[Event], row: dict[s
 
 
 def test_nothing_is_known_of_nothing() -> None:
-    assert set(known(None).values()) == {None}
+    assert set(again(("app", "user", "s"), None).values()) == {"app", "user", "s", None}
 
 
 def test_a_negative_size_is_refused() -> None:

@@ -4,7 +4,7 @@ What is remembered can then not be lost between two statements, and nothing is r
 event that was refused.
 """
 
-from typing import Any
+from typing import Any, TypedDict
 
 from google.adk.events.event import Event
 from sqlalchemy import (
@@ -29,7 +29,24 @@ from adkpg.memory.write import plan as ingestion
 from adkpg.tables import memory_tombstones
 
 
-def parameters(policy: RememberPolicy, event: Event, user_id: str, session_id: str) -> Any:
+class CaptureParameters(TypedDict, total=False):
+    """What an append takes of the memory that it writes; nothing if the event is not remembered."""
+
+    block: int
+    memory_id: str
+    author: str | None
+    content: str
+    body: str
+    words: str
+    script: str | None
+    artifacts: str | None
+    digest: str
+    config: str
+
+
+def parameters(
+    policy: RememberPolicy, event: Event, user_id: str, session_id: str
+) -> CaptureParameters | None:
     """Returns what the append's statement takes of a memory; None if the event is not remembered.
 
     Args:
@@ -83,7 +100,7 @@ def memory_of(moved: CTE) -> Select[Any]:
         moved.c.session_id,
         _text("event_id"),
         _text("author"),
-        bindparam("moment", type_=TIMESTAMP(timezone=True)).label("timestamp"),
+        bindparam("timestamp", type_=TIMESTAMP(timezone=True)).label("timestamp"),
         _text("content"),
         _text("body"),
         _text("words"),

@@ -1,0 +1,64 @@
+"""Each statement's binds are the names of the TypedDict that callers are held to."""
+
+import importlib
+import inspect
+import itertools
+import pkgutil
+from collections.abc import Callable, Iterator
+from typing import Any, get_args, get_origin, get_type_hints
+
+import pytest
+from sqlalchemy.dialects.postgresql.asyncpg import dialect
+
+import adkpg
+from adkpg.sql import Statement
+
+_DIALECT: Any = dialect()  # type: ignore[no-untyped-call] # SQLAlchemy leaves it untyped
+
+SHAPES: dict[str, list[Any]] = {}
+"""By the name of a shaping argument that is no bool: values that together ask for every bind."""
+
+
+def _functions() -> Iterator[tuple[str, Callable[..., Any]]]:
+    for module in pkgutil.walk_packages(adkpg.__path__, "adkpg."):
+        if not module.name.endswith(("statements", ".statement")):
+            continue
+        for name, function in vars(importlib.import_module(module.name)).items():
+            own = inspect.unwrap(function) if callable(function) else None
+            if not inspect.isfunction(own) or name.startswith("_"):
+                continue
+            if own.__module__ != module.name:
+                continue
+            if get_origin(get_type_hints(own).get("return")) is Statement:
+                yield f"{module.name}.{name}", own
+
+
+def _shapes(function: Callable[..., Any]) -> Iterator[dict[str, Any]]:
+    hints = get_type_hints(function)
+    names = list(inspect.signature(function).parameters)
+    values = [[False, True] if hints[name] is bool else SHAPES[name] for name in names]
+    for chosen in itertools.product(*values):
+        yield dict(zip(names, chosen, strict=True))
+
+
+def _binds(statement: Statement[Any]) -> set[str]:
+    core: Any = statement.core
+    compiled = core.compile(dialect=_DIALECT)
+    return {name for bind, name in compiled.bind_names.items() if bind.required}
+
+
+FUNCTIONS = dict(_functions())
+
+
+def test_there_are_statements() -> None:
+    assert "adkpg.sessions.statements.append_event" in FUNCTIONS
+
+
+@pytest.mark.parametrize("name", FUNCTIONS)
+def test_binds_are_the_parameters_that_callers_give(name: str) -> None:
+    function = FUNCTIONS[name]
+    (parameters,) = get_args(get_type_hints(function)["return"])
+    binds: set[str] = set()
+    for shape in _shapes(function):
+        binds |= _binds(function(**shape))
+    assert binds == set(parameters.__annotations__)
