@@ -1,12 +1,10 @@
-"""Postgres for agents built with Google's Agent Development Kit."""
+"""Postgres for agents built with Google's Agent Development Kit.
 
-from adkpg.database import Database
-from adkpg.in_memory import InMemoryVectorMemoryService
-from adkpg.memory.filters import SearchFilters
-from adkpg.memory.policy import RememberPolicy
-from adkpg.memory.service import PgVectorMemoryService
-from adkpg.sessions.service import DatabaseSessionService
-from adkpg.settings import Settings
+Each name is imported at its first use: ADK takes a second, which ``adkpg --help`` does without.
+"""
+
+from importlib import import_module
+from typing import TYPE_CHECKING
 
 __version__ = "0.1.0"
 
@@ -19,3 +17,44 @@ __all__ = [
     "SearchFilters",
     "Settings",
 ]
+
+if TYPE_CHECKING:
+    from adkpg import adk as adk
+    from adkpg import documents as documents
+    from adkpg import embedding as embedding
+    from adkpg import erasure as erasure
+    from adkpg import errors as errors
+    from adkpg import facts as facts
+    from adkpg import models as models
+    from adkpg import tools as tools
+    from adkpg.database import Database as Database
+    from adkpg.in_memory import InMemoryVectorMemoryService as InMemoryVectorMemoryService
+    from adkpg.memory.filters import SearchFilters as SearchFilters
+    from adkpg.memory.policy import RememberPolicy as RememberPolicy
+    from adkpg.memory.service import PgVectorMemoryService as PgVectorMemoryService
+    from adkpg.sessions.service import DatabaseSessionService as DatabaseSessionService
+    from adkpg.settings import Settings as Settings
+else:
+    _MODULES = {
+        "Database": "database",
+        "DatabaseSessionService": "sessions.service",
+        "InMemoryVectorMemoryService": "in_memory",
+        "PgVectorMemoryService": "memory.service",
+        "RememberPolicy": "memory.policy",
+        "SearchFilters": "memory.filters",
+        "Settings": "settings",
+    }
+    _PACKAGES = {
+        *("adk", "documents", "embedding", "erasure", "errors", "facts", "models", "tools"),
+    }
+
+    def __getattr__(name):
+        if name in _PACKAGES:
+            return import_module(f"adkpg.{name}")
+        if name not in _MODULES:
+            raise AttributeError(f"module 'adkpg' has no attribute {name!r}")
+        globals()[name] = found = getattr(import_module(f"adkpg.{_MODULES[name]}"), name)
+        return found
+
+    def __dir__():
+        return [*_MODULES, *_PACKAGES]

@@ -26,11 +26,25 @@ def test_all_is_sorted_and_exact(package: str) -> None:
     module = importlib.import_module(package)
     public = {
         name
-        for name, value in vars(module).items()
-        if not name.startswith("_") and not inspect.ismodule(value)
+        for name in dir(module)
+        if not name.startswith("_") and not inspect.ismodule(getattr(module, name))
     }
     assert list(module.__all__) == sorted(module.__all__)
     assert set(module.__all__) == public
+
+
+def test_importing_adkpg_imports_nothing_before_it_is_used() -> None:
+    program = (
+        "import sys, adkpg\n"
+        "assert not any(n.startswith(('google', 'pydantic', 'adkpg.')) for n in sys.modules)\n"
+        "assert adkpg.facts.Facts and adkpg.Settings and 'google.adk' in sys.modules"
+    )
+    subprocess.run([sys.executable, "-c", program], check=True, timeout=60)
+
+
+def test_a_name_that_adkpg_lacks_cannot_be_imported() -> None:
+    with pytest.raises(ImportError, match="cannot import name 'Databse' from 'adkpg'"):
+        exec("from adkpg import Databse")
 
 
 def test_importing_adkpg_makes_no_noise() -> None:
