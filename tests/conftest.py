@@ -7,13 +7,15 @@ import os
 from collections.abc import AsyncIterator, Iterator
 from typing import Any
 
+import asyncpg
 import pytest
 from hypothesis import HealthCheck
 from hypothesis import settings as hypothesis_settings
 
-from adkpg import Database, DatabaseSessionService
+from adkpg import Database, DatabaseSessionService, PgVectorMemoryService
 from tests import server as servers
-from tests.proxy import Proxy
+from tests.fakes.proxy import Proxy
+from tests.fakes.toys import ToyEmbedder
 from tests.server import Server
 
 # Kept, since each test sees an environment without adkpg's settings.
@@ -103,3 +105,22 @@ async def proxy(database_url: str) -> AsyncIterator[Proxy]:
     """A proxy before this test's own database, which counts flights and can lose answers."""
     async with Proxy(database_url) as running:
         yield running
+
+
+@pytest.fixture
+def embedder() -> ToyEmbedder:
+    return ToyEmbedder()
+
+
+@pytest.fixture
+def memory(database: Database, embedder: ToyEmbedder) -> PgVectorMemoryService:
+    return PgVectorMemoryService(database, embedder=embedder)
+
+
+@pytest.fixture
+async def connection(database_url: str) -> AsyncIterator[asyncpg.Connection]:
+    """A connection of the test's own, with adkpg's schema on its path."""
+    opened = await asyncpg.connect(database_url)
+    await opened.execute("SET search_path = adkpg, public")
+    yield opened
+    await opened.close()

@@ -10,10 +10,10 @@ from google.adk.models import registry
 
 from adkpg import Database, PgVectorMemoryService
 from tests.cli.conftest import Adkpg
-from tests.facts import model
-from tests.facts.model import FactsLlm, Script, add, label, operations, supersede
-from tests.facts.people import remember
-from tests.memory.toys import ToyEmbedder
+from tests.fakes import facts_llm as model
+from tests.fakes.facts_llm import FactsLlm, Script, add, label, operations, supersede
+from tests.fakes.people import remember
+from tests.fakes.toys import ToyEmbedder
 
 ANA = ("--app", "app", "--user", "user")
 MODEL = ("--model", "scripted")

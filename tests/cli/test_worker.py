@@ -12,7 +12,7 @@ import pytest
 
 from adkpg import PgVectorMemoryService
 from tests.cli.conftest import Adkpg
-from tests.memory.conversation import USER, entry
+from tests.fakes.conversation import USER, entry
 
 WORKER = [sys.executable, "-m", "adkpg", "worker", "--poll-interval", "0.05"]
 

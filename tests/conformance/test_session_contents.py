@@ -19,8 +19,8 @@ from adkpg import DatabaseSessionService
 from adkpg.errors import InvalidInput
 from adkpg.sessions.records import UNREADABLE
 from tests.conformance.services import KEY, said, texts
-from tests.unit.test_records import an_event, nested
-from tests.unit.test_state import any_json, any_text
+from tests.unit.test_sessions_records import an_event, nested
+from tests.unit.test_sessions_state import any_json, any_text
 
 
 async def _stored(sessions: DatabaseSessionService, session: Session) -> Session:

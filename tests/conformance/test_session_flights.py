@@ -8,7 +8,7 @@ from google.adk.sessions.base_session_service import GetSessionConfig
 
 from adkpg import DatabaseSessionService
 from tests.conformance.services import KEY, said
-from tests.proxy import Proxy
+from tests.fakes.proxy import Proxy
 
 Call = Callable[[DatabaseSessionService, str], Awaitable[Any]]
 ALL = {"a": 1, "user:b": 2, "app:c": 3}

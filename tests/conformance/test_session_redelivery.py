@@ -8,7 +8,7 @@ from google.adk.sessions.session import Session
 from adkpg import DatabaseSessionService
 from adkpg.errors import DatabaseUnavailable, EventConflict, SessionExists, StaleSession
 from tests.conformance.services import KEY, said, texts
-from tests.proxy import Proxy
+from tests.fakes.proxy import Proxy
 
 
 async def _stored(sessions: DatabaseSessionService, session: Session) -> Session:

@@ -10,8 +10,8 @@ from adkpg.documents.service import Documents
 from adkpg.errors import InvalidInput
 from adkpg.keys import APP_WIDE
 from adkpg.memory.filters import SearchFilters
-from tests.memory.conversation import entry, found, said, session_of
-from tests.memory.toys import SeededEmbedder
+from tests.fakes.conversation import entry, found, said, session_of
+from tests.fakes.toys import SeededEmbedder
 
 APP: dict[str, Any] = {"app_name": "app", "user_id": None}
 ANN: dict[str, Any] = {"app_name": "app", "user_id": "ann"}

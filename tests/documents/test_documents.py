@@ -11,8 +11,8 @@ from adkpg.documents.service import Documents, Report, Source
 from adkpg.errors import ConfigurationError, EmbedderUnavailable, InvalidInput
 from adkpg.keys import APP_WIDE
 from adkpg.memory.filters import SearchFilters
-from tests.memory.conversation import USER, text_of
-from tests.memory.toys import BrokenEmbedder, ToyEmbedder
+from tests.fakes.conversation import USER, text_of
+from tests.fakes.toys import BrokenEmbedder, ToyEmbedder
 
 APP: dict[str, Any] = {"app_name": "app"}
 SECTIONS = ["# Cats\n\nA kitten sleeps.", "# Cars\n\nThe vehicle stands.", "# Tea\n\nBrew oolong."]

@@ -14,7 +14,7 @@ import pytest
 
 from adkpg.embedded import EmbeddedServer
 from adkpg.embedded.postmaster import Postmaster
-from tests.embedded.processes import FAST, Forker
+from tests.fakes.processes import FAST, Forker
 
 Query = Callable[[str, str], Awaitable[Any]]
 Serve = Callable[..., EmbeddedServer]

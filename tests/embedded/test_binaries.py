@@ -11,7 +11,7 @@ from adkpg.embedded.account import Account
 from adkpg.embedded.binaries import Binaries, require_cpu
 from adkpg.embedded.directory import Directory
 from adkpg.errors import EmbeddedServerError
-from tests.embedded.processes import server_account
+from tests.fakes.processes import server_account
 
 
 def test_the_wheel_is_found_and_is_version_18() -> None:

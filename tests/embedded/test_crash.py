@@ -16,7 +16,7 @@ from adkpg.embedded.account import Account
 from adkpg.embedded.postmaster import Postmaster, command_by_ps
 from adkpg.errors import EmbeddedServerError
 from tests.embedded.conftest import Query, Serve
-from tests.embedded.processes import ordinary_user, server_account
+from tests.fakes.processes import ordinary_user, server_account
 
 
 @pytest.fixture

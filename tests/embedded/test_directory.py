@@ -11,7 +11,7 @@ from adkpg.embedded.directory import Directory
 from adkpg.embedded.postmaster import Postmaster
 from adkpg.errors import EmbeddedServerError
 from tests.embedded.conftest import Query, Serve
-from tests.embedded.processes import ordinary_user, run_as_user, server_account
+from tests.fakes.processes import ordinary_user, run_as_user, server_account
 
 
 @pytest.fixture

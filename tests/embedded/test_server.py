@@ -13,7 +13,7 @@ from adkpg.embedded import EmbeddedServer
 from adkpg.embedded.postmaster import Postmaster, process_runs
 from adkpg.errors import ConfigurationError, EmbeddedServerError
 from tests.embedded.conftest import Query, Serve
-from tests.embedded.processes import FAST, ordinary_user
+from tests.fakes.processes import FAST, ordinary_user
 
 
 @pytest.fixture

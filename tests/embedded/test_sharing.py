@@ -11,7 +11,7 @@ from adkpg.embedded.lock import FileLock
 from adkpg.embedded.postmaster import Postmaster
 from adkpg.errors import EmbeddedServerError
 from tests.embedded.conftest import Query, Serve
-from tests.embedded.processes import Forker, server_account
+from tests.fakes.processes import Forker, server_account
 
 
 @pytest.fixture

@@ -15,8 +15,8 @@ from adkpg.errors import (
     EmbeddingError,
     EmbeddingMismatch,
 )
-from tests.embedding.functions import DIMENSIONS, embedder_of, vectors_of
-from tests.embedding.server import vector_of
+from tests.fakes.embedding_functions import DIMENSIONS, embedder_of, vectors_of
+from tests.fakes.embedding_server import vector_of
 
 
 async def vectors_of_async(texts: list[str]) -> list[list[float]]:

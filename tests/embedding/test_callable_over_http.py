@@ -13,8 +13,8 @@ from adkpg.errors import (
     EmbedderUnavailable,
     EmbeddingError,
 )
-from tests.embedding.functions import embedder_of, vectors_of
-from tests.embedding.server import EmbeddingServer, Reply, Request
+from tests.fakes.embedding_functions import embedder_of, vectors_of
+from tests.fakes.embedding_server import EmbeddingServer, Reply, Request
 
 
 def answer(request: Request) -> Reply:

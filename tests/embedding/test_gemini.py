@@ -12,7 +12,7 @@ from google.genai import errors, types
 from adkpg.embedding import Embedder, GeminiEmbedder
 from adkpg.embedding.embedder import embed_checked
 from adkpg.errors import EmbedderUnavailable, EmbeddingError, EmbeddingMismatch
-from tests.embedding.server import EmbeddingServer, Reply, Request, vector_of
+from tests.fakes.embedding_server import EmbeddingServer, Reply, Request, vector_of
 
 DIMENSIONS = 8
 PATH = "/v1beta/models/gemini-embedding-001:batchEmbedContents"

@@ -13,7 +13,7 @@ from adkpg.errors import (
     EmbeddingError,
     EmbeddingMismatch,
 )
-from tests.embedding.server import EmbeddingServer, Reply, Request, vector_of
+from tests.fakes.embedding_server import EmbeddingServer, Reply, Request, vector_of
 
 DIMENSIONS = 8
 

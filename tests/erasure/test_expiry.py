@@ -9,7 +9,7 @@ import pytest
 from adkpg import PgVectorMemoryService
 from adkpg.memory.records import Memory
 from adkpg.memory.search.options import Mode
-from tests.memory.conversation import USER, entry, found, said, text_of
+from tests.fakes.conversation import USER, entry, found, said, text_of
 
 MODES: tuple[Mode, ...] = ("hybrid", "vector", "text")
 AHEAD = datetime(2100, 1, 1, tzinfo=UTC)

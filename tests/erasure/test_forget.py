@@ -16,7 +16,8 @@ from adkpg.erasure import Erased, forget
 from adkpg.errors import DatabaseError, InvalidInput, SessionNotFound
 from adkpg.keys import APP_WIDE
 from adkpg.memory.policy import RememberPolicy
-from tests.erasure.life import (
+from tests.fakes.conversation import entry, found
+from tests.fakes.life import (
     PERSONAL,
     event,
     fact_writer,
@@ -25,9 +26,8 @@ from tests.erasure.life import (
     scope_of,
     until_waiting,
 )
-from tests.locks import locked
-from tests.memory.conversation import entry, found
-from tests.memory.toys import BrokenEmbedder, GatedEmbedder
+from tests.fakes.locks import locked
+from tests.fakes.toys import BrokenEmbedder, GatedEmbedder
 
 ALICE = scope_of("alice")
 

@@ -12,8 +12,8 @@ from adkpg.erasure import Pruned, erase_expired, prune, pruning
 from adkpg.errors import InvalidInput
 from adkpg.memory.records import Memory
 from adkpg.memory.write import statements
-from tests.erasure.life import add_drawn, fact_writer, live_through, rows_of, scope_of
-from tests.memory.conversation import conversation, entry, found, said, session_of
+from tests.fakes.conversation import conversation, entry, found, said, session_of
+from tests.fakes.life import add_drawn, fact_writer, live_through, rows_of, scope_of
 
 ALICE = scope_of("alice")
 DAYS_AGO = "UPDATE memories SET timestamp = now() - interval '{} days' WHERE memory_id = '{}'"

@@ -6,7 +6,8 @@ import asyncpg
 
 from adkpg import Database, DatabaseSessionService, PgVectorMemoryService
 from adkpg.memory.policy import RememberPolicy
-from tests.erasure.life import (
+from tests.fakes.conversation import conversation, entry, found
+from tests.fakes.life import (
     add_drawn,
     event,
     fact_writer,
@@ -15,8 +16,7 @@ from tests.erasure.life import (
     scope_of,
     until_waiting,
 )
-from tests.locks import locked
-from tests.memory.conversation import conversation, entry, found
+from tests.fakes.locks import locked
 
 ALICE = scope_of("alice")
 

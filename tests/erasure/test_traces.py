@@ -15,9 +15,9 @@ from hypothesis import strategies as st
 from adkpg import DatabaseSessionService, PgVectorMemoryService
 from adkpg.erasure import erase_expired, forget
 from adkpg.memory.search.options import Mode
-from tests.erasure.life import add_drawn, scope_of
-from tests.memory.conversation import entry, said, session_of, text_of
-from tests.memory.toys import ToyEmbedder
+from tests.fakes.conversation import entry, said, session_of, text_of
+from tests.fakes.life import add_drawn, scope_of
+from tests.fakes.toys import ToyEmbedder
 
 MODES: tuple[Mode, ...] = ("hybrid", "vector", "text")
 FATES = (

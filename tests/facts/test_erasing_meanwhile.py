@@ -11,9 +11,9 @@ from adkpg.erasure.person import forget
 from adkpg.erasure.session import forget_session
 from adkpg.facts.extractor import Add, Extraction, KnownFact, Turn, Update
 from adkpg.facts.service import Facts
-from tests.facts.people import ANA, Meanwhile, remember, turn_id
-from tests.locks import locked
-from tests.memory.conversation import USER
+from tests.fakes.conversation import USER
+from tests.fakes.locks import locked
+from tests.fakes.people import ANA, Meanwhile, remember, turn_id
 
 Erase = Callable[[PgVectorMemoryService], Coroutine[None, None, None]]
 OLD, NEW = "I have a cat.", "It is called Tom."

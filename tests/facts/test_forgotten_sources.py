@@ -6,9 +6,9 @@ import pytest
 from adkpg import PgVectorMemoryService
 from adkpg.facts.service import Facts
 from adkpg.memory.filters import SearchFilters
-from tests.facts.model import Script, add, operations, supersede, update
-from tests.facts.people import ANA, known, memories, remember, turn_id
-from tests.memory.conversation import USER, found
+from tests.fakes.conversation import USER, found
+from tests.fakes.facts_llm import Script, add, operations, supersede, update
+from tests.fakes.people import ANA, known, memories, remember, turn_id
 
 SAID = ("I have a cat.", "It is ill.")
 

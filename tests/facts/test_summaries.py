@@ -8,10 +8,10 @@ from adkpg.facts.extractor import Extraction, Summary, Turn, Usage
 from adkpg.facts.reports import SessionSummary
 from adkpg.facts.service import Facts
 from adkpg.memory.filters import SearchFilters
-from tests.facts.model import OutOfOrder, Script, lines
-from tests.facts.people import ANA, Meanwhile, memories, remember
-from tests.facts.test_fact_extractor import ONE_CALL
-from tests.memory.conversation import USER, found, text_of
+from tests.fakes.conversation import USER, found, text_of
+from tests.fakes.facts_llm import OutOfOrder, Script, lines
+from tests.fakes.people import ANA, Meanwhile, memories, remember
+from tests.unit.test_facts_extractor import ONE_CALL
 
 TRIP = {"summary": "Ana plans a trip to Rome.", "topics": ["Travel"]}
 

@@ -9,9 +9,9 @@ from adkpg.facts.work import Extracting
 from adkpg.memory.queue.jobs import Jobs
 from adkpg.memory.queue.worker import Worker
 from adkpg.memory.vectors.work import Embedding
-from tests.facts.model import Script, add, operations
-from tests.facts.people import ANA, known, remember, waiting
-from tests.memory.conversation import USER, said
+from tests.fakes.conversation import USER, said
+from tests.fakes.facts_llm import Script, add, operations
+from tests.fakes.people import ANA, known, remember, waiting
 
 
 async def test_a_worker_draws_facts_from_what_appends_remember(

@@ -10,8 +10,8 @@ from adkpg.errors import InvalidInput
 from adkpg.keys import APP_WIDE
 from adkpg.memory.filters import SearchFilters
 from adkpg.memory.search.options import Mode
-from tests.memory.conversation import USER, conversation, entry, found, remember_apart, text_of
-from tests.memory.toys import ToyEmbedder
+from tests.fakes.conversation import USER, conversation, entry, found, remember_apart, text_of
+from tests.fakes.toys import ToyEmbedder
 
 APP: dict[str, Any] = {"app_name": "app", "user_id": None}
 

@@ -13,8 +13,8 @@ from adkpg.errors import InvalidInput
 from adkpg.keys import APP_WIDE
 from adkpg.memory.filters import SearchFilters
 from adkpg.memory.records import Memory
-from tests.memory.conversation import USER, entry, found
-from tests.memory.toys import ToyEmbedder
+from tests.fakes.conversation import USER, entry, found
+from tests.fakes.toys import ToyEmbedder
 
 OTHER: dict[str, Any] = {"app_name": "app", "user_id": "other"}
 

@@ -13,8 +13,8 @@ import pytest
 from adkpg import Database, PgVectorMemoryService
 from adkpg.embedding import LocalEmbedder
 from adkpg.errors import ConfigurationError
-from tests.memory.conversation import found, remember_apart
-from tests.memory.toys import ToyEmbedder
+from tests.fakes.conversation import found, remember_apart
+from tests.fakes.toys import ToyEmbedder
 
 # A script whose imports of adkpg[local] fail as they do where it is not installed.
 WITHOUT_LOCAL = """

@@ -9,9 +9,9 @@ import pytest
 from adkpg import Database, PgVectorMemoryService, Settings
 from adkpg.errors import ModelNotActive
 from adkpg.models.service import Models
-from tests.memory.conversation import USER, found
-from tests.memory.toys import GatedEmbedder, ToyEmbedder
-from tests.models.apps import TEXTS, active, covered, jobs, remember, vectors
+from tests.fakes.conversation import USER, found
+from tests.fakes.model_apps import TEXTS, active, covered, jobs, remember, vectors
+from tests.fakes.toys import GatedEmbedder, ToyEmbedder
 
 SENTENCE = (
     "App 'app' is searched with model 'old' (8 dimensions), not with this service's 'new' (8): "

@@ -5,9 +5,9 @@ import pytest
 
 from adkpg import Database, PgVectorMemoryService, Settings
 from adkpg.models.service import Models
-from tests.memory.conversation import found
-from tests.memory.toys import SeededEmbedder, ToyEmbedder
-from tests.models.apps import remember
+from tests.fakes.conversation import found
+from tests.fakes.model_apps import remember
+from tests.fakes.toys import SeededEmbedder, ToyEmbedder
 
 TURNS = [f"turn {number}" for number in range(450)]
 QUESTIONS = [f"question {number}" for number in range(1_000, 1_008)]

@@ -6,9 +6,9 @@ import asyncpg
 import pytest
 
 from adkpg import Database, PgVectorMemoryService
-from tests.locks import locked
-from tests.memory.toys import GatedEmbedder, ToyEmbedder
-from tests.models.apps import active, asked_of, jobs, remember, vectors
+from tests.fakes.locks import locked
+from tests.fakes.model_apps import active, asked_of, jobs, remember, vectors
+from tests.fakes.toys import GatedEmbedder, ToyEmbedder
 
 ALL_CLAIMS = "LOCK TABLE adkpg.memory_jobs IN EXCLUSIVE MODE"
 

@@ -10,10 +10,10 @@ import pytest
 from adkpg import Database, PgVectorMemoryService, Settings
 from adkpg.errors import ConfigurationError
 from adkpg.models.service import Coverage, Model, Models
-from tests.locks import locked
-from tests.memory.conversation import found
-from tests.memory.toys import ToyEmbedder
-from tests.models.apps import TEXTS, active, covered, jobs, remember, vectors
+from tests.fakes.conversation import found
+from tests.fakes.locks import locked
+from tests.fakes.model_apps import TEXTS, active, covered, jobs, remember, vectors
+from tests.fakes.toys import ToyEmbedder
 
 INDEX = "SELECT count(*) FROM pg_indexes WHERE indexname = 'memory_vectors_hnsw_1'"
 

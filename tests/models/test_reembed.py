@@ -9,11 +9,9 @@ from adkpg import Database, PgVectorMemoryService
 from adkpg.models import statements
 from adkpg.models.reembedding import Progress, Reembedded
 from adkpg.models.service import Models
-from tests.locks import locked
-from tests.memory.conversation import USER, conversation, entry, found
-from tests.memory.plans import explain, rows_read, scans
-from tests.memory.toys import GatedEmbedder, ToyEmbedder
-from tests.models.apps import (
+from tests.fakes.conversation import USER, conversation, entry, found
+from tests.fakes.locks import locked
+from tests.fakes.model_apps import (
     TEXTS,
     PickyEmbedder,
     active,
@@ -22,6 +20,8 @@ from tests.models.apps import (
     remember,
     vectors,
 )
+from tests.fakes.query_plans import explain, rows_read, scans
+from tests.fakes.toys import GatedEmbedder, ToyEmbedder
 
 
 @pytest.mark.usefixtures("by_threes")

@@ -15,10 +15,9 @@ from adkpg.errors import (
 )
 from adkpg.models.reembedding import Reembedded
 from adkpg.models.service import Models
-from tests.locks import locked
-from tests.memory.conversation import found
-from tests.memory.toys import GatedEmbedder, ToyEmbedder
-from tests.models.apps import (
+from tests.fakes.conversation import found
+from tests.fakes.locks import locked
+from tests.fakes.model_apps import (
     TEXTS,
     CrookedEmbedder,
     FailingEmbedder,
@@ -30,6 +29,7 @@ from tests.models.apps import (
     remember,
     vectors,
 )
+from tests.fakes.toys import GatedEmbedder, ToyEmbedder
 
 NAN = float("nan")
 

@@ -7,7 +7,7 @@ import subprocess
 import pytest
 import yaml
 
-from tests.embedded.processes import ordinary_user
+from tests.fakes.processes import ordinary_user
 from tests.packaging.conftest import CHECKOUT
 from tests.server import IMAGE
 

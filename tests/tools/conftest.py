@@ -1,4 +1,4 @@
-"""A stage on one memory service, and memory services that can be looked into."""
+"""A stage on one memory service, and what its models were sent and answered."""
 
 import warnings
 from collections.abc import AsyncIterator, Callable, Iterator
@@ -13,9 +13,7 @@ from google.adk.memory.base_memory_service import BaseMemoryService
 from google.adk.sessions import InMemorySessionService
 from google.genai import types
 
-from adkpg import Database, PgVectorMemoryService
-from tests.memory.toys import ToyEmbedder
-from tests.runner.stage import APP, USER, Services, Stage
+from tests.fakes.stage import APP, USER, Services, Stage
 
 
 @pytest.fixture(autouse=True)
@@ -82,13 +80,3 @@ def sent(stage: Stage, request: int, name: str = "root") -> list[str]:
     """The texts of the contents that a model was sent, in order."""
     contents = stage.parts[name].requests[request]["contents"]
     return [part["text"] for content in contents for part in content["parts"] if "text" in part]
-
-
-@pytest.fixture
-def embedder() -> ToyEmbedder:
-    return ToyEmbedder()
-
-
-@pytest.fixture
-def memory(database: Database, embedder: ToyEmbedder) -> PgVectorMemoryService:
-    return PgVectorMemoryService(database, embedder=embedder)

@@ -15,10 +15,10 @@ from adkpg import PgVectorMemoryService
 from adkpg.errors import ConfigurationError
 from adkpg.memory.filters import SearchFilters
 from adkpg.tools import LoadMemoryTool, load_memory
-from tests.runner.model import call, text
-from tests.runner.stage import APP, Stage
+from tests.fakes.recording_memories import OptionsMemory
+from tests.fakes.scripted_llm import call, text
+from tests.fakes.stage import APP, Stage
 from tests.tools.conftest import answers, stage_on, told
-from tests.tools.services import OptionsMemory
 
 
 async def asked(stage: Stage, **arguments: Any) -> dict[str, Any]:

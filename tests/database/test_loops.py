@@ -1,0 +1,147 @@
+"""One Database in several event loops and threads; their connections end with their loop."""
+
+import asyncio
+import gc
+import threading
+from concurrent.futures import ThreadPoolExecutor
+from typing import Any
+
+import pytest
+from sqlalchemy import event
+from sqlalchemy.ext.asyncio import create_async_engine
+
+from adkpg import Database, DatabaseSessionService
+from tests.conformance.services import KEY, said, texts
+from tests.fakes.locks import connections_of, locked, until_connections
+
+
+async def _turn(service: DatabaseSessionService, text: str) -> None:
+    session = await service.get_session(**KEY, session_id="x")
+    session = session or await service.create_session(**KEY, session_id="x")
+    await service.append_event(session, said(text))
+
+
+def test_successive_runs_leave_no_connection_behind(database_url: str) -> None:
+    service = DatabaseSessionService(database_url)
+    for number in range(3):
+        asyncio.run(_turn(service, str(number)))
+        asyncio.run(until_connections(database_url, 0))
+    session = asyncio.run(service.get_session(**KEY, session_id="x"))
+    assert texts(session) == ["0", "1", "2"]
+    asyncio.run(service.close())
+
+
+# Python and asyncpg rightly say of such a loop that it left its connections open.
+@pytest.mark.filterwarnings("ignore:.*unclosed:ResourceWarning")
+@pytest.mark.filterwarnings("ignore::pytest.PytestUnraisableExceptionWarning")
+def test_a_loop_closed_without_shutdown_loses_its_connections_at_the_next_use(
+    database_url: str,
+) -> None:
+    service = DatabaseSessionService(database_url)
+    for number in range(3):
+        loop = asyncio.new_event_loop()
+        loop.run_until_complete(_turn(service, str(number)))
+        loop.close()
+        assert asyncio.run(connections_of(database_url)) == 1
+        asyncio.run(_turn(service, f"{number} again"))
+        asyncio.run(until_connections(database_url, 0))
+    asyncio.run(service.close())
+    del loop
+    gc.collect()
+
+
+def test_several_loops_at_once_share_one_database(database_url: str) -> None:
+    service = DatabaseSessionService(database_url, on_conflict="merge")
+    asyncio.run(service.create_session(**KEY, session_id="x"))
+    together = threading.Barrier(4)
+
+    def run(name: int) -> None:
+        async def append() -> None:
+            session = await service.get_session(**KEY, session_id="x")
+            assert session is not None
+            together.wait(timeout=30)
+            for number in range(10):
+                await service.append_event(session, said(f"{name}.{number}"))
+
+        asyncio.run(append())
+
+    with ThreadPoolExecutor(4) as threads:
+        list(threads.map(run, range(4)))
+    session = asyncio.run(service.get_session(**KEY, session_id="x"))
+    assert session is not None
+    assert len(session.events) == 40
+    asyncio.run(until_connections(database_url, 0))
+    asyncio.run(service.close())
+
+
+def test_closing_reaches_a_loop_that_runs_in_another_thread(database_url: str) -> None:
+    service = DatabaseSessionService(database_url)
+    used, closed = threading.Event(), threading.Event()
+
+    async def use() -> None:
+        await service.get_user_state(**KEY)
+        used.set()
+        await asyncio.to_thread(closed.wait, 30)
+
+    thread = threading.Thread(target=asyncio.run, args=(use(),))
+    thread.start()
+    assert used.wait(30)
+    asyncio.run(service.close())
+    asyncio.run(until_connections(database_url, 0))
+    closed.set()
+    thread.join()
+
+
+async def test_closing_reaches_a_connection_that_is_in_use(database_url: str) -> None:
+    service = DatabaseSessionService(database_url)
+    session = await service.create_session(**KEY)
+    async with locked(database_url) as lock:
+        append = asyncio.ensure_future(service.append_event(session, said("x")))
+        await lock.until_blocked(1)
+        await service.close()
+        await lock.release()
+        await append
+    await until_connections(database_url, 0)
+    assert await service.get_session(**KEY, session_id=session.id) == session
+    await service.close()
+    await until_connections(database_url, 0)
+
+
+async def test_what_a_listener_of_the_engine_given_began_is_no_part_of_a_call(
+    database_url: str,
+) -> None:
+    engine = create_async_engine(database_url.replace("postgresql://", "postgresql+asyncpg://", 1))
+
+    @event.listens_for(engine.sync_engine, "connect")
+    def _set_up(connection: Any, _record: Any) -> None:
+        cursor = connection.cursor()
+        cursor.execute("SET work_mem = '5MB'")  # begins a transaction and leaves it open
+        cursor.close()
+
+    async with Database(engine=engine) as database:
+        service = DatabaseSessionService(database)
+        assert await service.get_user_state(**KEY) == {}
+        sessions = await asyncio.gather(*(service.create_session(**KEY) for _ in range(4)))
+        for session in sessions:
+            await service.append_event(session, said("x"))
+            assert await service.get_session(**KEY, session_id=session.id) == session
+
+
+def test_each_loop_gets_a_pool_cloned_from_the_engine_given(database_url: str) -> None:
+    engine = create_async_engine(
+        database_url.replace("postgresql://", "postgresql+asyncpg://", 1),
+        connect_args={"server_settings": {"application_name": "mine"}},
+    )
+    database = Database(engine=engine)
+
+    async def name() -> str:
+        own = await database.engine()
+        assert own is not engine
+        async with own.connect() as connection:
+            found: str = (await connection.exec_driver_sql("SHOW application_name")).scalar_one()
+            return found
+
+    assert [asyncio.run(name()) for _ in range(2)] == ["mine", "mine"]
+    assert engine.sync_engine.pool.checkedin() == 0  # type: ignore[attr-defined] # QueuePool has it
+    asyncio.run(until_connections(database_url, 0))
+    asyncio.run(database.close())

@@ -1,0 +1,60 @@
+"""Several processes at once: appending to one session, migrating one empty database."""
+
+import asyncio
+import json
+import subprocess
+import sys
+
+from adkpg import Database, DatabaseSessionService
+from tests.conformance.services import KEY, texts
+
+
+def _run_at_once(jobs: list[list[str | int]]) -> None:
+    """Runs one process for each job, all at once."""
+    answer = subprocess.run(
+        [sys.executable, "-m", "tests.fakes.writers", json.dumps(jobs)],
+        capture_output=True,
+        text=True,
+        timeout=100,
+        check=False,
+    )
+    assert answer.returncode == 0, answer.stderr
+
+
+async def test_processes_merge_into_one_session(
+    sessions: DatabaseSessionService, database_url: str
+) -> None:
+    await sessions.create_session(**KEY, session_id="shared")
+    _run_at_once([["append", database_url, str(name), 15] for name in range(3)])
+    session = await sessions.get_session(**KEY, session_id="shared")
+    assert session is not None
+    assert len(session.events) == 45
+    names = [f"{name}.{number}" for name in range(3) for number in range(15)]
+    assert sorted(map(str, texts(session))) == sorted(names)
+    assert session.state == {
+        f"{scope}{name}": 1 for scope in ("", "user:", "app:") for name in names
+    }
+    assert (session._storage_update_marker or "").endswith(":45")
+
+
+async def test_a_forked_child_closes_its_own_connections_only(database_url: str) -> None:
+    answer = await asyncio.to_thread(
+        subprocess.run,
+        [sys.executable, "-m", "tests.fakes.fork", database_url],
+        capture_output=True,
+        text=True,
+        timeout=100,
+        check=False,
+    )
+    assert answer.returncode == 0, answer.stderr
+    async with DatabaseSessionService(database_url) as sessions:
+        listed = await sessions.list_sessions(app_name=KEY["app_name"])
+    assert {session.id for session in listed.sessions} == {"parent", "child"}
+
+
+async def test_eight_processes_migrate_an_empty_database(empty_database_url: str) -> None:
+    _run_at_once([[job, empty_database_url] for job in ("upgrade", "first_use") for _ in range(4)])
+    async with Database(empty_database_url) as database:
+        await database.check()
+        service = DatabaseSessionService(database)
+        assert len((await service.list_sessions(**KEY)).sessions) == 4

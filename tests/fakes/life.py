@@ -1,0 +1,165 @@
+"""What an app keeps of a person: at least one row in every table that holds a person's data."""
+
+import asyncio
+from collections.abc import AsyncIterator
+from contextlib import asynccontextmanager
+from typing import Any
+
+import asyncpg
+from google.adk.events.event import Event
+from google.adk.events.event_actions import EventActions
+from google.genai import types
+
+from adkpg import Database, DatabaseSessionService, PgVectorMemoryService
+from adkpg.memory.records import Memory
+from adkpg.tables import metadata
+from tests.fakes.conversation import entry
+
+PERSONAL = sorted(table.name for table in metadata.tables.values() if "user_id" in table.columns)
+
+
+def scope_of(user_id: str, app_name: str = "app") -> dict[str, Any]:
+    return {"app_name": app_name, "user_id": user_id}
+
+
+def event(text: str, event_id: str, state: dict[str, Any] | None = None) -> Event:
+    return Event(
+        id=event_id,
+        author="user",
+        content=types.Content(role="user", parts=[types.Part(text=text)]),
+        actions=EventActions(state_delta=state or {}),
+    )
+
+
+async def live_through(
+    database: Database,
+    memory: PgVectorMemoryService,
+    connection: asyncpg.Connection,
+    user_id: str,
+    app_name: str = "app",
+) -> None:
+    """Lives two remembered sessions, with a note, a fact, a deletion, and work that waits."""
+    sessions = DatabaseSessionService(database)
+    scope = scope_of(user_id, app_name)
+    for session_id in ("s1", "s2"):
+        session = await sessions.create_session(**scope, session_id=session_id, state={"user:a": 1})
+        for number, text in enumerate(("my kitten sleeps", "oolong please", "a puppy barks")):
+            await sessions.append_event(session, event(text, f"{session_id}-{number}"))
+        await memory.add_session_to_memory(session)
+    await memory.add_memory(**scope, memories=[entry("keeps an automobile", f"{user_id}-note")])
+    turns = await connection.fetch(
+        "SELECT memory_id FROM memories WHERE app_name = $1 AND user_id = $2 AND session_id = 's1'"
+        " ORDER BY position",
+        app_name,
+        user_id,
+    )
+    await add_drawn(memory, connection, scope, "has a cat", turns[0]["memory_id"])
+    await memory.delete_memory(**scope, memory_id=turns[2]["memory_id"])
+    await connection.execute(
+        "INSERT INTO memory_jobs (app_name, user_id, position, task) SELECT app_name, user_id,"
+        " position, 'extract' FROM memories WHERE app_name = $1 AND user_id = $2",
+        app_name,
+        user_id,
+    )
+    await connection.execute(
+        "INSERT INTO approximate_scopes (app_name, user_id, model_id)"
+        " SELECT $1, $2, model_id FROM embedding_models",
+        app_name,
+        user_id,
+    )
+
+
+async def add_drawn(
+    memory: PgVectorMemoryService,
+    connection: asyncpg.Connection,
+    scope: dict[str, Any],
+    text: str,
+    source_id: str,
+    kind: str = "fact",
+) -> str:
+    """Remembers a fact or summary that was drawn from a memory; returns its id."""
+    memory_id = f"{kind}: {text}"
+    drawn = Memory(id=memory_id, content=entry(text).content, kind=kind)
+    await memory.add_memory(**scope, memories=[drawn])
+    await connection.execute(
+        "INSERT INTO memory_sources (app_name, user_id, memory_id, source_id)"
+        " VALUES ($1, $2, $3, $4)",
+        scope["app_name"],
+        scope["user_id"],
+        memory_id,
+        source_id,
+    )
+    return memory_id
+
+
+class FactWriter:
+    """A worker that has read a turn and is about to write what it drew from it.
+
+    Args:
+      connection: Its own.
+      memory_id: The turn.
+    """
+
+    def __init__(self, connection: asyncpg.Connection, memory_id: str) -> None:
+        self._connection = connection
+        self._memory_id = memory_id
+
+    async def hold(self) -> None:
+        """Locks the turn, as workers do before they write."""
+        await self._connection.execute("SET search_path = adkpg, public")
+        await self._connection.execute("BEGIN")
+        await self._connection.execute(
+            "SELECT FROM memories WHERE memory_id = $1 FOR UPDATE", self._memory_id
+        )
+
+    async def finish(self) -> None:
+        """Writes the fact and its source, and commits."""
+        await self._connection.execute(
+            "INSERT INTO memories (app_name, user_id, position, memory_id, kind, session_id,"
+            " timestamp, content, body, length, digest) SELECT app_name, user_id, 7, 'the fact',"
+            " 'fact', '', now(), content, 'likes oolong', 2, 'd' FROM memories"
+            " WHERE memory_id = $1",
+            self._memory_id,
+        )
+        await self._connection.execute(
+            "INSERT INTO memory_sources (app_name, user_id, memory_id, source_id)"
+            " SELECT app_name, user_id, 'the fact', memory_id FROM memories WHERE memory_id = $1",
+            self._memory_id,
+        )
+        await self._connection.execute("COMMIT")
+
+
+@asynccontextmanager
+async def fact_writer(url: str, memory_id: str) -> AsyncIterator[FactWriter]:
+    """Connects a `FactWriter` that holds its turn."""
+    connection = await asyncpg.connect(url)
+    try:
+        writer = FactWriter(connection, memory_id)
+        await writer.hold()
+        yield writer
+    finally:
+        await connection.close()
+
+
+async def until_waiting(connection: asyncpg.Connection) -> None:
+    """Returns once another connection of this database waits for a lock."""
+    async with asyncio.timeout(30):
+        while not await connection.fetchval(
+            "SELECT count(*) FROM pg_stat_activity WHERE datname = current_database()"
+            " AND wait_event_type = 'Lock'"
+        ):
+            await asyncio.sleep(0)
+
+
+async def rows_of(
+    connection: asyncpg.Connection, user_id: str, app_name: str = "app"
+) -> dict[str, int]:
+    """Counts a person's rows in each table that holds a person's data."""
+    return {
+        table: await connection.fetchval(
+            f'SELECT count(*) FROM "{table}" WHERE app_name = $1 AND user_id = $2',
+            app_name,
+            user_id,
+        )
+        for table in PERSONAL
+    }

@@ -1,0 +1,181 @@
+"""How Postgres answers a search: from covering indexes, whatever else the tables hold."""
+
+import asyncpg
+import pytest
+
+from adkpg import Database, PgVectorMemoryService
+from adkpg.keys import APP_WIDE
+from adkpg.memory.queue import statements as job_statements
+from adkpg.memory.search import statement as recall
+from adkpg.memory.vectors import statements as vector_statements
+from adkpg.memory.write import statements
+from tests.fakes.conversation import USER, entry
+from tests.fakes.locks import until_connections
+from tests.fakes.query_plans import explain, rows_read, scans
+from tests.fakes.toys import SeededEmbedder
+
+OTHERS = """
+INSERT INTO memories (app_name, user_id, position, memory_id, kind, session_id, timestamp, content,
+                      body, length, digest)
+SELECT 'app', 'other ' || n % 200, n, n, 'turn', '', now(), '{}', 'turn', 2, ''
+FROM generate_series(1, 20000) n;
+INSERT INTO memory_lexemes (app_name, user_id, lexeme, position, frequency, date_frequency)
+SELECT app_name, user_id, lexeme, position, 1, 0
+FROM memories, unnest('{turn,tea,word}'::text[]) lexeme;
+INSERT INTO memory_vectors (app_name, user_id, model_id, position, embedding)
+SELECT app_name, user_id, model_id, position,
+       (SELECT array_agg(random()) FROM generate_series(1, 64) WHERE position > 0)::vector::halfvec
+FROM memories, embedding_models;
+"""
+EMBEDDER = SeededEmbedder()
+QUESTION = {
+    **USER,
+    "user_ids": [USER["user_id"], APP_WIDE],
+    "query": "turn 7 with word 8",
+    "script": None,
+    "config": "english",
+    "top_k": 20,
+    "min_cosine": 0.2,
+    "nearest": 2,
+    "near": 0.125,
+}
+
+
+@pytest.fixture
+async def crowded(database: Database, connection: asyncpg.Connection) -> PgVectorMemoryService:
+    """300 memories of one user beside 20,000 of two hundred others."""
+    memory = PgVectorMemoryService(database, embedder=EMBEDDER)
+    model = {"model": EMBEDDER.model, "dimensions": EMBEDDER.dimensions}
+    await database.fetch(vector_statements.insert_model(), model)
+    await connection.execute(OTHERS)
+    await memory.add_memory(**USER, memories=[entry(f"word {n % 7} turn {n}") for n in range(300)])
+    # VACUUM calls visible only what is on disk; a commit that waits for it takes the rest along.
+    await connection.execute("SET synchronous_commit = on")
+    await connection.execute("ANALYZE")
+    for table in ("memories", "memory_lexemes", "memory_vectors"):
+        await connection.execute(f"VACUUM {table}")
+    return memory
+
+
+async def test_a_search_reads_one_users_rows_from_covering_indexes(
+    crowded: PgVectorMemoryService, connection: asyncpg.Connection
+) -> None:
+    parameters = QUESTION | {
+        "query_vector": EMBEDDER.vector("question 3"),
+        "model": EMBEDDER.model,
+        "dimensions": EMBEDDER.dimensions,
+    }
+    statement = recall.search(recall.Shape(lexical=True, vector=True))
+    for generic in (False, True):
+        nodes = await explain(connection, statement, parameters, generic=generic)
+        assert nodes[0]["Actual Rows"] == 20
+        for table in ("memories", "memory_lexemes", "memory_vectors"):
+            assert scans(nodes, table)
+            assert "Seq Scan" not in {node["Node Type"] for node in scans(nodes, table)}
+        indexes = {node.get("Index Name"): node for node in nodes}
+        for node in scans(nodes, "memory_vectors"):
+            assert node["Node Type"] == "Index Only Scan"
+            assert node["Index Name"] == "memory_vectors_pkey"
+            assert node["Heap Fetches"] == 0
+        assert indexes["memory_lexemes_pkey"]["Node Type"] == "Index Only Scan"
+        assert indexes["memory_lexemes_pkey"]["Heap Fetches"] == 0
+        # A look-up for each of the question's words, never all of the user's.
+        assert indexes["memory_lexemes_pkey"]["Actual Loops"] == 4
+
+
+async def test_a_plan_for_any_user_suits_a_small_one_beside_a_large_one(
+    database: Database, connection: asyncpg.Connection
+) -> None:
+    """The plan that is kept read the whole table, since most of it is one user's."""
+    memory = PgVectorMemoryService(database, embedder=EMBEDDER)
+    for user, size in ((USER, 20), (USER | {"user_id": "large"}, 2_000)):
+        entries = [entry(f"word {n % 7} turn {n}") for n in range(size)]
+        await memory.add_memory(**user, memories=entries)
+    await connection.execute("VACUUM ANALYZE memories, memory_lexemes, memory_vectors")
+    parameters = QUESTION | {
+        "query_vector": EMBEDDER.vector("question 3"),
+        "model": EMBEDDER.model,
+        "dimensions": EMBEDDER.dimensions,
+    }
+    for shape in (
+        recall.Shape(lexical=True, vector=True),
+        recall.Shape(lexical=False, vector=True),
+    ):
+        statement = recall.search(shape)
+        nodes = await explain(connection, statement, parameters, generic=True)
+        assert nodes[0]["Actual Rows"] > 1
+        assert "Seq Scan" not in {node["Node Type"] for node in nodes}
+        assert max(rows_read(node) for node in scans(nodes, "memory_vectors")) <= 20
+
+
+async def test_writes_of_one_session_read_no_table_whole(
+    crowded: PgVectorMemoryService, connection: asyncpg.Connection
+) -> None:
+    for statement, parameters in (
+        (statements.select_session_memories(), {**USER, "session_id": "s"}),
+        (statements.select_by_ids(), {**USER, "memory_ids": ["m"]}),
+        (
+            job_statements.claim(eager=True),
+            {**USER, "task": "embed", "limit": 64, "lease_s": 1.0, "model_id": 1},
+        ),
+    ):
+        for generic in (False, True):
+            nodes = await explain(connection, statement, parameters, generic=generic)
+            assert scans(nodes, "memories")
+            assert "Seq Scan" not in {node["Node Type"] for node in scans(nodes, "memories")}
+
+
+async def test_deleting_a_memory_finds_its_words_and_vectors_by_index(
+    crowded: PgVectorMemoryService, connection: asyncpg.Connection, database_url: str
+) -> None:
+    """The cascade's own statements: a foreign key without an index would read every table."""
+    tables = ("memory_lexemes", "memory_vectors")
+    select_scans = "SELECT relname, seq_scan FROM pg_stat_user_tables WHERE relname = ANY($1)"
+    (hit,) = await crowded.search(**USER, query="turn 123", top_k=1)
+    await crowded.database.close()
+    await until_connections(database_url, 1)  # those that end have told what they read
+    before = await connection.fetch(select_scans, tables)
+    await crowded.delete_memory(**USER, memory_id=hit.memory.id)
+    await crowded.database.close()
+    await until_connections(database_url, 1)
+    assert await connection.fetch(select_scans, tables) == before
+
+
+async def test_a_search_before_the_first_analyze_does_not_multiply(
+    database: Database, connection: asyncpg.Connection
+) -> None:
+    """The planner expects one row of each user then, and took ten seconds for 2,000 memories."""
+    memory = PgVectorMemoryService(database, embedder=EMBEDDER)
+    for table in ("memories", "memory_lexemes", "memory_vectors"):
+        await connection.execute(f"ALTER TABLE {table} SET (autovacuum_enabled = off)")
+    words = " ".join(f"w{n}" for n in range(1000))
+    entries = [entry(words), *(entry(f"word {n % 7} turn {n}") for n in range(999))]
+    await memory.add_memory(**USER, memories=entries)
+    parameters = QUESTION | {
+        "query_vector": EMBEDDER.vector("question 3"),
+        "model": EMBEDDER.model,
+        "dimensions": EMBEDDER.dimensions,
+    }
+    hybrid = recall.Shape(lexical=True, vector=True)
+    for shape in (hybrid, recall.Shape(lexical=True, vector=False)):
+        for query in (QUESTION["query"], f"turn 7 of {words}"):
+            nodes = await explain(connection, recall.search(shape), parameters | {"query": query})
+            assert 1 <= nodes[0]["Actual Rows"] <= 20
+            # Of some 1,000 memories and 1,000 words, each posting spread over four places.
+            assert max(map(rows_read, nodes)) <= 20_000
+            assert "memory_lexemes_pkey" in {node.get("Index Name") for node in nodes}
+
+
+async def test_a_row_is_found_by_its_own_key_before_the_first_analyze(
+    database: Database, connection: asyncpg.Connection
+) -> None:
+    """A posting's foreign key read all of its user's memories, so ingestion was quadratic."""
+    memory = PgVectorMemoryService(database, embedder=EMBEDDER)
+    await memory.add_memory(**USER, memories=[entry(f"word {n % 7} turn {n}") for n in range(100)])
+    for table in ("memories", "memory_lexemes"):
+        plan = await connection.fetch(
+            f"EXPLAIN SELECT 1 FROM ONLY {table} x"
+            " WHERE app_name = 'app' AND user_id = 'user' AND position = 7 FOR KEY SHARE OF x"
+        )
+        condition = next(line for (line,) in plan if "Index Cond" in line)
+        assert "position" in condition

@@ -1,0 +1,299 @@
+"""What a search finds: words, meaning, neighbours, dates; what it leaves out, and in what order."""
+
+from datetime import datetime
+
+import asyncpg
+import pytest
+
+from adkpg import Database, PgVectorMemoryService, Settings
+from adkpg.errors import ConfigurationError, InvalidInput
+from adkpg.memory.search.options import Mode
+from tests.fakes.conversation import (
+    USER,
+    conversation,
+    entry,
+    found,
+    remember_apart,
+    said,
+    session_of,
+    text_of,
+)
+from tests.fakes.toys import ToyEmbedder
+
+
+async def test_meaning_finds_what_shares_no_word(memory: PgVectorMemoryService) -> None:
+    await remember_apart(memory, "the kitten sleeps", "a new automobile", "nothing much")
+    assert await found(memory, "feline") == ["the kitten sleeps"]
+    assert await found(memory, "which vehicle?") == ["a new automobile"]
+
+
+async def test_what_was_never_said_finds_nothing(memory: PgVectorMemoryService) -> None:
+    await remember_apart(memory, "the kitten sleeps", "a new automobile")
+    await memory.add_session_to_memory(conversation("hello", "hello yourself"))
+    for mode in ("hybrid", "vector", "text"):
+        assert await found(memory, "volcanoes on Mars", mode=mode) == []
+
+
+async def test_modes_are_the_legs(memory: PgVectorMemoryService) -> None:
+    await remember_apart(memory, "the kitten sleeps", "the feline purrs")
+    assert await found(memory, "kitten", mode="text") == ["the kitten sleeps"]
+    assert sorted(await found(memory, "kitten", mode="vector")) == [
+        "the feline purrs",
+        "the kitten sleeps",
+    ]
+    assert await found(memory, "kitten", mode="hybrid") == [
+        "the kitten sleeps",
+        "the feline purrs",
+    ]
+
+
+async def test_scores_tell_the_legs_apart(memory: PgVectorMemoryService) -> None:
+    await remember_apart(memory, "the kitten sleeps", "the feline purrs", "a new kitten automobile")
+    hits = await memory.search(**USER, query="kitten")
+    assert [hit.score for hit in hits] == sorted((hit.score for hit in hits), reverse=True)
+    scores = {text_of(hit.memory): hit for hit in hits}
+    assert (
+        scores["the kitten sleeps"].reason.lexical > scores["the feline purrs"].reason.lexical == 0
+    )
+    assert scores["the kitten sleeps"].reason.cosine == pytest.approx(1, abs=1e-3)
+    assert scores["a new kitten automobile"].reason.cosine == pytest.approx(0.5**0.5, abs=1e-3)
+    (text_hit, _) = await memory.search(**USER, query="kitten", mode="text")
+    assert text_hit.reason.cosine is None
+    assert text_hit.score == text_hit.reason.lexical
+    for hit in await memory.search(**USER, query="kitten", mode="vector"):
+        assert (hit.score, hit.reason.lexical) == (hit.reason.cosine, 0)
+
+
+async def test_equal_scores_are_ordered_by_time(memory: PgVectorMemoryService) -> None:
+    texts = {
+        f"2026-01-0{day}T00:00:00Z": f"oolong {word}"
+        for day, word in enumerate(("one", "two", "six"), 1)
+    }
+    await memory.add_memory(
+        **USER, memories=[entry(text, timestamp=time) for time, text in texts.items()]
+    )
+    for mode in ("hybrid", "text", "vector"):
+        assert await found(memory, "oolong", mode=mode) == list(texts.values())[::-1]
+
+
+async def test_at_most_top_k_are_returned_the_best(memory: PgVectorMemoryService) -> None:
+    await remember_apart(memory, *(f"oolong {'sencha ' * (n % 2)}{n}" for n in range(30)))
+    assert len(await found(memory, "oolong")) == 20
+    for top_k in (1, 5):
+        best = await found(memory, "oolong sencha", top_k=top_k)
+        assert len(best) == top_k
+        assert all("sencha" in text for text in best)
+    assert len(await found(memory, "oolong", top_k=1_000)) == 30
+
+
+@pytest.mark.parametrize("mode", ["hybrid", "vector", "text"])
+async def test_more_than_a_legs_candidates_may_be_asked_for(
+    memory: PgVectorMemoryService, mode: Mode
+) -> None:
+    await remember_apart(memory, *(f"kitten {number}" for number in range(130)))
+    assert len(await memory.search(**USER, query="kitten", mode=mode, top_k=125)) == 125
+
+
+async def test_options_of_the_service_are_those_of_search_memory(database: Database) -> None:
+    memory = PgVectorMemoryService(database, embedder=ToyEmbedder(), top_k=2, mode="text")
+    await remember_apart(memory, "kitten one", "kitten two", "kitten three", "feline")
+    response = await memory.search_memory(**USER, query="kitten")
+    assert len(response.memories) == 2
+    assert len(await found(memory, "kitten", top_k=4, mode="hybrid")) == 4
+
+
+async def test_min_score_is_a_cosine_for_what_no_word_leads_to(
+    memory: PgVectorMemoryService,
+) -> None:
+    await remember_apart(memory, "feline", "feline puppy", "kitten puppy car", "sleepy")
+    # Cosines with the question: 1, 0.71, 0.58 and 0; only the third shares a word with it.
+    assert await found(memory, "kitten", min_score=0.9) == ["kitten puppy car", "feline"]
+    assert len(await found(memory, "kitten", min_score=0.6)) == 3
+    assert len(await found(memory, "kitten", min_score=-1)) == 4
+    assert await found(memory, "kitten", min_score=0.9, mode="vector") == ["feline"]
+    assert await found(memory, "kitten", min_score=1, mode="text") == ["kitten puppy car"]
+
+
+async def test_a_floor_is_the_embedders_own_unless_given(database: Database) -> None:
+    low = PgVectorMemoryService(database, embedder=ToyEmbedder(floor=-1.0))
+    high = PgVectorMemoryService(database, embedder=ToyEmbedder(floor=-1.0), min_score=0.9)
+    await remember_apart(low, "feline", "hound")
+    assert await found(low, "kitten") == ["feline", "hound"]
+    assert await found(high, "kitten") == ["feline"]
+    assert await found(high, "kitten", min_score=-1) == ["feline", "hound"]
+
+
+@pytest.mark.parametrize(
+    "options", [{"top_k": 0}, {"top_k": -1}, {"min_score": 1.1}, {"mode": "x"}]
+)
+async def test_options_out_of_range_are_refused(
+    memory: PgVectorMemoryService, options: dict[str, object]
+) -> None:
+    with pytest.raises(InvalidInput, match=next(iter(options))):
+        await found(memory, "kitten", **options)
+
+
+async def test_vectors_alone_need_an_embedder(database: Database) -> None:
+    memory = PgVectorMemoryService(database, mode="text")
+    with pytest.raises(ConfigurationError, match="embedder"):
+        await found(memory, "kitten", mode="vector")
+
+
+async def test_a_match_in_a_neighbouring_turn_counts(memory: PgVectorMemoryService) -> None:
+    await memory.add_session_to_memory(
+        conversation(
+            "far",
+            "nice weather",
+            "good morning",
+            "Where did you spend your holidays?",
+            "Lisbon",
+            "I see",
+            "so nice",
+            "far away",
+        )
+    )
+    texts = await found(memory, "holidays", top_k=10)
+    assert set(texts[:2]) == {"Lisbon", "Where did you spend your holidays?"}
+    assert set(texts[2:]) == {"I see", "so nice", "good morning", "nice weather"}
+    assert await found(memory, "holidays", min_score=1.0) == texts
+
+
+async def test_sessions_are_no_neighbours(memory: PgVectorMemoryService) -> None:
+    await memory.add_session_to_memory(conversation("about holidays", session_id="1"))
+    await memory.add_session_to_memory(conversation("Lisbon", session_id="2"))
+    await remember_apart(memory, "Porto", "Faro")
+    assert await found(memory, "holidays") == ["about holidays"]
+
+
+async def test_a_deleted_turn_takes_its_words_from_its_neighbours(
+    memory: PgVectorMemoryService, connection: asyncpg.Connection
+) -> None:
+    await memory.add_session_to_memory(conversation("Hi", "My password is swordfish", "Thanks"))
+    assert len(await found(memory, "swordfish")) == 3
+    (secret,) = await memory.search(**USER, query="swordfish", top_k=1)
+    await memory.delete_memory(**USER, memory_id=secret.memory.id)
+    assert await found(memory, "swordfish") == []
+    assert await found(memory, "password") == []
+    assert await connection.fetchval(
+        "SELECT count(*) FROM memory_lexemes WHERE lexeme IN ('swordfish', 'password')"
+    ) == 0  # fmt: skip
+
+
+async def test_a_rewritten_turn_takes_its_words_along(memory: PgVectorMemoryService) -> None:
+    await memory.add_session_to_memory(conversation("Hi", "swordfish", "Thanks"))
+    await memory.add_session_to_memory(conversation("Hi", "never mind", "Thanks"))
+    assert await found(memory, "swordfish") == []
+
+
+async def test_a_question_about_the_user_finds_not_all_that_was_said(
+    memory: PgVectorMemoryService,
+) -> None:
+    """Every person's author is "user", so no question with that word was answered by nothing."""
+    await memory.add_session_to_memory(conversation("the kitten sleeps", "a new automobile"))
+    assert await found(memory, "What is the user's shoe size?") == []
+    await memory.add_events_to_memory(**USER, events=[said("each user has a key"), said("hi")])
+    assert (await found(memory, "user"))[0] == "each user has a key"
+    await memory.add_memory(**USER, memories=[entry("a walk", author="Caroline")])
+    assert await found(memory, "Caroline") == ["a walk"]
+
+
+async def test_a_date_finds_what_was_said_then(memory: PgVectorMemoryService) -> None:
+    may = datetime.fromisoformat("2023-05-07T12:00:00+00:00").timestamp()
+    june = datetime.fromisoformat("2023-06-09T12:00:00+00:00").timestamp()
+    await memory.add_session_to_memory(
+        session_of(said("We went sailing", timestamp=may), said("So nice", timestamp=june))
+    )
+    assert await found(memory, "What happened in May?") == ["We went sailing"]
+    assert await found(memory, "What happened on 7 May 2023?") == ["We went sailing", "So nice"]
+    assert await found(memory, "June") == ["So nice"]
+    # A date is a memory's own: its neighbour of another month is not found by it.
+    assert await found(memory, "7 May") == ["We went sailing"]
+
+
+async def test_numbers_and_ids_are_found(memory: PgVectorMemoryService) -> None:
+    await remember_apart(
+        memory,
+        "Your order 9981 has shipped",
+        "Your order 9982 is late",
+        "The ticket is ABC-123",
+        "Write to joe@example.com",
+        "See https://example.org/a/b?c=d",
+        "It runs version 2.13.0",
+    )
+    assert (await found(memory, "Where is order 9981?"))[0] == "Your order 9981 has shipped"
+    assert await found(memory, "9982") == ["Your order 9982 is late"]
+    assert await found(memory, "abc-123") == ["The ticket is ABC-123"]
+    assert (await found(memory, "joe@example.com"))[0] == "Write to joe@example.com"
+    assert (await found(memory, "example.org/a/b?c=d"))[0] == "See https://example.org/a/b?c=d"
+    assert await found(memory, "2.13.0") == ["It runs version 2.13.0"]
+
+
+async def test_a_repeated_question_is_embedded_once(
+    memory: PgVectorMemoryService, embedder: ToyEmbedder
+) -> None:
+    await remember_apart(memory, "the kitten sleeps")
+    for _ in range(5):
+        assert await found(memory, "feline") == ["the kitten sleeps"]
+    await memory.search_memory(**USER, query=" feline ")
+    await memory.search_memory(app_name="app", user_id="other", query="feline")
+    assert embedder.questions == ["feline"]
+    await found(memory, "kitten", mode="text")
+    assert embedder.questions == ["feline"]
+
+
+async def test_no_question_is_kept_where_none_is_wanted(database_url: str) -> None:
+    embedder = ToyEmbedder()
+    async with Database(database_url, settings=Settings(query_cache_size=0)) as database:
+        memory = PgVectorMemoryService(database, embedder=embedder)
+        await found(memory, "feline")
+        await found(memory, "feline")
+    assert embedder.questions == ["feline", "feline"]
+
+
+@pytest.mark.parametrize(
+    ("config", "text", "question", "is_found"),
+    [
+        ("english", "He was running to the houses", "run house", True),
+        ("simple", "He was running to the houses", "run house", False),
+        ("simple", "to be or not to be", "to", True),
+        ("english", "to be or not to be", "to", False),
+        ("german", "Die Häuser stehen am See", "Haus", True),
+        ("english", "Die Häuser stehen am See", "Haus", False),
+        ("pg_catalog.spanish", "Los gatos duermen", "gato", True),
+    ],
+)
+async def test_the_language_of_words_is_a_setting(
+    database_url: str, config: str, text: str, question: str, is_found: bool
+) -> None:
+    settings = Settings(text_search_config=config)
+    async with Database(database_url, settings=settings) as database:
+        memory = PgVectorMemoryService(database, mode="text")
+        await remember_apart(memory, text)
+        assert bool(await found(memory, question)) is is_found
+
+
+async def test_words_that_are_no_key_of_an_index_are_left_out(
+    memory: PgVectorMemoryService,
+) -> None:
+    await remember_apart(memory, f"oolong {'x' * 600} {'y' * 5_000}", "\U0001d49c" * 700)
+    assert await found(memory, "oolong") == [f"oolong {'x' * 600} {'y' * 5_000}"]
+    assert await found(memory, "x" * 600) == []
+
+
+@pytest.mark.parametrize(
+    "word",
+    ["\U0001d49c-" * 49_000, "ab cd. " * 14_000, "a.bc/d?" * 14_000, "é1x " * 25_000],
+    ids=["hyphens", "short words", "addresses", "mixed"],
+)
+async def test_any_hundred_thousand_characters_are_remembered(
+    memory: PgVectorMemoryService, word: str
+) -> None:
+    text = "oolong " + word
+    await remember_apart(memory, text, "oolong")
+    assert sorted(map(len, await found(memory, "oolong"))) == [len("oolong"), len(text)]
+
+
+async def test_many_different_words_are_remembered(memory: PgVectorMemoryService) -> None:
+    text = " ".join(f"w{number:x}" for number in range(15_000))
+    await remember_apart(memory, text)
+    assert len(await found(memory, "w3a97")) == 1

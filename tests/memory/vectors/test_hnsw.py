@@ -1,0 +1,225 @@
+"""The HNSW index: for users with very many memories alone, and right at any moment."""
+
+import asyncio
+from collections.abc import AsyncIterator
+from typing import Any
+
+import asyncpg
+import pytest
+from alembic import command
+from alembic.config import Config
+from sqlalchemy import Connection, inspect, text
+
+from adkpg import Database, PgVectorMemoryService, Settings, migrations
+from adkpg.memory.search import statement as recall
+from adkpg.memory.vectors import statements as vector_statements
+from tests.fakes.conversation import USER, entry, found
+from tests.fakes.locks import locked, until_connections
+from tests.fakes.query_plans import explain, rows_read
+from tests.fakes.toys import SeededEmbedder
+
+EMBEDDER = SeededEmbedder(dimensions=32, clusters=100)
+TURNS = [f"turn {number}" for number in range(3_000)]
+QUESTIONS = [f"question {number}" for number in range(10_000, 10_020)]
+SMALL: dict[str, Any] = {"app_name": "app", "user_id": "small"}
+INDEX = "memory_vectors_hnsw_1"
+
+
+@pytest.fixture
+async def large(database_url: str) -> AsyncIterator[PgVectorMemoryService]:
+    """One user of 3,000 memories and one of 100, with an exact limit of 1,000.
+
+    For so few the planner would sort rather than use the index that is there, so it may not.
+    """
+    settings = Settings(exact_limit=1_000, embedding_batch_size=2_048)
+    unsorted = {"server_settings": {"enable_sort": "off"}}
+    async with Database(database_url, settings=settings, connect_args=unsorted) as database:
+        memory = PgVectorMemoryService(database, embedder=EMBEDDER, mode="vector")
+        await memory.add_memory(**USER, memories=[entry(turn) for turn in TURNS])
+        await memory.add_memory(**SMALL, memories=[entry(turn) for turn in TURNS[:100]])
+        yield memory
+
+
+async def recall_of(memory: PgVectorMemoryService, texts: list[str]) -> float:
+    truth = EMBEDDER.nearest(QUESTIONS, texts, 10)
+    hits = [
+        len(set(await found(memory, question, top_k=10)) & nearest)
+        for question, nearest in zip(QUESTIONS, truth, strict=True)
+    ]
+    return sum(hits) / 10 / len(QUESTIONS)
+
+
+async def told(memory: PgVectorMemoryService, database_url: str) -> None:
+    """Ends the service's connections, whose statistics the server has then counted."""
+    await memory.database.close()
+    await until_connections(database_url, 1)  # the test's own
+
+
+async def indexes_of(
+    connection: asyncpg.Connection, user: dict[str, str], *, approximate: bool
+) -> set[str]:
+    """The indexes that a user's search reads vectors from."""
+    shape = recall.Shape(
+        lexical=False,
+        vector=True,
+        approximate=(1, EMBEDDER.dimensions) if approximate else None,
+    )
+    parameters = {
+        **user,
+        "user_ids": [user["user_id"]],
+        "approximate_user_ids": [user["user_id"]],
+        "exact_user_ids": [],
+        "top_k": 10,
+        "min_cosine": -1.0,
+        "query_vector": EMBEDDER.vector("question 1"),
+        "model": EMBEDDER.model,
+        "dimensions": EMBEDDER.dimensions,
+    }
+    await connection.execute("ANALYZE memory_vectors")
+    await connection.execute("SET enable_sort = off")
+    await connection.execute(f"SET hnsw.ef_search = {vector_statements.EF_SEARCH}")
+    names = set()
+    for generic in (False, True):
+        nodes = await explain(connection, recall.search(shape), parameters, generic=generic)
+        names |= {
+            node["Index Name"]
+            for node in nodes
+            if str(node.get("Index Name", "")).startswith("memory_vectors") and rows_read(node)
+        }
+    return names
+
+
+async def test_a_large_user_is_answered_through_the_index(
+    large: PgVectorMemoryService, connection: asyncpg.Connection, database_url: str
+) -> None:
+    assert await recall_of(large, TURNS) == 1.0
+    assert await large.index_large_scopes() == 3_000
+    assert await indexes_of(connection, USER, approximate=True) == {INDEX}
+    # Nearly all vectors are this user's, so the table is as good as the primary key.
+    assert INDEX not in await indexes_of(connection, USER, approximate=False)
+    assert await indexes_of(connection, SMALL, approximate=False) == {"memory_vectors_pkey"}
+    marked = await connection.fetch(
+        "SELECT user_id, count(*) FROM memory_vectors WHERE approximate GROUP BY 1"
+    )
+    assert [tuple(row) for row in marked] == [("user", 3_000)]
+    # The first search of a service learns that the index is there, the next ones use it.
+    await found(large, QUESTIONS[0])
+    used = "SELECT idx_scan FROM pg_stat_user_indexes WHERE indexrelname = $1"
+    await told(large, database_url)
+    before = await connection.fetchval(used, INDEX)
+    assert await recall_of(large, TURNS) >= 0.95
+    assert await found(large, "turn 7", **SMALL) == await found(
+        PgVectorMemoryService(large.database, embedder=EMBEDDER, mode="vector"), "turn 7", **SMALL
+    )
+    await told(large, database_url)
+    assert await connection.fetchval(used, INDEX) == before + len(QUESTIONS)
+
+    assert await large.index_large_scopes() == 0
+    await large.add_memory(**USER, memories=[entry(f"later {n}") for n in range(10_000, 10_005)])
+    for number in range(10_000, 10_005):
+        assert (await found(large, f"question {number}"))[0] == f"later {number}"
+    hybrid = await found(large, "turn 17", mode="hybrid")
+    assert hybrid[0] == "turn 17"
+
+
+async def test_searches_through_the_index_are_planned_for_the_user_they_ask_for(
+    large: PgVectorMemoryService,
+) -> None:
+    """The plan for any user, which Postgres came to prefer, left the index out."""
+    await large.index_large_scopes()
+    for question in QUESTIONS:
+        await found(large, question)
+    plans = await large.database.fetch(
+        text(
+            "SELECT sum(generic_plans) AS generic, sum(custom_plans) AS custom"
+            " FROM pg_prepared_statements WHERE statement LIKE 'WITH%AS indexed%'"
+        ),
+        {},
+    )
+    assert [tuple(row) for row in plans] == [(0, len(QUESTIONS) - 1)]
+
+
+async def test_searches_are_exact_until_the_index_is_ready(
+    large: PgVectorMemoryService, connection: asyncpg.Connection, database_url: str
+) -> None:
+    await large.index_large_scopes()
+    await connection.execute("UPDATE approximate_scopes SET ready = false")
+    await large.search(**USER, query="turn 7")
+    await large.search(**USER, query="turn 7")
+    assert await recall_of(large, TURNS) == 1.0
+    await told(large, database_url)
+    assert (
+        await connection.fetchval(
+            "SELECT idx_scan FROM pg_stat_user_indexes WHERE indexrelname = $1", INDEX
+        )
+        == 0
+    )
+
+
+async def test_an_index_that_a_build_left_invalid_is_built_again(
+    large: PgVectorMemoryService, connection: asyncpg.Connection, database_url: str
+) -> None:
+    lock = "LOCK TABLE adkpg.memory_vectors IN ROW EXCLUSIVE MODE"
+    async with locked(database_url, lock):
+        await connection.execute("SET statement_timeout = '300ms'")
+        with pytest.raises(asyncpg.QueryCanceledError):
+            await connection.execute(
+                vector_statements.create_index("adkpg", 1, EMBEDDER.dimensions)
+            )
+        await connection.execute("RESET statement_timeout")
+    select_valid = "SELECT indisvalid FROM pg_index WHERE indexrelid = $1::regclass"
+    assert await connection.fetchval(select_valid, INDEX) is False
+    assert await large.index_large_scopes() == 3_000
+    assert await connection.fetchval(select_valid, INDEX) is True
+
+
+async def test_a_vector_on_its_way_while_the_index_is_built_is_in_it(
+    large: PgVectorMemoryService, connection: asyncpg.Connection, database_url: str
+) -> None:
+    """Its statement began before its user was listed, and ended after the others were marked."""
+    await connection.execute(
+        "INSERT INTO memories (app_name, user_id, position, memory_id, kind, session_id, "
+        "timestamp, content, body, length, digest) "
+        "VALUES ('app', 'user', 1, 'm', 'turn', '', now(), '{}', '', 0, '')"
+    )
+    on_its_way = (
+        "INSERT INTO adkpg.memory_vectors (app_name, user_id, model_id, position, embedding) "
+        "SELECT app_name, user_id, model_id, 1, embedding FROM adkpg.memory_vectors "
+        "WHERE user_id = 'user' LIMIT 1"
+    )
+    async with locked(database_url, on_its_way) as lock:
+        building = asyncio.create_task(large.index_large_scopes())
+        await lock.until_blocked(1)
+        await lock.release()
+    assert await building == 3_001
+
+
+async def test_large_vectors_are_indexed_too(database_url: str) -> None:
+    embedder = SeededEmbedder(dimensions=1_400, clusters=20)
+    texts = TURNS[:150]
+    async with Database(database_url, settings=Settings(exact_limit=100)) as database:
+        memory = PgVectorMemoryService(database, embedder=embedder, mode="vector")
+        await memory.add_memory(**USER, memories=[entry(turn) for turn in texts])
+        assert await memory.index_large_scopes() == 150
+        await found(memory, "turn 1")
+        (nearest,) = embedder.nearest(["question 9"], texts, 5)
+        assert set(await found(memory, "question 9", top_k=5)) == nearest
+
+
+async def test_the_index_is_no_drift_of_the_schema(large: PgVectorMemoryService) -> None:
+    await large.index_large_scopes()
+    config = Config()
+    config.set_main_option("script_location", str(migrations.scripts()))
+    config.attributes["schema"] = large.database.schema
+
+    def check(connection: Connection) -> None:
+        config.attributes["connection"] = connection
+        command.check(config)  # raises AutogenerateDiffsDetected
+
+    engine = await large.database.engine()
+    async with engine.connect() as connection:
+        await connection.run_sync(check)
+        indexes = await connection.run_sync(
+            lambda sync: inspect(sync).get_indexes("memory_vectors", schema="adkpg")
+        )
+    assert INDEX in {index["name"] for index in indexes}

@@ -1,0 +1,187 @@
+"""The hot statements use their indexes at size, and appends stay HOT."""
+
+import json
+from collections.abc import AsyncIterator, Iterator
+from datetime import UTC, datetime
+from typing import Any
+
+import asyncpg
+import pytest
+
+from adkpg import Database, DatabaseSessionService
+from adkpg.sessions import reading_statements, statements
+from adkpg.sql import Statement
+from tests.conformance.services import KEY, said
+from tests.fakes.locks import until_connections
+
+# 20 users with 100 sessions of 10 events each, and the states of 2,000 apps and users.
+_LOAD = """
+INSERT INTO adkpg.sessions (app_name, user_id, session_id, revision, created_at, updated_at)
+SELECT 'app', 'user ' || u, 'session ' || s, 10, now() - s * interval '1 hour', now()
+FROM generate_series(1, 20) u, generate_series(1, 100) s;
+INSERT INTO adkpg.events (app_name, user_id, session_id, seq, event_id, timestamp, payload)
+SELECT app_name, user_id, session_id, n, gen_random_uuid(), now() - n * interval '1 minute',
+       json_build_object('author', 'a', 'text', repeat('word ', 40))
+FROM adkpg.sessions, generate_series(1, 10) n;
+INSERT INTO adkpg.user_states (app_name, user_id, state)
+SELECT 'app', 'user ' || n, '{"k": 1}' FROM generate_series(1, 2000) n;
+INSERT INTO adkpg.app_states (app_name, state)
+SELECT 'app ' || n, '{"k": 1}' FROM generate_series(1, 2000) n;
+VACUUM ANALYZE;
+"""
+
+_TIME = datetime(2026, 1, 2, tzinfo=UTC)
+_PARAMETERS: dict[str, Any] = {
+    "app_name": "app",
+    "user_id": "user 7",
+    "session_id": "session 7",
+    "event_id": "new",
+    "timestamp": _TIME,
+    "after": _TIME,
+    "limit": 20,
+    "after_seq": 5,
+    "after_time": _TIME,
+    "after_user_id": "user 7",
+    "after_session_id": "session 7",
+    "incarnation": "00000000-0000-0000-0000-000000000000",
+    "revision": 10,
+    "count": 10,
+    "payload": "{}",
+    **dict.fromkeys(("session_state", "session_delta", "app_delta", "user_delta"), '{"k": 2}'),
+}
+_SESSION, _EVENT = "sessions_pkey", "events_event_id_key"
+
+HOT: dict[str, tuple[Statement[Any], set[str]]] = {
+    "create": (statements.create_session(app=True, user=True), set()),
+    "append": (
+        statements.append_event(session=True, app=True, user=True, merge=False),
+        {_SESSION, _EVENT},
+    ),
+    "append merging": (
+        statements.append_event(session=False, app=False, user=False, merge=True),
+        {_SESSION, _EVENT},
+    ),
+    "head": (statements.select_head(), {_SESSION, _EVENT, "events_pkey"}),
+    "get": (
+        reading_statements.select_session(events_wanted=True, after=False, recent=False),
+        {_SESSION, "events_pkey", "app_states_pkey", "user_states_pkey"},
+    ),
+    "get a window": (
+        reading_statements.select_session(events_wanted=True, after=True, recent=True),
+        {_SESSION, "events_pkey"},
+    ),
+    "get again": (
+        reading_statements.select_session_again(),
+        {_SESSION, "events_pkey", "app_states_pkey", "user_states_pkey"},
+    ),
+    "get without events": (
+        reading_statements.select_session(events_wanted=False, after=False, recent=False),
+        {_SESSION},
+    ),
+    "list a user's": (reading_statements.list_sessions(one_user=True), {_SESSION}),
+    "page a user's": (reading_statements.list_sessions_page(one_user=True, after=True), {_SESSION}),
+    "page an app's": (
+        reading_statements.list_sessions_page(one_user=False, after=True),
+        {"sessions_created_at_idx"},
+    ),
+    "first page of an app's": (
+        reading_statements.list_sessions_page(one_user=False, after=False),
+        {"sessions_created_at_idx"},
+    ),
+    "page events": (reading_statements.list_events_page(), {"events_pkey"}),
+    "user state": (reading_statements.select_user_state(), {"user_states_pkey"}),
+    "delete": (statements.delete_session(), {_SESSION}),
+}
+
+
+@pytest.fixture
+async def loaded(database_url: str) -> AsyncIterator[asyncpg.Connection]:
+    connection = await asyncpg.connect(database_url)
+    for statement in _LOAD.strip().removesuffix(";").split(";"):
+        await connection.execute(statement)
+    yield connection
+    await connection.close()
+
+
+def _nodes(plan: dict[str, Any]) -> Iterator[dict[str, Any]]:
+    yield plan
+    for part in plan.get("Plans", ()):
+        yield from _nodes(part)
+
+
+async def _plan(
+    connection: asyncpg.Connection, database: Database, statement: Statement[Any]
+) -> list[dict[str, Any]]:
+    compiled = database._compile(statement)
+    answer = await connection.fetchval(
+        f"EXPLAIN (FORMAT JSON) {compiled.sql}", *compiled.arguments(_PARAMETERS)
+    )
+    return list(_nodes(json.loads(answer)[0]["Plan"]))
+
+
+@pytest.mark.parametrize("mode", ["force_custom_plan", "force_generic_plan"])
+async def test_hot_statements_use_their_indexes(
+    loaded: asyncpg.Connection, database: Database, mode: str
+) -> None:
+    await loaded.execute(f"SET plan_cache_mode = {mode}")
+    for name, (statement, indexes) in HOT.items():
+        nodes = await _plan(loaded, database, statement)
+        scanned = [node["Relation Name"] for node in nodes if node["Node Type"] == "Seq Scan"]
+        assert scanned == [], name
+        used = {node["Index Name"] for node in nodes if "Index Name" in node}
+        assert indexes <= used, name
+
+
+async def test_a_page_of_an_app_reads_no_more_than_the_page(
+    loaded: asyncpg.Connection, database: Database
+) -> None:
+    compiled = database._compile(reading_statements.list_sessions_page(one_user=False, after=False))
+    answer = await loaded.fetchval(
+        f"EXPLAIN (ANALYZE, TIMING OFF, FORMAT JSON) {compiled.sql}",
+        *compiled.arguments(_PARAMETERS),
+    )
+    read = [
+        node["Actual Rows"] * node["Actual Loops"]
+        for node in _nodes(json.loads(answer)[0]["Plan"])
+        if node.get("Index Name") == "sessions_created_at_idx"
+    ]
+    assert read == [20]
+
+
+async def test_appends_are_hot(database_url: str) -> None:
+    """So few that a page holds every version: other tests' transactions may put off pruning."""
+    async with DatabaseSessionService(database_url) as service:
+        session = await service.create_session(**KEY, state={"a": 0, "user:a": 0, "app:a": 0})
+        for number in range(20):
+            delta = {"a": number, "user:a": number, "app:a": number}
+            await service.append_event(session, said("x", state=delta))
+    await until_connections(database_url, 0)  # a connection that ends has written its statistics
+    connection = await asyncpg.connect(database_url)
+    rows = await connection.fetch(
+        "SELECT relname, n_tup_upd, n_tup_hot_upd FROM pg_stat_user_tables WHERE n_tup_upd > 0"
+        " AND schemaname = 'adkpg'"
+    )
+    await connection.close()
+    found = {row["relname"]: (row["n_tup_upd"], row["n_tup_hot_upd"]) for row in rows}
+    assert found == dict.fromkeys(("sessions", "app_states", "user_states"), (20, 20))
+
+
+async def test_a_state_without_a_delta_is_not_rewritten(
+    database: Database, database_url: str
+) -> None:
+    """A state of 1 MB lies out of line; appends that leave it alone do not write it again."""
+    service = DatabaseSessionService(database)
+    session = await service.create_session(
+        **KEY, state={"big": [str(number) for number in range(100_000)]}
+    )
+    connection = await asyncpg.connect(database_url)
+    toast = (
+        "SELECT pg_relation_size(reltoastrelid) FROM pg_class"
+        " WHERE oid = 'adkpg.sessions'::regclass"
+    )
+    before = await connection.fetchval(toast)
+    for _ in range(5):
+        await service.append_event(session, said("x", state={"user:a": 1}))
+    assert before > 0
+    assert await connection.fetchval(toast) == before
+    await connection.close()
