@@ -14,7 +14,7 @@ from sqlalchemy.sql.base import Executable
 from sqlalchemy.util import greenlet_spawn
 
 from adkpg import address, migrations
-from adkpg.driver import translated
+from adkpg.driver import Attempt, translated
 from adkpg.embedded import EmbeddedServer
 from adkpg.errors import ConfigurationError, DatabaseError, SchemaError
 from adkpg.pools import LoopPools
@@ -128,10 +128,11 @@ class Database:
         Raises:
           ConfigurationError: There is no such revision.
           ExtensionMissing: The server has no pgvector, or this role may not create it.
-          DatabaseUnavailable: No connection, or another migration runs for too long.
+          Busy: Another migration runs for too long.
+          DatabaseUnavailable: There is no connection.
         """
         engine = await self.engine()
-        with translated():
+        with translated(self.url, Attempt(sent=True)):
             await migrations.upgrade(
                 engine, self.schema, revision, self.settings.migration_timeout_s
             )
@@ -141,11 +142,12 @@ class Database:
 
         Raises:
           ConfigurationError: There is no such revision.
-          DatabaseUnavailable: No connection, or another migration runs for too long.
+          Busy: Another migration runs for too long.
+          DatabaseUnavailable: There is no connection.
         """
         engine = await self.engine()
         self._verified = False
-        with translated():
+        with translated(self.url, Attempt(sent=True)):
             await migrations.downgrade(
                 engine, self.schema, revision, self.settings.migration_timeout_s
             )
@@ -153,7 +155,7 @@ class Database:
     async def current(self) -> str | None:
         """Returns the revision of the tables in the database, or None if there are none."""
         engine = await self.engine()
-        with translated():
+        with translated(self.url, Attempt(sent=True)):
             return await migrations.current(engine, self.schema)
 
     async def check(self) -> None:
@@ -184,7 +186,7 @@ class Database:
         *,
         timeout_s: float | None = None,
     ) -> list[asyncpg.Record]:
-        """Runs one statement in one flight (client message, server answer) and returns its rows.
+        """Runs one statement in one round trip and returns its rows.
 
         The statement is compiled once and runs on the pooled driver connection, outside of any
         transaction: it commits by itself. Rows are read by column name.
@@ -200,7 +202,9 @@ class Database:
           InvalidInput: A parameter cannot be stored.
         """
         compiled = self._compile(statement)
-        async with self._connection() as connection:
+        attempt = Attempt()
+        async with self._connection(attempt) as connection:
+            attempt.sent = True
             rows: list[asyncpg.Record] = await connection.fetch(
                 compiled.sql, *compiled.arguments(parameters), timeout=timeout_s
             )
@@ -223,7 +227,7 @@ class Database:
         Raises:
           DatabaseError: The server refused it, or it took longer than `timeout_s`.
         """
-        async with self._connection() as connection:
+        async with self._connection(Attempt(sent=True)) as connection:
             await connection.execute(sql, timeout=timeout_s)
 
     @asynccontextmanager
@@ -236,7 +240,8 @@ class Database:
         Raises:
           DatabaseError: The server refused a statement or the commit.
         """
-        async with self._connection(transaction=True) as connection:
+        attempt = Attempt()
+        async with self._connection(attempt, transaction=True) as connection:
             await connection.execute("BEGIN ISOLATION LEVEL READ COMMITTED")
             try:
                 yield Transaction(connection, self._compile)
@@ -244,6 +249,7 @@ class Database:
                 if _idle_after(exc):
                     await connection.execute("ROLLBACK")
                 raise
+            attempt.sent = True
             if await connection.execute("COMMIT") != "COMMIT":
                 raise DatabaseError(
                     "Postgres rolled the transaction back, since one of its statements had failed; "
@@ -258,15 +264,18 @@ class Database:
         return compiled
 
     @asynccontextmanager
-    async def _connection(self, *, transaction: bool = False) -> AsyncIterator[asyncpg.Connection]:
+    async def _connection(
+        self, attempt: Attempt, *, transaction: bool = False
+    ) -> AsyncIterator[asyncpg.Connection]:
         """Yields a connection in no transaction, and gives it back in none.
 
         What gives it back awaits nothing: in a cancelled scope every await is cancelled again.
 
         Args:
+          attempt: Kept up to date by the caller, for errors that say what was written.
           transaction: Whether the caller begins one; one that it may not have ended is closed.
         """
-        with translated():
+        with translated(self.url, attempt):
             engine = self._pools.get() or await self.engine()
             if not self._verified:
                 await self._verify(engine)

@@ -7,7 +7,11 @@
           + ModelNotActive                  the app is searched with another embedding model
       + InvalidInput (ValueError)           a value cannot be stored; nothing was written
       + DatabaseError                       the server refused or lost a statement
-          + DatabaseUnavailable             no connection, or it was cut
+          + RetryableError                  the cause passes; `written` says what became of it
+              + DatabaseUnavailable         no connection, or it was cut
+              + Busy                        locks, timeouts, or no free connection in the pool
+              + ReadOnly                    the server takes no writes: a standby
+              + DiskFull                    the server has no space left
           + ConstraintViolated              a key or constraint refused a row
           + SchemaError                     the tables are not what this version expects
               + SchemaMissing
@@ -53,11 +57,34 @@ class DatabaseError(AdkpgError):
     """The server refused a statement; the driver's error is the ``__cause__``."""
 
 
-class DatabaseUnavailable(DatabaseError):
-    """No connection could be made, or it was cut in mid-statement.
+class RetryableError(DatabaseError):
+    """The same call may succeed later: its cause passes, or an operator can clear it.
 
-    An append whose answer was lost may be repeated with the same event: it is stored once.
+    An append may always be repeated with the same event: it is stored once.
+
+    Attributes:
+      written: False if nothing was written, None if the answer was lost, so that nobody knows.
     """
+
+    def __init__(self, message: str, *, written: bool | None = None) -> None:
+        super().__init__(message)
+        self.written = written
+
+
+class DatabaseUnavailable(RetryableError):
+    """No connection could be made, or it was cut in mid-statement."""
+
+
+class Busy(RetryableError):
+    """Others were in the way: a lock, a timeout, a deadlock, or no free connection in the pool."""
+
+
+class ReadOnly(RetryableError):
+    """The server takes no writes: it is a standby, or was set read-only."""
+
+
+class DiskFull(RetryableError):
+    """The server has no space left on its disk."""
 
 
 class ConstraintViolated(DatabaseError):

@@ -23,8 +23,8 @@ from sqlalchemy.exc import ProgrammingError
 from sqlalchemy.ext.asyncio import AsyncEngine
 
 from adkpg.errors import (
+    Busy,
     ConfigurationError,
-    DatabaseUnavailable,
     ExtensionMissing,
     SchemaMissing,
     SchemaOutOfDate,
@@ -98,7 +98,7 @@ async def upgrade(engine: AsyncEngine, schema: str, revision: str, timeout_s: fl
     Raises:
       ConfigurationError: There is no such revision.
       ExtensionMissing: The server has no pgvector, or this role may not create it.
-      DatabaseUnavailable: Another process held the migration lock for longer than `timeout_s`.
+      Busy: Another process held the migration lock for longer than `timeout_s`.
     """
     _require_named(revision)
     await _alone(
@@ -111,7 +111,7 @@ async def downgrade(engine: AsyncEngine, schema: str, revision: str, timeout_s: 
 
     Raises:
       ConfigurationError: There is no such revision.
-      DatabaseUnavailable: Another process held the migration lock for longer than `timeout_s`.
+      Busy: Another process held the migration lock for longer than `timeout_s`.
     """
     _require_named(revision)
     await _alone(engine, schema, timeout_s, lambda config: command.downgrade(config, revision))
@@ -216,9 +216,10 @@ async def _polled(attempt: Callable[[], Awaitable[bool | None]], timeout_s: floa
             while not await attempt():
                 await asyncio.sleep(_POLL_S)
     except TimeoutError as exc:
-        raise DatabaseUnavailable(
+        raise Busy(
             f"Another migration of this database still ran after {timeout_s:g} s; wait for it, or "
-            "raise ADKPG_MIGRATION_TIMEOUT_S."
+            "raise ADKPG_MIGRATION_TIMEOUT_S.",
+            written=False,
         ) from exc
 
 

@@ -5,11 +5,9 @@ import random
 from collections.abc import Awaitable, Callable
 from typing import TypeVar
 
-import asyncpg
-
 from adkpg.database import Database, Transaction
 from adkpg.erasure import statements
-from adkpg.errors import DatabaseError
+from adkpg.errors import Busy
 
 T = TypeVar("T")
 
@@ -28,7 +26,7 @@ async def giving_way(database: Database, work: Callable[[Transaction], Awaitable
       work: Given the transaction; may run several times, each from the start.
 
     Raises:
-      DatabaseError: A writer held what is to be erased for all that time; nothing was erased.
+      Busy: A writer held what is to be erased for all that time; nothing was erased.
     """
     clock = asyncio.get_running_loop()
     deadline = clock.time() + database.settings.command_timeout_s
@@ -37,15 +35,11 @@ async def giving_way(database: Database, work: Callable[[Transaction], Awaitable
             async with database.transaction() as transaction:
                 await transaction.fetch(statements.give_way(), {})
                 return await work(transaction)
-        except DatabaseError as exc:
-            held = isinstance(
-                exc.__cause__, (asyncpg.LockNotAvailableError, asyncpg.DeadlockDetectedError)
-            )
-            if not held:
-                raise
+        except Busy as exc:
             if clock.time() > deadline:
-                raise DatabaseError(
+                raise Busy(
                     "Another transaction holds what is to be erased, so nothing was; end that "
-                    "transaction, or try again later."
+                    "transaction, or try again later.",
+                    written=False,
                 ) from exc
         await asyncio.sleep(_PAUSE_S * random.uniform(0.5, 1.5))

@@ -9,7 +9,7 @@ import pytest
 from adkpg import Database, DatabaseSessionService
 from adkpg.address import parse
 from adkpg.embedded import EmbeddedServer
-from adkpg.errors import AdkpgError, DatabaseError, DatabaseUnavailable
+from adkpg.errors import AdkpgError, Busy, DatabaseError, DatabaseUnavailable
 from tests.conformance.services import KEY, said, texts
 from tests.fakes.locks import locked
 from tests.fakes.proxy import Proxy
@@ -104,9 +104,10 @@ async def test_an_exhausted_pool_says_which_knobs_to_turn(database_url: str) -> 
         service = DatabaseSessionService(database)
         session = await service.create_session(**KEY)
         async with database.transaction():
-            with pytest.raises(DatabaseUnavailable, match="ADKPG_POOL_SIZE"):
+            with pytest.raises(Busy, match="ADKPG_POOL_SIZE") as caught:
                 await service.append_event(session, said("x"))
         assert session.events == []
+        assert caught.value.written is False
         await service.append_event(session, said("y"))
 
 

@@ -17,8 +17,8 @@ from sqlalchemy import Connection, MetaData
 
 from adkpg import Database, DatabaseSessionService, Settings, migrations
 from adkpg.errors import (
+    Busy,
     ConfigurationError,
-    DatabaseUnavailable,
     ExtensionMissing,
     SchemaMissing,
     SchemaOutOfDate,
@@ -188,7 +188,7 @@ async def test_a_migration_that_waits_too_long_says_so(
         locked(empty_database_url, lock),
         Database(empty_database_url, settings=settings) as database,
     ):
-        with pytest.raises(DatabaseUnavailable, match="ADKPG_MIGRATION_TIMEOUT_S"):
+        with pytest.raises(Busy, match="ADKPG_MIGRATION_TIMEOUT_S"):
             await database.upgrade()
 
 
