@@ -6,26 +6,13 @@ import shutil
 import tempfile
 import time
 from collections.abc import AsyncIterator, Iterator
-from dataclasses import dataclass
 from pathlib import Path
 
 import asyncpg
 import pytest
 
 from adkpg.embedded.postmaster import Postmaster
-
-
-@dataclass(frozen=True)
-class Account:
-    """A role of the test's own, whose password nobody may print.
-
-    Attributes:
-      uri: The test's database, as this role.
-      password: What no log may hold.
-    """
-
-    uri: str
-    password: str
+from tests.fakes.adk_commands import Account
 
 
 @pytest.fixture

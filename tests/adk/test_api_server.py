@@ -10,9 +10,8 @@ from google.adk.cli.api_server import ApiServer as AdkApiServer
 from google.adk.cli.utils.agent_loader import AgentLoader
 
 from adkpg import Database, DatabaseSessionService
-from tests.adk.conftest import Account
 from tests.fakes import adk_commands as commands
-from tests.fakes.adk_commands import ApiServer
+from tests.fakes.adk_commands import Account, ApiServer
 
 USER = "/apps/assistant/users/ada"
 

@@ -6,8 +6,8 @@ from pathlib import Path
 import pytest
 
 from adkpg import Database, DatabaseSessionService
-from tests.adk.conftest import Account
 from tests.fakes import adk_commands as commands
+from tests.fakes.adk_commands import Account
 
 
 @pytest.fixture

@@ -6,7 +6,7 @@ from typing import Any
 
 import pytest
 
-from tests.packaging.conftest import CHECKOUT
+from tests.fakes.checkout import CHECKOUT
 
 
 @pytest.fixture

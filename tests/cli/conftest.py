@@ -1,21 +1,9 @@
 """Runs commands in this process, with standard output and error kept apart."""
 
-from collections.abc import Callable
-from dataclasses import dataclass
-
 import pytest
 
 from adkpg.cli import main
-
-
-@dataclass(frozen=True)
-class Outcome:
-    code: int
-    out: str
-    err: str
-
-
-Adkpg = Callable[..., Outcome]
+from tests.fakes.commands import Adkpg, Outcome
 
 
 @pytest.fixture

@@ -5,7 +5,7 @@ from pathlib import Path
 import pytest
 
 from adkpg import migrations
-from tests.cli.conftest import Adkpg
+from tests.fakes.commands import Adkpg
 
 
 @pytest.fixture

@@ -9,8 +9,8 @@ import pytest
 from google.adk.models import registry
 
 from adkpg import Database, PgVectorMemoryService
-from tests.cli.conftest import Adkpg
 from tests.fakes import facts_llm as model
+from tests.fakes.commands import Adkpg
 from tests.fakes.facts_llm import FactsLlm, Script, add, label, operations, supersede
 from tests.fakes.people import remember
 from tests.fakes.toys import ToyEmbedder

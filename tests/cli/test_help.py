@@ -10,7 +10,7 @@ import pytest
 
 from adkpg import Settings, __version__
 from adkpg.cli import main
-from tests.cli.conftest import Adkpg
+from tests.fakes.commands import Adkpg
 
 DOCS = Path(__file__).parents[2] / "docs"
 

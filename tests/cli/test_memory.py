@@ -8,7 +8,7 @@ from google.adk.memory.memory_entry import MemoryEntry
 from google.genai import types
 
 from adkpg import PgVectorMemoryService
-from tests.cli.conftest import Adkpg
+from tests.fakes.commands import Adkpg
 
 SAID = ["I moved to Lisbon in spring.", "My dog is called Rex."]
 PLACE = ("--app", "chat", "--user", "alice")

@@ -9,7 +9,7 @@ from google.genai import types
 
 from adkpg import PgVectorMemoryService
 from adkpg.memory.records import Memory
-from tests.cli.conftest import Adkpg
+from tests.fakes.commands import Adkpg
 
 PLACE = ("--app", "chat", "--user", "alice")
 APP = ("--app", "chat")

@@ -7,7 +7,7 @@ from pathlib import Path
 import asyncpg
 import pytest
 
-from tests.cli.conftest import Adkpg
+from tests.fakes.commands import Adkpg
 
 APP = ("--app", "chat")
 GUIDE = "# Cats\n\nA kitten sleeps all day.\n\n# Cars\n\nThe car stands in the garage.\n"

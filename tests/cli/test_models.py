@@ -11,12 +11,10 @@ import sys
 import pytest
 
 from adkpg import Database, PgVectorMemoryService
-from tests.cli.conftest import Adkpg, adkpg
 from tests.fakes import named_embedders as embedders
+from tests.fakes.commands import Adkpg
 from tests.fakes.model_apps import TEXTS, remember
 from tests.fakes.toys import ToyEmbedder
-
-__all__ = ["adkpg"]
 
 NEW = "tests.fakes.named_embedders:new"
 REEMBED = [sys.executable, "-m", "adkpg", "reembed", "--app", "app", "--model"]

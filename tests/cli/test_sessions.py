@@ -9,7 +9,7 @@ from google.adk.events.event_actions import EventActions
 from google.genai import types
 
 from adkpg import Database, DatabaseSessionService
-from tests.cli.conftest import Adkpg
+from tests.fakes.commands import Adkpg
 
 PARTS = [
     types.Part(text="It rains.\nTake [bold]care[/bold] \x1b[31m\ud800"),

@@ -11,7 +11,7 @@ import asyncpg
 import pytest
 
 from adkpg import PgVectorMemoryService
-from tests.cli.conftest import Adkpg
+from tests.fakes.commands import Adkpg
 from tests.fakes.conversation import USER, entry
 
 WORKER = [sys.executable, "-m", "adkpg", "worker", "--poll-interval", "0.05"]

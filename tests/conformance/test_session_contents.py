@@ -18,9 +18,8 @@ from hypothesis import given, settings
 from adkpg import DatabaseSessionService
 from adkpg.errors import InvalidInput
 from adkpg.sessions.records import UNREADABLE
-from tests.conformance.services import KEY, said, texts
-from tests.unit.test_sessions_records import an_event, nested
-from tests.unit.test_sessions_state import any_json, any_text
+from tests.fakes.events import KEY, said, texts
+from tests.fakes.strategies import an_event, any_json, any_text, nested
 
 
 async def _stored(sessions: DatabaseSessionService, session: Session) -> Session:

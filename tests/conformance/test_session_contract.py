@@ -13,7 +13,7 @@ from adkpg.errors import (
     SessionNotFound,
     StaleSession,
 )
-from tests.conformance.services import KEY, said, texts
+from tests.fakes.events import KEY, said, texts
 
 
 async def _stored(sessions: DatabaseSessionService, session: Session) -> Session:

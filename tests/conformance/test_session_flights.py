@@ -7,7 +7,7 @@ import pytest
 from google.adk.sessions.base_session_service import GetSessionConfig
 
 from adkpg import DatabaseSessionService
-from tests.conformance.services import KEY, said
+from tests.fakes.events import KEY, said
 from tests.fakes.proxy import Proxy
 
 Call = Callable[[DatabaseSessionService, str], Awaitable[Any]]

@@ -7,7 +7,7 @@ from google.adk.sessions.session import Session
 
 from adkpg import DatabaseSessionService
 from adkpg.errors import DatabaseUnavailable, EventConflict, SessionExists, StaleSession
-from tests.conformance.services import KEY, said, texts
+from tests.fakes.events import KEY, said, texts
 from tests.fakes.proxy import Proxy
 
 

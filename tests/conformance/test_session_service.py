@@ -8,14 +8,8 @@ from google.adk.sessions.base_session_service import BaseSessionService, GetSess
 from google.adk.sessions.session import Session
 from sqlalchemy.exc import DBAPIError
 
-from tests.conformance.services import (
-    KEY,
-    every_service,
-    expecting,
-    said,
-    session_with_events,
-    texts,
-)
+from tests.conformance.services import every_service, expecting
+from tests.fakes.events import KEY, said, session_with_events, texts
 
 
 async def _id_of(create: Any) -> str:

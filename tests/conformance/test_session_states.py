@@ -7,7 +7,8 @@ import pytest
 from google.adk.sessions.base_session_service import BaseSessionService
 from sqlalchemy.exc import DBAPIError
 
-from tests.conformance.services import KEY, every_service, expecting, said, service_of, texts
+from tests.conformance.services import every_service, expecting, service_of
+from tests.fakes.events import KEY, said, texts
 
 
 @every_service

@@ -17,7 +17,7 @@ from starlette.types import Message
 
 from adkpg import Database, DatabaseSessionService, PgVectorMemoryService
 from adkpg.erasure import forget
-from tests.conformance.services import said
+from tests.fakes.events import said
 
 ANA: dict[str, Any] = {"app_name": "app", "user_id": "ana"}
 BOB: dict[str, Any] = {"app_name": "app", "user_id": "bob"}

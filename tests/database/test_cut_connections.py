@@ -10,7 +10,7 @@ from adkpg import Database, DatabaseSessionService
 from adkpg.address import parse
 from adkpg.embedded import EmbeddedServer
 from adkpg.errors import AdkpgError, Busy, DatabaseError, DatabaseUnavailable
-from tests.conformance.services import KEY, said, texts
+from tests.fakes.events import KEY, said, texts
 from tests.fakes.locks import locked
 from tests.fakes.proxy import Proxy
 from tests.server import Server

@@ -11,7 +11,7 @@ from sqlalchemy import event
 from sqlalchemy.ext.asyncio import create_async_engine
 
 from adkpg import Database, DatabaseSessionService
-from tests.conformance.services import KEY, said, texts
+from tests.fakes.events import KEY, said, texts
 from tests.fakes.locks import connections_of, locked, until_connections
 
 

@@ -24,8 +24,8 @@ from adkpg.errors import (
     SchemaOutOfDate,
 )
 from adkpg.tables import metadata
-from tests.conformance.services import KEY, said, texts
 from tests.fakes.catalog import described, execute, fetch
+from tests.fakes.events import KEY, said, texts
 from tests.fakes.locks import locked
 from tests.server import Server
 

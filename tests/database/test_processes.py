@@ -6,7 +6,7 @@ import subprocess
 import sys
 
 from adkpg import Database, DatabaseSessionService
-from tests.conformance.services import KEY, texts
+from tests.fakes.events import KEY, texts
 
 
 def _run_at_once(jobs: list[list[str | int]]) -> None:

@@ -7,7 +7,7 @@ import pytest
 
 from adkpg import DatabaseSessionService
 from adkpg.errors import Busy, DiskFull, ReadOnly, RetryableError
-from tests.conformance.services import KEY, said, texts
+from tests.fakes.events import KEY, said, texts
 from tests.fakes.locks import locked
 from tests.fakes.proxy import Proxy
 

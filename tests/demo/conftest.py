@@ -1,4 +1,4 @@
-"""The demo as its users run it: real processes, whose output is read."""
+"""Runs the demo: as its users do, in processes of its own, or quickly within this one."""
 
 import os
 import shutil
@@ -6,51 +6,18 @@ import subprocess
 import sys
 import tempfile
 import time
-from collections.abc import Callable, Iterator
-from dataclasses import dataclass
+from collections.abc import Iterator
 from pathlib import Path
 
 import pytest
 
 from adkpg.cli import main
-from adkpg.demo.line import Line, read
-from adkpg.embedded.postmaster import Postmaster
-
-_KEYS = ("GOOGLE_API_KEY", "GEMINI_API_KEY")
-
-
-@dataclass(frozen=True)
-class Outcome:
-    code: int
-    out: str
-    err: str
-
-    @property
-    def words(self) -> str:
-        """The output without its line breaks."""
-        return " ".join(self.out.split())
-
-    @property
-    def lines(self) -> list[Line]:
-        """What one act wrote."""
-        return [read(text) for text in self.out.splitlines()]
-
-
-Demo = Callable[..., Outcome]
-
-
-def environment(**variables: str) -> dict[str, str]:
-    kept = {
-        name: value
-        for name, value in os.environ.items()
-        if name not in _KEYS and not name.startswith("ADKPG_")
-    }
-    return kept | {"COLUMNS": "160"} | variables
+from tests.fakes.demo import KEYS, Demo, Outcome, environment, postmasters
 
 
 @pytest.fixture(autouse=True)
 def _no_keys_of_the_machine(monkeypatch: pytest.MonkeyPatch) -> None:
-    for name in _KEYS:
+    for name in KEYS:
         monkeypatch.delenv(name, raising=False)
 
 
@@ -96,9 +63,3 @@ def embedded_dir() -> Iterator[Path]:
     for left in postmasters(path):
         left.stop(time.monotonic() + 30)
     shutil.rmtree(path)
-
-
-def postmasters(directory: Path) -> list[Postmaster]:
-    """The servers that run below a directory."""
-    found = (Postmaster.of(pid_file.parent) for pid_file in directory.rglob("postmaster.pid"))
-    return [postmaster for postmaster in found if postmaster is not None]

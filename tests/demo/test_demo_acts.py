@@ -18,7 +18,7 @@ from adkpg.demo.model import UNKNOWN, OfflineModel
 from adkpg.demo.rows import APP
 from adkpg.demo.story import STORY, WORD_STORY, Story
 from adkpg.embedding import Embedder, LocalEmbedder
-from tests.demo.conftest import Demo, environment, postmasters
+from tests.fakes.demo import Demo, environment, postmasters
 
 FACT = "I'm allergic to peanuts."
 ANSWER = f'You told me: "{FACT}"'

@@ -10,7 +10,7 @@ from typing import Any
 import pytest
 
 from adkpg.demo.line import Said
-from tests.demo.conftest import Demo
+from tests.fakes.demo import Demo
 
 
 @dataclass

@@ -11,7 +11,7 @@ from google.adk.sessions.session import Session
 
 from adkpg import DatabaseSessionService
 from adkpg.demo.rows import APP
-from tests.demo.conftest import Demo
+from tests.fakes.demo import Demo
 
 
 def turns(*texts: str, session: int) -> list[dict[str, str]]:

@@ -4,7 +4,7 @@ import os
 import shutil
 import tempfile
 import time
-from collections.abc import Awaitable, Callable, Iterator
+from collections.abc import Iterator
 from contextlib import contextmanager
 from pathlib import Path
 from typing import Any
@@ -14,10 +14,7 @@ import pytest
 
 from adkpg.embedded import EmbeddedServer
 from adkpg.embedded.postmaster import Postmaster
-from tests.fakes.processes import FAST, Forker
-
-Query = Callable[[str, str], Awaitable[Any]]
-Serve = Callable[..., EmbeddedServer]
+from tests.fakes.processes import FAST, Forker, Query, Serve
 
 
 @contextmanager

@@ -15,8 +15,7 @@ import pytest
 from adkpg.embedded.account import Account
 from adkpg.embedded.postmaster import Postmaster, command_by_ps
 from adkpg.errors import EmbeddedServerError
-from tests.embedded.conftest import Query, Serve
-from tests.fakes.processes import ordinary_user, server_account
+from tests.fakes.processes import Query, Serve, ordinary_user, server_account
 
 
 @pytest.fixture

@@ -10,8 +10,7 @@ import pytest
 from adkpg.embedded.directory import Directory
 from adkpg.embedded.postmaster import Postmaster
 from adkpg.errors import EmbeddedServerError
-from tests.embedded.conftest import Query, Serve
-from tests.fakes.processes import ordinary_user, run_as_user, server_account
+from tests.fakes.processes import Query, Serve, ordinary_user, run_as_user, server_account
 
 
 @pytest.fixture

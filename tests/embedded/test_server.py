@@ -12,8 +12,7 @@ from adkpg import Database, Settings
 from adkpg.embedded import EmbeddedServer
 from adkpg.embedded.postmaster import Postmaster, process_runs
 from adkpg.errors import ConfigurationError, EmbeddedServerError
-from tests.embedded.conftest import Query, Serve
-from tests.fakes.processes import FAST, ordinary_user
+from tests.fakes.processes import FAST, Query, Serve, ordinary_user
 
 
 @pytest.fixture

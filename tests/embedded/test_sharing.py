@@ -10,8 +10,7 @@ import pytest
 from adkpg.embedded.lock import FileLock
 from adkpg.embedded.postmaster import Postmaster
 from adkpg.errors import EmbeddedServerError
-from tests.embedded.conftest import Query, Serve
-from tests.fakes.processes import Forker, server_account
+from tests.fakes.processes import Forker, Query, Serve, server_account
 
 
 @pytest.fixture

@@ -11,10 +11,19 @@ from adkpg.facts.reports import ExtractionReport
 from adkpg.facts.service import Facts
 from adkpg.memory.filters import SearchFilters
 from tests.fakes.conversation import USER, entry, found, text_of
-from tests.fakes.facts_llm import Script, add, label, lines, operations, supersede, update
+from tests.fakes.facts_llm import (
+    INJECTION,
+    ONE_CALL,
+    Script,
+    add,
+    label,
+    lines,
+    operations,
+    supersede,
+    update,
+)
 from tests.fakes.people import ANA, known, memories, remember, turn_id, waiting
 from tests.fakes.toys import ToyEmbedder
-from tests.unit.test_facts_extractor import INJECTION, ONE_CALL
 
 CAT = add("Ana has a kitten.", "t1", importance=0.8, topics=["pets", "family"])
 

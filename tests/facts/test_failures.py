@@ -14,10 +14,9 @@ from adkpg.facts.llm import FactExtractor
 from adkpg.facts.reports import ExtractionReport
 from adkpg.facts.service import Facts
 from tests.fakes.conversation import USER, said, session_of
-from tests.fakes.facts_llm import OutOfOrder, Script, add, lines, operations
+from tests.fakes.facts_llm import ONE_CALL, OutOfOrder, Script, add, lines, operations
 from tests.fakes.people import ANA, Meanwhile, known, remember, turn_id, waiting
 from tests.fakes.toys import BrokenEmbedder, ToyEmbedder
-from tests.unit.test_facts_extractor import ONE_CALL
 
 CAT = add("Ana has a cat.", "t1")
 FIRST = "I have a cat."

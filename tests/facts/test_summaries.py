@@ -9,9 +9,8 @@ from adkpg.facts.reports import SessionSummary
 from adkpg.facts.service import Facts
 from adkpg.memory.filters import SearchFilters
 from tests.fakes.conversation import USER, found, text_of
-from tests.fakes.facts_llm import OutOfOrder, Script, lines
+from tests.fakes.facts_llm import ONE_CALL, OutOfOrder, Script, lines
 from tests.fakes.people import ANA, Meanwhile, memories, remember
-from tests.unit.test_facts_extractor import ONE_CALL
 
 TRIP = {"summary": "Ana plans a trip to Rome.", "topics": ["Travel"]}
 

@@ -8,6 +8,7 @@ import subprocess
 import sys
 import threading
 from collections.abc import Mapping
+from dataclasses import dataclass
 from pathlib import Path
 from types import TracebackType
 from typing import Self
@@ -102,3 +103,16 @@ class ApiServer:
             self._reader.join()
             assert self._process.stdout is not None
             self._process.stdout.close()
+
+
+@dataclass(frozen=True)
+class Account:
+    """A role of the test's own, whose password nobody may print.
+
+    Attributes:
+      uri: The test's database, as this role.
+      password: What no log may hold.
+    """
+
+    uri: str
+    password: str

@@ -77,3 +77,8 @@ async def wait(words: PgVectorMemoryService, *texts: str, user: str = "user") ->
     """Makes texts of one session wait for vectors."""
     events = [said(text, f"e{number}") for number, text in enumerate(texts)]
     await words.add_session_to_memory(session_of(*events, user_id=user))
+
+
+async def pending(connection: asyncpg.Connection) -> int:
+    count: int = await connection.fetchval("SELECT count(*) FROM memory_jobs")
+    return count

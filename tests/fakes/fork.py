@@ -6,7 +6,7 @@ import signal
 import sys
 
 from adkpg import DatabaseSessionService
-from tests.conformance.services import KEY, said
+from tests.fakes.events import KEY, said
 
 
 async def _in_the_child(service: DatabaseSessionService) -> None:

@@ -5,10 +5,11 @@ import os
 import pwd
 import subprocess
 import sys
-from collections.abc import Sequence
+from collections.abc import Awaitable, Callable, Sequence
 from pathlib import Path
 from typing import Any
 
+from adkpg.embedded import EmbeddedServer
 from adkpg.embedded.account import Account
 
 FAST = {"fsync": "off", "shared_buffers": "16MB", "max_connections": "20"}
@@ -134,3 +135,9 @@ def run_as_user(
 def server_account(place: Path) -> Account:
     """Return the account that runs the server of a directory."""
     return Account.of_server(place, place / "pgdata")
+
+
+Query = Callable[[str, str], Awaitable[Any]]
+
+
+Serve = Callable[..., EmbeddedServer]

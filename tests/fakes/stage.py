@@ -2,10 +2,10 @@
 
 import re
 from collections import defaultdict
-from collections.abc import AsyncIterator, Callable
+from collections.abc import AsyncIterator, Awaitable, Callable
 from contextlib import AbstractAsyncContextManager, asynccontextmanager
 from dataclasses import dataclass, field
-from typing import Any
+from typing import Any, Protocol
 
 from google.adk.apps import App
 from google.adk.artifacts import InMemoryArtifactService
@@ -194,3 +194,15 @@ def _sorted_lines(found: re.Match[str]) -> str:
     """What `preload_memory` recalled, without moments."""
     lines = found[0].splitlines()
     return "\n".join(sorted(line for line in lines if not line.startswith("Time: ")))
+
+
+class Play(Protocol):
+    """Plays a scenario twice, requires equal records, and returns the record."""
+
+    async def __call__(
+        self,
+        build: Callable[[Stage], App],
+        scenario: Callable[[Stage], Awaitable[None]],
+        *,
+        create: bool = True,
+    ) -> dict[str, Any]: ...

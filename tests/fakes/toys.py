@@ -113,3 +113,7 @@ def _units(vectors: list[list[float]]) -> np.ndarray[Any, np.dtype[np.float64]]:
         rows, axis=1, keepdims=True
     )
     return units
+
+
+async def raises(_texts: list[str]) -> list[list[float]]:
+    raise RuntimeError("no quota")

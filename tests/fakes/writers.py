@@ -9,7 +9,7 @@ import os
 import sys
 
 from adkpg import Database, DatabaseSessionService
-from tests.conformance.services import KEY, said
+from tests.fakes.events import KEY, said
 
 
 async def append(url: str, name: str, count: int) -> None:

@@ -11,7 +11,7 @@ import pytest
 from adkpg.errors import ConfigurationError
 from adkpg.memory.lexemes import lexemes, require_config
 from adkpg.memory.tokenizer import script_config, searchable
-from tests.memory.search.test_local_recall import MEMORIES, QUESTIONS
+from tests.fakes.paraphrases import MEMORIES, QUESTIONS
 
 TRICKY = (
     "Don't you think it's well-known? I'd say so... and/or not.",

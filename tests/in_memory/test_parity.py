@@ -12,8 +12,8 @@ from adkpg.memory.filters import SearchFilters
 from adkpg.memory.records import Memory
 from adkpg.memory.search.hits import Hit
 from tests.fakes.conversation import USER, entry, said, session_of, text_of
+from tests.fakes.paraphrases import MEMORIES, QUESTIONS
 from tests.fakes.toys import ToyEmbedder
-from tests.memory.search.test_local_recall import MEMORIES, QUESTIONS
 
 Service = PgVectorMemoryService | InMemoryVectorMemoryService
 MAY = datetime(2026, 5, 7, 12, tzinfo=UTC)

@@ -1,34 +1,15 @@
-"""The distributions of this checkout, and an environment outside of it that holds one."""
+"""The distributions of this checkout, built once, and an environment that holds one."""
 
 import os
 import subprocess
 import sys
 import sysconfig
 import venv
-import zipfile
-from dataclasses import dataclass
 from pathlib import Path
 
 import pytest
 
-CHECKOUT = Path(__file__).parents[2]
-
-
-def build(source: Path, target: str, directory: Path) -> Path:
-    """Builds a wheel or sdist without a network and returns its path."""
-    subprocess.run(
-        [sys.executable, "-m", "hatchling", "build", "-t", target, "-d", str(directory)],
-        cwd=source,
-        check=True,
-        capture_output=True,
-    )
-    (built,) = directory.iterdir()
-    return built
-
-
-def names(wheel: Path) -> set[str]:
-    with zipfile.ZipFile(wheel) as archive:
-        return set(archive.namelist())
+from tests.fakes.checkout import CHECKOUT, Environment, build
 
 
 @pytest.fixture(scope="session")
@@ -45,31 +26,6 @@ def unpacked_sdist(tmp_path_factory: pytest.TempPathFactory) -> Path:
     subprocess.run(["tar", "-xzf", str(archive), "-C", str(directory)], check=True)
     (unpacked,) = (path for path in directory.iterdir() if path.is_dir())
     return unpacked
-
-
-@dataclass(frozen=True)
-class Environment:
-    """A virtual environment with adkpg's wheel; its dependencies are those of this Python.
-
-    Programs run in it with ``/`` as their directory and without this checkout on their path.
-    """
-
-    bin: Path
-
-    def run(self, *command: str, **variables: str) -> subprocess.CompletedProcess[str]:
-        kept = {
-            name: value
-            for name, value in os.environ.items()
-            if not name.startswith(("ADKPG_", "PYTHON", "PYTEST_", "VIRTUAL_ENV"))
-        }
-        return subprocess.run(
-            [str(self.bin / command[0]), *command[1:]],
-            cwd="/",
-            env=kept | variables,
-            capture_output=True,
-            text=True,
-            timeout=100,
-        )
 
 
 @pytest.fixture(scope="session")

@@ -12,7 +12,7 @@ import pytest
 
 import adkpg
 from adkpg import migrations
-from tests.packaging.conftest import CHECKOUT, Environment, build, names
+from tests.fakes.checkout import CHECKOUT, Environment, build, names
 
 ROUND_TRIP = """
 import asyncio, json

@@ -6,7 +6,7 @@ import sys
 
 import pytest
 
-from tests.packaging.conftest import CHECKOUT
+from tests.fakes.checkout import CHECKOUT
 
 EXAMPLES = CHECKOUT / "examples"
 PROMISED = {

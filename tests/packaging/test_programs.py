@@ -18,7 +18,7 @@ from pathlib import Path
 
 import pytest
 
-from tests.packaging.conftest import CHECKOUT
+from tests.fakes.checkout import CHECKOUT
 from tests.server import Server
 
 DOCUMENTS = sorted([*CHECKOUT.glob("*.md"), *CHECKOUT.glob("docs/*.md")])

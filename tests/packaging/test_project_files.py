@@ -7,8 +7,8 @@ import subprocess
 import pytest
 import yaml
 
+from tests.fakes.checkout import CHECKOUT
 from tests.fakes.processes import ordinary_user
-from tests.packaging.conftest import CHECKOUT
 from tests.server import IMAGE
 
 

@@ -11,7 +11,7 @@ from typing import Any
 import pytest
 
 from adkpg.demo.figures import Answer
-from tests.packaging.conftest import CHECKOUT
+from tests.fakes.checkout import CHECKOUT
 
 BENCHMARKS = CHECKOUT / "benchmarks"
 

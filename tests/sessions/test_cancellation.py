@@ -6,7 +6,7 @@ import contextlib
 import pytest
 
 from adkpg import DatabaseSessionService
-from tests.conformance.services import KEY, said
+from tests.fakes.events import KEY, said
 from tests.fakes.locks import locked
 
 

@@ -24,7 +24,7 @@ from hypothesis.stateful import (
 )
 
 from adkpg import DatabaseSessionService
-from tests.conformance.services import said
+from tests.fakes.events import said
 
 apps = st.sampled_from(["app", "other app"])
 users = st.sampled_from(["", "u", "ü"])

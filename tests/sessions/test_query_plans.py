@@ -11,7 +11,7 @@ import pytest
 from adkpg import Database, DatabaseSessionService
 from adkpg.sessions import reading_statements, statements
 from adkpg.sql import Statement
-from tests.conformance.services import KEY, said
+from tests.fakes.events import KEY, said
 from tests.fakes.locks import until_connections
 
 # 20 users with 100 sessions of 10 events each, and the states of 2,000 apps and users.

@@ -9,7 +9,7 @@ from google.adk.sessions.session import Session
 
 from adkpg import Database, DatabaseSessionService
 from adkpg.errors import SessionExists, SessionNotFound, StaleSession
-from tests.conformance.services import KEY, said, texts
+from tests.fakes.events import KEY, said, texts
 from tests.fakes.locks import locked
 
 

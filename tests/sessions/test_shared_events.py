@@ -16,7 +16,7 @@ from adkpg.sessions import records
 from adkpg.sessions.cache import again
 from adkpg.sessions.reading_statements import select_session_again
 from adkpg.sessions.records import UNREADABLE
-from tests.conformance.services import KEY, said, session_with_events, texts
+from tests.fakes.events import KEY, said, session_with_events, texts
 from tests.fakes.proxy import Proxy
 
 ID: dict[str, Any] = KEY | {"session_id": "s"}

@@ -28,7 +28,7 @@ from hypothesis.stateful import (
 from adkpg import Database, DatabaseSessionService
 from adkpg.errors import EventConflict, SessionExists, SessionNotFound, StaleSession
 from adkpg.sessions.cache import EVENT_BYTES, SharedEvents
-from tests.conformance.services import said
+from tests.fakes.events import said
 
 ids = st.sampled_from(["s", "t"])
 writers = st.sampled_from(["keeping", "tiny", "merging"])

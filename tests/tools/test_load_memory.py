@@ -18,7 +18,7 @@ from adkpg.tools import LoadMemoryTool, load_memory
 from tests.fakes.recording_memories import OptionsMemory
 from tests.fakes.scripted_llm import call, text
 from tests.fakes.stage import APP, Stage
-from tests.tools.conftest import answers, stage_on, told
+from tests.fakes.tool_stage import answers, stage_on, told
 
 
 async def asked(stage: Stage, **arguments: Any) -> dict[str, Any]:

@@ -10,7 +10,7 @@ from adkpg.memory.policy import RememberPolicy
 from adkpg.tools import ForgetTool, RememberTool, forget, load_memory, remember
 from tests.fakes.scripted_llm import call, text
 from tests.fakes.stage import APP, USER, Stage
-from tests.tools.conftest import answers, stage_on, told
+from tests.fakes.tool_stage import answers, stage_on, told
 
 
 async def asked(stage: Stage, tool: str, **arguments: Any) -> dict[str, Any]:

@@ -18,7 +18,7 @@ from adkpg.tools.block import HEADING
 from tests.fakes.recording_memories import CountingMemory, OptionsMemory
 from tests.fakes.scripted_llm import call, text
 from tests.fakes.stage import APP, Stage
-from tests.tools.conftest import sent, stage_on, told
+from tests.fakes.tool_stage import sent, stage_on, told
 
 
 def note(line: str) -> str:

@@ -15,7 +15,7 @@ from hypothesis import strategies as st
 from adkpg.errors import InvalidInput
 from adkpg.memory import records
 from adkpg.memory.drafts import Draft, drafts_of_events, drafts_of_memories
-from tests.unit.test_sessions_records import text as any_text
+from tests.fakes.strategies import event_text as any_text
 
 
 def event(*parts: types.Part, author: str = "user", **fields: Any) -> Event:

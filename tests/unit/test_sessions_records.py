@@ -16,45 +16,7 @@ from hypothesis import strategies as st
 from adkpg.errors import InvalidInput
 from adkpg.sessions import records
 from adkpg.sessions.records import Marker
-from tests.unit.test_sessions_state import any_text, json_of
-
-# JSON spells a character beyond U+FFFF as two surrogates, so two that meet are one character.
-text = any_text.map(
-    lambda text: text.encode("utf-16-le", "surrogatepass").decode("utf-16-le", "surrogatepass")
-)
-any_json = json_of(text)
-
-parts = st.one_of(
-    st.builds(lambda said: types.Part(text=said), text),
-    st.builds(lambda data: types.Part.from_bytes(data=data, mime_type="a/b"), st.binary()),
-    st.builds(
-        lambda name, args: types.Part.from_function_call(name=name, args=args),
-        st.text(min_size=1),
-        st.dictionaries(text, any_json, max_size=3),
-    ),
-    st.builds(
-        lambda signature: types.Part(text="x", thought_signature=signature), st.binary(min_size=1)
-    ),
-)
-timestamps = st.floats(allow_nan=False) | st.floats(min_value=0, max_value=4e9)
-an_event = st.builds(
-    lambda chosen, timestamp, delta, metadata, output, tools: Event(
-        author="agent",
-        invocation_id="i",
-        timestamp=timestamp,
-        content=types.Content(role="model", parts=chosen),
-        actions=EventActions(state_delta=delta),
-        custom_metadata=metadata,
-        output=output,
-        long_running_tool_ids=tools,
-    ),
-    st.lists(parts, max_size=3),
-    timestamps,
-    st.dictionaries(text, any_json, max_size=3),
-    st.dictionaries(text, any_json, max_size=3),
-    any_json,
-    st.sets(st.text(), max_size=3),
-)
+from tests.fakes.strategies import an_event, nested
 
 
 @given(an_event)
@@ -63,13 +25,6 @@ def test_an_event_comes_back_as_it_was(event: Event) -> None:
     text.encode()
     assert records.event(text) == event
     assert records.events([text, text]) == [event, event]
-
-
-def nested(depth: int) -> dict[str, Any]:
-    value: Any = "bottom"
-    for _ in range(depth):
-        value = {"d": value}
-    return {"top": value}
 
 
 def test_deep_nesting_comes_back() -> None:

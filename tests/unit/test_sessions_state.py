@@ -16,29 +16,7 @@ from pydantic import BaseModel
 
 from adkpg.errors import InvalidInput
 from adkpg.sessions import state
-
-# Every code point, those that Postgres or UTF-8 refuse and the escape's own mark more often.
-any_text = st.text(
-    st.one_of(
-        st.characters(codec=None, exclude_categories=()),
-        st.sampled_from("\x00\x1a\ud800\udc00\udfff\\u0"),
-    )
-)
-
-
-def json_of(text: st.SearchStrategy[str]) -> st.SearchStrategy[Any]:
-    return st.recursive(
-        st.none()
-        | st.booleans()
-        | st.integers()
-        | st.floats(allow_nan=False, allow_infinity=False)
-        | text,
-        lambda inner: st.lists(inner, max_size=4) | st.dictionaries(text, inner, max_size=4),
-        max_leaves=20,
-    )
-
-
-any_json = json_of(any_text)
+from tests.fakes.strategies import any_json, any_text
 
 
 @given(st.dictionaries(any_text, any_json, max_size=5))

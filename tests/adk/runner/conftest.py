@@ -4,25 +4,13 @@ import difflib
 import json
 import warnings
 from collections.abc import Awaitable, Callable, Iterator
-from typing import Any, Protocol
+from typing import Any
 
 import pytest
 from google.adk.apps import App
 
 from tests.fakes import stage as stages
-from tests.fakes.stage import Stage
-
-
-class Play(Protocol):
-    """Plays a scenario twice, requires equal records, and returns the record."""
-
-    async def __call__(
-        self,
-        build: Callable[[Stage], App],
-        scenario: Callable[[Stage], Awaitable[None]],
-        *,
-        create: bool = True,
-    ) -> dict[str, Any]: ...
+from tests.fakes.stage import Play, Stage
 
 
 @pytest.fixture(autouse=True)

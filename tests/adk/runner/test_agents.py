@@ -9,9 +9,8 @@ from google.adk.tools.exit_loop_tool import exit_loop
 from google.adk.tools.tool_context import ToolContext
 from google.adk.workflow import START, JoinNode, Workflow
 
-from tests.adk.runner.conftest import Play
 from tests.fakes.scripted_llm import call, text
-from tests.fakes.stage import APP, Stage
+from tests.fakes.stage import APP, Play, Stage
 
 
 def agent(stage: Stage, name: str, **options: Any) -> LlmAgent:

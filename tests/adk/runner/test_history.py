@@ -14,10 +14,9 @@ from google.adk.tools.long_running_tool import LongRunningFunctionTool
 from google.adk.tools.tool_context import ToolContext
 from google.genai import types
 
-from tests.adk.runner.conftest import Play
 from tests.fakes import stage as stages
 from tests.fakes.scripted_llm import Pause, call, text
-from tests.fakes.stage import APP, USER, Stage
+from tests.fakes.stage import APP, USER, Play, Stage
 
 
 async def paint(color: str, tool_context: ToolContext) -> dict[str, Any]:

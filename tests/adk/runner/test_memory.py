@@ -8,9 +8,8 @@ from google.adk.apps import App
 from google.adk.tools.load_memory_tool import load_memory
 from google.adk.tools.preload_memory_tool import preload_memory_tool
 
-from tests.adk.runner.conftest import Play
 from tests.fakes.scripted_llm import call, text
-from tests.fakes.stage import APP, Stage
+from tests.fakes.stage import APP, Play, Stage
 
 
 async def remember(callback_context: CallbackContext) -> None:

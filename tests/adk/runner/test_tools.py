@@ -13,9 +13,8 @@ from google.adk.tools.long_running_tool import LongRunningFunctionTool
 from google.adk.tools.tool_context import ToolContext
 from google.genai import types
 
-from tests.adk.runner.conftest import Play
 from tests.fakes.scripted_llm import call, calls, text
-from tests.fakes.stage import APP, Stage
+from tests.fakes.stage import APP, Play, Stage
 
 
 def weather(city: str, tool_context: ToolContext) -> dict[str, Any]:

@@ -6,61 +6,7 @@ from adkpg import Database, PgVectorMemoryService
 from adkpg.embedding import LocalEmbedder
 from adkpg.memory.search.options import Mode
 from tests.fakes.conversation import USER, entry, found
-
-MEMORIES = (
-    "I'm allergic to peanuts, even a trace makes my throat swell",
-    "My daughter Emma starts school in September",
-    "We adopted a golden retriever called Biscuit last spring",
-    "I moved from Leeds to Lisbon two years ago",
-    "My boss wants the quarterly report by Friday",
-    "I usually go swimming before breakfast on Tuesdays",
-    "The landlord raised our rent by eight percent",
-    "I broke my wrist skiing in the Alps",
-    "My favourite painter is Vermeer",
-    "I play the cello in an amateur orchestra",
-    "We are saving up for a trip to Japan",
-    "My laptop's battery dies after an hour",
-    "I can't stand coriander in anything",
-    "Grandma turned ninety and we threw a big party",
-    "I work night shifts at the hospital as a nurse",
-    "The car failed its inspection because of the brakes",
-    "I'm reading a novel about the Roman empire",
-    "My brother is getting married in Scotland",
-    "I gave up smoking when my son was born",
-    "We bake sourdough every weekend",
-    "My password manager is the only one I trust with my logins",
-    "I get dizzy when I stand on tall ladders",
-    "The neighbours complain about my drumming",
-    "I prefer window seats on long flights",
-    "Our garden has tomatoes and runner beans",
-    "I studied chemistry at university but became a translator",
-    "The dentist says I need a crown on a molar",
-    "My order 9981 never arrived and I want my money back",
-    "I speak fluent Portuguese and a little Danish",
-    "We cancelled our gym membership in January",
-)
-QUESTIONS = {
-    "Which foods are dangerous for me?": 0,
-    "When does my kid begin her education?": 1,
-    "What is the name of my pet?": 2,
-    "Which city do I live in now?": 3,
-    "What is due at work at the end of the week?": 4,
-    "What exercise do I do in the mornings?": 5,
-    "Has our housing become more expensive?": 6,
-    "How did I get injured on the slopes?": 7,
-    "Which artist do I like best?": 8,
-    "What musical instrument am I good at?": 9,
-    "Where do we want to travel on holiday?": 10,
-    "What is wrong with my computer?": 11,
-    "Which herb do I hate?": 12,
-    "What is my profession in medicine?": 14,
-    "Why did the vehicle not pass the test?": 15,
-    "Whose wedding is coming up?": 17,
-    "Why did I quit cigarettes?": 18,
-    "Am I afraid of heights?": 21,
-    "What happened with the parcel 9981?": 27,
-    "Which foreign languages do I know?": 28,
-}
+from tests.fakes.paraphrases import MEMORIES, QUESTIONS
 
 
 @pytest.fixture(scope="module")

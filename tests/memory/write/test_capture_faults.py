@@ -8,7 +8,7 @@ import pytest
 
 from adkpg import DatabaseSessionService
 from adkpg.errors import DatabaseUnavailable
-from tests.conformance.services import KEY, said
+from tests.fakes.events import KEY, said
 from tests.fakes.locks import locked
 from tests.fakes.proxy import Proxy
 

@@ -14,15 +14,12 @@ from tests.fakes.conversation import (
     conversation,
     entry,
     found,
+    pending,
     remember_apart,
     said,
     session_of,
 )
-from tests.fakes.toys import BrokenEmbedder, GatedEmbedder, ToyEmbedder
-
-
-async def raises(_texts: list[str]) -> list[list[float]]:
-    raise RuntimeError("no quota")
+from tests.fakes.toys import BrokenEmbedder, GatedEmbedder, ToyEmbedder, raises
 
 
 async def times_out(_texts: list[str]) -> list[list[float]]:
@@ -48,11 +45,6 @@ async def no_vector(texts: list[str]) -> list[list[float]]:
 failures = pytest.mark.parametrize(
     "failure", [raises, times_out, too_few, too_short, not_a_number, no_vector]
 )
-
-
-async def pending(connection: asyncpg.Connection) -> int:
-    count: int = await connection.fetchval("SELECT count(*) FROM memory_jobs")
-    return count
 
 
 @failures

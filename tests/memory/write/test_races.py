@@ -8,10 +8,9 @@ from google.adk.sessions.session import Session
 
 from adkpg import Database, PgVectorMemoryService
 from adkpg.memory.write import statements
-from tests.fakes.conversation import USER, conversation, entry, found, said, session_of
+from tests.fakes.conversation import USER, conversation, entry, found, pending, said, session_of
 from tests.fakes.locks import locked
-from tests.fakes.toys import BrokenEmbedder, ToyEmbedder
-from tests.memory.write.test_durability import pending, raises
+from tests.fakes.toys import BrokenEmbedder, ToyEmbedder, raises
 
 
 async def waits_for_a_lock(connection: asyncpg.Connection) -> None:
