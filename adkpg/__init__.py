@@ -12,10 +12,12 @@ __all__ = [
     "Database",
     "DatabaseSessionService",
     "InMemoryVectorMemoryService",
+    "Memory",
     "PgVectorMemoryService",
     "RememberPolicy",
     "SearchFilters",
     "Settings",
+    "redact_secrets",
 ]
 
 if TYPE_CHECKING:
@@ -30,8 +32,10 @@ if TYPE_CHECKING:
     from adkpg.database import Database as Database
     from adkpg.in_memory import InMemoryVectorMemoryService as InMemoryVectorMemoryService
     from adkpg.memory.filters import SearchFilters as SearchFilters
-    from adkpg.memory.policy import RememberPolicy as RememberPolicy
+    from adkpg.memory.records import Memory as Memory
     from adkpg.memory.service import PgVectorMemoryService as PgVectorMemoryService
+    from adkpg.remember.policy import RememberPolicy as RememberPolicy
+    from adkpg.remember.secrets import redact_secrets as redact_secrets
     from adkpg.sessions.service import DatabaseSessionService as DatabaseSessionService
     from adkpg.settings import Settings as Settings
 else:
@@ -39,10 +43,12 @@ else:
         "Database": "database",
         "DatabaseSessionService": "sessions.service",
         "InMemoryVectorMemoryService": "in_memory",
+        "Memory": "memory.records",
         "PgVectorMemoryService": "memory.service",
-        "RememberPolicy": "memory.policy",
+        "RememberPolicy": "remember.policy",
         "SearchFilters": "memory.filters",
         "Settings": "settings",
+        "redact_secrets": "remember.secrets",
     }
     _PACKAGES = {
         *("adk", "documents", "embedding", "erasure", "errors", "facts", "models", "tools"),

@@ -18,6 +18,7 @@ from adkpg.driver import Attempt, translated
 from adkpg.embedded import EmbeddedServer
 from adkpg.errors import ConfigurationError, DatabaseError, SchemaError
 from adkpg.pools import LoopPools
+from adkpg.remember.policy import Remember, RememberPolicy, policy_of
 from adkpg.settings import Settings
 from adkpg.sql import ParametersT, Statement
 from adkpg.tables import SCHEMA
@@ -43,6 +44,9 @@ class Database:
         connection, for cloud credentials that expire.
       settings: Instead of those of the environment.
       auto_upgrade: Migrate at first use. Default: ``ADKPG_AUTO_UPGRADE``.
+      remember: What becomes memory, and in which words, on every way into it: True, ``"redacted"``
+        (without keys, card numbers, tokens and passwords), or a `RememberPolicy`. Appends of the
+        services that share this Database then remember. Default: ``ADKPG_REMEMBER``; False: none.
       **engine_options: Passed to SQLAlchemy's ``create_async_engine``, over the settings'.
 
     Raises:
@@ -57,9 +61,12 @@ class Database:
         password: Password | None = None,
         settings: Settings | None = None,
         auto_upgrade: bool | None = None,
+        remember: Remember | None = None,
         **engine_options: Any,
     ) -> None:
         self.settings = settings or Settings()
+        self._policy_said = remember is not None
+        self._policy = policy_of(self.settings.remember if remember is None else remember)
         self._address = None if engine is not None else _resolve(url, self.settings)
         if engine is not None and (url is not None or password is not None or engine_options):
             raise ConfigurationError(
@@ -94,6 +101,25 @@ class Database:
     def schema(self) -> str:
         """The Postgres schema that holds adkpg's tables."""
         return self.settings.database_schema
+
+    @property
+    def policy(self) -> RememberPolicy | None:
+        """What becomes memory, whoever writes it; None: whatever memory services are given."""
+        return self._policy
+
+    def remember_by(self, remember: Remember) -> None:
+        """Gives it the policy of a service that was given one.
+
+        Raises:
+          ConfigurationError: Another one was said before: there is one rule for each Database.
+        """
+        policy = policy_of(remember)
+        if self._policy_said and policy != self._policy:
+            raise ConfigurationError(
+                "This Database remembers by another policy already; say it once, best as "
+                "Database(remember=...)."
+            )
+        self._policy, self._policy_said = policy, True
 
     def __repr__(self) -> str:
         return f"Database({self.url!r})"

@@ -24,10 +24,10 @@ from adkpg.memory.drafts import Draft, changed_draft, drafts_of_events, drafts_o
 from adkpg.memory.filters import NO_FILTERS, SearchFilters
 from adkpg.memory.holdings import Holdings
 from adkpg.memory.holdings_vectors import HoldingsVectors
-from adkpg.memory.policy import RememberPolicy, remembered_events
 from adkpg.memory.records import Memory
 from adkpg.memory.search.hits import Hit
 from adkpg.memory.search.options import SearchOptions, SearchOverrides, require_embedder
+from adkpg.remember.policy import RememberPolicy, remembered_events
 from adkpg.settings import Settings
 
 logger = logging.getLogger(__name__)

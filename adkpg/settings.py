@@ -91,6 +91,11 @@ class Settings(BaseSettings):
         "again, in megabytes; such sessions share their event objects, which must not be changed. "
         "0 keeps none.",
     )
+    remember: bool | Literal["redacted"] = Field(
+        default=False,
+        description="Whether appends remember what is said: `true`, or `redacted`, without keys, "
+        "card numbers, tokens and passwords. A policy given in code wins.",
+    )
     text_search_config: str = Field(
         default="english",
         pattern=r"^[a-z_][a-z0-9_.]{0,62}$",

@@ -1,29 +1,19 @@
 """Remembered with the event, in the same statement; a worker in the same program adds vectors."""
 
 import asyncio
-import re
 
 from google.adk.events.event import Event
 from google.genai import types
 
 from adkpg import Database, DatabaseSessionService, PgVectorMemoryService
-from adkpg.memory.policy import RememberPolicy
-
-CARD = re.compile(r"\b(?:\d[ -]?){13,19}\b")
-
-
-def without_card_numbers(text: str) -> str:
-    """Returns a text that may be remembered."""
-    return CARD.sub("[card]", text)
 
 
 async def main() -> None:
     """Says two things, and asks for them in other words."""
-    policy = RememberPolicy(redact=without_card_numbers)
-    async with Database() as db:
+    async with Database(remember="redacted") as db:  # without card numbers, keys, tokens
         await db.upgrade()
-        sessions = DatabaseSessionService(db, remember=policy)
-        memory = PgVectorMemoryService(db, policy=policy)
+        sessions = DatabaseSessionService(db)
+        memory = PgVectorMemoryService(db)
         stop = asyncio.Event()
         worker = asyncio.create_task(memory.run_worker(stop))
 

@@ -11,7 +11,7 @@ from google.genai import types
 from adkpg import Database, DatabaseSessionService, PgVectorMemoryService
 from adkpg.adk import MemoryPlugin
 from adkpg.demo.model import choose_model
-from adkpg.memory.policy import RememberPolicy
+from adkpg.remember.policy import RememberPolicy
 from adkpg.tools import preload_memory
 
 

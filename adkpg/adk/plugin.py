@@ -10,7 +10,7 @@ from google.adk.memory.base_memory_service import BaseMemoryService
 from google.adk.plugins.base_plugin import BasePlugin
 from google.adk.sessions.session import Session
 
-from adkpg.memory.policy import RememberPolicy
+from adkpg.remember.policy import RememberPolicy
 
 logger = logging.getLogger(__name__)
 
@@ -40,7 +40,7 @@ class MemoryPlugin(BasePlugin):
     the error is logged, and the turn is tried again with the next ones, or when the runner is
     closed; of more than 256 such turns the oldest is given up, with an error in the log. What must
     survive the process too is remembered with the event itself, by
-    ``DatabaseSessionService(remember=policy)``.
+    ``Database(remember=policy)``.
 
     Args:
       policy: Which events are remembered, and how; default the user's and the final answers' text.

@@ -21,6 +21,7 @@ from adkpg.memory import attributes as facets
 from adkpg.memory.attributes import Facets
 from adkpg.memory.records import BODY_LIMIT, WORDS_LIMIT, Memory, memory, storable_text, text_of
 from adkpg.memory.tokenizer import script_config, searchable
+from adkpg.remember.policy import RememberPolicy
 from adkpg.timestamps import clamped, moment
 
 
@@ -136,9 +137,14 @@ def draft_of_turn(
 
 
 def drafts_of_memories(
-    memories: Sequence[MemoryEntry], custom_metadata: Mapping[str, object] | None, now: float
+    memories: Sequence[MemoryEntry],
+    custom_metadata: Mapping[str, object] | None,
+    now: float,
+    policy: RememberPolicy | None = None,
 ) -> list[Draft]:
     """Returns memory entries as drafts, the last of equal ids; an entry's metadata wins.
+
+    Those of which the policy leaves nothing are left out.
 
     Raises:
       InvalidInput: An entry has no text, an id that cannot be stored, or a time that is not
@@ -165,12 +171,18 @@ def drafts_of_memories(
             or platform_uuid.new_uuid()
         )
         require_storable(memory_id=memory_id, source=known.source)
+        content: types.Content | None = entry.content
+        if policy is not None and policy.redact is not None:
+            content = policy.cleared(entry.content, name=f"memory {memory_id}")
+            text = " ".join(filter(None, [text_of(content), *map(storable_text, known.artifacts)]))
+        if content is None:
+            continue
         drafts[memory_id] = new_draft(
             memory_id=memory_id,
             kind=known.kind,
             author=entry.author or None,
             timestamp=_moment(entry.timestamp, now),
-            content=entry.content,
+            content=content,
             text=text,
             given=facets.read({**common, **entry.custom_metadata}, now, known),
             source=known.source,
@@ -291,6 +303,7 @@ def changed_draft(
     expires_at: datetime | str | float | None,
     custom_metadata: Mapping[str, object] | None,
     now: float,
+    policy: RememberPolicy | None = None,
 ) -> Draft:
     """Returns a stored memory with some of it changed; None leaves a part as it is.
 
@@ -302,9 +315,10 @@ def changed_draft(
       expires_at: From when on it is not recalled.
       custom_metadata: Instead of its metadata; it may say what the others say, and ``ttl``.
       now: Unix time that a ``ttl`` counts from.
+      policy: Which text it may have.
 
     Raises:
-      InvalidInput: The text is empty, or a value cannot be stored.
+      InvalidInput: The text is empty or refused by the policy, or a value cannot be stored.
     """
     stored = memory(row)
     content = stored.content
@@ -312,6 +326,10 @@ def changed_draft(
         content = types.Content(role=content.role, parts=[types.Part(text=text)])
         if not text_of(content):
             raise InvalidInput("A memory without text cannot be recalled; give its content text.")
+        cleared = content if policy is None else policy.cleared(content, name=row["memory_id"])
+        if cleared is None:
+            raise InvalidInput("The policy lets nothing of this text be remembered; give another.")
+        content = cleared
     named = {"topics": topics, "importance": importance, "expires_at": expires_at}
     said = {name: value for name, value in named.items() if value is not None}
     if isinstance(topics, str):

@@ -18,7 +18,6 @@ from adkpg.embedding.embedder import Embedder
 from adkpg.errors import ConfigurationError, InvalidInput
 from adkpg.keys import require_storable, scope_user, storable
 from adkpg.memory.drafts import Draft, changed_draft, drafts_of_events, drafts_of_memories
-from adkpg.memory.policy import RememberPolicy, remembered_events
 from adkpg.memory.reading import StoredMemories
 from adkpg.memory.records import Memory
 from adkpg.memory.search.hits import Hit
@@ -28,6 +27,7 @@ from adkpg.memory.vectors.upkeep import KeptVectors
 from adkpg.memory.vectors.vectors import Vectors
 from adkpg.memory.write import apply as writing
 from adkpg.memory.write import statements
+from adkpg.remember.policy import remembered_events
 
 
 class PgVectorMemoryService(StoredMemories, KeptVectors, BaseMemoryService):
@@ -44,9 +44,6 @@ class PgVectorMemoryService(StoredMemories, KeptVectors, BaseMemoryService):
         nothing for ``ADKPG_DATABASE_URL``.
       embedder: What turns texts into vectors. None is ``ADKPG_EMBEDDER``: by default the offline
         one if ``adkpg[local]`` is installed, else words only, with one warning.
-      policy: What of a session's events is remembered, and with which text; give the one of
-        ``DatabaseSessionService(remember=)``, or adding a session again brings back what that one
-        left out. None remembers every text that was said.
       **options: How searches answer unless they say otherwise: `SearchOptions` by name, and
         Vertex's ``similarity_top_k`` and ``vector_distance_threshold``.
 
@@ -59,14 +56,12 @@ class PgVectorMemoryService(StoredMemories, KeptVectors, BaseMemoryService):
         database: Database | str | None = None,
         *,
         embedder: Embedder | None = None,
-        policy: RememberPolicy | None = None,
         **options: Unpack[SearchOverrides],
     ) -> None:
         try:
             self._defaults = SearchOptions().changed(**options)
         except InvalidInput as exc:
             raise ConfigurationError(str(exc)) from exc
-        self._policy = policy
         self._owns_database = not isinstance(database, Database)
         self._database = database if isinstance(database, Database) else Database(database)
         if embedder is None and self._defaults.mode != "text":
@@ -113,7 +108,9 @@ class PgVectorMemoryService(StoredMemories, KeptVectors, BaseMemoryService):
         Raises:
           InvalidInput: An id cannot be stored; nothing was written.
         """
-        drafts = drafts_of_events(remembered_events(self._policy, session.events), session.id)
+        drafts = drafts_of_events(
+            remembered_events(self._database.policy, session.events), session.id
+        )
         await self._ingest(session.app_name, session.user_id, session.id, drafts, whole=True)
 
     async def add_events_to_memory(
@@ -140,7 +137,7 @@ class PgVectorMemoryService(StoredMemories, KeptVectors, BaseMemoryService):
         """
         session_id = session_id or ""
         drafts = drafts_of_events(
-            remembered_events(self._policy, events),
+            remembered_events(self._database.policy, events),
             session_id,
             custom_metadata,
             now=platform_time.get_time(),
@@ -157,7 +154,8 @@ class PgVectorMemoryService(StoredMemories, KeptVectors, BaseMemoryService):
     ) -> None:
         """Remembers entries as they are; one whose id is stored already replaces it.
 
-        An entry that is stored as it is given, its timestamp included, is left alone.
+        An entry that is stored as it is given, its timestamp included, is left alone; one of which
+        the Database's policy leaves nothing is left out.
 
         Args:
           app_name: The app.
@@ -172,7 +170,9 @@ class PgVectorMemoryService(StoredMemories, KeptVectors, BaseMemoryService):
           InvalidInput: An entry has no text, or a value cannot be stored; nothing was written.
         """
         require_storable(app_name=app_name, user_id=user_id)
-        drafts = drafts_of_memories(memories, custom_metadata, platform_time.get_time())
+        drafts = drafts_of_memories(
+            memories, custom_metadata, platform_time.get_time(), self._database.policy
+        )
         if not drafts:
             return
         user = scope_user(user_id)
@@ -213,7 +213,8 @@ class PgVectorMemoryService(StoredMemories, KeptVectors, BaseMemoryService):
           The memory as it is now; None if there is none.
 
         Raises:
-          InvalidInput: A value cannot be stored; nothing was written.
+          InvalidInput: A value cannot be stored, or the Database's policy refuses the text;
+            nothing was written.
         """
         if not storable(app_name=app_name, user_id=user_id, memory_id=memory_id):
             return None
@@ -237,6 +238,7 @@ class PgVectorMemoryService(StoredMemories, KeptVectors, BaseMemoryService):
                     expires_at=expires_at,
                     custom_metadata=custom_metadata,
                     now=platform_time.get_time(),
+                    policy=self._database.policy,
                 ),
                 rewrite=text is not None,
                 config=self._database.settings.text_search_config,

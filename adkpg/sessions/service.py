@@ -23,8 +23,8 @@ from adkpg.errors import (
     StaleSession,
 )
 from adkpg.keys import require_storable, storable
-from adkpg.memory.policy import RememberPolicy
 from adkpg.memory.write import capture
+from adkpg.remember.policy import Remember
 from adkpg.sessions import records, statements
 from adkpg.sessions.append_queue import Turns, uninterrupted
 from adkpg.sessions.cache import SharedEvents
@@ -55,8 +55,10 @@ class DatabaseSessionService(StoredSessions, BaseSessionService):
         has moved past raises `StaleSession`. ``"merge"`` appends whatever the revision, for voice
         and tool backends where several writers share a session.
       remember: Writes what is said into the user's memory, in the same statement as the event:
-        True, or a `RememberPolicy` of your own. Found by its words at once; a worker, or the memory
-        service at its next ingest, adds vectors. None remembers nothing.
+        True, ``"redacted"``, or a `RememberPolicy`, which becomes the Database's. It is found by
+        its words immediately; a worker, or the memory service at its next ingest, adds vectors.
+        None does what the Database's own policy says; with False this service's appends remember
+        nothing, whatever that says.
       shared_events_mb: Megabytes of events that are kept in this process, for whoever reads their
         session again; estimated at 6 kB for each event, and its text. Sessions then share their
         event objects: never change one that `get_session` returned. Default:
@@ -75,7 +77,7 @@ class DatabaseSessionService(StoredSessions, BaseSessionService):
         db_url: str | None = None,
         db_engine: AsyncEngine | None = None,
         on_conflict: Literal["raise", "merge"] = "raise",
-        remember: RememberPolicy | bool | None = None,
+        remember: Remember | None = None,
         shared_events_mb: int | None = None,
         **engine_options: Any,
     ) -> None:
@@ -100,7 +102,9 @@ class DatabaseSessionService(StoredSessions, BaseSessionService):
         else:
             self._database = Database(database or db_url, engine=db_engine, **engine_options)
         self._merge = on_conflict == "merge"
-        self._policy = RememberPolicy() if remember is True else remember or None
+        self._remembers = remember is not False
+        if remember is not None and self._remembers:
+            self._database.remember_by(remember)
         self._turns = Turns()
         if shared_events_mb is None:
             shared_events_mb = self._database.settings.shared_events_mb
@@ -236,8 +240,9 @@ class DatabaseSessionService(StoredSessions, BaseSessionService):
         delta = split(event.actions.state_delta)
         payload = records.payload(event)
         memory = None
-        if self._policy is not None:
-            memory = capture.parameters(self._policy, event, session.user_id, session.id)
+        policy = self._database.policy if self._remembers else None
+        if policy is not None:
+            memory = capture.parameters(policy, event, session.user_id, session.id)
         if memory is not None:
             memory["config"] = self._database.settings.text_search_config
         marker = Marker.of(session) or await self._marker_of(session, event)

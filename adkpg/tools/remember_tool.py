@@ -10,7 +10,7 @@ from google.adk.tools.tool_context import ToolContext
 from google.genai import types
 
 from adkpg.errors import InvalidInput
-from adkpg.memory.policy import RememberPolicy
+from adkpg.remember.policy import RememberPolicy
 from adkpg.tools.recall import service_of
 
 _PARAMETERS = {

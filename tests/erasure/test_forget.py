@@ -15,7 +15,7 @@ from adkpg import Database, DatabaseSessionService, PgVectorMemoryService, Setti
 from adkpg.erasure import Erased, forget
 from adkpg.errors import DatabaseError, InvalidInput, SessionNotFound
 from adkpg.keys import APP_WIDE
-from adkpg.memory.policy import RememberPolicy
+from adkpg.remember.policy import RememberPolicy
 from tests.fakes.conversation import entry, found
 from tests.fakes.life import (
     PERSONAL,

@@ -5,7 +5,7 @@ import asyncio
 import asyncpg
 
 from adkpg import Database, DatabaseSessionService, PgVectorMemoryService
-from adkpg.memory.policy import RememberPolicy
+from adkpg.remember.policy import RememberPolicy
 from tests.fakes.conversation import conversation, entry, found
 from tests.fakes.life import (
     add_drawn,

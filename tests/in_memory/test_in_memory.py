@@ -19,7 +19,7 @@ from adkpg.errors import (
     EmbeddingError,
     InvalidInput,
 )
-from adkpg.memory.policy import RememberPolicy
+from adkpg.remember.policy import RememberPolicy
 from adkpg.tools.recall import takes_options
 from tests.fakes.conversation import USER, conversation, entry, said, session_of, text_of
 from tests.fakes.toys import BrokenEmbedder, GatedEmbedder, ToyEmbedder

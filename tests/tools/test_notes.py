@@ -6,7 +6,7 @@ import pytest
 from google.adk.memory import InMemoryMemoryService
 
 from adkpg import PgVectorMemoryService
-from adkpg.memory.policy import RememberPolicy
+from adkpg.remember.policy import RememberPolicy
 from adkpg.tools import ForgetTool, RememberTool, forget, load_memory, remember
 from tests.fakes.scripted_llm import call, text
 from tests.fakes.stage import APP, USER, Stage

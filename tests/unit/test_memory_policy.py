@@ -10,7 +10,7 @@ from google.adk.events.event_actions import EventActions
 from google.genai import types
 
 from adkpg.errors import ConfigurationError
-from adkpg.memory.policy import RememberPolicy, spoken
+from adkpg.remember.policy import RememberPolicy, spoken
 
 
 def event(*parts: types.Part | str, author: str = "user", **fields: Any) -> Event:
@@ -125,7 +125,8 @@ def test_redact_sees_the_whole_text_once_and_only_its_answer_is_kept() -> None:
         seen.append(text)
         return "[card]"
 
-    given = event("My card is", "4111 1111", actions=EventActions(artifact_delta={"a": 0}))
+    saved = EventActions(artifact_delta={"a": 0})
+    given = event("My card is", "4111 1111", actions=saved, timestamp=5.0)
     kept = RememberPolicy(redact=redact).remembered(given)
     assert seen == ["My card is 4111 1111"]
     assert texts(kept) == ["[card]"]
@@ -169,7 +170,7 @@ def test_a_hook_that_fails_remembers_nothing_and_logs_no_text(
         (RememberPolicy(select=choosing), "select", "KeyError"),
     ):
         caplog.clear()
-        with caplog.at_level(logging.ERROR, "adkpg.memory.policy"):
+        with caplog.at_level(logging.ERROR, "adkpg.remember.policy"):
             assert policy.remembered(given) is None
         assert f"{hook} failed on event e1 with {error}" in caplog.text
         assert "my secret" not in caplog.text

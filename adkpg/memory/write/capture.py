@@ -24,8 +24,8 @@ from sqlalchemy.dialects.postgresql import TIMESTAMP
 
 from adkpg.memory.attributes import Facets
 from adkpg.memory.drafts import draft_of_turn
-from adkpg.memory.policy import RememberPolicy
 from adkpg.memory.write import plan as ingestion
+from adkpg.remember.policy import RememberPolicy
 from adkpg.tables import memory_tombstones
 
 

@@ -9,7 +9,7 @@ from google.genai import types
 
 from adkpg import Database, DatabaseSessionService, PgVectorMemoryService
 from adkpg.errors import EventConflict, InvalidInput, SessionNotFound, StaleSession
-from adkpg.memory.policy import RememberPolicy
+from adkpg.remember.policy import RememberPolicy
 from adkpg.sessions import statements
 from tests.fakes.conversation import USER, bodies, calls_a_tool, found, said, text_of, whole
 from tests.fakes.proxy import Proxy
@@ -130,7 +130,7 @@ async def test_the_policys_words_are_all_that_memory_holds(
     positions = await connection.fetch("SELECT position FROM memories ORDER BY position")
     assert positions[2]["position"] - positions[0]["position"] == 2
 
-    memory = PgVectorMemoryService(database, mode="text", policy=policy)
+    memory = PgVectorMemoryService(database, mode="text")
     assert await found(memory, SECRET) == []
     for _ in range(3):
         stored = await whole(service)
@@ -140,19 +140,23 @@ async def test_the_policys_words_are_all_that_memory_holds(
     assert len(await bodies(connection)) == 3
 
 
-async def test_a_policy_of_the_memory_service_alone_rules_what_is_added(
-    database: Database, sessions: DatabaseSessionService, connection: asyncpg.Connection
+async def test_a_policy_holds_where_no_append_remembers(
+    database_url: str, connection: asyncpg.Connection
 ) -> None:
-    session = await sessions.create_session(**USER, session_id="s")
-    await sessions.append_event(session, said(SECRET, "e1"))
-    await sessions.append_event(session, said("said by an agent", "e2", author="agent"))
     policy = RememberPolicy(authors=["user"], redact=lambda text: text[::-1])
-    memory = PgVectorMemoryService(database, mode="text", policy=policy)
-    await memory.add_session_to_memory(session)
-    await memory.add_events_to_memory(**USER, events=[said("abc", "e3")], session_id="s")
-    assert await bodies(connection) == [f"user: {SECRET[::-1]}", "user: cba"]
-    plain = PgVectorMemoryService(database, mode="text")
-    await plain.add_events_to_memory(**USER, events=[said("abc", "e4")], session_id="s")
+    async with Database(database_url, remember=policy) as database:
+        sessions = DatabaseSessionService(database, remember=False)
+        session = await sessions.create_session(**USER, session_id="s")
+        await sessions.append_event(session, said(SECRET, "e1"))
+        await sessions.append_event(session, said("said by an agent", "e2", author="agent"))
+        assert await bodies(connection) == []
+        memory = PgVectorMemoryService(database, mode="text")
+        await memory.add_session_to_memory(session)
+        await memory.add_events_to_memory(**USER, events=[said("abc", "e3")], session_id="s")
+        assert await bodies(connection) == [f"user: {SECRET[::-1]}", "user: cba"]
+    plain = PgVectorMemoryService(database_url, mode="text")
+    async with plain:
+        await plain.add_events_to_memory(**USER, events=[said("abc", "e4")], session_id="s")
     assert (await bodies(connection))[-1] == "user: abc"
 
 

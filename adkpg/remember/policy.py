@@ -1,10 +1,11 @@
-"""RememberPolicy: what of a conversation becomes memory, and in which words. Pure; it logs."""
+"""RememberPolicy: what becomes memory, and in which words. Pure; it logs."""
 
 import inspect
 import logging
 import traceback
 from collections.abc import Callable, Collection, Sequence
 from dataclasses import dataclass
+from typing import Literal
 
 from google.adk.events.event import Event
 from google.adk.events.event_actions import EventActions
@@ -15,6 +16,7 @@ from google.adk.flows.llm_flows.functions import (
 from google.genai import types
 
 from adkpg.errors import ConfigurationError
+from adkpg.remember.secrets import redact_secrets
 
 logger = logging.getLogger(__name__)
 
@@ -58,6 +60,11 @@ class Said:
 class RememberPolicy:
     """Which events become memories, and with which text.
 
+    A `Database` has one, which holds on every way into memory: appends, `add_session_to_memory`,
+    `add_events_to_memory`, ADK's memory endpoint, plugins, tools, notes and changed texts. Notes
+    and changed texts are somebody's own words for memory, so `redact` alone is asked about them.
+    Documents are not conversations, so no policy holds for them.
+
     Whatever the options, these never do: partial events, thoughts, calls and answers of tools,
     code and its output, files' bytes, and ADK's own requests for credentials and confirmations.
 
@@ -71,10 +78,11 @@ class RememberPolicy:
         answers' (`spoken`). ``lambda event: True`` adds what agents say between tool calls.
       authors: Of whom alone; empty means everybody. The user's author is ``user``, an agent's is
         its name.
-      redact: Given an event's text, as it would be stored, once; returns it, or another text to
-        store instead, or None to remember nothing of the event. An empty text is remembered as no
-        text. Called where the event is stored, so it must be quick and must not block. The
-        artifacts' names are not given to it.
+      redact: Given a text, as it would be stored, once; returns it, or another text to store
+        instead, or None to remember nothing of it. An empty text is remembered as no text. Called
+        where the text is stored, so it must be quick and must not block; a long text is given to
+        it in another thread. Artifacts' names, topics and metadata are not given to it.
+        `redact_secrets` is one: keys, cards, tokens and passwords, by their form.
       artifacts: Whether the names and versions of the artifacts that an event saved are
         remembered, also of events whose text is not, such as a tool's answer.
 
@@ -141,6 +149,23 @@ class RememberPolicy:
         artifacts = dict(event.actions.artifact_delta) if self.artifacts else {}
         return Said(texts, artifacts) if texts or artifacts else None
 
+    def cleared(self, content: types.Content, *, name: str) -> types.Content | None:
+        """Returns what is stored of a note; None if `redact` leaves nothing of it.
+
+        With a `redact` its texts alone are stored, for nothing else is shown to it.
+
+        Args:
+          content: The note.
+          name: What the log calls it.
+        """
+        if self.redact is None:
+            return content
+        texts = [part.text for part in content.parts or [] if part.text and not part.thought]
+        text = self.redacted(" ".join(texts), name=name) if texts else ""
+        if text is None or (texts and not text.strip()):
+            return None
+        return types.Content(role=content.role, parts=[types.Part(text=text)] if text else [])
+
     def redacted(self, text: str, *, name: str) -> str | None:
         """Returns a text as `redact` lets it be stored; None if it is refused or the hook failed.
 
@@ -158,6 +183,25 @@ class RememberPolicy:
         except Exception as exc:  # noqa: BLE001 - the caller's code may raise anything
             _log_failure("redact", name, exc)
             return None
+
+
+Remember = RememberPolicy | Literal["redacted"] | bool
+"""How a policy is said: True is the default one, ``"redacted"`` that with `redact_secrets`."""
+
+
+def policy_of(remember: Remember | None) -> RememberPolicy | None:
+    """Returns the policy that is meant; None and False are none.
+
+    Raises:
+      ConfigurationError: It is none of `Remember`.
+    """
+    if remember is None or isinstance(remember, (bool, RememberPolicy)):
+        return RememberPolicy() if remember is True else remember or None
+    if remember == "redacted":
+        return RememberPolicy(redact=redact_secrets)
+    raise ConfigurationError(
+        f"remember is True, 'redacted', or a RememberPolicy, not {remember!r}."
+    )
 
 
 def remembered_events(policy: RememberPolicy | None, events: Sequence[Event]) -> Sequence[Event]:
