@@ -229,6 +229,7 @@ memories = Table(
         "The session the memory came from; '' if none. No foreign key: it outlives it.",
     ),
     _key("event_id", "The ADK event it came from; NULL if it was added directly.", nullable=True),
+    _key("invocation_id", "The agent's run that it was said in; NULL if unknown.", nullable=True),
     Column("author", Text, nullable=True),
     Column("timestamp", _TIME, nullable=False, comment="When it was said."),
     Column("content", JSON, nullable=False, comment="google.genai types.Content as JSON text."),
@@ -303,6 +304,15 @@ memories = Table(
         "app_name",
         "user_id",
         postgresql_where=text("source IS NOT NULL"),
+    ),
+    # A search leaves out what is said in the invocation that asks.
+    Index(
+        "memories_invocation_idx",
+        "invocation_id",
+        "app_name",
+        "user_id",
+        "position",
+        postgresql_where=text("invocation_id IS NOT NULL"),
     ),
     # A person's facts and a session's summary, without reading all that was ever said.
     Index(
@@ -393,6 +403,9 @@ memory_vectors = Table(
     ForeignKeyConstraint(
         ["model_id"], [embedding_models.c.model_id], name="memory_vectors_model_fkey"
     ),
+    # For the foreign key: the primary key's model comes before the position, and only Postgres 18
+    # would skip it rather than read all vectors of a user for each memory that goes.
+    Index("memory_vectors_position_idx", "position", "app_name", "user_id"),
     comment="One vector per memory and model.",
 )
 
@@ -439,7 +452,15 @@ memory_jobs = Table(
         name="memory_jobs_memory_fkey",
         ondelete="CASCADE",
     ),
-    Index("memory_jobs_due_at_idx", "task", "due_at", postgresql_where=text("NOT dead")),
+    # Users with work, and a user's work, are found in this order: no backlog is ever sorted.
+    Index(
+        "memory_jobs_task_idx",
+        "task",
+        "app_name",
+        "user_id",
+        "position",
+        postgresql_where=text("NOT dead"),
+    ),
     comment="What is still to be done with memories: they are committed and found by their words.",
 )
 

@@ -80,6 +80,12 @@ def upgrade() -> None:
             nullable=True,
             comment="The ADK event it came from; NULL if it was added directly.",
         ),
+        sa.Column(
+            "invocation_id",
+            sa.Text(collation="C"),
+            nullable=True,
+            comment="The agent's run that it was said in; NULL if unknown.",
+        ),
         sa.Column("author", sa.Text(), nullable=True),
         sa.Column(
             "timestamp",
@@ -196,6 +202,14 @@ def upgrade() -> None:
         unique=False,
         schema=schema,
         postgresql_where=sa.text("source IS NOT NULL"),
+    )
+    op.create_index(
+        "memories_invocation_idx",
+        "memories",
+        ["invocation_id", "app_name", "user_id", "position"],
+        unique=False,
+        schema=schema,
+        postgresql_where=sa.text("invocation_id IS NOT NULL"),
     )
     op.create_index(
         "memories_kind_idx",
@@ -451,9 +465,9 @@ def upgrade() -> None:
         comment="What is still to be done with memories: they are committed and found by their words.",
     )
     op.create_index(
-        "memory_jobs_due_at_idx",
+        "memory_jobs_task_idx",
         "memory_jobs",
-        ["task", "due_at"],
+        ["task", "app_name", "user_id", "position"],
         unique=False,
         schema=schema,
         postgresql_where=sa.text("NOT dead"),
@@ -592,6 +606,13 @@ def upgrade() -> None:
         schema=schema,
         comment="One vector per memory and model.",
     )
+    op.create_index(
+        "memory_vectors_position_idx",
+        "memory_vectors",
+        ["position", "app_name", "user_id"],
+        unique=False,
+        schema=schema,
+    )
 
     # A memory's words go with it, as by a foreign key, whose check of each word written is dear.
     op.execute(
@@ -629,13 +650,14 @@ def upgrade() -> None:
 
 def downgrade() -> None:
     schema = op.get_context().version_table_schema
+    op.drop_index("memory_vectors_position_idx", table_name="memory_vectors", schema=schema)
     op.drop_table("memory_vectors", schema=schema)
     op.drop_index("memory_sources_source_idx", table_name="memory_sources", schema=schema)
     op.drop_table("memory_sources", schema=schema)
     op.drop_index("memory_lexemes_position_idx", table_name="memory_lexemes", schema=schema)
     op.drop_table("memory_lexemes", schema=schema)
     op.drop_index(
-        "memory_jobs_due_at_idx",
+        "memory_jobs_task_idx",
         table_name="memory_jobs",
         schema=schema,
         postgresql_where=sa.text("NOT dead"),
@@ -648,6 +670,12 @@ def downgrade() -> None:
     op.drop_index("sessions_created_at_idx", table_name="sessions", schema=schema)
     op.drop_table("sessions", schema=schema)
     op.drop_table("memory_tombstones", schema=schema)
+    op.drop_index(
+        "memories_invocation_idx",
+        table_name="memories",
+        schema=schema,
+        postgresql_where=sa.text("invocation_id IS NOT NULL"),
+    )
     op.drop_index(
         "memories_kind_idx",
         table_name="memories",
