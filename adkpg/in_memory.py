@@ -1,13 +1,19 @@
-"""InMemoryVectorMemoryService: memory in this process, for tests and notebooks without a server."""
+"""InMemoryVectorMemoryService: memory in this process, for tests and notebooks without a server.
 
-import asyncio
+Small on purpose: a memory is found by the words it shares with the question and by its cosine.
+For the answers of the real service use ``PgVectorMemoryService("embedded")``.
+"""
+
 import logging
+import re
+import threading
+from collections import Counter
 from collections.abc import Mapping, Sequence
-from dataclasses import replace
-from datetime import datetime
-from functools import partial
-from importlib.util import find_spec
-from typing import Self, Unpack
+from dataclasses import dataclass, replace
+from datetime import timedelta
+from itertools import count
+from operator import mul
+from typing import Any, Self, Unpack
 
 from google.adk.events.event import Event
 from google.adk.memory.base_memory_service import BaseMemoryService, SearchMemoryResponse
@@ -15,77 +21,82 @@ from google.adk.memory.memory_entry import MemoryEntry
 from google.adk.platform import time as platform_time
 from google.adk.sessions.session import Session
 
+from adkpg import jsonb
 from adkpg.embedding.default import default_embedder
-from adkpg.embedding.embedder import Embedder
+from adkpg.embedding.embedder import Embedder, embed_checked, embed_query_checked, floor_of
 from adkpg.errors import ConfigurationError, EmbeddingError, InvalidInput
-from adkpg.keys import require_storable, scope_user, storable
+from adkpg.keys import APP_WIDE, require_storable, scope_user, storable
 from adkpg.memory import pages, records
-from adkpg.memory.drafts import Draft, changed_draft, drafts_of_events, drafts_of_memories
+from adkpg.memory.drafts import Draft, drafts_of_events, drafts_of_memories
 from adkpg.memory.filters import NO_FILTERS, SearchFilters
-from adkpg.memory.holdings import Holdings
-from adkpg.memory.holdings_vectors import HoldingsVectors
 from adkpg.memory.records import Memory
-from adkpg.memory.search.hits import Hit
+from adkpg.memory.search.hits import Hit, Reason, folded, within_budget
 from adkpg.memory.search.options import SearchOptions, SearchOverrides, require_embedder
-from adkpg.remember.policy import RememberPolicy, remembered_events
+from adkpg.memory.search.ranking import RANKING
+from adkpg.memory.tokenizer import searchable
+from adkpg.remember.policy import Remember, policy_of, remembered_events
 from adkpg.settings import Settings
+from adkpg.timestamps import clamped
 
 logger = logging.getLogger(__name__)
 
-_TOP_K = 5
+_WORD = re.compile(r"\w+")
+
+
+@dataclass(eq=False)
+class _Entry:
+    """One memory, and its place in the order of writing."""
+
+    draft: Draft
+    number: int
+    words: frozenset[str]
+    vector: list[float] | None = None  # of unit length
+
+    def memory(self) -> Memory:
+        return records.memory({**vars(self.draft), "superseded_by": None})
 
 
 class InMemoryVectorMemoryService(BaseMemoryService):
-    """`PgVectorMemoryService` without Postgres: what it remembers ends with the process.
+    """An ADK memory service without Postgres: what it remembers ends with the process.
 
-    The same words, ranking, options, hits and errors; see `adkpg.memory.lexemes` for how alike the
-    words are. Needs ``pip install 'adkpg[local]'``. Threads and event loops may share it; what it
-    returns is the caller's own. Each search compares all of a user's memories, in about 30 ms for
-    2,000.
+    It takes what `PgVectorMemoryService` takes and returns the same types, but ranks by plain words
+    and cosines, so hits, order and scores differ. Threads and event loops may share it; what it
+    returns is the caller's own.
 
-    Two things need a database: no session service is known, so what a session that is added again
-    no longer has is forgotten; and there is no worker beside it, nor another process.
-
-    Args are those of `PgVectorMemoryService` without a database; `top_k` is 5 if left out, and
-    `settings` holds for memory (None reads the environment).
+    Args:
+      embedder: What turns texts into vectors. None is ``ADKPG_EMBEDDER``: by default the offline
+        one if ``adkpg[local]`` is installed, else words only, with one warning.
+      remember: What becomes memory, and in which words, as `Database` takes it. None is
+        ``ADKPG_REMEMBER``; without either, every text as it is.
+      **options: Of every search that does not say otherwise; `top_k` is 5 if left out.
 
     Raises:
-      ConfigurationError: An argument cannot work, or ``adkpg[local]`` is not installed.
+      ConfigurationError: An argument cannot work.
     """
 
     def __init__(
         self,
         *,
         embedder: Embedder | None = None,
-        policy: RememberPolicy | None = None,
-        settings: Settings | None = None,
+        remember: Remember | None = None,
         **options: Unpack[SearchOverrides],
     ) -> None:
-        for package in ("numpy", "snowballstemmer"):
-            if find_spec(package) is None:
-                raise ConfigurationError(
-                    f"Memory in this process needs {package}; run pip install 'adkpg[local]'."
-                )
+        settings = Settings()
         try:
-            self._defaults = SearchOptions(top_k=_TOP_K).changed(**options)
+            self._defaults = SearchOptions(top_k=5).changed(**options)
         except InvalidInput as exc:
             raise ConfigurationError(str(exc)) from exc
-        settings = settings or Settings()
         if embedder is None and self._defaults.mode != "text":
             embedder = default_embedder(settings.embedder)
         require_embedder(self._defaults.mode, embedder)
-        self._holdings = Holdings(settings.text_search_config)
-        self._vectors = None
         if embedder is None:
             self._defaults = replace(self._defaults, mode="text")
-        else:
-            self._vectors = HoldingsVectors(self._holdings, embedder, settings)
-        self._policy = policy
-
-    @property
-    def embedder(self) -> Embedder | None:
-        """What turns texts into vectors; None if only words are searched."""
-        return self._vectors.embedder if self._vectors is not None else None
+        self._embedder = embedder
+        self._policy = policy_of(settings.remember if remember is None else remember)
+        self._scopes: dict[tuple[str, str], dict[str, _Entry]] = {}  # by app and user, by memory id
+        self._deleted: set[tuple[str, str, str, str]] = set()  # app, user, session, event
+        self._numbers = count()
+        self._lock = threading.Lock()
 
     async def __aenter__(self) -> Self:
         return self
@@ -93,20 +104,17 @@ class InMemoryVectorMemoryService(BaseMemoryService):
     async def __aexit__(self, *exc_info: object) -> None:
         return None
 
-    async def close(self) -> None:
-        """Does nothing: what is remembered stays until the service is dropped."""
-
     async def add_session_to_memory(self, session: Session) -> None:
         """Remembers a session: its memories become the given events', the last version of each.
 
-        Adding it again changes nothing. Deleted memories do not come back. Left out: thoughts,
-        events without text, and auth events.
+        Deleted memories do not come back. Left out: thoughts, events without text, and auth events.
 
         Raises:
           InvalidInput: An id cannot be stored; nothing was written.
         """
         drafts = drafts_of_events(remembered_events(self._policy, session.events), session.id)
-        await self._ingest(session.app_name, session.user_id, session.id, drafts, whole=True)
+        last = list({draft.event_id: draft for draft in drafts}.values())
+        await self._ingest(session.app_name, session.user_id, session.id, last, whole=True)
 
     async def add_events_to_memory(
         self,
@@ -117,21 +125,14 @@ class InMemoryVectorMemoryService(BaseMemoryService):
         session_id: str | None = None,
         custom_metadata: Mapping[str, object] | None = None,
     ) -> None:
-        """Remembers events, behind what the session has in memory; the first version of each stays.
-
-        See `PgVectorMemoryService.add_events_to_memory`.
+        """Remembers events after what the session has in memory; the first version of each stays.
 
         Raises:
           InvalidInput: A value cannot be stored; nothing was written.
         """
-        session_id = session_id or ""
-        drafts = drafts_of_events(
-            remembered_events(self._policy, events),
-            session_id,
-            custom_metadata,
-            now=platform_time.get_time(),
-        )
-        await self._ingest(app_name, user_id, session_id, drafts, whole=False)
+        said, now = remembered_events(self._policy, events), platform_time.get_time()
+        drafts = drafts_of_events(said, session_id or "", custom_metadata, now=now)
+        await self._ingest(app_name, user_id, session_id or "", drafts, whole=False)
 
     async def add_memory(
         self,
@@ -143,26 +144,29 @@ class InMemoryVectorMemoryService(BaseMemoryService):
     ) -> None:
         """Remembers entries as they are; one whose id is stored already replaces it.
 
-        See `PgVectorMemoryService.add_memory`.
+        One of which the policy leaves nothing is left out.
 
         Raises:
           InvalidInput: An entry has no text, or a value cannot be stored; nothing was written.
         """
-        require_storable(app_name=app_name, user_id=user_id)
-        drafts = drafts_of_memories(memories, custom_metadata, platform_time.get_time())
-        if drafts:
-            scope = (app_name, scope_user(user_id))
-            self._holdings.write(scope, drafts)
-            await self._embed_quietly(scope)
+        require_storable(app_name=app_name)
+        scope = (app_name, scope_user(user_id))
+        now = platform_time.get_time()
+        drafts = drafts_of_memories(memories, custom_metadata, now, self._policy)
+        with self._lock:
+            held = self._scopes.setdefault(scope, {})
+            for draft in drafts:
+                held[draft.memory_id] = self._entry(draft, held.get(draft.memory_id))
+        await self._embed(scope)
 
     async def get_memory(
         self, *, app_name: str, user_id: str | None, memory_id: str
     ) -> Memory | None:
         """Returns a memory, also one that has expired; None if there is none."""
-        if not storable(app_name=app_name, user_id=user_id, memory_id=memory_id):
+        if not storable(app_name=app_name, user_id=user_id):
             return None
-        row = self._holdings.row((app_name, scope_user(user_id)), memory_id)
-        return None if row is None else records.memory(row)
+        entry = self._scopes.get((app_name, scope_user(user_id)), {}).get(memory_id)
+        return None if entry is None else entry.memory()
 
     async def list_memories(
         self,
@@ -176,96 +180,43 @@ class InMemoryVectorMemoryService(BaseMemoryService):
     ) -> pages.MemoriesPage:
         """Returns some memories of a scope, newest first.
 
-        See `PgVectorMemoryService.list_memories`.
-
         Raises:
           InvalidInput: `limit` is below 1, or `after` did not come from a page.
         """
         if limit < 1:
             raise InvalidInput(f"limit={limit} is below 1; ask for at least one.")
+        start = None if after is None else pages.read_cursor(after)
         if not storable(app_name=app_name, user_id=user_id):
             return pages.MemoriesPage([], None)
-        cursor = None if after is None else pages.read_cursor(after)
-        scope = (app_name, scope_user(user_id))
-        keyed = [
-            ((row["timestamp"], row["position"]), row)
-            for row in self._holdings.rows(scope, filters or NO_FILTERS, live=live)
-        ]
-        if cursor is not None:
-            keyed = [(key, row) for key, row in keyed if key < cursor]
-        following = pages.cursor(*keyed[limit - 1][0]) if len(keyed) > limit else None
-        return pages.MemoriesPage([records.memory(row) for _, row in keyed[:limit]], following)
-
-    async def count_memories(
-        self, *, app_name: str, user_id: str | None, filters: SearchFilters | None = None
-    ) -> int:
-        """Returns how many live memories a scope has; `user_id` None is the app-wide one."""
-        if not storable(app_name=app_name, user_id=user_id):
-            return 0
-        scope = (app_name, scope_user(user_id))
-        return len(self._holdings.rows(scope, filters or NO_FILTERS, live=True))
-
-    async def update_memory(
-        self,
-        *,
-        app_name: str,
-        user_id: str | None,
-        memory_id: str,
-        text: str | None = None,
-        topics: Sequence[str] | None = None,
-        importance: float | None = None,
-        expires_at: datetime | str | float | None = None,
-        custom_metadata: Mapping[str, object] | None = None,
-    ) -> Memory | None:
-        """Changes a memory; what is left out stays. Changed text is embedded anew.
-
-        See `PgVectorMemoryService.update_memory`.
-
-        Returns:
-          The memory as it is now; None if there is none.
-
-        Raises:
-          InvalidInput: A value cannot be stored; nothing was written.
-        """
-        if not storable(app_name=app_name, user_id=user_id, memory_id=memory_id):
-            return None
-        scope = (app_name, scope_user(user_id))
-        changed = partial(
-            changed_draft,
-            text=text,
-            topics=topics,
-            importance=importance,
-            expires_at=expires_at,
-            custom_metadata=custom_metadata,
-            now=platform_time.get_time(),
-        )
-        if not self._holdings.change(scope, memory_id, changed, rewrite=text is not None):
-            return None
-        if text is not None:
-            await self._embed_quietly(scope)
-        return await self.get_memory(app_name=app_name, user_id=user_id, memory_id=memory_id)
+        entries = self._entries([(app_name, scope_user(user_id))], filters or NO_FILTERS, live=live)
+        found = sorted(((each.draft.timestamp, each.number), each) for each in entries)[::-1]
+        found = [pair for pair in found if start is None or pair[0] < start]
+        following = pages.cursor(*found[limit - 1][0]) if len(found) > limit else None
+        return pages.MemoriesPage([entry.memory() for _, entry in found[:limit]], following)
 
     async def delete_memory(
         self, *, app_name: str, user_id: str | None, memory_id: str | None = None
     ) -> None:
-        """Forgets one memory; re-adding its session does not bring it back.
+        """Deletes one memory; adding its session again does not bring it back.
 
-        Its words are gone from the search of its neighbours too. None and an unknown id do nothing.
+        None and an unknown id do nothing.
         """
-        if memory_id and storable(app_name=app_name, user_id=user_id, memory_id=memory_id):
-            self._holdings.delete((app_name, scope_user(user_id)), memory_id)
+        if memory_id is None or not storable(app_name=app_name, user_id=user_id):
+            return
+        scope = (app_name, scope_user(user_id))
+        with self._lock:
+            entry = self._scopes.get(scope, {}).pop(memory_id, None)
+            if entry is not None and entry.draft.event_id is not None:
+                self._deleted.add((*scope, entry.draft.session_id, entry.draft.event_id))
 
     async def search_memory(
         self, *, app_name: str, user_id: str, query: str
     ) -> SearchMemoryResponse:
         """Returns what is remembered of a user that answers a question, the best first.
 
-        At most `top_k`; none if nothing shares a word or is near enough in meaning. Any text is a
-        query; an empty one finds nothing. See `search` for options and scores.
+        Any text is a query; an empty one finds nothing. See `search` for options and scores.
         """
-        if not storable(app_name=app_name, user_id=user_id):
-            return SearchMemoryResponse()
-        found = await self._hits(app_name, user_id, query, self._defaults)
+        found = await self.search(app_name=app_name, user_id=user_id, query=query)
         return SearchMemoryResponse(memories=[hit.memory.plain() for hit in found])
 
     async def search(
@@ -276,9 +227,11 @@ class InMemoryVectorMemoryService(BaseMemoryService):
         query: str,
         **overrides: Unpack[SearchOverrides],
     ) -> list[Hit]:
-        """Returns hits with their reasons, the best first; what is left out is the service's own.
+        """Returns hits with their reasons, the best first.
 
-        The options are those of `PgVectorMemoryService.search`.
+        A hit shares a word with the question, or its cosine is at least `min_score`. Its score is
+        the share of the question's words that it has, of which rare ones count more, plus its
+        cosine, times the factors of its age and importance. Hits have no neighbours here.
 
         Raises:
           EmbeddingError: The embedder failed and only vectors were asked for.
@@ -286,75 +239,138 @@ class InMemoryVectorMemoryService(BaseMemoryService):
           InvalidInput: An option is out of range.
         """
         options = self._defaults.changed(**overrides)
-        require_embedder(options.mode, self.embedder)
-        if not storable(app_name=app_name, user_id=user_id):
-            return []
-        return await self._hits(app_name, scope_user(user_id), query, options)
-
-    async def embed_pending(
-        self, *, app_name: str | None = None, user_id: str | None = None
-    ) -> int:
-        """Embeds memories that wait for a vector: everybody's, or one user's. Idempotent.
-
-        What another task or thread is embedding is left to it. A text that the embedder refused
-        ``ADKPG_JOB_MAX_ATTEMPTS`` times is given up, until it changes.
-
-        Returns:
-          How many have their vectors now.
-
-        Raises:
-          EmbeddingError: The embedder failed; the rest stays pending.
-          ConfigurationError: The service has no embedder.
-        """
-        if self._vectors is None:
-            raise ConfigurationError(
-                "The memory service has no embedder; give one, or run pip install 'adkpg[local]'."
-            )
-        return await self._vectors.embed_pending(app_name, user_id)
-
-    async def flush(
-        self,
-        *,
-        app_name: str | None = None,
-        user_id: str | None = None,
-        timeout_s: float | None = None,
-    ) -> None:
-        """Returns once nothing waits for a vector: embeds what is free, waits for other tasks.
-
-        See `PgVectorMemoryService.flush`.
-
-        Raises:
-          TimeoutError: Something still waits after `timeout_s`.
-        """
-        if self._vectors is not None:
-            async with asyncio.timeout(timeout_s):
-                await self._vectors.flush(app_name, user_id)
-
-    async def _ingest(
-        self, app_name: str, user_id: str, session_id: str, drafts: list[Draft], *, whole: bool
-    ) -> None:
-        require_storable(app_name=app_name, user_id=user_id, session_id=session_id)
-        scope = (app_name, user_id)
-        self._holdings.ingest(scope, session_id, drafts, whole=whole)
-        await self._embed_quietly(scope)
-
-    async def _embed_quietly(self, scope: tuple[str, str]) -> None:
-        if self._vectors is not None:
-            await self._vectors.embed_quietly(scope)
-
-    async def _hits(
-        self, app_name: str, user_id: str, query: str, options: SearchOptions
-    ) -> list[Hit]:
+        require_embedder(options.mode, self._embedder)
         text = records.storable_text(query)
-        if not text:
+        if not text or not storable(app_name=app_name, user_id=user_id):
             return []
-        vector, floor = None, 0.0
-        if options.mode != "text" and self._vectors is not None:
-            floor = self._vectors.floor
+        vector, least = None, options.min_score
+        if options.mode != "text" and self._embedder is not None:
+            least = floor_of(self._embedder) if least is None else least
             try:
-                vector = await self._vectors.of_query(text)
+                vector = records.unit_vector(await embed_query_checked(self._embedder, text))
             except EmbeddingError as exc:
                 if options.mode == "vector":
                     raise
                 logger.warning("The search answers by words alone: %s", exc)
-        return self._holdings.hits((app_name, user_id), text, vector, options, floor)
+        scopes = {(app_name, scope_user(user_id))}
+        if options.app_wide:
+            scopes.add((app_name, APP_WIDE))
+        entries = self._entries(sorted(scopes), options.filters, live=True)
+        asked = frozenset() if options.mode == "vector" else _words(searchable(text))
+        having = Counter(word for entry in entries for word in entry.words & asked)
+        having.update(asked - having.keys())  # one that nobody has is as rare as can be
+        found = []
+        for entry in entries:
+            both = vector is not None and entry.vector is not None
+            cosine = sum(map(mul, vector or [], entry.vector or [])) if both else None
+            lexemes = entry.words & asked
+            if lexemes or (cosine is not None and least is not None and cosine >= least):
+                found.append(_hit(entry, lexemes, having, cosine, options.half_life))
+        found = folded(sorted(found, key=lambda hit: -hit.score))[: options.top_k]
+        return found if options.max_tokens is None else within_budget(found, options.max_tokens)
+
+    def _entries(
+        self, scopes: Sequence[tuple[str, str]], filters: SearchFilters, *, live: bool
+    ) -> list[_Entry]:
+        """The memories of scopes that meet the filters."""
+        now, asked = clamped(platform_time.get_time()), filters.parameters
+        with self._lock:
+            entries = [e for scope in scopes for e in self._scopes.get(scope, {}).values()]
+        return [
+            entry
+            for entry in entries
+            if all(_meets(entry.draft, name, value) for name, value in asked.items())
+            and not (live and entry.draft.expires_at and entry.draft.expires_at <= now)
+        ]
+
+    def _entry(self, draft: Draft, known: _Entry | None) -> _Entry:
+        """The known memory if nothing changed, else a new one under its id."""
+        if known is not None:
+            if known.draft.digest == draft.digest:
+                return known
+            kept = {n: getattr(known.draft, n) for n in ("memory_id", "session_id", "event_id")}
+            draft = replace(draft, **kept)
+        return _Entry(draft, next(self._numbers), _words(draft.words))
+
+    async def _ingest(
+        self, app_name: str, user_id: str, session_id: str, drafts: Sequence[Draft], *, whole: bool
+    ) -> None:
+        require_storable(app_name=app_name, user_id=user_id, session_id=session_id)
+        with self._lock:
+            held = self._scopes.setdefault((app_name, user_id), {})
+            known: dict[str | None, _Entry] = {
+                entry.draft.event_id: entry
+                for entry in held.values()
+                if entry.draft.session_id == session_id and entry.draft.event_id is not None
+            }
+            if whole:
+                for entry in known.values():
+                    del held[entry.draft.memory_id]
+            for draft in drafts:
+                key = (app_name, user_id, session_id, str(draft.event_id))
+                if key not in self._deleted and (whole or draft.event_id not in known):
+                    entry = self._entry(draft, known.get(draft.event_id))
+                    held[entry.draft.memory_id] = known[draft.event_id] = entry
+        await self._embed((app_name, user_id))
+
+    async def _embed(self, scope: tuple[str, str]) -> None:
+        """Embeds what has no vector yet; what fails is embedded with the scope's next memories."""
+        if self._embedder is None:
+            return
+        with self._lock:
+            waiting = [entry for entry in self._scopes[scope].values() if entry.vector is None]
+        try:
+            vectors = await embed_checked(self._embedder, [each.draft.body for each in waiting])
+        except EmbeddingError as exc:
+            logger.warning("The memories are found by their words, but have no vectors: %s", exc)
+            return
+        for entry, vector in zip(waiting, vectors, strict=True):
+            entry.vector = records.unit_vector(vector)
+
+
+def _words(text: str) -> frozenset[str]:
+    return frozenset(_WORD.findall(text.casefold()))
+
+
+def _hit(
+    entry: _Entry,
+    lexemes: frozenset[str],
+    having: Counter[str],
+    cosine: float | None,
+    half_life: timedelta | None,
+) -> Hit:
+    rarity = sum(1 / having[word] for word in lexemes)
+    lexical = rarity / sum(1 / number for number in having.values()) if lexemes else 0.0
+    recency = 1.0
+    if half_life is not None:
+        age = max(clamped(platform_time.get_time()) - entry.draft.timestamp, timedelta())
+        recency = 0.5 ** (age / half_life)
+    low, high = RANKING.importance_factors
+    importance = low + (high - low) * entry.draft.importance
+    score = (lexical + max(cosine or 0.0, 0.0)) * recency * importance
+    reason = Reason(lexical, tuple(sorted(lexemes)), cosine, recency, importance, score)
+    return Hit(entry.memory(), score, reason)
+
+
+def _meets(draft: Draft, name: str, value: Any) -> bool:
+    """Whether a memory meets one condition of `SearchFilters.parameters`."""
+    match name:
+        case "after":
+            return bool(draft.timestamp >= value)
+        case "before":
+            return bool(draft.timestamp < value)
+        case "topics":
+            return not set(jsonb.read(draft.topics)).isdisjoint(value)
+        case "metadata":
+            return _contains(jsonb.read(draft.custom_metadata or "null"), jsonb.read(value))
+        case _:  # authors, session_ids, kinds
+            return getattr(draft, name.removesuffix("s")) in value
+
+
+def _contains(value: Any, asked: Any) -> bool:
+    """Whether JSON contains other JSON, as jsonb's ``@>`` has it."""
+    if isinstance(asked, dict) and isinstance(value, dict):
+        return all(key in value and _contains(value[key], asked[key]) for key in asked)
+    if isinstance(asked, list) and isinstance(value, list):
+        return all(any(_contains(each, item) for each in value) for item in asked)
+    return isinstance(value, bool) == isinstance(asked, bool) and bool(value == asked)

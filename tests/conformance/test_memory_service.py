@@ -50,6 +50,7 @@ async def test_a_session_is_found_by_a_word(service: BaseMemoryService) -> None:
     ["I like oolong", "Noted"],
     in_memory=(["I like oolong"], "looks at each event by itself"),
     adk_sqlite=(["I like oolong"], "looks at each event by itself"),
+    adkpg_in_memory=(["I like oolong"], "likewise: it is small"),
 )
 async def test_the_turn_beside_a_match_is_found_after_it(
     service: BaseMemoryService, expected: list[str]

@@ -1,30 +1,34 @@
-"""Memory in this process: what is its own; threads, loops, failing models, bad input."""
+"""Memory in this process: words, cosines, filters, pages, threads, failing models, bad input.
+
+The conformance suite has what it shares with the other memory services.
+"""
 
 import asyncio
 import subprocess
 import sys
 import threading
 from collections.abc import Awaitable, Callable
-from datetime import UTC, datetime
+from datetime import UTC, datetime, timedelta
 from typing import Any
 
 import pytest
 from google.adk.platform import time as platform_time
 from google.adk.sessions.session import Session
 
-from adkpg import InMemoryVectorMemoryService, Settings
-from adkpg.errors import (
-    ConfigurationError,
-    EmbedderUnavailable,
-    EmbeddingError,
-    InvalidInput,
-)
+from adkpg import InMemoryVectorMemoryService
+from adkpg.errors import ConfigurationError, EmbedderUnavailable, InvalidInput
+from adkpg.memory.filters import SearchFilters
 from adkpg.remember.policy import RememberPolicy
 from adkpg.tools.recall import takes_options
 from tests.fakes.conversation import USER, conversation, entry, said, session_of, text_of
-from tests.fakes.toys import BrokenEmbedder, GatedEmbedder, ToyEmbedder
+from tests.fakes.toys import BrokenEmbedder, ToyEmbedder
 
 MAY = datetime(2026, 5, 7, 12, tzinfo=UTC)
+
+
+async def found(memory: InMemoryVectorMemoryService, query: str, **options: Any) -> list[str]:
+    hits = await memory.search(**{**USER, **options}, query=query)
+    return [text_of(hit.memory) for hit in hits]
 
 
 async def test_five_memories_are_found_unless_more_are_asked_for() -> None:
@@ -40,39 +44,158 @@ async def test_five_memories_are_found_unless_more_are_asked_for() -> None:
         assert len((await few.search_memory(**USER, query="kitten")).memories) == 2
 
 
-async def test_a_deleted_turn_stays_away_and_takes_its_words_along() -> None:
+async def test_a_rare_word_counts_more_than_a_common_one() -> None:
+    memory = InMemoryVectorMemoryService(mode="text")
+    texts = ["the garden", "the house", "the street", "a zebra"]
+    await memory.add_memory(**USER, memories=[entry(text) for text in texts])
+    first, *others = await memory.search(**USER, query="the zebra")
+    assert (text_of(first.memory), first.reason.lexemes) == ("a zebra", ("zebra",))
+    assert first.score > max(hit.score for hit in others)
+    assert first.reason.cosine is None
+
+
+async def test_words_have_no_case_and_an_id_is_found_by_its_number() -> None:
+    memory = InMemoryVectorMemoryService(mode="text")
+    await memory.add_memory(**USER, memories=[entry("ORDER-9981 für Straße")])
+    for asked in ("order 9981", "9981", "STRASSE"):
+        assert await found(memory, asked) == ["ORDER-9981 für Straße"]
+
+
+async def test_a_meaning_is_found_from_the_least_score_on() -> None:
+    memory = InMemoryVectorMemoryService(embedder=ToyEmbedder())
+    await memory.add_memory(**USER, memories=[entry("kitten"), entry("kitten and hound")])
+    assert await found(memory, "feline") == ["kitten", "kitten and hound"]
+    assert await found(memory, "feline", min_score=0.8) == ["kitten"]
+    assert await found(memory, "feline", vector_distance_threshold=0.2) == ["kitten"]
+    assert await found(memory, "kitten", mode="text") == ["kitten", "kitten and hound"]
+    assert await found(memory, "and", mode="vector") == []
+    (hit, _) = await memory.search(**USER, query="feline")
+    assert hit.reason.cosine == pytest.approx(1)
+    assert (hit.reason.lexical, hit.reason.lexemes) == (0, ())
+
+
+async def test_age_importance_and_a_budget_change_what_is_returned() -> None:
+    memory = InMemoryVectorMemoryService(mode="text")
+    platform_time.set_time_provider(MAY.timestamp)
+    old = (MAY - timedelta(days=10)).isoformat()
+    await memory.add_memory(
+        **USER,
+        memories=[
+            entry("kitten one", timestamp=old, custom_metadata={"importance": 1}),
+            entry("kitten two", timestamp=MAY.isoformat()),
+        ],
+    )
+    assert await found(memory, "kitten") == ["kitten one", "kitten two"]
+    assert await found(memory, "kitten", half_life=timedelta(days=1)) == [
+        "kitten two",
+        "kitten one",
+    ]
+    assert await found(memory, "kitten", max_tokens=6) == ["kitten one"]
+
+
+async def test_what_says_the_same_is_one_hit() -> None:
+    memory = InMemoryVectorMemoryService(mode="text")
+    await memory.add_memory(**USER, memories=[entry("a kitten!", "1"), entry("A kitten", "2")])
+    (hit,) = await memory.search(**USER, query="kitten")
+    assert len(hit.folded) == 1
+
+
+@pytest.mark.parametrize(
+    ("filters", "expected"),
+    [
+        ({"authors": ["ana"]}, ["1"]),
+        ({"session_ids": ["s"]}, ["turn"]),
+        ({"kinds": ["note"]}, ["1", "2"]),
+        ({"topics": ["cats", "none"]}, ["2"]),
+        ({"after": MAY}, ["2", "turn"]),
+        ({"before": MAY}, ["1"]),
+        ({"metadata": {"order": {"items": [{"sku": 7}]}}}, ["1"]),
+        ({"metadata": {"order": {"items": [8]}}}, []),
+        ({"metadata": {"paid": True}}, ["2"]),
+        ({"metadata": {"paid": 1}}, []),
+    ],
+)
+async def test_filters_say_what_is_searched_and_listed(
+    filters: dict[str, Any], expected: list[str]
+) -> None:
+    memory = InMemoryVectorMemoryService(mode="text")
+    order = {"items": [{"sku": 6}, {"sku": 7, "n": 1}], "id": 1}
+    earlier = (MAY - timedelta(days=1)).isoformat()
+    notes = [
+        entry("kitten 1", "1", author="ana", timestamp=earlier, custom_metadata={"order": order}),
+        entry("kitten 2", "2", custom_metadata={"topics": ["cats"], "paid": True}),
+    ]
+    await memory.add_memory(**USER, memories=notes)
+    await memory.add_session_to_memory(session_of(said("kitten turn", "e")))
+    asked = SearchFilters(**filters)
+    hits = await memory.search(**USER, query="kitten", filters=asked)
+    assert sorted(text_of(hit.memory).removeprefix("kitten ") for hit in hits) == expected
+    listed = (await memory.list_memories(**USER, filters=asked)).memories
+    assert sorted(text_of(each).removeprefix("kitten ") for each in listed) == expected
+
+
+async def test_pages_are_newest_first_and_lose_nothing() -> None:
+    memory = InMemoryVectorMemoryService(mode="text")
+    noon = MAY.isoformat()
+    await memory.add_memory(
+        **USER, memories=[entry(f"note {n}", str(n), timestamp=noon) for n in range(5)]
+    )
+    read: list[str | None] = []
+    cursor = None
+    while True:
+        page = await memory.list_memories(**USER, limit=2, after=cursor)
+        read += [each.id for each in page.memories]
+        cursor = page.next
+        if cursor is None:
+            break
+    assert read == ["4", "3", "2", "1", "0"]
+
+
+async def test_what_an_app_knows_is_found_by_all_its_users() -> None:
+    memory = InMemoryVectorMemoryService(mode="text")
+    await memory.add_memory(app_name="app", user_id=None, memories=[entry("kitten of all")])
+    await memory.add_memory(app_name="app", user_id="other", memories=[entry("kitten of other")])
+    assert await found(memory, "kitten") == ["kitten of all"]
+    assert await found(memory, "kitten", app_wide=False) == []
+    assert await found(memory, "kitten", user_id=None) == ["kitten of all"]
+
+
+async def test_a_deleted_turn_stays_away() -> None:
     memory = InMemoryVectorMemoryService(mode="text")
     session = conversation("Hi", "My password is swordfish", "Thanks")
     await memory.add_session_to_memory(session)
-    (secret, *_) = found = await memory.search(**USER, query="swordfish")
-    assert len(found) == 3
+    (secret,) = await memory.search(**USER, query="swordfish")
     await memory.delete_memory(**USER, memory_id=secret.memory.id)
     await memory.add_session_to_memory(session)
     await memory.add_events_to_memory(**USER, events=session.events, session_id="s")
     assert await memory.search(**USER, query="swordfish password") == []
-    assert await memory.count_memories(**USER) == 2
+    assert len((await memory.list_memories(**USER)).memories) == 2
 
 
-async def test_what_expires_is_gone_with_its_words() -> None:
+async def test_what_expires_is_not_found() -> None:
     memory = InMemoryVectorMemoryService(mode="text")
     now = MAY.timestamp()
     platform_time.set_time_provider(lambda: now)
     await memory.add_events_to_memory(
         **USER, events=[said("swordfish")], session_id="s", custom_metadata={"ttl": 60}
     )
-    await memory.add_events_to_memory(**USER, events=[said("Thanks")], session_id="s")
-    assert len(await memory.search(**USER, query="swordfish")) == 2
+    assert await found(memory, "swordfish") == ["swordfish"]
     now += 60
-    assert await memory.search(**USER, query="swordfish") == []
-    assert await memory.count_memories(**USER) == 1
+    assert await found(memory, "swordfish") == []
+    assert (await memory.list_memories(**USER)).memories == []
+    assert len((await memory.list_memories(**USER, live=False)).memories) == 1
 
 
 async def test_a_policy_says_what_is_remembered() -> None:
     policy = RememberPolicy(redact=lambda text: text.replace("swordfish", "***"))
-    memory = InMemoryVectorMemoryService(mode="text", policy=policy)
-    await memory.add_session_to_memory(conversation("My password is swordfish"))
-    (hit,) = await memory.search(**USER, query="password")
-    assert text_of(hit.memory) == "My password is ***"
+    memory = InMemoryVectorMemoryService(mode="text", remember=policy)
+    text = "My password is swordfish"
+    await memory.add_session_to_memory(conversation(text))
+    await memory.add_events_to_memory(**USER, events=[said(text, "other")], session_id="s")
+    await memory.add_memory(**USER, memories=[entry(text, author="tool")])
+    listed = (await memory.list_memories(**USER)).memories
+    assert [text_of(each) for each in listed] == ["My password is ***"] * 3
+    assert await found(memory, "swordfish") == []
 
 
 async def test_what_is_returned_is_the_callers_own() -> None:
@@ -96,12 +219,6 @@ async def test_the_agent_tools_find_its_options() -> None:
     assert takes_options(InMemoryVectorMemoryService(mode="text"))
 
 
-async def refused(texts: list[str]) -> list[list[float]]:
-    if any("poison" in text for text in texts):
-        raise ValueError("cannot read this")
-    return [ToyEmbedder().vector(text, nothing=7) for text in texts]
-
-
 async def unavailable(_texts: list[str]) -> list[list[float]]:
     raise EmbedderUnavailable("The model is down; ask again later.")
 
@@ -110,34 +227,13 @@ async def test_memories_outlive_a_failing_embedder(caplog: pytest.LogCaptureFixt
     embedder = BrokenEmbedder(failure=unavailable)
     memory = InMemoryVectorMemoryService(embedder=embedder)
     await memory.add_session_to_memory(conversation("the kitten sleeps"))
-    assert "wait for vectors" in caplog.text
-    assert len(await memory.search(**USER, query="kitten")) == 1
-    assert await memory.search(**USER, query="feline") == []
-    with pytest.raises(EmbeddingError, match="down"):
-        await memory.embed_pending()
-    with pytest.raises(TimeoutError):
-        await memory.flush(timeout_s=0.01)
+    assert "have no vectors" in caplog.text
+    assert await found(memory, "kitten") == ["the kitten sleeps"]
+    assert await found(memory, "feline") == []
     embedder.failure = None
-    assert await memory.embed_pending(app_name="other") == 0
-    assert await memory.embed_pending(app_name="app", user_id="user") == 1
-    assert await memory.embed_pending() == 0
-    await memory.flush()
-    assert len(await memory.search(**USER, query="feline")) == 1
-
-
-async def test_one_text_that_is_refused_is_given_up_alone() -> None:
-    embedder = BrokenEmbedder(failure=refused)
-    memory = InMemoryVectorMemoryService(
-        embedder=embedder, settings=Settings(job_max_attempts=4, embedding_batch_size=8)
-    )
-    await memory.add_memory(**USER, memories=[entry(t, t) for t in ("kitten", "poison", "hound")])
-    await memory.flush()
-    assert [text_of(hit.memory) for hit in await memory.search(**USER, query="feline")] == [
-        "kitten"
-    ]
-    assert await memory.embed_pending() == 0
-    await memory.update_memory(**USER, memory_id="poison", text="a puppy")
-    assert len(await memory.search(**USER, query="dog")) == 2
+    await memory.add_memory(**USER, memories=[entry("an automobile")])
+    assert await found(memory, "feline") == ["the kitten sleeps"]
+    assert [len(texts) for texts in embedder.documents] == [2]
 
 
 async def test_a_failing_question_is_answered_by_words(caplog: pytest.LogCaptureFixture) -> None:
@@ -147,39 +243,19 @@ async def test_a_failing_question_is_answered_by_words(caplog: pytest.LogCapture
 
     memory = InMemoryVectorMemoryService(embedder=Speechless())
     await memory.add_memory(**USER, memories=[entry("kitten")])
-    assert len(await memory.search(**USER, query="kitten")) == 1
+    assert await found(memory, "kitten") == ["kitten"]
     assert "words alone" in caplog.text
     with pytest.raises(EmbedderUnavailable):
         await memory.search(**USER, query="kitten", mode="vector")
 
 
-async def test_nobody_waits_for_an_embedder_and_nothing_old_is_stored() -> None:
-    embedder = GatedEmbedder()
+async def test_a_memory_is_embedded_once() -> None:
+    embedder = ToyEmbedder()
     memory = InMemoryVectorMemoryService(embedder=embedder)
-    adding = asyncio.create_task(memory.add_memory(**USER, memories=[entry("kitten", "m")]))
-    await embedder.asked.wait()
-    assert len(await memory.search(**USER, query="kitten", mode="text")) == 1
-    assert await memory.embed_pending() == 0  # the other task has it
-    changing = asyncio.create_task(
-        memory.update_memory(**USER, memory_id="m", text="an automobile")
-    )
-    flushing = asyncio.create_task(memory.flush())
-    embedder.gate.set()
-    await asyncio.gather(adding, changing, flushing)
-    assert await memory.search(**USER, query="feline") == []
-    assert len(await memory.search(**USER, query="vehicle")) == 1
-
-
-async def test_a_cancelled_ingest_leaves_its_memories_to_others() -> None:
-    embedder = GatedEmbedder()
-    memory = InMemoryVectorMemoryService(embedder=embedder)
-    adding = asyncio.create_task(memory.add_memory(**USER, memories=[entry("kitten")]))
-    await embedder.asked.wait()
-    adding.cancel()
-    with pytest.raises(asyncio.CancelledError):
-        await adding
-    embedder.gate.set()
-    assert await memory.embed_pending() == 1
+    session = conversation("the kitten", "an automobile")
+    for _ in range(3):
+        await memory.add_session_to_memory(session)
+    assert [len(texts) for texts in embedder.documents] == [2]
 
 
 def test_threads_share_it() -> None:
@@ -194,7 +270,8 @@ def test_threads_share_it() -> None:
             await memory.add_session_to_memory(session)
             found = await memory.search(**USER, query=f"kitten {number}", top_k=100)
             assert len(found) > turn
-        (last,) = await memory.search(**USER, query=f"{number} 14", top_k=1)
+        own = SearchFilters(session_ids=[f"s{number}"])
+        (last,) = await memory.search(**USER, query=f"{number} 14", top_k=1, filters=own)
         await memory.delete_memory(**USER, memory_id=last.memory.id)
 
     def run(number: int) -> None:
@@ -210,68 +287,37 @@ def test_threads_share_it() -> None:
     for thread in threads:
         thread.join()
     assert failures == []
-    assert asyncio.run(memory.count_memories(**USER)) == 6 * 15 - 6
-    assert asyncio.run(memory.embed_pending()) == 0
+    assert len(asyncio.run(memory.list_memories(**USER, limit=1000)).memories) == 6 * 15 - 6
 
 
 def test_event_loops_share_it_in_turn() -> None:
     memory = InMemoryVectorMemoryService(embedder=ToyEmbedder())
     asyncio.run(memory.add_session_to_memory(conversation("the kitten sleeps")))
-    assert len(asyncio.run(memory.search(**USER, query="feline"))) == 1
+    assert asyncio.run(found(memory, "feline")) == ["the kitten sleeps"]
 
 
-@pytest.mark.parametrize("name", ["numpy", "snowballstemmer"])
-def test_a_missing_package_is_named(monkeypatch: pytest.MonkeyPatch, name: str) -> None:
-    monkeypatch.setitem(sys.modules, name, None)
-    with pytest.raises(ConfigurationError, match=rf"{name}.*adkpg\[local\]"):
-        InMemoryVectorMemoryService(mode="text")
-
-
-def test_importing_adkpg_needs_none_of_it() -> None:
-    program = "import sys; sys.modules.update(numpy=None, snowballstemmer=None); import adkpg"
+def test_words_and_an_own_embedder_need_no_extra() -> None:
+    program = (
+        "import sys; sys.modules.update(numpy=None, onnxruntime=None)\n"
+        "import adkpg; adkpg.InMemoryVectorMemoryService(mode='text')"
+    )
     subprocess.run([sys.executable, "-c", program], check=True)
 
 
-@pytest.mark.parametrize(
-    ("make", "sentence"),
-    [
-        (lambda: InMemoryVectorMemoryService(mode="text", top_k=0), "top_k=0"),
-        (
-            lambda: InMemoryVectorMemoryService(mode="vector", settings=Settings(embedder="none")),
-            "needs an embedder",
-        ),
-        (
-            lambda: InMemoryVectorMemoryService(
-                mode="text", settings=Settings(text_search_config="klingon")
-            ),
-            "klingon",
-        ),
-    ],
-)
-def test_what_cannot_work_is_refused(
-    make: Callable[[], InMemoryVectorMemoryService], sentence: str
-) -> None:
-    with pytest.raises(ConfigurationError, match=sentence):
-        make()
-
-
-async def test_without_an_embedder_words_answer() -> None:
-    async with InMemoryVectorMemoryService(settings=Settings(embedder="none")) as memory:
-        assert memory.embedder is None
+async def test_without_an_embedder_words_answer(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setenv("ADKPG_EMBEDDER", "none")
+    with pytest.raises(ConfigurationError, match="needs an embedder"):
+        InMemoryVectorMemoryService(mode="vector")
+    async with InMemoryVectorMemoryService() as memory:
         await memory.add_memory(**USER, memories=[entry("kitten")])
-        assert len(await memory.search(**USER, query="kittens")) == 1
-        await memory.flush()
-        for asked in (memory.embed_pending(), memory.search(**USER, query="x", mode="vector")):
-            with pytest.raises(ConfigurationError, match="embedder"):
-                await asked
+        assert await found(memory, "kitten") == ["kitten"]
+        with pytest.raises(ConfigurationError, match="embedder"):
+            await memory.search(**USER, query="x", mode="vector")
 
 
-async def test_the_language_of_words_is_a_setting() -> None:
-    memory = InMemoryVectorMemoryService(
-        mode="text", settings=Settings(text_search_config="german")
-    )
-    await memory.add_memory(**USER, memories=[entry("Die Häuser stehen am See")])
-    assert len(await memory.search(**USER, query="Haus")) == 1
+def test_what_cannot_work_is_refused() -> None:
+    with pytest.raises(ConfigurationError, match="top_k=0"):
+        InMemoryVectorMemoryService(mode="text", top_k=0)
 
 
 @pytest.mark.parametrize(
@@ -291,4 +337,4 @@ async def test_bad_input_is_refused(
     memory = InMemoryVectorMemoryService(mode="text")
     with pytest.raises(InvalidInput):
         await call(memory)
-    assert await memory.count_memories(**USER) == 0
+    assert (await memory.list_memories(**USER)).memories == []
