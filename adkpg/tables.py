@@ -275,6 +275,12 @@ memories = Table(
     ),
     _key("superseded_by", "The memory_id of the fact that replaced this one.", nullable=True),
     Column(
+        "extracted_at",
+        _TIME,
+        nullable=True,
+        comment="When facts were last drawn from this turn, if any; NULL is not yet.",
+    ),
+    Column(
         "digest", Text, nullable=False, comment="Hash of what was given; equal means unchanged."
     ),
     Column("created_at", _TIME, nullable=False, server_default=_NOW),
@@ -464,30 +470,30 @@ memory_jobs = Table(
     comment="What is still to be done with memories: they are committed and found by their words.",
 )
 
-memory_sources = Table(
-    "memory_sources",
+memory_provenance = Table(
+    "memory_provenance",
     metadata,
     _key("app_name"),
     _key("user_id"),
     _key("memory_id", "A fact or summary."),
-    _key("source_id", "A memory that it was drawn from."),
+    _key("origin_id", "A memory that it was drawn from."),
     PrimaryKeyConstraint(
-        "app_name", "user_id", "memory_id", "source_id", name="memory_sources_pkey"
+        "app_name", "user_id", "memory_id", "origin_id", name="memory_provenance_pkey"
     ),
     ForeignKeyConstraint(
         ["memory_id", "app_name", "user_id"],
         [memories.c.memory_id, memories.c.app_name, memories.c.user_id],
-        name="memory_sources_memory_fkey",
+        name="memory_provenance_memory_fkey",
         ondelete="CASCADE",
     ),
     ForeignKeyConstraint(
-        ["source_id", "app_name", "user_id"],
+        ["origin_id", "app_name", "user_id"],
         [memories.c.memory_id, memories.c.app_name, memories.c.user_id],
-        name="memory_sources_source_fkey",
+        name="memory_provenance_origin_fkey",
         ondelete="CASCADE",
     ),
-    Index("memory_sources_source_idx", "source_id", "app_name", "user_id"),
-    comment="What facts and summaries were drawn from; they go when one of their sources goes.",
+    Index("memory_provenance_origin_idx", "origin_id", "app_name", "user_id"),
+    comment="What facts and summaries were drawn from; they go when one of these goes.",
 )
 
 approximate_scopes = Table(

@@ -56,7 +56,7 @@ async def main() -> None:
         report = await facts.extract(**who)
         print(f"{report.turns} turns, {report.added} facts, {report.superseded} superseded")
         for fact in (await facts.profile(**who)).facts:
-            print(f"{fact.text} Sources: {[source.event_id for source in fact.sources]}")
+            print(f"{fact.text} From: {[turn.event_id for turn in fact.provenance]}")
             for past in await facts.history(**who, memory_id=str(fact.memory.id)):
                 print(past.timestamp, past.content.parts[0].text)  # type: ignore[index] # it has one
 

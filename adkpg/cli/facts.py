@@ -164,7 +164,7 @@ def profile(
         listed = [
             {
                 "fact": jsonable(fact.memory),
-                "sources": [jsonable(source) for source in fact.sources],
+                "provenance": [jsonable(each) for each in fact.provenance],
             }
             for fact in known.facts
         ]
@@ -177,10 +177,10 @@ def profile(
     for fact in known.facts:
         about = f"{fact.memory.importance:.2f} {', '.join(fact.memory.topics)}"
         shown.add_row(cell(fact.memory.id), cell(about), cell(fact.text))
-        for source in fact.sources:
-            said = f"{time_of(source.timestamp)} {source.author or ''}"
+        for each in fact.provenance:
+            said = f"{time_of(each.timestamp)} {each.author or ''}"
             shown.add_row(
-                cell(source.id, "dim"), cell(said, "dim"), cell(f"< {text_of(source)}", "dim")
+                cell(each.id, "dim"), cell(said, "dim"), cell(f"< {text_of(each)}", "dim")
             )
     console().print(shown)
 

@@ -19,7 +19,7 @@ _LABELS = {
     "memory_vectors": "vectors",
     "memory_lexemes": "words",
     "memory_jobs": "pending jobs",
-    "memory_sources": "sources of facts",
+    "memory_provenance": "provenance of facts",
     "memory_tombstones": "marks of deleted memories",
     "approximate_scopes": "index entries",
 }

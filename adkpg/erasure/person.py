@@ -46,7 +46,7 @@ async def forget(
 ) -> Erased:
     """Erases everything that an app keeps of a person; idempotent.
 
-    Sessions, events, the user's state, memories of every kind with their words, vectors, sources
+    Sessions, events, the user's state, memories of every kind with their words, vectors, provenance
     and pending work, and the marks of deleted memories go in one transaction. Whoever is writing
     is waited for, and what they wrote goes too: appends, ingests and workers that began before.
     An append that comes later raises `SessionNotFound`, and a worker finds nothing to add to. What

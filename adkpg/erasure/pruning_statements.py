@@ -27,7 +27,7 @@ from sqlalchemy.dialects.postgresql import ARRAY, REAL, TIMESTAMP
 from adkpg.keys import APP_WIDE
 from adkpg.memory.write.statements import buried
 from adkpg.sql import in_scope, live
-from adkpg.tables import memories, memory_sources
+from adkpg.tables import memories, memory_provenance
 
 _POSITIONS = bindparam("positions", type_=ARRAY(BigInteger))
 
@@ -94,12 +94,14 @@ def count_candidates(rules: Rules) -> Select[Any]:
     drawn: Any = (
         select(
             literal_column("'drawn'"),
-            func.count(memory_sources.c.memory_id.distinct()).label("memories"),
+            func.count(memory_provenance.c.memory_id.distinct()).label("memories"),
         )
-        .join_from(memory_sources, candidates, memory_sources.c.source_id == candidates.c.memory_id)
+        .join_from(
+            memory_provenance, candidates, memory_provenance.c.origin_id == candidates.c.memory_id
+        )
         .where(
-            in_scope(memory_sources),
-            memory_sources.c.memory_id.not_in(select(candidates.c.memory_id)),
+            in_scope(memory_provenance),
+            memory_provenance.c.memory_id.not_in(select(candidates.c.memory_id)),
         )
     )
     by_reason = select(candidates.c.reason, func.count().label("memories")).group_by(

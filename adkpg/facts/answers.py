@@ -18,7 +18,7 @@ def extraction(text: str, turns: Mapping[str, str], facts: Mapping[str, str]) ->
     """Reads the operations that a model answered with.
 
     Fences and words around the JSON are passed over. What names a turn or fact that was not given
-    loses that name; an update of an invented fact adds one, as its sources must carry it anyway.
+    loses that name; an update of an invented fact adds one, as its provenance must carry it anyway.
     What is no operation at all is dropped with its reason. Bounds are `adkpg.facts.merging`'s.
 
     Args:
@@ -67,17 +67,17 @@ def _operation(item: object, turns: Mapping[str, str], facts: Mapping[str, str])
     if not isinstance(text, str) or not text.strip():
         return "no text"
     labels = _strings(item.get("sources", item.get("source_ids")))
-    sources = tuple(dict.fromkeys(turns[label] for label in labels if label in turns))
+    provenance = tuple(dict.fromkeys(turns[label] for label in labels if label in turns))
     importance, topics = _importance(item.get("importance")), _strings(item.get("topics"))
     label = item.get("fact")
     fact = facts.get(label.strip()) if isinstance(label, str) else None
     match str(item.get("action", "add")).strip().lower():
         case "supersede" if fact is not None:
-            return Supersede(fact, Add(text, sources, importance, topics))
+            return Supersede(fact, Add(text, provenance, importance, topics))
         case "update" if fact is not None:
-            return Update(fact, text, sources, importance, topics)
+            return Update(fact, text, provenance, importance, topics)
         case "add" | "update" | "supersede":
-            return Add(text, sources, importance, topics)
+            return Add(text, provenance, importance, topics)
     return "unknown action"
 
 

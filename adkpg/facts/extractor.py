@@ -33,7 +33,7 @@ class Turn:
     """One remembered turn, which facts may be drawn from.
 
     Attributes:
-      memory_id: The memory that holds it; what a fact names as its source.
+      memory_id: The memory that holds it; what a fact names as its provenance.
       event_id: The ADK event it came from; None if it was added directly.
       author: Who said it.
       timestamp: When, with a time zone.
@@ -58,8 +58,8 @@ class KnownFact:
       text: Its words.
       importance: In [0, 1].
       topics: What it is about, in lower case.
-      sources: Ids of the memories it was drawn from.
-      timestamp: When the last of its sources was said, with a time zone.
+      provenance: Ids of the memories it was drawn from.
+      timestamp: When the last of its provenance was said, with a time zone.
       superseded_by: Id of the fact that is true instead; extractors are given live facts only.
     """
 
@@ -67,7 +67,7 @@ class KnownFact:
     text: str
     importance: float
     topics: tuple[str, ...]
-    sources: tuple[str, ...]
+    provenance: tuple[str, ...]
     timestamp: datetime
     superseded_by: str | None = None
 
@@ -78,13 +78,13 @@ class Add:
 
     Attributes:
       text: The fact.
-      source_ids: Memory ids of the turns it was drawn from.
+      provenance: Memory ids of the turns it was drawn from.
       importance: In [0, 1].
       topics: What it is about.
     """
 
     text: str
-    source_ids: tuple[str, ...]
+    provenance: tuple[str, ...]
     importance: float = 0.5
     topics: tuple[str, ...] = ()
 
@@ -96,14 +96,14 @@ class Update:
     Attributes:
       memory_id: The known fact.
       text: Its new words, which say all that is still true of the old ones.
-      source_ids: Memory ids of the turns that completed it; they join those it has.
+      provenance: Memory ids of the turns that completed it; they join those it has.
       importance: In [0, 1].
       topics: What it is about now.
     """
 
     memory_id: str
     text: str
-    source_ids: tuple[str, ...]
+    provenance: tuple[str, ...]
     importance: float = 0.5
     topics: tuple[str, ...] = ()
 
@@ -158,7 +158,7 @@ class MemoryExtractor(Protocol):
     """Anything that draws facts from turns; no base class is needed.
 
     It may be called for many users at once and by several event loops in turn. Its answer is not
-    trusted: what it invents (ids, sources) is dropped, and what it says is bounded.
+    trusted: what it invents (ids, provenance) is dropped, and what it says is bounded.
     """
 
     async def extract(self, turns: Sequence[Turn], known: Sequence[KnownFact]) -> Extraction:

@@ -135,7 +135,7 @@ class Ledger:
         return [_turn(row) for row in found], {row["memory_id"]: row["digest"] for row in found}
 
     async def summary(self, scope: dict[str, str], session_id: str) -> Any:
-        """Returns the row of a session's summary, with its sources; None if there is none."""
+        """Returns the row of a session's summary, with its provenance; None if there is none."""
         return await self._database.fetch_one(
             statements.select_summary(), {**scope, "session_id": session_id}
         )
@@ -157,8 +157,8 @@ class Ledger:
             await transaction.fetch(
                 memory_statements.lock_session(), {**scope, "session_id": _LOCK}
             )
-            sources = [turn.memory_id for turn in turns]
-            held = await self._hold_sources(transaction, scope, sources)
+            provenance = [turn.memory_id for turn in turns]
+            held = await self._hold_provenance(transaction, scope, provenance)
             if {row["memory_id"]: row["digest"] for row in held} != digests:
                 raise ExtractionError(
                     f"Session {session_id!r} was changed while it was summed up; sum it up again.",
@@ -180,7 +180,7 @@ class Ledger:
             await self._put(
                 transaction, scope, [(position, draft)], [row["position"] for row in old]
             )
-            await self._say_sources(transaction, scope, {draft.memory_id: tuple(sources)})
+            await self._say_provenance(transaction, scope, {draft.memory_id: tuple(provenance)})
 
     def _merged(self, extraction: Extraction, turns: Sequence[Turn], known: Known) -> Changes:
         return merged(
@@ -202,21 +202,21 @@ class Ledger:
     ) -> list[Any]:
         """Locks the turns and all that is to be changed; returns the turns' rows.
 
-        Sources come before what was drawn from them, the order in which they are erased.
+        Provenance comes before what was drawn from them, the order in which they are erased.
         """
         facts = {fact.memory_id for fact in planned.updated} | set(planned.superseded)
-        sources = {turn.memory_id for turn in turns}
+        origins = {turn.memory_id for turn in turns}
         for fact in (*known.live, *planned.updated):
             if fact.memory_id in facts:
-                sources.update(fact.sources)
-        held = await self._hold_sources(transaction, scope, sorted(sources))
+                origins.update(fact.provenance)
+        held = await self._hold_provenance(transaction, scope, sorted(origins))
         await transaction.fetch(statements.lock_memories(), {**scope, "memory_ids": sorted(facts)})
         return held
 
-    async def _hold_sources(
+    async def _hold_provenance(
         self, transaction: Transaction, scope: dict[str, str], memory_ids: Sequence[str]
     ) -> list[Any]:
-        """Locks what is to be a source, by its sessions first, as those who erase it do."""
+        """Locks what is to be provenance, by its sessions first, as those who erase it do."""
         asked = {**scope, "memory_ids": list(memory_ids)}
         for row in await transaction.fetch(statements.select_session_ids(), asked):
             await transaction.fetch(
@@ -251,8 +251,8 @@ class Ledger:
         await self._put(
             transaction, scope, rows, [positions[fact.memory_id] for fact in changes.updated]
         )
-        await self._say_sources(
-            transaction, scope, {fact.memory_id: fact.sources for fact in stated}
+        await self._say_provenance(
+            transaction, scope, {fact.memory_id: fact.provenance for fact in stated}
         )
         superseded = dict(changes.superseded) | {
             fact.memory_id: fact.superseded_by for fact in changes.added if fact.superseded_by
@@ -285,15 +285,18 @@ class Ledger:
                 insertion(scope["app_name"], scope["user_id"], rows, config),
             )
 
-    async def _say_sources(
-        self, transaction: Transaction, scope: dict[str, str], sources: dict[str, tuple[str, ...]]
+    async def _say_provenance(
+        self,
+        transaction: Transaction,
+        scope: dict[str, str],
+        provenance: dict[str, tuple[str, ...]],
     ) -> None:
-        pairs = [(memory_id, source) for memory_id, ids in sources.items() for source in ids]
+        pairs = [(memory_id, origin) for memory_id, ids in provenance.items() for origin in ids]
         if pairs:
-            memory_ids, source_ids = map(list, zip(*pairs, strict=True))
+            memory_ids, origin_ids = map(list, zip(*pairs, strict=True))
             await transaction.fetch(
-                statements.insert_sources(),
-                {**scope, "memory_ids": memory_ids, "source_ids": source_ids},
+                statements.insert_provenance(),
+                {**scope, "memory_ids": memory_ids, "origin_ids": origin_ids},
             )
 
 
@@ -305,7 +308,7 @@ def _known(rows: Sequence[Any]) -> Known:
             text=row["body"],
             importance=row["importance"],
             topics=tuple(jsonb.read(row["topics"])),
-            sources=tuple(row["sources"]),
+            provenance=tuple(row["provenance"]),
             timestamp=row["timestamp"],
             superseded_by=row["superseded_by"],
         )

@@ -30,7 +30,7 @@ class FactExtractor:
     """Draws facts from turns with a language model, and sums sessions up.
 
     Turns go to the model as escaped data that it is told not to obey; a model that obeys all the
-    same can only state short facts with sources among the turns it was given. An answer that is
+    same can only state short facts with provenance among the turns it was given. An answer that is
     not the JSON asked for is asked for once more, and then an error, so that the job is retried.
 
     Args:

@@ -1,6 +1,6 @@
 """Merging: what an extraction changes in what is known of a person. Pure.
 
-Whatever an extractor says, what comes out here is bounded: each fact is short, has a source among
+Whatever an extractor says, what comes out here is bounded: each fact is short, has provenance among
 the turns that were given, and changes only facts that were given. What was said later is true:
 order of processing plays no part.
 """
@@ -42,7 +42,7 @@ class Changes:
 
     Attributes:
       added: New facts, the superseded ones among them included, by time.
-      updated: Known facts whose words, importance or topics change; ids stay, sources join.
+      updated: Known facts whose words, importance or topics change; ids stay, provenance joins.
       superseded: Known fact's id to the id of the fact that is true instead.
       dropped: Why operations did nothing they asked for, one phrase each.
     """
@@ -64,10 +64,10 @@ def merged(
 ) -> Changes:
     """Returns what an extraction changes.
 
-    Operations count in the order of their turns' time. A fact is of the time of its last source;
+    Operations count in the order of their turns' time. A fact is of the time of its latest turn;
     where it meets a known one that is newer, the known one stays and the other is kept as already
-    superseded by it. What is known already, by its normalised words, adds nothing. A fact needs a
-    source among the turns that were not read before. One that is to change a fact that is not
+    superseded by it. What is known already, by its normalised words, adds nothing. A fact needs
+    provenance among the turns that were not read before. One that is to change a fact that is not
     there is added.
 
     Args:
@@ -174,22 +174,22 @@ class _Merge:
         """Returns the fact that an operation states, bounded, or why there is none."""
         given = operation.by if isinstance(operation, Supersede) else operation
         text = one_line(given.text)
-        sources = tuple(dict.fromkeys(id_ for id_ in given.source_ids if id_ in self._turns))
+        provenance = tuple(dict.fromkeys(id_ for id_ in given.provenance if id_ in self._turns))
         if not text:
             return "no text"
         if len(text) > self._limits.text:
             return "too long"
-        if not sources:
-            return "no valid source"
-        if all(self._turns[source].read for source in sources):
+        if not provenance:
+            return "no valid provenance"
+        if all(self._turns[origin].read for origin in provenance):
             return "read before"
         return KnownFact(
             memory_id="",
             text=text,
             importance=_bounded(given.importance),
             topics=normalized_topics(given.topics, self._limits),
-            sources=sources,
-            timestamp=max(self._turns[source].timestamp for source in sources),
+            provenance=provenance,
+            timestamp=max(self._turns[origin].timestamp for origin in provenance),
         )
 
     def _add(self, fact: KnownFact) -> str | None:
@@ -219,12 +219,14 @@ class _Merge:
         del self._words[normalized(stored.text)]
         self._words[words] = target
         topics = fact.topics or stored.topics
-        self._change(target, replace(fact, topics=topics, sources=stored.sources), fact.sources)
+        self._change(
+            target, replace(fact, topics=topics, provenance=stored.provenance), fact.provenance
+        )
 
     def _change(self, target: str, fact: KnownFact, more: tuple[str, ...]) -> None:
-        """Puts a fact in the place of the one with the target's id; more sources join its own."""
-        sources = tuple(dict.fromkeys(fact.sources + more))
-        changed = replace(fact, memory_id=target, sources=sources)
+        """Puts a fact in the place of the target; more provenance joins its own."""
+        provenance = tuple(dict.fromkeys(fact.provenance + more))
+        changed = replace(fact, memory_id=target, provenance=provenance)
         changes = self._added if target in self._added else self._updated
         changes[target] = self._live[target] = changed
 
@@ -248,7 +250,7 @@ class _Merge:
         if heir is None or (split and fact.timestamp == stored.timestamp):
             return
         if self._live[heir].timestamp < fact.timestamp:  # known from before, and true again
-            self._change(heir, replace(self._live[heir], timestamp=fact.timestamp), fact.sources)
+            self._change(heir, replace(self._live[heir], timestamp=fact.timestamp), fact.provenance)
         self._live.pop(target)
         self._words.pop(normalized(stored.text), None)
         if target in self._added:

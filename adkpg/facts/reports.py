@@ -50,11 +50,11 @@ class ProfileFact:
 
     Attributes:
       memory: The fact.
-      sources: The memories it was drawn from, by time.
+      provenance: The memories it was drawn from, by time.
     """
 
     memory: Memory
-    sources: tuple[Memory, ...]
+    provenance: tuple[Memory, ...]
 
     @property
     def text(self) -> str:

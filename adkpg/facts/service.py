@@ -185,14 +185,15 @@ class Facts:
             statements.select_profile(asked=filters.asked),
             {**scope, "limit": limit, **filters.parameters},
         )
-        sources: dict[str, list[Memory]] = {row["memory_id"]: [] for row in rows}
+        provenance: dict[str, list[Memory]] = {row["memory_id"]: [] for row in rows}
         for row in await self._database.fetch(
-            statements.select_sources(), {**scope, "memory_ids": list(sources)}
+            statements.select_provenance(), {**scope, "memory_ids": list(provenance)}
         ):
-            sources[row["of_memory_id"]].append(records.memory(row))
+            provenance[row["of_memory_id"]].append(records.memory(row))
         return Profile(
             tuple(
-                ProfileFact(records.memory(row), tuple(sources[row["memory_id"]])) for row in rows
+                ProfileFact(records.memory(row), tuple(provenance[row["memory_id"]]))
+                for row in rows
             )
         )
 
@@ -222,7 +223,7 @@ class Facts:
     async def summarize(self, app_name: str, user_id: str, session_id: str) -> SessionSummary:
         """Remembers what a session was about, as a memory of kind ``summary``.
 
-        Its sources are the session's turns: when one is erased or replaced, it goes. A summary of
+        Its provenance is the session's turns: when one is erased or replaced, it goes. A summary of
         the same turns is returned as it is, without asking the model; one of fewer is replaced.
 
         Raises:
@@ -240,7 +241,7 @@ class Facts:
         if not turns:
             return SessionSummary(None)
         old = await self._ledger.summary(scope, session_id)
-        if old is not None and set(old["sources"]) == digests.keys():
+        if old is not None and set(old["provenance"]) == digests.keys():
             return SessionSummary(records.memory(old))
         try:
             summary = await self._extractor.summarize(turns)

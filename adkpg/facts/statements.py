@@ -29,7 +29,7 @@ from sqlalchemy import (
 from sqlalchemy.dialects.postgresql import ARRAY, aggregate_order_by, insert
 
 from adkpg.sql import conditions, given_rows, in_scope, live, stored_columns
-from adkpg.tables import app_settings, memories, memory_jobs, memory_sources
+from adkpg.tables import app_settings, memories, memory_jobs, memory_provenance
 
 _APP_NAME = bindparam("app_name", type_=Text)
 _SESSION_ID = bindparam("session_id", type_=Text)
@@ -42,21 +42,21 @@ _TURN: ColumnElement[str] = literal_column("'turn'")
 _EXTRACT: ColumnElement[str] = literal_column("'extract'")
 
 
-def _sources() -> Any:
+def _provenance() -> Any:
     """The ids of what a memory was drawn from, as an array."""
     return (
         select(
             func.coalesce(
                 func.array_agg(
-                    aggregate_order_by(memory_sources.c.source_id, memory_sources.c.source_id)
+                    aggregate_order_by(memory_provenance.c.origin_id, memory_provenance.c.origin_id)
                 ),
                 cast([], ARRAY(Text)),
             )
         )
         .where(
-            memory_sources.c.memory_id == memories.c.memory_id,
-            memory_sources.c.app_name == memories.c.app_name,
-            memory_sources.c.user_id == memories.c.user_id,
+            memory_provenance.c.memory_id == memories.c.memory_id,
+            memory_provenance.c.app_name == memories.c.app_name,
+            memory_provenance.c.user_id == memories.c.user_id,
         )
         .scalar_subquery()
     )
@@ -76,7 +76,7 @@ def select_facts() -> Select[Any]:
             memories.c.superseded_by,
             # A transaction that waited has a now() before what it waited for.
             and_(live(), memories.c.superseded_by.is_(None)).label("live"),
-            _sources().label("sources"),
+            _provenance().label("provenance"),
         )
         .where(in_scope(memories), memories.c.kind == _FACT)
         .order_by(memories.c.timestamp, memories.c.position)
@@ -130,8 +130,8 @@ def _turns() -> Select[Any]:
 
 @cache
 def select_summary() -> Select[Any]:
-    """Reads the summary of a session and its sources. Parameters: app_name, user_id, session_id."""
-    return select(*stored_columns(), memories.c.position, _sources().label("sources")).where(
+    """Reads a session's summary and its provenance. Parameters: app_name, user_id, session_id."""
+    return select(*stored_columns(), memories.c.position, _provenance().label("provenance")).where(
         in_scope(memories), memories.c.session_id == _SESSION_ID, memories.c.kind == _SUMMARY
     )
 
@@ -180,21 +180,21 @@ def lock_memories() -> Select[Any]:
 
 
 @cache
-def insert_sources() -> Insert:
+def insert_provenance() -> Insert:
     """Says what memories were drawn from; what is said already stays.
 
-    Parameters: app_name, user_id, and in parallel arrays memory_ids, source_ids.
+    Parameters: app_name, user_id, and in parallel arrays memory_ids, origin_ids.
     """
-    given = given_rows(memory_ids=Text, source_ids=Text)
+    given = given_rows(memory_ids=Text, origin_ids=Text)
     return (
-        insert(memory_sources)
+        insert(memory_provenance)
         .from_select(
-            ["app_name", "user_id", "memory_id", "source_id"],
+            ["app_name", "user_id", "memory_id", "origin_id"],
             select(
                 _APP_NAME,
                 bindparam("user_id", type_=Text),
                 given.c.memory_ids,
-                given.c.source_ids,
+                given.c.origin_ids,
             ),
         )
         .on_conflict_do_nothing()
@@ -236,23 +236,23 @@ def select_profile(*, asked: frozenset[str]) -> Select[Any]:
 
 
 @cache
-def select_sources() -> Select[Any]:
+def select_provenance() -> Select[Any]:
     """Reads what memories were drawn from, by time, each with ``of_memory_id``.
 
     Parameters: app_name, user_id, memory_ids.
     """
     return (
-        select(*stored_columns(), memory_sources.c.memory_id.label("of_memory_id"))
+        select(*stored_columns(), memory_provenance.c.memory_id.label("of_memory_id"))
         .join_from(
-            memory_sources,
+            memory_provenance,
             memories,
             and_(
-                memories.c.memory_id == memory_sources.c.source_id,
-                memories.c.app_name == memory_sources.c.app_name,
-                memories.c.user_id == memory_sources.c.user_id,
+                memories.c.memory_id == memory_provenance.c.origin_id,
+                memories.c.app_name == memory_provenance.c.app_name,
+                memories.c.user_id == memory_provenance.c.user_id,
             ),
         )
-        .where(in_scope(memory_sources), memory_sources.c.memory_id == func.any(_MEMORY_IDS))
+        .where(in_scope(memory_provenance), memory_provenance.c.memory_id == func.any(_MEMORY_IDS))
         .order_by(memories.c.timestamp, memories.c.position)
     )
 
@@ -320,21 +320,21 @@ def switch() -> Select[Any]:
         .cte("switched")
     )
     drawn_from = exists(
-        select(memory_sources.c.memory_id)
+        select(memory_provenance.c.memory_id)
         .join_from(
-            memory_sources,
+            memory_provenance,
             _drawn,
             and_(
-                _drawn.c.memory_id == memory_sources.c.memory_id,
-                _drawn.c.app_name == memory_sources.c.app_name,
-                _drawn.c.user_id == memory_sources.c.user_id,
+                _drawn.c.memory_id == memory_provenance.c.memory_id,
+                _drawn.c.app_name == memory_provenance.c.app_name,
+                _drawn.c.user_id == memory_provenance.c.user_id,
                 _drawn.c.kind == _FACT,
             ),
         )
         .where(
-            memory_sources.c.source_id == memories.c.memory_id,
-            memory_sources.c.app_name == memories.c.app_name,
-            memory_sources.c.user_id == memories.c.user_id,
+            memory_provenance.c.origin_id == memories.c.memory_id,
+            memory_provenance.c.app_name == memories.c.app_name,
+            memory_provenance.c.user_id == memories.c.user_id,
         )
     )
     queued = (

@@ -162,6 +162,12 @@ def upgrade() -> None:
             comment="The memory_id of the fact that replaced this one.",
         ),
         sa.Column(
+            "extracted_at",
+            postgresql.TIMESTAMP(timezone=True),
+            nullable=True,
+            comment="When facts were last drawn from this turn, if any; NULL is not yet.",
+        ),
+        sa.Column(
             "digest",
             sa.Text(),
             nullable=False,
@@ -509,14 +515,14 @@ def upgrade() -> None:
         schema=schema,
     )
     op.create_table(
-        "memory_sources",
+        "memory_provenance",
         sa.Column("app_name", sa.Text(collation="C"), nullable=False),
         sa.Column("user_id", sa.Text(collation="C"), nullable=False),
         sa.Column(
             "memory_id", sa.Text(collation="C"), nullable=False, comment="A fact or summary."
         ),
         sa.Column(
-            "source_id",
+            "origin_id",
             sa.Text(collation="C"),
             nullable=False,
             comment="A memory that it was drawn from.",
@@ -528,29 +534,29 @@ def upgrade() -> None:
                 f"{schema}.memories.app_name",
                 f"{schema}.memories.user_id",
             ],
-            name="memory_sources_memory_fkey",
+            name="memory_provenance_memory_fkey",
             ondelete="CASCADE",
         ),
         sa.ForeignKeyConstraint(
-            ["source_id", "app_name", "user_id"],
+            ["origin_id", "app_name", "user_id"],
             [
                 f"{schema}.memories.memory_id",
                 f"{schema}.memories.app_name",
                 f"{schema}.memories.user_id",
             ],
-            name="memory_sources_source_fkey",
+            name="memory_provenance_origin_fkey",
             ondelete="CASCADE",
         ),
         sa.PrimaryKeyConstraint(
-            "app_name", "user_id", "memory_id", "source_id", name="memory_sources_pkey"
+            "app_name", "user_id", "memory_id", "origin_id", name="memory_provenance_pkey"
         ),
         schema=schema,
-        comment="What facts and summaries were drawn from; they go when one of their sources goes.",
+        comment="What facts and summaries were drawn from; they go when one of these goes.",
     )
     op.create_index(
-        "memory_sources_source_idx",
-        "memory_sources",
-        ["source_id", "app_name", "user_id"],
+        "memory_provenance_origin_idx",
+        "memory_provenance",
+        ["origin_id", "app_name", "user_id"],
         unique=False,
         schema=schema,
     )
@@ -652,8 +658,8 @@ def downgrade() -> None:
     schema = op.get_context().version_table_schema
     op.drop_index("memory_vectors_position_idx", table_name="memory_vectors", schema=schema)
     op.drop_table("memory_vectors", schema=schema)
-    op.drop_index("memory_sources_source_idx", table_name="memory_sources", schema=schema)
-    op.drop_table("memory_sources", schema=schema)
+    op.drop_index("memory_provenance_origin_idx", table_name="memory_provenance", schema=schema)
+    op.drop_table("memory_provenance", schema=schema)
     op.drop_index("memory_lexemes_position_idx", table_name="memory_lexemes", schema=schema)
     op.drop_table("memory_lexemes", schema=schema)
     op.drop_index(

@@ -177,9 +177,9 @@ def test_a_profile_shows_facts_with_their_sources(adkpg: Adkpg) -> None:
     assert r"user  < I moved to [bold]Paris[/bold]. \x1b[31m" in source
     (listed,) = read(adkpg, "profile", *ANA)["facts"]
     assert listed["fact"]["kind"] == "fact"
-    assert [words(each) for each in listed["sources"]] == [SAID[2]]
+    assert [words(each) for each in listed["provenance"]] == [SAID[2]]
     assert fact.split()[0] == listed["fact"]["id"]
-    assert source.split()[0] == listed["sources"][0]["id"]
+    assert source.split()[0] == listed["provenance"][0]["id"]
 
 
 @pytest.mark.usefixtures("moved")

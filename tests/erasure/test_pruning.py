@@ -206,7 +206,7 @@ async def test_what_was_drawn_goes_along(
     assert await prune(database) == expected
     assert await left(connection) == ["b"]
     assert facts == ["fact: fact a", "fact: fact b"]
-    assert (await rows_of(connection, "alice"))["memory_sources"] == 0
+    assert (await rows_of(connection, "alice"))["memory_provenance"] == 0
 
 
 async def test_a_pruned_turn_does_not_come_back_with_its_session(

@@ -53,7 +53,7 @@ async def test_a_forgotten_session_takes_along_what_came_from_it(
     assert summary not in left
     rows = await rows_of(connection, "alice")
     assert (rows["sessions"], rows["events"], rows["user_states"]) == (1, 3, 1)
-    assert (rows["memory_tombstones"], rows["memory_sources"]) == (0, 0)
+    assert (rows["memory_tombstones"], rows["memory_provenance"]) == (0, 0)
     assert rows["memory_jobs"] == rows["memory_vectors"] == 4
     assert await rows_of(connection, "bob") == bobs
     assert await found(memory, "has", user_id="alice") == []

@@ -106,4 +106,4 @@ async def test_a_source_erased_while_its_facts_are_committed_takes_them_along(
         await asyncio.gather(extracting, erasing)
     drawn = await connection.fetch("SELECT body FROM memories WHERE kind = 'fact'")
     assert drawn == []
-    assert await connection.fetch("SELECT * FROM memory_sources") == []
+    assert await connection.fetch("SELECT * FROM memory_provenance") == []

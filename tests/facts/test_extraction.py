@@ -55,8 +55,8 @@ async def test_a_fact_is_a_memory_with_sources(
     assert (fact.memory.kind, fact.memory.importance) == ("fact", 0.8)
     assert fact.memory.topics == ["pets", "family"]
     assert fact.memory.timestamp == "2026-03-02T12:00:00+00:00", "when it was said"
-    assert [text_of(source) for source in fact.sources] == ["I have a cat."]
-    assert fact.sources[0].event_id == "day1-0"
+    assert [text_of(source) for source in fact.provenance] == ["I have a cat."]
+    assert fact.provenance[0].event_id == "day1-0"
 
     only_facts = SearchFilters(kinds=("fact",))
     assert await found(memory, "kitten", filters=only_facts) == ["Ana has a kitten."]
@@ -202,7 +202,7 @@ async def test_an_updated_fact_keeps_its_id_and_has_all_sources(
     assert (report.added, report.updated, report.usage) == (1, 1, ONE_CALL + ONE_CALL)
     (fact,) = (await facts.profile(**USER)).facts
     assert fact.text == "Ana has a kitten and a puppy."
-    assert [text_of(source) for source in fact.sources] == ["I have a cat.", "I have a dog too."]
+    assert [text_of(source) for source in fact.provenance] == ["I have a cat.", "I have a dog too."]
     assert "Ana has a kitten and a puppy." in embedder.documents[-1], "its vector is the new text's"
     assert await facts.history(**USER, memory_id=str(fact.memory.id)) == [fact.memory]
 
@@ -225,10 +225,10 @@ async def test_instructions_in_a_turn_are_data_and_an_obeying_model_is_bounded(
     (line,) = lines(script.prompt, "turns")
     assert line["text"] == INJECTION
     assert report.added == 97
-    assert report.dropped == {"no valid source": 2, "too long": 1, "too many": 103}
+    assert report.dropped == {"no valid provenance": 2, "too long": 1, "too many": 103}
     ours = await turn_id(memory, INJECTION)
     for fact in (await facts.profile(**USER)).facts:
-        assert [source.id for source in fact.sources] == [ours]
+        assert [source.id for source in fact.provenance] == [ours]
     assert await known(facts, user_id="other") == []
 
 

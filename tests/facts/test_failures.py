@@ -187,7 +187,7 @@ async def test_a_turn_erased_meanwhile_leaves_no_fact(
     await facts.enable("app")
     await remember(memory, 1, FIRST)
     report = await facts.extract(*ANA)
-    assert (report.added, report.dropped) == (0, {"no valid source": 1})
+    assert (report.added, report.dropped) == (0, {"no valid provenance": 1})
     assert await known(facts) == []
     assert await waiting(connection) == 0
 
@@ -320,7 +320,7 @@ async def test_erasing_and_extracting_at_once_never_deadlocks(
     report, _ = await asyncio.gather(facts.extract(*ANA), erase())
     assert report.errors == ()
     for fact in (await facts.profile(**USER)).facts:
-        assert fact.sources, "no fact without what it rests on"
+        assert fact.provenance, "no fact without what it rests on"
 
 
 async def test_usage_of_failures_is_reported_too(
@@ -343,7 +343,7 @@ async def test_a_fact_with_a_time_to_live_is_past_when_that_is_over(
     await memory.update_memory(
         **USER,
         memory_id=str(fact.memory.id),
-        expires_at=fact.sources[0].timestamp,
+        expires_at=fact.provenance[0].timestamp,
     )
     assert await known(facts) == []
     await memory.add_session_to_memory(
@@ -351,7 +351,8 @@ async def test_a_fact_with_a_time_to_live_is_past_when_that_is_over(
             said(
                 FIRST,
                 "later",
-                timestamp=datetime.fromisoformat(str(fact.sources[0].timestamp)).timestamp() + 60,
+                timestamp=datetime.fromisoformat(str(fact.provenance[0].timestamp)).timestamp()
+                + 60,
             ),
             session_id="again",
         )

@@ -74,7 +74,7 @@ async def add_drawn(
     connection: asyncpg.Connection,
     scope: dict[str, Any],
     text: str,
-    source_id: str,
+    origin_id: str,
     kind: str = "fact",
 ) -> str:
     """Remembers a fact or summary that was drawn from a memory; returns its id."""
@@ -82,12 +82,12 @@ async def add_drawn(
     drawn = Memory(id=memory_id, content=entry(text).content, kind=kind)
     await memory.add_memory(**scope, memories=[drawn])
     await connection.execute(
-        "INSERT INTO memory_sources (app_name, user_id, memory_id, source_id)"
+        "INSERT INTO memory_provenance (app_name, user_id, memory_id, origin_id)"
         " VALUES ($1, $2, $3, $4)",
         scope["app_name"],
         scope["user_id"],
         memory_id,
-        source_id,
+        origin_id,
     )
     return memory_id
 
@@ -122,7 +122,7 @@ class FactWriter:
             self._memory_id,
         )
         await self._connection.execute(
-            "INSERT INTO memory_sources (app_name, user_id, memory_id, source_id)"
+            "INSERT INTO memory_provenance (app_name, user_id, memory_id, origin_id)"
             " SELECT app_name, user_id, 'the fact', memory_id FROM memories WHERE memory_id = $1",
             self._memory_id,
         )

@@ -179,12 +179,12 @@ async def test_changing_a_text_takes_what_was_drawn_from_it_but_keeps_its_own_so
         memories=[noted("turn", 1), noted("fact", 2, kind="fact"), noted("more", 3, kind="fact")],
     )
     await connection.execute(
-        "INSERT INTO memory_sources VALUES ('app', 'user', 'fact', 'turn'), "
+        "INSERT INTO memory_provenance VALUES ('app', 'user', 'fact', 'turn'), "
         "('app', 'user', 'more', 'fact')"
     )
     await memory.update_memory(**USER, memory_id="fact", text="better fact")
     assert await memory.get_memory(**USER, memory_id="more") is None
-    rows = await connection.fetch("SELECT memory_id, source_id FROM memory_sources")
+    rows = await connection.fetch("SELECT memory_id, origin_id FROM memory_provenance")
     assert [tuple(row) for row in rows] == [("fact", "turn")]
     await memory.delete_memory(**USER, memory_id="turn")
     assert await memory.count_memories(**USER) == 0

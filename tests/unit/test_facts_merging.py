@@ -34,7 +34,7 @@ def test_an_added_fact_has_its_sources_and_the_time_of_the_last() -> None:
     add = Add(" Ana\nlives  in Berlin. ", ("m2", "m1", "m2"), 0.7, ("Home", "home", " Travel "))
     (added,) = _merged([add], [turn(1), turn(2), turn(3)]).added
     assert (added.memory_id, added.text, added.importance) == ("new1", "Ana lives in Berlin.", 0.7)
-    assert (added.sources, added.timestamp) == (("m2", "m1"), turn(2).timestamp)
+    assert (added.provenance, added.timestamp) == (("m2", "m1"), turn(2).timestamp)
     assert added.topics == ("home", "travel")
     assert added.superseded_by is None
 
@@ -91,16 +91,18 @@ def test_a_fact_without_a_source_among_the_turns_is_dropped() -> None:
         [turn(1)],
         [fact(1, "Ana lives in Berlin.")],
     )
-    assert [(added.text, added.sources) for added in changes.added] == [("Ana said so.", ("m1",))]
+    assert [(added.text, added.provenance) for added in changes.added] == [
+        ("Ana said so.", ("m1",))
+    ]
     assert not changes.updated
     assert not changes.superseded
-    assert changes.dropped == ("no valid source",) * 4
+    assert changes.dropped == ("no valid provenance",) * 4
 
 
 def test_turns_that_were_read_before_are_no_sources_alone() -> None:
     turns = [turn(1, read=True), turn(2)]
     changes = _merged([Add("Old news.", ("m1",)), Add("News.", ("m1", "m2"))], turns)
-    assert [(added.text, added.sources) for added in changes.added] == [("News.", ("m1", "m2"))]
+    assert [(added.text, added.provenance) for added in changes.added] == [("News.", ("m1", "m2"))]
     assert changes.dropped == ("read before",)
 
 
@@ -156,7 +158,7 @@ def test_an_update_keeps_the_id_and_joins_the_sources() -> None:
     )
     (updated,) = changes.updated
     assert (updated.memory_id, updated.text) == ("known1", "Ana has a cat named Tom.")
-    assert (updated.sources, updated.topics) == (("m1", "m2"), ("home",))
+    assert (updated.provenance, updated.topics) == (("m1", "m2"), ("home",))
     assert updated.timestamp == turn(2).timestamp
     assert not changes.added
 
@@ -200,7 +202,7 @@ def test_a_fact_that_another_known_one_states_is_superseded_by_that() -> None:
     assert not changes.added
     assert changes.superseded == {"known2": "known1"}
     (updated,) = changes.updated
-    assert (updated.memory_id, updated.sources) == ("known1", ("m1", "m3"))
+    assert (updated.memory_id, updated.provenance) == ("known1", ("m1", "m3"))
     assert updated.timestamp == turn(3).timestamp
 
 
@@ -249,7 +251,7 @@ def test_three_sessions_that_contradict_each_other_end_with_the_latest(
             stored[added.memory_id] = added.superseded_by
             words[added.memory_id] = added.text
             live.append(
-                KnownFact(added.memory_id, added.text, 0.5, (), added.sources, added.timestamp)
+                KnownFact(added.memory_id, added.text, 0.5, (), added.provenance, added.timestamp)
             )
         stored |= changes.superseded
         live = [known for known in live if stored[known.memory_id] is None]
@@ -282,8 +284,8 @@ def test_no_extraction_escapes_its_bounds(operations: list[Operation]) -> None:
     added = {each.memory_id for each in changes.added}
     for stated in (*changes.added, *changes.updated):
         assert stated.text
-        assert set(stated.sources) <= given_ids
-        assert set(stated.sources) & {"m1", "m2"}
+        assert set(stated.provenance) <= given_ids
+        assert set(stated.provenance) & {"m1", "m2"}
         assert 0 <= stated.importance <= 1
         assert START < stated.timestamp <= turns[-1].timestamp
     for each in changes.added:

@@ -37,7 +37,7 @@ from adkpg.tables import (
     memories,
     memory_jobs,
     memory_lexemes,
-    memory_sources,
+    memory_provenance,
     memory_tombstones,
     memory_vectors,
     sessions,
@@ -195,14 +195,14 @@ def erased(chosen: CTE) -> Delete:
       chosen: Their app_name, user_id and memory_id.
     """
     drawn = select(
-        memory_sources.c.app_name, memory_sources.c.user_id, memory_sources.c.memory_id
+        memory_provenance.c.app_name, memory_provenance.c.user_id, memory_provenance.c.memory_id
     ).join_from(
-        memory_sources,
+        memory_provenance,
         chosen,
         and_(
-            memory_sources.c.source_id == chosen.c.memory_id,
-            memory_sources.c.app_name == chosen.c.app_name,
-            memory_sources.c.user_id == chosen.c.user_id,
+            memory_provenance.c.origin_id == chosen.c.memory_id,
+            memory_provenance.c.app_name == chosen.c.app_name,
+            memory_provenance.c.user_id == chosen.c.user_id,
         ),
     )
     direct = select(chosen.c.app_name, chosen.c.user_id, chosen.c.memory_id)

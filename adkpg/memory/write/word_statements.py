@@ -36,7 +36,7 @@ from adkpg.tables import (
     memories,
     memory_jobs,
     memory_lexemes,
-    memory_sources,
+    memory_provenance,
     memory_vectors,
 )
 
@@ -207,10 +207,12 @@ def forget_derived() -> Select[Any]:
         .cte("vectors")
     )
     drawn = (
-        select(memory_sources.c.app_name, memory_sources.c.user_id, memory_sources.c.memory_id)
+        select(
+            memory_provenance.c.app_name, memory_provenance.c.user_id, memory_provenance.c.memory_id
+        )
         .where(
-            in_scope(memory_sources),
-            memory_sources.c.source_id == bindparam("memory_id", type_=Text),
+            in_scope(memory_provenance),
+            memory_provenance.c.origin_id == bindparam("memory_id", type_=Text),
         )
         .cte("drawn")
     )

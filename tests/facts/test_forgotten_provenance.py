@@ -1,4 +1,4 @@
-"""A fact or summary goes when one of its sources goes."""
+"""A fact or summary goes when a memory of its provenance goes."""
 
 import asyncpg
 import pytest
@@ -45,7 +45,7 @@ async def test_an_erased_turn_takes_what_was_drawn_from_it(
     await memory.delete_memory(**USER, memory_id=await turn_id(memory, SAID[0]))
     assert await _left(memory, facts) == (["Something is ill."], 0)
     assert await found(memory, "cat") == []
-    assert await connection.fetchval("SELECT count(*) FROM memory_sources") == 1
+    assert await connection.fetchval("SELECT count(*) FROM memory_provenance") == 1
     for table in ("memory_lexemes", "memory_vectors"):
         orphans = await connection.fetchval(
             f"SELECT count(*) FROM {table} LEFT JOIN memories USING (app_name, user_id, position) "
