@@ -1,6 +1,7 @@
 """A server for the run, a template migrated once, a fresh database for each test.
 
-Under pytest-xdist the controller starts the server and hands it to its workers.
+The server starts when the first test asks for it. Under pytest-xdist the controller starts it,
+lends it to all its workers, and stops it.
 """
 
 import os
@@ -13,10 +14,9 @@ from hypothesis import HealthCheck
 from hypothesis import settings as hypothesis_settings
 
 from adkpg import Database, DatabaseSessionService, PgVectorMemoryService
-from tests import server as servers
 from tests.fakes.proxy import Proxy
 from tests.fakes.toys import ToyEmbedder
-from tests.server import Server
+from tests.server import Server, Shared, borrowed, choose
 
 # Kept, since each test sees an environment without adkpg's settings.
 _ENVIRON = dict(os.environ)
@@ -35,22 +35,36 @@ hypothesis_settings.load_profile(
     _ENVIRON.get("HYPOTHESIS_PROFILE", "ci" if _ENVIRON.get("CI") else "dev")
 )
 
-_STARTED = pytest.StashKey[Server]()
+_SHARED = pytest.StashKey[Shared]()
 
 
 @pytest.hookimpl(optionalhook=True)
 def pytest_configure_node(node: Any) -> None:
-    """Starts the server in xdist's controller, once, and tells each worker where it is."""
+    """Tells each of xdist's workers where to ask for the server."""
     stash = node.config.stash
-    if _STARTED not in stash:
-        stash[_STARTED] = servers.choose(_ENVIRON).prepare()
-    node.workerinput["adkpg_server"] = servers.handed_over(stash[_STARTED])
+    if _SHARED not in stash:
+        stash[_SHARED] = Shared(_start)
+    node.workerinput["adkpg_server"] = stash[_SHARED].address
 
 
 def pytest_unconfigure(config: pytest.Config) -> None:
-    if _STARTED in config.stash:
-        config.stash[_STARTED].close()
-        del config.stash[_STARTED]
+    if _SHARED in config.stash:
+        config.stash[_SHARED].close()
+        del config.stash[_SHARED]
+
+
+@pytest.hookimpl(tryfirst=True)
+def pytest_collection_modifyitems(items: list[pytest.Item]) -> None:
+    """Marks what needs the server, and what hypothesis draws."""
+    for item in items:
+        if "server" in getattr(item, "fixturenames", ()):
+            item.add_marker(pytest.mark.server)
+        if getattr(getattr(item, "obj", None), "is_hypothesis_test", False):
+            item.add_marker(pytest.mark.property)
+
+
+def _start() -> Server:
+    return choose(_ENVIRON).prepare()
 
 
 @pytest.fixture(scope="session")
@@ -58,9 +72,9 @@ def server(request: pytest.FixtureRequest) -> Iterator[Server]:
     """The run's server, with its template database."""
     workerinput = getattr(request.config, "workerinput", None)
     if workerinput is not None:
-        yield servers.joined(workerinput["adkpg_server"])
+        yield borrowed(workerinput["adkpg_server"])
         return
-    started = servers.choose(_ENVIRON).prepare()
+    started = _start()
     yield started
     started.close()
 

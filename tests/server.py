@@ -6,10 +6,13 @@ import gc
 import os
 import shutil
 import tempfile
+import threading
 import uuid
 import warnings
 from collections.abc import Callable, Mapping
-from dataclasses import dataclass, field, replace
+from contextlib import suppress
+from dataclasses import dataclass, field
+from multiprocessing.connection import Client, Connection, Listener
 from pathlib import Path
 
 import asyncpg
@@ -85,9 +88,22 @@ class Server:
         return self
 
     def close(self) -> None:
-        """Drops the template and stops what was started for the run."""
+        """Drops the run's databases and stops what was started for the run."""
+
+        async def tidy() -> None:
+            connection = await asyncpg.connect(self.url)
+            try:
+                left = await connection.fetch(
+                    "SELECT datname FROM pg_database WHERE datname ~ $1",
+                    f"^adkpg_(template|test)_{self.run}",
+                )
+            finally:
+                await connection.close()
+            for row in left:
+                await self.drop(row["datname"])
+
         try:
-            asyncio.run(self.drop(self.template))
+            asyncio.run(tidy())
         finally:
             self.stop()
 
@@ -164,11 +180,70 @@ def _memory() -> Path | None:
     return shm if roomy else None
 
 
-def joined(text: str) -> Server:
-    """Returns another process's server from what `handed_over` wrote; never stops it."""
-    kind, run, url = text.split(" ", 2)
-    return replace(Server(kind, url), run=run)
+class Shared:
+    """One server for several processes, started for the first that asks for it.
+
+    The process that makes this object starts the server and stops it, so that neither depends on
+    the life of those who use it.
+
+    Attributes:
+      address: Where other processes ask; see `borrowed`.
+    """
+
+    def __init__(self, start: Callable[[], Server]) -> None:
+        self._start = start
+        self._mutex = threading.Lock()
+        self._server: Server | None = None
+        self._failure: Exception | None = None
+        self._listener = Listener(backlog=64)  # a socket in a directory that is this user's alone
+        self.address = str(self._listener.address)
+        self._answering = threading.Thread(target=self._answer, name="server of the run")
+        self._answering.start()
+
+    def get(self) -> Server:
+        """Returns the server; the first call starts it, and what fails once is not tried again."""
+        with self._mutex:
+            if self._failure is not None:
+                raise self._failure
+            if self._server is None:
+                try:
+                    self._server = self._start()
+                except Exception as exc:
+                    self._failure = exc
+                    raise
+            return self._server
+
+    def close(self) -> None:
+        """Stops the server if one was started; waits for one that is being started."""
+        with Client(self.address) as connection:
+            connection.send("end")
+        self._answering.join()
+        self._listener.close()
+        if self._server is not None:
+            self._server.close()
+
+    def _answer(self) -> None:
+        while True:
+            with self._listener.accept() as connection, suppress(EOFError, OSError):
+                if connection.recv() == "end":
+                    return
+                self._lend(connection)
+
+    def _lend(self, connection: Connection) -> None:
+        try:
+            server = self.get()
+        except Exception as exc:  # noqa: BLE001 - each worker's tests tell it
+            connection.send((False, f"{type(exc).__name__}: {exc}"))
+        else:
+            connection.send((True, (server.kind, server.url, server.run)))
 
 
-def handed_over(server: Server) -> str:
-    return f"{server.kind} {server.run} {server.url}"
+def borrowed(address: str) -> Server:
+    """Returns the server that another process shares; closing it is for that process to do."""
+    with Client(address) as connection:
+        connection.send("borrow")
+        there, answer = connection.recv()
+    if not there:
+        raise RuntimeError(f"The server of the run did not start: {answer}")
+    kind, url, run = answer
+    return Server(kind, url, run=run)

@@ -14,7 +14,6 @@ from google.adk.sessions.session import Session
 from google.genai import types
 
 from adkpg import InMemoryVectorMemoryService, PgVectorMemoryService
-from tests.server import Server
 
 KINDS = ("in_memory", "adk_sqlite", "adkpg", "adkpg_in_memory")
 USER: dict[str, Any] = {"app_name": "app", "user_id": "user"}
@@ -38,10 +37,8 @@ class EveryTextAlike:
 
 
 @asynccontextmanager
-async def service_of(
-    kind: str, server: Server, directory: Path
-) -> AsyncIterator[BaseMemoryService]:
-    """Runs one of the services, on a database or file of its own where it needs one."""
+async def service_of(kind: str, url: str, directory: Path) -> AsyncIterator[BaseMemoryService]:
+    """Runs one of the services, on this test's own database or file where it needs one."""
     if kind == "in_memory":
         yield InMemoryMemoryService()
     elif kind == "adk_sqlite":
@@ -51,10 +48,8 @@ async def service_of(
     elif kind == "adkpg_in_memory":
         yield InMemoryVectorMemoryService(embedder=EveryTextAlike())
     else:
-        name = await server.create(template=server.template)
-        async with PgVectorMemoryService(server.url_of(name), embedder=EveryTextAlike()) as ours:
+        async with PgVectorMemoryService(url, embedder=EveryTextAlike()) as ours:
             yield ours
-        await server.drop(name)
 
 
 def expecting(ours: Any, **others: tuple[Any, str]) -> pytest.MarkDecorator:

@@ -14,6 +14,7 @@ from google.adk.sessions.database_session_service import (
 from adkpg import DatabaseSessionService
 
 KINDS = ("in_memory", "adk_database", "adkpg")
+ON_A_SERVER = ("adk_database", "adkpg")  # of these and of the memory services
 
 
 @asynccontextmanager

@@ -21,15 +21,14 @@ from tests.conformance.memories import (
     service_of,
     session_of,
 )
-from tests.server import Server
 
 UPSERTS = "updates each event where it stands and removes none"
 NO_DELETE = "does not implement delete_memory"
 
 
 @pytest.fixture
-async def service(kind: str, server: Server, tmp_path: Path) -> AsyncIterator[BaseMemoryService]:
-    async with service_of(kind, server, tmp_path) as running:
+async def service(kind: str, place: str, tmp_path: Path) -> AsyncIterator[BaseMemoryService]:
+    async with service_of(kind, place, tmp_path) as running:
         yield running
 
 

@@ -19,6 +19,8 @@ from adkpg import Database, DatabaseSessionService, PgVectorMemoryService
 from adkpg.erasure import forget
 from tests.fakes.events import said
 
+pytestmark = pytest.mark.fault
+
 ANA: dict[str, Any] = {"app_name": "app", "user_id": "ana"}
 BOB: dict[str, Any] = {"app_name": "app", "user_id": "bob"}
 

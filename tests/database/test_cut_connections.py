@@ -15,6 +15,8 @@ from tests.fakes.locks import locked
 from tests.fakes.proxy import Proxy
 from tests.server import Server
 
+pytestmark = pytest.mark.fault
+
 PASSWORD = "s3cr%t@/:pa55"
 
 

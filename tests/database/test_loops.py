@@ -14,6 +14,8 @@ from adkpg import Database, DatabaseSessionService
 from tests.fakes.events import KEY, said, texts
 from tests.fakes.locks import connections_of, locked, until_connections
 
+pytestmark = pytest.mark.race
+
 
 async def _turn(service: DatabaseSessionService, text: str) -> None:
     session = await service.get_session(**KEY, session_id="x")

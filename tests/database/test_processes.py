@@ -5,8 +5,12 @@ import json
 import subprocess
 import sys
 
+import pytest
+
 from adkpg import Database, DatabaseSessionService
 from tests.fakes.events import KEY, texts
+
+pytestmark = pytest.mark.race
 
 
 def _run_at_once(jobs: list[list[str | int]]) -> None:

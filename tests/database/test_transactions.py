@@ -1,8 +1,11 @@
 """Transactions read what others committed while they waited, whatever the server's default."""
 
+import pytest
 from sqlalchemy import func, select
 
 from adkpg import Database
+
+pytestmark = pytest.mark.race
 
 
 async def test_a_transaction_is_read_committed_whatever_the_default(database_url: str) -> None:

@@ -17,6 +17,8 @@ from adkpg.embedded.postmaster import Postmaster, command_by_ps
 from adkpg.errors import EmbeddedServerError
 from tests.fakes.processes import Query, Serve, ordinary_user, server_account
 
+pytestmark = pytest.mark.fault
+
 
 @pytest.fixture
 def place(used: Path) -> Path:

@@ -12,6 +12,8 @@ from adkpg.embedded.postmaster import Postmaster
 from adkpg.errors import EmbeddedServerError
 from tests.fakes.processes import Forker, Query, Serve, server_account
 
+pytestmark = pytest.mark.race
+
 
 @pytest.fixture
 def place(used: Path) -> Path:

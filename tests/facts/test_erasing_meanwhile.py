@@ -15,6 +15,8 @@ from tests.fakes.conversation import USER
 from tests.fakes.locks import locked
 from tests.fakes.people import ANA, Meanwhile, remember, turn_id
 
+pytestmark = pytest.mark.race
+
 Erase = Callable[[PgVectorMemoryService], Coroutine[None, None, None]]
 OLD, NEW = "I have a cat.", "It is called Tom."
 

@@ -18,6 +18,8 @@ from tests.fakes.facts_llm import ONE_CALL, OutOfOrder, Script, add, lines, oper
 from tests.fakes.people import ANA, Meanwhile, known, remember, turn_id, waiting
 from tests.fakes.toys import BrokenEmbedder, ToyEmbedder
 
+pytestmark = pytest.mark.fault
+
 CAT = add("Ana has a cat.", "t1")
 FIRST = "I have a cat."
 

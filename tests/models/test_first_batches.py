@@ -10,6 +10,8 @@ from tests.fakes.locks import locked
 from tests.fakes.model_apps import active, asked_of, jobs, remember, vectors
 from tests.fakes.toys import GatedEmbedder, ToyEmbedder
 
+pytestmark = pytest.mark.race
+
 ALL_CLAIMS = "LOCK TABLE adkpg.memory_jobs IN EXCLUSIVE MODE"
 
 

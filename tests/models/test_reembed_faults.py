@@ -31,6 +31,8 @@ from tests.fakes.model_apps import (
 )
 from tests.fakes.toys import GatedEmbedder, ToyEmbedder
 
+pytestmark = pytest.mark.fault
+
 NAN = float("nan")
 
 

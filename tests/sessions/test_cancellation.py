@@ -9,6 +9,8 @@ from adkpg import DatabaseSessionService
 from tests.fakes.events import KEY, said
 from tests.fakes.locks import locked
 
+pytestmark = pytest.mark.fault
+
 
 @pytest.mark.parametrize("twice", [False, True], ids=["once", "twice"])
 async def test_an_append_cancelled_anywhere(sessions: DatabaseSessionService, twice: bool) -> None:

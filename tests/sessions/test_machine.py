@@ -9,6 +9,7 @@ import asyncio
 import itertools
 from typing import Any
 
+import pytest
 from google.adk.errors.already_exists_error import AlreadyExistsError
 from google.adk.sessions import InMemorySessionService
 from google.adk.sessions.base_session_service import BaseSessionService, GetSessionConfig
@@ -25,6 +26,8 @@ from hypothesis.stateful import (
 
 from adkpg import DatabaseSessionService
 from tests.fakes.events import said
+
+pytestmark = pytest.mark.property
 
 apps = st.sampled_from(["app", "other app"])
 users = st.sampled_from(["", "u", "ü"])

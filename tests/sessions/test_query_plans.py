@@ -14,6 +14,8 @@ from adkpg.sql import Statement
 from tests.fakes.events import KEY, said
 from tests.fakes.locks import until_connections
 
+pytestmark = pytest.mark.plan
+
 # 20 users with 100 sessions of 10 events each, and the states of 2,000 apps and users.
 _LOAD = """
 INSERT INTO adkpg.sessions (app_name, user_id, session_id, revision, created_at, updated_at)

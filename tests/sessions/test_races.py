@@ -12,6 +12,8 @@ from adkpg.errors import SessionExists, SessionNotFound, StaleSession
 from tests.fakes.events import KEY, said, texts
 from tests.fakes.locks import locked
 
+pytestmark = pytest.mark.race
+
 
 @pytest.fixture
 def merging(database: Database) -> DatabaseSessionService:

@@ -10,6 +10,7 @@ import itertools
 from typing import Any
 
 import asyncpg
+import pytest
 from google.adk.events.event import Event
 from google.adk.events.event_actions import EventActions
 from google.adk.sessions.base_session_service import GetSessionConfig
@@ -29,6 +30,8 @@ from adkpg import Database, DatabaseSessionService
 from adkpg.errors import EventConflict, SessionExists, SessionNotFound, StaleSession
 from adkpg.sessions.cache import EVENT_BYTES, SharedEvents
 from tests.fakes.events import said
+
+pytestmark = pytest.mark.property
 
 ids = st.sampled_from(["s", "t"])
 writers = st.sampled_from(["keeping", "tiny", "merging"])

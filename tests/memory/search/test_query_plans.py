@@ -14,6 +14,8 @@ from tests.fakes.locks import until_connections
 from tests.fakes.query_plans import explain, rows_read, scans
 from tests.fakes.toys import SeededEmbedder
 
+pytestmark = pytest.mark.plan
+
 OTHERS = """
 INSERT INTO memories (app_name, user_id, position, memory_id, kind, session_id, timestamp, content,
                       body, length, digest)

@@ -12,6 +12,8 @@ from tests.fakes.events import KEY, said
 from tests.fakes.locks import locked
 from tests.fakes.proxy import Proxy
 
+pytestmark = pytest.mark.fault
+
 
 async def both(url: str) -> tuple[list[str], list[str]]:
     """The ids of the events that are stored, and of those that are remembered, in order."""

@@ -13,6 +13,8 @@ from adkpg import Database, DatabaseSessionService, PgVectorMemoryService
 from tests.fakes.conversation import USER, bodies, calls_a_tool, said, whole
 from tests.fakes.locks import locked
 
+pytestmark = pytest.mark.race
+
 
 async def test_many_writers_of_one_session_are_remembered_in_the_order_of_their_events(
     database_url: str, connection: asyncpg.Connection

@@ -21,6 +21,8 @@ from tests.fakes.conversation import (
 )
 from tests.fakes.toys import BrokenEmbedder, GatedEmbedder, ToyEmbedder, raises
 
+pytestmark = pytest.mark.fault
+
 
 async def times_out(_texts: list[str]) -> list[list[float]]:
     raise TimeoutError

@@ -12,6 +12,8 @@ from tests.fakes.conversation import USER, conversation, entry, found, pending, 
 from tests.fakes.locks import locked
 from tests.fakes.toys import BrokenEmbedder, ToyEmbedder, raises
 
+pytestmark = pytest.mark.race
+
 
 async def waits_for_a_lock(connection: asyncpg.Connection) -> None:
     """Returns once another connection of this database waits for a lock."""
