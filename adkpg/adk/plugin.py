@@ -10,7 +10,7 @@ from google.adk.memory.base_memory_service import BaseMemoryService
 from google.adk.plugins.base_plugin import BasePlugin
 from google.adk.sessions.session import Session
 
-from adkpg.remember.policy import RememberPolicy
+from adkpg.remember.policy import RememberPolicy, policy_of_service, remembered_events
 
 logger = logging.getLogger(__name__)
 
@@ -31,7 +31,8 @@ class MemoryPlugin(BasePlugin):
     """Remembers each turn of a Runner when it ends, with the runner's memory service.
 
     Works with any ADK memory service, one with ``add_events_to_memory`` at best: it is given the
-    turn's events that the policy lets pass, as it lets them pass, and the session's id. Turns are
+    turn's events that the policy lets pass, as it lets them pass, and the session's id. The policy
+    of adkpg's `Database` holds in any case. Turns are
     added by event, so other ways of remembering beside this one store nothing twice.
 
     Turns that end with an error or that the caller stops reading are remembered as far as they
@@ -43,7 +44,8 @@ class MemoryPlugin(BasePlugin):
     ``Database(remember=policy)``.
 
     Args:
-      policy: Which events are remembered, and how; default the user's and the final answers' text.
+      policy: Which events are remembered, and how. None is the policy of the memory service's
+        `Database`, or else the user's and the final answers' text.
       custom_metadata: Given to the memory service with each turn, such as ``{"ttl": "86400s"}``.
       name: The plugin's, unique in its Runner.
     """
@@ -56,7 +58,7 @@ class MemoryPlugin(BasePlugin):
         name: str = "memory",
     ) -> None:
         super().__init__(name=name)
-        self._policy = policy or RememberPolicy()
+        self._policy = policy
         self._custom_metadata = custom_metadata
         self._turns: OrderedDict[str, _Turn] = OrderedDict()
         self._warned = False
@@ -127,8 +129,11 @@ class MemoryPlugin(BasePlugin):
 
     async def _add(self, turn: _Turn) -> None:
         session = turn.session
+        policy = self._policy
+        if policy is None and policy_of_service(turn.memory) is None:
+            policy = RememberPolicy()
         own = [event for event in session.events if event.invocation_id == turn.invocation_id]
-        events = [kept for event in own if (kept := self._policy.remembered(event)) is not None]
+        events = remembered_events(policy, own)
         if not events:
             return
         try:
@@ -142,8 +147,7 @@ class MemoryPlugin(BasePlugin):
         except NotImplementedError:
             # ADK's base method raises it: such a service knows whole sessions only, and may replace
             # what it has of one.
-            remembered = map(self._policy.remembered, session.events)
-            events = [event for event in remembered if event is not None]
+            events = remembered_events(policy, session.events)
             await turn.memory.add_session_to_memory(
                 session.model_copy(update={"events": events, "state": {}})
             )

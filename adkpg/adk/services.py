@@ -5,6 +5,7 @@ from typing import Any, Literal
 from adkpg.adk.databases import SharedDatabases
 from adkpg.database import Database
 from adkpg.memory.service import PgVectorMemoryService
+from adkpg.remember.policy import Remember
 from adkpg.sessions.service import DatabaseSessionService
 
 # ADK makes the two services of a process apart from each other, and a services.yaml names nothing
@@ -23,6 +24,8 @@ class SessionService(DatabaseSessionService):
         ``adkpg://user:password@host/database?options``.
       agents_dir: Given by ADK; not used.
       on_conflict: As for `DatabaseSessionService`.
+      remember: As for `DatabaseSessionService`; it holds for the `MemoryService` too. A
+        services.yaml says it by ``ADKPG_REMEMBER``.
       shared_events_mb: As for `DatabaseSessionService`.
       **engine_options: ``session_db_kwargs`` of ADK's ``get_fast_api_app``, as for
         `DatabaseSessionService`. They are for sessions only, so with any of them the service has
@@ -38,11 +41,19 @@ class SessionService(DatabaseSessionService):
         *,
         agents_dir: str | None = None,
         on_conflict: Literal["raise", "merge"] = "raise",
+        remember: Remember | None = None,
         shared_events_mb: int | None = None,
         **engine_options: Any,
     ) -> None:
-        database = Database(uri, **engine_options) if engine_options else _SHARED.get(uri)
-        super().__init__(database, on_conflict=on_conflict, shared_events_mb=shared_events_mb)
+        self._of_memory = _SHARED.get(uri)  # kept, since the memory service finds the policy in it
+        if remember:
+            self._of_memory.remember_by(remember)
+        super().__init__(
+            Database(uri, **engine_options) if engine_options else self._of_memory,
+            on_conflict=on_conflict,
+            remember=remember,
+            shared_events_mb=shared_events_mb,
+        )
 
 
 class MemoryService(PgVectorMemoryService):

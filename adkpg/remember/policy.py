@@ -204,6 +204,12 @@ def policy_of(remember: Remember | None) -> RememberPolicy | None:
     )
 
 
+def policy_of_service(service: object) -> RememberPolicy | None:
+    """Returns the policy of a memory service's Database; None if it has neither."""
+    policy = getattr(getattr(service, "database", None), "policy", None)
+    return policy if isinstance(policy, RememberPolicy) else None
+
+
 def remembered_events(policy: RememberPolicy | None, events: Sequence[Event]) -> Sequence[Event]:
     """Returns the parts of events that are to be remembered; without a policy, the events."""
     if policy is None:

@@ -10,7 +10,7 @@ from google.adk.tools.tool_context import ToolContext
 from google.genai import types
 
 from adkpg.errors import InvalidInput
-from adkpg.remember.policy import RememberPolicy
+from adkpg.remember.policy import RememberPolicy, policy_of_service
 from adkpg.tools.recall import service_of
 
 _PARAMETERS = {
@@ -37,7 +37,8 @@ class RememberTool(BaseTool):
 
     Args:
       memory_service: Where to write; None is the runner's.
-      policy: Its ``redact`` is applied to notes too; what it refuses is answered with an error.
+      policy: Its ``redact`` is applied to notes; a text that it refuses is answered with an error.
+        None is the policy of the memory service's `Database`, which holds in any case.
     """
 
     def __init__(
@@ -54,7 +55,7 @@ class RememberTool(BaseTool):
             ),
         )
         self._memory_service = memory_service
-        self._policy = policy or RememberPolicy()
+        self._policy = policy
 
     def _get_declaration(self) -> types.FunctionDeclaration:
         return types.FunctionDeclaration(
@@ -71,7 +72,11 @@ class RememberTool(BaseTool):
         text = args.get("text")
         if not isinstance(text, str) or not text.strip():
             return {"error": f"text is what to remember, not {text!r}; give it as a sentence."}
-        stored = self._policy.redacted(text, name="a note")
+        service = service_of(tool_context, self._memory_service)
+        stored: str | None = text
+        for policy in (self._policy, policy_of_service(service)):
+            if policy is not None and stored is not None:
+                stored = policy.redacted(stored, name="a note")
         if stored is None or not stored.strip():
             return {"error": "This text may not be remembered."}
         session = tool_context.session
@@ -83,7 +88,6 @@ class RememberTool(BaseTool):
             author=tool_context.agent_name,
             content=types.Content(role="model", parts=[types.Part(text=stored)]),
         )
-        service = service_of(tool_context, self._memory_service)
         try:
             await service.add_memory(
                 app_name=session.app_name, user_id=session.user_id, memories=[note]

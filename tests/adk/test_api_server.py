@@ -4,6 +4,7 @@ import json
 from pathlib import Path
 from typing import Any
 
+import asyncpg
 import httpx
 import pytest
 from google.adk.cli.api_server import ApiServer as AdkApiServer
@@ -83,6 +84,25 @@ async def test_conversation_survives_a_restart_of_the_server(
         assert "ResourceWarning" not in log
         assert "unclosed" not in log
         assert "Application shutdown complete" in log
+
+
+async def test_the_policy_of_the_environment_holds_for_appends_and_the_memory_endpoint(
+    agents: Path, account: Account, connection: asyncpg.Connection
+) -> None:
+    commands.write_agents(agents)
+    (agents / "services.yaml").write_text(commands.SERVICES_YAML)
+    env = commands.environment(ADKPG_REMEMBER="redacted")
+    with ApiServer(agents, *uris(account.uri), env=env) as server:
+        assert create(server.client, "one").status_code == 200
+        say(server.client, "one", "Pay with 4111 1111 1111 1111")
+        appended = await connection.fetch("SELECT body FROM memories ORDER BY position")
+        assert [row["body"] for row in appended] == [
+            "user: Pay with [redacted]",
+            "assistant: Turn 1: Pay with [redacted]",
+        ]
+        patched = server.client.patch(f"{USER}/memory", json={"session_id": "one"})
+        assert patched.status_code == 200
+    assert await connection.fetch("SELECT body FROM memories ORDER BY position") == appended
 
 
 async def test_endpoints_answer_as_with_the_services_of_adk(

@@ -51,6 +51,14 @@ def test_classes_of_a_services_yaml_share_one_database() -> None:
     assert sessions.database is memory.database is made_sessions(URI).database
 
 
+@pytest.mark.parametrize("options", [{}, {"pool_size": 2}], ids=["shared", "of its own"])
+def test_the_policy_of_the_sessions_holds_for_the_memory(options: dict[str, Any]) -> None:
+    sessions = SessionService(uri=URI, remember="redacted", **options)
+    memory = MemoryService(uri=URI)
+    assert sessions.database.policy is not None
+    assert memory.database.policy == sessions.database.policy
+
+
 def test_uri_without_an_address_is_the_one_of_the_environment(
     monkeypatch: pytest.MonkeyPatch,
 ) -> None:
