@@ -12,7 +12,8 @@ from datetime import UTC, datetime, timedelta
 
 import numpy as np
 from numpy.typing import NDArray
-from sentences import Sentences
+
+from benchmarks.sentences import Sentences
 
 DIMENSIONS = 384
 TOPICS = 400

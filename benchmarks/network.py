@@ -1,6 +1,6 @@
 """A network between a benchmark and its server: delays what passes, and counts it.
 
-    python benchmarks/network.py URL [--delay-ms 1.0]
+    python -m benchmarks.network URL [--delay-ms 1.0]
 
 Listens on a free port of this machine and prints it; answers each line of standard input with the
 counts so far, and ends with the input. `Network` starts it as a process of its own, so that the

@@ -4,7 +4,7 @@ import math
 from collections.abc import Iterable, Sequence
 from pathlib import Path
 
-from figures import OURS, Bar, Figure, Header, Report, find
+from benchmarks.figures import OURS, Bar, Figure, Header, Report, find
 
 DOCS = Path(__file__).parent.parent / "docs"
 FIGURES = DOCS / "benchmarks.json"

@@ -6,10 +6,11 @@ from pathlib import Path
 from typing import Any
 
 import matplotlib as mpl
-from figures import FLOOR, OURS, Figure, Report
 from matplotlib.figure import Figure as Sheet
 from matplotlib.patches import Patch
-from page import number
+
+from benchmarks.figures import FLOOR, OURS, Figure, Report
+from benchmarks.page import number
 
 COLUMNS = 2
 COLOURS = ("#d95f02", "#7570b3", "#1b9e77", "#e7298a", "#a6761d", "#66a61e", "#1f78b4", "#b2df8a")

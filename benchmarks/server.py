@@ -11,10 +11,10 @@ from pathlib import Path
 from typing import Any
 
 import asyncpg
-from figures import Header
 
 from adkpg import Settings
 from adkpg.embedded import EmbeddedServer
+from benchmarks.figures import Header
 
 
 @contextmanager

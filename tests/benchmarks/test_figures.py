@@ -1,22 +1,16 @@
 """What benchmarks keep and what the page says of it."""
 
 import math
-from collections.abc import Callable
 from pathlib import Path
 from typing import Any
 
 import pytest
 
-Module = Callable[[str], Any]
+from benchmarks import figures, page
 
 
-@pytest.fixture
-def figures(module: Module) -> Any:
-    return module("figures")
-
-
-def figure(figures: Any, contender: str, p50: float | None, **fields: Any) -> Any:
-    known = {
+def figure(contender: str, p50: float | None, **fields: Any) -> Any:
+    known: dict[str, Any] = {
         "suite": "sessions",
         "case": "append",
         "size": "1 writer",
@@ -32,8 +26,8 @@ def figure(figures: Any, contender: str, p50: float | None, **fields: Any) -> An
     return figures.Figure(**known | fields)
 
 
-def header(figures: Any, **fields: Any) -> Any:
-    known = {
+def header(**fields: Any) -> Any:
+    known: dict[str, Any] = {
         "date": "2026-01-01T00:00Z",
         "machine": "x86_64",
         "cpu": "Some CPU",
@@ -49,23 +43,23 @@ def header(figures: Any, **fields: Any) -> Any:
     return figures.Header(**known | fields)
 
 
-def test_percentiles_lie_between_the_values(figures: Any) -> None:
+def test_percentiles_lie_between_the_values() -> None:
     assert figures.percentile([3.0], 0.95) == 3
     assert figures.percentile([4.0, 1.0, 2.0, 3.0], 0.5) == 2.5
     assert figures.percentile([1.0, 2.0], 1.0) == 2
 
 
-def test_ratios_are_above_one_where_ours_is_faster(figures: Any) -> None:
-    ours = figure(figures, "adkpg", 2.0, rate=500.0)
-    assert figure(figures, "ADK", 10.0, rate=400.0).times(ours) == 5, "the p50 counts before rates"
-    rated = figure(figures, "adkpg", None, rate=500.0)
-    assert figure(figures, "ADK", None, rate=100.0).times(rated) == 5
-    assert figure(figures, "ADK", None).times(ours) is None
-    assert figure(figures, "ADK", 10.0).times(None) is None
+def test_ratios_are_above_one_where_ours_is_faster() -> None:
+    ours = figure("adkpg", 2.0, rate=500.0)
+    assert figure("ADK", 10.0, rate=400.0).times(ours) == 5, "the p50 counts before rates"
+    rated = figure("adkpg", None, rate=500.0)
+    assert figure("ADK", None, rate=100.0).times(rated) == 5
+    assert figure("ADK", None).times(ours) is None
+    assert figure("ADK", 10.0).times(None) is None
 
 
-def test_a_bar_that_was_not_measured_is_missed(figures: Any) -> None:
-    def holds(value: float | None, direction: str) -> bool:
+def test_a_bar_that_was_not_measured_is_missed() -> None:
+    def holds(value: float | None, direction: Any) -> bool:
         held: bool = figures.Bar.of("sessions", "get", "", "rule", value, direction, 5).holds
         return held
 
@@ -77,26 +71,26 @@ def test_a_bar_that_was_not_measured_is_missed(figures: Any) -> None:
     assert not holds(None, "<=")
 
 
-def test_a_suite_run_again_replaces_its_own_figures_only(figures: Any, tmp_path: Path) -> None:
+def test_a_suite_run_again_replaces_its_own_figures_only(tmp_path: Path) -> None:
     path = tmp_path / "kept.json"
     missing = figures.Bar.of("memory", "search", "", "rule", None, "<=", 5)
-    memory = figure(figures, "adkpg", 1.0, suite="memory", note="naïve | quoted")
-    report = figures.Report.read(path).merge("memory", header(figures), [memory], [missing])
-    report = report.merge("sessions", header(figures), [figure(figures, "ADK", 9.0)], [])
+    memory = figure("adkpg", 1.0, suite="memory", note="naïve | quoted")
+    report = figures.Report.read(path).merge("memory", header(), [memory], [missing])
+    report = report.merge("sessions", header(), [figure("ADK", 9.0)], [])
     report.write(path)
     again = figures.Report.read(path)
     assert again.headers == report.headers
     assert again.figures == report.figures
     assert math.isnan(again.bars[0].value)
-    newer = header(figures, date="2026-02-02T00:00Z")
-    again = again.merge("sessions", newer, [figure(figures, "ADK", 8.0)], [])
+    newer = header(date="2026-02-02T00:00Z")
+    again = again.merge("sessions", newer, [figure("ADK", 8.0)], [])
     assert [each.p50 for each in again.figures] == [1, 8]
     assert again.headers["sessions"] == newer
-    assert again.headers["memory"] == header(figures)
+    assert again.headers["memory"] == header()
     assert len(again.bars) == 1
 
 
-def test_another_file_is_no_report(figures: Any, tmp_path: Path) -> None:
+def test_another_file_is_no_report(tmp_path: Path) -> None:
     path = tmp_path / "other.json"
     for text in ("", "[]", "{}", '{"headers": {}, "figures": [{"suite": 1}], "bars": []}'):
         path.write_text(text, encoding="utf-8")
@@ -104,17 +98,17 @@ def test_another_file_is_no_report(figures: Any, tmp_path: Path) -> None:
             figures.Report.read(path)
 
 
-def test_the_page_says_what_was_missed_and_what_was_lost(figures: Any, module: Module) -> None:
+def test_the_page_says_what_was_missed_and_what_was_lost() -> None:
     missed = figures.Bar.of("sessions", "append", "1 writer", "at least 5", 4.0, ">=", 5)
-    lost = figure(figures, "sqlspec", 4.0, correct=False, note="3 of 4 state keys are lost")
-    unable = figure(figures, "none", None, samples=0, note="cannot do it")
+    lost = figure("sqlspec", 4.0, correct=False, note="3 of 4 state keys are lost")
+    unable = figure("none", None, samples=0, note="cannot do it")
     report = figures.Report.empty().merge(
         "sessions",
-        header(figures),
-        [figure(figures, "adkpg", 2.0), lost, unable],
+        header(),
+        [figure("adkpg", 2.0), lost, unable],
         [missed],
     )
-    text = module("page").render(report)
+    text = page.render(report)
     assert "0 of 1 hold." in text
     assert "| append | 1 writer | at least 5 | 4.00 | **missed** |" in text
     assert "| 1 writer | **adkpg** | 2.00 |  | yes |" in text
@@ -125,17 +119,17 @@ def test_the_page_says_what_was_missed_and_what_was_lost(figures: Any, module: M
     assert "## Memory" not in text, "that suite was not run"
 
 
-def test_the_page_says_once_what_is_said_of_all(figures: Any, module: Module) -> None:
-    shared = [figure(figures, name, 2.0, note="far away; " + name) for name in ("adkpg", "ADK")]
-    report = figures.Report.empty().merge("sessions", header(figures), shared, [])
-    text = module("page").render(report)
+def test_the_page_says_once_what_is_said_of_all() -> None:
+    shared = [figure(name, 2.0, note="far away; " + name) for name in ("adkpg", "ADK")]
+    report = figures.Report.empty().merge("sessions", header(), shared, [])
+    text = page.render(report)
     assert text.count("far away") == text.count("* 1 writer: far away.") == 1
     assert "* adkpg: adkpg." in text
     assert "* ADK: ADK." in text
 
 
-def test_numbers_have_three_digits(module: Module) -> None:
-    number = module("page").number
+def test_numbers_have_three_digits() -> None:
+    number = page.number
     assert [number(each) for each in (0.123, 1.236, 12.36, 1234.5)] == [
         "0.12",
         "1.24",

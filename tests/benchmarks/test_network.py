@@ -1,17 +1,16 @@
 """The network between a benchmark and its server."""
 
-from collections.abc import Callable
 from typing import Any
 
 import asyncpg
 
+from benchmarks.network import Network
 
-async def test_it_hands_on_in_order_and_counts(
-    module: Callable[[str], Any], database_url: str
-) -> None:
+
+async def test_it_hands_on_in_order_and_counts(database_url: str) -> None:
     text = "".join(f"{place:06}" for place in range(50_000))
     for delay_ms in (0, 0.5):
-        async with module("network").Network(database_url, delay_ms) as network:
+        async with Network(database_url, delay_ms) as network:
             connection: Any = await asyncpg.connect(network.url)
             assert await connection.fetchval("select $1::text", text) == text
             before = await network.traffic()

@@ -1,7 +1,6 @@
 """The recall benchmark: its figures, and a run on a tiny made-up transcript."""
 
 import asyncio
-import importlib
 import json
 import os
 import sys
@@ -11,23 +10,17 @@ from typing import Any
 import pytest
 
 from adkpg.demo.figures import Answer
+from benchmarks.suites import recall_figures as figures
 from tests.fakes.checkout import CHECKOUT
 
 BENCHMARKS = CHECKOUT / "benchmarks"
-
-
-@pytest.fixture
-def figures(monkeypatch: pytest.MonkeyPatch) -> Any:
-    """The benchmark's pure module; benchmarks are programs and no package."""
-    monkeypatch.syspath_prepend(BENCHMARKS)
-    return importlib.import_module("recall_figures")
 
 
 def answer(*ranks: int, evidence: int = 2) -> Answer:
     return Answer(category=1, evidence=evidence, ranks=ranks, latency_s=0.002)
 
 
-def test_a_question_is_measured_by_the_places_of_its_evidence(figures: Any) -> None:
+def test_a_question_is_measured_by_the_places_of_its_evidence() -> None:
     assert figures.Outcome(answer(2, 7), costs=(100,) * 10).measures() == {
         "recall@5": 0.5,
         "recall@10": 1,
@@ -41,14 +34,14 @@ def test_a_question_is_measured_by_the_places_of_its_evidence(figures: Any) -> N
     assert figures.Outcome(answer(11), costs=(1,) * 11).measures()["hit@10"] == 0
 
 
-def test_a_hit_that_does_not_fit_the_budget_makes_room_for_the_next(figures: Any) -> None:
+def test_a_hit_that_does_not_fit_the_budget_makes_room_for_the_next() -> None:
     outcome = figures.Outcome(answer(1, 3), costs=(600, 300, 200))
     assert outcome.recall_within(500) == 0.5, "the first is skipped, the third fits"
     assert outcome.recall_within(600) == 0.5, "the first takes it all"
     assert outcome.recall_within(800) == 1
 
 
-def test_an_interval_holds_the_mean_and_repeats(figures: Any) -> None:
+def test_an_interval_holds_the_mean_and_repeats() -> None:
     values = [0.0, 1.0] * 50
     found = figures.estimate(values, 500)
     assert found.mean == 0.5
@@ -57,7 +50,7 @@ def test_an_interval_holds_the_mean_and_repeats(figures: Any) -> None:
     assert figures.estimate([0.25], 10) == figures.Estimate(0.25, 0.25, 0.25)
 
 
-def test_differences_are_paired(figures: Any) -> None:
+def test_differences_are_paired() -> None:
     ours = [0.0, 0.5, 1.0]
     assert figures.difference(ours, ours, 100) == figures.Estimate(0, 0, 0)
     better = figures.difference([value + 0.5 for value in ours], ours, 100)
@@ -66,7 +59,7 @@ def test_differences_are_paired(figures: Any) -> None:
         figures.difference([1.0], ours, 100)
 
 
-def test_a_report_counts_foreign_hits_and_adds_the_embedding(figures: Any) -> None:
+def test_a_report_counts_foreign_hits_and_adds_the_embedding() -> None:
     outcomes = [
         figures.Outcome(answer(1, evidence=1), costs=(10,), embedding_s=0.008, foreign=hits)
         for hits in (0, 0, 6)

@@ -1,7 +1,7 @@
 """What is written in any script, and any id or number, is found by its words.
 
 Each file of `languages` has pairs of a question and the memory that answers it, worded differently,
-and distractors; `benchmarks/languages.py` reports more about them.
+and distractors; `benchmarks/scripts/languages.py` reports more about them.
 """
 
 import json

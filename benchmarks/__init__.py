@@ -1,0 +1,1 @@
+"""What adkpg costs and recalls, beside other packages: `python benchmarks`."""

@@ -1,0 +1,1 @@
+"""Who is measured: adkpg, its peers, and the floor under them."""

@@ -1,0 +1,141 @@
+"""The floor: adkpg's own statements on a raw asyncpg pool, with the least work around them."""
+
+from collections.abc import AsyncIterator, Mapping, Sequence
+from contextlib import asynccontextmanager
+from dataclasses import dataclass, field
+from datetime import UTC, datetime
+from functools import cache
+from typing import Any
+
+import asyncpg
+from google.adk.events.event import Event
+from pydantic import TypeAdapter
+from sqlalchemy.dialects.postgresql.asyncpg import dialect
+
+from adkpg.sessions import reading_statements, statements
+from adkpg.sessions.state import merge, split
+from adkpg.sql import Statement
+from benchmarks.contenders.sessions.contender import APP, Seen, content
+from benchmarks.contenders.sessions.ours import Adkpg
+
+_EVENTS = TypeAdapter(list[Event])
+_DIALECT: Any = dialect()  # type: ignore[no-untyped-call] # SQLAlchemy leaves it untyped
+
+
+@dataclass
+class _Live:
+    user_id: str
+    session_id: str
+    incarnation: str
+    revision: int
+    events: list[Event] = field(default_factory=list)
+    row: Mapping[str, Any] | None = None
+
+
+@cache
+def _compiled(statement: Statement[Any]) -> tuple[str, tuple[str, ...], dict[str, Any]]:
+    core: Any = statement.core
+    compiled = core.compile(dialect=_DIALECT)
+    constants = {n: bind.value for n, bind in compiled.binds.items() if not bind.required}
+    return str(compiled), tuple(compiled.positiontup or ()), constants
+
+
+class _Service:
+    def __init__(self, pool: Any, *, merge: bool) -> None:
+        self._pool = pool
+        self._merge = merge
+
+    async def _fetch(self, statement: Statement[Any], parameters: dict[str, Any]) -> Sequence[Any]:
+        sql, names, constants = _compiled(statement)
+        given = constants | parameters if constants else parameters
+        rows: Sequence[Any] = await self._pool.fetch(sql, *[given[name] for name in names])
+        return rows
+
+    async def create(self, user_id: str, session_id: str, state: dict[str, Any]) -> _Live:
+        delta = split(state)
+        (row,) = await self._fetch(
+            statements.create_session(app=delta.app is not None, user=delta.user is not None),
+            {
+                "app_name": APP,
+                "user_id": user_id,
+                "session_id": session_id,
+                "session_state": delta.session or "{}",
+                "app_delta": delta.app,
+                "user_delta": delta.user,
+                "timestamp": datetime.now(UTC),
+            },
+        )
+        return _Live(user_id, session_id, row["incarnation"], row["revision"])
+
+    async def append(self, live: _Live, event: Event) -> None:
+        delta = split(event.actions.state_delta)
+        (row,) = await self._fetch(
+            statements.append_event(
+                session=delta.session is not None,
+                app=delta.app is not None,
+                user=delta.user is not None,
+                merge=self._merge,
+            ),
+            {
+                "app_name": APP,
+                "user_id": live.user_id,
+                "session_id": live.session_id,
+                "event_id": event.id,
+                "timestamp": datetime.fromtimestamp(event.timestamp, UTC),
+                "payload": event.model_dump_json(exclude_none=True),
+                "session_delta": delta.session,
+                "app_delta": delta.app,
+                "user_delta": delta.user,
+                "incarnation": live.incarnation,
+                "revision": live.revision,
+            },
+        )
+        live.revision = row["revision"]
+
+    async def get(self, user_id: str, session_id: str) -> _Live:
+        (row,) = await self._fetch(
+            reading_statements.select_session(events_wanted=True, after=False, recent=False),
+            {"app_name": APP, "user_id": user_id, "session_id": session_id},
+        )
+        events = _EVENTS.validate_json(f"[{','.join(row['payloads'])}]")
+        return _Live(user_id, session_id, row["incarnation"], row["revision"], events, row)
+
+    async def list_sessions(self, user_id: str, limit: int) -> Sequence[str]:
+        rows = await self._fetch(
+            reading_statements.list_sessions_page(one_user=True, after=False),
+            {"app_name": APP, "user_id": user_id, "limit": limit},
+        )
+        return [row["session_id"] for row in rows]
+
+    def prepared(self, event: Event) -> Event:
+        return event
+
+    def seen(self, live: _Live) -> Seen:
+        assert live.row is not None
+        state = merge(live.row["state"], live.row["app_state"], live.row["user_state"])
+        return Seen([(event.id, content(event)) for event in live.events], state)
+
+
+class Floor:
+    """The very statements that adkpg sends; a read ends with one `validate_json`."""
+
+    name = "floor"
+    distribution = ""
+    keeps_state = True
+    lists = True
+    note = "adkpg's statement on a raw asyncpg pool"
+
+    async def prepare(self, url: str) -> None:
+        await Adkpg().prepare(url)
+
+    @asynccontextmanager
+    async def open(
+        self, url: str, pool_size: int, *, shared: bool = False
+    ) -> AsyncIterator[_Service]:
+        async def keep(connection: Any) -> None:
+            """Spares the round trip that asyncpg's pool resets a returned connection with."""
+
+        async with asyncpg.create_pool(
+            url, min_size=pool_size, max_size=pool_size, reset=keep
+        ) as pool:
+            yield _Service(pool, merge=shared)

@@ -1,0 +1,1 @@
+"""One question each, about adkpg alone: `python -m benchmarks.scripts.NAME`."""

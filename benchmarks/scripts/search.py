@@ -1,0 +1,163 @@
+"""How long a search takes, for users of different sizes side by side in one database.
+
+    python -m benchmarks.scripts.search [--scale 1.0] [--questions 40]
+
+Fills a database of its own on the server of ADKPG_DATABASE_URL (else the embedded one) with about
+250,000 memories of 604 users: sentences of random words, as often as words are (Zipf), and
+clustered random vectors of 384 dimensions. Then it asks users of each size, without embedding the
+question, and reports p50 and p95 of each leg and of both.
+"""
+
+import argparse
+import asyncio
+import time
+import zlib
+from datetime import UTC, datetime, timedelta
+from typing import Any, get_args
+
+import numpy as np
+from google.genai import types
+from numpy.typing import NDArray
+from rich.console import Console
+from rich.progress import Progress
+from rich.table import Table
+
+from adkpg import Database, PgVectorMemoryService
+from adkpg.memory import records
+from adkpg.memory.attributes import Facets
+from adkpg.memory.drafts import Draft, insertion, new_draft
+from adkpg.memory.search.options import Mode
+from adkpg.memory.vectors import statements as vector_statements
+from adkpg.memory.write import plan as ingestion
+from adkpg.memory.write import statements
+from benchmarks.scripts.hnsw import DIMENSIONS, Questions, clustered
+from benchmarks.sentences import Sentences
+from benchmarks.server import chosen_server, own_database
+
+USERS = {100: 560, 2_000: 40, 20_000: 3, 50_000: 1}
+"""Memories of a user, and how many users have so many: 246,000 in all."""
+
+APP = "benchmark"
+TURNS = 20
+BATCH = 1_000
+START = datetime(2026, 1, 1, tzinfo=UTC)
+
+
+async def load(
+    database: Database, users: dict[str, int], centers: NDArray[np.float32], progress: Progress
+) -> None:
+    model = {"model": Questions.model, "dimensions": DIMENSIONS}
+    await database.fetch(vector_statements.insert_model(), model)
+    row = await database.fetch_one(vector_statements.select_model(), model)
+    assert row is not None
+    app = {"app_name": APP, "model_id": row["model_id"]}
+    await database.fetch(vector_statements.activate_first_model(), app)
+    sentences = Sentences(1)
+    task = progress.add_task("memories", total=sum(users.values()))
+    for user, size in users.items():
+        for start in range(0, size, BATCH):
+            count = min(BATCH, size - start)
+            rows = drafts(user, start, count, sentences)
+            given = insertion(APP, user, rows, database.settings.text_search_config)
+            await database.fetch(statements.insert_memories(), given)
+            vectors = clustered(count, centers, zlib.crc32(f"{user} {start}".encode()))
+            await database.fetch(
+                vector_statements.store_vectors(large=False),
+                {
+                    "model_id": row["model_id"],
+                    "app_names": [APP] * count,
+                    "user_ids": [user] * count,
+                    "positions": [position for position, _ in rows],
+                    "digests": [draft.digest for _, draft in rows],
+                    "values": [x for v in vectors for x in records.unit_vector(v.tolist())],
+                    "dimensions": DIMENSIONS,
+                },
+            )
+            progress.advance(task, count)
+    for table in ("memories", "memory_lexemes", "memory_vectors"):
+        await database.run_ddl(f'VACUUM ANALYZE "{database.schema}".{table}', timeout_s=600)
+
+
+def drafts(user: str, start: int, count: int, sentences: Sentences) -> list[tuple[int, Draft]]:
+    rows = []
+    block = 0
+    for place in range(count):
+        if place % TURNS == 0:
+            block = ingestion.new_block(user)
+        text = sentences.make(12)
+        draft = new_draft(
+            kind="turn",
+            session_id=str(block),
+            event_id=f"{start + place}",
+            author="user",
+            timestamp=START + timedelta(minutes=start + place),
+            content=types.Content(role="user", parts=[types.Part(text=text)]),
+            text=text,
+            given=Facets(),
+        )
+        rows.append((block + place % TURNS, draft))
+    return rows
+
+
+async def ask(
+    memory: PgVectorMemoryService, user: str, mode: Mode, questions: list[str]
+) -> list[float]:
+    """Returns how long each search took, in milliseconds, without the first few."""
+    took = []
+    for question in questions:
+        start = time.perf_counter()
+        await memory.search(app_name=APP, user_id=user, query=question, mode=mode)
+        took.append(1000 * (time.perf_counter() - start))
+    return took[8:]
+
+
+class Prepared(Questions):
+    """Any question has a prepared vector, so that none is embedded."""
+
+    async def embed_query(self, text: str) -> list[float]:
+        return await super().embed_query(str(zlib.crc32(text.encode()) % len(self._vectors)))
+
+
+async def measure(server_url: str, scale: float, count: int) -> None:
+    users = {
+        f"{size}-{number}": size
+        for size, owners in USERS.items()
+        for number in range(max(1, round(owners * scale)))
+    }
+    centers = np.random.default_rng(0).normal(size=(500, DIMENSIONS)).astype(np.float32)
+    sentences = Sentences(2)
+    questions = [f"{sentences.make(7)}?" for _ in range(8 + count)]
+    async with own_database(server_url, "search") as url, Database(url) as database:
+        await database.upgrade()
+        with Progress() as progress:
+            await load(database, users, centers, progress)
+        memory = PgVectorMemoryService(database, embedder=Prepared(clustered(64, centers, 7)))
+        await show(memory, questions, sum(users.values()), len(users))
+        await database.close()
+
+
+async def show(
+    memory: PgVectorMemoryService, questions: list[str], memories: int, users: int
+) -> None:
+    table = Table("MEMORIES OF THE USER", *(f"{mode} p50 / p95" for mode in get_args(Mode)))
+    table.title = f"Search without embedding, {memories:,} memories of {users} users (ms)"
+    for size in USERS:
+        cells: list[Any] = []
+        for mode in get_args(Mode):
+            took = await ask(memory, f"{size}-0", mode, questions)
+            cells.append(f"{np.percentile(took, 50):.1f} / {np.percentile(took, 95):.1f}")
+        table.add_row(f"{size:,}", *cells)
+    Console().print(table)
+
+
+def main() -> None:
+    parser = argparse.ArgumentParser(description=__doc__.splitlines()[0] if __doc__ else None)
+    parser.add_argument("--scale", type=float, default=1.0, help="of the number of users")
+    parser.add_argument("--questions", type=int, default=40)
+    arguments = parser.parse_args()
+    with chosen_server() as url:
+        asyncio.run(measure(url, arguments.scale, arguments.questions))
+
+
+if __name__ == "__main__":
+    main()

@@ -1,0 +1,1 @@
+"""What is measured, suite by suite."""
