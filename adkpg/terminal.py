@@ -1,10 +1,13 @@
 """Terminal: how stored texts and tables are shown to people."""
 
+import re
 import sys
+from collections.abc import Iterable, Sequence
 
 from rich.console import Console
-from rich.table import Table
 from rich.text import Text
+
+_LEAST_ROOM = 30
 
 
 def console() -> Console:
@@ -12,12 +15,50 @@ def console() -> Console:
     return Console(markup=False, highlight=False, emoji=False, soft_wrap=False)
 
 
-def table(*columns: str) -> Table:
-    """Returns an empty table; its cells are folded, but session ids stay whole to be copied."""
-    shown = Table(box=None, pad_edge=False, header_style="bold")
-    for column in columns:
-        shown.add_column(column, overflow="fold", no_wrap=column == "SESSION")
-    return shown
+def show(columns: Sequence[str], rows: Iterable[Sequence[object]], *, full: bool = False) -> None:
+    """Prints a table in which each row is one line.
+
+    On a terminal the last column is cut to what fits; it has a line of its own where the others
+    leave it too little. In a pipe nothing is cut, so that a search for a text finds it.
+
+    Args:
+      columns: The headings.
+      rows: Each with a value for each column, as an object or as a `cell`.
+      full: Wraps the last column on a terminal instead of cutting it.
+    """
+    out = console()
+    full = full and out.is_terminal
+    lines = [[cell(heading, "bold") for heading in columns]]
+    lines += [[value if isinstance(value, Text) else cell(value) for value in row] for row in rows]
+    lines = [
+        [*map(_in_one_line, cells), last if full else _in_one_line(last)] for *cells, last in lines
+    ]
+    *widths, longest = (
+        max(each.cell_len for each in column) for column in zip(*lines, strict=True)
+    )
+    indent = sum(width + 2 for width in widths)
+    below = out.is_terminal and indent > 0 and out.width - indent < min(_LEAST_ROOM, longest)
+    if below:
+        indent = 2
+    for *cells, last in lines:
+        line = Text()
+        for text, width in zip(cells, widths, strict=True):
+            line.append_text(text).append(" " * (width - text.cell_len + 2))
+        if below:
+            line.rstrip()
+            line.append("\n" + " " * indent)
+        if full:
+            wrapped = last.wrap(out, out.width - indent, overflow="fold")
+            last = Text("\n" + " " * indent).join(wrapped)
+        elif out.is_terminal:
+            last.truncate(out.width - indent, overflow="ellipsis")
+        line.append_text(last)
+        line.rstrip()
+        out.print(line, soft_wrap=True)
+
+
+def _in_one_line(text: Text) -> Text:
+    return Text(re.sub(r"\s*[\n\t]\s*", " ", text.plain), text.style)
 
 
 def cell(text: object, style: str = "") -> Text:

@@ -12,6 +12,16 @@ from adkpg.cli import main
 
 _HERE = Path(__file__).resolve().parent
 _NOTE = "<!-- Written by docs/generate.py from the code; run `make docs` instead of editing. -->\n"
+_COMPLETION = """\
+The Tab key completes commands, options and choices when the shell has read this, from `~/.bashrc`,
+`~/.zshrc` or `~/.config/fish/completions/adkpg.fish`:
+
+```text
+eval "$(_ADKPG_COMPLETE=bash_source adkpg)"
+eval "$(_ADKPG_COMPLETE=zsh_source adkpg)"
+_ADKPG_COMPLETE=fish_source adkpg | source
+```
+"""
 
 
 def commands(
@@ -30,7 +40,7 @@ def commands(
 
 def cli() -> str:
     """Returns docs/cli.md: the help of every command."""
-    parts = [_NOTE, "# Command line\n"]
+    parts = [_NOTE, "# Command line\n", _COMPLETION]
     for path, command, context in commands(main, "adkpg"):
         parts.append(f"{'#' * (len(path) + 1)} {' '.join(path)}\n")
         parts.append(f"```text\n{command.get_help(context).rstrip()}\n```\n")

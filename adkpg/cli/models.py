@@ -1,14 +1,22 @@
 """``adkpg models``: the embedding models, and which one each app is searched with."""
 
-import json
+from __future__ import annotations
+
+from collections.abc import Iterable
 from dataclasses import asdict
+from typing import TYPE_CHECKING
 
 import click
 
-from adkpg.cli.connection import database_url, run
-from adkpg.database import Database
-from adkpg.models.service import Coverage, Model, Models
-from adkpg.terminal import cell, console, printable, table
+import adkpg
+from adkpg.cli.answers import print_json, say
+from adkpg.cli.connection import connected, database_url, run
+from adkpg.cli.options import app, as_json
+from adkpg.cli.removal import Removal, removes
+from adkpg.terminal import show
+
+if TYPE_CHECKING:
+    from adkpg.models.service import Coverage, Model
 
 dimensions_of = click.option(
     "--dimensions",
@@ -32,9 +40,9 @@ def models() -> None:
 
 
 @models.command("list")
-@click.option("--json", "as_json", is_flag=True, help="Print JSON instead of a table.")
-@database_url
-def list_(as_json: bool, database_url: str | None) -> None:
+@as_json
+@connected
+async def list_(database: adkpg.Database, *, as_json: bool) -> None:
     """List the models, and what each has of every app.
 
     COVERED is the share of the app's memories that have a vector of the model.
@@ -44,23 +52,13 @@ def list_(as_json: bool, database_url: str | None) -> None:
       adkpg models list
       adkpg models list --json | jq '.models[].name'
     """
-    found = run(database_url, lambda database: Models(database).list())
+    found = await adkpg.models.Models(database).list()
     if as_json:
-        click.echo(json.dumps({"models": [_jsonable(model) for model in found]}))
-        return
-    if not found:
+        print_json({"models": [*map(_jsonable, found)]})
+    elif found:
+        _show(found)
+    else:
         click.echo("There are no models yet; the first embedding registers its own.")
-        return
-    shown = table("MODEL", "DIMENSIONS", "INDEX", "APP", "ACTIVE", "VECTORS", "COVERED")
-    for model in found:
-        own = (cell(model.name), str(model.dimensions), "yes" if model.indexed else "")
-        if not model.apps:
-            shown.add_row(*own, "", "", "0", "")
-        for app in model.apps:
-            active = "yes" if app.active else ""
-            share = "" if app.memories == 0 else f"{_share(app):.1%}"
-            shown.add_row(*own, cell(app.app_name), active, str(app.vectors), share)
-    console().print(shown)
 
 
 @models.command()
@@ -79,8 +77,11 @@ def list_(as_json: bool, database_url: str | None) -> None:
     help="Build its index for users with more than ADKPG_EXACT_LIMIT memories; needs the role that "
     "migrates.",
 )
-@database_url
-def add(name: str, dimensions: int, with_index: bool, database_url: str | None) -> None:
+@as_json
+@connected
+async def add(
+    database: adkpg.Database, name: str, dimensions: int, *, with_index: bool, as_json: bool
+) -> None:
     """Register a model, and build its index if asked.
 
     Services register theirs by themselves; only the index needs this. Built before
@@ -90,30 +91,35 @@ def add(name: str, dimensions: int, with_index: bool, database_url: str | None) 
     Example:
       adkpg models add text-embedding-3-large --dimensions 3072 --index
     """
-
-    async def register(database: Database) -> int | None:
-        models = Models(database)
-        await models.add(name, dimensions)
-        return await models.index(name, dimensions=dimensions) if with_index else None
-
-    indexed = run(database_url, register)
-    click.echo(printable(f"Model {name!r} ({dimensions} dimensions) is registered."))
+    models = adkpg.models.Models(database)
+    await models.add(name, dimensions)
+    indexed = await models.index(name, dimensions=dimensions) if with_index else None
+    sentence = f"Model {name!r} ({dimensions} dimensions) is registered."
     if indexed is not None:
-        click.echo(f"Vectors put into its index: {indexed}.")
+        sentence += f"\nVectors put into its index: {indexed}."
+    added = {"name": name, "dimensions": dimensions, "indexed_vectors": indexed}
+    say(sentence, added, as_json=as_json)
 
 
 @models.command()
 @click.argument("name")
-@click.option("--app", "app_name", required=True, help="The app's name.")
+@app
 @dimensions_of
 @click.option(
     "--force",
     is_flag=True,
     help="Also if memories lack a vector of it: they are queued, and found by words until then.",
 )
-@database_url
-def activate(
-    name: str, app_name: str, dimensions: int | None, force: bool, database_url: str | None
+@as_json
+@connected
+async def activate(
+    database: adkpg.Database,
+    name: str,
+    app_name: str,
+    dimensions: int | None,
+    *,
+    force: bool,
+    as_json: bool,
 ) -> None:
     """Search an app with another model from now on.
 
@@ -123,31 +129,65 @@ def activate(
     Example:
       adkpg models activate all-MiniLM-L6-v2-int8 --app my_agent
     """
-    missing = run(
-        database_url,
-        lambda database: Models(database).activate(
-            name, app_name=app_name, dimensions=dimensions, force=force
-        ),
+    missing = await adkpg.models.Models(database).activate(
+        name, app_name=app_name, dimensions=dimensions, force=force
     )
     queued = f" {missing} memories are queued to be embedded." if missing else ""
-    click.echo(printable(f"App {app_name!r} is searched with model {name!r} now.{queued}"))
+    sentence = f"App {app_name!r} is searched with model {name!r} now.{queued}"
+    say(sentence, {"app_name": app_name, "model": name, "queued": missing}, as_json=as_json)
 
 
 @models.command()
 @click.argument("name")
 @dimensions_of
+@removes
 @database_url
-def drop(name: str, dimensions: int | None, database_url: str | None) -> None:
+def drop(name: str, dimensions: int | None, database_url: str | None, **consent: bool) -> None:
     """Delete a model with its vectors and its index.
 
     Refused while an app is searched with it.
 
     \b
     Example:
-      adkpg models drop all-MiniLM-L6-v2-int8
+      adkpg models drop all-MiniLM-L6-v2-int8 --dry-run
     """
-    dropped = run(database_url, lambda database: Models(database).drop(name, dimensions=dimensions))
-    click.echo(printable(f"Model {name!r} is dropped, with {dropped} vectors."))
+
+    def remove(dry_run: bool) -> list[Model]:
+        async def go(database: adkpg.Database) -> list[Model]:
+            models = adkpg.models.Models(database)
+            found = [
+                model
+                for model in await models.list()
+                if model.name == name and dimensions in (None, model.dimensions)
+            ]
+            if not dry_run or not found:  # an unknown model is told by its own sentence
+                await models.drop(name, dimensions=dimensions)
+            return found
+
+        return run(database_url, go)
+
+    Removal(
+        remove=remove,
+        show=_show,
+        jsonable=lambda found: {"models": [*map(_jsonable, found)]},
+        question=f"Delete model {name!r} with its vectors and its index?",
+        nothing=f"There is no model {name!r}.",
+    ).carry_out(**consent)
+
+
+def _show(models: Iterable[Model]) -> None:
+    rows: list[tuple[object, ...]] = []
+    for model in models:
+        own = (model.name, model.dimensions, "yes" if model.indexed else "")
+        rows += [
+            (
+                *own,
+                *(app.app_name, "yes" if app.active else "", app.vectors),
+                f"{_share(app):.1%}" if app.memories else "",
+            )
+            for app in model.apps
+        ] or [(*own, "", "", 0, "")]
+    show(("MODEL", "DIMENSIONS", "INDEX", "APP", "ACTIVE", "VECTORS", "COVERED"), rows)
 
 
 def _share(app: Coverage) -> float:

@@ -1,22 +1,54 @@
-"""The program ``adkpg``: its groups of commands."""
+"""The program ``adkpg``: its groups of commands, and what it says when the library raises."""
+
+from typing import Any
 
 import click
 
 import adkpg
 from adkpg.cli.db import db
+from adkpg.cli.demo import demo
 from adkpg.cli.facts import facts
-from adkpg.cli.failure import SentenceGroup
 from adkpg.cli.forget import forget
 from adkpg.cli.memory import memory
 from adkpg.cli.models import models
-from adkpg.cli.prune import prune
 from adkpg.cli.reembed import reembed
 from adkpg.cli.sessions import sessions
 from adkpg.cli.worker import worker
-from adkpg.demo.command import demo
 
 
-@click.group(cls=SentenceGroup, context_settings={"max_content_width": 100})
+class Program(click.Group):
+    """A group whose commands answer adkpg's errors with their sentence on stderr and exit code 1.
+
+    Other exceptions are defects and keep their traceback.
+    """
+
+    def invoke(self, ctx: click.Context) -> Any:
+        """Runs the chosen command."""
+        try:
+            return super().invoke(ctx)
+        except (click.ClickException, click.exceptions.Exit, click.Abort):
+            raise
+        except Exception as exc:
+            sentence = _sentence(exc)
+            if sentence is None:
+                raise
+            raise click.ClickException(sentence) from exc
+
+
+@click.group(
+    cls=Program,
+    context_settings={"max_content_width": 100},
+    commands=[demo, db, sessions, memory, facts, models, reembed, worker, forget],
+    epilog="""\b
+Conventions:
+  --json             prints JSON on standard output, and nothing else.
+  --limit, --cursor  list page by page; the cursor is the `next_cursor` of the page before.
+  SPAN, TIME         are a span like 30d, 12h, 2w, 90m, 45s, and a time in ISO 8601.
+  --yes, --dry-run   A removal shows what would go and asks. --yes removes without a question,
+                     --dry-run only shows. Without a terminal to ask on, only --yes removes.
+  exit codes         0: done. 1: failed, with one sentence on standard error. 2: wrong usage.
+""",
+)
 @click.version_option(adkpg.__version__, package_name="adkpg")
 def main() -> None:
     """Durable sessions and memory for ADK agents, on Postgres.
@@ -31,13 +63,18 @@ def main() -> None:
     """
 
 
-main.add_command(demo)
-main.add_command(db)
-main.add_command(sessions)
-main.add_command(memory)
-main.add_command(facts)
-main.add_command(models)
-main.add_command(reembed)
-main.add_command(worker)
-main.add_command(forget)
-memory.add_command(prune)
+def _sentence(exc: Exception) -> str | None:
+    """Returns what to say of an exception; None if it is a defect."""
+    from pydantic import ValidationError
+
+    if isinstance(exc, adkpg.errors.AdkpgError):
+        return str(exc)
+    if not isinstance(exc, ValidationError) or exc.title != adkpg.Settings.__name__:
+        return None
+    # Without the values: one may be a password.
+    prefix = adkpg.Settings.model_config.get("env_prefix", "")
+    wrong = "; ".join(
+        f"{prefix}{'_'.join(map(str, error['loc']))}".upper() + f": {error['msg']}"
+        for error in exc.errors(include_input=False, include_url=False)
+    )
+    return f"The environment holds what adkpg cannot use ({wrong}); correct it."

@@ -1,15 +1,17 @@
 """``adkpg reembed``: change the model that memories are searched with."""
 
-from collections.abc import Sequence
+from __future__ import annotations
+
+from dataclasses import asdict
 
 import click
 
-from adkpg.cli.connection import database_url, run
+import adkpg
+from adkpg.cli.answers import print_json
+from adkpg.cli.connection import connected
 from adkpg.cli.embedders import embedder_named
+from adkpg.cli.options import as_json
 from adkpg.cli.progress import bar
-from adkpg.database import Database
-from adkpg.models.reembedding import Reembedded
-from adkpg.models.service import Models
 from adkpg.terminal import printable
 
 
@@ -23,8 +25,11 @@ from adkpg.terminal import printable
     "your own.",
 )
 @click.option("--app", "app_name", help="Only this app.  [default: all apps]")
-@database_url
-def reembed(name: str, app_name: str | None, database_url: str | None) -> None:
+@as_json
+@connected
+async def reembed(
+    database: adkpg.Database, name: str, app_name: str | None, *, as_json: bool
+) -> None:
     """Embed memories with a new model and search with it.
 
     Searches answer from the old model until all is embedded, then the app is switched in one
@@ -40,21 +45,22 @@ def reembed(name: str, app_name: str | None, database_url: str | None) -> None:
       adkpg reembed --model my_agent.embedding:embedder --app my_agent
     """
     embedder = embedder_named(name)
-
-    async def change(database: Database) -> Sequence[Reembedded]:
-        with bar("Embedding") as show:
-            return await Models(database).reembed(
-                embedder,
-                app_name=app_name,
-                progress=lambda progress: show(progress.covered, progress.memories),
-            )
-
-    model = f"{embedder.model!r} ({embedder.dimensions} dimensions)"
-    for done in run(database_url, change):
+    with bar("Embedding") as show:
+        apps = await adkpg.models.Models(database).reembed(
+            embedder,
+            app_name=app_name,
+            progress=lambda progress: show(progress.covered, progress.memories),
+        )
+    if as_json:
+        model = {"model": embedder.model, "dimensions": embedder.dimensions}
+        print_json({**model, "apps": [asdict(done) for done in apps]})
+        return
+    model_name = f"{embedder.model!r} ({embedder.dimensions} dimensions)"
+    for done in apps:
         late = f", {done.queued} that came meanwhile queued" if done.queued else ""
         click.echo(
             printable(
-                f"App {done.app_name!r} is searched with model {model} now: {done.embedded} "
+                f"App {done.app_name!r} is searched with model {model_name} now: {done.embedded} "
                 f"memories embedded{late}."
             )
         )

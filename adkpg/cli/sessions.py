@@ -1,23 +1,22 @@
 """``adkpg sessions``: what is stored of conversations."""
 
+from __future__ import annotations
+
 import json
 from datetime import UTC, datetime
-from typing import Any
+from typing import TYPE_CHECKING, Any
 
 import click
-from google.adk.events.event import Event
-from google.adk.sessions.base_session_service import GetSessionConfig
-from google.adk.sessions.session import Session
-from rich.table import Table
 
-from adkpg.cli.connection import database_url, run
-from adkpg.database import Database
-from adkpg.errors import SessionNotFound
-from adkpg.sessions.pages import SessionsPage
-from adkpg.sessions.service import DatabaseSessionService
-from adkpg.terminal import cell, console, table
+import adkpg
+from adkpg.cli.answers import print_json, say_next
+from adkpg.cli.connection import connected
+from adkpg.cli.options import app, as_json, cursor, limit, user
+from adkpg.terminal import show as show_table
 
-as_json = click.option("--json", "as_json", is_flag=True, help="Print JSON instead of a table.")
+if TYPE_CHECKING:
+    from google.adk.events.event import Event
+    from google.adk.sessions.session import Session
 
 
 @click.group()
@@ -31,25 +30,20 @@ def sessions() -> None:
 
 
 @sessions.command("list")
-@click.option("--app", "app_name", required=True, help="The app's name.")
+@app
 @click.option("--user", "user_id", help="Only this user's sessions.")
-@click.option(
-    "--limit",
-    default=20,
-    show_default=True,
-    type=click.IntRange(min=1),
-    help="At most so many sessions.",
-)
-@click.option("--after", metavar="CURSOR", help="Go on behind the page that printed this cursor.")
+@limit("sessions")
+@cursor
 @as_json
-@database_url
-def list_(
+@connected
+async def list_(
+    database: adkpg.Database,
     app_name: str,
     user_id: str | None,
     limit: int,
-    after: str | None,
+    cursor: str | None,
+    *,
     as_json: bool,
-    database_url: str | None,
 ) -> None:
     """List an app's sessions, newest first.
 
@@ -60,51 +54,39 @@ def list_(
       adkpg sessions list --app my_agent --user alice --limit 5
       adkpg sessions list --app my_agent --json | jq -r '.sessions[].id'
     """
-
-    async def read(database: Database) -> SessionsPage:
-        return await DatabaseSessionService(database).list_sessions_page(
-            app_name=app_name, user_id=user_id, limit=limit, after=after
-        )
-
-    page = run(database_url, read)
+    page = await adkpg.DatabaseSessionService(database).list_sessions_page(
+        app_name=app_name, user_id=user_id, limit=limit, after=cursor
+    )
     if as_json:
         listed = [_jsonable(session, exclude={"events"}) for session in page.sessions]
-        click.echo(json.dumps({"sessions": listed, "next": page.next}))
+        print_json({"sessions": listed, "next_cursor": page.next})
         return
-    shown = table("USER", "SESSION", "LAST UPDATE", "STATE")
-    for session in page.sessions:
-        shown.add_row(
-            cell(session.user_id),
-            cell(session.id),
-            cell(_moment(session.last_update_time)),
-            cell(", ".join(session.state)),
-        )
-    console().print(shown)
-    if page.next is not None:
-        click.echo(f"There are more: --after {page.next}")
+    show_table(_COLUMNS, map(_row, page.sessions))
+    say_next(page.next)
 
 
 @sessions.command()
 @click.argument("session_id", metavar="ID")
-@click.option("--app", "app_name", required=True, help="The app's name.")
-@click.option("--user", "user_id", required=True, help="The user's id.")
+@app
+@user
 @click.option(
     "--events",
     "recent",
     default=20,
     show_default=True,
     type=click.IntRange(min=0),
-    help="The last so many events.",
+    help="At most this many events, the last ones.",
 )
 @as_json
-@database_url
-def show(
+@connected
+async def show(
+    database: adkpg.Database,
     session_id: str,
     app_name: str,
     user_id: str,
     recent: int,
+    *,
     as_json: bool,
-    database_url: str | None,
 ) -> None:
     """Show a session's state and last events.
 
@@ -114,58 +96,39 @@ def show(
     Example:
       adkpg sessions show 3f2a --app my_agent --user alice --events 50
     """
+    from google.adk.sessions.base_session_service import GetSessionConfig
 
-    async def read(database: Database) -> Session:
-        session = await DatabaseSessionService(database).get_session(
-            app_name=app_name,
-            user_id=user_id,
-            session_id=session_id,
-            config=GetSessionConfig(num_recent_events=recent),
-        )
-        if session is None:
-            raise SessionNotFound(
-                f"User {user_id!r} of app {app_name!r} has no session {session_id!r}; "
-                f"`adkpg sessions list --app {app_name}` shows those that are stored."
-            )
-        return session
-
-    session = run(database_url, read)
-    if as_json:
-        click.echo(json.dumps(_jsonable(session)))
-        return
-    out = console()
-    out.print(_facts(session))
-    if session.state:
-        out.print()
-        out.print(_state(session.state))
-    if session.events:
-        out.print()
-        out.print(_events(session.events))
-
-
-def _facts(session: Session) -> Table:
-    shown = table("APP", "USER", "SESSION", "LAST UPDATE")
-    shown.add_row(
-        cell(session.app_name),
-        cell(session.user_id),
-        cell(session.id),
-        cell(_moment(session.last_update_time)),
+    session = await adkpg.DatabaseSessionService(database).get_session(
+        app_name=app_name,
+        user_id=user_id,
+        session_id=session_id,
+        config=GetSessionConfig(num_recent_events=recent),
     )
-    return shown
+    if session is None:
+        raise adkpg.errors.SessionNotFound(
+            f"User {user_id!r} of app {app_name!r} has no session {session_id!r}; "
+            f"`adkpg sessions list --app {app_name}` shows those that are stored."
+        )
+    if as_json:
+        print_json(_jsonable(session))
+        return
+    show_table(_COLUMNS, [_row(session)])
+    if session.state:
+        click.echo()
+        state = sorted(session.state.items())
+        show_table(("KEY", "VALUE"), [(key, _json(value)) for key, value in state], full=True)
+    if session.events:
+        click.echo()
+        said = [(_moment(each.timestamp), each.author, _content(each)) for each in session.events]
+        show_table(("TIME", "AUTHOR", "CONTENT"), said, full=True)
 
 
-def _state(state: dict[str, Any]) -> Table:
-    shown = table("KEY", "VALUE")
-    for key, value in sorted(state.items()):
-        shown.add_row(cell(key), cell(json.dumps(value, ensure_ascii=False)))
-    return shown
+_COLUMNS = ("USER", "SESSION", "LAST UPDATE", "STATE")
 
 
-def _events(events: list[Event]) -> Table:
-    shown = table("TIME", "AUTHOR", "CONTENT")
-    for event in events:
-        shown.add_row(cell(_moment(event.timestamp)), cell(event.author), cell(_content(event)))
-    return shown
+def _row(session: Session) -> tuple[str, ...]:
+    time = _moment(session.last_update_time)
+    return (session.user_id, session.id, time, ", ".join(session.state))
 
 
 def _content(event: Event) -> str:

@@ -1,21 +1,18 @@
 """``adkpg worker``: gives memories their vectors, and draws facts if it is told to."""
 
+from __future__ import annotations
+
 import asyncio
 import signal
+from datetime import timedelta
 from functools import partial
 
 import click
 
-from adkpg.cli.connection import database_url, run
-from adkpg.database import Database
-from adkpg.erasure.pruning import erase_expired
-from adkpg.facts.llm import FactExtractor
-from adkpg.facts.service import Facts
-from adkpg.facts.work import Extracting
-from adkpg.memory.queue.jobs import Jobs
-from adkpg.memory.queue.worker import Work, Worker
-from adkpg.memory.service import PgVectorMemoryService
-from adkpg.memory.vectors.work import Embedding
+import adkpg
+from adkpg.cli.answers import say
+from adkpg.cli.connection import connected
+from adkpg.cli.options import as_json, span
 
 
 @click.command()
@@ -34,22 +31,20 @@ from adkpg.memory.vectors.work import Embedding
     help="How many users' batches run side by side.",
 )
 @click.option(
-    "--poll-interval",
-    "poll_interval_s",
-    default=1.0,
-    show_default=True,
-    type=click.FloatRange(min=0.01),
-    help="Pause when nothing is due, in seconds.",
+    "--poll-interval", default="1s", show_default=True, type=span, help="Pause when nothing is due."
 )
 @click.option("--revive", is_flag=True, help="First make due again what was given up.")
-@database_url
-def worker(
-    once: bool,
+@as_json
+@connected
+async def worker(
+    database: adkpg.Database,
     model: str | None,
     users_at_once: int,
-    poll_interval_s: float,
+    poll_interval: timedelta,
+    *,
+    once: bool,
     revive: bool,
-    database_url: str | None,
+    as_json: bool,
 ) -> None:
     """Embed what waits for a vector, until stopped.
 
@@ -64,32 +59,35 @@ def worker(
       adkpg worker --once --revive
       adkpg worker --extract gemini-2.5-flash
     """
+    from adkpg.facts.work import Extracting
+    from adkpg.memory.queue.jobs import Jobs
+    from adkpg.memory.queue.worker import Work, Worker
+    from adkpg.memory.vectors.work import Embedding
 
-    async def work(database: Database) -> int:
-        memory = PgVectorMemoryService(database)
-        embed = Jobs(database, "embed")
-        works: list[Work] = [Embedding(memory.required_vectors(), embed)]
-        queues = [embed]
-        if model is not None:
-            extract = Jobs(database, "extract")
-            works.append(Extracting(Facts(memory, FactExtractor(model)), extract))
-            queues.append(extract)
-        if revive:
-            click.echo(f"Revived: {sum([await queue.revive() for queue in queues])}.")
-        found = Worker(
-            works,
-            chores=[partial(erase_expired, database)],
-            poll_interval_s=poll_interval_s,
-            users_at_once=users_at_once,
-        )
-        if not once:
-            return await found.run(_stopped_by_signals())
-        done = 0
-        while progress := await found.run_once():
-            done += progress
-        return done
-
-    click.echo(f"Done: {run(database_url, work)}.")
+    memory = adkpg.PgVectorMemoryService(database)
+    embed = Jobs(database, "embed")
+    works: list[Work] = [Embedding(memory.required_vectors(), embed)]
+    queues = [embed]
+    if model is not None:
+        extract = Jobs(database, "extract")
+        facts = adkpg.facts.Facts(memory, adkpg.facts.FactExtractor(model))
+        works.append(Extracting(facts, extract))
+        queues.append(extract)
+    revived = sum([await queue.revive() for queue in queues]) if revive else None
+    if revive and not as_json:
+        click.echo(f"Revived: {revived}.")
+    found = Worker(
+        works,
+        chores=[partial(adkpg.erasure.erase_expired, database)],
+        poll_interval_s=poll_interval.total_seconds(),
+        users_at_once=users_at_once,
+    )
+    done = 0
+    if not once:
+        done = await found.run(_stopped_by_signals())
+    while once and (progress := await found.run_once()):
+        done += progress
+    say(f"Done: {done}.", {"done": done, "revived": revived}, as_json=as_json)
 
 
 def _stopped_by_signals() -> asyncio.Event:

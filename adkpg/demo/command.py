@@ -26,91 +26,43 @@ from adkpg.memory.service import PgVectorMemoryService
 from adkpg.sessions.service import DatabaseSessionService
 from adkpg.settings import Settings
 
-_ACTS = (
+ACTS = (
     "Process 1 tells the agent some facts, remembers the session, and ends",
     "Process 2 resumes that session by its id",
     "Process 3 asks in new sessions: load_memory in the first, preload_memory in the second",
 )
 
 
-@click.command()
-@click.option("--say", multiple=True, metavar="TEXT", help="Tell the agent this; repeatable.")
-@click.option("--ask", multiple=True, metavar="TEXT", help="Ask the agent this; repeatable.")
-@click.option(
-    "--transcript",
-    "transcript_file",
-    type=click.Path(exists=True, dir_okay=False, path_type=Path),
-    metavar="FILE",
-    help="Remember the conversations of a file in LoCoMo's format and measure recall.",
-)
-@click.option(
-    "--limit-questions",
-    type=click.IntRange(min=1),
-    metavar="N",
-    help="With --transcript: the first N questions of each conversation only.",
-)
-@click.option("--forget", is_flag=True, help="Delete what all demos left in the database.")
-@click.option(
-    "--database-url",
-    metavar="URL",
-    help="postgresql://user:password@host/database, or embedded.  "
-    "[default: ADKPG_DATABASE_URL, else embedded]",
-)
-@click.option("--act", type=click.IntRange(1, len(_ACTS)), hidden=True)
-@click.option("--user", "user_id", hidden=True)
-def demo(
-    say: tuple[str, ...],
-    ask: tuple[str, ...],
-    transcript_file: Path | None,
-    limit_questions: int | None,
-    forget: bool,
-    database_url: str | None,
-    act: int | None,
-    user_id: str | None,
-) -> None:
-    """Show an agent that remembers across processes.
-
-    Three processes, one after the other: the first tells an ADK agent some facts, the second
-    resumes the session, the third asks in a new session what only memory knows. The tables it
-    writes to are adkpg's own, created if missing. The model is Gemini if GOOGLE_API_KEY is set,
-    else a small offline one that answers only from what it is given.
-
-    \b
-    Example:
-      adkpg demo
-      adkpg demo --say "The key is under the blue pot." --ask "How do I get into the house?"
-      adkpg demo --transcript locomo10.json --limit-questions 20
-    """
-    say, ask = (tuple(map(_unicode, texts)) for texts in (say, ask))
-    if say and not ask:
-        raise click.UsageError("--say needs a question: add --ask TEXT.")
-    if not all(text.strip() for text in (*say, *ask)):
-        raise click.UsageError("--say and --ask need a text.")
-    if limit_questions and not transcript_file:
-        raise click.UsageError("--limit-questions goes with --transcript FILE.")
-    if sum(map(bool, (ask, transcript_file, forget))) > 1:
-        raise click.UsageError("--ask, --transcript and --forget go each on its own.")
-    if act is not None and user_id is not None:
-        _play(act, user_id, say, ask)
-        return
+def begin(database_url: str | None) -> tuple[Screen, str]:
+    """Returns the screen, on which it says which database is used, and the database's URL."""
     screen = Screen()
-    url = database_url or _of_environment() or "embedded"
-    _say_where(screen, url, chosen=bool(database_url or _of_environment()))
-    if forget:
-        asyncio.run(_forget(screen, url))
-    elif transcript_file:
-        asyncio.run(_transcript(screen, url, transcript_file, limit_questions, database_url))
+    chosen = database_url or _of_environment()
+    url = chosen or "embedded"
+    address = Database(url).url
+    if address != "embedded":
+        screen.text(f"Database: {address}.")
+    elif chosen:
+        screen.text("Database: the embedded Postgres.")
     else:
-        _acts(screen, url, say, ask, database_url)
+        screen.text(
+            "Database: the embedded Postgres that comes with adkpg[embedded], since neither "
+            "--database-url nor ADKPG_DATABASE_URL names another."
+        )
+    return screen, url
 
 
-def _acts(
+def acts(
     screen: Screen,
     url: str,
     say: tuple[str, ...],
     ask: tuple[str, ...],
     database_url: str | None,
 ) -> None:
+    """Plays the three acts, each in a process of its own, and shows what happens.
+
+    Raises:
+      ClickException: Something that the demo claims did not hold.
+    """
     user_id = _new_user()
     embedder = PgVectorMemoryService(url).embedder
     _say_who(screen, user_id, embedder)
@@ -119,7 +71,7 @@ def _acts(
     words += [word for text in ask for word in ("--ask", text)]
     tables: list[Rows] = []
     failed = False
-    for number, title in enumerate(_ACTS, 1):
+    for number, title in enumerate(ACTS, 1):
         screen.heading(title)
         arguments = ["--act", str(number), "--user", user_id, *words]
         for line in _shown_while_waiting(screen, process.run(arguments, url)):
@@ -151,13 +103,13 @@ def _shown_while_waiting(screen: Screen, lines: Iterator[Line]) -> Iterator[Line
         yield from lines
 
 
-def _play(act: int, user_id: str, say: tuple[str, ...], ask: tuple[str, ...]) -> None:
+def play(act: int, user_id: str, say: tuple[str, ...], ask: tuple[str, ...]) -> None:
     """Is one of the three processes: plays its act and writes what happens as JSON lines."""
     click.echo(Started(process_id=os.getpid()).dump())
     # ADK logs the traceback of every error; the command says it in a sentence.
     logging.getLogger("google_adk").setLevel(logging.CRITICAL)
 
-    async def play() -> None:
+    async def played() -> None:
         async with Database() as database:
             memory = PgVectorMemoryService(database)
             sessions = DatabaseSessionService(database)
@@ -167,15 +119,21 @@ def _play(act: int, user_id: str, say: tuple[str, ...], ask: tuple[str, ...]) ->
                 click.echo(line.dump())
 
     try:
-        asyncio.run(play())
+        asyncio.run(played())
     except KeyboardInterrupt:
         # The process that started this one says that it was interrupted.
         click.get_current_context().exit(130)
 
 
-async def _transcript(
+async def measure(
     screen: Screen, url: str, file: Path, limit: int | None, database_url: str | None
 ) -> None:
+    """Remembers a file's conversations, asks its questions, and shows how many were answered.
+
+    Raises:
+      ClickException: None was.
+      InvalidInput: The file cannot be read.
+    """
     conversations = transcript.read(file)
     prefix = _new_user()
     async with Database(url) as database:
@@ -240,27 +198,18 @@ async def _replay(
     return answers, len(inquiries) - len(askable)
 
 
-async def _forget(screen: Screen, url: str) -> None:
+async def left(url: str, *, forget: bool) -> list[Rows]:
+    """Returns what all demos left in the database, by tables that hold any; forgets it if told."""
     async with Database(url) as database:
-        screen.text(f"Deleted {await rows.forget(database)} rows of the app {APP}.")
+        found = [table for table in await rows.count(database) if table.count]
+        if forget:
+            await rows.forget(database)
+        return found
 
 
 def _story(say: tuple[str, ...], ask: tuple[str, ...], embedder: Embedder | None) -> Story:
     built_in = STORY if embedder is not None else WORD_STORY
     return Story.of(say or built_in.told, ask) if ask else built_in
-
-
-def _say_where(screen: Screen, url: str, *, chosen: bool) -> None:
-    address = Database(url).url
-    if address != "embedded":
-        screen.text(f"Database: {address}.")
-    elif chosen:
-        screen.text("Database: the embedded Postgres.")
-    else:
-        screen.text(
-            "Database: the embedded Postgres that comes with adkpg[embedded], since neither "
-            "--database-url nor ADKPG_DATABASE_URL names another."
-        )
 
 
 def _say_who(screen: Screen, user_id: str, embedder: Embedder | None) -> None:
@@ -310,8 +259,3 @@ def _of_environment() -> str | None:
 
 def _new_user() -> str:
     return f"user-{uuid.uuid4().hex[:6]}"
-
-
-def _unicode(text: str) -> str:
-    """Returns an argument with what is not UTF-8 in it replaced."""
-    return text.encode("utf-8", "replace").decode()

@@ -23,7 +23,7 @@ from adkpg.demo.line import (
     Started,
     State,
 )
-from adkpg.terminal import cell, table
+from adkpg.terminal import cell, show
 
 _CATEGORIES = {1: "multi-hop", 2: "temporal", 3: "open domain", 4: "single-hop", 5: "adversarial"}
 """LoCoMo's names for its categories of questions."""
@@ -93,31 +93,34 @@ class Screen:
 
     def rows(self, rows: Iterable[Rows]) -> None:
         """Prints what each table holds."""
-        shown = table("TABLE", "ROWS", "WHAT A ROW IS")
-        for row in rows:
-            shown.add_row(row.table, str(row.count), cell(row.comment))
-        self._console.print(shown)
+        columns = ("TABLE", "ROWS", "WHAT A ROW IS")
+        show(columns, [(row.table, row.count, row.comment) for row in rows], full=True)
 
     def figures(self, figures: Figures, by_category: dict[int, Figures]) -> None:
         """Prints recall, all in all and by category of question."""
         cutoffs = [f"RECALL@{cutoff}" for cutoff in CUTOFFS]
-        shown = table("QUESTIONS", "COUNT", *cutoffs, "HIT@10", "MRR")
-        rows = [(_CATEGORIES.get(key, str(key)), part) for key, part in by_category.items()]
-        for name, part in [*rows, ("all", figures)]:
+        parts = [(_CATEGORIES.get(key, str(key)), part) for key, part in by_category.items()]
+        rows = []
+        for name, part in [*parts, ("all", figures)]:
             values = (*(part.recall[cutoff] for cutoff in CUTOFFS), part.hit, part.mrr)
-            shown.add_row(name, str(part.questions), *(f"{value:.3f}" for value in values))
-        self._console.print(shown)
+            rows.append((name, part.questions, *(f"{value:.3f}" for value in values)))
+        show(("QUESTIONS", "COUNT", *cutoffs, "HIT@10", "MRR"), rows)
 
     def _searched(self, question: str, found: list[Found]) -> None:
         self.heading(f"What memory finds for: {question}")
         if not found:
             self.text("Nothing that is remembered answers this.")
             return
-        shown = table("SCORE", "WORDS", "COSINE", "MEMORY")
-        for hit in found:
-            cosine = "" if hit.cosine is None else f"{hit.cosine:.3f}"
-            shown.add_row(f"{hit.score:.3f}", f"{hit.lexical:.3f}", cosine, cell(hit.text))
-        self._console.print(shown)
+        rows = [
+            (
+                f"{hit.score:.3f}",
+                f"{hit.lexical:.3f}",
+                "" if hit.cosine is None else f"{hit.cosine:.3f}",
+                hit.text,
+            )
+            for hit in found
+        ]
+        show(("SCORE", "WORDS", "COSINE", "MEMORY"), rows, full=True)
 
     def _entry(self, label: str, text: str, style: str) -> None:
         """Prints a text beside its label; its further lines stay beside it."""

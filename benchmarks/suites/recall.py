@@ -38,7 +38,6 @@ from adkpg.embedded import EmbeddedServer
 from adkpg.embedding.default import default_embedder
 from adkpg.errors import AdkpgError
 from adkpg.terminal import console as standard_output
-from adkpg.terminal import table
 from benchmarks.contenders.recall import DEPTH, Adk, Contender, Leg, TimedEmbedder
 from benchmarks.suites.recall_figures import BUDGETS, Estimate, Outcome, Report, differences
 
@@ -146,6 +145,10 @@ async def ask(
             )
             progress.advance(bar)
     return outcomes
+
+
+def table(*columns: str) -> Table:
+    return Table(*columns, box=None, pad_edge=False, header_style="bold")
 
 
 def recalls(reports: Mapping[str, Report]) -> Table:

@@ -1,16 +1,28 @@
 """Runs commands in this process, with standard output and error kept apart."""
 
+import io
+
 import pytest
 
 from adkpg.cli import main
 from tests.fakes.commands import Adkpg, Outcome
 
 
-@pytest.fixture
-def adkpg(capsys: pytest.CaptureFixture[str]) -> Adkpg:
-    """Runs ``adkpg`` with some arguments, as the installed program does."""
+class Terminal(io.StringIO):
+    def isatty(self) -> bool:
+        return True
 
-    def run(*arguments: str) -> Outcome:
+
+@pytest.fixture
+def adkpg(capsys: pytest.CaptureFixture[str], monkeypatch: pytest.MonkeyPatch) -> Adkpg:
+    """Runs ``adkpg`` with some arguments, as the installed program does.
+
+    Its standard input is a terminal on which `answer` is typed, and no terminal without one.
+    """
+
+    def run(*arguments: str, answer: str | None = None) -> Outcome:
+        stdin = io.StringIO() if answer is None else Terminal(answer)
+        monkeypatch.setattr("sys.stdin", stdin)
         capsys.readouterr()
         with pytest.raises(SystemExit) as ended:
             main(list(arguments), prog_name="adkpg")

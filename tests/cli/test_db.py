@@ -1,5 +1,6 @@
 """``adkpg db`` against a real server."""
 
+import json
 from pathlib import Path
 
 import pytest
@@ -24,8 +25,34 @@ def test_up_and_down_again(adkpg: Adkpg) -> None:
         assert f"at revision {migrations.expected()}" in upgraded.out
     assert adkpg("db", "current").out == f"{migrations.expected()}\n"
     assert adkpg("db", "check").code == 0
-    assert "no tables" in adkpg("db", "downgrade", "base").out
+    assert adkpg("db", "downgrade", "base", "--yes").out.endswith("Removed.\n")
     assert adkpg("db", "current").out == "none\n"
+    assert adkpg("db", "downgrade", "base").out == "There are no tables of adkpg.\n"
+
+
+@pytest.mark.usefixtures("empty")
+def test_downgrade_shows_what_goes_and_asks(adkpg: Adkpg) -> None:
+    adkpg("db", "upgrade")
+    before = adkpg("db", "current", "--json").out
+    shown = adkpg("db", "downgrade", "base", "--dry-run")
+    assert shown.out.split()[:3] == ["DATABASE", "FROM", "TO"]
+    assert shown.out.endswith("Nothing was removed.\n")
+    for outcome in (adkpg("db", "downgrade", "base"), adkpg("db", "downgrade", "base", answer="n")):
+        assert outcome.code == 1
+    assert adkpg("db", "current", "--json").out == before
+    down = json.loads(adkpg("db", "downgrade", "base", "--json", answer="y").out)
+    assert down["downgrade"]["from"] == json.loads(before)["revision"]
+    assert json.loads(adkpg("db", "current", "--json").out) == {"revision": None}
+
+
+@pytest.mark.usefixtures("empty")
+def test_revisions_as_json(adkpg: Adkpg) -> None:
+    revision = {"revision": migrations.expected()}
+    upgraded = json.loads(adkpg("db", "upgrade", "--json").out)
+    assert upgraded["revision"] == revision["revision"]
+    for command in ("current", "check"):
+        assert json.loads(adkpg("db", command, "--json").out) == revision
+    assert "url" in json.loads(adkpg("db", "url", "--json").out)
 
 
 @pytest.mark.usefixtures("empty")

@@ -6,12 +6,11 @@ from pathlib import Path
 
 import asyncpg
 import pytest
-from click.testing import CliRunner, Result
 from google.adk.artifacts.file_artifact_service import FileArtifactService
 from google.genai import types
 
 from adkpg import Database, PgVectorMemoryService
-from adkpg.cli import main
+from tests.fakes.commands import Adkpg
 from tests.fakes.life import PERSONAL, live_through, rows_of, scope_of
 from tests.fakes.toys import ToyEmbedder
 
@@ -63,58 +62,57 @@ def run(url: str, sql: str) -> None:
     asyncio.run(execute())
 
 
-def adkpg(*arguments: str, answer: str | None = None) -> Result:
-    return CliRunner().invoke(main, arguments, input=answer, prog_name="adkpg")
-
-
 NOTHING = dict.fromkeys(PERSONAL, 0)
 FORGET = ("forget", "--app", "app", "--user", "alice")
 
 
-def test_forget_shows_what_there_is_and_asks(lived: str) -> None:
+def test_forget_shows_what_there_is_and_asks(adkpg: Adkpg, lived: str) -> None:
     before, bobs = rows(lived, "alice"), rows(lived, "bob")
 
     refused = adkpg(*FORGET, answer="n\n")
-    assert (refused.exit_code, rows(lived, "alice")) == (1, before)
-    lines = [line.split() for line in refused.stdout.splitlines()]
-    assert lines[0] == ["APP", "WHAT", "KEPT"]
+    assert (refused.code, rows(lived, "alice")) == (1, before)
+    lines = [line.split() for line in refused.out.splitlines()]
+    assert lines[0] == ["APP", "WHAT", "COUNT"]
     assert ["app", "sessions", "2"] in lines
     assert ["app", "events", "6"] in lines
     assert ["app", "memories", "(turn)", "5"] in lines
     assert ["app", "marks", "of", "deleted", "memories", "1"] in lines
-    assert "Erase all this for good? [y/N]" in refused.stdout
+    assert "Erase all this for good? [y/N]" in refused.err
 
     agreed = adkpg(*FORGET, answer="y\n")
-    assert agreed.exit_code == 0
-    assert "ERASED" in agreed.stdout
+    assert agreed.code == 0
+    assert agreed.out.endswith("Removed.\n")
     assert rows(lived, "alice") == NOTHING
     assert rows(lived, "alice", "other") == before
     assert rows(lived, "bob") == bobs
 
     again = adkpg(*FORGET)
-    assert (again.exit_code, again.stdout) == (0, "Nothing is kept of user alice.\n")
+    assert (again.code, again.out) == (0, "Nothing is kept of user alice.\n")
     again = adkpg(*FORGET, "--yes")
-    assert (again.exit_code, again.stdout) == (0, "Nothing was kept of user alice.\n")
+    assert (again.code, again.out) == (0, "Nothing is kept of user alice.\n")
 
 
-def test_forget_without_an_answer_erases_nothing(lived: str) -> None:
+@pytest.mark.parametrize("answer", [None, ""])
+def test_forget_without_an_answer_erases_nothing(
+    adkpg: Adkpg, lived: str, answer: str | None
+) -> None:
     before = rows(lived, "alice")
-    assert adkpg(*FORGET, answer="").exit_code == 1
+    assert adkpg(*FORGET, answer=answer).code == 1
     assert rows(lived, "alice") == before
 
 
-def test_forget_dry_run_asks_and_erases_nothing(lived: str) -> None:
+def test_forget_dry_run_asks_and_erases_nothing(adkpg: Adkpg, lived: str) -> None:
     before = rows(lived, "alice")
     shown = adkpg(*FORGET, "--dry-run")
-    assert shown.exit_code == 0
-    assert shown.stdout.endswith("Nothing was erased.\n")
-    planned = json.loads(adkpg(*FORGET, "--dry-run", "--json").stdout)
+    assert shown.code == 0
+    assert shown.out.endswith("Nothing was removed.\n")
+    planned = json.loads(adkpg(*FORGET, "--dry-run", "--json").out)
     assert planned["dry_run"] is True
     assert planned["erased"][0]["rows"] == before
     assert rows(lived, "alice") == before
 
 
-def test_forget_in_several_apps_with_files(lived: str, tmp_path: Path) -> None:
+def test_forget_in_several_apps_with_files(adkpg: Adkpg, lived: str, tmp_path: Path) -> None:
     artifacts = FileArtifactService(tmp_path)
     for app in APPS:
         asyncio.run(
@@ -128,8 +126,8 @@ def test_forget_in_several_apps_with_files(lived: str, tmp_path: Path) -> None:
     expected = [rows(lived, "alice", app) for app in APPS]
     arguments = ("--app", "other", "--artifact-service-uri", tmp_path.as_uri(), "--yes", "--json")
     answer = adkpg(*FORGET, *arguments)
-    assert answer.exit_code == 0
-    said = json.loads(answer.stdout)
+    assert answer.code == 0
+    said = json.loads(answer.out)
     assert said["dry_run"] is False
     assert [each["app_name"] for each in said["erased"]] == list(APPS)
     assert [each["rows"] for each in said["erased"]] == expected
@@ -141,56 +139,58 @@ def test_forget_in_several_apps_with_files(lived: str, tmp_path: Path) -> None:
 @pytest.mark.parametrize(
     ("arguments", "code", "words"),
     [
-        (("--json",), 2, "--yes or --dry-run"),
+        (("--json",), 1, "no terminal to ask on; add --yes"),
         (("--yes", "--artifact-service-uri", "nonsense://x"), 1, "file:///folder"),
         (("--yes", "--artifact-service-uri", "file://elsewhere/x"), 1, "correct the URI"),
     ],
 )
 def test_forget_says_what_is_wrong(
-    lived: str, arguments: tuple[str, ...], code: int, words: str
+    adkpg: Adkpg, lived: str, arguments: tuple[str, ...], code: int, words: str
 ) -> None:
     before = rows(lived, "alice")
     answer = adkpg(*FORGET, *arguments)
-    assert answer.exit_code == code
-    assert words in answer.stderr
+    assert answer.code == code
+    assert words in answer.err
     assert rows(lived, "alice") == before
 
 
-def test_prune_shows_first_and_erases_with_yes(lived: str) -> None:
+def test_prune_shows_first_and_erases_with_yes(adkpg: Adkpg, lived: str) -> None:
     run(lived, "UPDATE memories SET expires_at = now() WHERE user_id = 'bob' AND kind = 'note'")
     before = rows(lived, "bob")
     options = ("memory", "prune", "--app", "app", "--max-memories", "5")
 
-    shown = adkpg(*options)
-    assert shown.exit_code == 0
-    lines = [line.split() for line in shown.stdout.splitlines()]
+    refused = adkpg(*options)
+    assert (refused.code, rows(lived, "bob")) == (1, before)
+    shown = adkpg(*options, "--dry-run")
+    assert shown.code == 0
+    assert refused.out + "Nothing was removed.\n" == shown.out
+    lines = [line.split() for line in shown.out.splitlines()]
     assert lines[0] == [
         *("APP", "USER", "EXPIRED", "SUPERSEDED", "FADED", "SURPLUS", "DRAWN", "TOTAL"),
     ]
     assert [line[:3] for line in lines[1:3]] == [["app", "alice", "0"], ["app", "bob", "1"]]
-    assert lines[3] == ["Nothing", "was", "erased;", "add", "--yes", "to", "erase", "this."]
     assert rows(lived, "bob") == before
 
-    planned = json.loads(adkpg(*options, "--json").stdout)
-    pruned = json.loads(adkpg(*options, "--json", "--yes").stdout)
+    planned = json.loads(adkpg(*options, "--dry-run", "--json").out)
+    pruned = json.loads(adkpg(*options, "--json", "--yes").out)
     assert (planned["dry_run"], pruned["dry_run"]) == (True, False)
     assert pruned["pruned"] == planned["pruned"]
     assert rows(lived, "bob")["memories"] <= 5
     assert rows(lived, "bob", "other")["memories"] == before["memories"]
 
     done = adkpg(*options, "--yes")
-    assert (done.exit_code, done.stdout) == (0, "No memory is to go.\n")
+    assert (done.code, done.out) == (0, "No memory is to go.\n")
 
 
-def test_prune_takes_every_rule(lived: str) -> None:
+def test_prune_takes_every_rule(adkpg: Adkpg, lived: str) -> None:
     run(lived, "UPDATE memories SET timestamp = now() - interval '9 days', importance = 0.1")
     run(lived, "UPDATE memories SET superseded_by = 'x', expires_at = now() WHERE kind = 'fact'")
     answer = adkpg(
-        *("memory", "prune", "--user", "alice", "--older-than", "8.5", "--max-importance", "0.2"),
+        *("memory", "prune", "--user", "alice", "--older-than", "8.5d", "--max-importance", "0.2"),
         *("--kind", "note", "--kind", "summary", "--superseded", "--yes"),
     )
-    assert answer.exit_code == 0
-    assert "Nothing was erased" not in answer.stdout
-    counts = [line.split() for line in answer.stdout.splitlines()[1:]]
+    assert answer.code == 0
+    _, *counts, done = [line.split() for line in answer.out.splitlines()]
+    assert done == ["Removed."]
     assert counts == [[app, "alice", "0", "1", "1", "0", "0", "2"] for app in APPS]
     assert rows(lived, "alice")["memories"] == 5

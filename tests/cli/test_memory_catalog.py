@@ -75,8 +75,8 @@ def test_list_as_a_table_in_pages(adkpg: Adkpg) -> None:
     assert "She has a dog." in first.out
     assert "alice" in first.out
     assert "2026-03-02 10:00:00" in first.out
-    cursor = first.out.split("--after-cursor ")[1].strip()
-    second = adkpg("memory", "list", *PLACE, "--limit", "2", "--after-cursor", cursor)
+    cursor = first.out.split("--cursor ")[1].strip()
+    second = adkpg("memory", "list", *PLACE, "--limit", "2", "--cursor", cursor)
     assert "Lisbon" in second.out
     assert "Rex" not in second.out
     assert "There are more" not in second.out
@@ -123,28 +123,42 @@ def test_update(adkpg: Adkpg) -> None:
 
 def test_delete_by_id(adkpg: Adkpg) -> None:
     outcome = adkpg("memory", "delete", "m1", "m2", "nope", *PLACE, "--yes")
-    assert (outcome.code, outcome.out) == (0, "Deleted: 2.\n")
+    assert outcome.code == 0
+    assert [line.split()[0] for line in outcome.out.splitlines()] == ["ID", "m1", "m2", "Removed."]
     assert ids(adkpg("memory", "list", *PLACE, "--all", "--json").out) == ["m4", "m3"]
 
 
 def test_delete_by_filters_takes_expired_ones_too(adkpg: Adkpg) -> None:
     outcome = adkpg("memory", "delete", *PLACE, "--after", "2026-03-03", "--yes", "--json")
-    assert json.loads(outcome.out) == {"deleted": 2}
+    assert json.loads(outcome.out) == {"dry_run": False, "deleted": ["m4", "m3"]}
     assert ids(adkpg("memory", "list", *PLACE, "--all", "--json").out) == ["m2", "m1"]
 
 
-def test_delete_asks_first(adkpg: Adkpg, monkeypatch: pytest.MonkeyPatch) -> None:
-    asked: list[str] = []
-
-    def refuse(text: str) -> str:
-        asked.append(text)
-        return "n"
-
-    monkeypatch.setattr("click.termui.visible_prompt_func", refuse)
-    outcome = adkpg("memory", "delete", "m9", *APP)
+@pytest.mark.parametrize("answer", [None, "n", ""])
+def test_delete_shows_what_would_go_and_asks(adkpg: Adkpg, answer: str | None) -> None:
+    outcome = adkpg("memory", "delete", "m9", *APP, answer=answer)
     assert outcome.code == 1
-    assert "Aborted" in outcome.err
+    assert "We are open." in outcome.out
+    said = "no terminal to ask on; add --yes" if answer is None else "[y/N]: Aborted!"
+    assert said in outcome.err
     assert ids(adkpg("memory", "list", *APP, "--json").out) == ["m9"]
+
+
+def test_delete_as_json_asks_on_standard_error(adkpg: Adkpg) -> None:
+    outcome = adkpg("memory", "delete", "m9", *APP, "--json", answer="y")
+    assert json.loads(outcome.out) == {"dry_run": False, "deleted": ["m9"]}
+    assert "We are open." in outcome.err
+    assert "Delete these memories of the app-wide scope of app 'chat'? [y/N]" in outcome.err
+    assert ids(adkpg("memory", "list", *APP, "--json").out) == []
+
+
+def test_delete_dry_run_deletes_nothing(adkpg: Adkpg) -> None:
+    outcome = adkpg("memory", "delete", *PLACE, "--topic", "pets", "--dry-run")
+    assert (outcome.code, outcome.err) == (0, "")
+    assert outcome.out.endswith("Nothing was removed.\n")
+    assert adkpg("memory", "count", *PLACE).out == "3\n"
+    nothing = adkpg("memory", "delete", *PLACE, "--topic", "boats")
+    assert (nothing.code, nothing.out.split()[0]) == (0, "Nothing")
 
 
 @pytest.mark.parametrize(
@@ -164,7 +178,7 @@ def test_delete_wants_to_be_told_in_one_way(adkpg: Adkpg, ways: tuple[str, ...])
         (("--metadata", "{"), 2, "no JSON"),
         (("--kind", "rumour"), 2, "rumour"),
         (("--after", "soon"), 1, "ISO 8601"),
-        (("--after-cursor", "x"), 1, "did not come from a page"),
+        (("--cursor", "x"), 1, "did not come from a page"),
         (("--limit", "0"), 2, "--limit"),
     ],
 )

@@ -49,11 +49,15 @@ def test_an_app_is_changed_over_and_the_old_vectors_dropped(adkpg: Adkpg) -> Non
         "App 'app' is searched with model 'new' (8 dimensions) now: 8 memories embedded.\n"
     )
     assert listed(adkpg) == {"new": (8, ["app"]), "old": (8, [])}
-    refused = adkpg("models", "drop", "new")
+    refused = adkpg("models", "drop", "new", "--yes")
     assert (refused.code, refused.out) == (1, "")
     assert "is active in 'app'" in refused.err
-    dropped = adkpg("models", "drop", "old")
-    assert (dropped.code, dropped.out) == (0, "Model 'old' is dropped, with 8 vectors.\n")
+    unasked = adkpg("models", "drop", "old")
+    assert (unasked.code, unasked.out.split()[7:9]) == (1, ["old", "8"])
+    assert "there is no terminal to ask on" in unasked.err
+    assert "Nothing was removed." in adkpg("models", "drop", "old", "--dry-run").out
+    dropped = json.loads(adkpg("models", "drop", "old", "--json", answer="y").out)
+    assert [(model["name"], model["vectors"]) for model in dropped["models"]] == [("old", 8)]
     assert listed(adkpg) == {"new": (8, ["app"])}
 
 

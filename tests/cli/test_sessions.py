@@ -64,27 +64,27 @@ def test_list_of_one_user(adkpg: Adkpg) -> None:
     listed = json.loads(outcome.out)
     assert [session["id"] for session in listed["sessions"]] == ["a2", "a1"]
     assert listed["sessions"][0]["state"] == {"topic": "rain", "user:city": "Köln"}
-    assert listed["next"] is None
+    assert listed["next_cursor"] is None
 
 
 @pytest.mark.usefixtures("stored")
 def test_pages_follow_each_other(adkpg: Adkpg) -> None:
     seen: list[str] = []
-    after: list[str] = []
+    cursor: list[str] = []
     for _ in range(3):
-        outcome = adkpg("sessions", "list", "--app", "weather", "--limit", "1", "--json", *after)
+        outcome = adkpg("sessions", "list", "--app", "weather", "--limit", "1", "--json", *cursor)
         page = json.loads(outcome.out)
         seen += [session["id"] for session in page["sessions"]]
-        after = ["--after", page["next"] or ""]
+        cursor = ["--cursor", page["next_cursor"] or ""]
     assert sorted(seen) == ["a1", "a2", "b" * 60]
-    assert page["next"] is None
+    assert page["next_cursor"] is None
     table = adkpg("sessions", "list", "--app", "weather", "--limit", "1")
-    assert "There are more: --after " in table.out
+    assert "There are more: --cursor " in table.out
 
 
 @pytest.mark.usefixtures("stored")
 def test_a_wrong_cursor_is_a_sentence(adkpg: Adkpg) -> None:
-    outcome = adkpg("sessions", "list", "--app", "weather", "--after", "nonsense")
+    outcome = adkpg("sessions", "list", "--app", "weather", "--cursor", "nonsense")
     assert (outcome.code, outcome.out) == (1, "")
     assert "cursor" in outcome.err
 

@@ -1,6 +1,7 @@
 """``adkpg worker`` as a command and as a process that is told to end."""
 
 import asyncio
+import json
 import os
 import signal
 import subprocess
@@ -14,7 +15,7 @@ from adkpg import PgVectorMemoryService
 from tests.fakes.commands import Adkpg
 from tests.fakes.conversation import USER, entry
 
-WORKER = [sys.executable, "-m", "adkpg", "worker", "--poll-interval", "0.05"]
+WORKER = [sys.executable, "-m", "adkpg", "worker", "--poll-interval", "0.05s"]
 
 
 @pytest.fixture
@@ -75,7 +76,7 @@ def test_once_does_what_is_due_and_ends(adkpg: Adkpg, waiting: str) -> None:
     assert (outcome.code, outcome.out) == (0, "Done: 3.\n")
     assert value(waiting, WAITING) == 0
     assert value(waiting, "SELECT count(*) FROM adkpg.memory_vectors") == 3
-    assert adkpg("worker", "--once").out == "Done: 0.\n"
+    assert json.loads(adkpg("worker", "--once", "--json").out) == {"done": 0, "revived": None}
 
 
 def test_what_was_given_up_is_revived_if_asked_for(adkpg: Adkpg, waiting: str) -> None:

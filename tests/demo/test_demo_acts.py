@@ -46,10 +46,12 @@ def test_the_whole_demo_on_the_embedded_server(demo: Demo, embedded_dir: Path) -
     )
     assert FACT in typed.stdout, "what to type next works as it is printed"
 
-    forgotten = demo("--forget", **variables)
+    refused = demo("--forget", **variables)
+    assert (refused.code, refused.err.count("\n")) == (1, 1)
+    forgotten = demo("--forget", "--yes", **variables)
     assert forgotten.code == 0
-    (deleted,) = re.findall(r"Deleted (\d+) rows", forgotten.out)
-    assert int(deleted) > 30
+    assert re.search(r"^events +20 ", forgotten.out, re.MULTILINE)
+    assert "No demo left anything" in demo("--forget", **variables).out
     assert not postmasters(embedded_dir)
 
 
@@ -193,6 +195,7 @@ def test_an_act_out_of_turn_is_one_sentence(demo: Demo, database_url: str) -> No
         (("--say", "I live in Graz."), "--say needs a question"),
         (("--ask", " "), "need a text"),
         (("--limit-questions", "3"), "goes with --transcript"),
+        (("--yes",), "goes with --forget"),
         (("--ask", "Who?", "--forget"), "each on its own"),
     ],
 )

@@ -1,19 +1,21 @@
 """``adkpg memory config|jobs|index``: how an app's memories are kept."""
 
-import json
+from __future__ import annotations
+
 from dataclasses import asdict
-from typing import get_args
+from typing import TYPE_CHECKING, get_args
 
 import click
 
-from adkpg.cli.connection import database_url, run
-from adkpg.cli.memory_options import app, as_json
+import adkpg
+from adkpg.cli.answers import print_json, say
+from adkpg.cli.connection import connected, database_url, run
+from adkpg.cli.options import app, as_json
 from adkpg.cli.progress import bar
-from adkpg.database import Database
-from adkpg.memory.queue.jobs import Backlog, Jobs, Task
-from adkpg.memory.service import PgVectorMemoryService
-from adkpg.memory.write.configuration import set_text_search_config, text_search_config
-from adkpg.terminal import cell, console, table
+from adkpg.terminal import show
+
+if TYPE_CHECKING:
+    from adkpg.memory.queue.jobs import Backlog
 
 
 @click.command()
@@ -29,7 +31,7 @@ def config(
 
     It is a text search configuration of Postgres: german, french, simple. Without one, a text's
     script chooses, and ADKPG_TEXT_SEARCH_CONFIG where that says nothing. Setting one derives the
-    words of all the app's memories anew in one transaction: searches go on, and whoever writes
+    words of all the app's memories again in one transaction: searches go on, and whoever writes
     memories waits until it is done.
 
     \b
@@ -41,19 +43,19 @@ def config(
     if config is not None and by_script:
         raise click.UsageError("CONFIG and --by-script exclude each other.")
 
-    async def go(database: Database) -> tuple[str | None, int | None]:
+    async def go(database: adkpg.Database) -> tuple[str | None, int | None]:
+        from adkpg.memory.write.configuration import set_text_search_config, text_search_config
+
         if config is None and not by_script:
             return await text_search_config(database, app_name), None
         with bar("Deriving words") as shown:
             return config, await set_text_search_config(database, app_name, config, progress=shown)
 
     own, written = run(database_url, go)
-    if as_json:
-        click.echo(json.dumps({"config": own, "written": written}))
-        return
-    click.echo(own or "by script")
+    sentence = own or "by script"
     if written is not None:
-        click.echo(f"Memories with new words: {written}.")
+        sentence += f"\nMemories with new words: {written}."
+    say(sentence, {"config": own, "written": written}, as_json=as_json)
 
 
 @click.command()
@@ -82,28 +84,29 @@ def jobs(
     if (app_name is None) != (user_id is None):
         raise click.UsageError("--app and --user go together; leave both out for everybody's.")
 
-    async def look(database: Database) -> tuple[int, list[Backlog]]:
+    async def look(database: adkpg.Database) -> tuple[int, list[Backlog]]:
+        from adkpg.memory.queue.jobs import Jobs, Task
+
         queues = [Jobs(database, task) for task in get_args(Task)]
         revived = sum([await queue.revive(app_name, user_id) for queue in queues if revive])
         return revived, [await queue.backlog(app_name, user_id) for queue in queues]
 
     revived, backlogs = run(database_url, look)
     if as_json:
-        found = [asdict(backlog) for backlog in backlogs]
-        click.echo(json.dumps({"revived": revived, "jobs": found}))
+        print_json({"revived": revived, "jobs": [asdict(backlog) for backlog in backlogs]})
         return
     if revive:
         click.echo(f"Revived: {revived}.")
-    shown = table("TASK", "WAITING", "FAILED", "DEAD", "ERROR")
-    for backlog in backlogs:
-        counts = (backlog.waiting, backlog.failed, backlog.dead)
-        shown.add_row(backlog.task, *map(str, counts), cell(backlog.error or ""))
-    console().print(shown)
+    rows = [
+        (each.task, each.waiting, each.failed, each.dead, each.error or "") for each in backlogs
+    ]
+    show(("TASK", "WAITING", "FAILED", "DEAD", "ERROR"), rows)
 
 
 @click.command()
-@database_url
-def index(database_url: str | None) -> None:
+@as_json
+@connected
+async def index(database: adkpg.Database, *, as_json: bool) -> None:
     """Index users with more than ADKPG_EXACT_LIMIT memories.
 
     Their searches by meaning then answer from an HNSW index; everybody else's are exact and need
@@ -113,8 +116,5 @@ def index(database_url: str | None) -> None:
     Example:
       adkpg memory index
     """
-
-    async def build(database: Database) -> int:
-        return await PgVectorMemoryService(database).index_large_scopes()
-
-    click.echo(f"Vectors put into the index: {run(database_url, build)}.")
+    indexed = await adkpg.PgVectorMemoryService(database).index_large_scopes()
+    say(f"Vectors put into the index: {indexed}.", {"indexed_vectors": indexed}, as_json=as_json)

@@ -1,0 +1,70 @@
+"""Answers: memories in tables and as JSON, sentences, pages."""
+
+from __future__ import annotations
+
+import json
+from collections.abc import Iterable, Mapping
+from typing import TYPE_CHECKING, Any, NoReturn
+
+import click
+
+from adkpg.terminal import printable
+
+if TYPE_CHECKING:
+    from adkpg.memory.records import Memory
+
+
+def print_json(value: Mapping[str, object]) -> None:
+    """Prints an object as one line of JSON."""
+    click.echo(json.dumps(value))
+
+
+def say(sentence: str, value: Mapping[str, object], *, as_json: bool) -> None:
+    """Prints a sentence, or what it says as JSON."""
+    if as_json:
+        print_json(value)
+    else:
+        click.echo(printable(sentence))
+
+
+def say_next(next_cursor: str | None) -> None:
+    """Says how to get the next page, if there is one."""
+    if next_cursor is not None:
+        click.echo(f"There are more: --cursor {next_cursor}")
+
+
+def fail(errors: Iterable[str]) -> NoReturn:
+    """Prints what failed to standard error, and ends with exit code 1."""
+    for sentence in errors:
+        click.echo(f"Error: {printable(sentence)}", err=True)
+    raise click.exceptions.Exit(1)
+
+
+def text_of(memory: Memory) -> str:
+    """Returns what a memory says, or which artifacts it names."""
+    text = "\n".join(part.text for part in memory.content.parts or [] if part.text)
+    return text or ", ".join(memory.artifacts)
+
+
+def time_of(moment: str | None) -> str:
+    """Returns a moment as tables show it, in UTC to the second."""
+    return (moment or "")[:19].replace("T", " ")
+
+
+def origin_of(memory: Memory) -> str:
+    """Returns who said a memory, or the document it is a piece of."""
+    return memory.author or memory.source or ""
+
+
+COLUMNS = ("ID", "TIME", "KIND", "FROM", "MEMORY")
+
+
+def row(memory: Memory) -> tuple[object, ...]:
+    """Returns a memory as a row of `COLUMNS`."""
+    time = time_of(memory.timestamp)
+    return (memory.id, time, memory.kind, origin_of(memory), text_of(memory))
+
+
+def jsonable(memory: Memory) -> dict[str, Any]:
+    """Returns a memory as JSON values."""
+    return memory.model_dump(mode="json", exclude_none=True)

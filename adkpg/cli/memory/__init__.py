@@ -1,0 +1,28 @@
+"""``adkpg memory``: what is remembered of users, and what an app knows for all of them."""
+
+import click
+
+from adkpg.cli.memory.catalog import count, delete, get, list_, update
+from adkpg.cli.memory.documents import add, sources
+from adkpg.cli.memory.prune import prune
+from adkpg.cli.memory.search import search
+from adkpg.cli.memory.upkeep import config, index, jobs
+
+
+@click.group(
+    commands=[
+        *(search, list_, get, count, update, delete),
+        *(add, sources, config, jobs, index, prune),
+    ]
+)
+def memory() -> None:
+    """Search, list and change memories, and add documents.
+
+    Each command works on one user's memories, or, without --user, on what the app knows for all
+    its users.
+
+    \b
+    Example:
+      adkpg memory search "Which city did she move to?" --app my_agent --user alice
+      adkpg memory add docs/ --app my_agent
+    """

@@ -1,0 +1,300 @@
+"""``adkpg memory list|get|count|update|delete``: memories one by one."""
+
+from __future__ import annotations
+
+import json
+from typing import TYPE_CHECKING, Any, TypedDict
+
+import click
+
+import adkpg
+from adkpg.cli.answers import COLUMNS, jsonable, print_json, row, say, say_next, text_of
+from adkpg.cli.connection import connected, database_url, run
+from adkpg.cli.options import (
+    app,
+    as_json,
+    cursor,
+    filtered,
+    full,
+    json_object,
+    limit,
+    user_or_app,
+)
+from adkpg.cli.progress import bar
+from adkpg.cli.removal import Removal, removes
+from adkpg.terminal import printable, show
+
+if TYPE_CHECKING:
+    from adkpg.memory.records import Memory
+
+_PAGE = 500
+_FACTS = (
+    *("id", "kind", "timestamp", "author", "source", "session_id", "event_id", "importance"),
+    *("topics", "expires_at", "superseded_by", "artifacts", "custom_metadata"),
+)
+
+
+class _Place(TypedDict):
+    app_name: str
+    user_id: str | None
+
+
+@click.command("list")
+@app
+@user_or_app
+@filtered
+@limit("memories")
+@cursor
+@click.option("--all", "with_dead", is_flag=True, help="With those that expired or were replaced.")
+@full
+@as_json
+@connected
+async def list_(
+    database: adkpg.Database,
+    app_name: str,
+    user_id: str | None,
+    filters: dict[str, Any],
+    limit: int,
+    cursor: str | None,
+    *,
+    with_dead: bool,
+    full: bool,
+    as_json: bool,
+) -> None:
+    """List memories, newest first.
+
+    \b
+    Example:
+      adkpg memory list --app my_agent --user alice --kind fact --topic travel
+      adkpg memory list --app my_agent --json | jq -r '.memories[].id'
+    """
+    page = await _reader(database).list_memories(
+        app_name=app_name,
+        user_id=user_id,
+        filters=adkpg.SearchFilters(**filters),
+        limit=limit,
+        after=cursor,
+        live=not with_dead,
+    )
+    if as_json:
+        print_json({"memories": [*map(jsonable, page.memories)], "next_cursor": page.next})
+        return
+    show(COLUMNS, map(row, page.memories), full=full)
+    say_next(page.next)
+
+
+@click.command()
+@click.argument("memory_id", metavar="ID")
+@app
+@user_or_app
+@as_json
+@connected
+async def get(
+    database: adkpg.Database,
+    memory_id: str,
+    app_name: str,
+    user_id: str | None,
+    *,
+    as_json: bool,
+) -> None:
+    """Show a memory, also one that has expired.
+
+    \b
+    Example:
+      adkpg memory get 3f2a --app my_agent --user alice
+    """
+    found = await _reader(database).get_memory(
+        app_name=app_name, user_id=user_id, memory_id=memory_id
+    )
+    _show(found, memory_id, app_name, user_id, as_json=as_json)
+
+
+@click.command()
+@app
+@user_or_app
+@filtered
+@as_json
+@connected
+async def count(
+    database: adkpg.Database,
+    app_name: str,
+    user_id: str | None,
+    filters: dict[str, Any],
+    *,
+    as_json: bool,
+) -> None:
+    """Count memories.
+
+    \b
+    Example:
+      adkpg memory count --app my_agent --user alice --after 2026-01-01
+    """
+    counted = await _reader(database).count_memories(
+        app_name=app_name, user_id=user_id, filters=adkpg.SearchFilters(**filters)
+    )
+    say(str(counted), {"memories": counted}, as_json=as_json)
+
+
+@click.command()
+@click.argument("memory_id", metavar="ID")
+@app
+@user_or_app
+@click.option("--text", help="Its new text, which is embedded again.")
+@click.option("--topic", "topics", multiple=True, help="Its new topics; may be repeated.")
+@click.option("--no-topics", is_flag=True, help="Takes its topics away.")
+@click.option("--importance", type=click.FloatRange(0, 1), help="A factor of its score.")
+@click.option("--expires-at", metavar="TIME", help="Searches find it until then (ISO 8601).")
+@click.option("--metadata", type=json_object, metavar="JSON", help="Its new custom metadata.")
+@as_json
+@database_url
+def update(
+    memory_id: str,
+    app_name: str,
+    user_id: str | None,
+    text: str | None,
+    topics: tuple[str, ...],
+    no_topics: bool,
+    importance: float | None,
+    expires_at: str | None,
+    metadata: dict[str, Any] | None,
+    as_json: bool,
+    database_url: str | None,
+) -> None:
+    """Change a memory; what is left out stays.
+
+    \b
+    Example:
+      adkpg memory update 3f2a --app my_agent --user alice --importance 0.9 --topic travel
+      adkpg memory update 3f2a --app my_agent --user alice --text "She moved to Porto."
+    """
+    if topics and no_topics:
+        raise click.UsageError("--topic and --no-topics exclude each other.")
+
+    async def write(database: adkpg.Database) -> Memory | None:
+        # Without a new text nothing is embedded, so no embedder is started.
+        memory = adkpg.PgVectorMemoryService(database) if text is not None else _reader(database)
+        return await memory.update_memory(
+            app_name=app_name,
+            user_id=user_id,
+            memory_id=memory_id,
+            text=text,
+            topics=list(topics) if topics or no_topics else None,
+            importance=importance,
+            expires_at=expires_at,
+            custom_metadata=metadata,
+        )
+
+    _show(run(database_url, write), memory_id, app_name, user_id, as_json=as_json)
+
+
+@click.command()
+@click.argument("memory_ids", nargs=-1, metavar="[ID]...")
+@app
+@user_or_app
+@filtered
+@click.option("--source", help="This document, all of its pieces.")
+@removes
+@database_url
+def delete(
+    memory_ids: tuple[str, ...],
+    app_name: str,
+    user_id: str | None,
+    filters: dict[str, Any],
+    source: str | None,
+    database_url: str | None,
+    **consent: bool,
+) -> None:
+    """Delete memories by id, by filters, or a document.
+
+    Expired ones that the filters meet go too, and facts and summaries that were drawn from what
+    goes. Adding a session again does not bring its deleted memories back.
+
+    \b
+    Example:
+      adkpg memory delete 3f2a 77c1 --app my_agent --user alice
+      adkpg memory delete --app my_agent --user alice --before 2025-01-01 --yes
+      adkpg memory delete --app my_agent --source docs/old.md --dry-run
+    """
+    if sum([bool(memory_ids), bool(filters), source is not None]) != 1:
+        raise click.UsageError(
+            "Say what to delete in one way: ids, filters, or --source; `adkpg forget` erases "
+            "all of a user."
+        )
+    place: _Place = {"app_name": app_name, "user_id": user_id}
+    chosen: list[Memory] = []
+
+    async def choose(database: adkpg.Database) -> None:
+        memory = _reader(database)
+        if memory_ids:
+            found = [await memory.get_memory(**place, memory_id=each) for each in memory_ids]
+            chosen.extend({each.id: each for each in found if each is not None}.values())
+            return
+        named = adkpg.SearchFilters(**filters)
+        asked = named if source is None else adkpg.SearchFilters(kinds=("document",))
+        cursor: str | None = None
+        while True:
+            page = await memory.list_memories(
+                **place, filters=asked, limit=_PAGE, after=cursor, live=False
+            )
+            chosen.extend(each for each in page.memories if source in (None, each.source))
+            cursor = page.next
+            if cursor is None:
+                return
+
+    async def erase(database: adkpg.Database) -> None:
+        memory = _reader(database)
+        if source is not None:
+            await adkpg.documents.Documents(memory).remove(**place, source=source)
+            return
+        with bar("Deleting") as shown:
+            for done, each in enumerate(chosen):
+                shown(done, len(chosen))
+                await memory.delete_memory(**place, memory_id=each.id)
+
+    def remove(dry_run: bool) -> list[Memory]:
+        # The memories that were shown are deleted, none that came meanwhile.
+        if not chosen:
+            run(database_url, choose)
+        if chosen and not dry_run:
+            run(database_url, erase)
+        return chosen
+
+    Removal(
+        remove=remove,
+        show=lambda memories: show(COLUMNS, map(row, memories)),
+        jsonable=lambda memories: {"deleted": [each.id for each in memories]},
+        question=f"Delete these memories of {_scope(app_name, user_id)}?",
+        nothing=f"Nothing to delete of {_scope(app_name, user_id)}.",
+    ).carry_out(**consent)
+
+
+def _reader(database: adkpg.Database) -> adkpg.PgVectorMemoryService:
+    return adkpg.PgVectorMemoryService(database, mode="text")
+
+
+def _scope(app_name: str, user_id: str | None) -> str:
+    if user_id is None:
+        return printable(f"the app-wide scope of app {app_name!r}")
+    return printable(f"user {user_id!r} of app {app_name!r}")
+
+
+def _show(
+    memory: Memory | None, memory_id: str, app_name: str, user_id: str | None, *, as_json: bool
+) -> None:
+    if memory is None:
+        raise click.ClickException(
+            printable(
+                f"There is no memory {memory_id!r} of {_scope(app_name, user_id)}; `adkpg memory "
+                "list` shows those that are stored."
+            )
+        )
+    if as_json:
+        print_json(jsonable(memory))
+        return
+    values = [(name, getattr(memory, name)) for name in _FACTS]
+    rows = [
+        (name, value if isinstance(value, str | float) else json.dumps(value, ensure_ascii=False))
+        for name, value in values
+        if value is not None and value not in ([], {})
+    ]
+    show(("FACT", "VALUE"), [*rows, ("text", text_of(memory))], full=True)

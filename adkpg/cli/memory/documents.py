@@ -1,0 +1,185 @@
+"""``adkpg memory add|sources``: documents that searches find alongside what users said."""
+
+from __future__ import annotations
+
+import asyncio
+from collections.abc import Callable
+from dataclasses import asdict
+from typing import TYPE_CHECKING, Any
+
+import click
+
+import adkpg
+from adkpg.cli.answers import fail, print_json, say_next, time_of
+from adkpg.cli.connection import connected
+from adkpg.cli.options import app, as_json, cursor, json_object, limit, user_or_app
+from adkpg.cli.progress import bar
+from adkpg.terminal import show
+
+if TYPE_CHECKING:
+    from adkpg.documents.files import File
+    from adkpg.memory.queue.jobs import Jobs
+
+_LOOK_S = 0.2
+
+
+@click.command()
+@click.argument("names", nargs=-1, required=True, metavar="FILE...")
+@app
+@user_or_app
+@click.option("--topic", "topics", multiple=True, help="What they are about; may be repeated.")
+@click.option(
+    "--importance",
+    default=0.5,
+    show_default=True,
+    type=click.FloatRange(0, 1),
+    help="A factor of their scores, 1 at 0.5.",
+)
+@click.option("--metadata", type=json_object, metavar="JSON", help="Kept with each piece.")
+@as_json
+@connected
+async def add(
+    database: adkpg.Database,
+    names: tuple[str, ...],
+    app_name: str,
+    user_id: str | None,
+    topics: tuple[str, ...],
+    importance: float,
+    metadata: dict[str, Any] | None,
+    *,
+    as_json: bool,
+) -> None:
+    """Add documents, or replace those of the same name.
+
+    Markdown and plain text in UTF-8, cut into pieces at headings, paragraphs and sentences. A
+    directory stands for the .md, .txt and .rst files below it. A document's name is its path as it
+    is given here, so add it from the same directory again: pieces that have not changed keep their
+    vectors, what the file no longer says goes.
+
+    \b
+    Example:
+      adkpg memory add handbook.md docs/ --app my_agent --topic policy
+      adkpg memory add 'notes/**/*.txt' --app my_agent --user alice
+    """
+    from adkpg.documents.files import files, read
+
+    chosen = files(names)
+    documents = adkpg.documents.Documents(adkpg.PgVectorMemoryService(database, mode="text"))
+    reports = []
+    failed = []
+    with bar("Storing") as shown:
+        for done, file in enumerate(chosen):
+            shown(done, len(chosen))
+            try:
+                text = await asyncio.to_thread(read, file.path)
+            except adkpg.errors.InvalidInput as exc:
+                failed.append(str(exc))
+                continue
+            reports.append(
+                await documents.add(
+                    app_name=app_name,
+                    user_id=user_id,
+                    source=file.source,
+                    text=text,
+                    topics=topics,
+                    importance=importance,
+                    metadata=metadata,
+                    modified=_modified(file),
+                )
+            )
+    waiting = await _embed(database, app_name, user_id)
+    if as_json:
+        added = [asdict(report) for report in reports]
+        print_json({"documents": added, "waiting": waiting, "failed": failed})
+    elif reports:
+        columns = ("ADDED", "UNCHANGED", "REMOVED", "SOURCE")
+        show(columns, [(each.added, each.unchanged, each.removed, each.source) for each in reports])
+    if failed:
+        fail(failed)
+
+
+@click.command()
+@app
+@user_or_app
+@limit("documents", 1000)
+@cursor
+@as_json
+@connected
+async def sources(
+    database: adkpg.Database,
+    app_name: str,
+    user_id: str | None,
+    limit: int,
+    cursor: str | None,
+    *,
+    as_json: bool,
+) -> None:
+    """List documents by name, with their pieces.
+
+    \b
+    Example:
+      adkpg memory sources --app my_agent
+    """
+    documents = adkpg.documents.Documents(adkpg.PgVectorMemoryService(database, mode="text"))
+    listed = await documents.list(
+        app_name=app_name, user_id=user_id, limit=limit, after=cursor or ""
+    )
+    next_cursor = listed[-1].source if len(listed) == limit else None
+    if as_json:
+        print_json({"sources": [asdict(each) for each in listed], "next_cursor": next_cursor})
+        return
+    rows = [(each.chunks, time_of(each.time), each.source) for each in listed]
+    show(("PIECES", "TIME", "SOURCE"), rows)
+    say_next(next_cursor)
+
+
+def _modified(file: File) -> float:
+    try:
+        return file.path.stat().st_mtime
+    except OSError as exc:
+        raise adkpg.errors.InvalidInput(
+            f"{file.path} went away ({exc.strerror}); add it again."
+        ) from exc
+
+
+async def _embed(database: adkpg.Database, app_name: str, user_id: str | None) -> int:
+    """Embeds what was stored, under a bar; returns how much waits on, and says why."""
+    from adkpg.keys import scope_user
+    from adkpg.memory.queue.jobs import Jobs
+
+    scope = scope_user(user_id)
+    memory = adkpg.PgVectorMemoryService(database)
+    queue = Jobs(database, "embed")
+    total = (await queue.backlog(app_name, scope)).waiting
+    if memory.embedder is not None and total:
+        try:
+            await memory.required_vectors().require_active(app_name)
+            with bar("Embedding") as shown:
+                embedding = asyncio.create_task(
+                    memory.embed_pending(app_name=app_name, user_id=scope)
+                )
+                await _watched(embedding, queue, app_name, scope, shown, total)
+        except (adkpg.errors.EmbeddingError, adkpg.errors.ModelNotActive) as exc:
+            click.echo(
+                f"Warning: what was added is found by its words, but waits for vectors: {exc} "
+                "`adkpg worker` catches up.",
+                err=True,
+            )
+    return (await queue.backlog(app_name, scope)).waiting
+
+
+async def _watched(
+    work: asyncio.Task[int],
+    queue: Jobs,
+    app_name: str,
+    scope: str,
+    shown: Callable[[int, int], None],
+    total: int,
+) -> None:
+    try:
+        while not work.done():
+            shown(max(total - (await queue.backlog(app_name, scope)).waiting, 0), total)
+            await asyncio.wait({work}, timeout=_LOOK_S)
+    finally:
+        work.cancel()
+    await work

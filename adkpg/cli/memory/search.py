@@ -1,0 +1,140 @@
+"""``adkpg memory search``: memories that answer a question."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+from dataclasses import asdict
+from datetime import timedelta
+from typing import TYPE_CHECKING, Any, Literal
+
+import click
+
+import adkpg
+from adkpg.cli.answers import jsonable, origin_of, print_json, text_of, time_of
+from adkpg.cli.connection import connected
+from adkpg.cli.options import app, as_json, filtered, full, span, user_or_app
+from adkpg.terminal import cell, show
+
+if TYPE_CHECKING:
+    from adkpg.memory.search.hits import Hit
+
+
+@click.command()
+@click.argument("query")
+@app
+@user_or_app
+@click.option(
+    "--top-k",
+    default=10,
+    show_default=True,
+    type=click.IntRange(min=1),
+    help="At most this many memories.",
+)
+@click.option(
+    "--min-score",
+    type=click.FloatRange(-1, 1),
+    help="Lowest cosine of a hit without a common word.  [default: the embedder's floor]",
+)
+@click.option(
+    "--mode",
+    type=click.Choice(["hybrid", "vector", "text"]),
+    default="hybrid",
+    show_default=True,
+    help="Words and meaning together, or one of them alone.",
+)
+@filtered
+@click.option("--half-life", type=span, help="After this time a memory's score counts half.")
+@click.option(
+    "--max-tokens", type=click.IntRange(min=1), help="Most tokens of all hits, estimated."
+)
+@click.option(
+    "--neighbours",
+    default=0,
+    show_default=True,
+    type=click.IntRange(0, 10),
+    help="With this many turns or pieces on each side of a hit.",
+)
+@click.option("--explain", is_flag=True, help="With the words that matched, and the factors.")
+@full
+@as_json
+@connected
+async def search(
+    database: adkpg.Database,
+    query: str,
+    app_name: str,
+    user_id: str | None,
+    top_k: int,
+    min_score: float | None,
+    mode: Literal["hybrid", "vector", "text"],
+    filters: dict[str, Any],
+    half_life: timedelta | None,
+    max_tokens: int | None,
+    neighbours: int,
+    *,
+    explain: bool,
+    full: bool,
+    as_json: bool,
+) -> None:
+    """Search memories, the best first.
+
+    A user's search finds what the app knows for all its users too. The score is relative to the
+    question; the cosine is the likeness in meaning, from -1 to 1; the words' score is 0 where no
+    word of the question was said.
+
+    \b
+    Example:
+      adkpg memory search "Which city did she move to?" --app my_agent --user alice --top-k 3
+      adkpg memory search refunds --app my_agent --kind document --explain
+      adkpg memory search tea --app my_agent --user alice --after 2026-01-01 --half-life 30d
+    """
+    hits = await adkpg.PgVectorMemoryService(database, mode=mode).search(
+        app_name=app_name,
+        user_id=user_id,
+        query=query,
+        filters=adkpg.SearchFilters(**filters),
+        top_k=top_k,
+        min_score=min_score,
+        half_life=half_life,
+        max_tokens=max_tokens,
+        neighbours=neighbours,
+    )
+    if as_json:
+        print_json({"hits": [_jsonable(hit) for hit in hits]})
+    elif hits:
+        rows = [row for hit in hits for row in _rows(hit, explain=explain)]
+        show(("SCORE", "COSINE", "WORDS", "TIME", "FROM", "MEMORY"), rows, full=full)
+    else:
+        click.echo("Nothing that is remembered answers this.")
+
+
+def _rows(hit: Hit, *, explain: bool) -> Iterator[tuple[object, ...]]:
+    """The memory, and below it those around it and the reasons, if they are asked for."""
+    reason = hit.reason
+    yield (
+        f"{hit.score:.3f}",
+        "" if reason.cosine is None else f"{reason.cosine:.3f}",
+        f"{reason.lexical:.3f}",
+        time_of(hit.memory.timestamp),
+        origin_of(hit.memory),
+        text_of(hit.memory),
+    )
+    below = [f"~ {text_of(neighbour)}" for neighbour in hit.neighbours]
+    if explain:
+        matched = ", ".join(reason.lexemes) or "no word"
+        factors = f"recency {reason.recency:.3f}, importance {reason.importance:.3f}"
+        folded = f", {len(hit.folded)} alike folded" if hit.folded else ""
+        below.append(f"= {matched}; {factors}{folded}")
+    for text in below:
+        yield ("", "", "", "", "", cell(text, "dim"))
+
+
+def _jsonable(hit: Hit) -> dict[str, Any]:
+    return {
+        "score": hit.score,
+        "cosine": hit.reason.cosine,
+        "lexical": hit.reason.lexical,
+        "reason": asdict(hit.reason),
+        "memory": jsonable(hit.memory),
+        "neighbours": [jsonable(neighbour) for neighbour in hit.neighbours],
+        "folded": list(hit.folded),
+    }

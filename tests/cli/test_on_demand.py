@@ -1,0 +1,98 @@
+"""Help, version, completion and wrong usage answer without importing the library."""
+
+import json
+import os
+import subprocess
+import sys
+
+import click
+import pytest
+
+from adkpg.cli import main
+from adkpg.cli.embedders import NAMES
+from adkpg.cli.options import KINDS
+from adkpg.memory import filters
+from adkpg.settings import Settings
+
+PROGRAM = """
+import contextlib, io, json, sys
+from adkpg.cli import main
+codes = []
+for arguments in json.loads(sys.argv[1]):
+    quiet = io.TextIOWrapper(io.BytesIO())
+    with contextlib.redirect_stdout(quiet), contextlib.redirect_stderr(quiet):
+        try:
+            main(arguments, prog_name="adkpg")
+        except SystemExit as ended:
+            codes.append(ended.code)
+print(json.dumps([codes, sorted(sys.modules)]))
+"""
+LIGHT = ("adkpg.cli", "adkpg.terminal")
+
+
+def paths(command: click.Command, *path: str) -> list[list[str]]:
+    children = command.commands.items() if isinstance(command, click.Group) else ()
+    return [[*path], *(found for name, child in children for found in paths(child, *path, name))]
+
+
+def answered(*calls: list[str], **variables: str) -> tuple[list[int], list[str]]:
+    """The exit codes of some calls in one process, and what of the library they imported."""
+    done = subprocess.run(
+        [sys.executable, "-c", PROGRAM, json.dumps(calls)],
+        env=os.environ | variables,
+        capture_output=True,
+        text=True,
+        check=True,
+    )
+    codes, modules = json.loads(done.stdout.splitlines()[-1])
+    heavy = ("google.adk", "sqlalchemy", "alembic", "asyncpg", "pydantic", "numpy")
+    return codes, [
+        name
+        for name in modules
+        if name in heavy or (name.startswith("adkpg.") and not name.startswith(LIGHT))
+    ]
+
+
+def test_help_and_version_import_click_alone() -> None:
+    calls = [[*path, "--help"] for path in paths(main)]
+    codes, imported = answered(["--version"], *calls)
+    assert imported == []
+    assert set(codes) == {0}
+    assert len(codes) > 30
+
+
+def test_wrong_usage_imports_click_alone() -> None:
+    scope = ["--app", "a", "--user", "u"]
+    calls = [
+        ["nosuch"],
+        ["memory", "nosuch"],
+        ["memory", "search"],
+        ["memory", "list", *scope, "--kind", "rumour"],
+        ["memory", "list", *scope, "--limit", "0"],
+        ["memory", "list", *scope, "--metadata", "{"],
+        ["memory", "prune", "--older-than", "365"],
+        ["memory", "delete", *scope],
+        ["memory", "update", "x", *scope, "--topic", "t", "--no-topics"],
+        ["memory", "config", "german", "--by-script", *scope[:2]],
+        ["worker", "--poll-interval", "0s"],
+        ["demo", "--say", "x"],
+        ["forget", "--user", "u"],
+    ]
+    codes, imported = answered(*calls)
+    assert imported == []
+    assert codes == [2] * len(calls)
+
+
+@pytest.mark.parametrize(
+    "words", ["adkpg ", "adkpg memory search --k", "adkpg memory list --kind "]
+)
+def test_completion_imports_click_alone(words: str) -> None:
+    place = {"COMP_WORDS": words, "COMP_CWORD": str(len(words.split(" ")) - 1)}
+    codes, imported = answered([], _ADKPG_COMPLETE="bash_complete", **place)
+    assert (codes, imported) == ([0], [])
+
+
+def test_choices_are_those_of_the_library() -> None:
+    assert KINDS == filters.KINDS
+    embedders = Settings.model_json_schema()["properties"]["embedder"]["enum"]
+    assert set(NAMES) <= set(embedders)
