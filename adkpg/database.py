@@ -1,27 +1,37 @@
 """Database: the engine that all services share, its pools, its migrations, its errors."""
 
 import asyncio
-from collections.abc import AsyncIterator, Awaitable, Callable, Mapping, Sequence
+import math
+import time
+from collections.abc import AsyncIterator, Awaitable, Callable, Mapping
 from contextlib import asynccontextmanager
-from dataclasses import dataclass
 from types import TracebackType
 from typing import Any, Self
 
 import asyncpg
-from sqlalchemy.dialects.postgresql.asyncpg import dialect as asyncpg_dialect
 from sqlalchemy.ext.asyncio import AsyncEngine, create_async_engine
 from sqlalchemy.sql.base import Executable
 from sqlalchemy.util import greenlet_spawn
 
 from adkpg import address, migrations
-from adkpg.driver import Attempt, translated
+from adkpg.driver import Attempt, idle_after, lost, translated
 from adkpg.embedded import EmbeddedServer
-from adkpg.errors import ConfigurationError, DatabaseError, SchemaError
+from adkpg.errors import (
+    Busy,
+    ConfigurationError,
+    DatabaseError,
+    DatabaseUnavailable,
+    SchemaError,
+)
 from adkpg.pools import LoopPools
 from adkpg.remember.policy import Remember, RememberPolicy, policy_of
 from adkpg.settings import Settings
 from adkpg.sql import ParametersT, Statement
-from adkpg.tables import SCHEMA
+
+_BEGIN = "BEGIN ISOLATION LEVEL READ COMMITTED"
+_USED_AT = "adkpg_used_at"
+_LONGEST_IDLE_S = 30.0  # no network device that is known of forgets a connection sooner
+_LONGEST_PING_S = 5.0
 
 Password = str | Callable[[], str] | Callable[[], Awaitable[str]]
 
@@ -86,7 +96,8 @@ class Database:
         )
         self._server = EmbeddedServer(self.settings.embedded_dir) if embedded else None
         self._pools = LoopPools()
-        self._compiled: dict[Statement[Any] | Executable, _Compiled] = {}
+        self._compiled: dict[Executable, Statement[Any]] = {}
+        self._doubted_at = -math.inf
         self._verified = False
 
     @property
@@ -214,12 +225,14 @@ class Database:
     ) -> list[asyncpg.Record]:
         """Runs one statement in one round trip and returns its rows.
 
-        The statement is compiled once and runs on the pooled driver connection, outside of any
-        transaction: it commits by itself. Rows are read by column name.
+        It runs on the pooled driver connection, outside of any transaction: it commits by itself.
+        Rows are read by column name.
+
+        It runs once more, immediately, if it lost a race to other transactions, or if the
+        connection was lost before the answer and the statement is idempotent.
 
         Args:
-          statement: A Core statement, built once and kept: each object is compiled once and never
-            forgotten.
+          statement: Built once and kept.
           parameters: By the names of its bind parameters; others are ignored.
           timeout_s: Longest run in seconds; None is ``ADKPG_COMMAND_TIMEOUT_S``.
 
@@ -227,13 +240,30 @@ class Database:
           DatabaseError: The server refused it; see `adkpg.errors`.
           InvalidInput: A parameter cannot be stored.
         """
-        compiled = self._compile(statement)
+        typed = self._typed(statement)
+        sql, arguments = typed.text(self.schema), typed.arguments(parameters)
+        try:
+            return await self._fetch(sql, arguments, timeout_s)
+        except Busy as exc:
+            if not isinstance(exc.__cause__, asyncpg.TransactionRollbackError):
+                raise
+            # The server's default is a stricter isolation, and the statement is made for this one.
+            async with self.transaction() as transaction:
+                return await transaction.fetch(statement, parameters, timeout_s=timeout_s)
+        except DatabaseUnavailable as exc:
+            if not typed.idempotent or exc.written is False or not lost(exc.__cause__):
+                raise
+            # Whatever broke this connection may have broken those that have been idle for longer.
+            self._doubted_at = time.monotonic()
+        return await self._fetch(sql, arguments, timeout_s)
+
+    async def _fetch(
+        self, sql: str, arguments: list[object], timeout_s: float | None
+    ) -> list[asyncpg.Record]:
         attempt = Attempt()
         async with self._connection(attempt) as connection:
             attempt.sent = True
-            rows: list[asyncpg.Record] = await connection.fetch(
-                compiled.sql, *compiled.arguments(parameters), timeout=timeout_s
-            )
+            rows: list[asyncpg.Record] = await connection.fetch(sql, *arguments, timeout=timeout_s)
         return rows
 
     async def fetch_one(
@@ -267,12 +297,11 @@ class Database:
           DatabaseError: The server refused a statement or the commit.
         """
         attempt = Attempt()
-        async with self._connection(attempt, transaction=True) as connection:
-            await connection.execute("BEGIN ISOLATION LEVEL READ COMMITTED")
+        async with self._connection(attempt, begin=_BEGIN) as connection:
             try:
-                yield Transaction(connection, self._compile)
+                yield Transaction(connection, self)
             except Exception as exc:
-                if _idle_after(exc):
+                if idle_after(exc):
                     await connection.execute("ROLLBACK")
                 raise
             attempt.sent = True
@@ -282,16 +311,17 @@ class Database:
                     "try again."
                 )
 
-    def _compile(self, statement: Statement[Any] | Executable) -> "_Compiled":
-        compiled = self._compiled.get(statement)
-        if compiled is None:
-            core = statement.core if isinstance(statement, Statement) else statement
-            compiled = self._compiled[statement] = _compile(core, self.schema)
-        return compiled
+    def _typed(self, statement: Statement[Any] | Executable) -> Statement[Any]:
+        if isinstance(statement, Statement):
+            return statement
+        typed = self._compiled.get(statement)
+        if typed is None:
+            typed = self._compiled[statement] = Statement(statement)
+        return typed
 
     @asynccontextmanager
     async def _connection(
-        self, attempt: Attempt, *, transaction: bool = False
+        self, attempt: Attempt, *, begin: str | None = None
     ) -> AsyncIterator[asyncpg.Connection]:
         """Yields a connection in no transaction, and gives it back in none.
 
@@ -299,13 +329,14 @@ class Database:
 
         Args:
           attempt: Kept up to date by the caller, for errors that say what was written.
-          transaction: Whether the caller begins one; one that it may not have ended is closed.
+          begin: Begins a transaction, which the caller ends; if it may not have, the connection is
+            closed.
         """
         with translated(self.url, attempt):
             engine = self._pools.get() or await self.engine()
             if not self._verified:
                 await self._verify(engine)
-            pooled = await self._checked_out(engine)
+            pooled = await self._checked_out(engine, begin)
             connection: Any = pooled.driver_connection
             keep = True
             try:
@@ -315,28 +346,49 @@ class Database:
                 raise
             except BaseException as exc:
                 # The server's farewell may have arrived while it was idle.
-                lost = isinstance(exc, asyncpg.InternalClientError)
-                keep = not lost and (not transaction or _idle_after(exc))
+                broken = isinstance(exc, asyncpg.InternalClientError)
+                keep = not broken and (begin is None or idle_after(exc))
                 raise
             finally:
                 # Its pool is no more after `close`, and would keep it open.
                 keep = keep and not connection.is_closed() and self._pools.get() is engine
                 if keep:
+                    pooled.info[_USED_AT] = time.monotonic()
                     await greenlet_spawn(pooled.close)
                 else:
                     self._pools.discard(pooled)
 
-    async def _checked_out(self, engine: AsyncEngine) -> Any:
-        """Returns a pooled connection that is open and in no transaction."""
+    async def _checked_out(self, engine: AsyncEngine, begin: str | None) -> Any:
+        """Returns a pooled connection that is open and answers, and begins the transaction.
+
+        One that a network device forgot looks open, so one that was idle for long, or for longer
+        than one that broke, is asked before it is used.
+        """
+        dead_until = -math.inf
         while True:
             pooled: Any = await engine.raw_connection()
             connection = pooled.driver_connection
-            if not connection.is_closed() and connection.is_in_transaction():
-                # A listener of the caller's engine began it; nothing is done about any other.
-                await greenlet_spawn(pooled.dbapi_connection.commit)
-            if not connection.is_closed() and not connection.is_in_transaction():
-                return pooled
-            self._pools.discard(pooled)
+            used_at = pooled.info.get(_USED_AT, math.inf)
+            doubtful = used_at < max(time.monotonic() - _LONGEST_IDLE_S, self._doubted_at)
+            sql = begin or ("SELECT 1" if doubtful else None)
+            keep = False
+            try:
+                if not connection.is_closed() and connection.is_in_transaction():
+                    # A listener of the caller's engine began it; nothing is done about any other.
+                    await greenlet_spawn(pooled.dbapi_connection.commit)
+                usable = not connection.is_closed() and not connection.is_in_transaction()
+                if usable and used_at > dead_until:
+                    if sql is not None:
+                        await connection.execute(sql, timeout=_LONGEST_PING_S if doubtful else None)
+                    keep = True
+                    return pooled
+            except Exception as exc:
+                if used_at == math.inf or idle_after(exc):
+                    raise
+                dead_until = used_at
+            finally:
+                if not keep:
+                    self._pools.discard(pooled)
 
     async def _verify(self, engine: AsyncEngine) -> None:
         try:
@@ -393,67 +445,26 @@ class Database:
             ) from exc
 
 
-def _idle_after(exc: BaseException) -> bool:
-    """Whether the connection is idle after an exception, so that more can be said on it.
-
-    It is after a server's answer, and after what the caller raised between two statements; not
-    after a cancellation, a timeout or a break, which come while a statement is under way.
-    """
-    return isinstance(exc, Exception) and not isinstance(
-        exc, (TimeoutError, OSError, asyncpg.InterfaceError, asyncpg.InternalClientError)
-    )
-
-
 class Transaction:
     """The statements of one open transaction."""
 
-    def __init__(
-        self,
-        connection: asyncpg.Connection,
-        compile_: Callable[[Statement[Any] | Executable], "_Compiled"],
-    ) -> None:
+    def __init__(self, connection: asyncpg.Connection, database: Database) -> None:
         self._connection = connection
-        self._compile = compile_
+        self._database = database
 
     async def fetch(
         self,
         statement: Statement[ParametersT] | Executable,
         parameters: ParametersT | Mapping[str, Any],
-    ) -> Sequence[asyncpg.Record]:
+        *,
+        timeout_s: float | None = None,
+    ) -> list[asyncpg.Record]:
         """Runs one statement within the transaction and returns its rows."""
-        compiled = self._compile(statement)
+        typed = self._database._typed(statement)
         rows: list[asyncpg.Record] = await self._connection.fetch(
-            compiled.sql, *compiled.arguments(parameters)
+            typed.text(self._database.schema), *typed.arguments(parameters), timeout=timeout_s
         )
         return rows
-
-
-@dataclass(frozen=True)
-class _Compiled:
-    sql: str
-    names: tuple[str, ...]
-    constants: Mapping[str, Any]
-
-    def arguments(self, parameters: Mapping[str, object]) -> list[Any]:
-        """Returns the values in the order of the statement's placeholders."""
-        constants = self.constants
-        return [constants[name] if name in constants else parameters[name] for name in self.names]
-
-
-_DIALECT = asyncpg_dialect()  # type: ignore[no-untyped-call] # SQLAlchemy leaves it untyped
-
-
-def _compile(statement: Executable, schema: str) -> _Compiled:
-    """Compiles a Core statement to asyncpg's SQL, with `adkpg` translated to the schema's name."""
-    compiled: Any = statement.compile(  # type: ignore[attr-defined] # Executable is a mixin of ClauseElement
-        dialect=_DIALECT,
-        schema_translate_map={SCHEMA: schema},
-        render_schema_translate=True,
-    )
-    constants = {
-        name: bind.value for bind, name in compiled.bind_names.items() if not bind.required
-    }
-    return _Compiled(str(compiled), tuple(compiled.positiontup or ()), constants)
 
 
 def _resolve(url: str | None, settings: Settings) -> address.Address:

@@ -161,3 +161,19 @@ def translate(exc: BaseException, place: str, attempt: Attempt) -> Exception:
         f"Postgres refused a statement ({state}: {exc}); clear the cause that it names and try "
         "again."
     )
+
+
+def idle_after(exc: BaseException) -> bool:
+    """Whether the connection is idle after an exception, so that more can be said on it.
+
+    It is after a server's answer, and after what the caller raised between two statements; not
+    after a cancellation, a timeout or a break, which come while a statement is under way.
+    """
+    return isinstance(exc, Exception) and not isinstance(exc, TimeoutError) and not lost(exc)
+
+
+def lost(exc: BaseException | None) -> bool:
+    """Whether the connection was lost before an answer, and not by waiting too long for one."""
+    state = getattr(exc, "sqlstate", None) or ""
+    broken = (OSError, asyncpg.InterfaceError, asyncpg.InternalClientError)
+    return state.startswith("08") or (isinstance(exc, broken) and not isinstance(exc, TimeoutError))

@@ -9,6 +9,7 @@ pool is closed with its loop: `asyncio.run` ends a loop by closing its asynchron
 import asyncio
 import logging
 import os
+import socket
 import weakref
 from collections.abc import AsyncGenerator
 from typing import Any
@@ -19,6 +20,8 @@ from sqlalchemy.ext.asyncio import AsyncEngine
 logger = logging.getLogger(__name__)
 
 _LONGEST_FAREWELL_S = 5.0
+_KEEPALIVE = {"TCP_KEEPIDLE": 30, "TCP_KEEPINTVL": 10, "TCP_KEEPCNT": 3}
+"""Seconds until the first question, seconds between questions, and questions without answer."""
 
 
 def clone(engine: AsyncEngine) -> AsyncEngine:
@@ -121,6 +124,7 @@ class _LoopPool:
 
     def _opened(self, adapter: Any, _record: Any) -> None:
         self._connections.add(adapter.driver_connection)
+        _keep_alive(adapter.driver_connection)
 
     def end(self, connection: Any) -> None:
         """Closes a connection in a task of its own, which no scope of the caller's can cancel."""
@@ -142,6 +146,17 @@ class _LoopPool:
                 # TransportSocket hides close(); the transport it belongs to cannot run any more.
                 getattr(sock, "_sock", sock).close()
         self._connections.clear()
+
+
+def _keep_alive(connection: Any) -> None:
+    """Lets the system ask over idle TCP connections, so that no network device forgets them."""
+    sock = connection._transport.get_extra_info("socket")
+    if sock is None or sock.family not in (socket.AF_INET, socket.AF_INET6):
+        return
+    sock.setsockopt(socket.SOL_SOCKET, socket.SO_KEEPALIVE, 1)
+    for name, value in _KEEPALIVE.items():
+        if hasattr(socket, name):
+            sock.setsockopt(socket.IPPROTO_TCP, getattr(socket, name), value)
 
 
 async def _ended(connection: Any) -> None:

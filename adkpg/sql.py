@@ -1,7 +1,7 @@
 """What every module of statements begins with: typed statements, and clauses. No I/O."""
 
+import re
 from collections.abc import Mapping
-from dataclasses import dataclass
 from typing import Any, Generic, TypedDict, TypeVar
 
 from sqlalchemy import (
@@ -18,15 +18,17 @@ from sqlalchemy import (
     select,
 )
 from sqlalchemy.dialects.postgresql import ARRAY, JSONB, REGCONFIG, TIMESTAMP
+from sqlalchemy.dialects.postgresql.asyncpg import dialect
 from sqlalchemy.sql.base import Executable
 from sqlalchemy.sql.selectable import TableValuedAlias
 
-from adkpg.tables import (
-    app_settings,
-    memories,
-)
+from adkpg.tables import SCHEMA, app_settings, memories
 
 ParametersT = TypeVar("ParametersT", bound=Mapping[str, object])
+
+_DIALECT: Any = dialect()  # type: ignore[no-untyped-call] # SQLAlchemy leaves it untyped
+_PLACEHOLDER = "__schema_of_adkpg__"
+_WRITES = re.compile(r"\b(INSERT|UPDATE|DELETE)\b")
 
 
 class NoParameters(TypedDict):
@@ -46,18 +48,49 @@ class SessionParameters(ScopeParameters):
     session_id: str
 
 
-@dataclass(frozen=True, eq=False)
 class Statement(Generic[ParametersT]):
-    """A statement and the type of its parameters, a TypedDict by the names of its binds.
+    """A compiled statement and the type of its parameters, a TypedDict by the names of its binds.
 
-    Built once per shape and kept: `Database` compiles each object once. The TypedDict has the
-    names of all shapes; those that a shape has no bind for are ignored.
+    The TypedDict has the names of all shapes; those that a shape has no bind for are ignored.
+    SQLAlchemy's tree is not kept: it takes some hundred kilobytes.
 
-    Attributes:
-      core: As SQLAlchemy has it; also a part of other statements.
+    Args:
+      core: The statement as SQLAlchemy has it.
+      idempotent: Whether running it twice does what running it once does, so that it is sent again
+        when a connection was lost before the answer. Default: whether it only reads.
     """
 
-    core: Executable
+    def __init__(self, core: Executable, *, idempotent: bool | None = None) -> None:
+        compiled: Any = core.compile(  # type: ignore[attr-defined] # Executable is a mixin of ClauseElement
+            dialect=_DIALECT,
+            schema_translate_map={SCHEMA: _PLACEHOLDER},
+            render_schema_translate=True,
+        )
+        self._text = str(compiled)
+        self._texts: dict[str, str] = {}
+        self._constants: Mapping[str, object] = {
+            name: bind.value for bind, name in compiled.bind_names.items() if not bind.required
+        }
+        self.names: tuple[str, ...] = tuple(compiled.positiontup or ())
+        self.idempotent = not _WRITES.search(self._text) if idempotent is None else idempotent
+
+    @property
+    def binds(self) -> set[str]:
+        """The names of the parameters that it takes."""
+        return {name for name in self.names if name not in self._constants}
+
+    def text(self, schema: str) -> str:
+        """Returns the SQL for asyncpg, with the tables in this schema; one string for each."""
+        text = self._texts.get(schema)
+        if text is None:
+            quoted = _DIALECT.identifier_preparer.quote_schema(schema)
+            text = self._texts[schema] = self._text.replace(_PLACEHOLDER, quoted)
+        return text
+
+    def arguments(self, parameters: ParametersT) -> list[object]:
+        """Returns the values in the order of the placeholders."""
+        constants = self._constants
+        return [constants[name] if name in constants else parameters[name] for name in self.names]
 
 
 APP_NAME = bindparam("app_name", type_=Text)

@@ -233,6 +233,7 @@ def append_event(
         user_cte,
         appended,
         *(written(capture.memory_of(moved)) if remember else ()),
+        idempotent=True,
     )
 
 
@@ -272,7 +273,7 @@ def select_head() -> Statement[EventParameters]:
 @cache
 def delete_session() -> Statement[SessionParameters]:
     """Deletes a session; its events go with it."""
-    return Statement(delete(sessions).where(this_session()))
+    return Statement(delete(sessions).where(this_session()), idempotent=True)
 
 
 def _shared_states(written: CTE, *, app: bool, user: bool) -> tuple[CTE | None, CTE | None]:
@@ -316,8 +317,8 @@ def _returned(cte: CTE) -> Any:
     return select(cte.c.state).scalar_subquery()
 
 
-def _with(statement: Select[Any], *ctes: CTE | None) -> Statement[Any]:
+def _with(statement: Select[Any], *ctes: CTE | None, idempotent: bool = False) -> Statement[Any]:
     for cte in ctes:
         if cte is not None:
             statement = statement.add_cte(cte)
-    return Statement(statement)
+    return Statement(statement, idempotent=idempotent)

@@ -65,9 +65,9 @@ class Recording(Database):
     def text(self) -> tuple[str, tuple[str, ...], dict[str, Any]]:
         """The SQL of what was sent last, and its arguments by name, in order."""
         statement, parameters = self.last
-        compiled = self._compile(statement)
-        values = dict(zip(compiled.names, compiled.arguments(parameters), strict=True))
-        return compiled.sql, compiled.names, values
+        typed = self._typed(statement)
+        values = dict(zip(typed.names, typed.arguments(parameters), strict=True))
+        return typed.text(self.schema), typed.names, values
 
 
 @dataclass(frozen=True)
@@ -90,8 +90,10 @@ class Direct:
     database: Recording
 
     async def fetch(self, statement: Any, parameters: Any) -> Any:
-        compiled = self.database._compile(statement)
-        return await self.connection.fetch(compiled.sql, *compiled.arguments(parameters))
+        typed = self.database._typed(statement)
+        return await self.connection.fetch(
+            typed.text(self.database.schema), *typed.arguments(parameters)
+        )
 
 
 def said(number: int) -> Event:

@@ -24,7 +24,7 @@ async def test_an_append_whose_answer_was_lost_is_repeated(
         session = await service.create_session(**KEY)
         await service.append_event(session, said("first", state={"n": 1, "user:u": 0}))
         event = said("second", state={"n": 2, "user:u": 1, "temp:t": 1})
-        proxy.lose_answer = True
+        proxy.lose_answers = 2
         with pytest.raises(DatabaseUnavailable):
             await service.append_event(session, event)
         assert texts(session) == ["first"]
@@ -43,7 +43,7 @@ async def test_a_lost_create_says_that_the_session_exists(
 ) -> None:
     async with DatabaseSessionService(proxy.url) as service:
         await service.create_session(**KEY)
-        proxy.lose_answer = True
+        proxy.lose_answers = 1
         with pytest.raises(DatabaseUnavailable):
             await service.create_session(**KEY, session_id="x")
         with pytest.raises(SessionExists):

@@ -27,8 +27,9 @@ async def test_an_append_cut_in_the_middle_is_repeated(
     event = said("x", state={"n": 1, "user:n": 1, "temp:n": 1})
     async with locked(database_url) as lock:
         call = asyncio.ensure_future(sessions.append_event(session, event))
-        (pid,) = await lock.until_blocked(1)
-        await lock.connection.execute("SELECT pg_terminate_backend($1)", pid)
+        for _ in range(2):  # the first time it is sent again
+            (pid,) = await lock.until_blocked(1)
+            await lock.connection.execute("SELECT pg_terminate_backend($1, 30000)", pid)
         with pytest.raises(DatabaseUnavailable):
             await call
     assert (session.events, session.state) == ([], {"n": 0, "temp:n": 1})
@@ -57,7 +58,7 @@ async def test_connections_cut_while_idle_cost_nothing(
     assert texts(await sessions.get_session(**KEY, session_id=session.id)) == ["0", "1", "2"]
 
 
-async def test_a_farewell_to_an_idle_connection_is_an_error_of_ours(
+async def test_a_farewell_to_an_idle_connection_costs_nothing(
     proxy: Proxy, database_url: str
 ) -> None:
     other = await asyncpg.connect(database_url)
@@ -65,10 +66,8 @@ async def test_a_farewell_to_an_idle_connection_is_an_error_of_ours(
         session = await service.create_session(**KEY)
         proxy.say(b"E\x00\x00\x00\x13SFATAL\x00C57P02\x00\x00")
         await other.fetchval("SELECT 1")  # meanwhile the message arrives, but no end of the stream
-        with pytest.raises(DatabaseUnavailable, match="try again"):
-            await service.append_event(session, said("x"))
-        await service.append_event(session, said("y"))
-        assert texts(await service.get_session(**KEY, session_id=session.id)) == ["y"]
+        await service.append_event(session, said("x"))
+        assert texts(await service.get_session(**KEY, session_id=session.id)) == ["x"]
     await other.close()
 
 

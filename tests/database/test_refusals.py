@@ -77,7 +77,7 @@ async def test_what_a_server_cannot_do_now(
 async def test_a_lost_answer_leaves_open_what_was_written(proxy: Proxy) -> None:
     async with DatabaseSessionService(proxy.url) as service:
         await service.create_session(**KEY, session_id="a")
-        proxy.lose_answer = True
+        proxy.lose_answers = 1
         with pytest.raises(RetryableError) as caught:
             await service.create_session(**KEY, session_id="b")
         assert caught.value.written is None

@@ -1,8 +1,11 @@
-"""A proxy between driver and server: counts flights, and can lose an answer."""
+"""A proxy between driver and server: counts round trips, loses answers, forgets connections."""
 
 import asyncio
+import socket
+import struct
+import weakref
 from types import TracebackType
-from typing import Any, Self
+from typing import Any, Literal, Self
 from urllib.parse import parse_qs, urlsplit, urlunsplit
 
 
@@ -11,16 +14,17 @@ class Proxy:
 
     Attributes:
       flights: Bursts since the proxy started; opening a connection takes several.
-      lose_answer: Set it, and the next answer never arrives: when the server has given it, the
-        client's connection is cut instead.
+      lose_answers: So many next answers never arrive: when the server has given one, the client's
+        connection is cut instead.
     """
 
     def __init__(self, url: str) -> None:
         self._url = url
         self.flights = 0
-        self.lose_answer = False
+        self.lose_answers = 0
         self._clients: set[asyncio.StreamWriter] = set()
         self._tasks: set[asyncio.Task[None]] = set()
+        self._connections: weakref.WeakSet[_Connection] = weakref.WeakSet()
 
     @property
     def url(self) -> str:
@@ -36,6 +40,20 @@ class Proxy:
         """Sends every client a message that the server never sent."""
         for client in self._clients:
             client.write(message)
+
+    def forget(self, *, silently: bool = False) -> None:
+        """Forgets the connections that are open, as network devices do with idle ones.
+
+        Nothing is sent. The next packet of the client is answered with a reset; silently, with
+        nothing at all.
+        """
+        for connection in self._connections:
+            connection.forgotten = "silently" if silently else "reset"
+
+    def cut(self) -> None:
+        """Ends all connections of clients."""
+        for client in self._clients:
+            client.transport.abort()
 
     async def __aenter__(self) -> Self:
         self._server = await asyncio.start_server(self._serve, "127.0.0.1", 0)
@@ -61,6 +79,7 @@ class Proxy:
         try:
             from_server, to_server = await self._connect()
             connection = _Connection(self, writer, to_server)
+            self._connections.add(connection)
             async with asyncio.TaskGroup() as group:
                 group.create_task(connection.forward_questions(reader))
                 group.create_task(connection.forward_answers(from_server))
@@ -91,9 +110,17 @@ class _Connection:
         self._client = client
         self._server = server
         self._answered = True
+        self.forgotten: Literal["reset", "silently"] | None = None
 
     async def forward_questions(self, client: asyncio.StreamReader) -> None:
         while data := await _read(client):
+            if self.forgotten == "silently":
+                continue
+            if self.forgotten == "reset":
+                sock = self._client.get_extra_info("socket")
+                sock.setsockopt(socket.SOL_SOCKET, socket.SO_LINGER, struct.pack("ii", 1, 0))
+                self._client.transport.abort()
+                break
             if self._answered:
                 self._proxy.flights += 1
                 self._answered = False
@@ -103,8 +130,8 @@ class _Connection:
     async def forward_answers(self, server: asyncio.StreamReader) -> None:
         while data := await _read(server):
             self._answered = True
-            if self._proxy.lose_answer:
-                self._proxy.lose_answer = False
+            if self._proxy.lose_answers:
+                self._proxy.lose_answers -= 1
                 self._client.transport.abort()
                 return
             self._client.write(data)

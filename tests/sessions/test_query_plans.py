@@ -114,9 +114,9 @@ def _nodes(plan: dict[str, Any]) -> Iterator[dict[str, Any]]:
 async def _plan(
     connection: asyncpg.Connection, database: Database, statement: Statement[Any]
 ) -> list[dict[str, Any]]:
-    compiled = database._compile(statement)
     answer = await connection.fetchval(
-        f"EXPLAIN (FORMAT JSON) {compiled.sql}", *compiled.arguments(_PARAMETERS)
+        f"EXPLAIN (FORMAT JSON) {statement.text(database.schema)}",
+        *statement.arguments(_PARAMETERS),
     )
     return list(_nodes(json.loads(answer)[0]["Plan"]))
 
@@ -137,10 +137,10 @@ async def test_hot_statements_use_their_indexes(
 async def test_a_page_of_an_app_reads_no_more_than_the_page(
     loaded: asyncpg.Connection, database: Database
 ) -> None:
-    compiled = database._compile(reading_statements.list_sessions_page(one_user=False, after=False))
+    statement: Statement[Any] = reading_statements.list_sessions_page(one_user=False, after=False)
     answer = await loaded.fetchval(
-        f"EXPLAIN (ANALYZE, TIMING OFF, FORMAT JSON) {compiled.sql}",
-        *compiled.arguments(_PARAMETERS),
+        f"EXPLAIN (ANALYZE, TIMING OFF, FORMAT JSON) {statement.text(database.schema)}",
+        *statement.arguments(_PARAMETERS),
     )
     read = [
         node["Actual Rows"] * node["Actual Loops"]

@@ -8,12 +8,9 @@ from collections.abc import Callable, Iterator
 from typing import Any, get_args, get_origin, get_type_hints
 
 import pytest
-from sqlalchemy.dialects.postgresql.asyncpg import dialect
 
 import adkpg
 from adkpg.sql import Statement
-
-_DIALECT: Any = dialect()  # type: ignore[no-untyped-call] # SQLAlchemy leaves it untyped
 
 SHAPES: dict[str, list[Any]] = {}
 """By the name of a shaping argument that is no bool: values that together ask for every bind."""
@@ -41,12 +38,6 @@ def _shapes(function: Callable[..., Any]) -> Iterator[dict[str, Any]]:
         yield dict(zip(names, chosen, strict=True))
 
 
-def _binds(statement: Statement[Any]) -> set[str]:
-    core: Any = statement.core
-    compiled = core.compile(dialect=_DIALECT)
-    return {name for bind, name in compiled.bind_names.items() if bind.required}
-
-
 FUNCTIONS = dict(_functions())
 
 
@@ -60,5 +51,5 @@ def test_binds_are_the_parameters_that_callers_give(name: str) -> None:
     (parameters,) = get_args(get_type_hints(function)["return"])
     binds: set[str] = set()
     for shape in _shapes(function):
-        binds |= _binds(function(**shape))
+        binds |= function(**shape).binds
     assert binds == set(parameters.__annotations__)

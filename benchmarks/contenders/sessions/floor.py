@@ -4,13 +4,11 @@ from collections.abc import AsyncIterator, Mapping, Sequence
 from contextlib import asynccontextmanager
 from dataclasses import dataclass, field
 from datetime import UTC, datetime
-from functools import cache
 from typing import Any
 
 import asyncpg
 from google.adk.events.event import Event
 from pydantic import TypeAdapter
-from sqlalchemy.dialects.postgresql.asyncpg import dialect
 
 from adkpg.sessions import reading_statements, statements
 from adkpg.sessions.state import merge, split
@@ -19,7 +17,6 @@ from benchmarks.contenders.sessions.contender import APP, Seen, content
 from benchmarks.contenders.sessions.ours import Adkpg
 
 _EVENTS = TypeAdapter(list[Event])
-_DIALECT: Any = dialect()  # type: ignore[no-untyped-call] # SQLAlchemy leaves it untyped
 
 
 @dataclass
@@ -32,23 +29,14 @@ class _Live:
     row: Mapping[str, Any] | None = None
 
 
-@cache
-def _compiled(statement: Statement[Any]) -> tuple[str, tuple[str, ...], dict[str, Any]]:
-    core: Any = statement.core
-    compiled = core.compile(dialect=_DIALECT)
-    constants = {n: bind.value for n, bind in compiled.binds.items() if not bind.required}
-    return str(compiled), tuple(compiled.positiontup or ()), constants
-
-
 class _Service:
     def __init__(self, pool: Any, *, merge: bool) -> None:
         self._pool = pool
         self._merge = merge
 
     async def _fetch(self, statement: Statement[Any], parameters: dict[str, Any]) -> Sequence[Any]:
-        sql, names, constants = _compiled(statement)
-        given = constants | parameters if constants else parameters
-        rows: Sequence[Any] = await self._pool.fetch(sql, *[given[name] for name in names])
+        sql, arguments = statement.text("adkpg"), statement.arguments(parameters)
+        rows: Sequence[Any] = await self._pool.fetch(sql, *arguments)
         return rows
 
     async def create(self, user_id: str, session_id: str, state: dict[str, Any]) -> _Live:

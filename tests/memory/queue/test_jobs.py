@@ -320,10 +320,10 @@ async def test_a_release_without_a_connection_lets_the_lease_lapse(
     async with Database(proxy.url) as own:
         jobs = Jobs(own, "embed")
         claimed = await jobs.claim(*ANA, 10)
-        proxy.lose_answer = True
+        proxy.lose_answers = 1
         await jobs.release(claimed)
         assert "lease lapses" in caplog.text
-        proxy.lose_answer = True
+        proxy.lose_answers = 1
         with pytest.raises(DatabaseUnavailable):
             await jobs.complete(claimed)
 

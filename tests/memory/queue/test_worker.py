@@ -221,11 +221,11 @@ async def test_a_worker_goes_on_when_the_database_is_back(
     async with Proxy(database_url) as proxy, Database(proxy.url) as own:
         worker = working(own, ToyEmbedder())
         assert await worker.run_once() == 1
-        proxy.lose_answer = True
+        proxy.lose_answers = 2
         with pytest.raises(DatabaseUnavailable):
             await worker.run_once()
         await wait(database, "b", "hound")
-        proxy.lose_answer = True
+        proxy.lose_answers = 1
         run = asyncio.create_task(worker.run(stop))
 
         async def embedded() -> bool:
@@ -234,7 +234,7 @@ async def test_a_worker_goes_on_when_the_database_is_back(
         await until(embedded)
         stop.set()
         assert await run == 1
-        assert not proxy.lose_answer
+        assert not proxy.lose_answers
     assert await jobs(connection) == []
 
 
