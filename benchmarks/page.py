@@ -2,6 +2,7 @@
 
 import math
 from collections.abc import Iterable, Sequence
+from dataclasses import dataclass
 from pathlib import Path
 
 from benchmarks.figures import OURS, Bar, Figure, Header, Report, find
@@ -11,6 +12,76 @@ FIGURES = DOCS / "benchmarks.json"
 PAGE = DOCS / "benchmarks.md"
 
 TITLES = {"sessions": "Sessions", "memory": "Memory"}
+
+
+@dataclass(frozen=True)
+class Plot:
+    """A question that one picture answers.
+
+    Attributes:
+      name: The picture is ``benchmarks-NAME.png``.
+      question: Its title.
+      suite: Whose figures it shows,
+      case: of which case,
+      sizes: and which sizes.
+      adk: ADK's own contender; "" if it has none.
+      quality: The case that says how much of what was asked for is found; "" if nothing can miss.
+    """
+
+    name: str
+    question: str
+    suite: str
+    case: str
+    sizes: Sequence[str]
+    adk: str = "ADK"
+    quality: str = ""
+
+    @property
+    def file(self) -> str:
+        return f"benchmarks-{self.name}.png"
+
+
+PLOTS = (
+    Plot(
+        "append",
+        "How long does it take to append an event?",
+        "sessions",
+        "append",
+        ("1 writer", "8 writers", "32 writers"),
+    ),
+    Plot(
+        "turn",
+        "How long do all calls of a turn with one tool take?",
+        "sessions",
+        "one-tool turn",
+        ("no delay", "1 ms of delay"),
+    ),
+    Plot(
+        "get",
+        "How long does it take to get a session?",
+        "sessions",
+        "get",
+        ("10 events", "300 events", "3,000 events"),
+    ),
+    Plot(
+        "meaning",
+        "How long does a search of one user's memories by meaning take?",
+        "memory",
+        "vector search",
+        ("100 of 250,000 memories", "1,000 of 250,000 memories", "10,000 of 250,000 memories"),
+        adk="",
+        quality="vector search: recall@10 against exact",
+    ),
+    Plot(
+        "words",
+        "How long does a search of one user's memories by words take?",
+        "memory",
+        "search with words",
+        ("100 of 250,000 memories", "1,000 of 250,000 memories", "10,000 of 250,000 memories"),
+        adk="ADK SqliteMemoryService",
+        quality="search with words: asked memory in 10 hits",
+    ),
+)
 
 _INTRO = """\
 # Benchmarks
@@ -60,7 +131,7 @@ def render(report: Report) -> str:
         parts += [
             f"## {title}\n",
             _SUITES[suite],
-            f"![Each case of this suite](benchmarks-{suite}.png)\n",
+            *(f"![{plot.question}]({plot.file})\n" for plot in PLOTS if plot.suite == suite),
             _header(report.headers[suite]),
         ]
         figures = [figure for figure in report.figures if figure.suite == suite]

@@ -1,104 +1,87 @@
-"""docs/benchmarks-*.png: a panel for each case, drawn from the report."""
+"""docs/benchmarks-*.png: one question each, drawn from the report."""
 
-import math
 from collections.abc import Sequence
 from pathlib import Path
 from typing import Any
 
 import matplotlib as mpl
 from matplotlib.figure import Figure as Sheet
-from matplotlib.patches import Patch
 
-from benchmarks.figures import FLOOR, OURS, Figure, Report
-from benchmarks.page import number
+from benchmarks.figures import FLOOR, OURS, Figure, Report, find
+from benchmarks.page import PLOTS, Plot, number
 
-COLUMNS = 2
-COLOURS = ("#d95f02", "#7570b3", "#1b9e77", "#e7298a", "#a6761d", "#66a61e", "#1f78b4", "#b2df8a")
-OURS_COLOUR, FLOOR_COLOUR = "#0b3d91", "#b8b8b8"
+OURS_COLOUR, ADK_COLOUR, PEER_COLOUR = "#0b3d91", "#d95f02", "#8a8a8a"
 
 mpl.use("Agg")
 
 
 def draw(report: Report, docs: Path) -> list[Path]:
-    """Draws each suite of a report as ``benchmarks-<suite>.png``; returns the files.
-
-    A bar is a contender's p50, or its rate where only that counts; hatched if it was not correct.
-    Axes are logarithmic: sizes differ by a thousand, contenders by a hundred.
-    """
+    """Draws each question that the report answers; returns the files."""
     paths = []
-    for suite in report.headers:
-        figures = [f for f in report.figures if f.suite == suite and _value(f) is not None]
+    for plot in PLOTS:
+        figures = [f for f in report.figures if f.suite == plot.suite and f.case == plot.case]
         if figures:
-            paths.append(docs / f"benchmarks-{suite}.png")
-            _sheet(figures).savefig(paths[-1], dpi=110, metadata={"Software": None})
+            paths.append(docs / plot.file)
+            quality = [f for f in report.figures if f.case == plot.quality]
+            _sheet(plot, figures, quality).savefig(paths[-1], dpi=120, metadata={"Software": None})
     return paths
 
 
-def _value(figure: Figure) -> float | None:
-    return figure.p50 if figure.p50 is not None else figure.rate
-
-
-def _positive(figure: Figure) -> float:
-    return max(_value(figure) or 0, 1e-3)  # what a logarithmic axis can show
-
-
-def _sheet(figures: Sequence[Figure]) -> Any:
-    cases = list(dict.fromkeys(figure.case for figure in figures))
-    rows = -(-len(cases) // COLUMNS)
-    sheet = Sheet(figsize=(6 * COLUMNS, 2.6 * rows + 0.9), layout="constrained")
-    colours = _colours(figures)
-    panels = sheet.subplots(rows, COLUMNS, squeeze=False).flatten()
-    for panel, case in zip(panels, cases, strict=False):
-        _panel(panel, case, [figure for figure in figures if figure.case == case], colours)
-    for panel in panels[len(cases) :]:
-        panel.set_visible(False)
-    handles = [Patch(color=colour, label=name) for name, colour in colours.items()]
-    handles.append(Patch(facecolor="white", edgecolor="black", hatch="////", label="not correct"))
-    sheet.legend(handles=handles, loc="outside upper center", ncols=6, fontsize=8, frameon=False)
+def _sheet(plot: Plot, figures: Sequence[Figure], quality: Sequence[Figure]) -> Any:
+    names = _contenders(plot, figures, quality)
+    height = 1.0 + (0.36 * len(names) + 0.42) * len(plot.sizes)
+    sheet = Sheet(figsize=(8.4, height))
+    sheet.suptitle(plot.question, x=0.02, ha="left", fontsize=13, fontweight="bold")
+    sheet.text(0.02, 1 - 0.45 / height, _explained(plot), fontsize=10, color="#444444")
+    panels = sheet.subplots(len(plot.sizes), 1, squeeze=False).flatten()
+    for panel, size in zip(panels, plot.sizes, strict=True):
+        ours = find(figures, plot.case, size)
+        for place, name in enumerate(names):
+            figure = find(figures, plot.case, size, name)
+            if figure is None or figure.p50 is None:
+                continue
+            colour = {OURS: OURS_COLOUR, plot.adk: ADK_COLOUR}.get(name, PEER_COLOUR)
+            panel.barh(place, figure.p50, height=0.72, color=colour)
+            label = f" {number(figure.p50)} {figure.unit}"
+            ratio = figure.times(ours)
+            if name != OURS and ratio is not None:
+                label += f", {ratio:.{0 if ratio >= 10 else 1}f} x adkpg"
+            found = find(quality, plot.quality, size, name)
+            if found is not None and found.p50 is not None:
+                label += f", finds {100 * found.p50:.0f} %"
+            elif not figure.correct:
+                label += ", not correct"
+            panel.text(figure.p50, place, label, va="center", fontsize=10)
+        panel.set_title(size, loc="left", fontsize=10, color="#444444", pad=3)
+        panel.set_yticks(range(len(names)), names, fontsize=10)
+        panel.set_ylim(len(names) - 0.4, -0.6)  # the first on top
+        panel.set_xlim(0, panel.get_xlim()[1] * (1.8 if quality else 1.45))  # room for the labels
+        panel.set_xticks([])
+        panel.tick_params(length=0)
+        for side in ("top", "right", "bottom"):
+            panel.spines[side].set_visible(False)
+    sheet.tight_layout(rect=(0, 0, 1, 1 - 0.28 / height), h_pad=0.9)
     return sheet
 
 
-def _colours(figures: Sequence[Figure]) -> dict[str, str]:
-    known = {OURS: OURS_COLOUR, FLOOR: FLOOR_COLOUR}
-    names = dict.fromkeys(figure.contender for figure in figures)
-    others = (name for name in names if name not in known)
-    colours = known | {n: COLOURS[place % len(COLOURS)] for place, n in enumerate(others)}
-    return {name: colours[name] for name in names}
+def _explained(plot: Plot) -> str:
+    shown = "adkpg, ADK's own" if plot.adk else "adkpg"
+    best = "the other package that finds most" if plot.quality else "the fastest other package"
+    return f"Half of the calls take less: {shown}, and {best}"
 
 
-def _panel(panel: Any, case: str, figures: Sequence[Figure], colours: dict[str, str]) -> None:
-    sizes = list(dict.fromkeys(figure.size for figure in figures))
-    names = [n for n in colours if any(figure.contender == n for figure in figures)]
-    width = 0.85 / len(names)
-    for figure in figures:
-        value = _value(figure)
-        place = sizes.index(figure.size) + (names.index(figure.contender) + 0.5) * width - 0.425
-        panel.bar(
-            place,
-            value,
-            width * 0.92,
-            color=colours[figure.contender],
-            hatch=None if figure.correct else "////",
-            edgecolor="white",
-            linewidth=0,
-        )
-        panel.annotate(
-            number(value),
-            (place, value),
-            xytext=(0, 1),
-            textcoords="offset points",
-            ha="center",
-            fontsize=6,
-        )
-    unit = figures[0].unit if figures[0].p50 is not None else "per s, higher is better"
-    panel.set_title(f"{case} ({unit})", fontsize=9, loc="left")
-    panel.set_xticks(range(len(sizes)), sizes, fontsize=7)
-    panel.tick_params(axis="y", labelsize=7)
-    if figures[0].unit != "recall":
-        panel.set_yscale("log")
-        least, most = (end(map(_positive, figures)) for end in (min, max))
-        panel.set_ylim(10 ** math.floor(math.log10(least) - 0.15), most * 2)
-        panel.yaxis.set_major_formatter(lambda value, _place: f"{value:,g}")
-        panel.yaxis.set_minor_formatter(lambda _value, _place: "")
-    for side in ("top", "right"):
-        panel.spines[side].set_visible(False)
+def _contenders(plot: Plot, figures: Sequence[Figure], quality: Sequence[Figure]) -> list[str]:
+    """adkpg, ADK's own, and of the others the one that finds most, then the fastest."""
+    others = dict.fromkeys(
+        f.contender for f in figures if f.contender not in (OURS, FLOOR, plot.adk)
+    )
+
+    def rank(name: str) -> tuple[float, float]:
+        found = [find(quality, plot.quality, size, name) for size in plot.sizes]
+        took = [find(figures, plot.case, size, name) for size in plot.sizes]
+        measured = [f.p50 for f in took if f is not None and f.p50 is not None]
+        slowness = sum(measured) if len(measured) == len(plot.sizes) else float("inf")
+        return -sum(f.p50 or 0 for f in found if f is not None), slowness
+
+    adk = [plot.adk] if plot.adk else []
+    return [OURS, *adk, *sorted(others, key=rank)[:1]]

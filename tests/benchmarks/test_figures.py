@@ -128,6 +128,19 @@ def test_the_page_says_once_what_is_said_of_all() -> None:
     assert "* ADK: ADK." in text
 
 
+def test_each_question_has_its_picture_and_its_figures() -> None:
+    report = figures.Report.read(page.FIGURES)
+    text = page.PAGE.read_text(encoding="utf-8")
+    assert text == page.render(report), "write it again: python benchmarks --page"
+    for plot in page.PLOTS:
+        assert f"]({plot.file})" in text
+        assert (page.DOCS / plot.file).is_file()
+        for case in filter(None, (plot.case, plot.quality)):
+            assert all(figures.find(report.figures, case, size) for size in plot.sizes), case
+    drawn = {path.name for path in page.DOCS.glob("benchmarks-*.png")}
+    assert drawn == {plot.file for plot in page.PLOTS}
+
+
 def test_numbers_have_three_digits() -> None:
     number = page.number
     assert [number(each) for each in (0.123, 1.236, 12.36, 1234.5)] == [
