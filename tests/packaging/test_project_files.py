@@ -22,6 +22,7 @@ def test_ci_checks_and_tests_from_any_directory_without_input() -> None:
         text=True,
         check=True,
     ).stdout
+    assert "--cov" in planned, "with the floor of pyproject.toml"
     for command in ("ruff check", "ruff format --check", "mypy", "lint-imports", "pytest"):
         assert f".venv/bin/{command}" in planned or f"-m {command}" in planned
 
