@@ -411,6 +411,9 @@ class Database:
         connect_args: dict[str, Any] = {
             "timeout": settings.connect_timeout_s,
             "command_timeout": settings.command_timeout_s,
+            # A search's statement is longer than asyncpg keeps prepared by default, 15 kB; planned
+            # anew each time, a small search takes twice as long.
+            "max_cacheable_statement_size": 65_536,
             **dict(target.options),
             **self._engine_options.get("connect_args", {}),
         }

@@ -2,6 +2,7 @@
 
 import re
 from collections.abc import Mapping
+from datetime import datetime
 from typing import Any, Generic, TypedDict, TypeVar
 
 from sqlalchemy import (
@@ -9,6 +10,7 @@ from sqlalchemy import (
     Text,
     and_,
     bindparam,
+    case,
     cast,
     column,
     exists,
@@ -23,6 +25,12 @@ from sqlalchemy.sql.base import Executable
 from sqlalchemy.sql.selectable import TableValuedAlias
 
 from adkpg.tables import SCHEMA, app_settings, memories
+
+CONTENT_LIMIT = 500_000
+"""Longest content of a hit, in bytes of JSON; of a longer one, the text that is searched."""
+
+INDEXED_CONDITIONS = frozenset({"kinds", "session_ids"})
+"""Conditions of `SearchFilters` that an index may serve."""
 
 ParametersT = TypeVar("ParametersT", bound=Mapping[str, object])
 
@@ -46,6 +54,18 @@ class SessionParameters(ScopeParameters):
     """Of statements on one session."""
 
     session_id: str
+
+
+class FilterParameters(TypedDict):
+    """Conditions of `SearchFilters`; null asks nothing."""
+
+    after: datetime | None
+    before: datetime | None
+    authors: list[str] | None
+    session_ids: list[str] | None
+    metadata: str | None
+    kinds: list[str] | None
+    topics: list[str] | None
 
 
 class Statement(Generic[ParametersT]):
@@ -123,8 +143,34 @@ def config_of(script: ColumnElement[Any]) -> ColumnElement[Any]:
     return cast(func.coalesce(own, script, bindparam("config", type_=Text)), REGCONFIG)
 
 
-def stored_columns() -> list[ColumnElement[Any]]:
-    """The columns that `records.memory` reads."""
+def stored_columns(*, cut: bool = False) -> list[ColumnElement[Any]]:
+    """The columns that `records.memory` reads.
+
+    Args:
+      cut: For searches: a content of more than `CONTENT_LIMIT` bytes is replaced by the text that
+        is searched, its first 100,000 characters, and ``cut`` says so.
+    """
+    content: ColumnElement[Any] = cast(memories.c.content, Text)
+    others: list[ColumnElement[Any]] = []
+    if cut:
+        # The first is known without reading it; a long one may be short as it is stored.
+        long = or_(
+            func.pg_column_size(memories.c.content) > literal_column(str(CONTENT_LIMIT)),
+            func.octet_length(content) > literal_column(str(CONTENT_LIMIT)),
+        )
+        said = func.substr(memories.c.body, func.coalesce(func.length(memories.c.author) + 3, 1))
+        part = func.json_build_object(literal_column("'text'"), said)
+        beginning = func.json_build_object(
+            literal_column("'role'"),
+            case(
+                (memories.c.author == literal_column("'user'"), literal_column("'user'")),
+                else_=literal_column("'model'"),
+            ),
+            literal_column("'parts'"),
+            func.json_build_array(part),
+        )
+        content = case((long, cast(beginning, Text)), else_=content)
+        others = [long.label("cut")]
     return [
         memories.c.memory_id,
         memories.c.kind,
@@ -132,7 +178,7 @@ def stored_columns() -> list[ColumnElement[Any]]:
         memories.c.event_id,
         memories.c.author,
         memories.c.timestamp,
-        cast(memories.c.content, Text).label("content"),
+        content.label("content"),
         cast(memories.c.custom_metadata, Text).label("custom_metadata"),
         memories.c.source,
         cast(memories.c.artifacts, Text).label("artifacts"),
@@ -140,27 +186,41 @@ def stored_columns() -> list[ColumnElement[Any]]:
         memories.c.importance,
         memories.c.expires_at,
         memories.c.superseded_by,
+        *others,
     ]
 
 
 def conditions(asked: frozenset[str]) -> list[ColumnElement[bool]]:
-    """What `SearchFilters` asks of a memory; its parameters go by the same names."""
+    """What `SearchFilters` asks of a memory; its parameters go by the same names.
 
-    def any_of(name: str) -> Any:
-        return func.any(bindparam(name, type_=ARRAY(Text)))
-
-    known: dict[str, ColumnElement[bool]] = {
-        "after": memories.c.timestamp >= bindparam("after", type_=TIMESTAMP(timezone=True)),
-        "before": memories.c.timestamp < bindparam("before", type_=TIMESTAMP(timezone=True)),
-        "authors": memories.c.author == any_of("authors"),
-        "session_ids": memories.c.session_id == any_of("session_ids"),
-        "kinds": memories.c.kind == any_of("kinds"),
-        "topics": memories.c.topics.op("?|")(bindparam("topics", type_=ARRAY(Text))),
-        "metadata": memories.c.custom_metadata.op("@>")(
-            cast(bindparam("metadata", type_=Text), JSONB)
-        ),
+    Args:
+      asked: The names of conditions; ``others`` is all of those that no index serves, which ask
+        nothing where their parameter is null, so that few statements serve all filters.
+    """
+    binds: dict[str, ColumnElement[Any]] = {
+        **{name: bindparam(name, type_=TIMESTAMP(timezone=True)) for name in ("after", "before")},
+        **{
+            name: bindparam(name, type_=ARRAY(Text))
+            for name in ("authors", "session_ids", "kinds", "topics")
+        },
+        "metadata": bindparam("metadata", type_=Text),
     }
-    return [known[name] for name in sorted(asked)]
+    known: dict[str, ColumnElement[bool]] = {
+        "after": memories.c.timestamp >= binds["after"],
+        "before": memories.c.timestamp < binds["before"],
+        "authors": memories.c.author == func.any(binds["authors"]),
+        "session_ids": memories.c.session_id == func.any(binds["session_ids"]),
+        "kinds": memories.c.kind == func.any(binds["kinds"]),
+        "topics": memories.c.topics.op("?|")(binds["topics"]),
+        "metadata": memories.c.custom_metadata.op("@>")(cast(binds["metadata"], JSONB)),
+    }
+    others = [
+        or_(binds[name].is_(None), condition)
+        for name, condition in known.items()
+        if name not in INDEXED_CONDITIONS
+    ]
+    given = [known[name] for name in sorted(asked - {"others"})]
+    return [*given, *others] if "others" in asked else given
 
 
 def given_rows(*, numbered: bool = False, **arrays: Any) -> TableValuedAlias:

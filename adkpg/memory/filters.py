@@ -12,6 +12,7 @@ from adkpg import jsonb
 from adkpg.errors import InvalidInput
 from adkpg.keys import storable
 from adkpg.memory import records
+from adkpg.sql import INDEXED_CONDITIONS, FilterParameters
 from adkpg.timestamps import moment
 
 KINDS = ("turn", "note", "document", "fact", "summary")
@@ -65,6 +66,26 @@ class SearchFilters:
         """The conditions' values as statements take them."""
         read: dict[str, Any] = self.__dict__["_parameters"]
         return read
+
+    @property
+    def shape(self) -> frozenset[str]:
+        """The same for `adkpg.sql.conditions`, one name for all that no index serves."""
+        return frozenset(
+            name if name in INDEXED_CONDITIONS else "others" for name in self.parameters
+        )
+
+    @property
+    def given(self) -> FilterParameters:
+        """The conditions' values, None where nothing is asked."""
+        return {
+            "after": self.parameters.get("after"),
+            "before": self.parameters.get("before"),
+            "authors": self.parameters.get("authors"),
+            "session_ids": self.parameters.get("session_ids"),
+            "metadata": self.parameters.get("metadata"),
+            "kinds": self.parameters.get("kinds"),
+            "topics": self.parameters.get("topics"),
+        }
 
     def _read(self) -> dict[str, Any]:
         parameters: dict[str, Any] = {}

@@ -3,39 +3,11 @@
 from functools import cache
 from typing import Any
 
-from sqlalchemy import BigInteger, Select, Text, and_, bindparam, func, select, tuple_
-from sqlalchemy.dialects.postgresql import ARRAY, TIMESTAMP
+from sqlalchemy import BigInteger, Select, Text, bindparam, func, select, tuple_
+from sqlalchemy.dialects.postgresql import TIMESTAMP
 
-from adkpg.sql import APP_NAME, conditions, given_rows, in_scope, live, stored_columns
+from adkpg.sql import conditions, in_scope, live, stored_columns
 from adkpg.tables import memories
-
-
-@cache
-def select_neighbours() -> Select[Any]:
-    """Reads the live memories around some, by position.
-
-    Parameters: app_name, user_ids, positions, reach (how many on each side). Returns the memories'
-    columns and ``of_position``, the one each is next to.
-    """
-    asked = given_rows(positions=BigInteger)
-    reach = bindparam("reach", type_=BigInteger)
-    return (
-        select(*stored_columns(), asked.c.positions.label("of_position"))
-        .select_from(
-            asked.join(
-                memories,
-                and_(
-                    memories.c.app_name == APP_NAME,
-                    memories.c.user_id == func.any(bindparam("user_ids", type_=ARRAY(Text))),
-                    memories.c.position >= asked.c.positions - reach,
-                    memories.c.position <= asked.c.positions + reach,
-                    memories.c.position != asked.c.positions,
-                ),
-            )
-        )
-        .where(live())
-        .order_by(asked.c.positions, memories.c.position)
-    )
 
 
 @cache

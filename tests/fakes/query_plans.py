@@ -5,29 +5,25 @@ from collections.abc import Iterator, Mapping
 from typing import Any
 
 import asyncpg
-from sqlalchemy.dialects.postgresql.asyncpg import dialect
 from sqlalchemy.sql.base import Executable
+
+from adkpg.sql import Statement
+from adkpg.tables import SCHEMA
 
 
 async def explain(
     connection: asyncpg.Connection,
-    statement: Executable,
+    statement: Statement[Any] | Executable,
     parameters: Mapping[str, Any],
     *,
     generic: bool = False,
 ) -> list[dict[str, Any]]:
     """Runs a statement and returns the nodes of its plan, custom or generic."""
-    compiled: Any = statement.compile(  # type: ignore[attr-defined] # Executable is a mixin
-        dialect=dialect()  # type: ignore[no-untyped-call] # SQLAlchemy leaves it untyped
-    )
-    binds = {name: bind for bind, name in compiled.bind_names.items()}
-    values = [
-        parameters[name] if binds[name].required else binds[name].value
-        for name in compiled.positiontup
-    ]
+    asked = statement if isinstance(statement, Statement) else Statement(statement)
+    values = asked.arguments(parameters)
     mode = "force_generic_plan" if generic else "force_custom_plan"
     await connection.execute(f"SET plan_cache_mode = {mode}")
-    await connection.execute(f"PREPARE asked AS {compiled}")
+    await connection.execute(f"PREPARE asked AS {asked.text(SCHEMA)}")
     arguments = ", ".join(map(_literal, values))
     plan = await connection.fetchval(f"EXPLAIN (ANALYZE, FORMAT JSON) EXECUTE asked({arguments})")
     await connection.execute("DEALLOCATE asked")

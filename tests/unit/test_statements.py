@@ -10,9 +10,17 @@ from typing import Any, get_args, get_origin, get_type_hints
 import pytest
 
 import adkpg
+from adkpg.memory.search.statement import Shape
 from adkpg.sql import Statement
 
-SHAPES: dict[str, list[Any]] = {}
+_FILTERS = frozenset({"kinds", "session_ids", "others"})
+
+SHAPES: dict[str, list[Any]] = {
+    "shape": [
+        Shape(lexical=True, vector=True, filters=_FILTERS),
+        Shape(lexical=True, vector=True, approximate=(1, 3)),
+    ],
+}
 """By the name of a shaping argument that is no bool: values that together ask for every bind."""
 
 

@@ -51,6 +51,8 @@ class Hit:
       reason: What the score is made of.
       neighbours: The turns around it, in order, if they were asked for.
       folded: Ids of its near-duplicates, which are not hits of their own.
+      cut: Whether its content is of more than 500 kB, and the memory has only the text that is
+        searched, 100,000 characters; `PgVectorMemoryService.get_memory` returns all of it.
     """
 
     memory: Memory
@@ -58,6 +60,7 @@ class Hit:
     reason: Reason
     neighbours: tuple[Memory, ...] = ()
     folded: tuple[str, ...] = ()
+    cut: bool = False
 
 
 def hit(row: Mapping[str, Any]) -> Hit:
@@ -70,7 +73,7 @@ def hit(row: Mapping[str, Any]) -> Hit:
         importance=row["importance_factor"],
         score=row["score"],
     )
-    return Hit(memory=records.memory(row), score=row["score"], reason=reason)
+    return Hit(memory=records.memory(row), score=row["score"], reason=reason, cut=bool(row["cut"]))
 
 
 def folded(hits: Sequence[Hit]) -> list[Hit]:

@@ -1,4 +1,4 @@
-"""The lexical leg of a search: BM25F over the postings, and how much of the question is covered.
+"""The lexical step of a search: BM25F over the postings, and how much of the question is covered.
 
 No I/O. The question's words are or-ed. A posting counts for the memory it stands in and, by weight,
 for its neighbours, whose positions are next to it; so neighbours are found without being stored,
@@ -7,7 +7,7 @@ and a deleted turn's words are gone everywhere.
 What the planner knows of a user is old or nothing: for a question of thousands of words, and for
 memories that came after the last ANALYZE, it would expect one row, choose nested loops, and take
 minutes. So joins are FULL where they need not be, since a nested loop cannot do one, and a place
-is looked up in a hash table (`legs.among`).
+is looked up in a hash table (`steps.among`).
 """
 
 from typing import Any

@@ -32,6 +32,7 @@ class SearchOverrides(TypedDict, total=False):
     neighbours: int | None
     mode: Mode | None
     app_wide: bool | None
+    exclude_invocation_id: str | None
     similarity_top_k: int | None
     """Vertex's name for `top_k`."""
 
@@ -54,6 +55,7 @@ class SearchOptions:
       neighbours: How many turns on each side of a hit are returned with it, 0 to 10.
       mode: ``hybrid`` is words and vectors together, ``vector`` and ``text`` one of them alone.
       app_wide: Whether to find what the app knows for all its users.
+      exclude_invocation_id: The agent's run whose memories are left out, since it knows them.
 
     Raises:
       InvalidInput: A value is out of range.
@@ -67,6 +69,7 @@ class SearchOptions:
     neighbours: int = 0
     mode: Mode = "hybrid"
     app_wide: bool = True
+    exclude_invocation_id: str | None = None
 
     def __post_init__(self) -> None:
         if not isinstance(self.filters, SearchFilters):

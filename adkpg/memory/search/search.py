@@ -9,13 +9,13 @@ from adkpg.database import Database
 from adkpg.errors import EmbeddingError
 from adkpg.keys import APP_WIDE
 from adkpg.memory import records
-from adkpg.memory import statements as reading_statements
 from adkpg.memory.records import Memory
 from adkpg.memory.search import hits
-from adkpg.memory.search import statement as recall
+from adkpg.memory.search import statement as statements
 from adkpg.memory.search.hits import Hit
 from adkpg.memory.search.options import SearchOptions
 from adkpg.memory.search.ranking import RANKING
+from adkpg.memory.search.statement import SearchParameters
 from adkpg.memory.tokenizer import script_config, searchable
 from adkpg.memory.vectors import statements as vector_statements
 from adkpg.memory.vectors.vectors import Vectors
@@ -54,39 +54,51 @@ class Search:
             return []
         scopes = [user_id, APP_WIDE] if options.app_wide and user_id != APP_WIDE else [user_id]
         words = searchable(text)[: records.WORDS_LIMIT]
-        parameters: dict[str, Any] = {
-            "app_name": app_name,
-            "user_id": user_id,
-            "user_ids": scopes,
-            "query": words,
-            "script": script_config(words),
-            "config": self._database.settings.text_search_config,
-            **options.filters.parameters,
-        }
-        shape = recall.Shape(
-            lexical=options.mode != "vector",
-            vector=False,
-            filters=options.filters.asked,
-            decay=options.half_life is not None,
-            explain=explain,
-        )
-        if options.half_life is not None:
-            parameters["half_life_s"] = options.half_life.total_seconds()
+        half_life, own_floor = options.half_life, options.min_score is None
         vectors = self._vectors if options.mode != "text" else None
+        query_vector: list[float] = []
         if vectors is not None:
             try:
-                parameters["query_vector"] = await vectors.of_query(text)
+                query_vector = await vectors.of_query(text)
             except EmbeddingError as exc:
-                if not shape.lexical:
+                if options.mode == "vector":
                     raise
                 logger.warning("The search answers by words alone: %s", exc)
                 vectors = None
+        floor = 0.0 if vectors is None else vectors.floor
+        parameters: SearchParameters = {
+            "app_name": app_name,
+            "user_id": user_id,
+            "user_ids": scopes,
+            "top_k": options.top_k,
+            "invocation_id": options.exclude_invocation_id,
+            "half_life_s": None if half_life is None else half_life.total_seconds(),
+            "query": words,
+            "script": script_config(words),
+            "config": self._database.settings.text_search_config,
+            "query_vector": query_vector,
+            "model": "" if vectors is None else vectors.embedder.model,
+            "dimensions": 0 if vectors is None else vectors.embedder.dimensions,
+            "min_cosine": floor if options.min_score is None else options.min_score,
+            # A floor that the caller sets is meant: all above it are hits.
+            "nearest": RANKING.nearest if own_floor else RANKING.candidates,
+            "near": RANKING.near if own_floor else 0.0,
+            "exact_user_ids": scopes,
+            "approximate_user_ids": [],
+            **options.filters.given,
+        }
+        shape = statements.Shape(
+            lexical=options.mode != "vector",
+            vector=False,
+            filters=options.filters.shape,
+            explain=explain,
+        )
         for more in hits.ROWS_PER_HIT:
             parameters["top_k"] = math.ceil(more * options.top_k)
             if vectors is not None:
-                rows = await self._with_vectors(vectors, options, shape, parameters)
+                rows = await self._with_vectors(vectors, shape, parameters)
             else:
-                rows = await self._database.fetch(recall.search(shape), parameters)
+                rows = await self._database.fetch(statements.search(shape), parameters)
             unfolded = [hits.hit(row) for row in rows if row["memory_id"] is not None]
             found = hits.folded(unfolded)
             if len(found) >= options.top_k or len(rows) < parameters["top_k"]:
@@ -105,29 +117,27 @@ class Search:
     async def _with_vectors(
         self,
         vectors: Vectors,
-        options: SearchOptions,
-        shape: recall.Shape,
-        parameters: dict[str, Any],
+        shape: statements.Shape,
+        parameters: SearchParameters,
     ) -> list[Any]:
-        parameters |= vectors.model | {
-            "min_cosine": vectors.floor if options.min_score is None else options.min_score,
-            # A floor that the caller sets is meant: all above it are hits.
-            "nearest": RANKING.nearest if options.min_score is None else RANKING.candidates,
-            "near": RANKING.near if options.min_score is None else 0.0,
-        }
         shape = replace(shape, vector=True, large=vectors.large)
         app_name, scopes = parameters["app_name"], parameters["user_ids"]
         key = (app_name, tuple(scopes))
         approximate = self._approximate.get(key, frozenset())
-        if approximate:
+        candidates = max(RANKING.candidates, parameters["top_k"])
+        # An index cannot be walked so far that filters hide nothing, nor for very many.
+        if approximate and not shape.filters and candidates <= vector_statements.MOST_APPROXIMATE:
             shape = replace(shape, approximate=await vectors.numbered_model())
             parameters["approximate_user_ids"] = sorted(approximate)
             parameters["exact_user_ids"] = [each for each in scopes if each not in approximate]
             async with self._database.transaction() as transaction:
-                await transaction.fetch(vector_statements.tune_search(), {})
-                rows = list(await transaction.fetch(recall.search(shape), parameters))
+                await transaction.fetch(
+                    vector_statements.tune_search(),
+                    {"ef_search": str(vector_statements.ef_search(candidates))},
+                )
+                rows = list(await transaction.fetch(statements.search(shape), parameters))
         else:
-            rows = await self._database.fetch(recall.search(shape), parameters)
+            rows = await self._database.fetch(statements.search(shape), parameters)
         # A statement cannot ask first: each search tells how the next is to be answered.
         if rows[0]["approximate"]:
             self._approximate[key] = frozenset(rows[0]["approximate"])
@@ -161,10 +171,11 @@ class Search:
         options: SearchOptions,
     ) -> list[Hit]:
         rows = await self._database.fetch(
-            reading_statements.select_neighbours(),
+            statements.select_neighbours(),
             {
                 "app_name": app_name,
                 "user_ids": scopes,
+                "invocation_id": options.exclude_invocation_id,
                 "positions": [positions[id(hit.memory)] for hit in found],
                 "reach": options.neighbours,
             },

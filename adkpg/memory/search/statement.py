@@ -1,15 +1,16 @@
-"""The statement that recalls: both legs and their fusion in one, over the scopes asked for. No I/O.
+"""The statement that searches: both ways and their fusion in one, over the scopes asked for.
 
-Each leg puts memories forward (`lexical_leg`, `vector_leg`), each is scored on both
-(`adkpg.memory.search.ranking`), and what is no more than chance is left out.
+Words (`lexical`) and vectors (`vector`) put memories forward, each is scored on both
+(`adkpg.memory.search.ranking`), and what is no more than chance is left out. No I/O.
 """
 
 from dataclasses import dataclass
 from functools import cache
-from typing import Any
+from typing import Any, TypedDict
 
 from sqlalchemy import (
     CTE,
+    BigInteger,
     ColumnElement,
     Double,
     Integer,
@@ -17,6 +18,7 @@ from sqlalchemy import (
     Text,
     and_,
     bindparam,
+    case,
     cast,
     func,
     literal,
@@ -28,8 +30,8 @@ from sqlalchemy import (
 )
 from sqlalchemy.dialects.postgresql import ARRAY
 
-from adkpg.memory.search import lexical as lexical_leg
-from adkpg.memory.search import vector as vector_leg
+from adkpg.memory.search import lexical as by_words
+from adkpg.memory.search import vector as by_vectors
 from adkpg.memory.search.ranking import RANKING
 from adkpg.memory.search.steps import (
     TOP_K,
@@ -42,22 +44,21 @@ from adkpg.memory.search.steps import (
     materialized,
     number,
 )
-from adkpg.sql import conditions, stored_columns
+from adkpg.sql import FilterParameters, Statement, conditions, given_rows, live, stored_columns
 from adkpg.tables import approximate_scopes, memories, memory_vectors
 
 
 @dataclass(frozen=True)
 class Shape:
-    """Which search to build.
+    """Which search to build. There are few: what costs nothing is a parameter.
 
     Attributes:
-      lexical: With the lexical leg.
-      vector: With the vector leg.
+      lexical: By words.
+      vector: By vectors.
       large: The model's vectors have more than 1,300 dimensions.
-      approximate: The model's number and dimensions, to answer the vector leg of some scopes from
-        its HNSW index instead of exactly.
-      filters: The conditions that memories must meet, as `SearchFilters.asked` names them.
-      decay: Scores halve with every half-life.
+      approximate: The model's number and dimensions, to answer by vectors for some scopes from its
+        HNSW index instead of exactly; not with filters.
+      filters: The conditions that memories must meet, as `SearchFilters.shape` names them.
       explain: With the words that matched.
     """
 
@@ -66,43 +67,107 @@ class Shape:
     large: bool = False
     approximate: tuple[int, int] | None = None
     filters: frozenset[str] = frozenset()
-    decay: bool = False
     explain: bool = False
 
 
+class SearchParameters(FilterParameters):
+    """Parameters of `search`; each shape reads its own.
+
+    Attributes:
+      user_ids: The scopes.
+      user_id: The first of them.
+      invocation_id: The agent's run whose memories are left out.
+      half_life_s: After this time a score counts half; null never fades.
+      query, script, config: By words.
+      query_vector, model, dimensions, min_cosine: By vectors.
+      exact_user_ids, approximate_user_ids: Which scopes are answered from the HNSW index.
+      nearest, near: By both: how many of the nearest are hits whatever their words, if their
+        cosine, scaled from `min_cosine` to 1, is `near` at least.
+    """
+
+    app_name: str
+    user_id: str
+    user_ids: list[str]
+    top_k: int
+    invocation_id: str | None
+    half_life_s: float | None
+    query: str
+    script: str | None
+    config: str
+    query_vector: list[float]
+    model: str
+    dimensions: int
+    min_cosine: float
+    exact_user_ids: list[str]
+    approximate_user_ids: list[str]
+    nearest: int
+    near: float
+
+
+class NeighbourParameters(TypedDict):
+    """Parameters of `select_neighbours`."""
+
+    app_name: str
+    user_ids: list[str]
+    invocation_id: str | None
+    positions: list[int]
+    reach: int
+
+
 @cache
-def search(shape: Shape) -> Select[Any]:
+def select_neighbours() -> Statement[NeighbourParameters]:
+    """Reads the memories around some that a search may find, by position.
+
+    Returns the memories' columns and ``of_position``, the one that each is next to.
+    """
+    asked = given_rows(positions=BigInteger)
+    reach = bindparam("reach", type_=BigInteger)
+    running = bindparam("invocation_id", type_=Text)
+    return Statement(
+        select(*stored_columns(cut=True), asked.c.positions.label("of_position"))
+        .select_from(
+            asked.join(
+                memories,
+                and_(
+                    in_scopes(memories),
+                    memories.c.position >= asked.c.positions - reach,
+                    memories.c.position <= asked.c.positions + reach,
+                    memories.c.position != asked.c.positions,
+                ),
+            )
+        )
+        .where(live(), or_(running.is_(None), memories.c.invocation_id.is_distinct_from(running)))
+        .order_by(asked.c.positions, memories.c.position)
+    )
+
+
+@cache
+def search(shape: Shape) -> Statement[SearchParameters]:
     """Finds the memories that answer a question best, the best first; one row at least.
 
-    Parameters: app_name, user_ids (the scopes), user_id (the first of them), top_k; query, script
-    and config with the lexical leg; query_vector, model, dimensions and min_cosine with the vector
-    leg; exact_user_ids and approximate_user_ids if some scopes are answered by the HNSW
-    index; those of the filters; half_life_s with a decay; nearest and near, with both legs: how
-    many of the nearest are hits whatever their words, if their cosine, scaled from `min_cosine` to
-    1, is `near` at least.
-
-    Returns the memory's columns (all null in the one row of a search that found nothing),
-    position, score, lexical, cosine, recency, importance_factor and lexemes; and in every row
-    ``approximate``, the scopes that the HNSW index holds, and ``active_model``, the app's, which
-    is null if it has none yet. Vectors of a model that is not active are not compared.
+    Returns the memory's columns (all null in the one row of a search that found nothing), whether
+    its content is cut, position, score, lexical, cosine, recency, importance_factor and lexemes;
+    and in every row ``approximate``, the scopes that the HNSW index holds, and ``active_model``,
+    the app's, which is null if it has none yet. Vectors of a model that is not active are not
+    compared.
     """
-    question = vector_leg.question_vector()
-    model = vector_leg.compared_model() if shape.vector else None
+    question = by_vectors.question_vector()
+    model = by_vectors.compared_model() if shape.vector else None
     eligible = _eligible(shape.filters) if shape.filters else None
     dead = dead_places()
-    scope = lexical_leg.scope_of(dead)
+    scope = by_words.scope_of(dead)
     nearest = None
     if model is not None:
-        nearest = vector_leg.nearest(
+        nearest = by_vectors.nearest(
             question, model, dead, eligible, large=shape.large, approximate=shape.approximate
         )
-    asked = lexical_leg.words() if shape.lexical else None
+    asked = by_words.words() if shape.lexical else None
     matched = lexical = None
     if asked is not None:
-        matched = lexical_leg.matched(asked, scope, dead, eligible)
-        lexical = lexical_leg.scored(matched, asked, scope)
+        matched = by_words.matched(asked, scope, dead, eligible)
+        lexical = by_words.scored(matched, asked, scope)
     fused = _fused(_candidates(lexical, nearest), question, model, shape)
-    best = _best(fused, _relevant(fused, scope, shape), shape)
+    best = _best(fused, _relevant(fused, scope, shape))
     words: Any = cast(null(), ARRAY(Text))
     source: Any = best
     if shape.explain and asked is not None and matched is not None:
@@ -110,10 +175,14 @@ def search(shape: Shape) -> Select[Any]:
         words = said.c.lexemes
         source = best.outerjoin(said, said.c.position == best.c.position)
     info = _info(model)
-    return (
-        select(best, words.label("lexemes"), *info.c)
-        .select_from(info.outerjoin(source, true()))
-        .order_by(best.c.score.desc(), best.c.timestamp.desc(), best.c.position.desc())
+    # Only now what is long: of all that is relevant few are returned.
+    memory = looked_up(
+        select(*stored_columns(cut=True)).where(at_place(memories, best.c.position)), "memory"
+    )
+    return Statement(
+        select(*memory.c, *best.c, words.label("lexemes"), *info.c)
+        .select_from(info.outerjoin(source, true()).outerjoin(memory, true()))
+        .order_by(best.c.score.desc(), memory.c.timestamp.desc(), best.c.position.desc())
     )
 
 
@@ -174,30 +243,28 @@ def _eligible(asked: frozenset[str]) -> CTE:
     )
 
 
-def _best(fused: Any, match: ColumnElement[bool], shape: Shape) -> CTE:
+def _best(fused: Any, match: ColumnElement[bool]) -> CTE:
     """The memories to return, with what changes their score besides the question."""
     low, high = RANKING.importance_factors
     kept = (fused.c.position, fused.c.lexical, fused.c.cosine, fused.c.score)
     relevant = materialized(select(*kept).where(match), "relevant")
     memory = looked_up(
-        select(
-            *stored_columns(),
-            cast(func.extract("epoch", func.now() - memories.c.timestamp), Double).label("age_s"),
-        ).where(at_place(memories, relevant.c.position)),
-        "memory",
+        select(memories.c.importance, memories.c.timestamp).where(
+            at_place(memories, relevant.c.position)
+        ),
+        "rated",
     )
-    recency: Any = literal(1.0, Double)
-    if shape.decay:
-        half_life_s = bindparam("half_life_s", type_=Double)
-        # Beyond 1,000 half-lives a power underflows, which Postgres takes for an error.
-        recency = func.power(
-            literal(0.5, Double), func.least(func.greatest(memory.c.age_s, 0) / half_life_s, 1000)
-        )
+    half_life_s = bindparam("half_life_s", type_=Double)
+    age_s = cast(func.extract("epoch", func.now() - memory.c.timestamp), Double)
+    # Beyond 1,000 half-lives a power underflows, which Postgres takes for an error.
+    faded = func.power(
+        literal(0.5, Double), func.least(func.greatest(age_s, 0) / half_life_s, 1000)
+    )
+    recency = case((half_life_s.is_(None), literal(1.0, Double)), else_=faded)
     factor = low + cast(memory.c.importance, Double) * (high - low)
     score = relevant.c.score * recency * factor
     return (
         select(
-            *(each for each in memory.c if each.key != "age_s"),
             relevant.c.position,
             score.label("score"),
             relevant.c.lexical,
@@ -206,7 +273,7 @@ def _best(fused: Any, match: ColumnElement[bool], shape: Shape) -> CTE:
             factor.label("importance_factor"),
         )
         .select_from(relevant.join(memory, true()))
-        .where(*([] if shape.decay else [_within_reach(relevant)]))
+        .where(or_(half_life_s.is_not(None), _within_reach(relevant)))
         .order_by(score.desc(), memory.c.timestamp.desc(), relevant.c.position.desc())
         .limit(TOP_K)
         .cte("best")
@@ -243,7 +310,7 @@ def _within_reach(relevant: CTE) -> ColumnElement[bool]:
 
 
 def _candidates(lexical: CTE | None, nearest: CTE | None) -> Select[Any]:
-    """The best of each leg, with the scores that the legs know: position, lexical, cosine."""
+    """The best of each way, with the scores that it knows: position, lexical, cosine."""
     most = at_least(RANKING.candidates)
     if lexical is None:
         assert nearest is not None
@@ -291,9 +358,9 @@ def _fused(found: Select[Any], question: CTE, model: CTE | None, shape: Shape) -
         vectors = memory_vectors.alias("vectors")
         vector = vectors.c.large if shape.large else vectors.c.embedding
         other = looked_up(
-            select((-vector_leg.distance_to(vector, question)).label("cosine")).where(
+            select((-by_vectors.distance_to(vector, question)).label("cosine")).where(
                 at_place(vectors, candidates.c.position),
-                vectors.c.model_id == vector_leg.compared(model),
+                vectors.c.model_id == by_vectors.compared(model),
                 candidates.c.cosine.is_(None),
             ),
             "other",

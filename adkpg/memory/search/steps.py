@@ -1,4 +1,4 @@
-"""What the legs of a search are built with: scopes, look-ups that no planner undoes. No I/O."""
+"""What the steps of a search are built with: scopes, look-ups that no planner undoes. No I/O."""
 
 from typing import Any
 
@@ -16,6 +16,7 @@ from sqlalchemy import (
     literal,
     literal_column,
     select,
+    union_all,
 )
 from sqlalchemy.dialects.postgresql import ARRAY
 from sqlalchemy.sql.selectable import LateralFromClause
@@ -45,15 +46,17 @@ def at_place(table: Any, place: ColumnElement[Any]) -> ColumnElement[bool]:
 
 
 def dead_places() -> CTE:
-    """Where memories have expired or were superseded: neither they nor their words are found."""
-    return materialized(
-        select(memories.c.position).where(
-            in_scopes(memories),
-            memories.c.expires_at.is_not(None),
-            memories.c.expires_at <= func.now(),
-        ),
-        "dead",
+    """Where memories are not found, nor their words.
+
+    They have expired, were superseded, or are of the invocation that asks.
+    """
+    expired = select(memories.c.position).where(
+        in_scopes(memories), memories.c.expires_at.is_not(None), memories.c.expires_at <= func.now()
     )
+    running = select(memories.c.position).where(
+        in_scopes(memories), memories.c.invocation_id == bindparam("invocation_id", type_=Text)
+    )
+    return materialized(union_all(expired, running), "dead")
 
 
 def among(position: ColumnElement[Any], rows: CTE) -> ColumnElement[bool]:
@@ -82,7 +85,7 @@ def at_least(value: int) -> ColumnElement[int]:
 
 
 def looked_up(statement: Select[Any], name: str) -> LateralFromClause:
-    """Rows found anew for each row before them.
+    """Rows looked up for each row before them.
 
     OFFSET 0 keeps the planner from joining freely: its estimates here are guesses, and it would
     read everything a user has to find a few rows.

@@ -1,4 +1,4 @@
-"""The vector leg of a search: the nearest memories by cosine. No I/O.
+"""The vector step of a search: the nearest memories by cosine. No I/O.
 
 Exact, from the primary key's index, which holds a user's vectors side by side. Above 1,300
 dimensions the index holds their sign bits; the best by those are compared whole. Scopes that the
@@ -13,6 +13,7 @@ from sqlalchemy import (
     ColumnElement,
     Double,
     Select,
+    Text,
     and_,
     bindparam,
     case,
@@ -69,19 +70,20 @@ def nearest(
       question: Its vector.
       model: The models.
       dead: Where not to look.
-      eligible: Where to look alone.
+      eligible: Where to look alone; then no scope is answered from the HNSW index.
       large: The vectors have more than 1,300 dimensions.
       approximate: The model's number and dimensions, to answer some scopes from the HNSW index.
     """
-    mine = in_scopes(memory_vectors)
     if approximate is None:
+        mine = in_scopes(memory_vectors)
         return materialized(_exact(question, model, dead, eligible, mine, large=large), "nearest")
     model_id, dimensions = approximate
     vectors = memory_vectors
     column = vectors.c.large if large else vectors.c.embedding
     # The expression and the predicate of the index, and numbers where the planner sees them.
     distance = cast(column, HALFVEC(dimensions)).op("<=>", return_type=Double)(_asked(question))
-    indexed = (
+    most = at_least(RANKING.candidates)
+    indexed = materialized(
         select(vectors.c.position, (1 - distance).label("cosine"))
         .where(
             in_scopes(vectors, "approximate_user_ids"),
@@ -89,22 +91,25 @@ def nearest(
             vectors.c.approximate,
             compared(model) == number(model_id),
             outside(vectors.c.position, dead),
-            *within(vectors.c.position, eligible),
         )
         .order_by(distance)
-        .limit(number(RANKING.candidates))
-        .subquery("indexed")
+        .limit(most),
+        "indexed",
     )
-    others = in_scopes(vectors, "exact_user_ids")
+    # The index is walked only so far: among many other users' vectors it may find too few.
+    full = select(func.count() >= most).select_from(indexed).scalar_subquery()
+    texts = ARRAY(Text)
+    exact_users = case(
+        (full, bindparam("exact_user_ids", type_=texts)), else_=bindparam("user_ids", type_=texts)
+    )
+    others = and_(vectors.c.app_name == APP_NAME, vectors.c.user_id == func.any(exact_users))
     exact = _exact(question, model, dead, eligible, others, large=large).subquery("exact")
     both = union_all(
-        select(indexed.c.position, indexed.c.cosine), select(exact.c.position, exact.c.cosine)
+        select(indexed.c.position, indexed.c.cosine).where(full),
+        select(exact.c.position, exact.c.cosine),
     ).subquery("both_ways")
     return materialized(
-        select(both.c.position, both.c.cosine)
-        .order_by(both.c.cosine.desc())
-        .limit(at_least(RANKING.candidates)),
-        "nearest",
+        select(both.c.position, both.c.cosine).order_by(both.c.cosine.desc()).limit(most), "nearest"
     )
 
 

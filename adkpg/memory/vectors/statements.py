@@ -7,7 +7,7 @@ users alone, and everybody else's writes never touch it.
 """
 
 from functools import cache
-from typing import Any
+from typing import Any, TypedDict
 
 from pgvector.sqlalchemy import HALFVEC
 from sqlalchemy import (
@@ -37,7 +37,7 @@ from sqlalchemy import (
 from sqlalchemy.dialects.postgresql import ARRAY, BIT, REAL, insert
 from sqlalchemy.sql.elements import Grouping
 
-from adkpg.sql import APP_NAME, given_rows
+from adkpg.sql import APP_NAME, Statement, given_rows
 from adkpg.tables import (
     INLINE_DIMENSIONS,
     app_settings,
@@ -50,8 +50,13 @@ from adkpg.tables import (
 
 MODEL_ID = bindparam("model_id", type_=SmallInteger)
 
-# Of the 100 candidates a search asks for, a wider scan finds nearly all of the true ones.
-EF_SEARCH = 200
+MOST_APPROXIMATE = 500
+"""Most vectors that a search asks of the HNSW index; more are found exactly."""
+
+
+def ef_search(candidates: int) -> int:
+    """Returns how wide the index is scanned: that finds nearly all of the true candidates."""
+    return 2 * candidates
 
 
 @cache
@@ -349,14 +354,22 @@ def select_owner() -> Select[Any]:
     )
 
 
+class TuneParameters(TypedDict):
+    """Parameters of `tune_search`."""
+
+    ef_search: str
+
+
 @cache
-def tune_search() -> Select[Any]:
+def tune_search() -> Statement[TuneParameters]:
     """Sets how far the index is searched, to the transaction's end (pgvector README, HNSW).
 
     A plan made for any user would take each for small, and not use the index.
     """
-    return select(
-        func.set_config("plan_cache_mode", "force_custom_plan", True),
-        func.set_config("hnsw.ef_search", str(EF_SEARCH), True),
-        func.set_config("hnsw.iterative_scan", "relaxed_order", True),
+    return Statement(
+        select(
+            func.set_config("plan_cache_mode", "force_custom_plan", True),
+            func.set_config("hnsw.ef_search", bindparam("ef_search", type_=Text), True),
+            func.set_config("hnsw.iterative_scan", "relaxed_order", True),
+        )
     )

@@ -40,6 +40,8 @@ QUESTION = {
     "min_cosine": 0.2,
     "nearest": 2,
     "near": 0.125,
+    "invocation_id": None,
+    "half_life_s": None,
 }
 
 

@@ -1,11 +1,13 @@
 """What a search finds: words, meaning, neighbours, dates; what it leaves out, and in what order."""
 
 from datetime import datetime
+from typing import Any
 
 import asyncpg
 import pytest
+from sqlalchemy import text
 
-from adkpg import Database, PgVectorMemoryService, Settings
+from adkpg import Database, PgVectorMemoryService, SearchFilters, Settings
 from adkpg.errors import ConfigurationError, InvalidInput
 from adkpg.memory.search.options import Mode
 from tests.fakes.conversation import (
@@ -297,3 +299,54 @@ async def test_many_different_words_are_remembered(memory: PgVectorMemoryService
     text = " ".join(f"w{number:x}" for number in range(15_000))
     await remember_apart(memory, text)
     assert len(await found(memory, "w3a97")) == 1
+
+
+async def test_a_hit_of_a_huge_memory_is_the_text_that_is_searched(
+    memory: PgVectorMemoryService,
+) -> None:
+    """Each search that hit it shipped and parsed all of it."""
+    text = "oolong " + "a leaf of \U0001d49c " * 200_000
+    await memory.add_memory(**USER, memories=[entry(text, "huge", author="user"), entry("oolong")])
+    hits = {hit.cut: hit.memory for hit in await memory.search(**USER, query="oolong")}
+    assert text_of(hits[True]) == text[:100_000]
+    assert text_of(hits[False]) == "oolong"
+    whole = await memory.get_memory(**USER, memory_id="huge")
+    assert whole is not None
+    assert text_of(whole) == text
+    (plain, _) = (await memory.search_memory(**USER, query="oolong leaf")).memories
+    assert text_of(plain) == text[:100_000]
+
+
+async def test_what_is_said_in_an_invocation_is_not_recalled_to_it(
+    memory: PgVectorMemoryService, connection: asyncpg.Connection
+) -> None:
+    await memory.add_session_to_memory(
+        session_of(said("oolong"), said("what was my tea?"), said("tea, you said"))
+    )
+    await connection.execute(
+        "UPDATE memories SET invocation_id = 'running' WHERE body <> 'user: oolong'"
+    )
+    everything: dict[str, Any] = {"query": "which tea was it", "neighbours": 2}
+    assert len(await memory.search(**USER, **everything)) > 1
+    (hit,) = await memory.search(**USER, **everything, exclude_invocation_id="running")
+    assert (text_of(hit.memory), hit.neighbours, hit.reason.lexical) == ("oolong", (), 0)
+    other = await memory.search(**USER, **everything, exclude_invocation_id="another")
+    assert other == await memory.search(**USER, **everything)
+
+
+async def test_the_longest_search_is_prepared_once(
+    memory: PgVectorMemoryService, database: Database
+) -> None:
+    """asyncpg prepares a statement of more than 15 kB each time, unless it is told."""
+    await remember_apart(memory, "the kitten sleeps")
+    filters = SearchFilters(kinds=["note"], session_ids=[""], before="2999-01-01")
+    for _ in range(3):
+        assert len(await memory.search(**USER, query="kitten", filters=filters)) == 1
+    runs = await database.fetch(
+        text(
+            "SELECT generic_plans + custom_plans AS runs FROM pg_prepared_statements"
+            " WHERE statement LIKE 'WITH%promising%'"
+        ),
+        {},
+    )
+    assert [row["runs"] for row in runs] == [3]

@@ -10,7 +10,7 @@ from alembic import command
 from alembic.config import Config
 from sqlalchemy import Connection, inspect, text
 
-from adkpg import Database, PgVectorMemoryService, Settings, migrations
+from adkpg import Database, PgVectorMemoryService, SearchFilters, Settings, migrations
 from adkpg.memory.search import statement as recall
 from adkpg.memory.vectors import statements as vector_statements
 from tests.fakes.conversation import USER, entry, found
@@ -70,6 +70,8 @@ async def indexes_of(
         "approximate_user_ids": [user["user_id"]],
         "exact_user_ids": [],
         "top_k": 10,
+        "invocation_id": None,
+        "half_life_s": None,
         "min_cosine": -1.0,
         "query_vector": EMBEDDER.vector("question 1"),
         "model": EMBEDDER.model,
@@ -77,7 +79,7 @@ async def indexes_of(
     }
     await connection.execute("ANALYZE memory_vectors")
     await connection.execute("SET enable_sort = off")
-    await connection.execute(f"SET hnsw.ef_search = {vector_statements.EF_SEARCH}")
+    await connection.execute(f"SET hnsw.ef_search = {vector_statements.ef_search(100)}")
     names = set()
     for generic in (False, True):
         nodes = await explain(connection, recall.search(shape), parameters, generic=generic)
@@ -122,6 +124,53 @@ async def test_a_large_user_is_answered_through_the_index(
     assert hybrid[0] == "turn 17"
 
 
+async def test_filters_hide_nothing_from_a_large_user(large: PgVectorMemoryService) -> None:
+    """A walk through the index ended before it came by the few that a filter asks for."""
+    told_apart = {"topics": ["rare"]}
+    rare = [f"turn {n}" for n in range(5_000, 5_010)]
+    memories = [entry(turn, custom_metadata=told_apart) for turn in rare]
+    await large.add_memory(**USER, memories=memories)
+    await large.index_large_scopes()
+    await found(large, QUESTIONS[0])  # learns that the index is there
+    for question in QUESTIONS:
+        for filters in (SearchFilters(topics=["rare"]), SearchFilters(kinds=["note"])):
+            hits = await found(large, question, filters=filters, min_score=-1, top_k=10)
+            if filters.topics:
+                assert set(hits) == set(rare)
+            assert len(hits) == 10
+
+
+async def test_a_large_user_has_as_many_hits_as_are_asked_for(
+    large: PgVectorMemoryService,
+) -> None:
+    everything: dict[str, Any] = {"min_score": -1, "mode": "vector"}
+    await large.index_large_scopes()
+    await found(large, QUESTIONS[0])
+    for top_k in (150, 400, 1_000):
+        (nearest,) = EMBEDDER.nearest(QUESTIONS[:1], TURNS, top_k)
+        hits = await found(large, QUESTIONS[0], top_k=top_k, **everything)
+        assert len(hits) == top_k
+        assert len(set(hits) & nearest) >= 0.95 * top_k
+
+
+async def test_a_walk_that_ends_too_early_is_answered_exactly(
+    large: PgVectorMemoryService, database_url: str
+) -> None:
+    """Among many other users' vectors it ends before it came by enough of one's own."""
+    other: dict[str, Any] = {"app_name": "app", "user_id": "other"}
+    turns = [f"turn {number}" for number in range(5_000, 6_100)]
+    await large.add_memory(**other, memories=[entry(turn) for turn in turns])
+    await large.index_large_scopes()
+    short = {"server_settings": {"hnsw.max_scan_tuples": "1"}}
+    async with Database(database_url, connect_args=short) as database:
+        memory = PgVectorMemoryService(database, embedder=EMBEDDER, mode="vector")
+        await found(memory, QUESTIONS[0], **other)
+        truth = EMBEDDER.nearest(QUESTIONS, turns, 300)
+        for question, nearest in zip(QUESTIONS, truth, strict=True):
+            hits = await found(memory, question, top_k=300, min_score=-1, **other)
+            assert set(hits) == nearest
+
+
 async def test_searches_through_the_index_are_planned_for_the_user_they_ask_for(
     large: PgVectorMemoryService,
 ) -> None:
@@ -132,7 +181,7 @@ async def test_searches_through_the_index_are_planned_for_the_user_they_ask_for(
     plans = await large.database.fetch(
         text(
             "SELECT sum(generic_plans) AS generic, sum(custom_plans) AS custom"
-            " FROM pg_prepared_statements WHERE statement LIKE 'WITH%AS indexed%'"
+            " FROM pg_prepared_statements WHERE statement LIKE 'WITH%indexed AS MATERIALIZED%'"
         ),
         {},
     )
