@@ -38,7 +38,7 @@ async def measure(server_url: str, appends: int) -> None:
         async with Database(url, pool_size=1, max_overflow=0) as database:
             await database.upgrade()
             services = {
-                "plain": DatabaseSessionService(database),
+                "plain": DatabaseSessionService(database, remember=False),
                 "remember": DatabaseSessionService(database, remember=True),
             }
             sessions = {
