@@ -3,10 +3,11 @@
 import asyncio
 import math
 import time
+import weakref
 from collections.abc import AsyncIterator, Awaitable, Callable, Mapping
 from contextlib import asynccontextmanager
 from types import TracebackType
-from typing import Any, Self
+from typing import Any, Protocol, Self
 
 import asyncpg
 from sqlalchemy.ext.asyncio import AsyncEngine, create_async_engine
@@ -99,6 +100,7 @@ class Database:
         self._compiled: dict[Executable, Statement[Any]] = {}
         self._doubted_at = -math.inf
         self._verified = False
+        self._keepers: weakref.WeakSet[Keeper] = weakref.WeakSet()
 
     @property
     def url(self) -> str:
@@ -155,6 +157,15 @@ class Database:
         if self._server is not None and self._template is not None:
             self._template = None
             await asyncio.to_thread(self._server.stop)
+
+    def keep_informed(self, keeper: "Keeper") -> None:
+        """Tells a keeper of personal data in this process what is erased; it is held weakly."""
+        self._keepers.add(keeper)
+
+    def erased(self, *, app_name: str, user_id: str, session_id: str | None = None) -> None:
+        """Tells all keepers that a person's rows were erased, or those of one session."""
+        for keeper in list(self._keepers):
+            keeper.erased(app_name, user_id, session_id)
 
     async def upgrade(self, revision: str = "head") -> None:
         """Migrates the schema up; idempotent, and safe from many processes at once.
@@ -446,6 +457,49 @@ class Database:
                 f"SQLAlchemy refused the engine options {sorted(self._engine_options)} ({exc}); "
                 "correct them or leave them out."
             ) from exc
+
+
+class UsesDatabase:
+    """A service on a Database that it was given, or on one of its own, which closes with it.
+
+    Args:
+      database: A `Database` to share, or a URL.
+      **options: For a `Database` of its own.
+    """
+
+    def __init__(self, database: Database | str | None, **options: Any) -> None:
+        self._owns_database = not isinstance(database, Database)
+        self._database = (
+            database if isinstance(database, Database) else Database(database, **options)
+        )
+
+    @property
+    def database(self) -> Database:
+        """The database that this service writes to."""
+        return self._database
+
+    async def __aenter__(self) -> Self:
+        return self
+
+    async def __aexit__(
+        self,
+        exc_type: type[BaseException] | None,
+        exc: BaseException | None,
+        traceback: TracebackType | None,
+    ) -> None:
+        await self.close()
+
+    async def close(self) -> None:
+        """Closes the Database if the service made it; idempotent."""
+        if self._owns_database:
+            await self._database.close()
+
+
+class Keeper(Protocol):
+    """Keeps personal data in this process."""
+
+    def erased(self, app_name: str, user_id: str, session_id: str | None) -> None:
+        """Drops what it keeps of a person, or of one session."""
 
 
 class Transaction:

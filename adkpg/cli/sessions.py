@@ -55,14 +55,14 @@ async def list_(
       adkpg sessions list --app my_agent --json | jq -r '.sessions[].id'
     """
     page = await adkpg.DatabaseSessionService(database).list_sessions_page(
-        app_name=app_name, user_id=user_id, limit=limit, after=cursor
+        app_name=app_name, user_id=user_id, limit=limit, cursor=cursor
     )
     if as_json:
         listed = [_jsonable(session, exclude={"events"}) for session in page.sessions]
-        print_json({"sessions": listed, "next_cursor": page.next})
+        print_json({"sessions": listed, "next_cursor": page.next_cursor})
         return
     show_table(_COLUMNS, map(_row, page.sessions))
-    say_next(page.next)
+    say_next(page.next_cursor)
 
 
 @sessions.command()

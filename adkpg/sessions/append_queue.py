@@ -1,8 +1,9 @@
-"""Turns: tasks that append through one live Session object are served one after the other."""
+"""Append queues: tasks that append through one live Session object are served in turn."""
 
 import asyncio
+import sys
 from collections.abc import AsyncIterator, Coroutine
-from contextlib import asynccontextmanager
+from contextlib import AbstractContextManager, asynccontextmanager, nullcontext
 from typing import Any, TypeVar
 
 from google.adk.sessions.session import Session
@@ -10,7 +11,7 @@ from google.adk.sessions.session import Session
 T = TypeVar("T")
 
 
-class Turns:
+class AppendQueues:
     """A queue for each live Session object and event loop, kept only while tasks wait in it.
 
     Across objects, processes and machines the database is the arbiter; this one only spares the
@@ -22,7 +23,7 @@ class Turns:
 
     @asynccontextmanager
     async def of(self, session: Session) -> AsyncIterator[None]:
-        """Waits for this object's turn, first come first served."""
+        """Waits until this object is free, first come first served."""
         # The waiting tasks hold both objects, so their identities cannot be reused meanwhile.
         key = (id(asyncio.get_running_loop()), id(session))
         queue = self._queues.setdefault(key, _Queue())
@@ -51,11 +52,18 @@ async def uninterrupted(work: Coroutine[Any, Any, T]) -> T:
     try:
         return await asyncio.shield(task)
     except asyncio.CancelledError:
-        while not task.done():
-            try:
-                await asyncio.wait({task})
-            except asyncio.CancelledError:  # cancelled again: the work still ends first
-                continue
+        with _out_of_reach():
+            while not task.done():
+                try:
+                    await asyncio.wait({task})
+                except asyncio.CancelledError:  # cancelled again: the work still ends first
+                    continue
         if not task.cancelled():
             task.exception()  # the cancellation is what the caller hears of
         raise
+
+
+def _out_of_reach() -> AbstractContextManager[object]:
+    """A place that anyio's scopes do not reach: they cancel again at every turn of the loop."""
+    anyio = sys.modules.get("anyio")
+    return nullcontext() if anyio is None else anyio.CancelScope(shield=True)

@@ -115,6 +115,13 @@ class SharedEvents:
         with self._lock:
             self._remove(key)
 
+    def erased(self, app_name: str, user_id: str, session_id: str | None) -> None:
+        """Forgets a person's sessions, or one of them."""
+        with self._lock:
+            for key in list(self._prefixes):
+                if key[:2] == (app_name, user_id) and session_id in (None, key[2]):
+                    self._remove(key)
+
     def _remove(self, key: Key) -> None:
         prefix = self._prefixes.pop(key, None)
         if prefix is not None:

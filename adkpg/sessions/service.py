@@ -1,23 +1,26 @@
 """DatabaseSessionService: ADK sessions that outlive the process."""
 
-from types import TracebackType
-from typing import Any, Literal, Self
+from datetime import datetime
+from typing import Any, Literal
 
 from google.adk.events.event import Event
 from google.adk.platform import time as platform_time
 from google.adk.platform import uuid as platform_uuid
 from google.adk.sessions.base_session_service import (
     BaseSessionService,
+    GetSessionConfig,
 )
 from google.adk.sessions.session import Session
 from sqlalchemy.ext.asyncio import AsyncEngine
 
-from adkpg.database import Database
+from adkpg import cursors
+from adkpg.database import Database, UsesDatabase
 from adkpg.erasure.session import forget_session
 from adkpg.errors import (
     ConfigurationError,
     ConstraintViolated,
     EventConflict,
+    InvalidInput,
     SessionExists,
     SessionNotFound,
     StaleSession,
@@ -25,25 +28,27 @@ from adkpg.errors import (
 from adkpg.keys import require_storable, storable
 from adkpg.memory.write import capture
 from adkpg.remember.policy import Remember
-from adkpg.sessions import records, statements
-from adkpg.sessions.append_queue import Turns, uninterrupted
-from adkpg.sessions.cache import SharedEvents
-from adkpg.sessions.reading import StoredSessions
+from adkpg.sessions import reading_statements, records, statements
+from adkpg.sessions.append_queue import AppendQueues, uninterrupted
+from adkpg.sessions.cache import Key, SharedEvents, again
+from adkpg.sessions.pages import EventsPage, ListedSessions, SessionsPage
 from adkpg.sessions.records import Marker
-from adkpg.sessions.state import split
+from adkpg.sessions.state import loads, split
 from adkpg.sql import SessionParameters
 from adkpg.tables import EVENT_ID_KEY
 from adkpg.timestamps import clamped, unix
 
+_MOST = 10**9  # events of a session, or rows of a page
 
-class DatabaseSessionService(StoredSessions, BaseSessionService):
+
+class DatabaseSessionService(UsesDatabase, BaseSessionService):
     """A complete ADK session service on Postgres.
 
-    Every call is one statement: one flight to the server, one snapshot, all or nothing. Only an
-    append that is refused, or whose Session was rebuilt from JSON, asks once more. Events come back
-    in append order. State deltas are merged by the server, key by key, so concurrent writers never
-    overwrite each other's keys. Returned objects are fresh and share nothing, unless
-    `shared_events_mb` says so.
+    Every call is one statement: one round trip, one snapshot, all or nothing. Only an append that
+    is refused, or whose Session was rebuilt from JSON, asks once more. Events come back in append
+    order. State deltas are merged by the server, key by key, so concurrent writers never overwrite
+    each other's keys. Returned objects are fresh and share nothing, unless `shared_events_mb` says
+    so.
 
     Safe to use from many tasks, event loops, processes and machines at once.
 
@@ -91,45 +96,24 @@ class DatabaseSessionService(StoredSessions, BaseSessionService):
             raise ConfigurationError(
                 "Name one database: a Database or URL, or db_url=, or db_engine=."
             )
-        self._owns_database = not isinstance(database, Database)
-        if isinstance(database, Database):
-            if engine_options:
-                raise ConfigurationError(
-                    f"Engine options {sorted(engine_options)} belong to the Database that was "
-                    "given; set them there."
-                )
-            self._database = database
-        else:
-            self._database = Database(database or db_url, engine=db_engine, **engine_options)
+        if isinstance(database, Database) and engine_options:
+            raise ConfigurationError(
+                f"Engine options {sorted(engine_options)} belong to the Database that was "
+                "given; set them there."
+            )
+        if db_engine is not None:
+            engine_options["engine"] = db_engine
+        super().__init__(database or db_url, **engine_options)
         self._merge = on_conflict == "merge"
         self._remembers = remember is not False
         if remember is not None and self._remembers:
             self._database.remember_by(remember)
-        self._turns = Turns()
+        self._queues = AppendQueues()
         if shared_events_mb is None:
             shared_events_mb = self._database.settings.shared_events_mb
         self._shared = SharedEvents(shared_events_mb * 1_000_000) if shared_events_mb else None
-
-    @property
-    def database(self) -> Database:
-        """The database that this service writes to."""
-        return self._database
-
-    async def __aenter__(self) -> Self:
-        return self
-
-    async def __aexit__(
-        self,
-        exc_type: type[BaseException] | None,
-        exc: BaseException | None,
-        traceback: TracebackType | None,
-    ) -> None:
-        await self.close()
-
-    async def close(self) -> None:
-        """Closes the Database if the service made it; idempotent."""
-        if self._owns_database:
-            await self._database.close()
+        if self._shared is not None:
+            self._database.keep_informed(self._shared)
 
     async def create_session(
         self,
@@ -142,10 +126,9 @@ class DatabaseSessionService(StoredSessions, BaseSessionService):
         """Creates a session; ``app:`` and ``user:`` keys of its state go to the shared states.
 
         Args:
-          app_name: The app.
-          user_id: The user; ``""`` is a user like any other.
+          user_id: ``""`` is a user like any other.
           state: The initial state; ``temp:`` keys are dropped.
-          session_id: Stripped of surrounding blanks; None or blank generates one.
+          session_id: Stripped of surrounding whitespace; None or an empty one generates one.
 
         Returns:
           The session with the merged state, equal to what `get_session` returns.
@@ -155,7 +138,7 @@ class DatabaseSessionService(StoredSessions, BaseSessionService):
             ``AlreadyExistsError``).
           InvalidInput: An id or a value cannot be stored; nothing was written.
         """
-        session_id = (session_id or "").strip() or platform_uuid.new_uuid()
+        session_id = _stripped(session_id) or platform_uuid.new_uuid()
         require_storable(app_name=app_name, user_id=user_id, session_id=session_id)
         delta = split(state)
         row = await self._database.fetch_one(
@@ -178,19 +161,214 @@ class DatabaseSessionService(StoredSessions, BaseSessionService):
             app_name=app_name, row=row, app_state=row["app_state"], user_state=row["user_state"]
         )
 
+    async def get_session(
+        self,
+        *,
+        app_name: str,
+        user_id: str,
+        session_id: str,
+        config: GetSessionConfig | None = None,
+    ) -> Session | None:
+        """Returns a session with its merged state and its events in append order, or None.
+
+        Args:
+          session_id: Stripped of surrounding whitespace.
+          config: ``after_timestamp`` keeps events at or after it (Unix seconds, inclusive);
+            ``num_recent_events`` at most that many of them, the newest. The state is always whole.
+        """
+        session_id = _stripped(session_id)
+        if not session_id or not storable(
+            app_name=app_name, user_id=user_id, session_id=session_id
+        ):
+            return None
+        recent = config.num_recent_events if config else None
+        after = config.after_timestamp if config else None
+        wanted = recent != 0
+        if self._shared is not None and recent is None and after is None:
+            return await self._get_again(self._shared, (app_name, user_id, session_id))
+        statement = reading_statements.select_session(
+            events_wanted=wanted, after=wanted and after is not None, recent=bool(recent)
+        )
+        row = await self._database.fetch_one(
+            statement,
+            {
+                "app_name": app_name,
+                "user_id": user_id,
+                "session_id": session_id,
+                "after": None if after is None else clamped(after),
+                "limit": None if recent is None else min(recent, _MOST),
+            },
+        )
+        if row is None:
+            return None
+        return records.session(
+            app_name=app_name,
+            row=row,
+            app_state=row["app_state"],
+            user_state=row["user_state"],
+            payloads=row["payloads"] if wanted else (),
+        )
+
+    async def list_sessions(
+        self,
+        *,
+        app_name: str,
+        user_id: str | None = None,
+        page_size: int | None = None,
+        page_token: str | None = None,
+    ) -> ListedSessions:
+        """Returns the sessions of an app, or of one user, without events.
+
+        Each comes with its whole merged state. All of them come oldest update first, then by user
+        and id; pages, which are asked for by size or token, come as `list_sessions_page` says.
+
+        Args:
+          page_size: At most this many, at least 1; None with a token is 50.
+          page_token: The ``next_page_token`` of the page before; None starts at the newest.
+
+        Raises:
+          InvalidInput: `page_size` is below 1, or `page_token` did not come from a page.
+        """
+        if page_size is not None or page_token is not None:
+            page = await self.list_sessions_page(
+                app_name=app_name,
+                user_id=user_id,
+                limit=50 if page_size is None else page_size,
+                cursor=page_token,
+            )
+            return ListedSessions(sessions=page.sessions, next_page_token=page.next_cursor)
+        if not storable(app_name=app_name, user_id=user_id):
+            return ListedSessions()
+        rows = await self._database.fetch(
+            reading_statements.list_sessions(one_user=user_id is not None),
+            {"app_name": app_name, "user_id": user_id},
+        )
+        return ListedSessions(sessions=records.listed(app_name, rows))
+
+    async def list_sessions_page(
+        self,
+        *,
+        app_name: str,
+        user_id: str | None = None,
+        limit: int = 50,
+        cursor: str | None = None,
+    ) -> SessionsPage:
+        """Returns some sessions, newest first: a user's by last update, an app's by creation.
+
+        Args:
+          user_id: One user's sessions; None for the whole app's.
+          limit: At most this many, at least 1.
+          cursor: The ``next_cursor`` of the page before; None starts at the newest.
+
+        Raises:
+          InvalidInput: `limit` is below 1, or `cursor` did not come from a page.
+        """
+        _require_limit(limit)
+        if not storable(app_name=app_name, user_id=user_id):
+            return SessionsPage([], None)
+        after: tuple[Any, ...] = (None, None, None)
+        if cursor is not None:
+            after = cursors.read(cursor, datetime, str, str)
+        rows = await self._database.fetch(
+            reading_statements.list_sessions_page(
+                one_user=user_id is not None, after=cursor is not None
+            ),
+            {
+                "app_name": app_name,
+                "user_id": user_id,
+                "limit": min(limit, _MOST) + 1,
+                "after_time": after[0],
+                "after_user_id": after[1],
+                "after_session_id": after[2],
+            },
+        )
+        next_cursor = None
+        if len(rows) > limit:
+            last = rows[limit - 1]
+            time = last["created_at" if user_id is None else "updated_at"]
+            next_cursor = cursors.written(time, last["user_id"], last["session_id"])
+        return SessionsPage(records.listed(app_name, rows[:limit]), next_cursor)
+
+    async def list_events_page(
+        self,
+        *,
+        app_name: str,
+        user_id: str,
+        session_id: str,
+        limit: int = 100,
+        cursor: str | None = None,
+    ) -> EventsPage:
+        """Returns some events of a session in append order; none if it does not exist.
+
+        Args:
+          session_id: Stripped of surrounding whitespace.
+          limit: At most this many, at least 1.
+          cursor: The ``next_cursor`` of the page before; None starts at the first event.
+
+        Raises:
+          InvalidInput: `limit` is below 1, or `cursor` did not come from a page.
+        """
+        _require_limit(limit)
+        session_id = _stripped(session_id)
+        if not storable(app_name=app_name, user_id=user_id, session_id=session_id):
+            return EventsPage([], None)
+        (after_seq,) = (0,) if cursor is None else cursors.read(cursor, int)
+        rows = await self._database.fetch(
+            reading_statements.list_events_page(),
+            {
+                "app_name": app_name,
+                "user_id": user_id,
+                "session_id": session_id,
+                "after_seq": after_seq,
+                "limit": min(limit, _MOST) + 1,
+            },
+        )
+        next_cursor = cursors.written(rows[limit - 1]["seq"]) if len(rows) > limit else None
+        return EventsPage(records.events([row["payload"] for row in rows[:limit]]), next_cursor)
+
+    async def get_user_state(self, *, app_name: str, user_id: str) -> dict[str, Any]:
+        """Returns a user's state without the ``user:`` prefix; a copy, ``{}`` if there is none."""
+        if not storable(app_name=app_name, user_id=user_id):
+            return {}
+        row = await self._database.fetch_one(
+            reading_statements.select_user_state(), {"app_name": app_name, "user_id": user_id}
+        )
+        return loads(row["state"] if row else None)
+
+    async def _get_again(self, shared: SharedEvents, key: Key) -> Session | None:
+        """Reads a whole session: only what is new of it, if its events are kept still."""
+        before = shared.get(key)
+        row = await self._database.fetch_one(
+            reading_statements.select_session_again(), again(key, before)
+        )
+        if row is None:
+            shared.drop(key)
+            return None
+        session = records.session(
+            app_name=key[0],
+            row=row,
+            app_state=row["app_state"],
+            user_state=row["user_state"],
+            payloads=row["payloads"],
+        )
+        had = before if row["had"] else None
+        if had is None or session.events:
+            shared.keep(key, row, had, session.events)
+        if had is not None:
+            session.events = [*had.events, *session.events]
+        return session
+
     async def delete_session(
         self, *, app_name: str, user_id: str, session_id: str, forget: bool = False
     ) -> None:
         """Deletes a session with its events; the shared states and memories stay. Idempotent.
 
         Args:
-          app_name: The app.
-          user_id: The user.
-          session_id: The id, stripped of surrounding blanks.
+          session_id: Stripped of surrounding whitespace.
           forget: Erases the session's memories too, with the facts and summaries drawn from them,
             pending work and the marks of deleted ones: all or nothing.
         """
-        session_id = session_id.strip()
+        session_id = _stripped(session_id)
         if not storable(app_name=app_name, user_id=user_id, session_id=session_id):
             return
         place: SessionParameters = {
@@ -202,8 +380,7 @@ class DatabaseSessionService(StoredSessions, BaseSessionService):
             await forget_session(self._database, **place)
         else:
             await self._database.fetch(statements.delete_session(), place)
-        if self._shared is not None:
-            self._shared.drop((app_name, user_id, session_id))
+        self._database.erased(**place)
 
     async def append_event(self, session: Session, event: Event) -> Event:
         """Stores an event and its state delta, then brings the live Session up to date.
@@ -227,7 +404,7 @@ class DatabaseSessionService(StoredSessions, BaseSessionService):
             return event
         self._apply_temp_state(session, event)
         event = self._trim_temp_delta_state(event)
-        async with self._turns.of(session):
+        async with self._queues.of(session):
             return await uninterrupted(self._append(session, event))
 
     async def _append(self, session: Session, event: Event) -> Event:
@@ -363,3 +540,12 @@ def _place(session: Session, event: Event) -> statements.EventParameters:
         "session_id": session.id,
         "event_id": event.id,
     }
+
+
+def _require_limit(limit: int) -> None:
+    if limit < 1:
+        raise InvalidInput(f"limit={limit} is below 1; ask for at least one.")
+
+
+def _stripped(session_id: str | None) -> str:
+    return (session_id or "").strip()

@@ -1,8 +1,10 @@
 """What only our session service promises: incarnations, merging, pages, ownership."""
 
 import random
+from typing import Any
 
 import pytest
+from google.adk.sessions.base_session_service import GetSessionConfig
 from google.adk.sessions.session import Session
 from sqlalchemy.ext.asyncio import create_async_engine
 
@@ -111,6 +113,28 @@ async def test_a_rebuilt_session_that_was_deleted_is_not_found(
         await sessions.append_event(rebuilt, said("1"))
 
 
+async def test_more_recent_events_than_anybody_has(sessions: DatabaseSessionService) -> None:
+    session = await sessions.create_session(**KEY)
+    await sessions.append_event(session, said("x"))
+    for recent in (2**63 - 1, 2**63, 10**30):
+        config = GetSessionConfig(num_recent_events=recent)
+        found = await sessions.get_session(**KEY, session_id=session.id, config=config)
+        assert found == session
+    page = await sessions.list_events_page(**KEY, session_id=session.id, limit=10**30)
+    assert page.events == session.events
+    listed = await sessions.list_sessions_page(**KEY, limit=10**30)
+    assert [each.id for each in listed.sessions] == [session.id]
+
+
+async def test_no_session_id_names_no_session(sessions: DatabaseSessionService) -> None:
+    await sessions.create_session(**KEY)
+    nothing: Any = None
+    for session_id in (nothing, "", " "):
+        assert await sessions.get_session(**KEY, session_id=session_id) is None
+        await sessions.delete_session(**KEY, session_id=session_id)
+    assert len((await sessions.list_sessions(app_name="app")).sessions) == 1
+
+
 # Pages
 
 
@@ -123,12 +147,12 @@ async def test_pages_of_a_users_sessions_are_by_last_update(
         )
         await sessions.append_event(session, said("x", timestamp=1000.0 + number // 2))
     await sessions.create_session(app_name="app", user_id="other")
-    found, after = [], None
+    found, cursor = [], None
     while True:
-        page = await sessions.list_sessions_page(**KEY, limit=2, after=after)
+        page = await sessions.list_sessions_page(**KEY, limit=2, cursor=cursor)
         found += page.sessions
-        after = page.next
-        if after is None:
+        cursor = page.next_cursor
+        if cursor is None:
             break
         assert len(page.sessions) == 2
     assert [session.id for session in found] == ["s6", "s5", "s4", "s3", "s2", "s1", "s0"]
@@ -154,12 +178,12 @@ async def test_pages_of_many_sessions_leave_none_out_whatever_their_ids(
         await sessions.append_event(session, said("x", timestamp=1000.0 + time))
     newest_first = sorted(numbers, key=lambda number: (updated[number], number), reverse=True)
     for limit in (1, 7):
-        found, after = [], None
+        found, cursor = [], None
         while True:
-            page = await sessions.list_sessions_page(**KEY, limit=limit, after=after)
+            page = await sessions.list_sessions_page(**KEY, limit=limit, cursor=cursor)
             found += [int(session.id) for session in page.sessions]
-            after = page.next
-            if after is None:
+            cursor = page.next_cursor
+            if cursor is None:
                 break
         assert found == newest_first
 
@@ -174,12 +198,12 @@ async def test_pages_of_an_app_are_by_creation(
         await sessions.create_session(
             app_name="app", user_id=user, session_id=f"s{number}", state={f"user:{user}": number}
         )
-    found, after = [], None
+    found, cursor = [], None
     while True:
-        page = await sessions.list_sessions_page(app_name="app", limit=2, after=after)
+        page = await sessions.list_sessions_page(app_name="app", limit=2, cursor=cursor)
         found += page.sessions
-        after = page.next
-        if after is None:
+        cursor = page.next_cursor
+        if cursor is None:
             break
     assert [session.id for session in found] == ["s4", "s2", "s3", "s0", "s1"]
     assert [session.state for session in found] == [
@@ -195,8 +219,34 @@ async def test_a_page_that_is_exactly_full_is_the_last(sessions: DatabaseSession
     for number in range(2):
         await sessions.create_session(**KEY, session_id=str(number))
     page = await sessions.list_sessions_page(**KEY, limit=2)
-    assert (len(page.sessions), page.next) == (2, None)
+    assert (len(page.sessions), page.next_cursor) == (2, None)
     assert (await sessions.list_sessions_page(app_name="none")).sessions == []
+
+
+@pytest.mark.parametrize("one_user", [True, False], ids=["user", "app"])
+async def test_pages_by_adks_coming_names(sessions: DatabaseSessionService, one_user: bool) -> None:
+    for number in range(5):
+        await sessions.create_session(**KEY, session_id=str(number), state={"user:u": 1})
+    user_id = KEY["user_id"] if one_user else None
+    found, token = [], None
+    while True:
+        listed = await sessions.list_sessions(
+            app_name="app", user_id=user_id, page_size=2, page_token=token
+        )
+        found += listed.sessions
+        token = listed.next_page_token
+        if token is None:
+            break
+        assert len(listed.sessions) == 2
+    assert [session.id for session in found] == ["4", "3", "2", "1", "0"]
+    everything = await sessions.list_sessions(app_name="app", user_id=user_id)
+    assert everything.next_page_token is None
+    assert [session.id for session in everything.sessions] == ["0", "1", "2", "3", "4"]
+    assert everything.sessions == found[::-1]
+    with pytest.raises(InvalidInput, match="limit=0"):
+        await sessions.list_sessions(app_name="app", page_size=0)
+    with pytest.raises(InvalidInput, match="did not come from a page"):
+        await sessions.list_sessions(app_name="app", page_token="other")
 
 
 async def test_pages_of_events_are_in_append_order_and_stay_so_while_more_are_appended(
@@ -207,11 +257,11 @@ async def test_pages_of_events_are_in_append_order_and_stay_so_while_more_are_ap
         await sessions.append_event(session, said(str(number), timestamp=1000.0 - number))
     first = await sessions.list_events_page(**KEY, session_id=f" {session.id} ", limit=2)
     await sessions.append_event(session, said("5"))
-    rest = await sessions.list_events_page(**KEY, session_id=session.id, after=first.next)
+    rest = await sessions.list_events_page(**KEY, session_id=session.id, cursor=first.next_cursor)
     assert first.events + rest.events == session.events
-    assert rest.next is None
+    assert rest.next_cursor is None
     missing = await sessions.list_events_page(**KEY, session_id="none")
-    assert (missing.events, missing.next) == ([], None)
+    assert (missing.events, missing.next_cursor) == ([], None)
 
 
 async def test_pages_refuse_what_is_no_limit_and_no_cursor(
@@ -222,10 +272,10 @@ async def test_pages_refuse_what_is_no_limit_and_no_cursor(
             await sessions.list_sessions_page(**KEY, limit=limit)
         with pytest.raises(InvalidInput, match=f"limit={limit}"):
             await sessions.list_events_page(**KEY, session_id="x", limit=limit)
-    with pytest.raises(InvalidInput, match="not a cursor"):
-        await sessions.list_sessions_page(**KEY, after="other")
-    with pytest.raises(InvalidInput, match="not a cursor"):
-        await sessions.list_events_page(**KEY, session_id="x", after="other")
+    with pytest.raises(InvalidInput, match="did not come from a page"):
+        await sessions.list_sessions_page(**KEY, cursor="other")
+    with pytest.raises(InvalidInput, match="did not come from a page"):
+        await sessions.list_events_page(**KEY, session_id="x", cursor="other")
 
 
 # Making and closing services

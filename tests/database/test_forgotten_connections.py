@@ -14,6 +14,8 @@ from adkpg.errors import DatabaseUnavailable
 from tests.fakes.events import said, texts
 from tests.fakes.proxy import Proxy
 
+pytestmark = pytest.mark.fault
+
 USERS = [f"user {number}" for number in range(6)]
 
 

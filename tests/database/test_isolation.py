@@ -10,6 +10,8 @@ from adkpg import Database, DatabaseSessionService
 from tests.fakes.events import said, texts
 from tests.fakes.locks import locked
 
+pytestmark = pytest.mark.race
+
 WRITERS = 6
 
 

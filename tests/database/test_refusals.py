@@ -11,6 +11,8 @@ from tests.fakes.events import KEY, said, texts
 from tests.fakes.locks import locked
 from tests.fakes.proxy import Proxy
 
+pytestmark = pytest.mark.fault
+
 
 @pytest.fixture
 async def admin(database_url: str) -> AsyncIterator[asyncpg.Connection]:

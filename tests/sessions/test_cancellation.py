@@ -2,7 +2,9 @@
 
 import asyncio
 import contextlib
+from typing import Any
 
+import anyio
 import pytest
 
 from adkpg import DatabaseSessionService
@@ -102,3 +104,37 @@ async def test_the_cause_of_a_failure_is_not_lost_to_a_later_cancellation(
         with pytest.raises(asyncio.CancelledError):
             await call
     assert session.events == []
+
+
+async def test_an_append_in_a_cancelled_scope_waits_without_spinning(
+    sessions: DatabaseSessionService, database_url: str, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """anyio cancels again at each turn of the loop, for as long as a task of the scope waits."""
+    session = await sessions.create_session(**KEY)
+    loop = asyncio.get_running_loop()
+    call_soon, calls = loop.call_soon, 0
+
+    def counted(*args: Any, **kwargs: Any) -> asyncio.Handle:
+        nonlocal calls
+        calls += 1
+        return call_soon(*args, **kwargs)
+
+    async with locked(database_url) as lock:
+
+        async def release() -> None:
+            await lock.until_blocked(1)
+            scope.cancel()
+            await asyncio.sleep(0)
+            monkeypatch.setattr(loop, "call_soon", counted)
+            await asyncio.sleep(0.5)
+            monkeypatch.undo()
+            await lock.release()
+
+        releasing = asyncio.create_task(release())
+        with anyio.CancelScope() as scope:
+            await sessions.append_event(session, said("x"))
+        await releasing
+    assert scope.cancelled_caught
+    assert calls < 100
+    assert len(session.events) == 1
+    assert await sessions.get_session(**KEY, session_id=session.id) == session

@@ -12,6 +12,7 @@ from google.adk.sessions.base_session_service import GetSessionConfig
 from google.adk.sessions.session import Session
 
 from adkpg import Database, DatabaseSessionService
+from adkpg.erasure import forget
 from adkpg.sessions import records
 from adkpg.sessions.cache import again
 from adkpg.sessions.reading_statements import select_session_again
@@ -156,6 +157,23 @@ async def test_a_deleted_session_is_gone(
     await _get(sharing)
     await sessions.delete_session(**ID, forget=forget)
     assert await sharing.get_session(**ID) is None
+
+
+async def test_nothing_is_kept_of_a_forgotten_person(
+    sharing: DatabaseSessionService, database: Database
+) -> None:
+    assert sharing._shared is not None
+    for user_id in ("ana", "bob"):
+        session = await sharing.create_session(app_name="app", user_id=user_id, session_id="s")
+        await sharing.append_event(session, said("my password is swordfish"))
+        await sharing.get_session(app_name="app", user_id=user_id, session_id="s")
+    await forget(database, app_name="app", user_id="ana")
+    assert sharing._shared.get(("app", "ana", "s")) is None
+    assert sharing._shared.get(("app", "bob", "s")) is not None
+    await DatabaseSessionService(database).delete_session(
+        app_name="app", user_id="bob", session_id="s", forget=True
+    )
+    assert sharing._shared._prefixes == {}
 
 
 async def test_deleting_and_not_finding_leave_nothing_in_memory(
