@@ -1,1 +1,1 @@
-"""What adkpg costs and recalls, beside other packages: `python benchmarks`."""
+"""What adkpg costs and recalls, alongside other packages: `python benchmarks`."""

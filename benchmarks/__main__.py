@@ -1,4 +1,4 @@
-"""Measures adkpg beside its peers: every suite in turn, on one server.
+"""Measures adkpg alongside its peers: every suite in turn, on one server.
 
     python benchmarks [--quick] [--only sessions|memory] [--json PATH]
     python benchmarks --page

@@ -21,7 +21,7 @@ WORDS = 12
 START = datetime(2026, 1, 1, tzinfo=UTC)
 
 _TOPICAL = 0.5  # of a text's words
-_OWN = 2.5  # of a word's direction, beside its topic's: well apart, topics would not suit HNSW
+_OWN = 2.5  # of a word's direction, next to its topic's: well apart, topics would not suit HNSW
 _COMMON = 1e-4  # share from which on a word counts for less (Arora, Liang, Ma 2017)
 _ASKED = 5  # words of a memory that a question repeats
 _ADDED = 2  # words that it adds
@@ -184,7 +184,7 @@ class Corpus:
         """Returns all memories that have an owner, user by user in random order.
 
         Args:
-          most: So many of one user at once.
+          most: At most this many of one user in a row.
         """
         order = np.argsort(self._owners, kind="stable")
         parts = np.split(order, np.cumsum(list(self.users.values()))[:-1])

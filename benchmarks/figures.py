@@ -1,6 +1,6 @@
 """What the benchmarks report: figures, bars, and the JSON file that keeps them. Files only.
 
-A suite measures and returns `Figure`s and `Bar`s; `Report.merge` puts them beside those of the
+A suite measures and returns `Figure`s and `Bar`s; `Report.merge` adds them to those of the
 other suites; `page.py` writes the page and its plots from the file alone.
 """
 

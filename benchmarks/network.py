@@ -33,18 +33,18 @@ class Traffic:
     Attributes:
       sent: Bytes from clients to the server.
       received: Bytes from the server to clients.
-      flights: Bursts of a client that follow an answer of the server.
+      round_trips: Bursts of a client that follow an answer of the server.
     """
 
     sent: int
     received: int
-    flights: int
+    round_trips: int
 
     def __sub__(self, earlier: "Traffic") -> "Traffic":
         return Traffic(
             self.sent - earlier.sent,
             self.received - earlier.received,
-            self.flights - earlier.flights,
+            self.round_trips - earlier.round_trips,
         )
 
 
@@ -105,7 +105,7 @@ class Network:
 
 
 async def ping_ms(url: str) -> float:
-    """Returns how long a flight takes: the median of some `select 1`."""
+    """Returns how long a round trip takes: the median of some `select 1`."""
     connection: Any = await asyncpg.connect(url)
     times = []
     for _ in range(200):
@@ -125,7 +125,7 @@ class _Proxy:
         self.delay_s = delay_s
         self.sent = 0
         self.received = 0
-        self.flights = 0
+        self.round_trips = 0
 
     async def serve(self, client: "_End") -> None:
         loop = asyncio.get_running_loop()
@@ -145,7 +145,7 @@ class _Proxy:
             return
         self.sent += size
         if client.answered:
-            self.flights += 1
+            self.round_trips += 1
             client.answered = False
 
 
@@ -204,7 +204,7 @@ async def _main(url: str, delay_ms: float) -> None:
     questions = asyncio.StreamReader()
     await loop.connect_read_pipe(lambda: asyncio.StreamReaderProtocol(questions), sys.stdin)
     while await questions.readline():
-        counts = {"sent": proxy.sent, "received": proxy.received, "flights": proxy.flights}
+        counts = {"sent": proxy.sent, "received": proxy.received, "round_trips": proxy.round_trips}
         print(json.dumps(counts), flush=True)
     server.close()
 

@@ -200,15 +200,15 @@ def _case(figures: Sequence[Figure]) -> str:
 
 
 def _notes(figure: Figure, figures: Sequence[Figure]) -> Iterable[str]:
-    """What is said of a figure; what is said of all contenders of its size names none of them."""
-    beside = [set(each.note.split("; ")) for each in figures if each.size == figure.size]
-    common = set.intersection(*beside) if len(beside) > 1 else set()
+    """The notes on a figure; those on all contenders of its size name none of them."""
+    alongside = [set(each.note.split("; ")) for each in figures if each.size == figure.size]
+    common = set.intersection(*alongside) if len(alongside) > 1 else set()
     parts = [part for part in figure.note.split("; ") if part]
     for part in parts:
         if part in common:
             yield f"{figure.size}: {part}." if figure.size else f"{part}."
     own = "; ".join(part for part in parts if part not in common)
-    # What is wrong differs by size, what a contender is does not.
+    # A fault differs by size, a contender's nature does not.
     place = f", {figure.size}" if figure.size and not figure.correct else ""
     if own:
         yield f"{figure.contender}{place}: {own}."

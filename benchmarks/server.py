@@ -46,7 +46,7 @@ async def own_database(server_url: str, name: str) -> AsyncIterator[str]:
 
 
 async def describe(server_url: str, packages: Iterable[str]) -> Header:
-    """What the benchmarks run on.
+    """Describes the server and machine that benchmarks run on.
 
     Args:
       server_url: The server.

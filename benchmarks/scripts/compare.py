@@ -1,4 +1,4 @@
-"""Before and after: this checkout's adkpg beside another checkout's, in one run.
+"""Before and after: this checkout's adkpg and another checkout's, in one run.
 
     python -m benchmarks.scripts.compare CHECKOUT [--blocks 10]
 

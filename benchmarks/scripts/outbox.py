@@ -1,4 +1,4 @@
-"""What it costs that an append remembers: plain appends beside those with remember=True.
+"""The cost of remembering in an append: plain appends alongside those with remember=True.
 
     python -m benchmarks.scripts.outbox [--appends 600]
 

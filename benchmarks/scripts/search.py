@@ -35,7 +35,7 @@ from benchmarks.sentences import Sentences
 from benchmarks.server import chosen_server, own_database
 
 USERS = {100: 560, 2_000: 40, 20_000: 3, 50_000: 1}
-"""Memories of a user, and how many users have so many: 246,000 in all."""
+"""Memories of a user, and how many users have that many: 246,000 in all."""
 
 APP = "benchmark"
 TURNS = 20

@@ -1,8 +1,8 @@
-"""What the settings that adkpg chooses are worth: pool, commit, fillfactor, autovacuum, n_distinct.
+"""The worth of the settings that adkpg chooses: pool, commit, fillfactor, autovacuum, n_distinct.
 
     python -m benchmarks.scripts.tuning [--only pool,commit,fillfactor,vacuum,plan]
 
-Each setting beside another value of it, in turn and in blocks, on ADKPG_DATABASE_URL's server
+Each setting alongside another value of it, in turn and in blocks, on ADKPG_DATABASE_URL's server
 (else the embedded one), in databases of their own. docs/performance.md explains the choices.
 """
 
@@ -149,7 +149,7 @@ async def vacuum(server_url: str, table: Table) -> None:
         await execute(
             url,
             *(f"ALTER TABLE adkpg.{each} {off}" for each in TABLES),
-            # What an UPDATE writes is as what was just inserted: not yet known to be visible.
+            # Rows that an UPDATE writes are like new ones: not yet known to be visible.
             "UPDATE adkpg.memories SET body = body",
             "UPDATE adkpg.memory_vectors SET embedding = embedding",
             "UPDATE adkpg.memory_lexemes SET frequency = frequency",

@@ -1,4 +1,4 @@
-"""How writes travel: statements of CTEs, as adkpg sends them, beside SQL functions.
+"""How writes travel: statements of CTEs, as adkpg sends them, alongside SQL functions.
 
     python -m benchmarks.scripts.writes [--calls 240] [--pooler PGBOUNCER ...]
 
@@ -396,7 +396,7 @@ SELECT
 
 
 def names_of(calls: dict[str, Call]) -> list[str]:
-    """What is measured, in the order of the table."""
+    """The calls to measure, in the order of the table."""
     searches = [name for name in calls if name.startswith("search")]
     return [*(name for name in calls if name not in searches), INGEST_OF_10, *searches]
 

@@ -1,4 +1,4 @@
-"""What writing memories costs adkpg, without embedding, beside a plain insert of the same rows."""
+"""The cost of writing memories without embedding, alongside a plain insert of the same rows."""
 
 import time
 from typing import Any
@@ -85,7 +85,7 @@ class Plain:
         return BATCH / (time.perf_counter() - start)
 
     async def holds(self, memories: int) -> bool:
-        """Returns whether so many memories are there."""
+        """Returns whether this many memories are there."""
         counted = f"select count(*) from {self._schema}.memories"  # noqa: S608
         found: int = await self._connection.fetchval(counted)
         return found == memories

@@ -161,7 +161,7 @@ def recalls(reports: Mapping[str, Report]) -> Table:
 
 
 def rests(reports: Mapping[str, Report]) -> Table:
-    """What is found where nothing answers, and how long searches take."""
+    """Hits where nothing answers, and how long searches take."""
     shown = table("SYSTEM", "FOREIGN: NONE", "HITS", "SEARCH p50/p95", "WITH EMBEDDING")
     for system, report in reports.items():
         times = report.latency_ms

@@ -16,7 +16,7 @@ from benchmarks.suites import session_events
 from benchmarks.suites.session_stage import SUITE, USER, Block, Stage, append_all, faults_of, timed
 
 GET = "get"
-AFTER = "append behind a history"
+AFTER = "append after a history"
 AGAIN = "get again after a turn"
 LIST = "list 50 sessions"
 
@@ -26,7 +26,7 @@ LISTED = 50
 
 
 def events_size(events: int) -> str:
-    """The size of a case with so many events."""
+    """The size of a case with this many events."""
     return f"{events:,} events"
 
 

@@ -23,12 +23,12 @@ class Effort:
 
     Attributes:
       blocks: Turns of each contender in a case, besides the one that warms up.
-      writers: Numbers of writers that append at once.
+      writers: Numbers of writers that append simultaneously.
       appends: Of a block, by all writers together.
       turns: Of a block.
       reads: Of a block, where reading is cheap; fewer of large sessions.
       sessions: To list some of.
-      histories: Numbers of events to read, and to append behind.
+      histories: Numbers of events to read, and to append after.
       shared: Numbers of events that each of the services writes into the one session.
       processes: Processes that write one session, as many events each as the last of `shared`; 0
         for none, since starting them takes longer than their writing.

@@ -150,7 +150,7 @@ async def shared(stage: Stage) -> list[Figure]:
 
 
 def shared_size(each: int) -> str:
-    """Returns what so many events by each of the services are called."""
+    """Returns the name of this many events by each of the services."""
     return f"{SERVICES} services, {SERVICES * each} events"
 
 
@@ -261,7 +261,7 @@ async def _faults(
 
 
 async def state(stage: Stage) -> list[Figure]:
-    """Deltas of one key beside a state of 100 kB, in time and in bytes on the wire."""
+    """Deltas of one key to a state of 100 kB, in time and in bytes on the wire."""
     stateful = [contender for contender in stage.contenders if contender.keeps_state]
     large = {f"key-{place:03}": "x" * (stage.effort.bytes // 100) for place in range(100)}
     figures = []
@@ -322,6 +322,6 @@ class _Bytes(_State):
         await append_all(service, live, events)
         passed = await network.traffic() - before
         block = Block([(passed.sent + passed.received) / len(events)])
-        flights = passed.flights / len(events)
-        block.remarks.append(f"{flights:.0f} flight{'' if round(flights) == 1 else 's'} an append")
+        trips = passed.round_trips / len(events)
+        block.remarks.append(f"{trips:.0f} round trip{'' if round(trips) == 1 else 's'} an append")
         return block

@@ -21,4 +21,4 @@ async def test_it_hands_on_in_order_and_counts(database_url: str) -> None:
             await connection.close()
             assert passed.sent > 3 * len(text)
             assert passed.received > 3 * len(text)
-            assert passed.flights == 8, "each text is prepared once, in a flight of its own"
+            assert passed.round_trips == 8, "each text is prepared once, in a round trip of its own"

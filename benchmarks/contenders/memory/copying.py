@@ -28,7 +28,7 @@ async def connect(url: str, *, extension: bool = False) -> Any:
 async def bare(connection: Any, *tables: str) -> AsyncIterator[None]:
     """Drops the tables' indexes, keys and checks of them, and builds them again afterwards.
 
-    An index that is built at once is never worse than one that grew row by row.
+    An index that is built in one go is never worse than one that grew row by row.
 
     Args:
       connection: Of the tables' owner.
@@ -61,7 +61,7 @@ async def bare(connection: Any, *tables: str) -> AsyncIterator[None]:
 
 
 async def copy(connection: Any, table: str, columns: str, rows: Iterable[Sequence[Any]]) -> None:
-    """Copies rows into a table, whose name may have a schema; the columns stand between blanks."""
+    """Copies rows into a table, whose name may have a schema; the columns stand between spaces."""
     schema, _, name = table.rpartition(".")
     await connection.copy_records_to_table(
         name, schema_name=schema or None, columns=columns.split(), records=rows, timeout=600

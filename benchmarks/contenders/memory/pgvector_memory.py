@@ -16,7 +16,7 @@ from benchmarks.contenders.memory.events import events
 from benchmarks.corpus import DIMENSIONS, Corpus, Said
 from benchmarks.figures import OURS
 
-_LOADED = 1_000  # memories of a user at once
+_LOADED = 1_000  # memories of a user in one call
 _EXACT_LIMIT = 100_000
 TURNS = 20
 

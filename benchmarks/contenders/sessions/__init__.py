@@ -1,4 +1,4 @@
-"""What `sessions.py` measures: adkpg, its peers, and the floor, each behind `Contender`."""
+"""The contenders of the session benchmark: adkpg, its peers, and the floor under them."""
 
 from benchmarks.contenders.sessions.adk import Adk
 from benchmarks.contenders.sessions.contender import Contender

@@ -1,4 +1,4 @@
-"""What the session services of ADK's interface have in common when they are measured."""
+"""Session services of ADK's interface, as they are measured."""
 
 from collections.abc import Sequence
 from typing import Any
