@@ -1,10 +1,9 @@
 """Documents: what an app knows from texts, found beside what is remembered of a user."""
 
-from collections.abc import Iterator, Mapping, Sequence
+from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 from datetime import UTC, datetime
 from pathlib import PurePath
-from typing import TypeVar
 
 from google.adk.platform import time as platform_time
 from google.genai import types
@@ -16,21 +15,19 @@ from adkpg.documents.chunking import CHUNK_TOKENS, chunks
 from adkpg.documents.replacing import Piece, change
 from adkpg.errors import ConfigurationError, InvalidInput
 from adkpg.keys import require_storable, scope_user, storable
-from adkpg.memory import attributes as facets
-from adkpg.memory.attributes import Facets
-from adkpg.memory.drafts import Draft, facet_parameters, insertion, new_draft
+from adkpg.memory import attributes
+from adkpg.memory.attributes import Attributes
+from adkpg.memory.drafts import Draft, new_draft
 from adkpg.memory.service import PgVectorMemoryService
 from adkpg.memory.vectors.vectors import Vectors
-from adkpg.memory.write import plan as ingestion
-from adkpg.memory.write import statements as memory_statements
+from adkpg.memory.write.apply import apply
+from adkpg.memory.write.plan import new_place
+from adkpg.memory.write.statements import lock_session
+from adkpg.sql import ScopeParameters
 from adkpg.timestamps import clamped, moment
-
-T = TypeVar("T")
 
 _MARKDOWN = frozenset((".md", ".markdown", ".mdx", ".mkd"))
 _FEWEST_TOKENS = 20
-# Pieces written or moved by one statement, so that none takes as long as a whole library.
-_BATCH = 500
 
 
 @dataclass(frozen=True)
@@ -132,7 +129,7 @@ class Documents:
         user = scope_user(user_id)
         now = platform_time.get_time()
         time = clamped(now) if modified is None else moment("modified", modified)
-        given = _facets(topics, importance, metadata, now)
+        given = _attributes(topics, importance, metadata, now)
         if markdown is None:
             markdown = PurePath(source).suffix.lower() in _MARKDOWN
         texts = chunks(jsonb.storable(text), as_markdown=markdown, max_tokens=self._chunk_tokens)
@@ -155,7 +152,7 @@ class Documents:
         user = scope_user(user_id)
         async with self._database.transaction() as transaction:
             nothing = await self._replace(
-                transaction, app_name, user, source, [], clamped(0.0), Facets()
+                transaction, app_name, user, source, [], clamped(0.0), Attributes()
             )
         return nothing.removed
 
@@ -199,51 +196,24 @@ class Documents:
         source: str,
         texts: Sequence[str],
         time: datetime,
-        given: Facets,
+        given: Attributes,
     ) -> Report:
-        scope = {"app_name": app_name, "user_id": user}
+        scope: ScopeParameters = {"app_name": app_name, "user_id": user}
         # Who else writes memories of no session takes the same lock.
-        await transaction.fetch(memory_statements.lock_session(), {**scope, "session_id": ""})
+        await transaction.fetch(lock_session(), {**scope, "session_id": ""})
         found = await transaction.fetch(statements.select_pieces(), {**scope, "source": source})
-        stored = [Piece(**row) for row in found]
-        drafts = [_draft(source, text, time, given) for text in texts]
-        plan = change(stored, [draft.content for draft in drafts], ingestion.new_block(user))
-        for positions in _batches(plan.delete):
-            await transaction.fetch(
-                memory_statements.delete_positions(), {**scope, "positions": positions}
-            )
-        for moves in _batches(plan.move):
-            froms, tos = map(list, zip(*moves, strict=True))
-            await transaction.fetch(
-                memory_statements.move_positions(), {**scope, "froms": froms, "tos": tos}
-            )
-        new: list[tuple[int, Draft]] = []
-        altered: dict[str, str] = {}
-        places = zip(texts, drafts, plan.kept, plan.positions, strict=True)
-        for text, draft, piece, position in places:
-            if piece is None:
-                new.append((position, draft))
-            elif (digest := _draft(source, text, piece.timestamp, given).digest) != piece.digest:
-                altered[piece.memory_id] = digest
-        config = self._database.settings.text_search_config
-        for rows in _batches(new):
-            await transaction.fetch(
-                memory_statements.insert_memories(), insertion(app_name, user, rows, config)
-            )
-        if altered:
-            await transaction.fetch(
-                statements.update_pieces(),
-                {
-                    **scope,
-                    **facet_parameters(drafts[0]),
-                    "memory_ids": list(altered),
-                    "digests": list(altered.values()),
-                },
-            )
-        return Report(source, len(new), len(texts) - len(new), len(plan.delete))
+        plan = change(
+            [Piece(**row) for row in found],
+            texts,
+            lambda text, since: _draft(source, text, since or time, given),
+            new_place(user),
+        )
+        await apply(transaction, scope, plan, self._database.settings.text_search_config)
+        new = len(plan.insert)
+        return Report(source, new, len(texts) - new, len(plan.delete))
 
 
-def _draft(source: str, text: str, time: datetime, given: Facets) -> Draft:
+def _draft(source: str, text: str, time: datetime, given: Attributes) -> Draft:
     return new_draft(
         kind="document",
         author=None,
@@ -261,14 +231,14 @@ def _require_name(source: str) -> None:
     require_storable(source=source)
 
 
-def _facets(
+def _attributes(
     topics: Sequence[str], importance: float, metadata: Mapping[str, object] | None, now: float
-) -> Facets:
+) -> Attributes:
     if isinstance(topics, str) or not all(isinstance(topic, str) for topic in topics):
         raise InvalidInput(f"topics={topics!r} is no list of texts; write [{topics!r}].")
     if not 0 <= importance <= 1:
         raise InvalidInput(f"importance={importance} is not in [0, 1]; scale it.")
-    return facets.read(metadata, now, _Said(list(topics), importance))
+    return attributes.read(metadata, now, _Said(list(topics), importance))
 
 
 @dataclass
@@ -278,8 +248,3 @@ class _Said:
     topics: list[str]
     importance: float
     expires_at: str | None = None
-
-
-def _batches(items: Sequence[T]) -> Iterator[Sequence[T]]:
-    for start in range(0, len(items), _BATCH):
-        yield items[start : start + _BATCH]

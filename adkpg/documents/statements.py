@@ -5,21 +5,16 @@ from typing import Any
 
 from sqlalchemy import (
     BigInteger,
-    Double,
     Select,
     Text,
-    Update,
-    and_,
     bindparam,
     cast,
     func,
     literal_column,
     select,
-    update,
 )
-from sqlalchemy.dialects.postgresql import JSONB, REAL, TIMESTAMP
 
-from adkpg.sql import given_rows, in_scope, live
+from adkpg.sql import in_scope, live
 from adkpg.tables import memories
 
 
@@ -42,27 +37,6 @@ def select_pieces() -> Select[Any]:
             in_scope(memories), memories.c.source == bindparam("source", type_=Text), _is_document()
         )
         .order_by(memories.c.position)
-    )
-
-
-@cache
-def update_pieces() -> Update:
-    """Changes what is stored beside the text of some memories, alike.
-
-    Parameters: app_name, user_id, metadata, topics, importance, expires_at, and in parallel arrays
-    memory_ids, digests.
-    """
-    given = given_rows(memory_ids=Text, digests=Text)
-    return (
-        update(memories)
-        .where(and_(in_scope(memories), memories.c.memory_id == given.c.memory_ids))
-        .values(
-            custom_metadata=cast(bindparam("metadata", type_=Text), JSONB),
-            topics=cast(bindparam("topics", type_=Text), JSONB),
-            importance=cast(bindparam("importance", type_=Double), REAL),
-            expires_at=bindparam("expires_at", type_=TIMESTAMP(timezone=True)),
-            digest=given.c.digests,
-        )
     )
 
 

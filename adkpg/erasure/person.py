@@ -12,6 +12,7 @@ from adkpg.erasure import statements
 from adkpg.erasure.files import delete_files
 from adkpg.erasure.locks import giving_way
 from adkpg.keys import require_storable
+from adkpg.memory.write.statements import lock_person
 
 
 @dataclass(frozen=True)
@@ -131,6 +132,8 @@ async def _erase(
     rows: Counter[str] = Counter()
     memories: Counter[str] = Counter()
     session_ids: set[str] = set()
+    # Who writes memories of no stored session holds nothing else.
+    await transaction.fetch(lock_person(), scope)
     while True:
         found = 0
         await transaction.fetch(statements.lock_sessions(), scope)

@@ -15,11 +15,12 @@ from adkpg.errors import ExtractionError
 from adkpg.facts import statements
 from adkpg.facts.extractor import Extraction, KnownFact, Summary, Turn
 from adkpg.facts.merging import Changes, Limits, merged, normalized_topics
-from adkpg.memory.attributes import Facets
-from adkpg.memory.drafts import Draft, insertion, new_draft
+from adkpg.memory.attributes import Attributes
+from adkpg.memory.drafts import Draft, new_draft
 from adkpg.memory.queue import statements as job_statements
-from adkpg.memory.write import plan as ingestion
 from adkpg.memory.write import statements as memory_statements
+from adkpg.memory.write.apply import apply
+from adkpg.memory.write.plan import Plan, new_place
 
 _LOCK = "\x01facts"  # in the place of a session id: one writer of a user's facts at a time
 
@@ -176,7 +177,7 @@ class Ledger:
                 importance=0.5,
                 timestamp=max(turn.timestamp for turn in turns),
             )
-            position = old[0]["position"] if old else ingestion.new_block(scope["user_id"])
+            position = old[0]["position"] if old else new_place(scope["user_id"])
             await self._put(
                 transaction, scope, [(position, draft)], [row["position"] for row in old]
             )
@@ -236,7 +237,7 @@ class Ledger:
             (
                 positions[fact.memory_id]
                 if fact.memory_id in positions
-                else ingestion.new_block(scope["user_id"]),
+                else new_place(scope["user_id"]),
                 _draft(
                     kind="fact",
                     memory_id=fact.memory_id,
@@ -274,16 +275,12 @@ class Ledger:
         rows: Sequence[tuple[int, Draft]],
         replaced: list[int],
     ) -> None:
-        if replaced:
-            await transaction.fetch(
-                memory_statements.delete_positions(), {**scope, "positions": replaced}
-            )
-        if rows:
-            config = self._database.settings.text_search_config
-            await transaction.fetch(
-                memory_statements.insert_memories(),
-                insertion(scope["app_name"], scope["user_id"], rows, config),
-            )
+        await apply(
+            transaction,
+            {"app_name": scope["app_name"], "user_id": scope["user_id"]},
+            Plan(delete=replaced, insert=list(rows)),
+            self._database.settings.text_search_config,
+        )
 
     async def _say_provenance(
         self,
@@ -341,5 +338,5 @@ def _draft(
         timestamp=timestamp,
         content=types.Content(role="model", parts=[types.Part(text=text)]),
         text=text,
-        given=Facets(topics=json.dumps(list(topics)), importance=importance),
+        given=Attributes(topics=json.dumps(list(topics)), importance=importance),
     )

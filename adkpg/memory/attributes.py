@@ -1,4 +1,4 @@
-"""Facets: what a caller says of a memory in ADK's ``custom_metadata``. Pure.
+"""Attributes: what a caller says of a memory in ADK's ``custom_metadata``. Pure.
 
 ADK's interfaces have no other place for it: ``ttl`` or ``expires_at`` (Vertex's ``expire_time``),
 ``importance`` and ``topics``.
@@ -17,7 +17,9 @@ from adkpg import jsonb
 from adkpg.errors import InvalidInput
 from adkpg.timestamps import clamped, moment
 
-_SECONDS = re.compile(r"(\d+(?:\.\d+)?)s?")
+_SECONDS = re.compile(r"(\d{1,18}(?:\.\d{1,9})?)s?")
+# Beyond it no two clocks differ that matter, and the server's calendar might end.
+_LONGEST_TTL_S = 1e9
 
 
 class Known(Protocol):
@@ -29,26 +31,29 @@ class Known(Protocol):
 
 
 @dataclass(frozen=True)
-class Facets:
-    """What is stored beside a memory's content.
+class Attributes:
+    """What is stored alongside a memory's content.
 
     Attributes:
-      metadata: JSON text of an object, or None.
+      custom_metadata: JSON text of an object, or None.
       topics: JSON text of an array of texts.
       importance: From 0 to 1.
-      expires_at: From when on it is not recalled; None is never.
+      expires_at: From when on it is not recalled, by this machine's clock; None is never.
+      ttl_s: How long it is recalled from when it is written, by the server's clock, which says
+        when it ends too; None goes by `expires_at`.
     """
 
-    metadata: str | None = None
+    custom_metadata: str | None = None
     topics: str = "[]"
     importance: float = 0.5
     expires_at: datetime | None = None
+    ttl_s: float | None = None
 
 
 def read(
     custom_metadata: Mapping[str, object] | None, now: float, known: Known | None = None
-) -> Facets:
-    """Sorts metadata into facets and the rest.
+) -> Attributes:
+    """Sorts metadata into attributes and the rest.
 
     ``ttl`` (seconds, ``"3600s"`` as Vertex writes it, or a timedelta; from now on), ``expires_at``
     and ``expire_time`` (a moment) are taken out. ``importance`` (a number) and ``topics`` (a list
@@ -63,23 +68,33 @@ def read(
       InvalidInput: A time cannot be read, an importance is not in [0, 1], or the rest is not JSON.
     """
     rest = dict(custom_metadata or {})
-    expires_at = None if known is None or known.expires_at is None else known.expires_at
-    until = None if expires_at is None else moment("expires_at", expires_at)
+    until = None if known is None else end("expires_at", known.expires_at)
     for key in ("expires_at", "expire_time"):
-        value = rest.pop(key, None)
-        if value is not None:
-            if not isinstance(value, (datetime, str, int, float)):
-                raise InvalidInput(f"{key}={value!r} is no moment; write ISO 8601.")
-            until = moment(key, value)
+        until = end(key, rest.pop(key, None)) or until
     ttl = rest.pop("ttl", None)
-    if ttl is not None:
-        until = clamped(now + lifetime_s(ttl))
-    return Facets(
-        metadata=_object(rest),
+    ttl_s = None if ttl is None else lifetime_s(ttl)
+    return Attributes(
+        custom_metadata=_object(rest),
         topics=_topics(rest.get("topics"), known.topics if known else []),
         importance=_importance(rest.get("importance"), known.importance if known else 0.5),
-        expires_at=until,
+        expires_at=until if ttl_s is None else clamped(now + ttl_s),
+        ttl_s=ttl_s if ttl_s is not None and ttl_s < _LONGEST_TTL_S else None,
     )
+
+
+def end(name: str, value: object) -> datetime | None:
+    """Reads when a memory ends; None is never.
+
+    Raises:
+      InvalidInput: It is no datetime, ISO 8601 text, or number of Unix seconds.
+    """
+    if value is None:
+        return None
+    if isinstance(value, bool) or not isinstance(value, (datetime, str, int, float)):
+        raise InvalidInput(f"{name}={value!r} is no moment; write ISO 8601.")
+    if isinstance(value, float) and math.isnan(value):
+        raise InvalidInput(f"{name}=nan is no moment; write ISO 8601, or Unix seconds.")
+    return moment(name, value)
 
 
 def lifetime_s(ttl: object) -> float:
@@ -88,13 +103,13 @@ def lifetime_s(ttl: object) -> float:
     Raises:
       InvalidInput: It is no positive number of seconds, ``"3600s"`` or timedelta.
     """
+    seconds = -1.0
     if isinstance(ttl, timedelta):
         seconds = ttl.total_seconds()
     elif isinstance(ttl, (int, float)) and not isinstance(ttl, bool):
-        seconds = float(ttl)
-    else:
-        written = _SECONDS.fullmatch(ttl.strip()) if isinstance(ttl, str) else None
-        seconds = float(written[1]) if written else -1.0
+        seconds = float(max(min(ttl, 1e300), -1.0))
+    elif isinstance(ttl, str) and (written := _SECONDS.fullmatch(ttl.strip())):
+        seconds = float(written[1])
     if not seconds > 0:
         raise InvalidInput(
             f"ttl={ttl!r} is no time to live; give seconds (3600, '3600s') or a timedelta."

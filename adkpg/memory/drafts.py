@@ -2,8 +2,8 @@
 
 import hashlib
 import json
-from collections.abc import Mapping, Sequence
-from dataclasses import dataclass, replace
+from collections.abc import Iterable, Mapping, Sequence
+from dataclasses import dataclass, fields, replace
 from datetime import datetime
 from typing import Any
 
@@ -12,40 +12,35 @@ from google.adk.flows.llm_flows.functions import REQUEST_EUC_FUNCTION_CALL_NAME
 from google.adk.memory.memory_entry import MemoryEntry
 from google.adk.platform import uuid as platform_uuid
 from google.genai import types
-from pydantic_core import PydanticSerializationError
+from pydantic_core import PydanticSerializationError, to_json
 
 from adkpg import jsonb
 from adkpg.errors import InvalidInput
 from adkpg.keys import require_storable
-from adkpg.memory import attributes as facets
-from adkpg.memory.attributes import Facets
+from adkpg.memory import attributes
+from adkpg.memory.attributes import Attributes
 from adkpg.memory.records import BODY_LIMIT, WORDS_LIMIT, Memory, memory, storable_text, text_of
 from adkpg.memory.tokenizer import script_config, searchable
 from adkpg.remember.policy import RememberPolicy
 from adkpg.timestamps import clamped, moment
 
 
-@dataclass(frozen=True)
-class Draft:
-    """A memory to be written.
+@dataclass(frozen=True, kw_only=True)
+class Draft(Attributes):
+    """A memory to be written: but for ``ttl_s``, the columns that a writer gives.
 
     Attributes:
       memory_id: The caller's id, or a new one.
       kind: See `Memory`.
       session_id: The session it comes from; ``""`` is none.
       event_id: The ADK event it comes from; None if it was added directly.
+      invocation_id: The agent's run that it was said in; None if unknown.
       author: Who said it.
       timestamp: When it was said.
       content: ``types.Content`` as JSON text.
       body: ``author: text``, what is embedded.
-      words: The body as Postgres' parser is to see it.
-      script: Text search configuration of its script, or None.
-      custom_metadata: JSON text of an object, or None.
       source: The file a document came from.
       artifacts: JSON text of an object, or None.
-      topics: JSON text of an array.
-      importance: From 0 to 1.
-      expires_at: From when on it is not recalled.
       digest: Hash of what was given; equal digests mean nothing changed.
     """
 
@@ -53,72 +48,85 @@ class Draft:
     kind: str
     session_id: str
     event_id: str | None
+    invocation_id: str | None
     author: str | None
     timestamp: datetime
     content: str
     body: str
-    words: str
-    script: str | None
-    custom_metadata: str | None
     source: str | None
     artifacts: str | None
-    topics: str
-    importance: float
-    expires_at: datetime | None
     digest: str
+
+    @property
+    def words(self) -> str:
+        """The body as Postgres' parser is to see it; made when it is asked for."""
+        return words_of(self.author, self.body)
+
+
+COLUMNS = tuple(field.name for field in fields(Draft) if field.name != "ttl_s")
+"""The columns of a memory that a writer gives; its place is given apart from it."""
+
+
+def as_json(rows: Sequence[tuple[int, Draft]]) -> str:
+    """Returns memories at their positions as the statements of `write` take them.
+
+    Their words are prepared here, since only memories that are written need them.
+    """
+    return to_json(
+        [
+            {
+                **vars(draft),
+                "position": position,
+                "words": draft.words,
+                "script": script_of(draft.author, draft.body),
+            }
+            for position, draft in rows
+        ]
+    ).decode()
 
 
 def drafts_of_events(
-    events: Sequence[Event],
+    events: Iterable[Event],
     session_id: str,
     custom_metadata: Mapping[str, object] | None = None,
     *,
     now: float = 0.0,
+    policy: RememberPolicy | None = None,
 ) -> list[Draft]:
     """Returns what is to be remembered of events, in their order, equal ids included.
 
-    Left out: partial events, thoughts, events with neither text nor artifacts, and requests for
-    credentials.
+    Left out: partial events, thoughts, events with neither text nor artifacts, requests for
+    credentials, and what the policy leaves out.
 
     Args:
       events: In the order they were said.
       session_id: Where they were said.
-      custom_metadata: Of each of them; see `facets.read` for the keys that mean something here.
+      custom_metadata: Of each of them; see `attributes.read` for the keys that mean something here.
       now: Unix time that a ``ttl`` counts from.
+      policy: What is remembered, and in which words; None is all that was said.
 
     Raises:
       InvalidInput: An id cannot be stored, or the metadata is not JSON.
     """
-    given = facets.read(custom_metadata, now)
-    drafts = []
-    for event in events:
-        if event.partial or _asks_for_credentials(event):
-            continue
-        turn = draft_of_turn(event, event.content, event.actions.artifact_delta, session_id, given)
-        if turn is not None:
-            drafts.append(turn)
-    return drafts
+    given = attributes.read(custom_metadata, now)
+    drafts = [_draft_of_event(event, session_id, given, policy) for event in events]
+    return [draft for draft in drafts if draft is not None]
 
 
-def draft_of_turn(
-    event: Event,
-    content: types.Content | None,
-    artifacts: Mapping[str, int],
-    session_id: str,
-    given: Facets,
+def _draft_of_event(
+    event: Event, session_id: str, given: Attributes, policy: RememberPolicy | None
 ) -> Draft | None:
-    """Returns what is to be remembered of one event; None without text and artifacts.
-
-    Args:
-      event: Gives its id, author and time.
-      content: What of its content is remembered.
-      artifacts: Which of its artifacts are.
-      session_id: Where it was said.
-      given: What the caller says of it.
-
-    Raises:
-      InvalidInput: Its id cannot be stored.
-    """
+    content: types.Content | None
+    artifacts: Mapping[str, int]
+    if policy is not None:
+        said = policy.said(event)
+        if said is None:
+            return None
+        content, artifacts = said.content(event.author), said.artifacts
+    elif event.partial or _asks_for_credentials(event):
+        return None
+    else:
+        content, artifacts = event.content, event.actions.artifact_delta
     text = " ".join(filter(None, [text_of(content), *map(storable_text, artifacts)]))
     if not text:
         return None
@@ -127,6 +135,7 @@ def draft_of_turn(
         kind="turn",
         session_id=session_id,
         event_id=event.id,
+        invocation_id=storable_text(event.invocation_id) or None,
         author=event.author or None,
         timestamp=clamped(event.timestamp),
         content=content or types.Content(parts=[]),
@@ -184,7 +193,7 @@ def drafts_of_memories(
             timestamp=_moment(entry.timestamp, now),
             content=content,
             text=text,
-            given=facets.read({**common, **entry.custom_metadata}, now, known),
+            given=attributes.read({**common, **entry.custom_metadata}, now, known),
             source=known.source,
             artifacts=known.artifacts,
         )
@@ -198,10 +207,11 @@ def new_draft(
     timestamp: datetime,
     content: types.Content,
     text: str,
-    given: Facets,
+    given: Attributes,
     memory_id: str | None = None,
     session_id: str = "",
     event_id: str | None = None,
+    invocation_id: str | None = None,
     source: str | None = None,
     artifacts: Mapping[str, int] | None = None,
 ) -> Draft:
@@ -210,12 +220,9 @@ def new_draft(
     name = storable_text(author) if author else None
     text = text[:BODY_LIMIT]
     spoken = text if name is None else f"{name}: {text}"
-    words = words_of(name, spoken)
-    saved = (
-        jsonb.write({storable_text(key): version for key, version in artifacts.items()})
-        if (artifacts)
-        else None
-    )
+    saved = None
+    if artifacts:
+        saved = jsonb.write({storable_text(key): version for key, version in artifacts.items()})
     # The metadata of an event's memory is no part of it: re-adding a session, which gives none,
     # must not erase what add_events_to_memory was given.
     compared = "" if event_id is not None else repr((kind, source, given))
@@ -225,18 +232,14 @@ def new_draft(
         kind=kind,
         session_id=session_id,
         event_id=event_id,
+        invocation_id=invocation_id,
         author=name,
         timestamp=timestamp,
         content=stored,
         body=spoken,
-        words=words,
-        script=script_of(name, spoken),
-        custom_metadata=given.metadata,
         source=source,
         artifacts=saved,
-        topics=given.topics,
-        importance=given.importance,
-        expires_at=given.expires_at,
+        **vars(given),
         digest=hashlib.sha256(digested.encode()).hexdigest()[:32],
     )
 
@@ -254,44 +257,6 @@ def script_of(author: str | None, body: str) -> str | None:
     """
     said = body if author is None else body.removeprefix(f"{author}: ")
     return None if said.isascii() else script_config(searchable(said))
-
-
-def insertion(
-    app_name: str, user_id: str, rows: Sequence[tuple[int, Draft]], config: str
-) -> dict[str, Any]:
-    """Returns the parameters of `statements.insert_memories`: each draft at its position."""
-    drafts = [draft for _, draft in rows]
-    return {
-        "app_name": app_name,
-        "user_id": user_id,
-        "config": config,
-        "positions": [position for position, _ in rows],
-        **{
-            name: [getattr(draft, field) for draft in drafts]
-            for name, field in _COLUMNS_OF_DRAFTS.items()
-        },
-    }
-
-
-_COLUMNS_OF_DRAFTS = {
-    "memory_ids": "memory_id",
-    "kinds": "kind",
-    "session_ids": "session_id",
-    "event_ids": "event_id",
-    "authors": "author",
-    "timestamps": "timestamp",
-    "contents": "content",
-    "bodies": "body",
-    "words": "words",
-    "scripts": "script",
-    "metadata": "custom_metadata",
-    "sources": "source",
-    "artifacts": "artifacts",
-    "topics": "topics",
-    "importances": "importance",
-    "expiries": "expires_at",
-    "digests": "digest",
-}
 
 
 def changed_draft(
@@ -340,13 +305,13 @@ def changed_draft(
         isinstance(importance, bool) or not isinstance(importance, (int, float))
     ):
         raise InvalidInput(f"importance={importance!r} is no number; give one from 0 to 1.")
-    given = facets.read({**(custom_metadata or {}), **said}, now, stored)
+    given = attributes.read({**(custom_metadata or {}), **said}, now, stored)
     kept = (
         jsonb.read(row["custom_metadata"] or "{}") if custom_metadata is None else custom_metadata
     )
     # What is given by name is no metadata, but metadata that says it too must say the same.
     told = {name: said.get(name, value) for name, value in kept.items()}
-    given = replace(given, metadata=facets.read(told, now).metadata)
+    given = replace(given, custom_metadata=attributes.read(told, now).custom_metadata)
     return new_draft(
         memory_id=row["memory_id"],
         kind=row["kind"],
@@ -360,17 +325,6 @@ def changed_draft(
         source=row["source"],
         artifacts=stored.artifacts,
     )
-
-
-def facet_parameters(draft: Draft) -> dict[str, Any]:
-    """Returns the parameters of `statements.update_facets` but its key."""
-    return {
-        "metadata": draft.custom_metadata,
-        "topics": draft.topics,
-        "importance": draft.importance,
-        "expires_at": draft.expires_at,
-        "digest": draft.digest,
-    }
 
 
 def _asks_for_credentials(event: Event) -> bool:

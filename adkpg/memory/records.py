@@ -63,8 +63,11 @@ def text_of(content: types.Content | None) -> str:
 
 
 def storable_text(text: str) -> str:
-    """Returns a text without what Postgres cannot store: NUL and lone surrogates become blanks."""
-    return jsonb.storable(text).strip()[:BODY_LIMIT]
+    """Returns a text's beginning, NUL and lone surrogates, which Postgres cannot store, as spaces.
+
+    Cut before anything looks at its characters: an event may have megabytes.
+    """
+    return jsonb.storable(text.lstrip()[: 2 * BODY_LIMIT]).strip()[:BODY_LIMIT]
 
 
 def memory(row: Mapping[str, Any]) -> Memory:

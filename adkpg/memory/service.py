@@ -1,6 +1,6 @@
 """PgVectorMemoryService: long-term memory for ADK agents."""
 
-from collections.abc import Mapping, Sequence
+from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import replace
 from datetime import datetime
 from types import TracebackType
@@ -11,13 +11,14 @@ from google.adk.memory.base_memory_service import BaseMemoryService, SearchMemor
 from google.adk.memory.memory_entry import MemoryEntry
 from google.adk.platform import time as platform_time
 from google.adk.sessions.session import Session
+from google.genai import types
 
 from adkpg.database import Database
 from adkpg.embedding.default import default_embedder
 from adkpg.embedding.embedder import Embedder
 from adkpg.errors import ConfigurationError, InvalidInput
 from adkpg.keys import require_storable, scope_user, storable
-from adkpg.memory.drafts import Draft, changed_draft, drafts_of_events, drafts_of_memories
+from adkpg.memory.drafts import changed_draft, drafts_of_events, drafts_of_memories
 from adkpg.memory.reading import StoredMemories
 from adkpg.memory.records import Memory
 from adkpg.memory.search.hits import Hit
@@ -27,7 +28,7 @@ from adkpg.memory.vectors.upkeep import KeptVectors
 from adkpg.memory.vectors.vectors import Vectors
 from adkpg.memory.write import apply as writing
 from adkpg.memory.write import statements
-from adkpg.remember.policy import remembered_events
+from adkpg.sql import SessionParameters
 
 
 class PgVectorMemoryService(StoredMemories, KeptVectors, BaseMemoryService):
@@ -108,10 +109,15 @@ class PgVectorMemoryService(StoredMemories, KeptVectors, BaseMemoryService):
         Raises:
           InvalidInput: An id cannot be stored; nothing was written.
         """
-        drafts = drafts_of_events(
-            remembered_events(self._database.policy, session.events), session.id
+        await self._ingest(
+            {
+                "app_name": session.app_name,
+                "user_id": session.user_id,
+                "session_id": session.id,
+            },
+            session.events,
+            whole=True,
         )
-        await self._ingest(session.app_name, session.user_id, session.id, drafts, whole=True)
 
     async def add_events_to_memory(
         self,
@@ -135,14 +141,12 @@ class PgVectorMemoryService(StoredMemories, KeptVectors, BaseMemoryService):
         Raises:
           InvalidInput: A value cannot be stored; nothing was written.
         """
-        session_id = session_id or ""
-        drafts = drafts_of_events(
-            remembered_events(self._database.policy, events),
-            session_id,
+        await self._ingest(
+            {"app_name": app_name, "user_id": user_id, "session_id": session_id or ""},
+            events,
             custom_metadata,
-            now=platform_time.get_time(),
+            whole=False,
         )
-        await self._ingest(app_name, user_id, session_id, drafts, whole=False)
 
     async def add_memory(
         self,
@@ -170,15 +174,19 @@ class PgVectorMemoryService(StoredMemories, KeptVectors, BaseMemoryService):
           InvalidInput: An entry has no text, or a value cannot be stored; nothing was written.
         """
         require_storable(app_name=app_name, user_id=user_id)
-        drafts = drafts_of_memories(
-            memories, custom_metadata, platform_time.get_time(), self._database.policy
+        user = scope_user(user_id)
+        now, policy = platform_time.get_time(), self._database.policy
+        drafts = await writing.off_loop(
+            _length(entry.content for entry in memories),
+            lambda: drafts_of_memories(memories, custom_metadata, now, policy),
         )
         if not drafts:
             return
-        user = scope_user(user_id)
         config = self._database.settings.text_search_config
         async with self._database.transaction() as transaction:
-            await writing.write_by_id(transaction, app_name, user, drafts, config=config)
+            await writing.write_by_id(
+                transaction, {"app_name": app_name, "user_id": user}, drafts, config=config
+            )
         if self._vectors is not None:
             await self._vectors.embed_quietly(app_name, user)
 
@@ -219,17 +227,19 @@ class PgVectorMemoryService(StoredMemories, KeptVectors, BaseMemoryService):
         if not storable(app_name=app_name, user_id=user_id, memory_id=memory_id):
             return None
         user = scope_user(user_id)
-        place = {"app_name": app_name, "user_id": user, "memory_id": memory_id}
-        known = await self._database.fetch_one(
-            statements.select_by_ids(), {**place, "memory_ids": [memory_id]}
-        )
-        if known is None:
+        place: statements.MemoryParameters = {
+            "app_name": app_name,
+            "user_id": user,
+            "memory_id": memory_id,
+        }
+        session_id = await self._origin(place)
+        if session_id is None:
             return None
         async with self._database.transaction() as transaction:
             found = await writing.update(
                 transaction,
                 place,
-                known["session_id"],
+                session_id,
                 lambda row: changed_draft(
                     row,
                     text=text,
@@ -257,16 +267,15 @@ class PgVectorMemoryService(StoredMemories, KeptVectors, BaseMemoryService):
         """
         if not memory_id or not storable(app_name=app_name, user_id=user_id, memory_id=memory_id):
             return
-        scope = {"app_name": app_name, "user_id": scope_user(user_id)}
-        found = await self._database.fetch_one(
-            statements.select_by_ids(), {**scope, "memory_ids": [memory_id]}
-        )
-        if found is None:
-            return
-        async with self._database.transaction() as transaction:
-            await writing.delete(
-                transaction, {**scope, "memory_id": memory_id}, found["session_id"]
-            )
+        place: statements.MemoryParameters = {
+            "app_name": app_name,
+            "user_id": scope_user(user_id),
+            "memory_id": memory_id,
+        }
+        session_id = await self._origin(place)
+        if session_id is not None:
+            async with self._database.transaction() as transaction:
+                await writing.delete(transaction, place, session_id)
 
     async def search_memory(
         self, *, app_name: str, user_id: str, query: str
@@ -312,13 +321,42 @@ class PgVectorMemoryService(StoredMemories, KeptVectors, BaseMemoryService):
             return []
         return await self._search.hits(app_name, scope_user(user_id), query, options, explain=True)
 
+    async def _origin(self, place: statements.MemoryParameters) -> str | None:
+        """Returns the session that a memory came from, ``""`` for none; None without the memory."""
+        found = await self._database.fetch_one(
+            statements.select_by_ids(),
+            {
+                "app_name": place["app_name"],
+                "user_id": place["user_id"],
+                "memory_ids": [place["memory_id"]],
+            },
+        )
+        return None if found is None else str(found["session_id"])
+
     async def _ingest(
-        self, app_name: str, user_id: str, session_id: str, drafts: list[Draft], *, whole: bool
+        self,
+        place: SessionParameters,
+        events: Sequence[Event],
+        custom_metadata: Mapping[str, object] | None = None,
+        *,
+        whole: bool,
     ) -> None:
-        require_storable(app_name=app_name, user_id=user_id, session_id=session_id)
-        place = {"app_name": app_name, "user_id": user_id, "session_id": session_id}
+        require_storable(**place)
+        now, policy = platform_time.get_time(), self._database.policy
+        drafts = await writing.off_loop(
+            _length(event.content for event in events) + 200 * len(events),
+            lambda: drafts_of_events(
+                events, place["session_id"], custom_metadata, now=now, policy=policy
+            ),
+        )
         config = self._database.settings.text_search_config
         async with self._database.transaction() as transaction:
             await writing.ingest(transaction, place, drafts, whole=whole, config=config)
         if self._vectors is not None:
-            await self._vectors.embed_quietly(app_name, user_id)
+            await self._vectors.embed_quietly(place["app_name"], place["user_id"])
+
+
+def _length(contents: Iterable[types.Content | None]) -> int:
+    """The number of characters in contents' texts."""
+    parts = (part for content in contents if content for part in content.parts or [])
+    return sum(len(part.text or "") for part in parts)

@@ -419,9 +419,8 @@ class DatabaseSessionService(UsesDatabase, BaseSessionService):
         memory = None
         policy = self._database.policy if self._remembers else None
         if policy is not None:
-            memory = capture.parameters(policy, event, session.user_id, session.id)
-        if memory is not None:
-            memory["config"] = self._database.settings.text_search_config
+            config = self._database.settings.text_search_config
+            memory = capture.parameters(policy, event, session.user_id, session.id, config)
         marker = Marker.of(session) or await self._marker_of(session, event)
         parameters: statements.AppendParameters = {
             **_place(session, event),

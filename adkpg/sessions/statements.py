@@ -31,7 +31,6 @@ from sqlalchemy import (
 from sqlalchemy.dialects.postgresql import JSON, JSONB, TIMESTAMP, UUID, insert
 
 from adkpg.memory.write import capture
-from adkpg.memory.write.statements import written
 from adkpg.sql import APP_NAME, SESSION_ID, USER_ID, SessionParameters, Statement
 from adkpg.tables import app_states, events, sessions, user_states
 
@@ -181,8 +180,7 @@ def append_event(
     if session:
         values[sessions.c.state] = sessions.c.state.op("||")(_json("session_delta"))
     if remember:
-        first = bindparam("block", type_=BigInteger)
-        values[sessions.c.memory_position] = func.coalesce(sessions.c.memory_position, first) + 1
+        values[sessions.c.memory_position] = capture.following_place()
     moved = (
         update(sessions)
         .where(this_session(), *expected, ~exists(select(known.c.seq)))
@@ -232,7 +230,7 @@ def append_event(
         app_cte,
         user_cte,
         appended,
-        *(written(capture.memory_of(moved)) if remember else ()),
+        *(capture.steps(moved) if remember else ()),
         idempotent=True,
     )
 

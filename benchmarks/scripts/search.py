@@ -24,12 +24,12 @@ from rich.table import Table
 
 from adkpg import Database, PgVectorMemoryService
 from adkpg.memory import records
-from adkpg.memory.attributes import Facets
-from adkpg.memory.drafts import Draft, insertion, new_draft
+from adkpg.memory.attributes import Attributes
+from adkpg.memory.drafts import Draft, as_json, new_draft
 from adkpg.memory.search.options import Mode
 from adkpg.memory.vectors import statements as vector_statements
-from adkpg.memory.write import plan as ingestion
 from adkpg.memory.write import statements
+from adkpg.memory.write.plan import new_place
 from benchmarks.scripts.hnsw import DIMENSIONS, Questions, clustered
 from benchmarks.sentences import Sentences
 from benchmarks.server import chosen_server, own_database
@@ -58,7 +58,12 @@ async def load(
         for start in range(0, size, BATCH):
             count = min(BATCH, size - start)
             rows = drafts(user, start, count, sentences)
-            given = insertion(APP, user, rows, database.settings.text_search_config)
+            given: statements.MemoriesParameters = {
+                "app_name": APP,
+                "user_id": user,
+                "memories": as_json(rows),
+                "config": database.settings.text_search_config,
+            }
             await database.fetch(statements.insert_memories(), given)
             vectors = clustered(count, centers, zlib.crc32(f"{user} {start}".encode()))
             await database.fetch(
@@ -83,7 +88,7 @@ def drafts(user: str, start: int, count: int, sentences: Sentences) -> list[tupl
     block = 0
     for place in range(count):
         if place % TURNS == 0:
-            block = ingestion.new_block(user)
+            block = new_place(user)
         text = sentences.make(12)
         draft = new_draft(
             kind="turn",
@@ -93,7 +98,7 @@ def drafts(user: str, start: int, count: int, sentences: Sentences) -> list[tupl
             timestamp=START + timedelta(minutes=start + place),
             content=types.Content(role="user", parts=[types.Part(text=text)]),
             text=text,
-            given=Facets(),
+            given=Attributes(),
         )
         rows.append((block + place % TURNS, draft))
     return rows

@@ -9,7 +9,7 @@ import pytest
 
 from adkpg import jsonb
 from adkpg.errors import InvalidInput
-from adkpg.memory import attributes as facets
+from adkpg.memory import attributes
 from adkpg.memory.filters import NO_FILTERS, SearchFilters
 
 NOON = datetime(2026, 1, 31, 12, tzinfo=UTC)
@@ -97,7 +97,7 @@ def test_metadata_nested_too_deeply_is_refused() -> None:
     ],
 )
 def test_metadata_is_looked_for_as_it_is_stored(metadata: dict[str, Any]) -> None:
-    stored = facets.read(metadata, 0.0).metadata
+    stored = attributes.read(metadata, 0.0).custom_metadata
     assert stored is not None
     asked = json.loads(SearchFilters(metadata=metadata).parameters["metadata"])
     assert asked == json.loads(stored)

@@ -1,14 +1,15 @@
 """What an ingest changes: plans over any stored session, any given events, any tombstones."""
 
 from collections.abc import Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from datetime import UTC, datetime
 
 from hypothesis import given
 from hypothesis import strategies as st
 
+from adkpg.keys import APP_WIDE
 from adkpg.memory.drafts import Draft
-from adkpg.memory.write import plan as ingestion
+from adkpg.memory.write import plan as plans
 from adkpg.memory.write.plan import Plan, Stored
 
 BLOCK = 1 << 40
@@ -21,12 +22,11 @@ def draft(event_id: str, version: int = 0) -> Draft:
         kind="turn",
         session_id="s",
         event_id=event_id,
+        invocation_id=None,
         author=None,
         timestamp=datetime(2026, 1, 31, tzinfo=UTC),
         content="{}",
         body=event_id,
-        words=event_id,
-        script=None,
         custom_metadata=None,
         source=None,
         artifacts=None,
@@ -60,6 +60,10 @@ def applied(rows: Sequence[Stored], plan: Plan) -> list[Stored]:
     for to, row in moved:
         assert to not in at
         at[to] = Stored(row.event_id, to, row.memory_id, row.digest, row.in_session)
+    for position, new in plan.rewrite:
+        row = at[position]
+        assert (row.event_id, row.memory_id) == (new.event_id, new.memory_id)
+        at[position] = Stored(row.event_id, position, row.memory_id, new.digest, row.in_session)
     for position, new in plan.insert:
         assert position not in at
         assert new.event_id is not None
@@ -104,7 +108,7 @@ def last_versions(case: Case) -> dict[str, Draft]:
 
 @given(cases())
 def test_a_replacement_leaves_what_was_given_and_what_the_session_still_has(case: Case) -> None:
-    plan = ingestion.replacement(case.rows, case.drafts, case.deleted, BLOCK)
+    plan = plans.replacement(case.rows, case.drafts, case.deleted, BLOCK)
     after = applied(case.rows, plan)
     wanted = last_versions(case)
     given_names = {str(draft.event_id) for draft in case.drafts}
@@ -122,7 +126,7 @@ def test_a_replacement_leaves_what_was_given_and_what_the_session_still_has(case
 
 @given(cases())
 def test_what_is_kept_keeps_its_place_unless_the_given_events_change_theirs(case: Case) -> None:
-    plan = ingestion.replacement(case.rows, case.drafts, case.deleted, BLOCK)
+    plan = plans.replacement(case.rows, case.drafts, case.deleted, BLOCK)
     before = {row.event_id: row.position for row in case.rows}
     wanted = [name for name in last_versions(case) if name in before]
     if wanted == sorted(wanted, key=lambda name: before[name]):
@@ -133,22 +137,22 @@ def test_what_is_kept_keeps_its_place_unless_the_given_events_change_theirs(case
 @given(cases())
 def test_a_replacement_keeps_the_ids_of_what_it_writes_again(case: Case) -> None:
     before = {row.event_id: row.memory_id for row in case.rows}
-    plan = ingestion.replacement(case.rows, case.drafts, case.deleted, BLOCK)
+    plan = plans.replacement(case.rows, case.drafts, case.deleted, BLOCK)
     for row in applied(case.rows, plan):
         assert row.memory_id == before.get(row.event_id, f"new-{row.event_id}")
 
 
 @given(cases())
 def test_replacing_again_changes_nothing(case: Case) -> None:
-    plan = ingestion.replacement(case.rows, case.drafts, case.deleted, BLOCK)
+    plan = plans.replacement(case.rows, case.drafts, case.deleted, BLOCK)
     after = applied(case.rows, plan)
-    again = ingestion.replacement(after, case.drafts, case.deleted, 2 * BLOCK)
-    assert again == Plan([], [], [])
+    again = plans.replacement(after, case.drafts, case.deleted, 2 * BLOCK)
+    assert again == Plan()
 
 
 @given(cases())
 def test_memories_move_only_where_their_order_forces_it(case: Case) -> None:
-    plan = ingestion.replacement(case.rows, case.drafts, case.deleted, BLOCK)
+    plan = plans.replacement(case.rows, case.drafts, case.deleted, BLOCK)
     after = applied(case.rows, plan)
     before = {row.event_id: row.position for row in case.rows}
     known = [row.event_id for row in after if row.event_id in before]
@@ -164,47 +168,45 @@ def test_memories_move_only_where_their_order_forces_it(case: Case) -> None:
 
 
 @given(cases())
-def test_an_addition_only_puts_new_events_behind(case: Case) -> None:
-    plan = ingestion.addition(case.rows, case.drafts, case.deleted, BLOCK)
-    assert (plan.delete, plan.move) == ([], [])
+def test_an_addition_only_puts_new_events_after(case: Case) -> None:
+    known = {row.event_id for row in case.rows} | case.deleted
+    start = max((row.position for row in case.rows), default=BLOCK) + 1
+    plan = plans.addition(case.drafts, known, start)
+    assert plan == Plan(insert=plan.insert)
     after = applied(case.rows, plan)
     assert after[: len(case.rows)] == case.rows
     first: dict[str, Draft] = {}
     for new in case.drafts:
         first.setdefault(str(new.event_id), new)
-    held = {row.event_id for row in case.rows}
     new_rows = [(row.event_id, row.digest) for row in after[len(case.rows) :]]
-    assert new_rows == [
-        (name, new.digest) for name, new in first.items() if name not in held | case.deleted
-    ]
-    again = ingestion.addition(after, case.drafts, case.deleted, 2 * BLOCK)
-    assert again == Plan([], [], [])
+    assert new_rows == [(name, new.digest) for name, new in first.items() if name not in known]
+    assert plans.addition(case.drafts, known | set(first), start) == Plan()
 
 
 def test_the_first_session_goes_into_its_block() -> None:
-    plan = ingestion.replacement([], drafts("abc"), set(), BLOCK)
+    plan = plans.replacement([], drafts("abc"), set(), BLOCK)
     assert [position for position, _ in plan.insert] == [BLOCK, BLOCK + 1, BLOCK + 2]
 
 
 def test_a_longer_session_is_continued() -> None:
-    plan = ingestion.replacement(session("ab"), drafts("abc"), set(), BLOCK)
-    assert plan == Plan([], [], [(2, draft("c"))])
+    plan = plans.replacement(session("ab"), drafts("abc"), set(), BLOCK)
+    assert plan == Plan(insert=[(2, draft("c"))])
 
 
 def test_a_window_keeps_what_came_before_it_and_moves_nothing() -> None:
-    plan = ingestion.replacement(session("abc"), drafts("cd"), set(), BLOCK)
-    assert plan == Plan([], [], [(3, draft("d"))])
+    plan = plans.replacement(session("abc"), drafts("cd"), set(), BLOCK)
+    assert plan == Plan(insert=[(3, draft("d"))])
 
 
 def test_a_handle_that_is_behind_moves_nothing() -> None:
     """A Session object loaded before others appended: its events are the first, not the last."""
-    plan = ingestion.replacement(session("abc"), drafts("a"), set(), BLOCK)
-    assert plan == Plan([], [], [])
+    plan = plans.replacement(session("abc"), drafts("a"), set(), BLOCK)
+    assert plan == Plan()
 
 
 def test_an_event_between_others_moves_them_into_a_new_block() -> None:
     rows = session("ac")
-    plan = ingestion.replacement(rows, drafts("abc"), set(), BLOCK)
+    plan = plans.replacement(rows, drafts("abc"), set(), BLOCK)
     assert [(row.event_id, row.position) for row in applied(rows, plan)] == [
         ("a", BLOCK),
         ("b", BLOCK + 1),
@@ -214,18 +216,25 @@ def test_an_event_between_others_moves_them_into_a_new_block() -> None:
 
 def test_what_the_session_lost_goes() -> None:
     rows = [stored("a", 0), stored("b", 1, in_session=False), stored("c", 2)]
-    plan = ingestion.replacement(rows, drafts("ac"), set(), BLOCK)
-    assert plan == Plan([1], [], [])
+    plan = plans.replacement(rows, drafts("ac"), set(), BLOCK)
+    assert plan == Plan(delete=[1])
 
 
 def test_a_memory_that_has_a_tombstone_goes() -> None:
     """Left there, it would hold a place that the next event is given too."""
     rows = session("ab")
-    plan = ingestion.replacement(rows, drafts("abc"), {"b"}, BLOCK)
+    plan = plans.replacement(rows, drafts("abc"), {"b"}, BLOCK)
     assert names(applied(rows, plan)) == "ac"
 
 
-def test_blocks_lie_apart_and_fit_a_bigint() -> None:
-    blocks = {ingestion.new_block("user") for _ in range(100)}
-    assert len(blocks) == 100
-    assert all(0 <= block < 2**62 and block % 2**20 == 0 for block in blocks)
+def test_a_text_that_changes_stays_where_it_is() -> None:
+    again = draft("b", version=1)
+    plan = plans.replacement(session("abc"), [draft("a"), again, draft("c")], set(), BLOCK)
+    assert plan == Plan(rewrite=[(1, replace(again, memory_id="old-b"))])
+
+
+def test_places_lie_apart_and_fit_a_bigint() -> None:
+    places = {plans.new_place("user") for _ in range(100)}
+    assert len(places) == 100
+    assert all(0 <= place < 2**62 for place in places)
+    assert all(-(2**62) <= plans.new_place(APP_WIDE) < 0 for _ in range(100))

@@ -4,20 +4,41 @@ Writers of one session's memories wait for each other: first for the session's a
 there is whether the session is stored or not, then for its row, which appends that remember hold.
 """
 
-from collections.abc import Callable, Sequence
+import asyncio
+from collections.abc import Callable, Iterator, Sequence
 from dataclasses import replace
-from typing import Any
+from typing import Any, TypeVar
 
 from adkpg.database import Transaction
-from adkpg.memory.drafts import Draft, facet_parameters, insertion
-from adkpg.memory.write import plan as ingestion
+from adkpg.memory.drafts import Draft, as_json
+from adkpg.memory.write import plan as plans
 from adkpg.memory.write import statements
-from adkpg.memory.write.rewriting import rewrite_text
+from adkpg.memory.write.plan import Plan, Stored
+from adkpg.sql import ScopeParameters, SessionParameters
+
+T = TypeVar("T")
+
+# Memories written or moved by one statement, so that none takes as long as a whole library.
+_BATCH = 500
+# Characters of text up to which preparing them takes less than changing to a thread and back.
+_LONG = 20_000
+# In the place of an event's id; none has NUL.
+_REST = "\x00"
+
+
+async def off_loop(length: int, work: Callable[[], T]) -> T:
+    """Does work on texts in a thread if they are long, so that others go on meanwhile.
+
+    Args:
+      length: Of all texts together, in characters.
+      work: What to do.
+    """
+    return await asyncio.to_thread(work) if length > _LONG else work()
 
 
 async def ingest(
     transaction: Transaction,
-    place: dict[str, str],
+    place: SessionParameters,
     drafts: Sequence[Draft],
     *,
     whole: bool,
@@ -27,50 +48,92 @@ async def ingest(
 
     Args:
       transaction: Where.
-      place: The app_name, user_id and session_id.
+      place: The session.
       drafts: The events' memories, in the session's order.
-      whole: Whether they are all of the session (`ingestion.replacement`), or come behind what it
-        has (`ingestion.addition`).
+      whole: Whether they are all of the session (`plan.replacement`), or come after what it has
+        (`plan.addition`).
       config: Text search configuration where neither the app nor the script has one.
     """
-    app_name, user_id = place["app_name"], place["user_id"]
     await transaction.fetch(statements.lock_session(), place)
     kept = await transaction.fetch(statements.lock_stored_session(), place)
-    stored = [
-        ingestion.Stored(**row)
-        for row in await transaction.fetch(statements.select_session_memories(), place)
-    ]
-    deleted = {
-        row["event_id"] for row in await transaction.fetch(statements.select_tombstones(), place)
-    }
-    planned = ingestion.replacement if whole else ingestion.addition
-    plan = planned(stored, drafts, deleted, ingestion.new_block(user_id))
-    if plan.delete:
-        await transaction.fetch(statements.delete_positions(), place | {"positions": plan.delete})
-    if plan.move:
-        froms, tos = map(list, zip(*plan.move, strict=True))
-        await transaction.fetch(statements.move_positions(), place | {"froms": froms, "tos": tos})
-    if plan.insert:
-        await _insert(transaction, app_name, user_id, plan.insert, config)
-    following = ingestion.next_position(stored, plan)
-    if kept and kept[0]["memory_position"] != following:
-        await transaction.fetch(statements.place_next_memory(), place | {"next": following})
+    following: int | None = kept[0]["memory_position"] if kept else None
+    stored: list[Stored] = []
+    if whole:
+        stored, plan = await _replacement(transaction, place, drafts)
+    else:
+        plan = await _addition(transaction, place, drafts, following)
+    await apply(transaction, place, plan, config)
+    after = plans.next_position(stored, plan) if whole or plan.insert else following
+    if kept and following != after:
+        await transaction.fetch(statements.place_next_memory(), {**place, "next": after})
+
+
+async def _addition(
+    transaction: Transaction,
+    place: SessionParameters,
+    drafts: Sequence[Draft],
+    following: int | None,
+) -> Plan:
+    event_ids = [str(draft.event_id) for draft in drafts]
+    known = await transaction.fetch(
+        statements.select_known_events(), {**place, "event_ids": event_ids}
+    )
+    if following is None:
+        last = await transaction.fetch(statements.select_last_position(), place)
+        following = last[0]["position"] + 1 if last else plans.new_place(place["user_id"])
+    return plans.addition(drafts, {row["event_id"] for row in known}, following)
+
+
+async def _replacement(
+    transaction: Transaction, place: SessionParameters, drafts: Sequence[Draft]
+) -> tuple[list[Stored], Plan]:
+    """Plans from what differs, or from all that the session has if its order changes."""
+    wanted = {str(draft.event_id): draft for draft in drafts}
+    compared = await transaction.fetch(
+        statements.select_differences(),
+        {
+            **place,
+            "event_ids": list(wanted),
+            "digests": [draft.digest for draft in wanted.values()],
+        },
+    )
+    (rest,) = (row for row in compared if row["event_id"] is None)
+    place_anew = plans.new_place(place["user_id"])
+    if not rest["in_session"]:
+        stored = await _all_stored(transaction, place)
+        tombstones = await transaction.fetch(statements.select_tombstones(), place)
+        deleted = {row["event_id"] for row in tombstones}
+        return stored, plans.replacement(stored, drafts, deleted, place_anew)
+    differing = {row["event_id"]: row for row in compared if row is not rest}
+    stored = [Stored(**row) for row in differing.values() if row["position"] is not None]
+    if rest["position"] not in (None, *(row.position for row in stored)):
+        # The last of those that stay stands for all of them.
+        stored.append(Stored(_REST, rest["position"], "", "", in_session=True))
+        stored.sort(key=lambda row: row.position)
+    changed = [draft for event_id, draft in wanted.items() if event_id in differing]
+    return stored, plans.replacement(stored, changed, frozenset(), place_anew)
+
+
+async def _all_stored(transaction: Transaction, place: SessionParameters) -> list[Stored]:
+    rows = await transaction.fetch(statements.select_session_memories(), place)
+    return [Stored(**row) for row in rows]
 
 
 async def write_by_id(
-    transaction: Transaction, app_name: str, user_id: str, drafts: Sequence[Draft], *, config: str
+    transaction: Transaction, scope: ScopeParameters, drafts: Sequence[Draft], *, config: str
 ) -> None:
     """Writes memories of given ids, over those that are stored; equal ones are left alone.
 
     Args:
       transaction: Where.
-      app_name: The app.
-      user_id: The user, or the reserved id of the app-wide scope.
+      scope: The user, or the app-wide scope.
       drafts: The memories.
       config: As for `ingest`.
     """
-    scope = {"app_name": app_name, "user_id": user_id}
-    wanted = {**scope, "memory_ids": [draft.memory_id for draft in drafts]}
+    wanted: statements.IdsParameters = {
+        **scope,
+        "memory_ids": [draft.memory_id for draft in drafts],
+    }
     await transaction.fetch(statements.lock_session(), {**scope, "session_id": ""})
     found = await transaction.fetch(statements.select_by_ids(), wanted)
     if sources := sorted({row["session_id"] for row in found} - {""}):
@@ -79,22 +142,21 @@ async def write_by_id(
         # A writer of such a session may have moved or dropped them until now.
         found = await transaction.fetch(statements.select_by_ids(), wanted)
     known = {row["memory_id"]: row for row in found}
-    rows = []
+    plan = Plan()
     for draft in drafts:
         row = known.get(draft.memory_id)
         if row is None:
-            rows.append((ingestion.new_block(user_id), draft))
+            plan.insert.append((plans.new_place(scope["user_id"]), draft))
         elif row["digest"] != draft.digest:
             origin = {"session_id": row["session_id"], "event_id": row["event_id"]}
-            rows.append((row["position"], replace(draft, **origin)))
-    replaced = [known[draft.memory_id]["position"] for _, draft in rows if draft.memory_id in known]
-    await transaction.fetch(statements.delete_positions(), {**scope, "positions": replaced})
-    await _insert(transaction, app_name, user_id, rows, config)
+            plan.delete.append(row["position"])
+            plan.insert.append((row["position"], replace(draft, **origin)))
+    await apply(transaction, scope, plan, config)
 
 
 async def update(
     transaction: Transaction,
-    place: dict[str, str],
+    place: statements.MemoryParameters,
     session_id: str,
     change: Callable[[Any], Draft],
     *,
@@ -103,48 +165,85 @@ async def update(
 ) -> bool:
     """Changes a memory where it stands; returns whether it is still there.
 
+    Facts and summaries that were drawn from another text go, as if it had been deleted.
+
     Args:
       transaction: Where.
-      place: The app_name, user_id and memory_id.
+      place: The memory.
       session_id: The session it came from.
       change: Takes the memory's row and returns the memory as it is to be.
       rewrite: Whether its text changes.
       config: As for `ingest`.
     """
     # An ingest of its session may be writing it again, elsewhere.
-    await transaction.fetch(statements.lock_session(), place | {"session_id": session_id})
+    await transaction.fetch(statements.lock_session(), {**place, "session_id": session_id})
     found = await transaction.fetch(statements.lock_memory(), place)
     if not found:
         return False
     (row,) = found
-    draft = change(row)
-    await transaction.fetch(statements.update_facets(), place | facet_parameters(draft))
-    if rewrite:
-        app_name, user_id = place["app_name"], place["user_id"]
-        await rewrite_text(transaction, app_name, user_id, row["position"], draft, config)
+    here = [(int(row["position"]), change(row))]
+    await apply(transaction, place, Plan(rewrite=here if rewrite else [], alter=here), config)
     return True
 
 
-async def delete(transaction: Transaction, place: dict[str, str], session_id: str) -> None:
+async def delete(
+    transaction: Transaction, place: statements.MemoryParameters, session_id: str
+) -> None:
     """Deletes a memory, for good if it came from an event.
 
     Args:
       transaction: Where.
-      place: The app_name, user_id and memory_id.
+      place: The memory.
       session_id: The session it came from.
     """
     # An ingest that is writing it again would not be seen, and bring it back.
-    await transaction.fetch(statements.lock_session(), place | {"session_id": session_id})
+    await transaction.fetch(statements.lock_session(), {**place, "session_id": session_id})
     await transaction.fetch(statements.delete_memory(), place)
 
 
-async def _insert(
-    transaction: Transaction,
-    app_name: str,
-    user_id: str,
-    rows: Sequence[tuple[int, Draft]],
-    config: str,
-) -> None:
-    await transaction.fetch(
-        statements.insert_memories(), insertion(app_name, user_id, rows, config)
-    )
+async def apply(transaction: Transaction, scope: ScopeParameters, plan: Plan, config: str) -> None:
+    """Makes a plan's changes, in batches.
+
+    Args:
+      transaction: Where; it holds the advisory locks of those whose memories they are.
+      scope: The user, or the app-wide scope.
+      plan: The changes.
+      config: As for `ingest`.
+    """
+    here: ScopeParameters = {"app_name": scope["app_name"], "user_id": scope["user_id"]}
+    came_from = {to: origin for origin, to in plan.move}
+    held = {*plan.delete, *came_from.values()}
+    held |= {came_from.get(position, position) for position, _ in plan.rewrite}
+    if held:
+        await transaction.fetch(statements.lock_positions(), {**here, "positions": sorted(held)})
+    for positions in _batches(plan.delete):
+        await transaction.fetch(statements.delete_positions(), {**here, "positions": positions})
+    for moves in _batches(plan.move):
+        froms, tos = map(list, zip(*moves, strict=True))
+        await transaction.fetch(statements.move_positions(), {**here, "froms": froms, "tos": tos})
+    for rows in _batches(plan.rewrite):
+        places = [position for position, _ in rows]
+        await transaction.fetch(statements.forget_derived(), {**here, "positions": places})
+        given: statements.MemoriesParameters = {
+            **here,
+            "memories": await _given(rows),
+            "config": config,
+        }
+        await transaction.fetch(statements.rewrite_memories(), given)
+    for rows in _batches(plan.alter):
+        await transaction.fetch(
+            statements.update_attributes(), {**here, "memories": await _given(rows)}
+        )
+    for rows in _batches(plan.insert):
+        given = {**here, "memories": await _given(rows), "config": config}
+        await transaction.fetch(statements.insert_memories(), given)
+
+
+async def _given(rows: Sequence[tuple[int, Draft]]) -> str:
+    length = sum(len(draft.content) + len(draft.body) for _, draft in rows)
+    return await off_loop(length, lambda: as_json(rows))
+
+
+def _batches(items: list[T]) -> Iterator[list[T]]:
+    for start in range(0, len(items), _BATCH):
+        yield items[start : start + _BATCH]

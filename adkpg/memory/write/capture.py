@@ -1,4 +1,4 @@
-"""Outbox: the memory that an append writes beside its event, in the same statement. No I/O.
+"""Capture: the memory that an append writes with its event, in the same statement. No I/O.
 
 What is remembered can then not be lost between two statements, and nothing is remembered of an
 event that was refused.
@@ -7,45 +7,25 @@ event that was refused.
 from typing import Any, TypedDict
 
 from google.adk.events.event import Event
-from sqlalchemy import (
-    CTE,
-    BindParameter,
-    Double,
-    Select,
-    Text,
-    bindparam,
-    cast,
-    exists,
-    literal_column,
-    null,
-    select,
-)
-from sqlalchemy.dialects.postgresql import TIMESTAMP
+from sqlalchemy import CTE, BigInteger, ColumnElement, bindparam, exists, func, select, true
 
-from adkpg.memory.attributes import Facets
-from adkpg.memory.drafts import draft_of_turn
-from adkpg.memory.write import plan as ingestion
+from adkpg.memory.drafts import as_json, drafts_of_events
+from adkpg.memory.write.plan import new_place
+from adkpg.memory.write.statements import given_memories, written
 from adkpg.remember.policy import RememberPolicy
-from adkpg.tables import memory_tombstones
+from adkpg.tables import memory_tombstones, sessions
 
 
 class CaptureParameters(TypedDict, total=False):
     """What an append takes of the memory that it writes; nothing if the event is not remembered."""
 
-    block: int
-    memory_id: str
-    author: str | None
-    content: str
-    body: str
-    words: str
-    script: str | None
-    artifacts: str | None
-    digest: str
+    place: int
+    memories: str
     config: str
 
 
 def parameters(
-    policy: RememberPolicy, event: Event, user_id: str, session_id: str
+    policy: RememberPolicy, event: Event, user_id: str, session_id: str, config: str
 ) -> CaptureParameters | None:
     """Returns what the append's statement takes of a memory; None if the event is not remembered.
 
@@ -54,67 +34,53 @@ def parameters(
       event: The event.
       user_id: Whose it is.
       session_id: Where it was said.
+      config: Text search configuration where neither the app nor the script has one.
 
     Raises:
       InvalidInput: An id cannot be stored.
     """
-    said = policy.said(event)
-    if said is None:
-        return None
-    draft = draft_of_turn(event, said.content(event.author), said.artifacts, session_id, Facets())
-    if draft is None:
+    drafts = drafts_of_events([event], session_id, policy=policy)
+    if not drafts:
         return None
     return {
-        "block": ingestion.new_block(user_id),
-        "memory_id": draft.memory_id,
-        "author": draft.author,
-        "content": draft.content,
-        "body": draft.body,
-        "words": draft.words,
-        "script": draft.script,
-        "artifacts": draft.artifacts,
-        "digest": draft.digest,
+        "place": new_place(user_id),
+        "memories": as_json([(0, draft) for draft in drafts]),
+        "config": config,
     }
 
 
-def memory_of(moved: CTE) -> Select[Any]:
-    """The memory's columns, words and script, for the session row that the append moved on.
+def following_place() -> ColumnElement[int]:
+    """What the append makes of ``sessions.memory_position``: the place after its memory's."""
+    first = bindparam("place", type_=BigInteger)
+    return func.coalesce(sessions.c.memory_position, first) + 1
 
-    No row if a memory of the event was deleted: a session that was deleted and created again may
-    have the same events.
+
+def steps(moved: CTE) -> tuple[CTE, ...]:
+    """The steps that write the memory, for the append's statement to hang on to.
+
+    None of them writes anything if a memory of the event was deleted: a session that was deleted
+    and created again may have the same events.
+
+    Args:
+      moved: The session row that the append moved on, with its `memory_position`.
     """
+    given = given_memories()
     buried = exists(
         select(memory_tombstones.c.event_id).where(
             memory_tombstones.c.app_name == moved.c.app_name,
             memory_tombstones.c.user_id == moved.c.user_id,
             memory_tombstones.c.session_id == moved.c.session_id,
-            memory_tombstones.c.event_id == bindparam("event_id", type_=Text),
+            memory_tombstones.c.event_id == given.c.event_id,
         )
     )
-    return select(
-        moved.c.app_name,
-        moved.c.user_id,
-        (moved.c.memory_position - 1).label("position"),
-        _text("memory_id"),
-        literal_column("'turn'").label("kind"),
-        moved.c.session_id,
-        _text("event_id"),
-        _text("author"),
-        bindparam("timestamp", type_=TIMESTAMP(timezone=True)).label("timestamp"),
-        _text("content"),
-        _text("body"),
-        _text("words"),
-        _text("script"),
-        cast(null(), Text).label("custom_metadata"),
-        cast(null(), Text).label("source"),
-        _text("artifacts"),
-        literal_column("'[]'").label("topics"),
-        cast(literal_column("0.5"), Double).label("importance"),
-        cast(null(), TIMESTAMP(timezone=True)).label("expires_at"),
-        _text("digest"),
-    ).where(~buried)
-
-
-def _text(name: str) -> Any:
-    value: BindParameter[Any] = bindparam(name, type_=Text)
-    return cast(value, Text).label(name)
+    rows: Any = (
+        select(
+            moved.c.app_name,
+            moved.c.user_id,
+            (moved.c.memory_position - 1).label("position"),
+            *(each for each in given.c if each.key != "position"),
+        )
+        .select_from(moved.join(given, true()))
+        .where(~buried)
+    )
+    return written(rows)

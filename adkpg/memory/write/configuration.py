@@ -5,8 +5,8 @@ from collections.abc import Callable
 from adkpg.database import Database
 from adkpg.errors import ConfigurationError
 from adkpg.keys import require_storable, storable
+from adkpg.memory.drafts import script_of, words_of
 from adkpg.memory.write import word_statements as statements
-from adkpg.memory.write.rewriting import Body, rewrite_words
 
 _BATCH = 500
 
@@ -32,7 +32,7 @@ async def set_text_search_config(
     *,
     progress: Callable[[int, int], None] | None = None,
 ) -> int:
-    """Sets an app's text search configuration, and derives the words of its memories anew.
+    """Sets an app's text search configuration, and derives the words of its memories again.
 
     In one transaction: a search finds by the old words or by the new ones, never by both. Searches
     go on meanwhile; whoever writes memories, of any app, waits. Idempotent; it is also what brings
@@ -60,10 +60,11 @@ async def set_text_search_config(
             raise ConfigurationError(
                 f"Postgres has no text search configuration {config!r}; it has {plain}."
             )
-    app = {"app_name": app_name}
+    app: statements.AppParameters = {"app_name": app_name}
     async with database.transaction() as transaction:
-        await transaction.fetch(statements.hold_writers(database.schema), {})
+        # In the order of who changes an app's model: its settings, then its memories.
         await transaction.fetch(statements.set_config(), {**app, "own": config})
+        await transaction.fetch(statements.hold_writers(database.schema), {})
         (counted,) = await transaction.fetch(statements.count_app(), app)
         total, done = int(counted["memories"]), 0
         after = {"after_user": "", "after_position": -(2**63)}
@@ -71,10 +72,24 @@ async def set_text_search_config(
             rows = await transaction.fetch(
                 statements.select_bodies(), {**app, **after, "limit": _BATCH}
             )
-            bodies = [Body(**row) for row in rows]
-            await rewrite_words(transaction, app_name, bodies, database.settings.text_search_config)
-            after = {"after_user": bodies[-1].user_id, "after_position": bodies[-1].position}
-            done += len(bodies)
+            places: statements.PlacesParameters = {
+                **app,
+                "user_ids": [row["user_id"] for row in rows],
+                "positions": [row["position"] for row in rows],
+            }
+            await transaction.fetch(statements.delete_words(), places)
+            await transaction.fetch(
+                statements.write_words(),
+                {
+                    **places,
+                    "config": database.settings.text_search_config,
+                    "timestamps": [row["timestamp"] for row in rows],
+                    "words": [words_of(row["author"], row["body"]) for row in rows],
+                    "scripts": [script_of(row["author"], row["body"]) for row in rows],
+                },
+            )
+            after = {"after_user": rows[-1]["user_id"], "after_position": rows[-1]["position"]}
+            done += len(rows)
             if progress is not None:
                 progress(done, total)
     return total

@@ -1,15 +1,14 @@
-"""Ingestion: what writing a session's memories changes. Pure."""
+"""Plans: what writing memories changes. Pure."""
 
 import secrets
 from collections.abc import Mapping, Sequence
 from collections.abc import Set as AbstractSet
-from dataclasses import dataclass, replace
+from dataclasses import dataclass, field, replace
 
 from adkpg.keys import APP_WIDE
 from adkpg.memory.drafts import Draft
 
-_BLOCK_BITS = 20
-_BLOCKS = 1 << 42
+_PLACES = 1 << 62
 
 
 @dataclass(frozen=True)
@@ -36,28 +35,33 @@ class Plan:
     """The changes to make, in this order; all empty if nothing changes.
 
     Attributes:
-      delete: Positions of memories to drop, the replaced ones included.
-      move: From and to position of memories that others were put before.
+      delete: Positions of memories to drop.
+      move: From and to position of memories, by their places so far.
+      rewrite: Position and draft of memories that get another text; their attributes stay.
+      alter: Position and draft of memories that get other attributes; their texts stay.
       insert: Position and draft of memories to write.
     """
 
-    delete: list[int]
-    move: list[tuple[int, int]]
-    insert: list[tuple[int, Draft]]
+    delete: list[int] = field(default_factory=list)
+    move: list[tuple[int, int]] = field(default_factory=list)
+    rewrite: list[tuple[int, Draft]] = field(default_factory=list)
+    alter: list[tuple[int, Draft]] = field(default_factory=list)
+    insert: list[tuple[int, Draft]] = field(default_factory=list)
 
 
-def new_block(user_id: str) -> int:
-    """Returns the first position of a block of about a million, at random among 2**42.
+def new_place(user_id: str) -> int:
+    """Returns a place at random among 2**62, where nothing else is.
 
-    Blocks keep sessions apart: only turns of one session are neighbours. Those of the app-wide
-    scope are negative, those of users are not, so a search of both is told which is which.
+    What is written after it are its neighbours. So sessions and documents, whose memories follow
+    each other, stay apart, and notes stand alone. Places of the app-wide scope are negative, those
+    of users are not, so a search of both is told which is which.
     """
-    block = secrets.randbelow(_BLOCKS)
-    return (-1 - block if user_id == APP_WIDE else block) << _BLOCK_BITS
+    place = secrets.randbelow(_PLACES)
+    return -1 - place if user_id == APP_WIDE else place
 
 
 def next_position(stored: Sequence[Stored], plan: Plan) -> int | None:
-    """Returns the place behind a session's memories once a plan is done; None without any."""
+    """Returns the place after a session's memories once a plan is done; None without any."""
     gone = {*plan.delete, *(origin for origin, _ in plan.move)}
     places = {row.position for row in stored} - gone
     places |= {target for _, target in plan.move} | {position for position, _ in plan.insert}
@@ -77,7 +81,7 @@ def replacement(
       stored: The session's memories, by position.
       drafts: The given ones, in the session's order.
       deleted: Event ids with a tombstone.
-      block: Where to write if positions must be dealt anew.
+      block: Where to write if they must be dealt new places.
     """
     given = {draft.event_id for draft in drafts}
     wanted = {str(draft.event_id): draft for draft in drafts if draft.event_id not in deleted}
@@ -91,24 +95,25 @@ def replacement(
     return _plan(order, {row.event_id: row for row in stored}, wanted, gone, block)
 
 
-def addition(
-    stored: Sequence[Stored], drafts: Sequence[Draft], deleted: AbstractSet[str], block: int
-) -> Plan:
-    """Plans `add_events_to_memory`: new events go behind, known ones stay as they are.
+def addition(drafts: Sequence[Draft], known: AbstractSet[str], start: int) -> Plan:
+    """Plans `add_events_to_memory`: new events go after, known ones stay as they are.
 
     The first version of an event wins, among the given ones too.
+
+    Args:
+      drafts: The given ones, in their order.
+      known: Event ids that are in memory, or have a tombstone.
+      start: The first free place.
     """
-    left_out = deleted | {row.event_id for row in stored}
     new: dict[str | None, Draft] = {}
     for draft in drafts:
-        if draft.event_id not in left_out:
+        if draft.event_id not in known:
             new.setdefault(draft.event_id, draft)
-    last = max((row.position for row in stored), default=block - 1)
-    return Plan([], [], [(last + 1 + place, draft) for place, draft in enumerate(new.values())])
+    return Plan(insert=list(enumerate(new.values(), start)))
 
 
 def _merged(stored: Sequence[Stored], wanted: list[str], kept: AbstractSet[str]) -> list[str]:
-    """Returns the given events in their order, and what is kept behind what it followed."""
+    """Returns the given events in their order, and what is kept after what it followed."""
     followers: dict[str | None, list[str]] = {}
     given = set(wanted)
     last = None
@@ -131,24 +136,22 @@ def _plan(
     block: int,
 ) -> Plan:
     positions = _positions(order, known, block)
-    delete = list(gone)
-    move: list[tuple[int, int]] = []
-    insert: list[tuple[int, Draft]] = []
+    plan = Plan(delete=list(gone))
     for event_id in order:
         row, draft, position = known.get(event_id), wanted.get(event_id), positions[event_id]
         if row is None:
             assert draft is not None
-            insert.append((position, draft))
-        elif draft is not None and draft.digest != row.digest:
-            delete.append(row.position)
-            insert.append((position, replace(draft, memory_id=row.memory_id)))
-        elif position != row.position:
-            move.append((row.position, position))
-    return Plan(delete, move, insert)
+            plan.insert.append((position, draft))
+            continue
+        if position != row.position:
+            plan.move.append((row.position, position))
+        if draft is not None and draft.digest != row.digest:
+            plan.rewrite.append((position, replace(draft, memory_id=row.memory_id)))
+    return plan
 
 
 def _positions(order: Sequence[str], known: Mapping[str, Stored], block: int) -> dict[str, int]:
-    """Returns where each event goes: where it is, new ones behind; else all into a new block."""
+    """Returns where each event goes: where it is, new ones after; else all into new places."""
     places = [known[event_id].position for event_id in order if event_id in known]
     known_first = all(event_id in known for event_id in order[: len(places)])
     if places and known_first and places == sorted(places):

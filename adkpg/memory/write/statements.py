@@ -1,6 +1,7 @@
 """Statements that write memories. No I/O.
 
-Positions are places in a user's history; see `adkpg.memory.write.plan`.
+Positions are places in a user's history; see `adkpg.memory.write.plan`. Memories travel as one JSON
+array (`drafts.as_json`), so their columns are listed once, in `drafts.Draft`.
 """
 
 from functools import cache
@@ -14,23 +15,40 @@ from sqlalchemy import (
     Double,
     Select,
     Text,
-    Update,
     and_,
     bindparam,
+    case,
     cast,
+    column,
     delete,
     exists,
     func,
     literal,
     literal_column,
+    null,
+    or_,
     select,
+    true,
     union_all,
     update,
 )
-from sqlalchemy.dialects.postgresql import ARRAY, JSON, JSONB, REAL, TIMESTAMP, insert
+from sqlalchemy.dialects.postgresql import ARRAY, JSON, JSONB, Insert, insert
+from sqlalchemy.sql.selectable import TableValuedAlias
 
+from adkpg.memory.drafts import COLUMNS
 from adkpg.memory.write.postings import length_of, posted_words, word_vectors
-from adkpg.sql import APP_NAME, USER_ID, given_rows, in_scope, stored_columns, to_be_extracted
+from adkpg.sql import (
+    APP_NAME,
+    SESSION_ID,
+    USER_ID,
+    ScopeParameters,
+    SessionParameters,
+    Statement,
+    given_rows,
+    in_scope,
+    stored_columns,
+    to_be_extracted,
+)
 from adkpg.tables import (
     MEMORY_EVENT_KEY,
     events,
@@ -43,108 +61,287 @@ from adkpg.tables import (
     sessions,
 )
 
-_SESSION_ID = bindparam("session_id", type_=Text)
-
 _MEMORY_ID = bindparam("memory_id", type_=Text)
-
 _POSITIONS = bindparam("positions", type_=ARRAY(BigInteger))
+_ATTRIBUTES = ("custom_metadata", "topics", "importance", "expires_at")
+
+
+class MemoriesParameters(ScopeParameters):
+    """Memories, as `drafts.as_json` writes them; the configuration of words without another."""
+
+    memories: str
+    config: str
+
+
+class AttributesParameters(ScopeParameters):
+    """Memories, as `drafts.as_json` writes them."""
+
+    memories: str
+
+
+class PositionsParameters(ScopeParameters):
+    """Memories by their places."""
+
+    positions: list[int]
+
+
+class MemoryParameters(ScopeParameters):
+    """One memory."""
+
+    memory_id: str
+
+
+class IdsParameters(ScopeParameters):
+    """Memories by their ids."""
+
+    memory_ids: list[str]
+
+
+class MoveParameters(ScopeParameters):
+    """From where to where, in parallel."""
+
+    froms: list[int]
+    tos: list[int]
+
+
+class EventsParameters(SessionParameters):
+    """Events of a session."""
+
+    event_ids: list[str]
+
+
+class ComparedParameters(EventsParameters):
+    """Events of a session and, in parallel, the digests of what they are to be in memory."""
+
+    digests: list[str]
+
+
+class PlaceParameters(SessionParameters):
+    """Where a session's next memory goes."""
+
+    next: int | None
+
+
+def _key(*parts: ColumnElement[Any]) -> ColumnElement[int]:
+    array = func.jsonb_build_array(*parts).cast(Text)
+    return func.hashtextextended(array, literal(0, BigInteger))
 
 
 @cache
-def lock_session() -> Select[Any]:
+def lock_session() -> Statement[SessionParameters]:
     """Makes writers of one session's memories wait for each other, to the transaction's end.
 
-    Parameters: app_name, user_id, session_id.
+    They wait for whoever forgets the person too, and that one for them (`lock_person`).
     """
-    key = func.hashtextextended(
-        func.jsonb_build_array(APP_NAME, USER_ID, _SESSION_ID).cast(Text), literal(0, BigInteger)
+    return Statement(
+        select(
+            func.pg_advisory_xact_lock_shared(_key(APP_NAME, USER_ID)),
+            func.pg_advisory_xact_lock(_key(APP_NAME, USER_ID, SESSION_ID)),
+        )
     )
-    return select(func.pg_advisory_xact_lock(key))
 
 
 @cache
-def lock_stored_session() -> Select[Any]:
-    """Makes appends that remember wait too, to the transaction's end; no row if it is not stored.
+def lock_person() -> Statement[ScopeParameters]:
+    """Waits for all who write a person's memories, and makes later ones wait."""
+    return Statement(select(func.pg_advisory_xact_lock(_key(APP_NAME, USER_ID))))
 
-    Parameters: app_name, user_id, session_id.
-    """
-    return (
+
+@cache
+def lock_stored_session() -> Statement[SessionParameters]:
+    """Makes appends that remember wait too, to the transaction's end; no row if not stored."""
+    return Statement(
         select(sessions.c.memory_position)
-        .where(in_scope(sessions), sessions.c.session_id == _SESSION_ID)
+        .where(in_scope(sessions), sessions.c.session_id == SESSION_ID)
         .with_for_update(key_share=True)
     )
 
 
 @cache
-def place_next_memory() -> Update:
-    """Says where a session's next memory goes. Parameters: app_name, user_id, session_id, next."""
-    return (
+def place_next_memory() -> Statement[PlaceParameters]:
+    """Says where a session's next memory goes."""
+    return Statement(
         update(sessions)
-        .where(in_scope(sessions), sessions.c.session_id == _SESSION_ID)
+        .where(in_scope(sessions), sessions.c.session_id == SESSION_ID)
         .values(memory_position=bindparam("next", type_=BigInteger))
     )
 
 
-@cache
-def select_session_memories() -> Select[Any]:
-    """Reads what a session has in memory, by position.
+def _of_session() -> ColumnElement[bool]:
+    """The memories that a session's events became."""
+    return and_(
+        in_scope(memories), memories.c.session_id == SESSION_ID, memories.c.event_id.is_not(None)
+    )
 
-    Parameters: app_name, user_id, session_id.
-    """
-    still_there = exists(
+
+def _in_session(event_id: ColumnElement[Any]) -> ColumnElement[bool]:
+    return exists(
         select(events.c.seq).where(
-            in_scope(events),
-            events.c.session_id == memories.c.session_id,
-            events.c.event_id == memories.c.event_id,
+            in_scope(events), events.c.session_id == SESSION_ID, events.c.event_id == event_id
         )
     )
-    return (
+
+
+@cache
+def select_known_events() -> Statement[EventsParameters]:
+    """Reads which of some events are in memory already, or were deleted from it."""
+    event_ids = bindparam("event_ids", type_=ARRAY(Text))
+    stored = select(memories.c.event_id).where(
+        _of_session(), memories.c.event_id == func.any(event_ids)
+    )
+    deleted = select(memory_tombstones.c.event_id).where(
+        in_scope(memory_tombstones),
+        memory_tombstones.c.session_id == SESSION_ID,
+        memory_tombstones.c.event_id == func.any(event_ids),
+    )
+    return Statement(stored.union_all(deleted))
+
+
+@cache
+def select_last_position() -> Statement[SessionParameters]:
+    """Reads the last place of a session's memories, of however many; no row without any.
+
+    One of them tells where they are: the others are its neighbours, within reach of their number.
+    """
+    one = select(memories.c.position).where(_of_session()).limit(1).cte("one")
+    others = memories.alias("others")
+    return Statement(
+        select(others.c.position)
+        .where(
+            in_scope(others),
+            others.c.session_id == SESSION_ID,
+            others.c.event_id.is_not(None),
+            others.c.position >= select(one.c.position).scalar_subquery(),
+            others.c.position < select(one.c.position + (1 << 24)).scalar_subquery(),
+        )
+        .order_by(others.c.position.desc())
+        .limit(1)
+    )
+
+
+@cache
+def select_session_memories() -> Statement[SessionParameters]:
+    """Reads what a session has in memory, by position, as `plan.Stored` has it."""
+    return Statement(
         select(
             memories.c.event_id,
             memories.c.position,
             memories.c.memory_id,
             memories.c.digest,
-            still_there.label("in_session"),
+            _in_session(memories.c.event_id).label("in_session"),
         )
-        .where(
-            in_scope(memories),
-            memories.c.session_id == _SESSION_ID,
-            memories.c.event_id.is_not(None),
-        )
+        .where(_of_session())
         .order_by(memories.c.position)
     )
 
 
 @cache
-def select_tombstones() -> Select[Any]:
-    """Reads the event ids that must not come back. Parameters: app_name, user_id, session_id."""
-    return select(memory_tombstones.c.event_id).where(
-        in_scope(memory_tombstones), memory_tombstones.c.session_id == _SESSION_ID
+def select_differences() -> Statement[ComparedParameters]:
+    """Compares what a session has in memory with what it is to have.
+
+    Returns rows as `plan.Stored` has them, by position, of memories that are to go, to change, or
+    to be written (those have no position), and one more: without an event id, at the last place of
+    all that stay. It has no position if none stay, and its `in_session` says whether those that
+    stay are in the order given, before all that are new.
+    """
+    given = given_rows(numbered=True, event_ids=Text, digests=Text)
+    stored = (
+        select(memories.c.event_id, memories.c.position, memories.c.memory_id, memories.c.digest)
+        .where(_of_session())
+        .cte("stored")
+    )
+    buried = exists(
+        select(memory_tombstones.c.event_id).where(
+            in_scope(memory_tombstones),
+            memory_tombstones.c.session_id == SESSION_ID,
+            memory_tombstones.c.event_id == given.c.event_ids,
+        )
+    )
+    wanted = (
+        select(given.c.event_ids.label("event_id"), given.c.digests.label("digest"), given.c.number)
+        .where(~buried)
+        .cte("wanted")
+    )
+    both = (
+        select(
+            func.coalesce(stored.c.event_id, wanted.c.event_id).label("event_id"),
+            stored.c.position,
+            stored.c.memory_id,
+            stored.c.digest,
+            wanted.c.number,
+            (stored.c.digest == wanted.c.digest).label("same"),
+            # Only events that were not given are looked up.
+            case((wanted.c.number.is_(None), _in_session(stored.c.event_id)), else_=true()).label(
+                "in_session"
+            ),
+        )
+        .select_from(stored.join(wanted, stored.c.event_id == wanted.c.event_id, full=True))
+        .cte("compared")
+    )
+    staying = (
+        select(
+            both.c.position,
+            both.c.number,
+            func.lag(both.c.position).over(order_by=both.c.number).label("before"),
+        )
+        .where(both.c.position.is_not(None), both.c.number.is_not(None))
+        .subquery("staying")
+    )
+    ascending = func.bool_and(func.coalesce(staying.c.position > staying.c.before, true()))
+    in_order = select(func.coalesce(ascending, true())).select_from(staying).scalar_subquery()
+    first_new = select(func.min(both.c.number)).where(both.c.position.is_(None)).scalar_subquery()
+    last_known = select(func.max(staying.c.number)).scalar_subquery()
+    summary = select(
+        cast(null(), Text).label("event_id"),
+        select(func.max(both.c.position))
+        .where(both.c.in_session)
+        .scalar_subquery()
+        .label("position"),
+        cast(null(), Text).label("memory_id"),
+        cast(null(), Text).label("digest"),
+        and_(in_order, func.coalesce(first_new > last_known, true())).label("in_session"),
+    )
+    differing = select(
+        both.c.event_id, both.c.position, both.c.memory_id, both.c.digest, both.c.in_session
+    ).where(or_(~both.c.in_session, both.c.position.is_(None), ~both.c.same))
+    rows = union_all(differing, summary).subquery("rows")
+    return Statement(select(rows).order_by(rows.c.position))
+
+
+@cache
+def select_tombstones() -> Statement[SessionParameters]:
+    """Reads the event ids that must not come back."""
+    return Statement(
+        select(memory_tombstones.c.event_id).where(
+            in_scope(memory_tombstones), memory_tombstones.c.session_id == SESSION_ID
+        )
     )
 
 
 @cache
-def select_by_ids() -> Select[Any]:
-    """Reads where memories are. Parameters: app_name, user_id, memory_ids."""
-    return select(
-        memories.c.memory_id,
-        memories.c.position,
-        memories.c.session_id,
-        memories.c.event_id,
-        memories.c.digest,
-    ).where(
-        in_scope(memories),
-        memories.c.memory_id == func.any(bindparam("memory_ids", type_=ARRAY(Text))),
+def select_by_ids() -> Statement[IdsParameters]:
+    """Reads where memories are, and what they were made of."""
+    return Statement(
+        select(
+            memories.c.memory_id,
+            memories.c.position,
+            memories.c.session_id,
+            memories.c.event_id,
+            memories.c.digest,
+        ).where(
+            in_scope(memories),
+            memories.c.memory_id == func.any(bindparam("memory_ids", type_=ARRAY(Text))),
+        )
     )
 
 
 @cache
-def lock_memory() -> Select[Any]:
+def lock_memory() -> Statement[MemoryParameters]:
     """Reads one memory and keeps other writers from it, to the transaction's end.
 
-    Parameters: app_name, user_id, memory_id. Returns its columns and position.
+    Returns its columns and position.
     """
-    return (
+    return Statement(
         select(*stored_columns(), memories.c.position)
         .where(in_scope(memories), memories.c.memory_id == _MEMORY_ID)
         .with_for_update()
@@ -152,38 +349,42 @@ def lock_memory() -> Select[Any]:
 
 
 @cache
-def update_facets() -> Update:
-    """Changes what is stored beside a memory's content.
+def lock_positions() -> Statement[PositionsParameters]:
+    """Keeps others from memories that are to be changed, and from adding to them.
 
-    Parameters: app_name, user_id, memory_id, metadata, topics, importance, expires_at, digest.
+    By position, as `store_vectors` does, so that the two never deadlock. A statement that comes
+    later sees what those have added for which this one waited.
     """
-    return (
-        update(memories)
-        .where(in_scope(memories), memories.c.memory_id == _MEMORY_ID)
-        .values(
-            custom_metadata=cast(bindparam("metadata", type_=Text), JSONB),
-            topics=cast(bindparam("topics", type_=Text), JSONB),
-            importance=cast(bindparam("importance", type_=Double), REAL),
-            expires_at=bindparam("expires_at", type_=TIMESTAMP(timezone=True)),
-            digest=bindparam("digest", type_=Text),
-        )
+    return Statement(
+        select(memories.c.position)
+        .where(in_scope(memories), memories.c.position == func.any(_POSITIONS))
+        .order_by(memories.c.position)
+        .with_for_update()
     )
 
 
 @cache
-def delete_positions() -> Delete:
-    """Deletes memories with all that hangs on them. Parameters: app_name, user_id, positions.
+def update_attributes() -> Statement[AttributesParameters]:
+    """Changes what is stored alongside some memories' content."""
+    given = given_memories()
+    return Statement(
+        update(memories)
+        .where(in_scope(memories), memories.c.position == given.c.position)
+        .values({name: _stored(given, name) for name in (*_ATTRIBUTES, "digest")})
+    )
 
-    Rows are locked by position, as `store_vectors` does, so that the two never deadlock.
-    """
-    locked = (
+
+@cache
+def delete_positions() -> Statement[PositionsParameters]:
+    """Deletes memories with all that hangs on them."""
+    chosen = (
         select(memories.c.app_name, memories.c.user_id, memories.c.memory_id)
         .where(in_scope(memories), memories.c.position == func.any(_POSITIONS))
         .order_by(memories.c.position)
         .with_for_update()
         .cte("locked")
     )
-    return erased(locked)
+    return Statement(erased(chosen))
 
 
 def erased(chosen: CTE) -> Delete:
@@ -194,34 +395,46 @@ def erased(chosen: CTE) -> Delete:
     Args:
       chosen: Their app_name, user_id and memory_id.
     """
-    drawn = select(
-        memory_provenance.c.app_name, memory_provenance.c.user_id, memory_provenance.c.memory_id
-    ).join_from(
-        memory_provenance,
-        chosen,
-        and_(
-            memory_provenance.c.origin_id == chosen.c.memory_id,
-            memory_provenance.c.app_name == chosen.c.app_name,
-            memory_provenance.c.user_id == chosen.c.user_id,
-        ),
+    drawn = (
+        select(memories.c.app_name, memories.c.user_id, memories.c.memory_id)
+        .select_from(
+            memory_provenance.join(
+                chosen,
+                and_(
+                    memory_provenance.c.origin_id == chosen.c.memory_id,
+                    memory_provenance.c.app_name == chosen.c.app_name,
+                    memory_provenance.c.user_id == chosen.c.user_id,
+                ),
+            ).join(memories, _same_memory(memory_provenance))
+        )
+        # In one order too: two sources may share facts.
+        .order_by(memories.c.position)
+        .with_for_update(of=memories)
+        .cte("drawn")
     )
     direct = select(chosen.c.app_name, chosen.c.user_id, chosen.c.memory_id)
-    gone = union_all(direct, drawn).cte("gone")
-    return delete(memories).where(
-        memories.c.memory_id == gone.c.memory_id,
-        memories.c.app_name == gone.c.app_name,
-        memories.c.user_id == gone.c.user_id,
+    gone = union_all(direct, select(drawn.c.app_name, drawn.c.user_id, drawn.c.memory_id)).cte(
+        "gone"
+    )
+    return delete(memories).where(_same_memory(gone))
+
+
+def _same_memory(row: Any) -> ColumnElement[bool]:
+    return and_(
+        memories.c.memory_id == row.c.memory_id,
+        memories.c.app_name == row.c.app_name,
+        memories.c.user_id == row.c.user_id,
     )
 
 
 @cache
-def move_positions() -> Select[Any]:
-    """Moves memories with their words and vectors, in one statement.
+def move_positions() -> Statement[MoveParameters]:
+    """Moves memories with their words and vectors, in one statement; their rows are locked before.
 
     Foreign keys are checked at its end, when parents and children have moved alike; so none needs
     ON UPDATE CASCADE, which tables distributed by user could not have.
 
-    Parameters: app_name, user_id, froms, tos. Returns how many memories moved.
+    Returns how many memories moved.
     """
     given = (
         select(given_rows(froms=BigInteger, tos=BigInteger))
@@ -242,62 +455,41 @@ def move_positions() -> Select[Any]:
         .returning(memories.c.position)
         .cte("moved")
     )
-    return select(func.count().label("moved")).select_from(moved).add_cte(*children)
+    return Statement(select(func.count().label("moved")).select_from(moved).add_cte(*children))
+
+
+def given_memories() -> TableValuedAlias:
+    """The rows of the parameter ``memories``: a writer's columns, the position, and the words."""
+    columns = [column(name, _given_type(name)) for name in (*COLUMNS, "position")]
+    columns += [column("ttl_s", Double), column("words", Text), column("script", Text)]
+    rows = func.json_to_recordset(cast(bindparam("memories", type_=Text), JSON))
+    return rows.table_valued(*columns, name="given_memories").render_derived(with_types=True)
+
+
+def _given_type(name: str) -> Any:
+    kind = memories.c[name].type
+    return Text if isinstance(kind, (JSON, JSONB, Text)) else kind
+
+
+def _stored(given: Any, name: str) -> ColumnElement[Any]:
+    """A given value as its column has it."""
+    value: ColumnElement[Any] = given.c[name]
+    if name == "expires_at" and "ttl_s" in given.c:
+        lasting = func.make_interval(0, 0, 0, 0, 0, 0, given.c.ttl_s)
+        return func.coalesce(func.now() + lasting, value)
+    kind = memories.c[name].type
+    return cast(value, kind) if isinstance(kind, (JSON, JSONB)) else value
 
 
 @cache
-def insert_memories() -> Select[Any]:
+def insert_memories() -> Statement[MemoriesParameters]:
     """Writes memories with their words, and what is still to be done with them.
 
-    A memory of an event that is stored already is left alone.
-
-    Parameters: app_name, user_id, config, and in parallel arrays those of `drafts.insertion`.
-    Returns the number of memories written.
+    A memory of an event that is stored already is left alone. Returns ``written``, their number.
     """
-    unnested = given_rows(
-        positions=BigInteger,
-        memory_ids=Text,
-        kinds=Text,
-        session_ids=Text,
-        event_ids=Text,
-        authors=Text,
-        timestamps=TIMESTAMP(timezone=True),
-        contents=Text,
-        bodies=Text,
-        words=Text,
-        scripts=Text,
-        metadata=Text,
-        sources=Text,
-        artifacts=Text,
-        topics=Text,
-        importances=Double,
-        expiries=TIMESTAMP(timezone=True),
-        digests=Text,
-    )
-    given = select(
-        APP_NAME.label("app_name"),
-        USER_ID.label("user_id"),
-        unnested.c.positions.label("position"),
-        unnested.c.memory_ids.label("memory_id"),
-        unnested.c.kinds.label("kind"),
-        unnested.c.session_ids.label("session_id"),
-        unnested.c.event_ids.label("event_id"),
-        unnested.c.authors.label("author"),
-        unnested.c.timestamps.label("timestamp"),
-        unnested.c.contents.label("content"),
-        unnested.c.bodies.label("body"),
-        unnested.c.words,
-        unnested.c.scripts.label("script"),
-        unnested.c.metadata.label("custom_metadata"),
-        unnested.c.sources.label("source"),
-        unnested.c.artifacts,
-        unnested.c.topics,
-        unnested.c.importances.label("importance"),
-        unnested.c.expiries.label("expires_at"),
-        unnested.c.digests.label("digest"),
-    ).select_from(unnested)
-    inserted, *others = written(given)
-    return select(func.count().label("written")).select_from(inserted).add_cte(*others)
+    rows = select(APP_NAME.label("app_name"), USER_ID.label("user_id"), *given_memories().columns)
+    inserted, *others = written(rows)
+    return Statement(select(func.count().label("written")).select_from(inserted).add_cte(*others))
 
 
 def written(rows: Select[Any]) -> tuple[CTE, CTE, CTE]:
@@ -307,23 +499,14 @@ def written(rows: Select[Any]) -> tuple[CTE, CTE, CTE]:
     for the memory itself only.
 
     Args:
-      rows: The memories' columns, and their words and script.
+      rows: `given_memories` with their app_name and user_id.
     """
-    source = rows.subquery("source")
-    given = select(
-        *(each for each in source.c if each.key not in ("words", "script")), *word_vectors(source)
-    ).cte("given")
+    given = _with_words(rows.subquery("source"))
     values: dict[str, ColumnElement[Any]] = {
-        each.key: each for each in given.c if each.key not in ("words", "date_words")
+        name: given.c[name] for name in ("app_name", "user_id", "position")
     }
-    values |= {
-        "content": cast(given.c.content, JSON),
-        "length": length_of(given.c.words),
-        "custom_metadata": cast(given.c.custom_metadata, JSONB),
-        "artifacts": cast(given.c.artifacts, JSONB),
-        "topics": cast(given.c.topics, JSONB),
-        "importance": cast(given.c.importance, REAL),
-    }
+    values |= {name: _stored(given, name) for name in COLUMNS}
+    values["length"] = length_of(given.c.words)
     inserted = (
         insert(memories)
         .from_select(list(values), select(*values.values()))
@@ -332,24 +515,91 @@ def written(rows: Select[Any]) -> tuple[CTE, CTE, CTE]:
         .cte("inserted")
     )
     posted = posted_words(inserted, given, given.c.position == inserted.c.position)
-    to_embed = select(
-        inserted.c.app_name, inserted.c.user_id, inserted.c.position, literal_column("'embed'")
-    )
-    to_extract = select(
-        inserted.c.app_name, inserted.c.user_id, inserted.c.position, literal_column("'extract'")
-    ).where(to_be_extracted(inserted.c.kind))
-    queued = (
-        insert(memory_jobs)
-        .from_select(["app_name", "user_id", "position", "task"], to_embed.union_all(to_extract))
-        .cte("queued")
-    )
-    return inserted, posted, queued
+    return inserted, posted, _queued(inserted).cte("queued")
 
 
 @cache
-def delete_memory() -> Select[Any]:
-    """Deletes one memory for good. Parameters: app_name, user_id, memory_id. See `buried`."""
-    return buried(memories.c.memory_id == _MEMORY_ID)
+def rewrite_memories() -> Statement[MemoriesParameters]:
+    """Gives memories another text where they stand, with its words, once `forget_derived` ran.
+
+    They keep their id, origin, provenance, attributes and time of creation, and wait for what their
+    text is used for, whatever became of it before.
+    """
+    source = select(*given_memories().columns).subquery("source")
+    given = _with_words(source)
+    kept = (*_ATTRIBUTES, "memory_id", "session_id", "event_id", "invocation_id")
+    values = {name: _stored(given, name) for name in COLUMNS if name not in kept}
+    rewritten = (
+        update(memories)
+        .where(in_scope(memories), memories.c.position == given.c.position)
+        .values(**values, length=length_of(given.c.words), extracted_at=null())
+        .returning(memories.c.app_name, memories.c.user_id, memories.c.position, memories.c.kind)
+        .cte("rewritten")
+    )
+    posted = posted_words(rewritten, given, given.c.position == rewritten.c.position)
+    upsert = _queued(rewritten)
+    queued = upsert.on_conflict_do_update(
+        index_elements=["app_name", "user_id", "position", "task"],
+        set_={
+            "due_at": func.now(),
+            "lease_expires_at": None,
+            "attempts": 0,
+            "error": None,
+            "dead": False,
+        },
+    ).cte("queued")
+    return Statement(
+        select(func.count().label("written")).select_from(rewritten).add_cte(posted, queued)
+    )
+
+
+def _with_words(source: Any) -> CTE:
+    plain = (each for each in source.c if each.key not in ("words", "script"))
+    return select(*plain, *word_vectors(source)).cte("given")
+
+
+def _queued(stored: CTE) -> Insert:
+    """Makes memories wait for a vector and, where the app wants it, for facts drawn from them."""
+    key = (stored.c.app_name, stored.c.user_id, stored.c.position)
+    to_embed = select(*key, literal_column("'embed'"))
+    to_extract = select(*key, literal_column("'extract'")).where(to_be_extracted(stored.c.kind))
+    return insert(memory_jobs).from_select(
+        ["app_name", "user_id", "position", "task"], to_embed.union_all(to_extract)
+    )
+
+
+@cache
+def forget_derived() -> Statement[PositionsParameters]:
+    """Deletes what was made of memories' texts: words, vectors, and what was drawn from them.
+
+    Returns ``erased``, how many facts and summaries went.
+    """
+    derived = [
+        delete(table)
+        .where(in_scope(table), table.c.position == func.any(_POSITIONS))
+        .cte(f"derived_{table.name}")
+        for table in (memory_lexemes, memory_vectors)
+    ]
+    key = ("app_name", "user_id", "memory_id")
+    origin = and_(
+        memory_provenance.c.origin_id == memories.c.memory_id,
+        memory_provenance.c.app_name == memories.c.app_name,
+        memory_provenance.c.user_id == memories.c.user_id,
+    )
+    drawn = (
+        select(*(memory_provenance.c[name] for name in key))
+        .select_from(memory_provenance.join(memories, origin))
+        .where(in_scope(memories), memories.c.position == func.any(_POSITIONS))
+        .cte("drawn_from_them")
+    )
+    gone = erased(drawn).returning(memories.c.memory_id).cte("erased")
+    return Statement(select(func.count().label("erased")).select_from(gone).add_cte(*derived))
+
+
+@cache
+def delete_memory() -> Statement[MemoryParameters]:
+    """Deletes one memory for good; see `buried`."""
+    return Statement(buried(memories.c.memory_id == _MEMORY_ID))
 
 
 def buried(which: ColumnElement[bool]) -> Select[Any]:

@@ -6,10 +6,10 @@ from typing import Any
 from pgvector import HalfVector
 
 from adkpg import Database, PgVectorMemoryService, Settings
-from adkpg.memory.drafts import Draft, drafts_of_events, insertion
+from adkpg.memory.drafts import Draft, as_json, drafts_of_events
 from adkpg.memory.vectors import statements as vector_statements
-from adkpg.memory.write import plan as ingestion
 from adkpg.memory.write import statements
+from adkpg.memory.write.plan import new_place
 from benchmarks.contenders.memory import copying
 from benchmarks.contenders.memory.contender import APP, TOP_K, Embedding, Way
 from benchmarks.contenders.memory.events import events
@@ -43,7 +43,7 @@ def drafts(user: str, batch: Sequence[Said]) -> list[tuple[int, Draft]]:
     rows = []
     for start in range(0, len(batch), TURNS):
         turns = batch[start : start + TURNS]
-        block = ingestion.new_block(user)
+        block = new_place(user)
         made = drafts_of_events(events(turns), turns[0].session_id)
         rows += [(block + place, draft) for place, draft in enumerate(made)]
     return rows
@@ -79,7 +79,12 @@ class PgVectorMemory:
                 for user, batch in corpus.pieces(_LOADED):
                     rows = drafts(user, batch)
                     config = self._database.settings.text_search_config
-                    given = insertion(APP, user, rows, config)
+                    given: statements.MemoriesParameters = {
+                        "app_name": APP,
+                        "user_id": user,
+                        "memories": as_json(rows),
+                        "config": config,
+                    }
                     await self._database.fetch(statements.insert_memories(), given)
                     places += [
                         (user, position, said.number)
