@@ -62,6 +62,11 @@ class Draft(Attributes):
         """The body as Postgres' parser is to see it; made when it is asked for."""
         return words_of(self.author, self.body)
 
+    @property
+    def script(self) -> str | None:
+        """The text search configuration of its script; made when it is asked for."""
+        return script_of(self.author, self.body)
+
 
 COLUMNS = tuple(field.name for field in fields(Draft) if field.name != "ttl_s")
 """The columns of a memory that a writer gives; its place is given apart from it."""
@@ -78,7 +83,7 @@ def as_json(rows: Sequence[tuple[int, Draft]]) -> str:
                 **vars(draft),
                 "position": position,
                 "words": draft.words,
-                "script": script_of(draft.author, draft.body),
+                "script": draft.script,
             }
             for position, draft in rows
         ]

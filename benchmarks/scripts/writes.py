@@ -38,7 +38,8 @@ from adkpg import Database, DatabaseSessionService, PgVectorMemoryService
 from adkpg.memory.drafts import Draft, drafts_of_events
 from adkpg.memory.search.options import Mode
 from adkpg.memory.write import apply
-from adkpg.memory.write.plan import new_block
+from adkpg.memory.write.plan import new_place
+from adkpg.sql import SessionParameters
 from benchmarks.network import Network
 from benchmarks.server import chosen_server, own_database
 
@@ -268,12 +269,12 @@ class Client:
         drafts = [_of(draft, key) for draft in self.drafts]
         if form == "function":
             columns = [[getattr(draft, name) for draft in drafts] for name in DRAFTED]
-            place = (APP, user, key, "english", new_block(user))
+            place = (APP, user, key, "english", new_place(user))
             await self.connection.fetch(INGEST, *place, *columns)
             return
         async with self.connection.transaction():
             transaction: Any = Direct(self.connection, self.database)
-            place_ = {"app_name": APP, "user_id": user, "session_id": key}
+            place_: SessionParameters = {"app_name": APP, "user_id": user, "session_id": key}
             await apply.ingest(transaction, place_, drafts, whole=False, config="english")
 
 

@@ -16,6 +16,7 @@ from adkpg.sql import Statement
 _FILTERS = frozenset({"kinds", "session_ids", "others"})
 
 SHAPES: dict[str, list[Any]] = {
+    "schema": ["adkpg"],
     "shape": [
         Shape(lexical=True, vector=True, filters=_FILTERS),
         Shape(lexical=True, vector=True, approximate=(1, 3)),
