@@ -134,6 +134,18 @@ class Database:
             )
         self._policy, self._policy_said = policy, True
 
+    @property
+    def _fresh_start(self) -> str:
+        if self._server is not None:
+            return (
+                f"remove the folder {self._server.directory} with what it holds, or set "
+                "ADKPG_EMBEDDED_DIR to another one"
+            )
+        return (
+            f"run DROP SCHEMA {self.schema} CASCADE in {self.url}, which drops what they hold, "
+            "then: adkpg db upgrade"
+        )
+
     def __repr__(self) -> str:
         return f"Database({self.url!r})"
 
@@ -168,21 +180,27 @@ class Database:
             keeper.erased(app_name, user_id, session_id)
 
     async def upgrade(self, revision: str = "head") -> None:
-        """Migrates the schema up; idempotent, and safe from many processes at once.
+        """Migrates the schema up; idempotent, and safe from many processes simultaneously.
 
         Args:
           revision: Where to stop; ``head`` is the newest.
 
         Raises:
           ConfigurationError: There is no such revision.
-          ExtensionMissing: The server has no pgvector, or this role may not create it.
+          ExtensionMissing: The server has no pgvector that adkpg can use, or this role may not
+            create it.
+          SchemaOutOfDate: The tables are at a revision that nothing migrates.
           Busy: Another migration runs for too long.
           DatabaseUnavailable: There is no connection.
         """
         engine = await self.engine()
         with translated(self.url, Attempt(sent=True)):
             await migrations.upgrade(
-                engine, self.schema, revision, self.settings.migration_timeout_s
+                engine,
+                self.schema,
+                revision,
+                self.settings.migration_timeout_s,
+                self._fresh_start,
             )
 
     async def downgrade(self, revision: str) -> None:
@@ -197,7 +215,11 @@ class Database:
         self._verified = False
         with translated(self.url, Attempt(sent=True)):
             await migrations.downgrade(
-                engine, self.schema, revision, self.settings.migration_timeout_s
+                engine,
+                self.schema,
+                revision,
+                self.settings.migration_timeout_s,
+                self._fresh_start,
             )
 
     async def current(self) -> str | None:
@@ -207,13 +229,16 @@ class Database:
             return await migrations.current(engine, self.schema)
 
     async def check(self) -> None:
-        """Returns if the tables are at the revision this version expects.
+        """Raises unless the tables are at the revision this version expects.
 
         Raises:
           SchemaMissing: There are no tables yet; the message names the command.
           SchemaOutOfDate: They are at another revision; the message names both.
+          ExtensionMissing: pgvector is missing, too old, or not in the search_path.
         """
-        migrations.verify(await self.current())
+        engine = await self.engine()
+        with translated(self.url, Attempt(sent=True)):
+            await self._verify(engine, upgrading=False)
 
     async def engine(self) -> AsyncEngine:
         """Returns the running loop's engine, and starts the embedded server if it is that one.
@@ -346,7 +371,7 @@ class Database:
         with translated(self.url, attempt):
             engine = self._pools.get() or await self.engine()
             if not self._verified:
-                await self._verify(engine)
+                await self._verify(engine, upgrading=self._auto_upgrade)
             pooled = await self._checked_out(engine, begin)
             connection: Any = pooled.driver_connection
             keep = True
@@ -401,11 +426,12 @@ class Database:
                 if not keep:
                     self._pools.discard(pooled)
 
-    async def _verify(self, engine: AsyncEngine) -> None:
+    async def _verify(self, engine: AsyncEngine, *, upgrading: bool) -> None:
+        found = await migrations.inspect(engine, self.schema)
         try:
-            migrations.verify(await migrations.current(engine, self.schema))
+            migrations.verify(found, self._fresh_start)
         except SchemaError:
-            if not self._auto_upgrade:
+            if not upgrading:
                 raise
             await self.upgrade()
         self._verified = True

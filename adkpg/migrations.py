@@ -8,9 +8,11 @@ hold a snapshot that ``CREATE INDEX CONCURRENTLY`` waits for there.
 
 import asyncio
 import io
+import re
 import threading
 from collections.abc import AsyncIterator, Awaitable, Callable
 from contextlib import asynccontextmanager
+from dataclasses import dataclass
 from pathlib import Path
 
 from alembic import command
@@ -35,6 +37,7 @@ _PACKAGE = Path(__file__).resolve().parent
 _ALEMBIC = threading.Lock()
 _LOCK_KEY = 0x61646B7067  # "adkpg"
 _POLL_S = 0.05
+_OLDEST_PGVECTOR = (0, 8)  # the first with iterative scans of its index
 
 
 def scripts() -> Path:
@@ -57,56 +60,138 @@ def expected() -> str:
     return head
 
 
-def verify(found: str | None) -> None:
-    """Accepts only the revision this version works with.
+@dataclass(frozen=True)
+class Found:
+    """What a database holds of adkpg's.
+
+    Attributes:
+      revision: Of the tables; None if there are none.
+      pgvector: Its version; None if it is not installed.
+      pgvector_schema: The Postgres schema that it is installed in.
+      visible: Whether the search_path finds its types.
+      role: Whose search_path that is.
+    """
+
+    revision: str | None
+    pgvector: str | None
+    pgvector_schema: str | None
+    visible: bool
+    role: str
+
+
+def verify(found: Found, fresh_start: str) -> None:
+    """Accepts only the revision this version works with, and a pgvector that it can use.
+
+    Args:
+      found: As `inspect` returned it.
+      fresh_start: How to begin anew in this database, for messages.
 
     Raises:
       SchemaMissing: There are no tables yet.
       SchemaOutOfDate: They are at another revision; the message names both.
+      ExtensionMissing: pgvector is missing, too old, or not in the search_path.
     """
     wanted = expected()
-    if found is None:
+    if found.revision is None:
         raise SchemaMissing(
             f"adkpg's tables do not exist in this database (expected revision {wanted}); "
             "run: adkpg db upgrade"
         )
-    if found == wanted:
-        return
+    _require_known(found.revision, fresh_start)
+    if found.revision != wanted:
+        raise SchemaOutOfDate(
+            f"adkpg's tables are at revision {found.revision}, but this version expects {wanted}; "
+            "run: adkpg db upgrade"
+        )
+    _require_usable(found)
+
+
+def _require_known(revision: str, fresh_start: str) -> None:
+    """Refuses a revision that no migration of this version starts from."""
     known = {
         script.revision for script in ScriptDirectory.from_config(_config("adkpg")).walk_revisions()
     }
-    cure = "run: adkpg db upgrade" if found in known else "upgrade the adkpg package"
-    raise SchemaOutOfDate(
-        f"adkpg's tables are at revision {found}, but this version expects {wanted}; {cure}"
-    )
+    if revision in known:
+        return
+    wanted = expected()
+    found = f"adkpg's tables are at revision {revision}, but this version expects {wanted}"
+    number = re.match("[0-9]+", revision)
+    if number is not None and number[0] <= wanted[: len(number[0])]:
+        raise SchemaOutOfDate(
+            f"{found}; an unreleased adkpg made them, and nothing migrates them: {fresh_start}"
+        )
+    raise SchemaOutOfDate(f"{found}; upgrade the adkpg package")
+
+
+def _require_usable(found: Found) -> None:
+    """Refuses a pgvector that statements fail with."""
+    if found.pgvector is None:
+        raise ExtensionMissing(
+            "This database lost the extension pgvector; let an administrator run "
+            "CREATE EXTENSION vector in it."
+        )
+    if tuple(map(int, re.findall("[0-9]+", found.pgvector)[:2])) < _OLDEST_PGVECTOR:
+        raise ExtensionMissing(
+            f"pgvector {found.pgvector} is too old, adkpg needs "
+            f"{'.'.join(map(str, _OLDEST_PGVECTOR))} or later; install it on the server, then run "
+            "ALTER EXTENSION vector UPDATE in this database."
+        )
+    if not found.visible:
+        raise ExtensionMissing(
+            f"pgvector is in the schema {found.pgvector_schema}, which the search_path of role "
+            f"{found.role} leaves out; run ALTER ROLE {found.role} SET search_path = "
+            f'"$user", public, {found.pgvector_schema}'
+        )
+
+
+async def inspect(engine: AsyncEngine, schema: str) -> Found:
+    """Returns what `verify` looks at."""
+    async with engine.connect() as connection:
+        return await connection.run_sync(_inspect, schema)
+
+
+def _inspect(connection: Connection, schema: str) -> Found:
+    pgvector, pgvector_schema, visible, role = connection.execute(_PGVECTOR).one()
+    return Found(_revision(connection, schema), pgvector, pgvector_schema, visible, role)
+
+
+def _revision(connection: Connection, schema: str) -> str | None:
+    context = MigrationContext.configure(connection, opts={"version_table_schema": schema})
+    return context.get_current_revision()
 
 
 async def current(engine: AsyncEngine, schema: str) -> str | None:
     """Returns the revision the database is at, or None if adkpg was never installed there."""
-
-    def read(connection: Connection) -> str | None:
-        context = MigrationContext.configure(connection, opts={"version_table_schema": schema})
-        return context.get_current_revision()
-
     async with engine.connect() as connection:
-        return await connection.run_sync(read)
+        return await connection.run_sync(_revision, schema)
 
 
-async def upgrade(engine: AsyncEngine, schema: str, revision: str, timeout_s: float) -> None:
-    """Migrates up to a revision; idempotent, and safe from many processes at once.
+async def upgrade(
+    engine: AsyncEngine, schema: str, revision: str, timeout_s: float, fresh_start: str
+) -> None:
+    """Migrates up to a revision; idempotent, and safe from many processes simultaneously.
 
     Raises:
       ConfigurationError: There is no such revision.
-      ExtensionMissing: The server has no pgvector, or this role may not create it.
+      ExtensionMissing: The server has no pgvector that adkpg can use, or this role may not create
+        it.
+      SchemaOutOfDate: The tables are at a revision that nothing migrates.
       Busy: Another process held the migration lock for longer than `timeout_s`.
     """
     _require_named(revision)
-    await _alone(
-        engine, schema, timeout_s, lambda config: command.upgrade(config, revision), pgvector=True
-    )
+
+    def migrate(config: Config, connection: Connection) -> None:
+        _require_pgvector(connection)
+        _require_usable(_inspect(connection, schema))
+        connection.commit()
+        command.upgrade(config, revision)
+
+    await _alone(engine, schema, timeout_s, fresh_start, migrate)
 
 
-async def downgrade(engine: AsyncEngine, schema: str, revision: str, timeout_s: float) -> None:
+async def downgrade(
+    engine: AsyncEngine, schema: str, revision: str, timeout_s: float, fresh_start: str
+) -> None:
     """Migrates down to a revision; ``base`` drops every table of adkpg and what they hold.
 
     Raises:
@@ -114,7 +199,11 @@ async def downgrade(engine: AsyncEngine, schema: str, revision: str, timeout_s: 
       Busy: Another process held the migration lock for longer than `timeout_s`.
     """
     _require_named(revision)
-    await _alone(engine, schema, timeout_s, lambda config: command.downgrade(config, revision))
+
+    def migrate(config: Config, connection: Connection) -> None:
+        command.downgrade(config, revision)
+
+    await _alone(engine, schema, timeout_s, fresh_start, migrate)
 
 
 def sql(schema: str, revision: str = "head") -> str:
@@ -156,22 +245,23 @@ async def _alone(
     engine: AsyncEngine,
     schema: str,
     timeout_s: float,
-    migrate: Callable[[Config], None],
-    *,
-    pgvector: bool = False,
+    fresh_start: str,
+    migrate: Callable[[Config, Connection], None],
 ) -> None:
     def run(connection: Connection) -> None:
+        revision = _revision(connection, schema)
+        if revision is not None:
+            _require_known(revision, fresh_start)
+        connection.commit()
         config = _config(schema)
         config.attributes["connection"] = connection
-        migrate(config)
+        migrate(config, connection)
 
     async with (
         _process_lock(timeout_s),
         _database_lock(engine, timeout_s),
         engine.connect() as connection,
     ):
-        if pgvector:
-            await connection.run_sync(_require_pgvector)
         try:
             await connection.run_sync(run)
         except CommandError as exc:
@@ -230,6 +320,14 @@ _AVAILABLE = (
 )
 _INSTALLED = (
     select(func.count()).select_from(table("pg_extension")).where(column("extname") == "vector")
+)
+
+
+_PGVECTOR = text(
+    "SELECT e.extversion, quote_ident(n.nspname), to_regtype('halfvec') IS NOT NULL,"
+    " quote_ident(current_user)"
+    " FROM (VALUES (1)) AS one LEFT JOIN pg_extension e ON e.extname = 'vector'"
+    " LEFT JOIN pg_namespace n ON n.oid = e.extnamespace"
 )
 
 

@@ -84,6 +84,11 @@ class EmbeddedServer:
         self._url: str | None = None
 
     @property
+    def directory(self) -> Path:
+        """Where its files are."""
+        return Directory.at(self._data_dir, os.environ).path
+
+    @property
     def url(self) -> str:
         """The database's URL, ``postgresql://postgres@/adkpg?host=…&port=…``, once started.
 

@@ -6,6 +6,7 @@ import subprocess
 import sys
 import uuid
 from collections.abc import AsyncIterator
+from functools import partial
 from pathlib import Path
 from typing import Any
 from urllib.parse import quote
@@ -16,6 +17,7 @@ from alembic.migration import MigrationContext
 from sqlalchemy import Connection, MetaData
 
 from adkpg import Database, DatabaseSessionService, Settings, migrations
+from adkpg.embedded import EmbeddedServer
 from adkpg.errors import (
     Busy,
     ConfigurationError,
@@ -239,6 +241,36 @@ async def test_a_role_that_may_not_create_pgvector(
         await server.execute(f"DROP ROLE {role}")
 
 
+async def test_a_pgvector_that_is_too_old(database_url: str, empty_database_url: str) -> None:
+    await execute(empty_database_url, "CREATE EXTENSION vector")
+    for url in (database_url, empty_database_url):
+        old = "UPDATE pg_extension SET extversion = '0.7.4' WHERE extname = 'vector'"
+        await execute(url, old)
+        async with Database(url) as database:
+            for call in (database.upgrade, *([database.check] if url == database_url else [])):
+                with pytest.raises(ExtensionMissing, match=r"0\.7\.4 is too old.*0\.8.*UPDATE"):
+                    await call()
+    async with Database(database_url) as database:
+        with pytest.raises(ExtensionMissing, match=r"too old"):
+            await _works(database)
+
+
+async def test_a_search_path_without_pgvector(database_url: str, empty_database_url: str) -> None:
+    await execute(empty_database_url, "CREATE SCHEMA tools; CREATE EXTENSION vector SCHEMA tools")
+    for url in (database_url, empty_database_url):
+        (name,) = await fetch(url, "SELECT current_database()")
+        await execute(url, f"ALTER DATABASE {name[0]} SET search_path = ''")
+    async with Database(database_url) as database:
+        for call in (database.check, lambda: _works(database), database.upgrade):
+            with pytest.raises(
+                ExtensionMissing, match=r"schema public.*SET search_path = .*public"
+            ):
+                await call()
+    async with Database(empty_database_url) as database:
+        with pytest.raises(ExtensionMissing, match=r"schema tools.*SET search_path = .*tools"):
+            await database.upgrade()
+
+
 # What is said
 
 
@@ -257,6 +289,36 @@ async def test_tables_of_a_later_version(database_url: str, found: str) -> None:
                 SchemaOutOfDate, match=rf"at revision {found}.*expects 0001r2.*package"
             ):
                 await call()
+
+
+@pytest.mark.parametrize("auto_upgrade", [False, True])
+async def test_tables_of_an_unreleased_version(database_url: str, auto_upgrade: bool) -> None:
+    await execute(database_url, "UPDATE adkpg.alembic_version SET version_num = '0001'")
+    async with Database(database_url, auto_upgrade=auto_upgrade) as database:
+        for call in (
+            database.check,
+            database.upgrade,
+            lambda: database.downgrade("base"),
+            lambda: _works(database),
+        ):
+            with pytest.raises(
+                SchemaOutOfDate, match=r"revision 0001,.*unreleased.*DROP SCHEMA adkpg CASCADE in"
+            ) as caught:
+                await call()
+            assert database.url in str(caught.value)
+
+
+async def test_an_embedded_server_with_tables_of_an_unreleased_version(
+    own_server: EmbeddedServer, own_directory: Path
+) -> None:
+    async with Database(own_server.url, auto_upgrade=True) as database:
+        await _works(database)
+    await execute(own_server.url, "UPDATE adkpg.alembic_version SET version_num = '0001'")
+    async with Database("embedded", settings=Settings(embedded_dir=own_directory)) as database:
+        for call in (partial(_works, database), database.upgrade, database.check):
+            with pytest.raises(SchemaOutOfDate, match="ADKPG_EMBEDDED_DIR") as caught:
+                await call()
+            assert str(own_directory) in str(caught.value)
 
 
 async def test_tables_dropped_while_in_use(database: Database, database_url: str) -> None:
