@@ -1,36 +1,49 @@
-"""Answers: memories in tables and as JSON, sentences, pages."""
+"""Answers: tables, sentences and JSON, and memories in them."""
 
 from __future__ import annotations
 
 import json
-from collections.abc import Iterable, Mapping
+from collections.abc import Iterable, Mapping, Sequence
 from typing import TYPE_CHECKING, Any, NoReturn
 
 import click
 
-from adkpg.terminal import printable
+import adkpg
+from adkpg.terminal import printable, show
 
 if TYPE_CHECKING:
     from adkpg.memory.records import Memory
 
 
-def print_json(value: Mapping[str, object]) -> None:
-    """Prints an object as one line of JSON."""
-    click.echo(json.dumps(value))
-
-
 def say(sentence: str, value: Mapping[str, object], *, as_json: bool) -> None:
     """Prints a sentence, or what it says as JSON."""
-    if as_json:
-        print_json(value)
-    else:
-        click.echo(printable(sentence))
+    click.echo(json.dumps(value) if as_json else printable(sentence))
 
 
-def say_next(next_cursor: str | None) -> None:
-    """Says how to get the next page, if there is one."""
-    if next_cursor is not None:
-        click.echo(f"There are more: --cursor {next_cursor}")
+def answer(
+    value: Mapping[str, object],
+    columns: Sequence[str],
+    rows: Sequence[Sequence[object]],
+    *,
+    as_json: bool,
+    nothing: str,
+    full: bool = False,
+) -> None:
+    """Prints a table, or a sentence if it has no rows, or the same as JSON.
+
+    A page's `next_cursor` follows the table.
+    """
+    if as_json or not rows:
+        say(nothing, value, as_json=as_json)
+        return
+    show(columns, rows, full=full)
+    if (cursor := value.get("next_cursor")) is not None:
+        click.echo(f"There are more: --cursor {cursor}")
+
+
+def reader(database: adkpg.Database) -> adkpg.PgVectorMemoryService:
+    """Returns the memory service for commands that embed nothing, without an embedder."""
+    return adkpg.PgVectorMemoryService(database, mode="text")
 
 
 def fail(errors: Iterable[str]) -> NoReturn:

@@ -66,7 +66,7 @@ async def current(database: adkpg.Database, *, as_json: bool) -> None:
 async def check(database: adkpg.Database, *, as_json: bool) -> None:
     """Exit with 0 if the tables are up to date, else with 1.
 
-    What to type next is then printed on stderr.
+    The sentence on stderr then names the command that cures it.
 
     \b
     Example:

@@ -8,10 +8,10 @@ from typing import TYPE_CHECKING
 import click
 
 import adkpg
-from adkpg.cli.answers import fail, jsonable, print_json, say, text_of, time_of
+from adkpg.cli.answers import answer, fail, jsonable, reader, say, text_of, time_of
 from adkpg.cli.connection import connected
 from adkpg.cli.options import app, as_json, full, limit, user
-from adkpg.terminal import cell, printable, show
+from adkpg.terminal import cell, printable
 
 if TYPE_CHECKING:
     from adkpg.facts.extractor import Usage
@@ -107,16 +107,16 @@ async def extract(
       adkpg facts extract --app my_agent --user alice --session 3f2a --model gemini-2.5-flash
     """
     report = await _extracting(database, model).extract(app_name, user_id, session_id)
-    if as_json:
-        print_json({**vars(report), "usage": asdict(report.usage)})
-    elif not report.turns and not report.failed:
-        click.echo("No turn waits; `adkpg facts enable` makes an app's turns wait.")
-    else:
-        counts = (report.turns, report.failed, report.added, report.updated, report.superseded)
-        columns = ("TURNS", "FAILED", "ADDED", "UPDATED", "SUPERSEDED", "DROPPED", *_TOKENS)
-        show(columns, [(*counts, report.dropped.total(), *_tokens(report.usage))])
-        for reason, count in report.dropped.most_common():
-            click.echo(printable(f"Dropped ({reason}): {count}."))
+    counts = (report.turns, report.failed, report.added, report.updated, report.superseded)
+    answer(
+        {**vars(report), "usage": asdict(report.usage)},
+        ("TURNS", "FAILED", "ADDED", "UPDATED", "SUPERSEDED", "DROPPED", *_TOKENS),
+        [(*counts, report.dropped.total(), *_tokens(report.usage))] if any(counts) else [],
+        as_json=as_json,
+        nothing="No turn waits; `adkpg facts enable` makes an app's turns wait.",
+    )
+    for reason, count in [] if as_json else report.dropped.most_common():
+        click.echo(printable(f"Dropped ({reason}): {count}."))
     if report.failed:
         fail(report.errors)
 
@@ -152,16 +152,10 @@ async def profile(
     known = await _stored(database).profile(
         app_name=app_name, user_id=user_id, topics=topics or None, limit=limit
     )
-    if as_json:
-        listed = [
-            {"fact": jsonable(fact.memory), "provenance": [*map(jsonable, fact.provenance)]}
-            for fact in known.facts
-        ]
-        print_json({"facts": listed})
-        return
-    if not known.facts:
-        click.echo("No facts are known of this user.")
-        return
+    listed = [
+        {"fact": jsonable(fact.memory), "provenance": [*map(jsonable, fact.provenance)]}
+        for fact in known.facts
+    ]
     rows: list[tuple[object, ...]] = []
     for fact in known.facts:
         about = f"{fact.memory.importance:.2f} {', '.join(fact.memory.topics)}"
@@ -169,7 +163,9 @@ async def profile(
         for each in fact.provenance:
             said = f"{time_of(each.timestamp)} {each.author or ''}"
             rows.append(_dim(each.id, said, f"< {text_of(each)}"))
-    show(("ID", "ABOUT", "FACT"), rows, full=full)
+    nothing = "No facts are known of this user."
+    columns = ("ID", "ABOUT", "FACT")
+    answer({"facts": listed}, columns, rows, as_json=as_json, nothing=nothing, full=full)
 
 
 @facts.command()
@@ -187,12 +183,9 @@ async def topics(database: adkpg.Database, app_name: str, user_id: str, *, as_js
       adkpg facts topics --app my_agent --user alice
     """
     counted = await _stored(database).topics(app_name, user_id)
-    if as_json:
-        print_json({"topics": [{"topic": topic, "memories": count} for topic, count in counted]})
-    elif counted:
-        show(("TOPIC", "MEMORIES"), counted)
-    else:
-        click.echo("No memory of this user has a topic.")
+    value = {"topics": [{"topic": topic, "memories": count} for topic, count in counted]}
+    nothing = "No memory of this user has a topic."
+    answer(value, ("TOPIC", "MEMORIES"), counted, as_json=as_json, nothing=nothing)
 
 
 @facts.command()
@@ -228,15 +221,13 @@ async def history(
                 "`adkpg facts profile` shows those that are known."
             )
         )
-    if as_json:
-        print_json({"history": [*map(jsonable, chain)]})
-        return
     rows: list[tuple[object, ...]] = []
     for fact in chain:
         rows.append((fact.id, time_of(fact.timestamp), text_of(fact)))
         if fact.superseded_by is not None:
             rows.append(_dim(fact.superseded_by, time_of(fact.expires_at), "> replaced it"))
-    show(("ID", "TIME", "FACT"), rows, full=full)
+    value = {"history": [*map(jsonable, chain)]}
+    answer(value, ("ID", "TIME", "FACT"), rows, as_json=as_json, nothing="", full=full)
 
 
 @facts.command()
@@ -266,19 +257,20 @@ async def summarize(
     """
     summary = await _extracting(database, model).summarize(app_name, user_id, session_id)
     memory = summary.memory
-    if as_json:
-        found = None if memory is None else jsonable(memory)
-        print_json({"summary": found, "usage": asdict(summary.usage)})
-    elif memory is None:
-        click.echo("Nothing is remembered of this session.")
-    else:
-        row = (*_tokens(summary.usage), ", ".join(memory.topics), text_of(memory))
-        show((*_TOKENS, "TOPICS", "SUMMARY"), [row], full=True)
+    found = [] if memory is None else [memory]
+    answer(
+        {"summary": memory and jsonable(memory), "usage": asdict(summary.usage)},
+        (*_TOKENS, "TOPICS", "SUMMARY"),
+        [(*_tokens(summary.usage), ", ".join(each.topics), text_of(each)) for each in found],
+        as_json=as_json,
+        nothing="Nothing is remembered of this session.",
+        full=True,
+    )
 
 
 def _stored(database: adkpg.Database) -> adkpg.facts.Facts:
     """Facts to be read and switched, without a model of any kind."""
-    return adkpg.facts.Facts(adkpg.PgVectorMemoryService(database, mode="text"))
+    return adkpg.facts.Facts(reader(database))
 
 
 def _extracting(database: adkpg.Database, model: str) -> adkpg.facts.Facts:

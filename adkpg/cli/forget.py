@@ -108,7 +108,7 @@ def _show(parts: list[adkpg.erasure.Erased]) -> None:
 
 
 def _counts(part: adkpg.erasure.Erased) -> dict[str, int]:
-    """What there was, memories by kind, each with its number."""
+    """Counts by what they are of, memories by kind."""
     counts: dict[str, int] = {}
     for name, count in sorted(part.rows.items(), key=lambda item: _order(item[0])):
         if name == "memories":

@@ -9,7 +9,7 @@ from typing import TYPE_CHECKING
 import click
 
 import adkpg
-from adkpg.cli.answers import print_json, say
+from adkpg.cli.answers import answer, say
 from adkpg.cli.connection import connected, database_url, run
 from adkpg.cli.options import app, as_json
 from adkpg.cli.removal import Removal, removes
@@ -53,12 +53,9 @@ async def list_(database: adkpg.Database, *, as_json: bool) -> None:
       adkpg models list --json | jq '.models[].name'
     """
     found = await adkpg.models.Models(database).list()
-    if as_json:
-        print_json({"models": [*map(_jsonable, found)]})
-    elif found:
-        _show(found)
-    else:
-        click.echo("There are no models yet; the first embedding registers its own.")
+    nothing = "There are no models yet; the first embedding registers its own."
+    value = {"models": [*map(_jsonable, found)]}
+    answer(value, _COLUMNS, _rows(found), as_json=as_json, nothing=nothing)
 
 
 @models.command()
@@ -168,14 +165,17 @@ def drop(name: str, dimensions: int | None, database_url: str | None, **consent:
 
     Removal(
         remove=remove,
-        show=_show,
+        show=lambda found: show(_COLUMNS, _rows(found)),
         jsonable=lambda found: {"models": [*map(_jsonable, found)]},
         question=f"Delete model {name!r} with its vectors and its index?",
         nothing=f"There is no model {name!r}.",
     ).carry_out(**consent)
 
 
-def _show(models: Iterable[Model]) -> None:
+_COLUMNS = ("MODEL", "DIMENSIONS", "INDEX", "APP", "ACTIVE", "VECTORS", "COVERED")
+
+
+def _rows(models: Iterable[Model]) -> list[tuple[object, ...]]:
     rows: list[tuple[object, ...]] = []
     for model in models:
         own = (model.name, model.dimensions, "yes" if model.indexed else "")
@@ -187,7 +187,7 @@ def _show(models: Iterable[Model]) -> None:
             )
             for app in model.apps
         ] or [(*own, "", "", 0, "")]
-    show(("MODEL", "DIMENSIONS", "INDEX", "APP", "ACTIVE", "VECTORS", "COVERED"), rows)
+    return rows
 
 
 def _share(app: Coverage) -> float:

@@ -11,11 +11,7 @@ from adkpg.terminal import printable
 
 @contextmanager
 def bar(description: str) -> Iterator[Callable[[int, int], None]]:
-    """Yields what takes how much is done, and of how much; silent where nobody looks.
-
-    Args:
-      description: What is done.
-    """
+    """Yields a function that is told how much of how much is done; silent without a terminal."""
     console = Console(stderr=True, markup=False, highlight=False, emoji=False)
     columns = (
         TextColumn("{task.description}", markup=False),

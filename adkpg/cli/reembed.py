@@ -7,12 +7,11 @@ from dataclasses import asdict
 import click
 
 import adkpg
-from adkpg.cli.answers import print_json
+from adkpg.cli.answers import say
 from adkpg.cli.connection import connected
 from adkpg.cli.embedders import embedder_named
 from adkpg.cli.options import as_json
 from adkpg.cli.progress import bar
-from adkpg.terminal import printable
 
 
 @click.command()
@@ -33,8 +32,8 @@ async def reembed(
     """Embed memories with a new model and search with it.
 
     Searches answer from the old model until all is embedded, then the app is switched in one
-    transaction; restart its services with the new embedder then. What was interrupted goes on when
-    it is run again. The old vectors stay until `adkpg models drop`.
+    transaction; restart its services with the new embedder then. Run it again to continue
+    after an interruption. The old vectors stay until `adkpg models drop`.
 
     gemini and openai read ADKPG_EMBEDDING_MODEL and ADKPG_EMBEDDING_DIMENSIONS.
 
@@ -51,16 +50,12 @@ async def reembed(
             app_name=app_name,
             progress=lambda progress: show(progress.covered, progress.memories),
         )
-    if as_json:
-        model = {"model": embedder.model, "dimensions": embedder.dimensions}
-        print_json({**model, "apps": [asdict(done) for done in apps]})
-        return
-    model_name = f"{embedder.model!r} ({embedder.dimensions} dimensions)"
-    for done in apps:
-        late = f", {done.queued} that came meanwhile queued" if done.queued else ""
-        click.echo(
-            printable(
-                f"App {done.app_name!r} is searched with model {model_name} now: {done.embedded} "
-                f"memories embedded{late}."
-            )
-        )
+    sentences = [
+        f"App {done.app_name!r} is searched with model {embedder.model!r} ({embedder.dimensions} "
+        f"dimensions) now: {done.embedded} memories embedded"
+        + (f", {done.queued} that came meanwhile queued." if done.queued else ".")
+        for done in apps
+    ]
+    value = {"model": embedder.model, "dimensions": embedder.dimensions}
+    value["apps"] = [asdict(done) for done in apps]
+    say("\n".join(sentences), value, as_json=as_json)

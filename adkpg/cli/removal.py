@@ -8,7 +8,7 @@ from typing import Any, Generic, TypeVar
 
 import click
 
-from adkpg.cli.answers import print_json
+from adkpg.cli.answers import say
 from adkpg.cli.options import Command, as_json
 
 T = TypeVar("T")
@@ -51,13 +51,11 @@ class Removal(Generic[T]):
             with redirect_stdout(sys.stderr if as_json else sys.stdout):
                 self._ask(found)
             found = self.remove(False)
-        if as_json:
-            print_json({"dry_run": dry_run, **self.jsonable(found)})
-        elif not found:
-            click.echo(self.nothing)
-        else:
+        if found and not as_json:
             self.show(found)
-            click.echo("Nothing was removed." if dry_run else "Removed.")
+        done = "Nothing was removed." if dry_run else "Removed."
+        value = {"dry_run": dry_run, **self.jsonable(found)}
+        say(done if found else self.nothing, value, as_json=as_json)
 
     def _ask(self, found: T) -> None:
         self.show(found)

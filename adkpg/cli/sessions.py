@@ -9,7 +9,7 @@ from typing import TYPE_CHECKING, Any
 import click
 
 import adkpg
-from adkpg.cli.answers import print_json, say_next
+from adkpg.cli.answers import answer
 from adkpg.cli.connection import connected
 from adkpg.cli.options import app, as_json, cursor, limit, user
 from adkpg.terminal import show as show_table
@@ -57,12 +57,14 @@ async def list_(
     page = await adkpg.DatabaseSessionService(database).list_sessions_page(
         app_name=app_name, user_id=user_id, limit=limit, cursor=cursor
     )
-    if as_json:
-        listed = [_jsonable(session, exclude={"events"}) for session in page.sessions]
-        print_json({"sessions": listed, "next_cursor": page.next_cursor})
-        return
-    show_table(_COLUMNS, map(_row, page.sessions))
-    say_next(page.next_cursor)
+    listed = [_jsonable(session, exclude={"events"}) for session in page.sessions]
+    answer(
+        {"sessions": listed, "next_cursor": page.next_cursor},
+        _COLUMNS,
+        [*map(_row, page.sessions)],
+        as_json=as_json,
+        nothing=f"No session of app {app_name!r} is stored.",
+    )
 
 
 @sessions.command()
@@ -109,10 +111,9 @@ async def show(
             f"User {user_id!r} of app {app_name!r} has no session {session_id!r}; "
             f"`adkpg sessions list --app {app_name}` shows those that are stored."
         )
+    answer(_jsonable(session), _COLUMNS, [_row(session)], as_json=as_json, nothing="")
     if as_json:
-        print_json(_jsonable(session))
         return
-    show_table(_COLUMNS, [_row(session)])
     if session.state:
         click.echo()
         state = sorted(session.state.items())

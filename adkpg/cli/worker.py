@@ -87,7 +87,7 @@ async def worker(
         done = await found.run(_stopped_by_signals())
     while once and (progress := await found.run_once()):
         done += progress
-    say(f"Done: {done}.", {"done": done, "revived": revived}, as_json=as_json)
+    say(f"Done: {done} memories.", {"done": done, "revived": revived}, as_json=as_json)
 
 
 def _stopped_by_signals() -> asyncio.Event:

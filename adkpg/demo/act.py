@@ -36,8 +36,8 @@ class Act:
       database: Open; closed by who made it.
       sessions: On that database, like the memory.
       memory: Remembers the first session.
-      model: What speaks.
-      story: What is told and asked.
+      model: The one that speaks.
+      story: The words that are told and asked.
       user_id: The demo's user.
     """
 

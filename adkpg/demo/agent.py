@@ -41,7 +41,7 @@ def assistant(
     """Returns the agent; it keeps its last answer in the state under ``last_answer``.
 
     Args:
-      model: What speaks.
+      model: The one that speaks.
       on_request: Told how many contents each request to the model carries.
       memory_tool: ADK's ``load_memory`` or ``preload_memory``.
     """
@@ -54,7 +54,7 @@ def assistant(
     ) -> None:
         if isinstance(model, Gemini):
             raise ConfigurationError(
-                f"The model {model.model} did not answer ({type(error).__name__}: {error}); mend "
+                f"The model {model.model} did not answer ({type(error).__name__}: {error}); fix "
                 "that, or unset GOOGLE_API_KEY and GEMINI_API_KEY to use the offline model."
             ) from error
 

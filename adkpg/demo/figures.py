@@ -12,7 +12,7 @@ _HIT_CUTOFF = 10
 
 @dataclass(frozen=True)
 class Answer:
-    """What a search found of one question's evidence.
+    """How much of one question's evidence a search found.
 
     Attributes:
       category: The question's category.
@@ -37,7 +37,7 @@ class Figures:
 
     Attributes:
       questions: How many questions were asked.
-      recall: By cutoff, the share of a question's evidence among the first so many hits.
+      recall: By cutoff, the share of a question's evidence among that many first hits.
       hit: Share of questions with any evidence among the first ten.
       mrr: Mean of 1 / rank of the first evidence, 0 if none was found.
       p50_ms: Median time of a search in milliseconds.

@@ -74,7 +74,7 @@ class Found(BaseModel):
 
 
 class Searched(_Line):
-    """What the memory service answers a question with, the best first."""
+    """The memories that answer a question, the best first."""
 
     kind: Literal["searched"] = "searched"
     question: str

@@ -105,11 +105,11 @@ class OfflineModel(BaseLlm):
 
 @dataclass(frozen=True)
 class Reading:
-    """What the offline model reads in a request.
+    """A request as the offline model reads it.
 
     Attributes:
       text: The last thing the user said; ``""`` if nothing.
-      sentences: What the user said before it, here or in what memory gave; no questions.
+      sentences: Earlier sentences of the user's, said here or remembered; no questions.
       tools: Names of the tools that may be called and were not yet called for `text`.
       words: How many words it read, which this model calls tokens.
     """

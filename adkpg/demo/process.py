@@ -37,7 +37,7 @@ def run(arguments: Sequence[str], database_url: str) -> Iterator[Line]:
             for text in process.stdout:
                 begun = True
                 yield line.read(text)
-        except BaseException:  # Ctrl-C and a closed generator too must not leave the child behind
+        except BaseException:  # Ctrl-C and a closed generator too must end the child
             # Before its first line it has nothing to close, and Python would show a traceback.
             process.send_signal(signal.SIGINT if begun else signal.SIGTERM)
             process.wait()

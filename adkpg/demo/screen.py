@@ -123,7 +123,7 @@ class Screen:
         show(("SCORE", "WORDS", "COSINE", "MEMORY"), rows, full=True)
 
     def _entry(self, label: str, text: str, style: str) -> None:
-        """Prints a text beside its label; its further lines stay beside it."""
+        """Prints a text after its label; its further lines are indented as far."""
         entry = Table.grid(padding=(0, 1))
         entry.add_column(width=11, justify="right")
         entry.add_column(overflow="fold")

@@ -20,12 +20,12 @@ class Question:
 
 @dataclass(frozen=True)
 class Story:
-    """What is told and asked.
+    """The words that are told and asked.
 
     Attributes:
-      told: What the user tells in the first session, turn by turn.
-      resumed: What the user asks when that session is resumed.
-      asked: What the user asks in a new session, which only memory can answer.
+      told: In the first session, turn by turn.
+      resumed: Questions when that session is resumed.
+      asked: Questions in a new session, which only memory can answer.
     """
 
     told: tuple[str, ...]

@@ -27,7 +27,7 @@ _BETWEEN_TURNS = timedelta(seconds=1)
 
 @dataclass(frozen=True)
 class Turn:
-    """What one speaker said at a moment, which is no other turn's of its session."""
+    """A speaker's words at a time that no other turn of the session has."""
 
     turn_id: str
     speaker: str
@@ -92,7 +92,7 @@ def conversations(document: Any) -> list[Conversation]:
     """Reads a list of conversations as JSON has it.
 
     Turns are a second apart. A session without a date is a day after the one before it. Evidence
-    that names several turns at once ("D8:6; D9:17") is taken apart; ids that no turn has are left
+    that names several turns ("D8:6; D9:17") is taken apart; ids that no turn has are left
     out.
 
     Raises:

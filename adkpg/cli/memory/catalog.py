@@ -8,7 +8,7 @@ from typing import TYPE_CHECKING, Any, TypedDict
 import click
 
 import adkpg
-from adkpg.cli.answers import COLUMNS, jsonable, print_json, row, say, say_next, text_of
+from adkpg.cli.answers import COLUMNS, answer, jsonable, reader, row, say, text_of
 from adkpg.cli.connection import connected, database_url, run
 from adkpg.cli.options import (
     app,
@@ -68,7 +68,7 @@ async def list_(
       adkpg memory list --app my_agent --user alice --kind fact --topic travel
       adkpg memory list --app my_agent --json | jq -r '.memories[].id'
     """
-    page = await _reader(database).list_memories(
+    page = await reader(database).list_memories(
         app_name=app_name,
         user_id=user_id,
         filters=adkpg.SearchFilters(**filters),
@@ -76,11 +76,14 @@ async def list_(
         after=cursor,
         live=not with_dead,
     )
-    if as_json:
-        print_json({"memories": [*map(jsonable, page.memories)], "next_cursor": page.next})
-        return
-    show(COLUMNS, map(row, page.memories), full=full)
-    say_next(page.next)
+    answer(
+        {"memories": [*map(jsonable, page.memories)], "next_cursor": page.next},
+        COLUMNS,
+        [*map(row, page.memories)],
+        as_json=as_json,
+        nothing=f"No such memory of {_scope(app_name, user_id)} is stored.",
+        full=full,
+    )
 
 
 @click.command()
@@ -103,7 +106,7 @@ async def get(
     Example:
       adkpg memory get 3f2a --app my_agent --user alice
     """
-    found = await _reader(database).get_memory(
+    found = await reader(database).get_memory(
         app_name=app_name, user_id=user_id, memory_id=memory_id
     )
     _show(found, memory_id, app_name, user_id, as_json=as_json)
@@ -129,7 +132,7 @@ async def count(
     Example:
       adkpg memory count --app my_agent --user alice --after 2026-01-01
     """
-    counted = await _reader(database).count_memories(
+    counted = await reader(database).count_memories(
         app_name=app_name, user_id=user_id, filters=adkpg.SearchFilters(**filters)
     )
     say(str(counted), {"memories": counted}, as_json=as_json)
@@ -172,7 +175,7 @@ def update(
 
     async def write(database: adkpg.Database) -> Memory | None:
         # Without a new text nothing is embedded, so no embedder is started.
-        memory = adkpg.PgVectorMemoryService(database) if text is not None else _reader(database)
+        memory = adkpg.PgVectorMemoryService(database) if text is not None else reader(database)
         return await memory.update_memory(
             app_name=app_name,
             user_id=user_id,
@@ -224,7 +227,7 @@ def delete(
     chosen: list[Memory] = []
 
     async def choose(database: adkpg.Database) -> None:
-        memory = _reader(database)
+        memory = reader(database)
         if memory_ids:
             found = [await memory.get_memory(**place, memory_id=each) for each in memory_ids]
             chosen.extend({each.id: each for each in found if each is not None}.values())
@@ -242,7 +245,7 @@ def delete(
                 return
 
     async def erase(database: adkpg.Database) -> None:
-        memory = _reader(database)
+        memory = reader(database)
         if source is not None:
             await adkpg.documents.Documents(memory).remove(**place, source=source)
             return
@@ -268,10 +271,6 @@ def delete(
     ).carry_out(**consent)
 
 
-def _reader(database: adkpg.Database) -> adkpg.PgVectorMemoryService:
-    return adkpg.PgVectorMemoryService(database, mode="text")
-
-
 def _scope(app_name: str, user_id: str | None) -> str:
     if user_id is None:
         return printable(f"the app-wide scope of app {app_name!r}")
@@ -288,13 +287,11 @@ def _show(
                 "list` shows those that are stored."
             )
         )
-    if as_json:
-        print_json(jsonable(memory))
-        return
     values = [(name, getattr(memory, name)) for name in _FACTS]
     rows = [
         (name, value if isinstance(value, str | float) else json.dumps(value, ensure_ascii=False))
         for name, value in values
         if value is not None and value not in ([], {})
     ]
-    show(("FACT", "VALUE"), [*rows, ("text", text_of(memory))], full=True)
+    rows.append(("text", text_of(memory)))
+    answer(jsonable(memory), ("FACT", "VALUE"), rows, as_json=as_json, nothing="", full=True)

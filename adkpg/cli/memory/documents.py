@@ -10,11 +10,10 @@ from typing import TYPE_CHECKING, Any
 import click
 
 import adkpg
-from adkpg.cli.answers import fail, print_json, say_next, time_of
+from adkpg.cli.answers import answer, fail, reader, time_of
 from adkpg.cli.connection import connected
 from adkpg.cli.options import app, as_json, cursor, json_object, limit, user_or_app
 from adkpg.cli.progress import bar
-from adkpg.terminal import show
 
 if TYPE_CHECKING:
     from adkpg.documents.files import File
@@ -64,7 +63,7 @@ async def add(
     from adkpg.documents.files import files, read
 
     chosen = files(names)
-    documents = adkpg.documents.Documents(adkpg.PgVectorMemoryService(database, mode="text"))
+    documents = adkpg.documents.Documents(reader(database))
     reports = []
     failed = []
     with bar("Storing") as shown:
@@ -88,12 +87,14 @@ async def add(
                 )
             )
     waiting = await _embed(database, app_name, user_id)
-    if as_json:
-        added = [asdict(report) for report in reports]
-        print_json({"documents": added, "waiting": waiting, "failed": failed})
-    elif reports:
-        columns = ("ADDED", "UNCHANGED", "REMOVED", "SOURCE")
-        show(columns, [(each.added, each.unchanged, each.removed, each.source) for each in reports])
+    added = [asdict(report) for report in reports]
+    answer(
+        {"documents": added, "waiting": waiting, "failed": failed},
+        ("ADDED", "UNCHANGED", "REMOVED", "SOURCE"),
+        [(each.added, each.unchanged, each.removed, each.source) for each in reports],
+        as_json=as_json,
+        nothing="No document was added.",
+    )
     if failed:
         fail(failed)
 
@@ -120,17 +121,18 @@ async def sources(
     Example:
       adkpg memory sources --app my_agent
     """
-    documents = adkpg.documents.Documents(adkpg.PgVectorMemoryService(database, mode="text"))
+    documents = adkpg.documents.Documents(reader(database))
     listed = await documents.list(
         app_name=app_name, user_id=user_id, limit=limit, after=cursor or ""
     )
     next_cursor = listed[-1].source if len(listed) == limit else None
-    if as_json:
-        print_json({"sources": [asdict(each) for each in listed], "next_cursor": next_cursor})
-        return
-    rows = [(each.chunks, time_of(each.time), each.source) for each in listed]
-    show(("PIECES", "TIME", "SOURCE"), rows)
-    say_next(next_cursor)
+    answer(
+        {"sources": [asdict(each) for each in listed], "next_cursor": next_cursor},
+        ("PIECES", "TIME", "SOURCE"),
+        [(each.chunks, time_of(each.time), each.source) for each in listed],
+        as_json=as_json,
+        nothing="No document is stored.",
+    )
 
 
 def _modified(file: File) -> float:

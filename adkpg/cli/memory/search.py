@@ -10,10 +10,10 @@ from typing import TYPE_CHECKING, Any, Literal
 import click
 
 import adkpg
-from adkpg.cli.answers import jsonable, origin_of, print_json, text_of, time_of
+from adkpg.cli.answers import answer, jsonable, origin_of, text_of, time_of
 from adkpg.cli.connection import connected
 from adkpg.cli.options import app, as_json, filtered, full, span, user_or_app
-from adkpg.terminal import cell, show
+from adkpg.terminal import cell
 
 if TYPE_CHECKING:
     from adkpg.memory.search.hits import Hit
@@ -98,13 +98,14 @@ async def search(
         max_tokens=max_tokens,
         neighbours=neighbours,
     )
-    if as_json:
-        print_json({"hits": [_jsonable(hit) for hit in hits]})
-    elif hits:
-        rows = [row for hit in hits for row in _rows(hit, explain=explain)]
-        show(("SCORE", "COSINE", "WORDS", "TIME", "FROM", "MEMORY"), rows, full=full)
-    else:
-        click.echo("Nothing that is remembered answers this.")
+    answer(
+        {"hits": [_jsonable(hit) for hit in hits]},
+        ("SCORE", "COSINE", "WORDS", "TIME", "FROM", "MEMORY"),
+        [row for hit in hits for row in _rows(hit, explain=explain)],
+        as_json=as_json,
+        nothing="Nothing that is remembered answers this.",
+        full=full,
+    )
 
 
 def _rows(hit: Hit, *, explain: bool) -> Iterator[tuple[object, ...]]:

@@ -8,11 +8,10 @@ from typing import TYPE_CHECKING, get_args
 import click
 
 import adkpg
-from adkpg.cli.answers import print_json, say
+from adkpg.cli.answers import answer, say
 from adkpg.cli.connection import connected, database_url, run
 from adkpg.cli.options import app, as_json
 from adkpg.cli.progress import bar
-from adkpg.terminal import show
 
 if TYPE_CHECKING:
     from adkpg.memory.queue.jobs import Backlog
@@ -92,15 +91,15 @@ def jobs(
         return revived, [await queue.backlog(app_name, user_id) for queue in queues]
 
     revived, backlogs = run(database_url, look)
-    if as_json:
-        print_json({"revived": revived, "jobs": [asdict(backlog) for backlog in backlogs]})
-        return
-    if revive:
+    if revive and not as_json:
         click.echo(f"Revived: {revived}.")
-    rows = [
-        (each.task, each.waiting, each.failed, each.dead, each.error or "") for each in backlogs
-    ]
-    show(("TASK", "WAITING", "FAILED", "DEAD", "ERROR"), rows)
+    answer(
+        {"revived": revived, "jobs": [asdict(backlog) for backlog in backlogs]},
+        ("TASK", "WAITING", "FAILED", "DEAD", "ERROR"),
+        [(each.task, each.waiting, each.failed, each.dead, each.error or "") for each in backlogs],
+        as_json=as_json,
+        nothing="",
+    )
 
 
 @click.command()
