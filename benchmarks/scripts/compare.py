@@ -82,17 +82,19 @@ async def compare(server_url: str, other: Path, blocks: int) -> None:
                 assert process.stdin is not None
                 process.stdin.close()
                 await process.wait()
-    table = Table("CALL", "BEFORE", "AFTER", "AFTER / BEFORE", "FASTEST / FASTEST")
+    table = Table("CALL", "BEFORE", "AFTER", "AFTER / BEFORE", "LOWER QUARTILES")
     for name in names:
         before, after = took["before"][name], took["after"][name]
-        middle = [statistics.median(each) for each in (before, after)]
+        quarter, middle = zip(
+            *(statistics.quantiles(each, n=4)[:2] for each in (before, after)), strict=True
+        )
         table.add_row(
             name,
             *(f"{each:.2f} ms" for each in middle),
             f"{middle[1] / middle[0]:.2f}",
-            f"{min(after) / min(before):.2f}",
+            f"{quarter[1] / quarter[0]:.2f}",
         )
-    Console().print(table)
+    Console(width=100).print(table)
 
 
 def main() -> None:
