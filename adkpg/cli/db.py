@@ -85,7 +85,7 @@ async def check(database: adkpg.Database, *, as_json: bool) -> None:
 def downgrade(revision: str, database_url: str | None, **consent: bool) -> None:
     """Migrate the tables down to REV.
 
-    `base` drops them all with what they hold.
+    `base` drops all tables and everything in them.
 
     \b
     Example:
@@ -115,9 +115,9 @@ def downgrade(revision: str, database_url: str | None, **consent: bool) -> None:
 @db.command()
 @revision_or_newest
 def sql(revision: str) -> None:
-    """Print the SQL of `upgrade`; never connects.
+    """Print the SQL of `upgrade` without connecting.
 
-    It is what `upgrade` would run on an empty database, for those who review or run SQL by hand.
+    `upgrade` would run it on an empty database; this is for reviewing it or running it by hand.
 
     \b
     Example:
@@ -132,10 +132,10 @@ def sql(revision: str) -> None:
 @as_json
 @database_url
 def url(database_url: str | None, *, as_json: bool) -> None:
-    """Print the database's address; never connects.
+    """Print the database's address without connecting.
 
-    The password is replaced by ***. For the embedded server it is the address that psql takes
-    while the server runs.
+    The password is replaced by ***. The embedded server's address is the one that psql takes while
+    the server runs.
 
     \b
     Example:

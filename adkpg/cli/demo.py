@@ -28,7 +28,7 @@ _ACTS = 3
     metavar="N",
     help="With --transcript: the first N questions of each conversation only.",
 )
-@click.option("--forget", is_flag=True, help="Delete what all demos left in the database.")
+@click.option("--forget", is_flag=True, help="Delete everything that demos left in the database.")
 @click.option("--yes", is_flag=True, help="With --forget: delete without a question.")
 @click.option(
     "--database-url",
@@ -51,9 +51,9 @@ def demo(
 ) -> None:
     """Show an agent that remembers across processes.
 
-    Three processes, one after the other: the first tells an ADK agent some facts, the second
-    resumes the session, the third asks in a new session what only memory knows. The tables it
-    writes to are adkpg's own, created if missing. The model is Gemini if GOOGLE_API_KEY is set,
+    Three processes run one after the other: the first tells an ADK agent some facts, the second
+    resumes the session, the third asks in a new session what only memory knows. They write to
+    adkpg's own tables, which are created if missing. The model is Gemini if GOOGLE_API_KEY is set,
     else a small offline one that answers only from what it is given.
 
     \b

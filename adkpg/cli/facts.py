@@ -17,7 +17,7 @@ if TYPE_CHECKING:
     from adkpg.facts.extractor import Usage
 
 model = click.option(
-    "--model", required=True, metavar="MODEL", help="The ADK model that reads, by its name."
+    "--model", required=True, metavar="MODEL", help="Name of the ADK model that reads the turns."
 )
 
 _TOKENS = ("CALLS", "PROMPT TOKENS", "OUTPUT TOKENS")
@@ -40,14 +40,14 @@ def facts() -> None:
 
 @facts.command()
 @app
-@click.option("--new-only", is_flag=True, help="Only turns from now on, none that are remembered.")
+@click.option("--new-only", is_flag=True, help="Only turns that are said from now on.")
 @as_json
 @connected
 async def enable(database: adkpg.Database, app_name: str, *, new_only: bool, as_json: bool) -> None:
     """Switch extraction on for an app.
 
-    In all processes that serve it. Turns that are remembered already wait to be read too, unless
-    it was on before. Idempotent.
+    It takes effect in all processes that serve the app. Turns that are already remembered are
+    queued too, unless extraction was on before. Idempotent.
 
     \b
     Example:
@@ -69,8 +69,8 @@ async def enable(database: adkpg.Database, app_name: str, *, new_only: bool, as_
 async def disable(database: adkpg.Database, app_name: str, *, as_json: bool) -> None:
     """Switch extraction off for an app.
 
-    In all processes that serve it. Facts stay, and turns that waited to be read wait no longer;
-    `enable` makes them wait again. Idempotent.
+    It takes effect in all processes that serve the app. Facts stay; queued turns leave the queue,
+    and `enable` queues them again. Idempotent.
 
     \b
     Example:
@@ -96,9 +96,9 @@ async def extract(
     *,
     as_json: bool,
 ) -> None:
-    """Draw facts from a user's turns that wait for it.
+    """Draw facts from a user's queued turns.
 
-    Each turn is read once; running it again adds nothing. Turns that failed are due again later;
+    Each turn is read once; running it again adds nothing. Turns that failed are retried later;
     their errors go to standard error, and the exit code is 1.
 
     \b
@@ -139,10 +139,10 @@ async def profile(
     full: bool,
     as_json: bool,
 ) -> None:
-    """Show what is known of a user, and from what.
+    """Show what is known of a user, and its provenance.
 
-    The most important facts first, then the latest; below each fact, marked <, what it was drawn
-    from.
+    The most important facts come first, then the latest. The turns that a fact was drawn from
+    follow it, marked <.
 
     \b
     Example:
@@ -174,9 +174,9 @@ async def profile(
 @as_json
 @connected
 async def topics(database: adkpg.Database, app_name: str, user_id: str, *, as_json: bool) -> None:
-    """Count a user's memories of each topic.
+    """Count a user's memories by topic.
 
-    Of all kinds, those with the most memories first.
+    Memories of all kinds count. The topic with the most memories comes first.
 
     \b
     Example:
@@ -206,8 +206,8 @@ async def history(
 ) -> None:
     """Show what a fact replaced, and what replaced it.
 
-    In the order of their time. Below a fact that is true no longer, marked >, is the id of the one
-    that replaced it, and when it did.
+    Sorted by time. A fact that is no longer true is followed by the id of the one that replaced it
+    and the time when it did, marked >.
 
     \b
     Example:
@@ -246,10 +246,10 @@ async def summarize(
     *,
     as_json: bool,
 ) -> None:
-    """Sum up a session, and remember that.
+    """Sum up a session, and remember the summary.
 
-    As one memory of kind summary. Asked again, it answers without the model until the session has
-    changed.
+    It becomes one memory of kind summary. Run again, the command asks the model only if the session
+    has changed.
 
     \b
     Example:

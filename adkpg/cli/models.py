@@ -30,8 +30,8 @@ dimensions_of = click.option(
 def models() -> None:
     """List, add, activate and drop embedding models.
 
-    Vectors of several models are stored side by side; each app is searched with one, the active
-    model, which its first embedding sets. `adkpg reembed` changes it.
+    Vectors of several models are stored alongside each other. Each app is searched with one, its
+    active model: the first embedding sets it, `adkpg reembed` changes it.
 
     \b
     Example:
@@ -43,7 +43,7 @@ def models() -> None:
 @as_json
 @connected
 async def list_(database: adkpg.Database, *, as_json: bool) -> None:
-    """List the models, and what each has of every app.
+    """List the models, and how many vectors each has of every app.
 
     COVERED is the share of the app's memories that have a vector of the model.
 
@@ -81,8 +81,8 @@ async def add(
 ) -> None:
     """Register a model, and build its index if asked.
 
-    Services register theirs by themselves; only the index needs this. Built before
-    `adkpg reembed`, it is complete when the app is switched. Idempotent.
+    Services register theirs themselves; this command is for the index. Built before
+    `adkpg reembed`, the index is complete when the app is switched. Idempotent.
 
     \b
     Example:
@@ -105,7 +105,7 @@ async def add(
 @click.option(
     "--force",
     is_flag=True,
-    help="Also if memories lack a vector of it: they are queued, and found by words until then.",
+    help="Even if memories lack a vector of it: they are queued, and found by words until then.",
 )
 @as_json
 @connected
@@ -120,7 +120,7 @@ async def activate(
 ) -> None:
     """Search an app with another model from now on.
 
-    For a model that has a vector of every memory, as the one before has after `adkpg reembed`.
+    The model must have a vector of every memory, as the previous model has after `adkpg reembed`.
 
     \b
     Example:

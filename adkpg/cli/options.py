@@ -44,10 +44,10 @@ user = click.option("--user", "user_id", required=True, help="The user's id.")
 user_or_app = click.option(
     "--user",
     "user_id",
-    help="The user's id.  [default: the app-wide scope, which every user's searches find]",
+    help="The user's id.  [default: what the app knows for all its users]",
 )
 cursor = click.option(
-    "--cursor", metavar="CURSOR", help="Continue after the page that printed this."
+    "--cursor", metavar="CURSOR", help="Continue after the page that printed this cursor."
 )
 full = click.option("--full", is_flag=True, help="Do not cut long texts to the terminal's width.")
 as_json = click.option("--json", "as_json", is_flag=True, help="Print JSON, and nothing else.")
@@ -80,7 +80,7 @@ def filtered(command: Callable[..., Any]) -> Callable[..., None]:
     )
     @click.option("--topic", "topics", multiple=True, help="About any of these.")
     @click.option(
-        "--metadata", type=json_object, metavar="JSON", help="With these in its custom metadata."
+        "--metadata", type=json_object, metavar="JSON", help="Its custom metadata contains this."
     )
     @functools.wraps(command)
     def read(**options: Any) -> None:

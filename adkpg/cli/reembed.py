@@ -31,9 +31,9 @@ async def reembed(
 ) -> None:
     """Embed memories with a new model and search with it.
 
-    Searches answer from the old model until all is embedded, then the app is switched in one
-    transaction; restart its services with the new embedder then. Run it again to continue
-    after an interruption. The old vectors stay until `adkpg models drop`.
+    Searches use the old model until every memory is embedded; then the app is switched in one
+    transaction. Restart its services with the new embedder after that. Run the command again to
+    continue after an interruption. The old vectors stay until `adkpg models drop`.
 
     gemini and openai read ADKPG_EMBEDDING_MODEL and ADKPG_EMBEDDING_DIMENSIONS.
 

@@ -47,7 +47,7 @@ async def list_(
 ) -> None:
     """List an app's sessions, newest first.
 
-    A user's by last update, a whole app's by creation.
+    One user's are sorted by their last update, a whole app's by their creation.
 
     \b
     Example:
@@ -92,7 +92,7 @@ async def show(
 ) -> None:
     """Show a session's state and last events.
 
-    The state with the user's and the app's, the events in the order they were appended.
+    The state includes the user's and the app's; events come in the order they were appended.
 
     \b
     Example:

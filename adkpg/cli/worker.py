@@ -16,7 +16,7 @@ from adkpg.cli.options import as_json, span
 
 
 @click.command()
-@click.option("--once", is_flag=True, help="End when nothing is due, instead of waiting for more.")
+@click.option("--once", is_flag=True, help="End when nothing is due, instead of waiting.")
 @click.option(
     "--extract",
     "model",
@@ -28,12 +28,12 @@ from adkpg.cli.options import as_json, span
     default=2,
     show_default=True,
     type=click.IntRange(min=1),
-    help="How many users' batches run side by side.",
+    help="How many users' batches run in parallel.",
 )
 @click.option(
     "--poll-interval", default="1s", show_default=True, type=span, help="Pause when nothing is due."
 )
-@click.option("--revive", is_flag=True, help="First make due again what was given up.")
+@click.option("--revive", is_flag=True, help="Queue again the jobs that were given up.")
 @as_json
 @connected
 async def worker(
@@ -46,12 +46,12 @@ async def worker(
     revive: bool,
     as_json: bool,
 ) -> None:
-    """Embed what waits for a vector, until stopped.
+    """Embed memories that wait for a vector, until stopped.
 
-    Ctrl-C and SIGTERM end it after the batches that run. For applications that remember with each
-    event (remember=), or that write much. Run as many as you like: work is claimed user by user,
-    retried with growing delays, and kept with its error when it is given up. Memories that have
-    expired are erased on the way.
+    For applications that remember with each event (remember=), or that write much. Ctrl-C and
+    SIGTERM end it after the running batches. Run as many as you like: each claims jobs user by
+    user, retries them with growing delays, and gives up those that keep failing, with their error.
+    It also erases expired memories.
 
     \b
     Example:

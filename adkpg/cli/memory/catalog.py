@@ -45,7 +45,9 @@ class _Place(TypedDict):
 @filtered
 @limit("memories")
 @cursor
-@click.option("--all", "with_dead", is_flag=True, help="With those that expired or were replaced.")
+@click.option(
+    "--all", "with_dead", is_flag=True, help="Include those that expired or were replaced."
+)
 @full
 @as_json
 @connected
@@ -100,7 +102,7 @@ async def get(
     *,
     as_json: bool,
 ) -> None:
-    """Show a memory, also one that has expired.
+    """Show a memory, even an expired one.
 
     \b
     Example:
@@ -144,7 +146,7 @@ async def count(
 @user_or_app
 @click.option("--text", help="Its new text, which is embedded again.")
 @click.option("--topic", "topics", multiple=True, help="Its new topics; may be repeated.")
-@click.option("--no-topics", is_flag=True, help="Takes its topics away.")
+@click.option("--no-topics", is_flag=True, help="Remove its topics.")
 @click.option("--importance", type=click.FloatRange(0, 1), help="A factor of its score.")
 @click.option("--expires-at", metavar="TIME", help="Searches find it until then (ISO 8601).")
 @click.option("--metadata", type=json_object, metavar="JSON", help="Its new custom metadata.")
@@ -163,7 +165,7 @@ def update(
     as_json: bool,
     database_url: str | None,
 ) -> None:
-    """Change a memory; what is left out stays.
+    """Change the given parts of a memory.
 
     \b
     Example:
@@ -195,7 +197,7 @@ def update(
 @app
 @user_or_app
 @filtered
-@click.option("--source", help="This document, all of its pieces.")
+@click.option("--source", help="Delete all pieces of this document.")
 @removes
 @database_url
 def delete(
@@ -209,8 +211,8 @@ def delete(
 ) -> None:
     """Delete memories by id, by filters, or a document.
 
-    Expired ones that the filters meet go too, and facts and summaries that were drawn from what
-    goes. Adding a session again does not bring its deleted memories back.
+    Filters also find expired memories. Facts and summaries that were drawn from a deleted memory
+    are deleted with it. Adding a session again does not bring its deleted memories back.
 
     \b
     Example:

@@ -26,7 +26,7 @@ _LOOK_S = 0.2
 @click.argument("names", nargs=-1, required=True, metavar="FILE...")
 @app
 @user_or_app
-@click.option("--topic", "topics", multiple=True, help="What they are about; may be repeated.")
+@click.option("--topic", "topics", multiple=True, help="A topic of theirs; may be repeated.")
 @click.option(
     "--importance",
     default=0.5,
@@ -51,9 +51,9 @@ async def add(
     """Add documents, or replace those of the same name.
 
     Markdown and plain text in UTF-8, cut into pieces at headings, paragraphs and sentences. A
-    directory stands for the .md, .txt and .rst files below it. A document's name is its path as it
-    is given here, so add it from the same directory again: pieces that have not changed keep their
-    vectors, what the file no longer says goes.
+    directory stands for the .md, .txt and .rst files below it. A document is named by its path as
+    given here, so update it from the same directory: pieces that have not changed keep their
+    vectors, pieces that the file no longer contains are deleted.
 
     \b
     Example:
@@ -115,7 +115,7 @@ async def sources(
     *,
     as_json: bool,
 ) -> None:
-    """List documents by name, with their pieces.
+    """List documents by name, with their numbers of pieces.
 
     \b
     Example:

@@ -19,11 +19,11 @@ _REASONS = ("expired", "superseded", "faded", "surplus", "drawn", "total")
 @click.command()
 @click.option("--app", "app_name", help="Only this app's memories.")
 @click.option("--user", "user_id", help="Only this user's memories.")
-@click.option("--older-than", type=span, help="Memories of what was said longer ago than this go.")
+@click.option("--older-than", type=span, help="Memories older than this go.")
 @click.option(
     "--max-importance",
     type=click.FloatRange(0, 1),
-    help="Memories this unimportant or less go; with --older-than only if they are old too.",
+    help="Memories of at most this importance go; with --older-than only the old ones.",
 )
 @click.option(
     "--max-memories",
@@ -35,7 +35,7 @@ _REASONS = ("expired", "superseded", "faded", "surplus", "drawn", "total")
     "kinds",
     multiple=True,
     type=click.Choice(KINDS),
-    help="Those three rules are about this kind; may be repeated.  [default: all but document]",
+    help="Apply those three rules to this kind; may be repeated.  [default: all but document]",
 )
 @click.option("--superseded", is_flag=True, help="Facts that others replaced go too.")
 @removes
@@ -53,8 +53,8 @@ def prune(
 ) -> None:
     """Erase expired, old, unimportant or surplus memories.
 
-    Expired ones always go, others by the rules that are given; facts and summaries that were drawn
-    from them go too. In short transactions.
+    Expired memories always go, others by the given rules, each with the facts and summaries that
+    were drawn from it. Rows are deleted in short transactions.
 
     \b
     Example:

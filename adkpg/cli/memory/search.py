@@ -33,28 +33,28 @@ if TYPE_CHECKING:
 @click.option(
     "--min-score",
     type=click.FloatRange(-1, 1),
-    help="Lowest cosine of a hit without a common word.  [default: the embedder's floor]",
+    help="Lowest cosine of a hit that shares no word.  [default: the embedder's floor]",
 )
 @click.option(
     "--mode",
     type=click.Choice(["hybrid", "vector", "text"]),
     default="hybrid",
     show_default=True,
-    help="Words and meaning together, or one of them alone.",
+    help="Search by words and meaning, or by one of them.",
 )
 @filtered
-@click.option("--half-life", type=span, help="After this time a memory's score counts half.")
+@click.option("--half-life", type=span, help="Halve a memory's score after this time.")
 @click.option(
-    "--max-tokens", type=click.IntRange(min=1), help="Most tokens of all hits, estimated."
+    "--max-tokens", type=click.IntRange(min=1), help="At most this many tokens in all hits."
 )
 @click.option(
     "--neighbours",
     default=0,
     show_default=True,
     type=click.IntRange(0, 10),
-    help="With this many turns or pieces on each side of a hit.",
+    help="Show this many turns or pieces on each side of a hit.",
 )
-@click.option("--explain", is_flag=True, help="With the words that matched, and the factors.")
+@click.option("--explain", is_flag=True, help="Show the words that matched, and the factors.")
 @full
 @as_json
 @connected
@@ -77,9 +77,9 @@ async def search(
 ) -> None:
     """Search memories, the best first.
 
-    A user's search finds what the app knows for all its users too. The score is relative to the
-    question; the cosine is the likeness in meaning, from -1 to 1; the words' score is 0 where no
-    word of the question was said.
+    A user's search also finds what the app knows for all its users. SCORE compares hits of one
+    question. COSINE is the similarity in meaning, from -1 to 1. WORDS is 0 if the memory contains
+    no word of the question.
 
     \b
     Example:

@@ -20,7 +20,7 @@ if TYPE_CHECKING:
 @click.command()
 @click.argument("config", required=False, metavar="[CONFIG]")
 @app
-@click.option("--by-script", is_flag=True, help="Go by each text's script again.")
+@click.option("--by-script", is_flag=True, help="Let each text's script choose again.")
 @as_json
 @database_url
 def config(
@@ -29,9 +29,8 @@ def config(
     """Print or set the language of an app's words.
 
     It is a text search configuration of Postgres: german, french, simple. Without one, a text's
-    script chooses, and ADKPG_TEXT_SEARCH_CONFIG where that says nothing. Setting one derives the
-    words of all the app's memories again in one transaction: searches go on, and whoever writes
-    memories waits until it is done.
+    script chooses, or else ADKPG_TEXT_SEARCH_CONFIG. Setting one derives the words of all the app's
+    memories again, in one transaction: searches continue, and writers of memories wait for it.
 
     \b
     Example:
@@ -60,7 +59,7 @@ def config(
 @click.command()
 @click.option("--app", "app_name", help="The app's name, with --user.")
 @click.option("--user", "user_id", help="Only this user's.  [default: everybody's]")
-@click.option("--revive", is_flag=True, help="First make due again what was given up.")
+@click.option("--revive", is_flag=True, help="Queue again the jobs that were given up.")
 @as_json
 @database_url
 def jobs(
@@ -70,10 +69,10 @@ def jobs(
     as_json: bool,
     database_url: str | None,
 ) -> None:
-    """Show what is still to be done with memories.
+    """Show the queues of work on memories.
 
-    Memories wait to be embedded, and for facts to be drawn from them. Those that failed are tried
-    again; dead ones were given up.
+    Memories wait to be embedded, and turns for facts to be drawn from them. WAITING includes those
+    that FAILED before and are retried; DEAD ones were given up.
 
     \b
     Example:
@@ -108,8 +107,8 @@ def jobs(
 async def index(database: adkpg.Database, *, as_json: bool) -> None:
     """Index users with more than ADKPG_EXACT_LIMIT memories.
 
-    Their searches by meaning then answer from an HNSW index; everybody else's are exact and need
-    none. Searches go on meanwhile. Idempotent; needs the role that migrates.
+    An HNSW index then answers their searches by meaning; everybody else's are exact and need none.
+    Searches continue meanwhile. Idempotent; needs the role that migrates.
 
     \b
     Example:
