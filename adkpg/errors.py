@@ -18,10 +18,12 @@
               + SchemaOutOfDate
               + ExtensionMissing            pgvector is not installed on the server
       + EmbeddedServerError                 the embedded Postgres cannot run here
+      + ModelUnavailable                    a model answers nobody now; also the parent of two below
       + EmbeddingError                      an embedder failed
           + EmbedderUnavailable             it answers no text now; ask again later
           + EmbeddingMismatch               wrong number, length or values of vectors
       + ExtractionError                     an extractor of facts gave no usable answer
+          + ExtractorUnavailable            it answers nothing now; ask again later
       + SessionExists (ADK AlreadyExistsError)
       + EventConflict (ADK AlreadyExistsError)
       + SessionNotFound (ADK SessionNotFoundError)
@@ -123,7 +125,11 @@ class EmbeddingError(AdkpgError):
     """An embedder could not turn texts into vectors; memories stay pending, none is lost."""
 
 
-class EmbedderUnavailable(EmbeddingError):
+class ModelUnavailable(AdkpgError):
+    """A model does not answer now, whatever it is asked; a worker asks for nobody else then."""
+
+
+class EmbedderUnavailable(EmbeddingError, ModelUnavailable):
     """An embedder cannot answer now, whatever the texts; the same texts may succeed later.
 
     Its service is down, overloaded, silent or out of quota, or its package, model or credentials
@@ -139,17 +145,20 @@ class EmbeddingMismatch(EmbeddingError):
 class ExtractionError(AdkpgError):
     """An extractor gave no usable answer; nothing was written, and the job is tried again.
 
+    After some attempts it is given up, unless it is an `ExtractorUnavailable`.
+
     Attributes:
-      usage: The tokens that were spent all the same, an `adkpg.facts.extractor.Usage`; None if none
-        are known of.
-      refused: Whether it is these turns that failed, which is given up after some attempts; a
-        model that is down is asked for ever.
+      usage: The tokens that were spent all the same, an `adkpg.facts.Usage`; None if none are known
+        of.
     """
 
-    def __init__(self, message: str, usage: object = None, *, refused: bool = True) -> None:
+    def __init__(self, message: str, usage: object = None) -> None:
         super().__init__(message)
         self.usage = usage
-        self.refused = refused
+
+
+class ExtractorUnavailable(ExtractionError, ModelUnavailable):
+    """An extractor does not answer now; its turns wait, and use up no attempt."""
 
 
 class SessionExists(AdkpgError, AlreadyExistsError):

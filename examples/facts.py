@@ -11,17 +11,17 @@ from google.adk.sessions.session import Session
 from google.genai import types
 
 from adkpg import Database, PgVectorMemoryService
-from adkpg.facts.extractor import (
+from adkpg.facts import (
     Add,
     Extraction,
+    FactExtractor,
+    Facts,
     KnownFact,
     MemoryExtractor,
     Operation,
     Supersede,
     Turn,
 )
-from adkpg.facts.llm import FactExtractor
-from adkpg.facts.service import Facts
 
 
 class Towns:

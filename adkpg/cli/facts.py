@@ -76,7 +76,7 @@ async def disable(database: adkpg.Database, app_name: str, *, as_json: bool) -> 
     Example:
       adkpg facts disable --app my_agent
     """
-    await _stored(database).enable(app_name, False)
+    await _stored(database).disable(app_name)
     say(f"No facts are drawn for app {app_name!r}.", {"enabled": False}, as_json=as_json)
 
 
@@ -106,7 +106,9 @@ async def extract(
       adkpg facts extract --app my_agent --user alice --model gemini-2.5-flash
       adkpg facts extract --app my_agent --user alice --session 3f2a --model gemini-2.5-flash
     """
-    report = await _extracting(database, model).extract(app_name, user_id, session_id)
+    report = await _extracting(database, model).extract(
+        app_name=app_name, user_id=user_id, session_id=session_id
+    )
     counts = (report.turns, report.failed, report.added, report.updated, report.superseded)
     answer(
         {**vars(report), "usage": asdict(report.usage)},
@@ -182,7 +184,7 @@ async def topics(database: adkpg.Database, app_name: str, user_id: str, *, as_js
     Example:
       adkpg facts topics --app my_agent --user alice
     """
-    counted = await _stored(database).topics(app_name, user_id)
+    counted = await _stored(database).topics(app_name=app_name, user_id=user_id)
     value = {"topics": [{"topic": topic, "memories": count} for topic, count in counted]}
     nothing = "No memory of this user has a topic."
     answer(value, ("TOPIC", "MEMORIES"), counted, as_json=as_json, nothing=nothing)
@@ -255,7 +257,9 @@ async def summarize(
     Example:
       adkpg facts summarize --app my_agent --user alice --session 3f2a --model gemini-2.5-flash
     """
-    summary = await _extracting(database, model).summarize(app_name, user_id, session_id)
+    summary = await _extracting(database, model).summarize(
+        app_name=app_name, user_id=user_id, session_id=session_id
+    )
     memory = summary.memory
     found = [] if memory is None else [memory]
     answer(

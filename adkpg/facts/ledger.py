@@ -2,7 +2,8 @@
 
 import json
 from collections.abc import Sequence
-from dataclasses import dataclass, replace
+from collections.abc import Set as AbstractSet
+from dataclasses import dataclass, field, replace
 from datetime import datetime
 from typing import Any
 
@@ -18,26 +19,46 @@ from adkpg.facts.merging import Changes, Limits, merged, normalized_topics
 from adkpg.memory.attributes import Attributes
 from adkpg.memory.drafts import Draft, new_draft
 from adkpg.memory.queue import statements as job_statements
-from adkpg.memory.write import statements as memory_statements
+from adkpg.memory.write import statements as write_statements
 from adkpg.memory.write.apply import apply
 from adkpg.memory.write.plan import Plan, new_place
+from adkpg.sql import ScopeParameters
 
 _LOCK = "\x01facts"  # in the place of a session id: one writer of a user's facts at a time
 
 
 @dataclass(frozen=True)
 class Known:
-    """All facts of a user.
+    """Facts of a user.
 
     Attributes:
       live: What is known, by time.
       past: What was superseded or has expired, by time.
-      positions: Where each of them is, by id.
+      rows: Each of them as it is stored, by id.
     """
 
-    live: list[KnownFact]
-    past: list[KnownFact]
-    positions: dict[str, int]
+    live: list[KnownFact] = field(default_factory=list)
+    past: list[KnownFact] = field(default_factory=list)
+    rows: dict[str, Any] = field(default_factory=dict)
+
+
+@dataclass(frozen=True)
+class Asked:
+    """What an extractor is asked about.
+
+    Attributes:
+      turns: Turns of one session, by position.
+      digests: The digest of each turn, by its id.
+      known: Facts that it is told.
+    """
+
+    turns: list[Turn]
+    digests: dict[str, str]
+    known: list[KnownFact] = field(default_factory=list)
+
+
+class Changed(ExtractionError):
+    """Memories that an extractor was given are gone, or others, so its answer is worth nothing."""
 
 
 class Ledger:
@@ -52,13 +73,22 @@ class Ledger:
         self._database = database
         self._limits = limits
 
-    async def known(self, scope: dict[str, str]) -> Known:
-        """Returns all facts of a user."""
-        return _known(await self._database.fetch(statements.select_facts(), scope))
+    async def known(self, scope: ScopeParameters, limit: int) -> list[KnownFact]:
+        """Returns live facts of a user, at most `limit`."""
+        rows = await self._database.fetch(statements.select_known(), {**scope, "limit": limit})
+        return _known(rows).live
+
+    async def named(self, scope: ScopeParameters, memory_ids: list[str]) -> list[KnownFact]:
+        """Returns those facts of a user that are live, in the order of their ids as given."""
+        rows = await self._database.fetch(
+            statements.select_named(), {**scope, "memory_ids": memory_ids}
+        )
+        by_id = {fact.memory_id: fact for fact in _known(rows).live}
+        return [by_id[memory_id] for memory_id in memory_ids if memory_id in by_id]
 
     async def context(
-        self, scope: dict[str, str], session_id: str, rows: Sequence[Any], reach: int
-    ) -> tuple[list[Turn], dict[str, str]]:
+        self, scope: ScopeParameters, session_id: str, rows: Sequence[Any], reach: int
+    ) -> Asked:
         """Returns claimed turns of a session, and those before them as already read.
 
         Args:
@@ -66,9 +96,6 @@ class Ledger:
           session_id: Their session.
           rows: As claimed.
           reach: How many turns before each.
-
-        Returns:
-          The turns by position, and the digest of each by its id.
         """
         found = await self._database.fetch(
             statements.select_context(),
@@ -80,88 +107,83 @@ class Ledger:
             },
         )
         new = {row["memory_id"] for row in rows}
-        turns = [_turn(row, read=row["memory_id"] not in new) for row in found]
-        return turns, {row["memory_id"]: row["digest"] for row in found}
+        return _asked(found, new)
 
-    async def apply(
-        self,
-        scope: dict[str, str],
-        turns: Sequence[Turn],
-        digests: dict[str, str],
-        extraction: Extraction,
-    ) -> Changes:
+    async def apply(self, scope: ScopeParameters, asked: Asked, extraction: Extraction) -> Changes:
         """Writes what an extraction changes and ends the turns' jobs, in one transaction.
 
-        Turns that were replaced, erased, or read by somebody else since they were claimed count
-        for nothing; so nothing is kept of a text that is gone.
+        The turns are marked as read with it. Turns that were read by somebody else since they were
+        claimed count for nothing.
+
+        Raises:
+          Changed: A text that the extractor was given is gone, or another.
         """
         async with self._database.transaction() as transaction:
-            await transaction.fetch(
-                memory_statements.lock_session(), {**scope, "session_id": _LOCK}
+            await transaction.fetch(write_statements.lock_session(), {**scope, "session_id": _LOCK})
+            known = _known(
+                await transaction.fetch(
+                    statements.select_to_merge(),
+                    {
+                        **scope,
+                        "since": min(turn.timestamp for turn in asked.turns),
+                        "within_s": self._database.settings.job_lease_s,
+                    },
+                )
             )
-            before = _known(await transaction.fetch(statements.select_facts(), scope))
-            planned = self._merged(extraction, turns, before)
-            held = await self._hold(transaction, scope, turns, planned, before)
-            present = {
-                row["memory_id"]: row
-                for row in held
-                if digests.get(row["memory_id"]) == row["digest"]
-            }
-            valid = [
-                replace(turn, read=turn.read or not present[turn.memory_id]["waiting"])
-                for turn in turns
-                if turn.memory_id in present
+            held = await self._hold(
+                transaction, scope, asked, known, self._merged(extraction, asked.turns, known)
+            )
+            if held is None:
+                raise Changed(
+                    "Memories were changed while facts were drawn from them; they are read again.",
+                    extraction.usage,
+                )
+            turns = [
+                replace(turn, read=turn.read or not held[turn.memory_id]["waiting"])
+                for turn in asked.turns
             ]
-            after = _known(await transaction.fetch(statements.select_facts(), scope))
-            changes = self._merged(extraction, valid, after)
-            await self._write(transaction, scope, changes, after.positions)
-            done = [turn.memory_id for turn in valid if not turn.read]
+            changes = self._merged(extraction, turns, known)
+            await self._write(transaction, scope, changes, known, held)
+            done = [turn.memory_id for turn in turns if not turn.read]
+            await transaction.fetch(statements.mark_extracted(), {**scope, "memory_ids": done})
             await transaction.fetch(
                 job_statements.complete(),
                 {
                     **scope,
                     "task": "extract",
-                    "positions": [present[memory_id]["position"] for memory_id in done],
+                    "positions": [held[memory_id]["position"] for memory_id in done],
                 },
             )
         return changes
 
-    async def session(
-        self, scope: dict[str, str], session_id: str
-    ) -> tuple[list[Turn], dict[str, str]]:
-        """Returns the turns that a session has in memory, and the digest of each by its id."""
-        found = await self._database.fetch(
-            statements.select_session_turns(), {**scope, "session_id": session_id}
+    async def session(self, scope: ScopeParameters, session_id: str) -> Asked:
+        """Returns the turns that a session has in memory."""
+        return _asked(
+            await self._database.fetch(
+                statements.select_session_turns(), {**scope, "session_id": session_id}
+            )
         )
-        return [_turn(row) for row in found], {row["memory_id"]: row["digest"] for row in found}
 
-    async def summary(self, scope: dict[str, str], session_id: str) -> Any:
+    async def summary(self, scope: ScopeParameters, session_id: str) -> Any:
         """Returns the row of a session's summary, with its provenance; None if there is none."""
         return await self._database.fetch_one(
             statements.select_summary(), {**scope, "session_id": session_id}
         )
 
     async def put_summary(
-        self,
-        scope: dict[str, str],
-        session_id: str,
-        turns: Sequence[Turn],
-        digests: dict[str, str],
-        summary: Summary,
+        self, scope: ScopeParameters, session_id: str, asked: Asked, summary: Summary
     ) -> None:
         """Writes a session's summary in the place of the one before.
 
         Raises:
-          ExtractionError: The session was changed since it was read.
+          Changed: The session was changed since it was read.
         """
         async with self._database.transaction() as transaction:
-            await transaction.fetch(
-                memory_statements.lock_session(), {**scope, "session_id": _LOCK}
-            )
-            provenance = [turn.memory_id for turn in turns]
-            held = await self._hold_provenance(transaction, scope, provenance)
-            if {row["memory_id"]: row["digest"] for row in held} != digests:
-                raise ExtractionError(
+            await transaction.fetch(write_statements.lock_session(), {**scope, "session_id": _LOCK})
+            origins = list(asked.digests)
+            held = await self._hold_provenance(transaction, scope, origins)
+            if {memory_id: row["digest"] for memory_id, row in held.items()} != asked.digests:
+                raise Changed(
                     f"Session {session_id!r} was changed while it was summed up; sum it up again.",
                     summary.usage,
                 )
@@ -175,13 +197,13 @@ class Ledger:
                 text=summary.text,
                 topics=normalized_topics(summary.topics, self._limits),
                 importance=0.5,
-                timestamp=max(turn.timestamp for turn in turns),
+                timestamp=max(turn.timestamp for turn in asked.turns),
             )
-            position = old[0]["position"] if old else new_place(scope["user_id"])
-            await self._put(
-                transaction, scope, [(position, draft)], [row["position"] for row in old]
-            )
-            await self._say_provenance(transaction, scope, {draft.memory_id: tuple(provenance)})
+            replaced = [row["position"] for row in old]
+            place = replaced[0] if replaced else new_place(scope["user_id"])
+            plan = Plan(delete=replaced, insert=[(place, draft)])
+            provenance = {draft.memory_id: tuple(origins)}
+            await self._put(transaction, scope, plan, provenance, origins)
 
     def _merged(self, extraction: Extraction, turns: Sequence[Turn], known: Known) -> Changes:
         return merged(
@@ -196,65 +218,67 @@ class Ledger:
     async def _hold(
         self,
         transaction: Transaction,
-        scope: dict[str, str],
-        turns: Sequence[Turn],
-        planned: Changes,
+        scope: ScopeParameters,
+        asked: Asked,
         known: Known,
-    ) -> list[Any]:
-        """Locks the turns and all that is to be changed; returns the turns' rows.
+        planned: Changes,
+    ) -> dict[str, Any] | None:
+        """Locks all that the extractor was given and what is to be changed; returns their rows.
 
-        Provenance comes before what was drawn from them, the order in which they are erased.
+        None if any of it is gone or another. Provenance comes before what was drawn from it, the
+        order in which they are erased.
         """
-        facts = {fact.memory_id for fact in planned.updated} | set(planned.superseded)
-        origins = {turn.memory_id for turn in turns}
-        for fact in (*known.live, *planned.updated):
-            if fact.memory_id in facts:
-                origins.update(fact.provenance)
+        changed = {fact.memory_id for fact in planned.updated} | set(planned.superseded)
+        drawn = [*asked.known, *(fact for fact in known.live if fact.memory_id in changed)]
+        origins = {origin for fact in drawn for origin in fact.provenance} | set(asked.digests)
         held = await self._hold_provenance(transaction, scope, sorted(origins))
-        await transaction.fetch(statements.lock_memories(), {**scope, "memory_ids": sorted(facts)})
-        return held
+        given = {fact.memory_id for fact in asked.known}
+        facts = await transaction.fetch(
+            statements.lock_memories(), {**scope, "memory_ids": sorted(given | changed)}
+        )
+        if len(held) < len(origins) or len(facts) < len(given | changed):
+            return None
+        same = all(held[turn]["digest"] == digest for turn, digest in asked.digests.items())
+        return held if same else None
 
     async def _hold_provenance(
-        self, transaction: Transaction, scope: dict[str, str], memory_ids: Sequence[str]
-    ) -> list[Any]:
-        """Locks what is to be provenance, by its sessions first, as those who erase it do."""
-        asked = {**scope, "memory_ids": list(memory_ids)}
-        for row in await transaction.fetch(statements.select_session_ids(), asked):
+        self, transaction: Transaction, scope: ScopeParameters, memory_ids: list[str]
+    ) -> dict[str, Any]:
+        """Locks memories, by their sessions first as those who erase them; returns their rows."""
+        wanted: statements.IdsParameters = {**scope, "memory_ids": memory_ids}
+        for row in await transaction.fetch(statements.select_session_ids(), wanted):
             await transaction.fetch(
-                memory_statements.lock_session(), {**scope, "session_id": row["session_id"]}
+                write_statements.lock_session(), {**scope, "session_id": row["session_id"]}
             )
-        return list(await transaction.fetch(statements.lock_memories(), asked))
+        rows = await transaction.fetch(statements.lock_memories(), wanted)
+        return {row["memory_id"]: row for row in rows}
 
     async def _write(
         self,
         transaction: Transaction,
-        scope: dict[str, str],
+        scope: ScopeParameters,
         changes: Changes,
-        positions: dict[str, int],
+        known: Known,
+        held: dict[str, Any],
     ) -> None:
-        stated = (*changes.updated, *changes.added)
-        rows = [
-            (
-                positions[fact.memory_id]
-                if fact.memory_id in positions
-                else new_place(scope["user_id"]),
-                _draft(
-                    kind="fact",
-                    memory_id=fact.memory_id,
-                    text=fact.text,
-                    topics=fact.topics,
-                    importance=fact.importance,
-                    timestamp=fact.timestamp,
-                ),
+        plan = Plan()
+        for fact in (stated := (*changes.updated, *changes.added)):
+            row = known.rows.get(fact.memory_id)
+            draft = _draft(
+                kind="fact",
+                memory_id=fact.memory_id,
+                text=fact.text,
+                topics=fact.topics,
+                importance=fact.importance,
+                timestamp=fact.timestamp,
+                expires_at=row and row["expires_at"],
             )
-            for fact in stated
-        ]
-        await self._put(
-            transaction, scope, rows, [positions[fact.memory_id] for fact in changes.updated]
-        )
-        await self._say_provenance(
-            transaction, scope, {fact.memory_id: fact.provenance for fact in stated}
-        )
+            if row is not None:
+                plan.delete.append(row["position"])
+            place = new_place(scope["user_id"]) if row is None else row["position"]
+            plan.insert.append((place, draft))
+        provenance = {fact.memory_id: fact.provenance for fact in stated}
+        await self._put(transaction, scope, plan, provenance, list(held))
         superseded = dict(changes.superseded) | {
             fact.memory_id: fact.superseded_by for fact in changes.added if fact.superseded_by
         }
@@ -271,23 +295,13 @@ class Ledger:
     async def _put(
         self,
         transaction: Transaction,
-        scope: dict[str, str],
-        rows: Sequence[tuple[int, Draft]],
-        replaced: list[int],
-    ) -> None:
-        await apply(
-            transaction,
-            {"app_name": scope["app_name"], "user_id": scope["user_id"]},
-            Plan(delete=replaced, insert=list(rows)),
-            self._database.settings.text_search_config,
-        )
-
-    async def _say_provenance(
-        self,
-        transaction: Transaction,
-        scope: dict[str, str],
+        scope: ScopeParameters,
+        plan: Plan,
         provenance: dict[str, tuple[str, ...]],
+        given: list[str],
     ) -> None:
+        """Writes facts or summaries, with their provenance among the turns that were given."""
+        await apply(transaction, scope, plan, self._database.settings.text_search_config)
         pairs = [(memory_id, origin) for memory_id, ids in provenance.items() for origin in ids]
         if pairs:
             memory_ids, origin_ids = map(list, zip(*pairs, strict=True))
@@ -295,10 +309,13 @@ class Ledger:
                 statements.insert_provenance(),
                 {**scope, "memory_ids": memory_ids, "origin_ids": origin_ids},
             )
+            written: statements.IdsParameters = {**scope, "memory_ids": list(provenance)}
+            await transaction.fetch(statements.insert_repeated(), {**written, "origin_ids": given})
+            await transaction.fetch(statements.end_with_provenance(), written)
 
 
 def _known(rows: Sequence[Any]) -> Known:
-    known = Known([], [], {})
+    known = Known()
     for row in rows:
         fact = KnownFact(
             memory_id=row["memory_id"],
@@ -310,14 +327,26 @@ def _known(rows: Sequence[Any]) -> Known:
             superseded_by=row["superseded_by"],
         )
         (known.live if row["live"] else known.past).append(fact)
-        known.positions[fact.memory_id] = row["position"]
+        known.rows[fact.memory_id] = row
     return known
 
 
-def _turn(row: Any, *, read: bool = False) -> Turn:
-    spoken: str = row["body"]
-    text = spoken.removeprefix(f"{row['author']}: ") if row["author"] else spoken
-    return Turn(row["memory_id"], row["event_id"], row["author"], row["timestamp"], text, read)
+def _asked(rows: Sequence[Any], new: AbstractSet[str] | None = None) -> Asked:
+    """Returns turns as an extractor is given them; all of them are new if none is named."""
+    turns = []
+    for row in rows:
+        spoken: str = row["body"]
+        turns.append(
+            Turn(
+                memory_id=row["memory_id"],
+                event_id=row["event_id"],
+                author=row["author"],
+                timestamp=row["timestamp"],
+                text=spoken.removeprefix(f"{row['author']}: ") if row["author"] else spoken,
+                read=new is not None and row["memory_id"] not in new,
+            )
+        )
+    return Asked(turns, {row["memory_id"]: row["digest"] for row in rows})
 
 
 def _draft(
@@ -329,6 +358,7 @@ def _draft(
     importance: float,
     timestamp: datetime,
     session_id: str = "",
+    expires_at: datetime | None = None,
 ) -> Draft:
     return new_draft(
         kind=kind,
@@ -338,5 +368,7 @@ def _draft(
         timestamp=timestamp,
         content=types.Content(role="model", parts=[types.Part(text=text)]),
         text=text,
-        given=Attributes(topics=json.dumps(list(topics)), importance=importance),
+        given=Attributes(
+            topics=json.dumps(list(topics)), importance=importance, expires_at=expires_at
+        ),
     )

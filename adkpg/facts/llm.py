@@ -14,7 +14,7 @@ from google.adk.models.registry import LLMRegistry
 from google.genai import types
 from pydantic import BaseModel
 
-from adkpg.errors import ConfigurationError, ExtractionError
+from adkpg.errors import ConfigurationError, ExtractionError, ExtractorUnavailable
 from adkpg.facts import answers, merging, prompts
 from adkpg.facts.extractor import Extraction, KnownFact, Summary, Turn, Usage
 
@@ -158,20 +158,19 @@ class FactExtractor:
             async with asyncio.timeout(self._timeout_s):
                 response = await self._last_response(request)
         except Exception as exc:
-            raise ExtractionError(
-                f"Model {self.model!r} failed with {type(exc).__name__}; mend what its error, the "
+            refused = _status(exc) in _REFUSALS
+            raise (ExtractionError if refused else ExtractorUnavailable)(
+                f"Model {self.model!r} failed with {type(exc).__name__}; fix what its error, the "
                 "cause of this one, says.",
                 spent + Usage(calls=1),
-                refused=_status(exc) in _REFUSALS,
             ) from exc
         usage = spent + _usage(response)
         text = _text(response)
         if not text and response is not None and (code := _refusal(response)):
-            raise ExtractionError(
+            raise (ExtractorUnavailable if code in _OUTAGES else ExtractionError)(
                 f"Model {self.model!r} gave no answer ({code}); use another model or other safety "
                 "settings.",
                 usage,
-                refused=code not in _OUTAGES,
             )
         return text, usage
 

@@ -20,6 +20,7 @@ class ExtractionReport:
       dropped: How many operations of the extractor did nothing, by reason.
       usage: The tokens spent, on failures too.
       errors: What the failures say.
+      unavailable: Whether the extractor does not answer now, whatever it is asked.
     """
 
     turns: int = 0
@@ -30,6 +31,7 @@ class ExtractionReport:
     dropped: Counter[str] = field(default_factory=Counter)
     usage: Usage = field(default_factory=Usage)
     errors: tuple[str, ...] = ()
+    unavailable: bool = False
 
     def __add__(self, other: "ExtractionReport") -> "ExtractionReport":
         return ExtractionReport(
@@ -41,6 +43,7 @@ class ExtractionReport:
             self.dropped + other.dropped,
             self.usage + other.usage,
             self.errors + other.errors,
+            self.unavailable or other.unavailable,
         )
 
 

@@ -2,26 +2,27 @@
 
 import logging
 from collections import Counter
-from collections.abc import Sequence
-from typing import Any
+from collections.abc import Awaitable, Sequence
+from dataclasses import replace
+from typing import Any, TypeVar
 
 from adkpg.errors import (
     ConfigurationError,
     EmbeddingError,
     ExtractionError,
+    ExtractorUnavailable,
     InvalidInput,
     ModelNotActive,
 )
 from adkpg.facts import statements
 from adkpg.facts.extractor import (
-    Extraction,
     KnownFact,
     MemoryExtractor,
     Summarizer,
     Turn,
     Usage,
 )
-from adkpg.facts.ledger import Ledger
+from adkpg.facts.ledger import Changed, Ledger
 from adkpg.facts.merging import Changes, Limits
 from adkpg.facts.reports import ExtractionReport, Profile, ProfileFact, SessionSummary
 from adkpg.keys import require_storable, storable
@@ -30,12 +31,17 @@ from adkpg.memory.filters import SearchFilters
 from adkpg.memory.queue.jobs import Jobs
 from adkpg.memory.records import Memory
 from adkpg.memory.service import PgVectorMemoryService
+from adkpg.sql import ScopeParameters
 
 logger = logging.getLogger(__name__)
 
 _TOGETHER = 2  # attempts after which a turn is read alone, so that it fails alone
 _QUERY_CHARS = 1_000
 _CLAIMED_FOR_ONE_SESSION = 1_000
+_QUEUED_TOGETHER = 5_000  # by one statement, so that none takes as long as a whole app
+_FIRST_POSITION = -(2**63)
+
+Answer = TypeVar("Answer")
 
 
 class Facts:
@@ -84,64 +90,106 @@ class Facts:
         self._jobs = Jobs(memory.database, "extract")
         self._ledger = Ledger(memory.database, limits or Limits())
 
-    async def enable(self, app_name: str, on: bool = True, *, past: bool = True) -> int:
-        """Switches extraction on or off for an app, in all processes. Idempotent.
-
-        Off ends what waits; facts that are known stay.
+    async def enable(self, app_name: str, *, past: bool = True) -> int:
+        """Switches extraction on for an app, in all processes. Idempotent.
 
         Args:
           app_name: The app.
-          on: Whether new turns are to be read.
-          past: Whether turns that are remembered already, and that no fact was drawn from, are to
-            be read too when it goes on.
+          past: Whether turns that are remembered already, and were never read, are read too.
 
         Returns:
-          How many turns of the past wait now; 0 if it was switched so already.
+          How many turns of the past wait now that did not before.
 
         Raises:
           InvalidInput: The name cannot be stored.
         """
         require_storable(app_name=app_name)
-        row = await self._database.fetch_one(
-            statements.switch(), {"app_name": app_name, "on": on, "past": past}
-        )
-        return int(row["queued"]) if row else 0
+        await self._database.fetch(statements.switch(on=True), {"app_name": app_name})
+        queued, place = 0, ("", _FIRST_POSITION)
+        while past:
+            rows = await self._database.fetch(
+                statements.queue_unread(),
+                {
+                    "app_name": app_name,
+                    "after_user_id": place[0],
+                    "after_position": place[1],
+                    "limit": _QUEUED_TOGETHER,
+                },
+            )
+            queued += sum(row["new"] for row in rows)
+            if len(rows) < _QUEUED_TOGETHER:
+                break
+            place = (rows[-1]["user_id"], rows[-1]["position"])
+        return queued
+
+    async def disable(self, app_name: str) -> None:
+        """Switches extraction off for an app, in all processes. Idempotent.
+
+        Ends the wait of turns; facts that are known stay.
+
+        Raises:
+          InvalidInput: The name cannot be stored.
+        """
+        require_storable(app_name=app_name)
+        await self._database.fetch(statements.switch(on=False), {"app_name": app_name})
+        ended = _QUEUED_TOGETHER
+        while ended == _QUEUED_TOGETHER:
+            rows = await self._database.fetch(
+                statements.end_waiting(), {"app_name": app_name, "limit": _QUEUED_TOGETHER}
+            )
+            ended = len(rows)
 
     async def extract(
         self,
+        *,
         app_name: str,
         user_id: str,
         session_id: str | None = None,
-        *,
         batches: int | None = None,
     ) -> ExtractionReport:
         """Draws facts from the turns of one user that are due.
 
-        The extractor is asked session by session, outside of any transaction; what it says of one
-        is written in one transaction, which ends the wait of its turns. After a failure they wait
-        for longer and longer, and the report tells why. Turns are read once: calling it again adds
-        nothing.
+        The extractor is asked session by session, outside of any transaction. Its answer about one
+        is written in one transaction, which also marks the turns as read: no turn is read twice.
+        After a failure they wait for longer and longer, and the report tells why.
 
         Args:
           app_name: The app.
           user_id: The user.
           session_id: This session only.
-          batches: Claims at most so many times `batch_turns` turns; None takes all that is due.
+          batches: Most claims of `batch_turns` turns each; None takes all that is due.
 
         Raises:
           ConfigurationError: There is no extractor.
           DatabaseError: The server refused a statement or was lost; the turns wait on.
         """
-        self._required()
+        extractor = self._required()
         report = ExtractionReport()
-        if storable(app_name=app_name, user_id=user_id, session_id=session_id):
-            report, _ = await self._extract(app_name, user_id, session_id, batches)
+        if not storable(app_name=app_name, user_id=user_id, session_id=session_id):
+            return report
+        limit = self._batch_turns if session_id is None else _CLAIMED_FOR_ONE_SESSION
+        claims = 0
+        while rows := await self._jobs.claim(app_name, user_id, limit):
+            left = list(rows)
+            claims += 1
+            try:
+                for batch in self._batches(rows, session_id):
+                    report += await self._read(extractor, app_name, user_id, batch)
+                    left = [row for row in left if row not in batch]
+                    if report.unavailable:
+                        break
+            finally:  # other sessions; or cancelled, or the model is down
+                await self._jobs.release(left)
+            if session_id is not None or report.failed or len(rows) < limit or claims == batches:
+                break
+        if report.added or report.updated:
+            await self._embed(app_name, user_id)
         return report
 
     async def extract_pending(self) -> ExtractionReport:
         """Draws facts from everybody's turns that are due, as `extract` does; for a worker.
 
-        A model that is down ends it early.
+        An extractor that does not answer ends it early.
 
         Raises:
           ConfigurationError: There is no extractor.
@@ -150,9 +198,8 @@ class Facts:
         self._required()
         report = ExtractionReport()
         for app_name, user_id in await self._jobs.due_users():
-            done, down = await self._extract(app_name, user_id, None, None)
-            report += done
-            if down:
+            report += await self.extract(app_name=app_name, user_id=user_id)
+            if report.unavailable:
                 break
         return report
 
@@ -177,13 +224,12 @@ class Facts:
         """
         if limit < 1:
             raise InvalidInput(f"limit={limit} is below 1; ask for at least one fact.")
-        filters = SearchFilters(topics=topics or ())
+        about = SearchFilters(topics=topics or ()).parameters.get("topics")
         if not storable(app_name=app_name, user_id=user_id):
             return Profile(())
-        scope = {"app_name": app_name, "user_id": user_id}
+        scope: ScopeParameters = {"app_name": app_name, "user_id": user_id}
         rows = await self._database.fetch(
-            statements.select_profile(asked=filters.asked),
-            {**scope, "limit": limit, **filters.parameters},
+            statements.select_profile(), {**scope, "topics": about, "limit": limit}
         )
         provenance: dict[str, list[Memory]] = {row["memory_id"]: [] for row in rows}
         for row in await self._database.fetch(
@@ -197,7 +243,7 @@ class Facts:
             )
         )
 
-    async def topics(self, app_name: str, user_id: str) -> list[tuple[str, int]]:
+    async def topics(self, *, app_name: str, user_id: str) -> list[tuple[str, int]]:
         """Returns the topics of a user's live memories of any kind and how many each has."""
         if not storable(app_name=app_name, user_id=user_id):
             return []
@@ -220,7 +266,7 @@ class Facts:
         )
         return [records.memory(row) for row in rows]
 
-    async def summarize(self, app_name: str, user_id: str, session_id: str) -> SessionSummary:
+    async def summarize(self, *, app_name: str, user_id: str, session_id: str) -> SessionSummary:
         """Remembers what a session was about, as a memory of kind ``summary``.
 
         Its provenance is the session's turns: when one is erased or replaced, it goes. A summary of
@@ -236,20 +282,15 @@ class Facts:
                 "Facts need an extractor with a method summarize; give a FactExtractor."
             )
         require_storable(app_name=app_name, user_id=user_id, session_id=session_id)
-        scope = {"app_name": app_name, "user_id": user_id}
-        turns, digests = await self._ledger.session(scope, session_id)
-        if not turns:
+        scope: ScopeParameters = {"app_name": app_name, "user_id": user_id}
+        asked = await self._ledger.session(scope, session_id)
+        if not asked.turns:
             return SessionSummary(None)
         old = await self._ledger.summary(scope, session_id)
-        if old is not None and set(old["provenance"]) == digests.keys():
+        if old is not None and set(old["provenance"]) == asked.digests.keys():
             return SessionSummary(records.memory(old))
-        try:
-            summary = await self._extractor.summarize(turns)
-        except ExtractionError:
-            raise
-        except Exception as exc:
-            raise _failure(self._extractor, exc) from exc
-        await self._ledger.put_summary(scope, session_id, turns, digests, summary)
+        summary = await _answer(self._extractor, self._extractor.summarize(asked.turns))
+        await self._ledger.put_summary(scope, session_id, asked, summary)
         await self._embed(app_name, user_id)
         stored = await self._ledger.summary(scope, session_id)
         return SessionSummary(None if stored is None else records.memory(stored), summary.usage)
@@ -260,34 +301,6 @@ class Facts:
                 "Facts have no extractor; give one, like FactExtractor('gemini-2.5-flash')."
             )
         return self._extractor
-
-    async def _extract(
-        self, app_name: str, user_id: str, session_id: str | None, batches: int | None
-    ) -> tuple[ExtractionReport, bool]:
-        """Reads what is due; tells too whether the extractor is down."""
-        report = ExtractionReport()
-        down = False
-        limit = self._batch_turns if session_id is None else _CLAIMED_FOR_ONE_SESSION
-        claims = 0
-        while rows := await self._jobs.claim(app_name, user_id, limit):
-            left = list(rows)
-            failed = 0
-            claims += 1
-            try:
-                for batch in self._batches(rows, session_id):
-                    done, down = await self._read(app_name, user_id, batch)
-                    report += done
-                    failed += done.failed
-                    left = [row for row in left if row not in batch]
-                    if down:
-                        break
-            finally:  # other sessions; or cancelled, or the model is down
-                await self._jobs.release(left)
-            if session_id is not None or failed or len(rows) < limit or claims == batches:
-                break
-        if report.added or report.updated:
-            await self._embed(app_name, user_id)
-        return report, down
 
     def _batches(self, rows: Sequence[Any], session_id: str | None) -> list[list[Any]]:
         """Returns turns to be read together: of one session, in its order, the oldest first."""
@@ -307,45 +320,39 @@ class Facts:
         return sorted(batches, key=lambda batch: batch[0]["timestamp"])
 
     async def _read(
-        self, app_name: str, user_id: str, rows: Sequence[Any]
-    ) -> tuple[ExtractionReport, bool]:
-        scope = {"app_name": app_name, "user_id": user_id}
-        turns, digests = await self._ledger.context(
-            scope, rows[0]["session_id"], rows, self._context_turns
-        )
+        self, extractor: MemoryExtractor, app_name: str, user_id: str, rows: Sequence[Any]
+    ) -> ExtractionReport:
+        """Draws facts from claimed turns of one session."""
+        scope: ScopeParameters = {"app_name": app_name, "user_id": user_id}
+        asked = await self._ledger.context(scope, rows[0]["session_id"], rows, self._context_turns)
         # Erased or expired since they were claimed.
-        await self._jobs.complete([row for row in rows if row["memory_id"] not in digests])
+        await self._jobs.complete([row for row in rows if row["memory_id"] not in asked.digests])
+        if all(turn.read for turn in asked.turns):
+            return ExtractionReport(turns=len(rows))
         try:
-            extraction = await self._ask(turns, await self._related(app_name, user_id, turns))
+            asked = replace(asked, known=await self._related(scope, asked.turns))
+            extraction = await _answer(extractor, extractor.extract(asked.turns, asked.known))
+            changes = await self._ledger.apply(scope, asked, extraction)
         except ExtractionError as exc:
-            await self._jobs.fail(rows, exc, refused=exc.refused)
-            spent = exc.usage if isinstance(exc.usage, Usage) else Usage()
-            failure = ExtractionReport(failed=len(rows), usage=spent, errors=(str(exc),))
-            return failure, not exc.refused
-        changes = await self._ledger.apply(scope, turns, digests, extraction)
-        return _report(len(rows), changes, extraction.usage), False
+            refused = not isinstance(exc, (ExtractorUnavailable, Changed))
+            await self._jobs.fail(rows, exc, refused=refused)
+            return ExtractionReport(
+                failed=len(rows),
+                usage=exc.usage if isinstance(exc.usage, Usage) else Usage(),
+                errors=(str(exc),),
+                unavailable=isinstance(exc, ExtractorUnavailable),
+            )
+        return _report(len(rows), changes, extraction.usage)
 
-    async def _ask(self, turns: Sequence[Turn], known: Sequence[KnownFact]) -> Extraction:
-        extractor = self._required()
-        if all(turn.read for turn in turns):
-            return Extraction()
-        try:
-            return await extractor.extract(turns, known)
-        except ExtractionError:
-            raise
-        except Exception as exc:
-            raise _failure(extractor, exc) from exc
-
-    async def _related(self, app_name: str, user_id: str, turns: Sequence[Turn]) -> list[KnownFact]:
+    async def _related(self, scope: ScopeParameters, turns: Sequence[Turn]) -> list[KnownFact]:
         """Returns the known facts that an extractor is told: all, or those nearest to the turns."""
-        live = (await self._ledger.known({"app_name": app_name, "user_id": user_id})).live
-        if len(live) <= self._max_known:
-            return live
+        known = await self._ledger.known(scope, self._max_known + 1)
+        if len(known) <= self._max_known:
+            return known
         ranked: dict[str, None] = {}
         for query in _queries([turn.text for turn in turns if not turn.read]):
             for hit in await self._memory.search(
-                app_name=app_name,
-                user_id=user_id,
+                **scope,
                 query=query,
                 filters=SearchFilters(kinds=("fact",)),
                 top_k=self._max_known,
@@ -354,8 +361,7 @@ class Facts:
             ):
                 # Facts that differ in one word may be near-duplicates, and contradict each other.
                 ranked |= dict.fromkeys((str(hit.memory.id), *hit.folded))
-        by_id = {fact.memory_id: fact for fact in live}
-        return [by_id[id_] for id_ in ranked if id_ in by_id][: self._max_known]
+        return (await self._ledger.named(scope, list(ranked)))[: self._max_known]
 
     async def _embed(self, app_name: str, user_id: str) -> None:
         if self._memory.embedder is None:
@@ -390,8 +396,14 @@ def _report(turns: int, changes: Changes, usage: Usage) -> ExtractionReport:
     )
 
 
-def _failure(extractor: object, exc: Exception) -> ExtractionError:
-    return ExtractionError(
-        f"{type(extractor).__name__} failed with {type(exc).__name__}; mend what its error, the "
-        "cause of this one, says."
-    )
+async def _answer(extractor: object, asking: Awaitable[Answer]) -> Answer:
+    """Returns an extractor's answer; whatever else than an ExtractionError it raises is one."""
+    try:
+        return await asking
+    except ExtractionError:
+        raise
+    except Exception as exc:
+        raise ExtractionError(
+            f"{type(extractor).__name__} failed with {type(exc).__name__}; fix what its error, the "
+            "cause of this one, says."
+        ) from exc

@@ -1,18 +1,16 @@
 """Statements of facts: what they were drawn from, and what replaced them. No I/O."""
 
+from datetime import datetime
 from functools import cache
-from typing import Any
+from typing import Any, TypedDict
 
 from sqlalchemy import (
     BigInteger,
-    Boolean,
     ColumnElement,
-    Delete,
-    Insert,
+    Double,
     Integer,
     Select,
     Text,
-    Update,
     and_,
     bindparam,
     cast,
@@ -20,51 +18,143 @@ from sqlalchemy import (
     delete,
     exists,
     func,
+    literal,
     literal_column,
     or_,
     select,
     true,
+    tuple_,
     update,
 )
-from sqlalchemy.dialects.postgresql import ARRAY, aggregate_order_by, insert
+from sqlalchemy.dialects.postgresql import ARRAY, TIMESTAMP, aggregate_order_by, distinct_on, insert
 
-from adkpg.sql import conditions, given_rows, in_scope, live, stored_columns
-from adkpg.tables import app_settings, memories, memory_jobs, memory_provenance
+from adkpg.sql import (
+    APP_NAME,
+    SESSION_ID,
+    USER_ID,
+    ScopeParameters,
+    SessionParameters,
+    Statement,
+    given_rows,
+    in_scope,
+    live,
+    stored_columns,
+)
+from adkpg.tables import app_settings, memories, memory_jobs, memory_lexemes, memory_provenance
 
-_APP_NAME = bindparam("app_name", type_=Text)
-_SESSION_ID = bindparam("session_id", type_=Text)
 _MEMORY_ID = bindparam("memory_id", type_=Text)
 _MEMORY_IDS = bindparam("memory_ids", type_=ARRAY(Text))
-_ON = bindparam("on", type_=Boolean)
+_LIMIT = bindparam("limit", type_=Integer)
 _FACT: ColumnElement[str] = literal_column("'fact'")
 _SUMMARY: ColumnElement[str] = literal_column("'summary'")
 _TURN: ColumnElement[str] = literal_column("'turn'")
+_RARE = 3  # of a user's turns at most have a word that tells where it came from
 _EXTRACT: ColumnElement[str] = literal_column("'extract'")
+
+
+class AppParameters(TypedDict):
+    """Of statements on a whole app."""
+
+    app_name: str
+
+
+class LimitParameters(ScopeParameters):
+    """Of statements on some of a user's memories."""
+
+    limit: int
+
+
+class IdsParameters(ScopeParameters):
+    """Of statements on memories of a user."""
+
+    memory_ids: list[str]
+
+
+class FactParameters(ScopeParameters):
+    """Of statements on one fact."""
+
+    memory_id: str
+
+
+class MergeParameters(ScopeParameters):
+    """Past facts count if they are as new as `since`, or ended in the last `within_s` seconds."""
+
+    since: datetime
+    within_s: float
+
+
+class ContextParameters(SessionParameters):
+    """Positions of turns, and how many before each."""
+
+    positions: list[int]
+    reach: int
+
+
+class ProvenanceParameters(ScopeParameters):
+    """Parallel arrays."""
+
+    memory_ids: list[str]
+    origin_ids: list[str]
+
+
+class SupersedeParameters(ScopeParameters):
+    """Parallel arrays."""
+
+    memory_ids: list[str]
+    by_ids: list[str]
+
+
+class ProfileParameters(ScopeParameters):
+    """Facts about any of some topics; None is about anything."""
+
+    topics: list[str] | None
+    limit: int
+
+
+class QueueParameters(AppParameters):
+    """Of the turns after a place, at most `limit`."""
+
+    after_user_id: str
+    after_position: int
+    limit: int
+
+
+class EndParameters(AppParameters):
+    """Of an app's jobs, at most `limit`."""
+
+    limit: int
+
+
+def _of(memory: Any, derived: Any) -> ColumnElement[bool]:
+    """Whether a row of provenance is of this fact or summary."""
+    return and_(
+        derived.c.memory_id == memory.c.memory_id,
+        derived.c.app_name == memory.c.app_name,
+        derived.c.user_id == memory.c.user_id,
+    )
+
+
+def _from(memory: Any, derived: Any) -> ColumnElement[bool]:
+    """Whether a row of provenance names this memory as what was drawn from."""
+    return and_(
+        derived.c.origin_id == memory.c.memory_id,
+        derived.c.app_name == memory.c.app_name,
+        derived.c.user_id == memory.c.user_id,
+    )
 
 
 def _provenance() -> Any:
     """The ids of what a memory was drawn from, as an array."""
+    ids = memory_provenance.c.origin_id
     return (
-        select(
-            func.coalesce(
-                func.array_agg(
-                    aggregate_order_by(memory_provenance.c.origin_id, memory_provenance.c.origin_id)
-                ),
-                cast([], ARRAY(Text)),
-            )
-        )
-        .where(
-            memory_provenance.c.memory_id == memories.c.memory_id,
-            memory_provenance.c.app_name == memories.c.app_name,
-            memory_provenance.c.user_id == memories.c.user_id,
-        )
+        select(func.coalesce(func.array_agg(aggregate_order_by(ids, ids)), cast([], ARRAY(Text))))
+        .where(_of(memories, memory_provenance))
         .scalar_subquery()
     )
 
 
-@cache
-def select_facts() -> Select[Any]:
-    """Reads all facts of a user, live or not, by time. Parameters: app_name, user_id."""
+def _facts(*conditions: ColumnElement[bool]) -> Select[Any]:
+    """Facts of a user, by time."""
     return (
         select(
             memories.c.memory_id,
@@ -74,21 +164,47 @@ def select_facts() -> Select[Any]:
             memories.c.importance,
             memories.c.timestamp,
             memories.c.superseded_by,
-            # A transaction that waited has a now() before what it waited for.
-            and_(live(), memories.c.superseded_by.is_(None)).label("live"),
+            memories.c.expires_at,
+            _is_live().label("live"),
             _provenance().label("provenance"),
         )
-        .where(in_scope(memories), memories.c.kind == _FACT)
+        .where(in_scope(memories), memories.c.kind == _FACT, *conditions)
         .order_by(memories.c.timestamp, memories.c.position)
     )
 
 
-@cache
-def select_context() -> Select[Any]:
-    """Reads the live turns of one session at and before some positions, by position.
+def _is_live() -> ColumnElement[bool]:
+    # A transaction that waited has a now() before what it waited for.
+    return and_(live(), memories.c.superseded_by.is_(None))
 
-    Parameters: app_name, user_id, session_id, positions, reach (how many before each).
-    """
+
+@cache
+def select_known() -> Statement[LimitParameters]:
+    """Reads a user's live facts, by time."""
+    return Statement(_facts(_is_live()).limit(_LIMIT))
+
+
+@cache
+def select_named() -> Statement[IdsParameters]:
+    """Reads those live facts of a user that are named, by time."""
+    return Statement(_facts(_is_live(), memories.c.memory_id == func.any(_MEMORY_IDS)))
+
+
+@cache
+def select_to_merge() -> Statement[MergeParameters]:
+    """Reads a user's live facts, and those past ones that new ones could repeat, by time."""
+    since = bindparam("since", type_=TIMESTAMP(timezone=True))
+    just_now = func.now() - func.make_interval(
+        0, 0, 0, 0, 0, 0, bindparam("within_s", type_=Double)
+    )
+    return Statement(
+        _facts(or_(_is_live(), memories.c.timestamp >= since, memories.c.expires_at >= just_now))
+    )
+
+
+@cache
+def select_context() -> Statement[ContextParameters]:
+    """Reads the live turns of one session at and before some positions, by position."""
     asked = given_rows(positions=BigInteger)
     near = exists(
         select(asked.c.positions).where(
@@ -96,54 +212,54 @@ def select_context() -> Select[Any]:
             memories.c.position >= asked.c.positions - bindparam("reach", type_=Integer),
         )
     )
-    return (
-        _turns()
-        .where(in_scope(memories), memories.c.session_id == _SESSION_ID, live(), near)
-        .order_by(memories.c.position)
-    )
+    return Statement(_turns().where(near))
 
 
 @cache
-def select_session_turns() -> Select[Any]:
-    """Reads the live turns of one session, by position.
-
-    Parameters: app_name, user_id, session_id.
-    """
-    return (
-        _turns()
-        .where(in_scope(memories), memories.c.session_id == _SESSION_ID, live())
-        .order_by(memories.c.position)
-    )
+def select_session_turns() -> Statement[SessionParameters]:
+    """Reads the live turns of one session, by position."""
+    return Statement(_turns())
 
 
 def _turns() -> Select[Any]:
-    return select(
-        memories.c.memory_id,
-        memories.c.position,
-        memories.c.event_id,
-        memories.c.author,
-        memories.c.timestamp,
-        memories.c.body,
-        memories.c.digest,
-    ).where(memories.c.kind == _TURN)
-
-
-@cache
-def select_summary() -> Select[Any]:
-    """Reads a session's summary and its provenance. Parameters: app_name, user_id, session_id."""
-    return select(*stored_columns(), memories.c.position, _provenance().label("provenance")).where(
-        in_scope(memories), memories.c.session_id == _SESSION_ID, memories.c.kind == _SUMMARY
+    return (
+        select(
+            memories.c.memory_id,
+            memories.c.position,
+            memories.c.event_id,
+            memories.c.author,
+            memories.c.timestamp,
+            memories.c.body,
+            memories.c.digest,
+        )
+        .where(
+            in_scope(memories),
+            memories.c.session_id == SESSION_ID,
+            memories.c.kind == _TURN,
+            live(),
+        )
+        .order_by(memories.c.position)
     )
 
 
 @cache
-def select_session_ids() -> Select[Any]:
-    """Reads which sessions memories came from, in order. Parameters: app_name, user_id, memory_ids.
+def select_summary() -> Statement[SessionParameters]:
+    """Reads a session's summary and its provenance."""
+    return Statement(
+        select(*stored_columns(), memories.c.position, _provenance().label("provenance")).where(
+            in_scope(memories), memories.c.session_id == SESSION_ID, memories.c.kind == _SUMMARY
+        )
+    )
 
-    Whoever erases or replaces what came from one holds the session's lock (`lock_session`)
-    from an earlier statement on, and so sees what was drawn meanwhile from what is to go.
+
+@cache
+def select_session_ids() -> Statement[IdsParameters]:
+    """Reads which sessions memories came from, in order.
+
+    Whoever erases or replaces memories of one holds the session's lock (`lock_session`) from an
+    earlier statement on, and so sees what was drawn meanwhile from what is to go.
     """
-    return (
+    return Statement(
         select(memories.c.session_id)
         .distinct()
         .where(in_scope(memories), memories.c.memory_id == func.any(_MEMORY_IDS))
@@ -152,11 +268,11 @@ def select_session_ids() -> Select[Any]:
 
 
 @cache
-def lock_memories() -> Select[Any]:
+def lock_memories() -> Statement[IdsParameters]:
     """Keeps memories from being changed or erased, to the transaction's end.
 
-    By position, as all who lock several do. Parameters: app_name, user_id, memory_ids. Returns for
-    each that is there its position, digest, and whether facts are still to be drawn from it.
+    By position, as all who lock several do. Returns for each that is there its position, digest,
+    and whether facts are still to be drawn from it.
     """
     waiting = exists(
         select(memory_jobs.c.position).where(
@@ -166,7 +282,7 @@ def lock_memories() -> Select[Any]:
             memory_jobs.c.task == _EXTRACT,
         )
     )
-    return (
+    return Statement(
         select(
             memories.c.memory_id,
             memories.c.position,
@@ -180,35 +296,117 @@ def lock_memories() -> Select[Any]:
 
 
 @cache
-def insert_provenance() -> Insert:
-    """Says what memories were drawn from; what is said already stays.
+def mark_extracted() -> Statement[IdsParameters]:
+    """Says that facts were drawn from turns, so that nobody reads them again."""
+    return Statement(
+        update(memories)
+        .where(in_scope(memories), memories.c.memory_id == func.any(_MEMORY_IDS))
+        .values(extracted_at=func.now())
+    )
 
-    Parameters: app_name, user_id, and in parallel arrays memory_ids, origin_ids.
-    """
+
+@cache
+def insert_provenance() -> Statement[ProvenanceParameters]:
+    """Says what memories were drawn from; what is said already stays."""
     given = given_rows(memory_ids=Text, origin_ids=Text)
-    return (
+    return Statement(
         insert(memory_provenance)
         .from_select(
             ["app_name", "user_id", "memory_id", "origin_id"],
-            select(
-                _APP_NAME,
-                bindparam("user_id", type_=Text),
-                given.c.memory_ids,
-                given.c.origin_ids,
-            ),
+            select(APP_NAME, USER_ID, given.c.memory_ids, given.c.origin_ids),
         )
         .on_conflict_do_nothing()
     )
 
 
 @cache
-def supersede() -> Update:
-    """Marks facts as superseded, as of now.
+def insert_repeated() -> Statement[ProvenanceParameters]:
+    """Adds to facts' provenance turns whose words they repeat without having named them.
 
-    Parameters: app_name, user_id, and in parallel arrays memory_ids, by_ids.
+    So erasing the turn that told a name or a number leaves it in no fact. A word counts if none of
+    the named turns has it and at most three turns of the user do; the latest of those joins.
+
+    ``memory_ids`` are facts that are written, ``origin_ids`` the turns that they may repeat.
     """
+    fact, turn, named, other = (memories.alias(each) for each in ("fact", "turn", "named", "other"))
+    told, said, explained, held = (
+        memory_lexemes.alias(each) for each in ("told", "said", "explained", "held")
+    )
+
+    def words(lexemes: Any, memory: Any) -> ColumnElement[bool]:
+        return and_(
+            in_scope(lexemes), lexemes.c.position == memory.c.position, lexemes.c.frequency > 0
+        )
+
+    is_named = exists(
+        select(memory_provenance.c.origin_id)
+        .join_from(memory_provenance, named, _from(named, memory_provenance))
+        .join(explained, words(explained, named))
+        .where(_of(fact, memory_provenance), explained.c.lexeme == told.c.lexeme)
+    )
+    is_common = exists(
+        select(other.c.position)
+        .join_from(other, held, words(held, other))
+        .where(in_scope(other), other.c.kind == _TURN, held.c.lexeme == told.c.lexeme)
+        .offset(_RARE)
+    )
+    repeated = (
+        select(fact.c.memory_id, turn.c.memory_id)
+        .ext(distinct_on(fact.c.memory_id, told.c.lexeme))
+        .select_from(fact)
+        .join(told, words(told, fact))
+        .join(
+            turn,
+            and_(
+                in_scope(turn),
+                turn.c.memory_id == func.any(bindparam("origin_ids", type_=ARRAY(Text))),
+            ),
+        )
+        .join(said, and_(words(said, turn), said.c.lexeme == told.c.lexeme))
+        .where(in_scope(fact), fact.c.memory_id == func.any(_MEMORY_IDS), ~is_named, ~is_common)
+        .order_by(fact.c.memory_id, told.c.lexeme, turn.c.timestamp.desc(), turn.c.position.desc())
+        .subquery("repeated")
+    )
+    return Statement(
+        insert(memory_provenance)
+        .from_select(
+            ["app_name", "user_id", "memory_id", "origin_id"],
+            select(APP_NAME, USER_ID, *repeated.c),
+        )
+        .on_conflict_do_nothing()
+    )
+
+
+@cache
+def end_with_provenance() -> Statement[IdsParameters]:
+    """Ends facts and summaries when the first memory of their provenance ends.
+
+    One of their own that was to end sooner keeps its end.
+    """
+    origins = memories.alias("origins")
+    first = (
+        select(func.min(origins.c.expires_at))
+        .select_from(origins)
+        .join(memory_provenance, _from(origins, memory_provenance))
+        .where(_of(memories, memory_provenance))
+        .scalar_subquery()
+    )
+    return Statement(
+        update(memories)
+        .where(
+            in_scope(memories),
+            memories.c.memory_id == func.any(_MEMORY_IDS),
+            memories.c.superseded_by.is_(None),
+        )
+        .values(expires_at=func.least(memories.c.expires_at, first))
+    )
+
+
+@cache
+def supersede() -> Statement[SupersedeParameters]:
+    """Marks facts as superseded, as of now."""
     given = given_rows(memory_ids=Text, by_ids=Text)
-    return (
+    return Statement(
         update(memories)
         .where(
             in_scope(memories),
@@ -220,52 +418,44 @@ def supersede() -> Update:
 
 
 @cache
-def select_profile(*, asked: frozenset[str]) -> Select[Any]:
-    """Reads a user's live facts, the most important and then the latest first.
-
-    Parameters: app_name, user_id, limit, and those of `SearchFilters`.
-    """
-    return (
+def select_profile() -> Statement[ProfileParameters]:
+    """Reads a user's live facts, the most important and then the latest first."""
+    topics = bindparam("topics", type_=ARRAY(Text))
+    return Statement(
         select(*stored_columns())
-        .where(in_scope(memories), memories.c.kind == _FACT, live(), *conditions(asked))
+        .where(
+            in_scope(memories),
+            memories.c.kind == _FACT,
+            live(),
+            or_(topics.is_(None), memories.c.topics.op("?|")(topics)),
+        )
         .order_by(
             memories.c.importance.desc(), memories.c.timestamp.desc(), memories.c.position.desc()
         )
-        .limit(bindparam("limit", type_=Integer))
+        .limit(_LIMIT)
     )
 
 
 @cache
-def select_provenance() -> Select[Any]:
-    """Reads what memories were drawn from, by time, each with ``of_memory_id``.
-
-    Parameters: app_name, user_id, memory_ids.
-    """
-    return (
+def select_provenance() -> Statement[IdsParameters]:
+    """Reads what memories were drawn from, by time, each with ``of_memory_id``."""
+    return Statement(
         select(*stored_columns(), memory_provenance.c.memory_id.label("of_memory_id"))
-        .join_from(
-            memory_provenance,
-            memories,
-            and_(
-                memories.c.memory_id == memory_provenance.c.origin_id,
-                memories.c.app_name == memory_provenance.c.app_name,
-                memories.c.user_id == memory_provenance.c.user_id,
-            ),
-        )
+        .join_from(memory_provenance, memories, _from(memories, memory_provenance))
         .where(in_scope(memory_provenance), memory_provenance.c.memory_id == func.any(_MEMORY_IDS))
         .order_by(memories.c.timestamp, memories.c.position)
     )
 
 
 @cache
-def count_topics() -> Select[Any]:
-    """Counts the live memories of each topic, most first. Parameters: app_name, user_id."""
+def count_topics() -> Statement[ScopeParameters]:
+    """Counts the live memories of each topic, most first."""
     topic = (
         func.jsonb_array_elements_text(memories.c.topics)
         .table_valued(column("topic", Text), name="each")
         .render_derived()
     )
-    return (
+    return Statement(
         select(topic.c.topic, func.count().label("memories"))
         .select_from(memories.join(topic, true()))
         .where(in_scope(memories), live())
@@ -275,11 +465,8 @@ def count_topics() -> Select[Any]:
 
 
 @cache
-def select_history() -> Select[Any]:
-    """Reads a fact, what replaced it, and what they replaced, in the order of their time.
-
-    Parameters: app_name, user_id, memory_id.
-    """
+def select_history() -> Statement[FactParameters]:
+    """Reads a fact, what replaced it, and what they replaced, in the order of their time."""
     chain = (
         select(memories.c.memory_id, memories.c.superseded_by)
         .where(in_scope(memories), memories.c.memory_id == _MEMORY_ID, memories.c.kind == _FACT)
@@ -295,7 +482,7 @@ def select_history() -> Select[Any]:
             ),
         )
     )
-    return (
+    return Statement(
         select(*stored_columns())
         .where(in_scope(memories), memories.c.memory_id.in_(select(chain.c.memory_id)))
         .order_by(memories.c.timestamp, memories.c.position)
@@ -303,67 +490,83 @@ def select_history() -> Select[Any]:
 
 
 @cache
-def switch() -> Select[Any]:
-    """Switches an app's extraction on or off; waiting work ends when it goes off.
-
-    Parameters: app_name, on, past. Switched on with ``past``, the live turns that no fact was
-    drawn from are put into the queue. Returns how many were; nothing happens if it was so already.
-    """
-    wanted = insert(app_settings).values(app_name=_APP_NAME, extract_facts=_ON)
-    switched = (
+def switch(*, on: bool) -> Statement[AppParameters]:
+    """Switches an app's extraction on or off."""
+    wanted = insert(app_settings).values(app_name=APP_NAME, extract_facts=literal(on))
+    return Statement(
         wanted.on_conflict_do_update(
             index_elements=[app_settings.c.app_name],
             set_={"extract_facts": wanted.excluded.extract_facts, "updated_at": func.now()},
             where=app_settings.c.extract_facts != wanted.excluded.extract_facts,
         )
-        .returning(app_settings.c.app_name, app_settings.c.extract_facts)
-        .cte("switched")
     )
-    drawn_from = exists(
-        select(memory_provenance.c.memory_id)
-        .join_from(
-            memory_provenance,
-            _drawn,
-            and_(
-                _drawn.c.memory_id == memory_provenance.c.memory_id,
-                _drawn.c.app_name == memory_provenance.c.app_name,
-                _drawn.c.user_id == memory_provenance.c.user_id,
-                _drawn.c.kind == _FACT,
-            ),
-        )
+
+
+@cache
+def queue_unread() -> Statement[QueueParameters]:
+    """Puts turns that nobody drew facts from into the queue, by place; nothing if it is off.
+
+    Returns the user_id and position of each, and whether it is ``new`` to the queue.
+    """
+    # Whoever switches it off waits, and then ends these jobs too.
+    wanted = (
+        select(app_settings.c.app_name)
+        .where(app_settings.c.app_name == APP_NAME, app_settings.c.extract_facts)
+        .with_for_update(read=True)
+        .cte("wanted")
+    )
+    place = tuple_(memories.c.user_id, memories.c.position)
+    after = tuple_(
+        bindparam("after_user_id", type_=Text), bindparam("after_position", type_=BigInteger)
+    )
+    unread = (
+        select(memories.c.app_name, memories.c.user_id, memories.c.position)
         .where(
-            memory_provenance.c.origin_id == memories.c.memory_id,
-            memory_provenance.c.app_name == memories.c.app_name,
-            memory_provenance.c.user_id == memories.c.user_id,
+            memories.c.app_name == APP_NAME,
+            memories.c.kind == _TURN,
+            memories.c.extracted_at.is_(None),
+            live(),
+            place > after,
+            exists(select(wanted.c.app_name)),
         )
+        .order_by(memories.c.user_id, memories.c.position)
+        .limit(_LIMIT)
+        .cte("unread")
     )
     queued = (
         insert(memory_jobs)
-        .from_select(
-            ["app_name", "user_id", "position", "task"],
-            select(memories.c.app_name, memories.c.user_id, memories.c.position, _EXTRACT).where(
-                memories.c.app_name == _APP_NAME,
-                memories.c.kind == _TURN,
-                live(),
-                ~drawn_from,
-                bindparam("past", type_=Boolean),
-                exists(select(switched.c.app_name).where(switched.c.extract_facts)),
-            ),
-        )
+        .from_select(["app_name", "user_id", "position", "task"], select(unread, _EXTRACT))
         .on_conflict_do_nothing()
-        .returning(literal_column("1"))
+        .returning(memory_jobs.c.user_id, memory_jobs.c.position)
         .cte("queued")
     )
-    ended = _end_jobs(switched).cte("ended")
-    return select(func.count().label("queued")).select_from(queued).add_cte(ended)
-
-
-_drawn = memories.alias("drawn")
-
-
-def _end_jobs(switched: Any) -> Delete:
-    return delete(memory_jobs).where(
-        memory_jobs.c.app_name == _APP_NAME,
-        memory_jobs.c.task == _EXTRACT,
-        exists(select(switched.c.app_name).where(~switched.c.extract_facts)),
+    return Statement(
+        select(unread.c.user_id, unread.c.position, queued.c.position.is_not(None).label("new"))
+        .select_from(
+            unread.outerjoin(
+                queued,
+                and_(queued.c.user_id == unread.c.user_id, queued.c.position == unread.c.position),
+            )
+        )
+        .order_by(unread.c.user_id, unread.c.position)
     )
+
+
+@cache
+def end_waiting() -> Statement[EndParameters]:
+    """Ends an app's waiting extraction, unless it was switched on again; returns what it ended."""
+    key = (
+        memory_jobs.c.app_name,
+        memory_jobs.c.user_id,
+        memory_jobs.c.position,
+        memory_jobs.c.task,
+    )
+    wanted = select(app_settings.c.app_name).where(
+        app_settings.c.app_name == APP_NAME, app_settings.c.extract_facts
+    )
+    chosen = (
+        select(*key)
+        .where(memory_jobs.c.app_name == APP_NAME, memory_jobs.c.task == _EXTRACT, ~exists(wanted))
+        .limit(_LIMIT)
+    )
+    return Statement(delete(memory_jobs).where(tuple_(*key).in_(chosen)).returning(*key))

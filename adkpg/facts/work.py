@@ -3,6 +3,7 @@
 import logging
 from dataclasses import dataclass
 
+from adkpg.errors import ExtractorUnavailable
 from adkpg.facts.service import Facts
 from adkpg.memory.queue.jobs import Jobs
 
@@ -28,8 +29,14 @@ class Extracting:
         return await self.jobs.due_users()
 
     async def work(self, app_name: str, user_id: str) -> int:
-        """Draws facts from one batch of turns; returns how many it was."""
-        report = await self.facts.extract(app_name, user_id, batches=1)
+        """Draws facts from one batch of turns; returns how many it was.
+
+        Raises:
+          ExtractorUnavailable: The extractor does not answer now.
+        """
+        report = await self.facts.extract(app_name=app_name, user_id=user_id, batches=1)
+        if report.unavailable:
+            raise ExtractorUnavailable(report.errors[-1], report.usage)
         for error in report.errors:
             logger.warning("Extraction for a user of app %r is tried later: %s", app_name, error)
         return report.turns

@@ -139,6 +139,7 @@ def test_extract_of_one_session_as_json(adkpg: Adkpg, script: Script) -> None:
             "calls": 1,
         },
         "errors": [],
+        "unavailable": False,
     }
 
 
@@ -162,17 +163,17 @@ def test_an_unknown_model_is_a_sentence(adkpg: Adkpg, command: str) -> None:
 
 
 @pytest.mark.usefixtures("moved")
-def test_a_profile_shows_facts_with_their_sources(adkpg: Adkpg) -> None:
-    heading, fact, source = adkpg("facts", "profile", *ANA).out.splitlines()
+def test_a_profile_shows_facts_with_their_provenance(adkpg: Adkpg) -> None:
+    heading, fact, *_, turn = adkpg("facts", "profile", *ANA).out.splitlines()
     assert heading.split() == ["ID", "ABOUT", "FACT"]
     assert fact.rstrip().endswith("Lives in Paris.")
     assert "0.75 home, france" in fact
-    assert r"user  < I moved to [bold]Paris[/bold]. \x1b[31m" in source
+    assert r"user  < I moved to [bold]Paris[/bold]. \x1b[31m" in turn
     (listed,) = read(adkpg, "profile", *ANA)["facts"]
     assert listed["fact"]["kind"] == "fact"
-    assert [words(each) for each in listed["provenance"]] == [SAID[2]]
+    assert [words(each) for each in listed["provenance"]] == [SAID[1], SAID[2]]
     assert fact.split()[0] == listed["fact"]["id"]
-    assert source.split()[0] == listed["provenance"][0]["id"]
+    assert turn.split()[0] == listed["provenance"][-1]["id"]
 
 
 @pytest.mark.usefixtures("moved")

@@ -13,7 +13,7 @@ from adkpg.facts.extractor import Add, Extraction, KnownFact, Turn, Update
 from adkpg.facts.service import Facts
 from tests.fakes.conversation import USER
 from tests.fakes.locks import locked
-from tests.fakes.people import ANA, Meanwhile, remember, turn_id
+from tests.fakes.people import Meanwhile, remember, turn_id
 
 pytestmark = pytest.mark.race
 
@@ -91,11 +91,11 @@ async def test_a_source_erased_while_its_facts_are_committed_takes_them_along(
     facts = Facts(memory, Meanwhile(waits, _says))
     await facts.enable("app")
     await remember(memory, 1, OLD)
-    await facts.extract(*ANA)
+    await facts.extract(**USER)
     await remember(memory, 2, NEW)
     asked.clear()
     go.clear()
-    extracting = asyncio.create_task(facts.extract(*ANA))
+    extracting = asyncio.create_task(facts.extract(**USER))
     await asked.wait()
     # The facts are written, and their transaction waits to end the job.
     jobs = "SELECT FROM adkpg.memory_jobs WHERE task = 'extract' FOR UPDATE"

@@ -15,7 +15,7 @@ from adkpg.facts.reports import ExtractionReport
 from adkpg.facts.service import Facts
 from tests.fakes.conversation import USER, said, session_of
 from tests.fakes.facts_llm import ONE_CALL, OutOfOrder, Script, add, lines, operations
-from tests.fakes.people import ANA, Meanwhile, known, remember, turn_id, waiting
+from tests.fakes.people import Meanwhile, known, remember, turn_id, waiting
 from tests.fakes.toys import BrokenEmbedder, ToyEmbedder
 
 pytestmark = pytest.mark.fault
@@ -33,19 +33,19 @@ async def test_unreadable_answers_are_tried_again_later(
 ) -> None:
     await remember(memory, 1, FIRST)
     script.says("Sorry?", "Sorry!")
-    report = await facts.extract(*ANA)
+    report = await facts.extract(**USER)
     assert (report.turns, report.failed, report.usage) == (0, 1, ONE_CALL + ONE_CALL)
     assert "cannot be read" in report.errors[0]
     assert await known(facts) == []
     (job,) = await connection.fetch("SELECT *, due_at > now() AS later FROM memory_jobs")
     assert (job["task"], job["attempts"], job["later"]) == ("extract", 1, True)
     assert "answered twice" in job["error"]
-    assert await facts.extract(*ANA) == ExtractionReport(), "it is not due"
+    assert await facts.extract(**USER) == ExtractionReport(), "it is not due"
     assert len(script.requests) == 2
 
     await _due_again(connection)
     script.says(operations(CAT))
-    assert (await facts.extract(*ANA)).added == 1
+    assert (await facts.extract(**USER)).added == 1
     assert await waiting(connection) == 0
 
 
@@ -66,10 +66,10 @@ async def test_a_turn_that_fails_again_is_read_alone(
     await remember(memory, 1, "Poison.", FIRST)
     for _ in range(2):
         script.says("no", "no")
-        assert (await facts.extract(*ANA)).failed == 2
+        assert (await facts.extract(**USER)).failed == 2
         await _due_again(connection)
     script.says("no", "no", operations(add("Ana has a cat.", "t2")))
-    report = await facts.extract(*ANA)
+    report = await facts.extract(**USER)
     assert (report.turns, report.failed) == (1, 1)
     assert await known(facts) == ["Ana has a cat."]
 
@@ -103,10 +103,10 @@ async def test_turns_that_are_refused_for_ever_are_given_up(
         await facts.enable("app")
         await remember(memory, 1, FIRST)
         script.says("no", "no")
-        await facts.extract(*ANA)
+        await facts.extract(**USER)
         assert await connection.fetchval("SELECT dead FROM memory_jobs WHERE task = 'extract'")
         await _due_again(connection)
-        assert await facts.extract(*ANA) == ExtractionReport()
+        assert await facts.extract(**USER) == ExtractionReport()
 
 
 async def test_an_extractor_with_a_bug_fails_its_turns_only(
@@ -118,9 +118,9 @@ async def test_an_extractor_with_a_bug_fails_its_turns_only(
     facts = Facts(memory, Meanwhile(breaks, lambda turns, known: Extraction()))
     await facts.enable("app")
     await remember(memory, 1, FIRST)
-    report = await facts.extract(*ANA)
+    report = await facts.extract(**USER)
     assert report.errors == (
-        "Meanwhile failed with OutOfOrder; mend what its error, the cause of this one, says.",
+        "Meanwhile failed with OutOfOrder; fix what its error, the cause of this one, says.",
     )
     assert await waiting(connection) == 1
 
@@ -131,13 +131,13 @@ async def test_a_cancelled_extraction_gives_its_turns_back(
     await remember(memory, 1, FIRST)
     asked = asyncio.Event()
     script.says(asked)
-    task = asyncio.create_task(facts.extract(*ANA))
+    task = asyncio.create_task(facts.extract(**USER))
     await asked.wait()
     task.cancel()
     with pytest.raises(asyncio.CancelledError):
         await task
     script.says(operations(CAT))
-    assert (await facts.extract(*ANA)).added == 1, "somebody else may go on at once"
+    assert (await facts.extract(**USER)).added == 1, "somebody else may go on at once"
 
 
 async def test_a_failing_embedder_loses_no_fact(
@@ -151,7 +151,7 @@ async def test_a_failing_embedder_loses_no_fact(
     await facts.enable("app")
     await remember(memory, 1, FIRST)
     script.says(operations(CAT))
-    await facts.extract(*ANA)
+    await facts.extract(**USER)
     assert await known(facts) == ["Ana has a cat."]
     assert await waiting(connection, "embed") == 2
 
@@ -168,8 +168,8 @@ async def test_facts_of_an_app_with_another_embedding_model_wait_for_their_vecto
     other = PgVectorMemoryService(database, embedder=ToyEmbedder(model="other"))
     script.says(operations(CAT), {"summary": "They have a cat."})
     elsewhere = Facts(other, extractor)
-    assert (await elsewhere.extract(*ANA)).added == 1
-    assert (await elsewhere.summarize(*ANA, "day1")).memory is not None
+    assert (await elsewhere.extract(**USER)).added == 1
+    assert (await elsewhere.summarize(**USER, session_id="day1")).memory is not None
     assert await known(facts) == ["Ana has a cat."]
     assert await waiting(connection, "embed") == 2
 
@@ -188,8 +188,8 @@ async def test_a_turn_erased_meanwhile_leaves_no_fact(
     facts = Facts(memory, Meanwhile(erases, _says_cat))
     await facts.enable("app")
     await remember(memory, 1, FIRST)
-    report = await facts.extract(*ANA)
-    assert (report.added, report.dropped) == (0, {"no valid provenance": 1})
+    report = await facts.extract(**USER)
+    assert (report.added, report.failed) == (0, 1)
     assert await known(facts) == []
     assert await waiting(connection) == 0
 
@@ -209,7 +209,7 @@ async def test_a_turn_replaced_meanwhile_is_read_again(
     facts = Facts(memory, Meanwhile(replaces, says))
     await facts.enable("app")
     await remember(memory, 1, FIRST)
-    while (await facts.extract(*ANA)).added == 0:
+    while (await facts.extract(**USER)).added == 0:
         assert len(seen) < 5
     assert seen == [FIRST, "I have no cat."]
     assert await known(facts) == ["I have no cat."], "nothing is kept of a text that is gone"
@@ -225,7 +225,7 @@ async def test_a_turn_that_expired_waits_no_longer(
         session_id="s",
         custom_metadata={"expires_at": "2001-01-01T00:00:00+00:00"},
     )
-    await facts.extract(*ANA)
+    await facts.extract(**USER)
     assert script.requests == []
     assert await waiting(connection) == 0
 
@@ -235,7 +235,7 @@ async def test_what_another_worker_wrote_meanwhile_is_known(
 ) -> None:
     async def another_finishes() -> None:
         await connection.execute("UPDATE memory_jobs SET lease_expires_at = NULL")
-        await other.extract(*ANA)
+        await other.extract(**USER)
 
     async def nothing() -> None:
         pass
@@ -252,7 +252,7 @@ async def test_what_another_worker_wrote_meanwhile_is_known(
     )
     await facts.enable("app")
     await remember(memory, 1, FIRST)
-    report = await facts.extract(*ANA)
+    report = await facts.extract(**USER)
     assert report.dropped == {"read before": 1}
     assert await known(facts) == ["Ana has a cat."], "a turn is read once, however it is worded"
 
@@ -274,11 +274,11 @@ async def test_two_workers_that_supersede_one_fact_leave_the_later_one(
     first = Facts(memory, Meanwhile(nothing, moved))
     await first.enable("app")
     await remember(memory, 1, "Berlin")
-    await first.extract(*ANA)
+    await first.extract(**USER)
     await remember(memory, 2, "Paris")
     await remember(memory, 3, "Rome")
     workers = [Facts(memory, Meanwhile(barrier.wait, moved), batch_turns=1) for _ in range(2)]
-    reports = await asyncio.gather(*(worker.extract(*ANA) for worker in workers))
+    reports = await asyncio.gather(*(worker.extract(**USER) for worker in workers))
     assert [report.turns for report in reports] == [1, 1]
     assert await known(first) == ["Ana lives in Rome"]
 
@@ -313,13 +313,13 @@ async def test_erasing_and_extracting_at_once_never_deadlocks(
     for day in range(8):
         await remember(memory, day, f"turn {day}")
     script.says(*[restated] * 8)
-    await facts.extract(*ANA, "day0")
+    await facts.extract(**USER, session_id="day0")
 
     async def erase() -> None:
         for day in range(0, 8, 2):
             await memory.delete_memory(**USER, memory_id=await turn_id(memory, f"turn {day}"))
 
-    report, _ = await asyncio.gather(facts.extract(*ANA), erase())
+    report, _ = await asyncio.gather(facts.extract(**USER), erase())
     assert report.errors == ()
     for fact in (await facts.profile(**USER)).facts:
         assert fact.provenance, "no fact without what it rests on"
@@ -331,7 +331,7 @@ async def test_usage_of_failures_is_reported_too(
     await remember(memory, 1, FIRST)
     await remember(memory, 2, FIRST)
     script.says(operations(CAT), OutOfOrder())
-    report = await facts.extract(*ANA)
+    report = await facts.extract(**USER)
     assert report.usage == ONE_CALL + Usage(calls=1)
 
 
@@ -340,7 +340,7 @@ async def test_a_fact_with_a_time_to_live_is_past_when_that_is_over(
 ) -> None:
     await remember(memory, 1, FIRST)
     script.says(operations(CAT))
-    await facts.extract(*ANA)
+    await facts.extract(**USER)
     (fact,) = (await facts.profile(**USER)).facts
     await memory.update_memory(
         **USER,
@@ -360,5 +360,5 @@ async def test_a_fact_with_a_time_to_live_is_past_when_that_is_over(
         )
     )
     script.says(operations(CAT))
-    await facts.extract(*ANA)
+    await facts.extract(**USER)
     assert await known(facts) == ["Ana has a cat."], "what is said again is known again"

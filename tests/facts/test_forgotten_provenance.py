@@ -8,7 +8,7 @@ from adkpg.facts.service import Facts
 from adkpg.memory.filters import SearchFilters
 from tests.fakes.conversation import USER, found
 from tests.fakes.facts_llm import Script, add, operations, supersede, update
-from tests.fakes.people import ANA, known, memories, remember, turn_id
+from tests.fakes.people import known, memories, remember, turn_id
 
 SAID = ("I have a cat.", "It is ill.")
 
@@ -24,9 +24,9 @@ async def _known(memory: PgVectorMemoryService, facts: Facts, script: Script) ->
             add("Ana has an ill cat.", "t1", "t2"),
         )
     )
-    await facts.extract(*ANA)
+    await facts.extract(**USER)
     script.says({"summary": "Ana spoke of a cat.", "topics": []})
-    await facts.summarize(*ANA, "day1")
+    await facts.summarize(**USER, session_id="day1")
 
 
 async def _left(memory: PgVectorMemoryService, facts: Facts) -> tuple[list[str], int]:
@@ -60,7 +60,7 @@ async def test_a_replaced_turn_takes_what_was_drawn_from_it(
     await remember(memory, 1, "I have a dog.", SAID[1])
     assert await _left(memory, facts) == (["Something is ill."], 0)
     script.says(operations(add("Ana has a dog.", "t1")))
-    await facts.extract(*ANA)
+    await facts.extract(**USER)
     assert sorted(await known(facts)) == ["Ana has a dog.", "Something is ill."]
 
 
@@ -93,7 +93,7 @@ async def test_a_superseded_fact_goes_too(
 ) -> None:
     await remember(memory, 2, "I have a dog now.")
     script.says(operations(supersede("f1", "Ana has a dog.", "t1")))
-    await facts.extract(*ANA)
+    await facts.extract(**USER)
     assert "Ana has a dog." in await known(facts)
     await memory.delete_memory(**USER, memory_id=await turn_id(memory, SAID[0]))
     bodies = [row["body"] for row in await connection.fetch("SELECT body FROM memories")]
@@ -105,7 +105,7 @@ async def test_an_updated_fact_rests_on_old_and_new_sources(
 ) -> None:
     await remember(memory, 2, "He is called Tom.")
     script.says(operations(update("f1", "Ana has a cat named Tom.", "t1")))
-    await facts.extract(*ANA)
+    await facts.extract(**USER)
     assert "Ana has a cat named Tom." in await known(facts)
     await memory.delete_memory(**USER, memory_id=await turn_id(memory, SAID[0]))
     assert not any("Tom" in text for text in await known(facts))

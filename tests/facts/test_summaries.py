@@ -10,7 +10,7 @@ from adkpg.facts.service import Facts
 from adkpg.memory.filters import SearchFilters
 from tests.fakes.conversation import USER, found, text_of
 from tests.fakes.facts_llm import ONE_CALL, OutOfOrder, Script, lines
-from tests.fakes.people import ANA, Meanwhile, memories, remember
+from tests.fakes.people import Meanwhile, memories, remember
 
 TRIP = {"summary": "Ana plans a trip to Rome.", "topics": ["Travel"]}
 
@@ -21,7 +21,7 @@ async def test_a_summary_is_a_memory_of_its_session(
     await remember(memory, 1, "I want to go to Rome.", "By train.")
     await remember(memory, 2, "It rains.")
     script.says(TRIP)
-    summary = await facts.summarize(*ANA, "day1")
+    summary = await facts.summarize(**USER, session_id="day1")
     assert summary.usage == ONE_CALL
     assert summary.memory is not None
     assert text_of(summary.memory) == "Ana plans a trip to Rome."
@@ -34,7 +34,7 @@ async def test_a_summary_is_a_memory_of_its_session(
     ]
     of_session = SearchFilters(kinds=("summary",), session_ids=("day1",))
     assert await found(memory, "trip", filters=of_session) == ["Ana plans a trip to Rome."]
-    assert await facts.topics(*ANA) == [("travel", 1)]
+    assert await facts.topics(**USER) == [("travel", 1)]
 
 
 async def test_the_same_turns_are_summed_up_once(
@@ -42,9 +42,9 @@ async def test_the_same_turns_are_summed_up_once(
 ) -> None:
     await remember(memory, 1, "I want to go to Rome.")
     script.says(TRIP)
-    first = await facts.summarize(*ANA, "day1")
+    first = await facts.summarize(**USER, session_id="day1")
     await remember(memory, 1, "I want to go to Rome.")
-    assert await facts.summarize(*ANA, "day1") == SessionSummary(first.memory)
+    assert await facts.summarize(**USER, session_id="day1") == SessionSummary(first.memory)
     assert len(script.requests) == 1
 
 
@@ -53,9 +53,9 @@ async def test_a_longer_session_replaces_its_summary(
 ) -> None:
     await remember(memory, 1, "I want to go to Rome.")
     script.says(TRIP, {"summary": "Ana goes to Rome by train.", "topics": []})
-    first = await facts.summarize(*ANA, "day1")
+    first = await facts.summarize(**USER, session_id="day1")
     await remember(memory, 1, "I want to go to Rome.", "By train.")
-    second = await facts.summarize(*ANA, "day1")
+    second = await facts.summarize(**USER, session_id="day1")
     assert first.memory is not None
     assert second.memory is not None
     assert second.memory.id == first.memory.id
@@ -65,7 +65,7 @@ async def test_a_longer_session_replaces_its_summary(
 
 
 async def test_a_session_that_is_not_remembered_has_none(facts: Facts, script: Script) -> None:
-    assert await facts.summarize(*ANA, "nowhere") == SessionSummary(None)
+    assert await facts.summarize(**USER, session_id="nowhere") == SessionSummary(None)
     assert script.requests == []
 
 
@@ -76,7 +76,7 @@ async def test_without_a_usable_answer_nothing_is_written(
     script.says("no", "no", OutOfOrder())
     for _ in range(2):
         with pytest.raises(ExtractionError):
-            await facts.summarize(*ANA, "day1")
+            await facts.summarize(**USER, session_id="day1")
     assert await memories(memory, "summary") == []
 
 
@@ -97,7 +97,7 @@ async def test_a_session_that_changes_meanwhile_is_not_summed_up(
     await remember(memory, 1, "I want to go to Rome.")
     summing = Facts(memory, Summing(changes, lambda turns, known: Extraction()))
     with pytest.raises(ExtractionError, match="changed while it was summed up"):
-        await summing.summarize(*ANA, "day1")
+        await summing.summarize(**USER, session_id="day1")
     assert await memories(memory, "summary") == []
 
 
@@ -110,7 +110,7 @@ async def test_a_broken_summarizer_is_an_error_with_its_cause(
     await remember(memory, 1, "I want to go to Rome.")
     broken = Facts(memory, Summing(breaks, lambda turns, known: Extraction()))
     with pytest.raises(ExtractionError, match="Summing failed with OutOfOrder"):
-        await broken.summarize(*ANA, "day1")
+        await broken.summarize(**USER, session_id="day1")
 
 
 async def test_an_extractor_need_not_sum_up(memory: PgVectorMemoryService) -> None:

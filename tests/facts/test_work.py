@@ -1,6 +1,7 @@
 """Facts in a worker."""
 
 import asyncpg
+from google.adk.models.llm_response import LlmResponse
 
 from adkpg import Database, DatabaseSessionService, PgVectorMemoryService
 from adkpg.facts.llm import FactExtractor
@@ -35,6 +36,17 @@ async def test_a_worker_draws_facts_from_what_appends_remember(
         pass
     assert await known(facts) == ["Ana has a cat."]
     assert await waiting(connection) == await waiting(connection, "embed") == 0
+
+
+async def test_a_model_that_is_down_is_asked_once_not_for_each_user(
+    memory: PgVectorMemoryService, facts: Facts, script: Script
+) -> None:
+    for number in range(6):
+        await remember(memory, 1, "I have a cat.", user_id=f"user{number}")
+    script.says(*[LlmResponse(error_code="503")] * 6)
+    worker = Worker([Extracting(facts, Jobs(memory.database, "extract"))], users_at_once=1)
+    assert await worker.run_once() == 0
+    assert len(script.requests) == 1
 
 
 async def test_a_batch_of_one_user_does_not_hold_up_the_others(

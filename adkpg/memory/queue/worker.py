@@ -6,7 +6,7 @@ import random
 from collections.abc import Awaitable, Callable, Sequence
 from typing import Protocol
 
-from adkpg.errors import AdkpgError, DatabaseUnavailable, EmbedderUnavailable
+from adkpg.errors import AdkpgError, DatabaseUnavailable, ModelUnavailable
 
 logger = logging.getLogger(__name__)
 
@@ -39,7 +39,7 @@ class Worker:
 
     What fails is logged, and due again after a delay. Many workers share the work, in one process
     or in many. One that is killed leaves leases, which lapse after ``ADKPG_JOB_LEASE_S``. While the
-    database is unavailable it waits; while the embedder is, it asks for a few users at a time.
+    database is unavailable it waits; while a model is, it asks for a few users at a time.
 
     Args:
       works: What to do.
@@ -129,7 +129,7 @@ class Worker:
                         app_name,
                         exc,
                     )
-                    if isinstance(exc, EmbedderUnavailable):
+                    if isinstance(exc, ModelUnavailable):
                         users.clear()  # nor would it answer for them
 
         try:

@@ -181,8 +181,11 @@ async def update(
     if not found:
         return False
     (row,) = found
-    here = [(int(row["position"]), change(row))]
+    draft, was = change(row), row["expires_at"]
+    here = [(int(row["position"]), draft)]
     await apply(transaction, place, Plan(rewrite=here if rewrite else [], alter=here), config)
+    if draft.expires_at != was or draft.ttl_s is not None:
+        await transaction.fetch(statements.end_derived(), {**place, "was": was})
     return True
 
 

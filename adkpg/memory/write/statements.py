@@ -4,6 +4,7 @@ Positions are places in a user's history; see `adkpg.memory.write.plan`. Memorie
 array (`drafts.as_json`), so their columns are listed once, in `drafts.Draft`.
 """
 
+from datetime import datetime
 from functools import cache
 from typing import Any
 
@@ -32,7 +33,7 @@ from sqlalchemy import (
     union_all,
     update,
 )
-from sqlalchemy.dialects.postgresql import ARRAY, JSON, JSONB, Insert, insert
+from sqlalchemy.dialects.postgresql import ARRAY, JSON, JSONB, TIMESTAMP, Insert, insert
 from sqlalchemy.sql.selectable import TableValuedAlias
 
 from adkpg.memory.drafts import COLUMNS
@@ -89,6 +90,12 @@ class MemoryParameters(ScopeParameters):
     """One memory."""
 
     memory_id: str
+
+
+class EndParameters(MemoryParameters):
+    """Of a memory that ends at another time now; None is never."""
+
+    was: datetime | None
 
 
 class IdsParameters(ScopeParameters):
@@ -637,3 +644,54 @@ def buried(which: ColumnElement[bool]) -> Select[Any]:
     )
     gone = erased(chosen).returning(memories.c.memory_id).cte("gone_for_good")
     return select(func.count().label("erased")).select_from(gone).add_cte(tombstones)
+
+
+@cache
+def end_derived() -> Statement[EndParameters]:
+    """Ends facts and summaries with the first memory of their provenance, after one was changed.
+
+    Those that were to end sooner of themselves keep their end.
+    """
+    drawn, beside = memory_provenance.alias("drawn"), memory_provenance.alias("beside")
+    origin = memories.alias("origin")
+    held = (
+        select(memories.c.memory_id)
+        .where(
+            in_scope(memories),
+            memories.c.superseded_by.is_(None),
+            memories.c.memory_id.in_(
+                select(drawn.c.memory_id).where(in_scope(drawn), drawn.c.origin_id == _MEMORY_ID)
+            ),
+        )
+        .order_by(memories.c.position)
+        .with_for_update()
+        .cte("held")
+    )
+    was = bindparam("was", type_=TIMESTAMP(timezone=True))
+    ends = (
+        select(
+            beside.c.memory_id,
+            func.min(
+                case((origin.c.memory_id == _MEMORY_ID, was), else_=origin.c.expires_at)
+            ).label("before"),
+            func.min(origin.c.expires_at).label("after"),
+        )
+        .join_from(beside, origin, and_(in_scope(origin), origin.c.memory_id == beside.c.origin_id))
+        .where(in_scope(beside), beside.c.memory_id.in_(select(held.c.memory_id)))
+        .group_by(beside.c.memory_id)
+        .cte("ends")
+    )
+    own = or_(ends.c.before.is_(None), memories.c.expires_at < ends.c.before)
+    return Statement(
+        update(memories)
+        .where(in_scope(memories), memories.c.memory_id == ends.c.memory_id)
+        .values(
+            expires_at=case(
+                (
+                    and_(memories.c.expires_at.is_not(None), own),
+                    func.least(memories.c.expires_at, ends.c.after),
+                ),
+                else_=ends.c.after,
+            )
+        )
+    )
