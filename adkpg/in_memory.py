@@ -21,7 +21,7 @@ from google.adk.memory.memory_entry import MemoryEntry
 from google.adk.platform import time as platform_time
 from google.adk.sessions.session import Session
 
-from adkpg import jsonb
+from adkpg import jsontext
 from adkpg.embedding.default import default_embedder
 from adkpg.embedding.embedder import Embedder, embed_checked, embed_query_checked, floor_of
 from adkpg.errors import ConfigurationError, EmbeddingError, InvalidInput
@@ -360,9 +360,9 @@ def _meets(draft: Draft, name: str, value: Any) -> bool:
         case "before":
             return bool(draft.timestamp < value)
         case "topics":
-            return not set(jsonb.read(draft.topics)).isdisjoint(value)
+            return not set(jsontext.read(draft.topics)).isdisjoint(value)
         case "metadata":
-            return _contains(jsonb.read(draft.custom_metadata or "null"), jsonb.read(value))
+            return _contains(jsontext.read(draft.custom_metadata or "null"), jsontext.read(value))
         case _:  # authors, session_ids, kinds
             return getattr(draft, name.removesuffix("s")) in value
 

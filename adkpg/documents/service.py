@@ -8,7 +8,7 @@ from pathlib import PurePath
 from google.adk.platform import time as platform_time
 from google.genai import types
 
-from adkpg import jsonb
+from adkpg import jsontext
 from adkpg.database import Transaction
 from adkpg.documents import statements
 from adkpg.documents.chunking import CHUNK_TOKENS, chunks
@@ -132,7 +132,7 @@ class Documents:
         given = _attributes(topics, importance, metadata, now)
         if markdown is None:
             markdown = PurePath(source).suffix.lower() in _MARKDOWN
-        texts = chunks(jsonb.storable(text), as_markdown=markdown, max_tokens=self._chunk_tokens)
+        texts = chunks(jsontext.storable(text), as_markdown=markdown, max_tokens=self._chunk_tokens)
         async with self._database.transaction() as transaction:
             report = await self._replace(transaction, app_name, user, source, texts, time, given)
         if self._vectors is not None:

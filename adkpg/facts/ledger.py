@@ -10,7 +10,7 @@ from typing import Any
 from google.adk.platform import uuid as platform_uuid
 from google.genai import types
 
-from adkpg import jsonb
+from adkpg import jsontext
 from adkpg.database import Database, Transaction
 from adkpg.errors import ExtractionError
 from adkpg.facts import statements
@@ -321,7 +321,7 @@ def _known(rows: Sequence[Any]) -> Known:
             memory_id=row["memory_id"],
             text=row["body"],
             importance=row["importance"],
-            topics=tuple(jsonb.read(row["topics"])),
+            topics=tuple(jsontext.read(row["topics"])),
             provenance=tuple(row["provenance"]),
             timestamp=row["timestamp"],
             superseded_by=row["superseded_by"],

@@ -13,7 +13,7 @@ from typing import Protocol
 
 from pydantic_core import PydanticSerializationError, to_jsonable_python
 
-from adkpg import jsonb
+from adkpg import jsontext
 from adkpg.errors import InvalidInput
 from adkpg.timestamps import clamped, moment
 
@@ -130,7 +130,7 @@ def _topics(value: object, default: Sequence[str]) -> str:
         value = default
     if not all(isinstance(topic, str) for topic in value):
         value = default
-    return jsonb.write(sorted({jsonb.storable(topic).strip() for topic in value} - {""}))
+    return jsontext.write(sorted({jsontext.storable(topic).strip() for topic in value} - {""}))
 
 
 def _object(metadata: Mapping[str, object]) -> str | None:
@@ -141,7 +141,7 @@ def _object(metadata: Mapping[str, object]) -> str | None:
             metadata, serialize_unknown=True, bytes_mode="base64", inf_nan_mode="null"
         )
         # It leaves NaN a float, which is no JSON: as null.
-        return jsonb.write(jsonb.mapped(plain, _finite))
+        return jsontext.write(jsontext.mapped(plain, _finite))
     except (PydanticSerializationError, ValueError, RecursionError) as exc:
         raise InvalidInput(
             f"custom_metadata cannot be written as JSON: {exc}; give simpler values."

@@ -14,7 +14,7 @@ from google.adk.platform import uuid as platform_uuid
 from google.genai import types
 from pydantic_core import PydanticSerializationError, to_json
 
-from adkpg import jsonb
+from adkpg import jsontext
 from adkpg.errors import InvalidInput
 from adkpg.keys import require_storable
 from adkpg.memory import attributes
@@ -227,7 +227,7 @@ def new_draft(
     spoken = text if name is None else f"{name}: {text}"
     saved = None
     if artifacts:
-        saved = jsonb.write({storable_text(key): version for key, version in artifacts.items()})
+        saved = jsontext.write({storable_text(key): version for key, version in artifacts.items()})
     # The metadata of an event's memory is no part of it: re-adding a session, which gives none,
     # must not erase what add_events_to_memory was given.
     compared = "" if event_id is not None else repr((kind, source, given))
@@ -312,7 +312,9 @@ def changed_draft(
         raise InvalidInput(f"importance={importance!r} is no number; give one from 0 to 1.")
     given = attributes.read({**(custom_metadata or {}), **said}, now, stored)
     kept = (
-        jsonb.read(row["custom_metadata"] or "{}") if custom_metadata is None else custom_metadata
+        jsontext.read(row["custom_metadata"] or "{}")
+        if custom_metadata is None
+        else custom_metadata
     )
     # What is given by name is no metadata, but metadata that says it too must say the same.
     told = {name: said.get(name, value) for name, value in kept.items()}

@@ -8,7 +8,7 @@ from typing import Any
 
 from pydantic_core import PydanticSerializationError, to_jsonable_python
 
-from adkpg import jsonb
+from adkpg import jsontext
 from adkpg.errors import InvalidInput
 from adkpg.keys import storable
 from adkpg.memory import records
@@ -100,7 +100,7 @@ class SearchFilters:
         if self.kinds:
             parameters["kinds"] = list(self.kinds)
         if self.topics:
-            parameters["topics"] = [jsonb.storable(topic).strip() for topic in self.topics]
+            parameters["topics"] = [jsontext.storable(topic).strip() for topic in self.topics]
         if self.metadata:
             parameters["metadata"] = _json(self.metadata)
         return parameters
@@ -115,7 +115,7 @@ def _moment(name: str, value: Any) -> datetime:
 def _json(metadata: Any) -> str:
     """Metadata as `facets.read` stores it."""
     try:
-        return jsonb.write(to_jsonable_python(dict(metadata), bytes_mode="base64"))
+        return jsontext.write(to_jsonable_python(dict(metadata), bytes_mode="base64"))
     except (PydanticSerializationError, ValueError, TypeError, RecursionError) as exc:
         raise InvalidInput(
             f"The metadata to look for cannot be written as JSON: {exc}; give simpler values."

@@ -10,7 +10,7 @@ from google.adk.memory.memory_entry import MemoryEntry
 from google.genai import types
 from pydantic import Field
 
-from adkpg import contents, jsonb
+from adkpg import jsontext
 
 BODY_LIMIT = 100_000
 """Longest text that is searched, in characters; the content is kept whole whatever its length."""
@@ -67,7 +67,7 @@ def storable_text(text: str) -> str:
 
     Cut before anything looks at its characters: an event may have megabytes.
     """
-    return jsonb.storable(text.lstrip()[: 2 * BODY_LIMIT]).strip()[:BODY_LIMIT]
+    return jsontext.storable(text.lstrip()[: 2 * BODY_LIMIT]).strip()[:BODY_LIMIT]
 
 
 def memory(row: Mapping[str, Any]) -> Memory:
@@ -75,7 +75,7 @@ def memory(row: Mapping[str, Any]) -> Memory:
 
     What helps a model is in the metadata too: the session, a document's source, and artifacts.
     """
-    artifacts = jsonb.read(row["artifacts"]) if row["artifacts"] else {}
+    artifacts = jsontext.read(row["artifacts"]) if row["artifacts"] else {}
     session_id, source = row["session_id"], row["source"]
     metadata: dict[str, Any] = {}
     if session_id:
@@ -85,13 +85,13 @@ def memory(row: Mapping[str, Any]) -> Memory:
     if artifacts:
         metadata["artifacts"] = artifacts
     if row["custom_metadata"]:
-        metadata |= jsonb.read(row["custom_metadata"])
+        metadata |= jsontext.read(row["custom_metadata"])
     expires_at = row["expires_at"]
     return Memory(
         id=row["memory_id"],
         author=row["author"],
         timestamp=row["timestamp"].astimezone(UTC).isoformat(),
-        content=contents.read(row["content"]),
+        content=jsontext.read_content(row["content"]),
         custom_metadata=metadata,
         kind=row["kind"],
         topics=json.loads(row["topics"]) if row["topics"] != "[]" else [],

@@ -9,8 +9,8 @@ from typing import Any
 
 from google.adk.events.event import Event
 
+from adkpg.jsontext import UNREADABLE
 from adkpg.sessions.reading_statements import SessionAgainParameters
-from adkpg.sessions.records import UNREADABLE
 
 Key = tuple[str, str, str]
 

@@ -13,7 +13,7 @@ from google.adk.sessions.base_session_service import (
 from google.adk.sessions.session import Session
 from sqlalchemy.ext.asyncio import AsyncEngine
 
-from adkpg import cursors
+from adkpg import cursors, jsontext
 from adkpg.database import Database, UsesDatabase
 from adkpg.erasure.session import forget_session
 from adkpg.errors import (
@@ -33,7 +33,7 @@ from adkpg.sessions.append_queue import AppendQueues, uninterrupted
 from adkpg.sessions.cache import Key, SharedEvents, again
 from adkpg.sessions.pages import EventsPage, ListedSessions, SessionsPage
 from adkpg.sessions.records import Marker
-from adkpg.sessions.state import loads, split
+from adkpg.sessions.state import split
 from adkpg.sql import SessionParameters
 from adkpg.tables import EVENT_ID_KEY
 from adkpg.timestamps import clamped, unix
@@ -324,7 +324,9 @@ class DatabaseSessionService(UsesDatabase, BaseSessionService):
             },
         )
         next_cursor = cursors.written(rows[limit - 1]["seq"]) if len(rows) > limit else None
-        return EventsPage(records.events([row["payload"] for row in rows[:limit]]), next_cursor)
+        return EventsPage(
+            jsontext.read_events([row["payload"] for row in rows[:limit]]), next_cursor
+        )
 
     async def get_user_state(self, *, app_name: str, user_id: str) -> dict[str, Any]:
         """Returns a user's state without the ``user:`` prefix; a copy, ``{}`` if there is none."""
@@ -333,7 +335,7 @@ class DatabaseSessionService(UsesDatabase, BaseSessionService):
         row = await self._database.fetch_one(
             reading_statements.select_user_state(), {"app_name": app_name, "user_id": user_id}
         )
-        return loads(row["state"] if row else None)
+        return jsontext.read_state(row["state"] if row else None)
 
     async def _get_again(self, shared: SharedEvents, key: Key) -> Session | None:
         """Reads a whole session: only what is new of it, if its events are kept still."""
@@ -415,7 +417,7 @@ class DatabaseSessionService(UsesDatabase, BaseSessionService):
             event_id=event.id,
         )
         delta = split(event.actions.state_delta)
-        payload = records.payload(event)
+        payload = jsontext.write_event(event)
         memory = None
         policy = self._database.policy if self._remembers else None
         if policy is not None:
@@ -493,7 +495,7 @@ class DatabaseSessionService(UsesDatabase, BaseSessionService):
         found: Any,
     ) -> Event:
         payload, stored = parameters["payload"], found["stored_payload"]
-        if stored != payload and records.event(stored) != records.event(payload):
+        if stored != payload and jsontext.read_event(stored) != jsontext.read_event(payload):
             raise EventConflict(
                 f"Another event with id {event.id} is already stored in session {session.id}; "
                 "give the new event an id of its own."

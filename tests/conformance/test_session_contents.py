@@ -17,7 +17,7 @@ from hypothesis import given, settings
 
 from adkpg import DatabaseSessionService
 from adkpg.errors import InvalidInput
-from adkpg.sessions.records import UNREADABLE
+from adkpg.jsontext import UNREADABLE
 from tests.fakes.events import KEY, said, texts
 from tests.fakes.strategies import an_event, any_json, any_text, nested
 
@@ -93,9 +93,9 @@ def test_any_event_comes_back(database_url: str) -> None:
 
 
 def _survives_jsonb(value: Any) -> bool:
-    """Whether jsonb keeps it: it turns floats from 1e16 up into integers, and forgets -0.0."""
+    """Whether jsonb keeps it: it forgets -0.0."""
     if isinstance(value, float):
-        return abs(value) < 1e16 and not (value == 0 and math.copysign(1, value) < 0)
+        return not (value == 0 and math.copysign(1, value) < 0)
     if isinstance(value, dict):
         return all(map(_survives_jsonb, value.values()))
     return not isinstance(value, list) or all(map(_survives_jsonb, value))
@@ -112,7 +112,9 @@ def test_any_json_state_comes_back(database_url: str) -> None:
             session = runner.run(service.create_session(**KEY, state=delta))
             runner.run(service.append_event(session, said("x", state=dict(delta))))
             found = runner.run(_stored(service, session))
-            assert {name: found.state[name] for name in delta} == delta
+            state = {name: found.state[name] for name in delta}
+            # As text, since 1.0 equals 1: what was a float is one again.
+            assert json.dumps(state, sort_keys=True) == json.dumps(delta, sort_keys=True)
             assert found == runner.run(_stored(service, session))
 
         run()

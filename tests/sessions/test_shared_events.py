@@ -11,12 +11,11 @@ from google.adk.events.event import Event
 from google.adk.sessions.base_session_service import GetSessionConfig
 from google.adk.sessions.session import Session
 
-from adkpg import Database, DatabaseSessionService
+from adkpg import Database, DatabaseSessionService, jsontext
 from adkpg.erasure import forget
-from adkpg.sessions import records
+from adkpg.jsontext import UNREADABLE
 from adkpg.sessions.cache import again
 from adkpg.sessions.reading_statements import select_session_again
-from adkpg.sessions.records import UNREADABLE
 from tests.fakes.events import KEY, said, session_with_events, texts
 from tests.fakes.proxy import Proxy
 
@@ -293,7 +292,7 @@ async def test_kept_events_are_not_sent_again(
     kept = sharing._shared.get(("app", "user", "s"))
     row = await database.fetch_one(select_session_again(), again(("app", "user", "s"), kept))
     assert row is not None
-    assert [records.event(text) for text in row["payloads"]] == [live.events[3]]
+    assert [jsontext.read_event(text) for text in row["payloads"]] == [live.events[3]]
 
 
 async def test_readers_and_writers_on_many_loops(database_url: str) -> None:

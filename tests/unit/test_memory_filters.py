@@ -7,7 +7,7 @@ from typing import Any
 
 import pytest
 
-from adkpg import jsonb
+from adkpg import jsontext
 from adkpg.errors import InvalidInput
 from adkpg.memory import attributes
 from adkpg.memory.filters import NO_FILTERS, SearchFilters
@@ -101,7 +101,7 @@ def test_metadata_is_looked_for_as_it_is_stored(metadata: dict[str, Any]) -> Non
     assert stored is not None
     asked = json.loads(SearchFilters(metadata=metadata).parameters["metadata"])
     assert asked == json.loads(stored)
-    assert set(map(str, jsonb.read(stored))) == set(metadata)
+    assert set(map(str, jsontext.read(stored))) == set(metadata)
 
 
 def test_texts_are_looked_for_as_they_are_stored() -> None:

@@ -8,8 +8,8 @@ from google.adk.events.event import Event
 from adkpg import Database, DatabaseSessionService, Settings
 from adkpg.adk import SessionService
 from adkpg.errors import ConfigurationError
+from adkpg.jsontext import UNREADABLE
 from adkpg.sessions.cache import EVENT_BYTES, SharedEvents, again
-from adkpg.sessions.records import UNREADABLE
 
 ROOM = 3 * (EVENT_BYTES + 500)  # three events with short texts
 

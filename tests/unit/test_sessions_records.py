@@ -13,23 +13,23 @@ from google.genai import types
 from hypothesis import given
 from hypothesis import strategies as st
 
+from adkpg import jsontext
 from adkpg.errors import InvalidInput
-from adkpg.sessions import records
 from adkpg.sessions.records import Marker
 from tests.fakes.strategies import an_event, nested
 
 
 @given(an_event)
 def test_an_event_comes_back_as_it_was(event: Event) -> None:
-    text = records.payload(event)
+    text = jsontext.write_event(event)
     text.encode()
-    assert records.event(text) == event
-    assert records.events([text, text]) == [event, event]
+    assert jsontext.read_event(text) == event
+    assert jsontext.read_events([text, text]) == [event, event]
 
 
 def test_deep_nesting_comes_back() -> None:
     event = Event(author="a", content=_called_with(nested(200)))
-    assert records.event(records.payload(event)) == event
+    assert jsontext.read_event(jsontext.write_event(event)) == event
 
 
 def _called_with(args: dict[str, Any]) -> types.Content:
@@ -39,18 +39,18 @@ def _called_with(args: dict[str, Any]) -> types.Content:
 @pytest.mark.parametrize("number", [2**63, -(2**64), 10**400, 1e308, 5e-324, -0.0])
 def test_large_numbers_come_back(number: float) -> None:
     event = Event(author="a", content=_called_with({"n": number}), custom_metadata={"n": number})
-    assert records.event(records.payload(event)) == event
+    assert jsontext.read_event(jsontext.write_event(event)) == event
 
 
 @pytest.mark.parametrize("timestamp", [math.inf, -math.inf, 1e18, -1e18, 0.0, 1700000000.1234567])
 def test_any_timestamp_is_exact_in_the_payload(timestamp: float) -> None:
     event = Event(author="a", timestamp=timestamp)
-    assert records.event(records.payload(event)).timestamp == timestamp
+    assert jsontext.read_event(jsontext.write_event(event)).timestamp == timestamp
 
 
 def test_a_timestamp_that_is_no_number_comes_back_as_none() -> None:
     event = Event(author="a", timestamp=math.nan)
-    assert math.isnan(records.event(records.payload(event)).timestamp)
+    assert math.isnan(jsontext.read_event(jsontext.write_event(event)).timestamp)
 
 
 def test_every_action_comes_back() -> None:
@@ -71,12 +71,12 @@ def test_every_action_comes_back() -> None:
             ),
         ),
     )
-    assert records.event(records.payload(event)) == event
+    assert jsontext.read_event(jsontext.write_event(event)) == event
 
 
 def test_an_object_in_the_delta_is_written_as_its_text() -> None:
     event = Event(author="a", actions=EventActions(state_delta={"call": len, "set": {1}}))
-    stored = records.event(records.payload(event)).actions.state_delta
+    stored = jsontext.read_event(jsontext.write_event(event)).actions.state_delta
     assert stored == {"call": repr(len), "set": [1]}
 
 
@@ -88,7 +88,7 @@ def test_what_is_no_json_number_is_null_in_the_payload(value: float) -> None:
         actions=EventActions(state_delta={"n": value}),
         custom_metadata={"n": value},
     )
-    stored = json.loads(records.payload(event))
+    stored = json.loads(jsontext.write_event(event))
     assert stored["content"]["parts"][0]["function_response"]["response"] == {"n": None}
     assert stored["actions"]["state_delta"] == {"n": None}
     assert stored["custom_metadata"] == {"n": None}
@@ -99,12 +99,12 @@ def test_what_cannot_be_written_is_refused_before_anything_is() -> None:
     circle["self"] = circle
     event = Event(author="a", id="round", actions=EventActions(state_delta=circle))
     with pytest.raises(InvalidInput, match="Event round"):
-        records.payload(event)
+        jsontext.write_event(event)
 
 
 def _payload(**changes: Any) -> str:
     event = Event(id="e", author="a", timestamp=5.0, invocation_id="i")
-    fields = json.loads(records.payload(event))
+    fields = json.loads(jsontext.write_event(event))
     fields["actions"] = fields.get("actions", {})
     for path, value in changes.items():
         target: Any = fields
@@ -119,8 +119,8 @@ def test_fields_of_a_newer_adk_are_left_out_with_a_warning(
     caplog: pytest.LogCaptureFixture,
 ) -> None:
     text = _payload(actions__invented_later={"x": 1}, actions__state_delta={"k": 1})
-    with caplog.at_level(logging.WARNING, logger="adkpg.sessions.records"):
-        event = records.event(text)
+    with caplog.at_level(logging.WARNING, logger="adkpg.jsontext"):
+        event = jsontext.read_event(text)
     assert event.actions.state_delta == {"k": 1}
     assert (event.id, event.author, event.timestamp) == ("e", "a", 5.0)
     assert "actions.invented_later" in caplog.text
@@ -137,23 +137,23 @@ def test_fields_of_a_newer_adk_are_left_out_with_a_warning(
     ],
 )
 def test_what_no_adk_reads_becomes_a_placeholder(text: str) -> None:
-    event = records.event(text)
+    event = jsontext.read_event(text)
     assert (event.id, event.invocation_id) == ("e", "i")
-    assert event.error_code == records.UNREADABLE
+    assert event.error_code == jsontext.UNREADABLE
     assert event.error_message
 
 
 @pytest.mark.parametrize("text", ["[1]", '"text"', "null", "[" * 100_000 + "]" * 100_000])
 def test_what_is_no_event_at_all_becomes_a_placeholder(text: str) -> None:
-    assert records.event(text).error_code == records.UNREADABLE
+    assert jsontext.read_event(text).error_code == jsontext.UNREADABLE
 
 
 def test_one_unreadable_event_costs_its_neighbours_nothing() -> None:
     good = Event(author="a", content=types.Content(parts=[types.Part(text="good")]))
-    texts = [records.payload(good), _payload(content=1), records.payload(good)]
-    first, bad, last = records.events(texts)
+    texts = [jsontext.write_event(good), _payload(content=1), jsontext.write_event(good)]
+    first, bad, last = jsontext.read_events(texts)
     assert first == last == good
-    assert bad.error_code == records.UNREADABLE
+    assert bad.error_code == jsontext.UNREADABLE
 
 
 def _session(marker: str | None) -> Session:
@@ -185,7 +185,7 @@ def test_lone_surrogates_in_keys_come_back(field: str, value: dict[str, Any]) ->
         event = Event(author="a", actions=EventActions(state_delta=value))
     else:
         event = Event.model_validate({"author": "a", field: value})
-    assert records.event(records.payload(event)) == event
+    assert jsontext.read_event(jsontext.write_event(event)) == event
 
 
 # Texts, which are copied and not validated
@@ -217,9 +217,9 @@ _EVENTS = st.builds(
 
 @given(st.lists(_EVENTS, max_size=3))
 def test_events_are_read_as_pydantic_reads_them(written: list[Event]) -> None:
-    payloads = [records.payload(event) for event in written]
+    payloads = [jsontext.write_event(event) for event in written]
     expected = [Event.model_validate_json(payload) for payload in payloads]
-    read = records.events(payloads)
+    read = jsontext.read_events(payloads)
     assert read == expected
     assert [repr(each) for each in read] == [repr(each) for each in expected]
     assert [each.model_dump_json() for each in read] == [
@@ -232,11 +232,11 @@ def test_parts_read_together_are_not_shared() -> None:
     event = Event(
         author="user", content=types.Content(role="user", parts=[types.Part(text="hello")])
     )
-    first, second = records.events([records.payload(event)] * 2)
+    first, second = jsontext.read_events([jsontext.write_event(event)] * 2)
     assert first.content is not None
     assert first.content.parts is not None
     first.content.role = "model"
     first.content.parts[0].text = "changed"
     first.content.parts.append(types.Part(text="more"))
     assert second == event
-    assert records.events([records.payload(event)]) == [event]
+    assert jsontext.read_events([jsontext.write_event(event)]) == [event]

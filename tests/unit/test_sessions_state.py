@@ -5,6 +5,7 @@ import datetime
 import decimal
 import json
 import logging
+import sys
 import uuid
 from typing import Any, NamedTuple
 
@@ -14,6 +15,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 from pydantic import BaseModel
 
+from adkpg import jsontext
 from adkpg.errors import InvalidInput
 from adkpg.sessions import state
 from tests.fakes.strategies import any_json, any_text
@@ -21,10 +23,10 @@ from tests.fakes.strategies import any_json, any_text
 
 @given(st.dictionaries(any_text, any_json, max_size=5))
 def test_json_comes_back_as_it_was(scope: dict[str, Any]) -> None:
-    text = state.dumps(scope)
+    text = jsontext.write_state(scope)
     text.encode()  # no lone surrogate is left
     assert "\\u0000" not in text
-    assert state.loads(text) == scope
+    assert jsontext.read_state(text) == scope
 
 
 @given(st.dictionaries(st.sampled_from(["", "app:", "user:", "temp:"]), any_text, max_size=4))
@@ -107,15 +109,17 @@ def test_what_is_not_json_becomes_what_adk_makes_of_it(value: Any) -> None:
 
 
 def test_bytes_that_are_no_text_are_kept_as_base64() -> None:
-    assert state.jsonable({"raw": b"\xff\xfe"}) == {"raw": "__4="}
+    assert jsontext.jsonable({"raw": b"\xff\xfe"}) == {"raw": "__4="}
 
 
 @pytest.mark.parametrize("value", [float("nan"), float("inf"), float("-inf")])
 def test_nan_and_infinity_become_null_with_a_warning(
     value: float, caplog: pytest.LogCaptureFixture
 ) -> None:
-    with caplog.at_level(logging.WARNING, logger="adkpg.sessions.state"):
-        assert state.loads(state.dumps({"a": value, "b": [{"c": value}], "d": 1})) == {
+    with caplog.at_level(logging.WARNING, logger="adkpg.jsontext"):
+        assert jsontext.read_state(
+            jsontext.write_state({"a": value, "b": [{"c": value}], "d": 1})
+        ) == {
             "a": None,
             "b": [{"c": None}],
             "d": 1,
@@ -125,7 +129,7 @@ def test_nan_and_infinity_become_null_with_a_warning(
 
 @given(st.dictionaries(any_text, st.floats() | st.lists(st.floats(), max_size=3), max_size=4))
 def test_no_float_is_refused(scope: dict[str, Any]) -> None:
-    text = state.dumps(scope)
+    text = jsontext.write_state(scope)
     json.loads(text, parse_constant=lambda name: pytest.fail(f"{name} is not JSON"))
 
 
@@ -133,7 +137,7 @@ def test_nesting_as_deep_as_events_may_have_is_kept() -> None:
     deep: Any = "bottom"
     for _ in range(200):
         deep = {"down": [deep]}
-    assert state.loads(state.dumps({"deep": deep})) == {"deep": deep}
+    assert jsontext.read_state(jsontext.write_state({"deep": deep})) == {"deep": deep}
 
 
 def _circular() -> dict[str, Any]:
@@ -152,7 +156,7 @@ def _bottomless() -> dict[str, Any]:
 @pytest.mark.parametrize("value", [_circular(), _bottomless()], ids=["circle", "bottomless"])
 def test_what_has_no_end_is_refused_by_its_key(value: dict[str, Any]) -> None:
     with pytest.raises(InvalidInput, match="endless"):
-        state.dumps({"endless": value})
+        jsontext.write_state({"endless": value})
 
 
 def test_an_object_that_cannot_be_shown_is_stored_as_a_text() -> None:
@@ -160,12 +164,12 @@ def test_an_object_that_cannot_be_shown_is_stored_as_a_text() -> None:
         def __repr__(self) -> str:
             raise ValueError("no")
 
-    assert isinstance(state.jsonable({"bad": Broken()})["bad"], str)
+    assert isinstance(jsontext.jsonable({"bad": Broken()})["bad"], str)
 
 
 def test_surrogates_beside_what_is_not_json() -> None:
     scope = {"\ud800": {"\udfff": {"\x00"}}, "pair": Pair("\udfff", 1), "raw": b"\xff", "call": len}
-    assert state.jsonable(scope) == {
+    assert jsontext.jsonable(scope) == {
         "\ud800": {"\udfff": ["\x00"]},
         "pair": ["\udfff", 1],
         "raw": "_w==",
@@ -176,16 +180,16 @@ def test_surrogates_beside_what_is_not_json() -> None:
 @pytest.mark.parametrize("bottom", [1, "\x00"])
 def test_what_can_be_written_can_be_read_from_a_deeper_stack(bottom: object) -> None:
     deep: Any = bottom
-    for _ in range(state.MAX_DEPTH - 1):
+    for _ in range(jsontext.MAX_DEPTH - 1):
         deep = [deep]
-    text = state.dumps({"deep": deep})
+    text = jsontext.write_state({"deep": deep})
 
     def read(frames: int) -> dict[str, Any]:
-        return read(frames - 1) if frames else state.loads(text)
+        return read(frames - 1) if frames else jsontext.read_state(text)
 
     assert list(read(200)) == ["deep"]
     with pytest.raises(InvalidInput, match="nested deeper than"):
-        state.dumps({"deep": [deep]})
+        jsontext.write_state({"deep": [deep]})
 
 
 def test_a_key_that_is_no_string_is_refused() -> None:
@@ -199,4 +203,14 @@ def test_what_is_deep_and_not_json_is_refused() -> None:
     for _ in range(400):
         deep = [deep]
     with pytest.raises(InvalidInput, match="buried"):
-        state.dumps({"buried": deep})
+        jsontext.write_state({"buried": deep})
+
+
+@pytest.mark.parametrize("value", [1e16, -1e16, 1e23, 1.5e300, -sys.float_info.max])
+def test_large_floats_are_written_with_all_their_digits(value: float) -> None:
+    scope = {"n": [value], "1e+16": "1e+16 \\", "text": 'in "quotes" 1e+16'}
+    text = jsontext.write_state(scope)
+    assert "e+" not in text.replace("1e+16", "")
+    back = jsontext.read_state(text)
+    assert back == scope
+    assert isinstance(back["n"][0], float)

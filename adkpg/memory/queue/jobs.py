@@ -7,7 +7,7 @@ from collections.abc import Sequence
 from dataclasses import dataclass
 from typing import Any, Literal
 
-from adkpg import jsonb
+from adkpg import jsontext
 from adkpg.database import Database
 from adkpg.errors import DatabaseUnavailable
 from adkpg.memory.queue import statements
@@ -195,7 +195,7 @@ class Jobs:
                 {
                     **self._of(rows),
                     "memory_ids": [row["memory_id"] for row in rows],
-                    "error": None if error is None else jsonb.storable(error)[:_LONGEST_ERROR],
+                    "error": None if error is None else jsontext.storable(error)[:_LONGEST_ERROR],
                     "delay_s": delay_s,
                     "refused": refused,
                     "max_attempts": self._database.settings.job_max_attempts,

@@ -1,0 +1,372 @@
+"""JSON text: how values, states, contents and events become what Postgres holds, and come back.
+
+jsonb refuses U+0000 and lone surrogates. Each becomes U+001A and four hex digits, and so does
+U+001A itself, which makes the escape reversible. jsonb keeps numbers as numerics, which know no
+exponent: a float of 1e16 or more is written with all its digits, so that it comes back as a float.
+
+Values that are not JSON are treated as ADK treats them (``google/adk/sessions/_session_util.py``):
+pydantic makes JSON of rich values, and of unknown objects their representation.
+"""
+
+import json
+import logging
+import math
+import re
+from collections.abc import Callable, Mapping, Sequence
+from typing import Any
+
+from google.adk.events.event import Event
+from google.genai import types
+from pydantic import TypeAdapter, ValidationError
+from pydantic_core import PydanticSerializationError, from_json, to_jsonable_python
+
+from adkpg.errors import InvalidInput
+
+logger = logging.getLogger(__name__)
+
+MAX_DEPTH = 600
+"""Deepest nesting of a state. Reading takes a stack frame per level of Python's 1,000, so a state
+that could just be written from a shallow stack could not be read from a deeper one."""
+
+UNREADABLE = "ADKPG_UNREADABLE"
+"""Error code of the event that stands for a stored one which this ADK cannot read."""
+
+_UNSTORABLE = re.compile("[\x00\x1a\ud800-\udfff]")
+_UNSTORABLE_IN_JSON = re.compile("\\\\u0000|\\\\u001a|[\ud800-\udfff]")
+_UNSTORABLE_IN_TEXT = re.compile("[\x00\ud800-\udfff]")
+_ESCAPED = re.compile("\x1a([0-9a-f]{4})")
+_LARGE = re.compile(r'"[^"\\]*(?:\\.[^"\\]*)*"|-?[0-9.]+e\+[0-9]+')
+
+_CONTENT = types.Content(role="user", parts=[])
+_PART = types.Part(text="")
+
+_EVENTS = TypeAdapter(list[Event])
+# The start of an event as pydantic writes it, if its content is texts alone.
+_TEXT = r'\{"text":"[^"\\]*(?:\\.[^"\\]*)*"\}'
+_SAID = re.compile(
+    r'\{("model_version":"[^"\\]*",)?'
+    rf'"content":(\{{"parts":\[{_TEXT}(?:,{_TEXT})*\],"role":"[^"\\]*"\}}),'
+)
+
+
+# Values
+
+
+def write(plain: Any) -> str:
+    """Returns plain JSON values as text that jsonb accepts.
+
+    Raises:
+      ValueError: A float is NaN or infinite, or the value is circular.
+      TypeError: A value is not JSON.
+      RecursionError: It is nested too deeply.
+    """
+    text = json.dumps(plain, ensure_ascii=False, allow_nan=False)
+    if _UNSTORABLE_IN_JSON.search(text):
+        text = json.dumps(mapped(plain, escape), ensure_ascii=False)
+    return _LARGE.sub(_digits, text) if "e+" in text else text
+
+
+def _digits(match: re.Match[str]) -> str:
+    return match[0] if match[0].startswith('"') else f"{float(match[0]):.1f}"
+
+
+def read(text: str) -> Any:
+    """Reads back what `write` wrote."""
+    value = json.loads(text)
+    return mapped(value, unescape) if "\\u001a" in text else value
+
+
+def mapped(value: Any, leaf: Callable[[Any], Any]) -> Any:
+    """Returns a copy with `leaf` applied to everything that is no container, keys included."""
+    if isinstance(value, dict):
+        copy = {}
+        for key, item in value.items():  # no comprehension: it would take a frame of its own
+            copy[leaf(key)] = mapped(item, leaf)
+        return copy
+    if isinstance(value, (list, tuple, set, frozenset)):
+        items = []
+        for item in value:
+            items.append(mapped(item, leaf))
+        return items
+    return leaf(value)
+
+
+def storable(text: str) -> str:
+    """Returns a text without what no text column holds: NUL and lone surrogates become blanks."""
+    return _UNSTORABLE_IN_TEXT.sub(" ", text)
+
+
+def escape(leaf: Any) -> Any:
+    """Returns a text as jsonb can hold it, anything else as it is."""
+    if not isinstance(leaf, str):
+        return leaf
+    return _UNSTORABLE.sub(lambda match: f"\x1a{ord(match[0]):04x}", leaf)
+
+
+def unescape(leaf: Any) -> Any:
+    """Undoes `escape`."""
+    if not isinstance(leaf, str):
+        return leaf
+    return _ESCAPED.sub(lambda match: chr(int(match[1], 16)), leaf)
+
+
+# States
+
+
+def write_state(scope: Mapping[str, Any]) -> str:
+    """Returns JSON text that jsonb accepts; NaN and infinity become null, with a warning.
+
+    Raises:
+      InvalidInput: A value can be made into JSON in no way; the message names its key.
+    """
+    plain = jsonable(scope)
+    try:
+        return write(plain)
+    except (TypeError, ValueError, RecursionError) as exc:
+        raise InvalidInput(
+            f"State cannot be written as JSON (keys {sorted(scope)[:5]}): {exc}; "
+            "store a simpler value."
+        ) from exc
+
+
+def read_state(text: str | None) -> dict[str, Any]:
+    """Reads back what `write_state` wrote."""
+    if not text or text == "{}":
+        return {}
+    scope: dict[str, Any] = read(text)
+    return scope
+
+
+def jsonable(scope: Mapping[str, Any]) -> dict[str, Any]:
+    """Returns plain JSON values: what ADK's own service makes of them, and no NaN or infinity.
+
+    Bytes that are not UTF-8, which ADK cannot store, become URL-safe base64, as they do in an
+    event's payload.
+
+    Raises:
+      InvalidInput: A value can be made into JSON in no way.
+    """
+    plain = _converted(scope)
+    if _has_nonfinite(plain):
+        logger.warning(
+            "State holds NaN or infinity (keys %s), which JSON does not know; stored as null.",
+            sorted(scope)[:5],
+        )
+        plain = finite(plain)
+    return plain
+
+
+def finite(plain: Any) -> Any:
+    """Returns a copy of plain JSON values with null for NaN and infinity."""
+    return mapped(
+        plain, lambda leaf: None if isinstance(leaf, float) and not math.isfinite(leaf) else leaf
+    )
+
+
+def without_surrogates(convert: Callable[[Any], Any], value: Any) -> Any:
+    """Runs a conversion of pydantic's, which refuses lone surrogates, on values that hold some."""
+    return mapped(convert(mapped(value, escape)), unescape)
+
+
+def _converted(scope: Mapping[str, Any]) -> dict[str, Any]:
+    try:
+        return _dict(to_jsonable_python(scope))
+    except ValueError:  # deep nesting, lone surrogates or what is not JSON: find out
+        try:
+            return _dict(without_surrogates(_texts, scope))
+        except PydanticSerializationError as exc:
+            raise InvalidInput(
+                f"State cannot be written as JSON (keys {sorted(scope)[:5]}): {exc}; "
+                "store a simpler value."
+            ) from exc
+        except (ValueError, RecursionError):  # plain JSON may be deeper than pydantic goes
+            if _deeper_than(MAX_DEPTH, scope):
+                raise InvalidInput(
+                    f"State cannot be written as JSON (keys {sorted(scope)[:5]}): it is circular "
+                    f"or nested deeper than {MAX_DEPTH} levels; store a flatter value."
+                ) from None
+            return dict(scope)
+
+
+def _deeper_than(levels: int, scope: Mapping[str, Any]) -> bool:
+    level: list[Any] = [scope]
+    for _ in range(levels):
+        inner = (
+            item
+            for container in level
+            for item in (container.values() if isinstance(container, Mapping) else container)
+            if isinstance(item, (Mapping, list, tuple, set, frozenset))
+        )
+        level = list({id(container): container for container in inner}.values())
+        if not level:
+            return False
+    return True
+
+
+def _texts(scope: Mapping[str, Any]) -> Any:
+    try:
+        return to_jsonable_python(scope)
+    except (PydanticSerializationError, UnicodeDecodeError):
+        logger.warning(
+            "State holds values that are not JSON (keys %s); they are stored as their text.",
+            sorted(scope)[:5],
+        )
+    try:
+        return to_jsonable_python(scope, serialize_unknown=True)
+    except UnicodeDecodeError:
+        return to_jsonable_python(scope, serialize_unknown=True, bytes_mode="base64")
+
+
+def _dict(plain: Any) -> dict[str, Any]:
+    converted: dict[str, Any] = plain
+    return converted
+
+
+def _has_nonfinite(plain: Any) -> bool:
+    try:
+        json.dumps(plain, allow_nan=False)
+    except ValueError as exc:
+        return "Out of range float" in str(exc)
+    except (RecursionError, TypeError):
+        return False
+    return False
+
+
+# Contents
+
+
+def read_content(text: str) -> types.Content:
+    """Returns a content that pydantic wrote as JSON text.
+
+    Most are of texts alone. These are copied from one that is valid, in less than half of the time
+    that a validation takes: it runs Python code of google-genai's for each content and part.
+    """
+    try:
+        fields: dict[str, Any] = from_json(text)
+        parts: Any = fields.get("parts")
+        if fields.keys() == {"parts", "role"} and all(part.keys() == {"text"} for part in parts):
+            fields["parts"] = [_PART.model_copy(update=part) for part in parts]
+            return _CONTENT.model_copy(update=fields)
+        return types.Content.model_validate_json(text)
+    except ValueError:  # a lone surrogate, which pydantic's parser refuses
+        return types.Content.model_validate(json.loads(text))
+
+
+# Events
+
+
+def write_event(event: Event) -> str:
+    """Returns the whole event as JSON text that Postgres stores as it is.
+
+    Raises:
+      InvalidInput: A value in the event can be made into JSON in no way.
+    """
+    if math.isfinite(event.timestamp):
+        try:
+            text = event.model_dump_json(exclude_none=True)
+        except (PydanticSerializationError, UnicodeEncodeError, ValueError):
+            logger.debug("Event %s is written the slow way.", event.id)
+        else:
+            if "\ufffd" not in text:  # what pydantic writes for a lone surrogate in a key
+                return text
+    try:
+        fields = event.model_dump(
+            exclude_none=True, exclude={"actions": {"state_delta", "agent_state"}}
+        )
+        fields = finite(without_surrogates(_plain, fields))
+        actions = fields.setdefault("actions", {})
+        actions["state_delta"] = jsonable(event.actions.state_delta)
+        if event.actions.agent_state is not None:
+            actions["agent_state"] = jsonable(event.actions.agent_state)
+        if not math.isfinite(event.timestamp):
+            fields["timestamp"] = str(event.timestamp)
+        return json.dumps(fields, allow_nan=False)
+    except (PydanticSerializationError, TypeError, ValueError, RecursionError) as exc:
+        raise InvalidInput(
+            f"Event {event.id} cannot be written as JSON: {exc}; give it simpler values."
+        ) from exc
+
+
+def _plain(fields: Any) -> Any:
+    return to_jsonable_python(fields, bytes_mode="base64", serialize_unknown=True)
+
+
+def read_events(payloads: Sequence[str]) -> list[Event]:
+    """Reads stored payloads; one that the fast parser refuses does not cost the others."""
+    # A third of the time goes into contents, and those of texts alone need no validation.
+    said = [_SAID.match(text) for text in payloads]
+    rest = [
+        f"{{{match[1] or ''}{text[match.end() :]}" if match else text
+        for match, text in zip(said, payloads, strict=True)
+    ]
+    try:
+        read = _EVENTS.validate_json(f"[{','.join(rest)}]")
+        for match, each in zip(said, read, strict=True):
+            if match:
+                each.content = read_content(match[2])
+        return read
+    except ValidationError:
+        return [read_event(text) for text in payloads]
+
+
+def read_event(text: str) -> Event:
+    """Reads one payload: deep nesting, lone surrogates and fields of a newer ADK included.
+
+    Fields that this ADK does not know are left out with a warning. What still cannot be read
+    becomes an event with the same id, author and time, and `UNREADABLE` as its error code.
+    """
+    try:
+        return Event.model_validate_json(text)
+    except ValidationError:
+        try:
+            return _lenient(json.loads(text))
+        except (ValidationError, RecursionError) as exc:
+            return _placeholder(text, exc)
+
+
+def _lenient(fields: dict[str, Any]) -> Event:
+    try:
+        return Event.model_validate(fields)
+    except ValidationError as exc:
+        unknown = [error["loc"] for error in exc.errors() if error["type"] == "extra_forbidden"]
+        if not unknown:
+            raise
+        logger.warning(
+            "Event %s was written by a newer ADK; left out: %s.",
+            fields.get("id"),
+            ", ".join(".".join(map(str, loc)) for loc in unknown),
+        )
+        for loc in unknown:
+            _drop(fields, loc)
+        return Event.model_validate(fields)
+
+
+def _drop(fields: Any, loc: Sequence[int | str]) -> None:
+    for step in loc[:-1]:
+        fields = fields[step]
+    del fields[loc[-1]]
+
+
+def _placeholder(text: str, cause: Exception) -> Event:
+    try:
+        fields = json.loads(text)
+    except RecursionError:
+        fields = None
+    if not isinstance(fields, dict):
+        fields = {}
+    logger.warning("Event %s cannot be read by this ADK: %s", fields.get("id"), cause)
+    known = {
+        name: fields[name]
+        for name in ("id", "invocation_id", "author", "branch")
+        if isinstance(fields.get(name), str)
+    }
+    if isinstance(fields.get("timestamp"), (int, float)):
+        known["timestamp"] = fields["timestamp"]
+    return Event.model_validate(
+        {
+            "author": "unknown",
+            **known,
+            "error_code": UNREADABLE,
+            "error_message": f"This event cannot be read by this version of ADK: {cause}",
+        }
+    )
