@@ -8,8 +8,8 @@ from sqlalchemy import ColumnElement, Table, and_, delete, func, literal, or_, s
 from adkpg.sql import APP_NAME, USER_ID, Statement
 from adkpg.tables import metadata
 
-TABLES = [table for table in metadata.sorted_tables if "app_name" in table.c]
-"""Those whose rows belong to apps, parents first."""
+TABLES = [table for table in metadata.tables.values() if "app_name" in table.c]
+"""Those whose rows belong to apps."""
 
 
 class OwnerParameters(TypedDict):
@@ -34,7 +34,8 @@ def count_rows() -> Statement[OwnerParameters]:
 @cache
 def delete_rows() -> tuple[Statement[OwnerParameters], ...]:
     """Deletes them, children first."""
-    return tuple(Statement(delete(table).where(_owned(table))) for table in reversed(TABLES))
+    children_first = sorted(TABLES, key=metadata.sorted_tables.index, reverse=True)
+    return tuple(Statement(delete(table).where(_owned(table))) for table in children_first)
 
 
 def _owned(table: Table) -> ColumnElement[bool]:

@@ -32,6 +32,11 @@ COMMANDS = {
 LEAVES = [name for name, (command, _) in COMMANDS.items() if not isinstance(command, click.Group)]
 
 
+def options(name: str) -> set[str]:
+    command, _ = COMMANDS[name]
+    return {option for parameter in command.params for option in parameter.opts}
+
+
 def test_the_table_of_commands_is_the_one_promised() -> None:
     assert {
         "adkpg db upgrade",
@@ -69,8 +74,34 @@ def test_every_option_says_what_it_does(name: str) -> None:
 
 @pytest.mark.parametrize("name", [name for name in LEAVES if name != "adkpg db sql"])
 def test_every_command_that_connects_takes_a_database_url(name: str) -> None:
-    command, _ = COMMANDS[name]
-    assert "--database-url" in {option for param in command.params for option in param.opts}
+    assert "--database-url" in options(name)
+
+
+@pytest.mark.parametrize(
+    "name", [name for name in LEAVES if name not in ("adkpg db sql", "adkpg demo")]
+)
+def test_every_command_answers_as_json(name: str) -> None:
+    assert "--json" in options(name)
+
+
+@pytest.mark.parametrize(
+    "name",
+    [
+        "adkpg db downgrade",
+        "adkpg forget",
+        "adkpg memory delete",
+        "adkpg memory prune",
+        "adkpg models drop",
+    ],
+)
+def test_every_removal_can_be_tried_and_agreed_to(name: str) -> None:
+    assert {"--dry-run", "--yes"} <= options(name)
+
+
+@pytest.mark.parametrize("name", LEAVES)
+def test_what_has_a_limit_goes_on_by_a_cursor(name: str) -> None:
+    if name != "adkpg facts profile":  # a profile is its user's most important facts, no page
+        assert ("--limit" in options(name)) == ("--cursor" in options(name))
 
 
 @pytest.mark.parametrize("name", COMMANDS)

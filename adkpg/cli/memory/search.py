@@ -104,7 +104,7 @@ async def search(
         [row for hit in hits for row in _rows(hit, explain=explain)],
         as_json=as_json,
         nothing="Nothing that is remembered answers this.",
-        full=full,
+        full=full or explain,
     )
 
 
