@@ -1,4 +1,4 @@
-"""A proxy between driver and server: counts round trips, loses answers, forgets connections."""
+"""A proxy between driver and server: counts round trips, holds or loses answers, forgets."""
 
 import asyncio
 import socket
@@ -8,6 +8,8 @@ from types import TracebackType
 from typing import Any, Literal, Self
 from urllib.parse import parse_qs, urlsplit, urlunsplit
 
+Part = Literal["question", "answer"]
+
 
 class Proxy:
     """Counts flights: bursts of the client that follow an answer of the server.
@@ -16,12 +18,16 @@ class Proxy:
       flights: Bursts since the proxy started; opening a connection takes several.
       lose_answers: So many next answers never arrive: when the server has given one, the client's
         connection is cut instead.
+      held: Set when what `hold` named has come; it stands still until `release`.
     """
 
     def __init__(self, url: str) -> None:
         self._url = url
         self.flights = 0
         self.lose_answers = 0
+        self.held = asyncio.Event()
+        self._released = asyncio.Event()
+        self._hold: tuple[int, Part] | None = None
         self._clients: set[asyncio.StreamWriter] = set()
         self._tasks: set[asyncio.Task[None]] = set()
         self._connections: weakref.WeakSet[_Connection] = weakref.WeakSet()
@@ -40,6 +46,22 @@ class Proxy:
         """Sends every client a message that the server never sent."""
         for client in self._clients:
             client.write(message)
+
+    def hold(self, flight: int, part: Part) -> None:
+        """Makes the question or the answer of a coming flight stand still; 1 is the next one."""
+        self.held, self._released = asyncio.Event(), asyncio.Event()
+        self._hold = (self.flights + flight, part)
+
+    def release(self) -> None:
+        """Lets what is held go on, and holds nothing more."""
+        self._hold = None
+        self._released.set()
+
+    async def passed(self, part: Part) -> None:
+        """Returns when what the last flight brings may go on."""
+        if self._hold == (self.flights, part):
+            self.held.set()
+            await self._released.wait()
 
     def forget(self, *, silently: bool = False) -> None:
         """Forgets the connections that are open, as network devices do with idle ones.
@@ -124,11 +146,14 @@ class _Connection:
             if self._answered:
                 self._proxy.flights += 1
                 self._answered = False
+                await self._proxy.passed("question")
             self._server.write(data)
         self._server.close()
 
     async def forward_answers(self, server: asyncio.StreamReader) -> None:
         while data := await _read(server):
+            if not self._answered:
+                await self._proxy.passed("answer")
             self._answered = True
             if self._proxy.lose_answers:
                 self._proxy.lose_answers -= 1
