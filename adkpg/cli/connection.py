@@ -21,7 +21,16 @@ database_url = click.option(
 
 
 def run(url: str | None, call: Callable[[adkpg.Database], Awaitable[T]]) -> T:
-    """Opens the database, awaits one call on it, closes it and returns the call's result."""
+    """Opens the database, awaits one call on it, closes it and returns the call's result.
+
+    Raises:
+      ClickException: No database is named.
+    """
+    if url is None and adkpg.Settings().database_url is None:
+        raise click.ClickException(
+            "No database is named; set ADKPG_DATABASE_URL or give --database-url, such as "
+            "postgresql://user:password@host/database or embedded."
+        )
 
     async def opened() -> T:
         async with adkpg.Database(url) as database:

@@ -124,7 +124,7 @@ def test_url_of_the_embedded_server_starts_nothing(
 def test_no_database_is_a_sentence(adkpg: Adkpg) -> None:
     outcome = adkpg("db", "current")
     assert (outcome.code, outcome.out) == (1, "")
-    assert "ADKPG_DATABASE_URL" in outcome.err
+    assert "set ADKPG_DATABASE_URL or give --database-url" in outcome.err
     assert outcome.err.count("\n") == 1
 
 
