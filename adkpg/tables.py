@@ -35,8 +35,11 @@ from sqlalchemy.dialects.postgresql import BIT, JSON, JSONB, REAL, TIMESTAMP, UU
 SCHEMA = "adkpg"
 """The name that stands for the configured Postgres schema in every statement."""
 
-INLINE_DIMENSIONS = 1_300
-"""Longest vector kept whole in the covering index: a B-tree entry holds 2,704 bytes."""
+INLINE_DIMENSIONS = 1_024
+"""Longest vector kept whole in the covering index.
+
+A B-tree entry holds 2,704 bytes, so app and user have 600 left.
+"""
 
 MAX_DIMENSIONS = 4_000
 """Longest vector stored: pgvector's HNSW limit for ``halfvec`` (pgvector README, HNSW)."""
@@ -379,7 +382,7 @@ memory_vectors = Table(
         "embedding",
         HALFVEC(),
         nullable=True,
-        comment="The vector, up to 1,300 dimensions; covered by the primary key's index.",
+        comment="The vector, up to 1,024 dimensions; covered by the primary key's index.",
     ),
     Column(
         "bits", BIT(varying=True), nullable=True, comment="Signs of a longer vector: first pass."
@@ -411,7 +414,7 @@ memory_vectors = Table(
     ),
     # For the foreign key: the primary key's model comes before the position, and only Postgres 18
     # would skip it rather than read all vectors of a user for each memory that goes.
-    Index("memory_vectors_position_idx", "position", "app_name", "user_id"),
+    Index("memory_vectors_position_idx", "position", "app_name", "user_id", "model_id"),
     comment="One vector per memory and model.",
 )
 

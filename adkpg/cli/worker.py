@@ -65,11 +65,11 @@ async def worker(
     from adkpg.memory.vectors.work import Embedding
 
     memory = adkpg.PgVectorMemoryService(database)
-    embed = Jobs(database, "embed")
+    embed = Jobs(database, task="embed")
     works: list[Work] = [Embedding(memory.required_vectors(), embed)]
     queues = [embed]
     if model is not None:
-        extract = Jobs(database, "extract")
+        extract = Jobs(database, task="extract")
         facts = adkpg.facts.Facts(memory, adkpg.facts.FactExtractor(model))
         works.append(Extracting(facts, extract))
         queues.append(extract)

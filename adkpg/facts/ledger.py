@@ -147,7 +147,7 @@ class Ledger:
             done = [turn.memory_id for turn in turns if not turn.read]
             await transaction.fetch(statements.mark_extracted(), {**scope, "memory_ids": done})
             await transaction.fetch(
-                job_statements.complete(),
+                job_statements.end(),
                 {
                     **scope,
                     "task": "extract",

@@ -87,7 +87,7 @@ class Facts:
         self._batch_turns = batch_turns
         self._context_turns = context_turns
         self._database = memory.database
-        self._jobs = Jobs(memory.database, "extract")
+        self._jobs = Jobs(memory.database, task="extract")
         self._ledger = Ledger(memory.database, limits or Limits())
 
     async def enable(self, app_name: str, *, past: bool = True) -> int:

@@ -8,16 +8,16 @@ from typing import Any
 from adkpg.database import Database
 from adkpg.embedding.embedder import Embedder, embed_checked
 from adkpg.errors import (
+    AdkpgError,
     ConfigurationError,
     ConstraintViolated,
-    EmbedderUnavailable,
     EmbeddingError,
     EmbeddingMismatch,
 )
-from adkpg.memory.vectors import statements as vector_statements
-from adkpg.memory.vectors.vectors import Vectors, given_vectors
+from adkpg.memory.queue.apart import apart
+from adkpg.memory.vectors.vectors import Embedded, Vectors, registered, store
 from adkpg.models import statements
-from adkpg.models.switch import lacking, registered, switch
+from adkpg.models.switch import lacking, switch
 
 logger = logging.getLogger(__name__)
 
@@ -87,7 +87,7 @@ class Reembedding:
         self._vectors = Vectors(database, embedder)
         self._app_name = app_name
         self._progress = progress or (lambda _: None)
-        self._refused: list[EmbeddingError] = []
+        self._refused: list[AdkpgError] = []
 
     async def run(self) -> Reembedded:
         """Does what `Models.reembed` says of one app."""
@@ -133,10 +133,10 @@ class Reembedding:
                     "positions": [place["position"] for place in places],
                 },
             )
-            embedded, vectors = await self._embed(rows) if rows else ([], [])
+            embedded = await self._embed(rows) if rows else []
             if embedded:
                 model_id = model_id or await self._registered()
-                stored += await self._store(model_id, embedded, vectors)
+                stored += await self._store(model_id, embedded)
             elif len(rows) > 1:  # not the texts are at fault
                 break
         self._progress(Progress(self._app_name, min(covered + stored, memories), memories))
@@ -159,41 +159,31 @@ class Reembedding:
                 yield places[start : start + self._batch_size]
             user_id, position = places[-1]["user_id"], places[-1]["position"]
 
-    async def _embed(self, rows: Sequence[Any]) -> tuple[list[Any], list[list[float]]]:
-        """Embeds texts together, or each alone if one of them is refused; remembers refusals."""
-        try:
-            return list(rows), await embed_checked(self._embedder, [row["body"] for row in rows])
-        except EmbedderUnavailable:
-            raise
-        except EmbeddingError as exc:
-            if len(rows) == 1:
-                self._refused.append(exc)
-                return [], []
-        embedded, vectors = [], []
-        for row in rows:
-            alone, vector = await self._embed([row])
-            embedded += alone
-            vectors += vector
-        return embedded, vectors
+    async def _embed(self, rows: Sequence[Any]) -> list[Embedded]:
+        """Embeds texts, and remembers those that are refused."""
 
-    async def _store(self, model_id: int, rows: list[Any], vectors: list[list[float]]) -> int:
+        async def embed(batch: Sequence[Any]) -> list[Embedded]:
+            vectors = await embed_checked(self._embedder, [row["body"] for row in batch])
+            return list(zip(batch, vectors, strict=True))
+
+        answered, refused = await apart(rows, embed)
+        self._refused += [error for _, error in refused]
+        return [each for batch in answered for each in batch]
+
+    async def _store(self, model_id: int, embedded: Sequence[Embedded]) -> int:
         try:
-            row = await self._database.fetch_one(
-                vector_statements.store_vectors(large=self._vectors.large, ahead=True),
-                {"model_id": model_id, **given_vectors(rows, vectors)},
-            )
+            return await store(self._database, model_id, embedded, ahead=True)
         except ConstraintViolated as exc:
             if exc.constraint != _MODEL_GONE:
                 raise
             raise ConfigurationError(
                 f"Model {self._embedder.model!r} was dropped while its vectors were being made; "
-                "run the command again to make them anew."
+                "run the command again."
             ) from exc
-        return int(row["stored"]) if row else 0
 
     async def _embed_queued(self) -> None:
         try:
-            await self._vectors.embed_pending(self._app_name, None)
+            await self._vectors.embed_pending(app_name=self._app_name, user_id=None, app_wide=False)
         except EmbeddingError as exc:
             logger.warning(
                 "App %r is searched with model %r now, but some memories still wait for vectors: "
@@ -208,7 +198,7 @@ class Reembedding:
         kind = EmbeddingMismatch if isinstance(first, EmbeddingMismatch) else EmbeddingError
         error = kind(
             f"App {self._app_name!r} is searched as before, since {len(self._refused)} of its "
-            f"memories got no vector of model {self._embedder.model!r} ({first}); mend the cause "
+            f"memories got no vector of model {self._embedder.model!r} ({first}); fix the cause "
             "and run it again, or queue them by adkpg models activate --force."
         )
         error.__cause__ = first

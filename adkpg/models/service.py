@@ -8,10 +8,10 @@ from adkpg.embedding.embedder import Embedder
 from adkpg.errors import ConfigurationError
 from adkpg.keys import require_storable
 from adkpg.memory.vectors.index import build_index, drop_index, index_is_valid
-from adkpg.memory.vectors.vectors import require_indexable
+from adkpg.memory.vectors.vectors import registered, require_indexable
 from adkpg.models import statements
 from adkpg.models.reembedding import Progress, Reembedded, Reembedding
-from adkpg.models.switch import registered, switch
+from adkpg.models.switch import switch
 
 _DROPPED_TOGETHER = 10_000
 

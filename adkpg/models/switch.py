@@ -4,7 +4,6 @@ from dataclasses import dataclass
 
 from adkpg.database import Database
 from adkpg.errors import ConfigurationError
-from adkpg.memory.vectors import statements as vector_statements
 from adkpg.models import statements
 
 
@@ -70,11 +69,3 @@ async def switch(
         await transaction.fetch(statements.end_covered_jobs(), model)
         await transaction.fetch(statements.set_active(), model)
     return before, missing
-
-
-async def registered(database: Database, name: str, dimensions: int) -> int:
-    """Returns a model's number; registers it the first time."""
-    model = {"model": name, "dimensions": dimensions}
-    while (row := await database.fetch_one(vector_statements.select_model(), model)) is None:
-        await database.fetch(vector_statements.insert_model(), model)
-    return int(row["model_id"])

@@ -570,7 +570,7 @@ def upgrade() -> None:
             "embedding",
             HALFVEC(),
             nullable=True,
-            comment="The vector, up to 1,300 dimensions; covered by the primary key's index.",
+            comment="The vector, up to 1,024 dimensions; covered by the primary key's index.",
         ),
         sa.Column(
             "bits",
@@ -615,7 +615,7 @@ def upgrade() -> None:
     op.create_index(
         "memory_vectors_position_idx",
         "memory_vectors",
-        ["position", "app_name", "user_id"],
+        ["position", "app_name", "user_id", "model_id"],
         unique=False,
         schema=schema,
     )

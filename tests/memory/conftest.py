@@ -13,7 +13,7 @@ def outbox(database: Database) -> DatabaseSessionService:
 
 @pytest.fixture
 def jobs(database: Database) -> Jobs:
-    return Jobs(database, "embed")
+    return Jobs(database, task="embed")
 
 
 @pytest.fixture

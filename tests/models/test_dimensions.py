@@ -27,7 +27,7 @@ async def recall(memory: PgVectorMemoryService, embedder: SeededEmbedder) -> flo
 async def test_any_size_finds_what_is_nearest(
     database_url: str, connection: asyncpg.Connection, dimensions: int
 ) -> None:
-    """Above 1,300 dimensions the signs leave out all but 400, and the vectors rank those."""
+    """Above 1,024 dimensions the signs leave out all but 400, and the vectors rank those."""
     settings = Settings(exact_limit=400, embedding_batch_size=150)
     async with Database(database_url, settings=settings) as database:
         await remember(PgVectorMemoryService(database, embedder=ToyEmbedder("old")), *TURNS)
@@ -40,7 +40,7 @@ async def test_any_size_finds_what_is_nearest(
             " WHERE model_id = (SELECT model_id FROM app_settings)"
         )
         assert stored is not None
-        assert tuple(stored) == ((450, 0, 0) if dimensions <= 1_300 else (0, 450, 450))
+        assert tuple(stored) == ((450, 0, 0) if dimensions <= 1_024 else (0, 450, 450))
         memory = PgVectorMemoryService(database, embedder=embedder)
         assert await recall(memory, embedder) >= 0.97
         assert await models.index(embedder.model) == 450

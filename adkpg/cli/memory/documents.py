@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import asyncio
-from collections.abc import Callable
+from collections.abc import Awaitable, Callable
 from dataclasses import asdict
 from typing import TYPE_CHECKING, Any
 
@@ -17,7 +17,6 @@ from adkpg.cli.progress import bar
 
 if TYPE_CHECKING:
     from adkpg.documents.files import File
-    from adkpg.memory.queue.jobs import Jobs
 
 _LOOK_S = 0.2
 
@@ -146,41 +145,43 @@ def _modified(file: File) -> float:
 
 async def _embed(database: adkpg.Database, app_name: str, user_id: str | None) -> int:
     """Embeds what was stored, under a bar; returns how much waits on, and says why."""
-    from adkpg.keys import scope_user
     from adkpg.memory.queue.jobs import Jobs
 
-    scope = scope_user(user_id)
+    async def waiting() -> int:
+        backlog = await queue.backlog(app_name=app_name, user_id=user_id, app_wide=user_id is None)
+        return backlog.waiting
+
     memory = adkpg.PgVectorMemoryService(database)
-    queue = Jobs(database, "embed")
-    total = (await queue.backlog(app_name, scope)).waiting
+    queue = Jobs(database, task="embed")
+    total = await waiting()
     if memory.embedder is not None and total:
         try:
             await memory.required_vectors().require_active(app_name)
             with bar("Embedding") as shown:
                 embedding = asyncio.create_task(
-                    memory.embed_pending(app_name=app_name, user_id=scope)
+                    memory.embed_pending(
+                        app_name=app_name, user_id=user_id, app_wide=user_id is None
+                    )
                 )
-                await _watched(embedding, queue, app_name, scope, shown, total)
+                await _watched(embedding, waiting, shown, total)
         except (adkpg.errors.EmbeddingError, adkpg.errors.ModelNotActive) as exc:
             click.echo(
                 f"Warning: what was added is found by its words, but waits for vectors: {exc} "
                 "`adkpg worker` catches up.",
                 err=True,
             )
-    return (await queue.backlog(app_name, scope)).waiting
+    return await waiting()
 
 
 async def _watched(
     work: asyncio.Task[int],
-    queue: Jobs,
-    app_name: str,
-    scope: str,
+    waiting: Callable[[], Awaitable[int]],
     shown: Callable[[int, int], None],
     total: int,
 ) -> None:
     try:
         while not work.done():
-            shown(max(total - (await queue.backlog(app_name, scope)).waiting, 0), total)
+            shown(max(total - await waiting(), 0), total)
             await asyncio.wait({work}, timeout=_LOOK_S)
     finally:
         work.cancel()

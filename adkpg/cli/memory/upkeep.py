@@ -85,9 +85,15 @@ def jobs(
     async def look(database: adkpg.Database) -> tuple[int, list[Backlog]]:
         from adkpg.memory.queue.jobs import Jobs, Task
 
-        queues = [Jobs(database, task) for task in get_args(Task)]
-        revived = sum([await queue.revive(app_name, user_id) for queue in queues if revive])
-        return revived, [await queue.backlog(app_name, user_id) for queue in queues]
+        queues = [Jobs(database, task=task) for task in get_args(Task)]
+        revived = 0
+        if revive:
+            revived = sum(
+                [await queue.revive(app_name=app_name, user_id=user_id) for queue in queues]
+            )
+        return revived, [
+            await queue.backlog(app_name=app_name, user_id=user_id) for queue in queues
+        ]
 
     revived, backlogs = run(database_url, look)
     if revive and not as_json:

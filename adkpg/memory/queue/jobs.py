@@ -3,20 +3,22 @@
 import asyncio
 import logging
 import random
-from collections.abc import Sequence
+from collections.abc import AsyncIterator, Sequence
 from dataclasses import dataclass
 from typing import Any, Literal
 
 from adkpg import jsontext
 from adkpg.database import Database
-from adkpg.errors import DatabaseUnavailable
+from adkpg.errors import DatabaseError
+from adkpg.keys import APP_WIDE
 from adkpg.memory.queue import statements
 
 logger = logging.getLogger(__name__)
 
 Task = Literal["embed", "extract"]
 
-_MOST_USERS = 1_000
+_USERS_READ = 500
+_FIRST = ("", "")
 _LONGEST_DELAY_S = 600.0
 _LONGEST_ERROR = 2_000
 
@@ -54,41 +56,66 @@ class Waiting:
 
 
 class Jobs:
-    """The queue of one task. Many processes may work on it at once.
+    """The queue of one task. Many processes may work on it simultaneously.
 
     A claim is a lease: it lapses after ``ADKPG_JOB_LEASE_S``, and then another may claim the same
     work. Whoever had it before can no longer give it back, fail it or end it.
 
+    Where an app and a user may be named, none is everybody's work, an app without a user all of
+    the app's, and ``app_wide=True`` what the app knows for all its users.
+
     Args:
       database: Where the memories are.
-      task: Which task.
+      task: ``embed`` or ``extract``.
     """
 
-    def __init__(self, database: Database, task: Task) -> None:
+    def __init__(self, database: Database, *, task: Task) -> None:
         self._database = database
         self._task = task
+        self._after = _FIRST
 
-    async def due_users(
-        self,
-        app_name: str | None = None,
-        user_id: str | None = None,
-        *,
-        model_id: int | None = None,
-        eager: bool = False,
-    ) -> list[tuple[str, str]]:
-        """Returns up to 1,000 (app_name, user_id) that have work nobody has claimed.
+    async def due_users(self, *, model_id: int | None = None) -> list[tuple[str, str]]:
+        """Returns some users, as (app_name, user_id), with work that is due and nobody's.
+
+        Goes on where the call before ended, and begins again after the last: so each call costs
+        the same, however many wait, and each user has a turn.
 
         Args:
-          app_name: Of this app only.
-          user_id: Of this user only.
           model_id: Leaves out apps with another active model; None asks nothing.
-          eager: With what waits after a failure too.
         """
-        rows = await self._database.fetch(
-            statements.select_due_users(eager=eager, **_asked(app_name, user_id)),
-            {**self._scope(app_name, user_id), "limit": _MOST_USERS, "model_id": model_id},
-        )
-        return [(row["app_name"], row["user_id"]) for row in rows]
+        found, after = await self._users(self._after, model_id=model_id)
+        if not found and self._after != _FIRST:
+            found, after = await self._users(_FIRST, model_id=model_id)
+        self._after = after or _FIRST
+        return found
+
+    async def users(
+        self,
+        *,
+        app_name: str | None = None,
+        user_id: str | None = None,
+        app_wide: bool = False,
+        model_id: int | None = None,
+    ) -> AsyncIterator[tuple[str, str]]:
+        """Yields all users with work that nobody has claimed, also what waits after a failure.
+
+        Args:
+          app_name: An app's.
+          user_id: A user's.
+          app_wide: The app's own.
+          model_id: Leaves out apps with another active model; None asks nothing.
+        """
+        after: tuple[str, str] | None = _FIRST
+        while after is not None:
+            found, after = await self._users(
+                after,
+                app_name=app_name,
+                user_id=APP_WIDE if app_wide else user_id,
+                model_id=model_id,
+                eager=True,
+            )
+            for scope in found:
+                yield scope
 
     async def claim(
         self,
@@ -99,12 +126,12 @@ class Jobs:
         model_id: int | None = None,
         eager: bool = False,
     ) -> list[Any]:
-        """Claims a user's work; see `job_statements.claim`. A cancelled caller claims nothing.
+        """Claims a user's work; see `statements.claim`. A cancelled caller claims nothing.
 
         Args:
           app_name: The app.
           user_id: The user.
-          limit: At most so much.
+          limit: At most this many memories.
           model_id: Nothing if the app has another active model; None asks nothing.
           eager: With what waits after a failure too.
         """
@@ -112,7 +139,9 @@ class Jobs:
             self._database.fetch(
                 statements.claim(eager=eager),
                 {
-                    **self._scope(app_name, user_id),
+                    "app_name": app_name,
+                    "user_id": user_id,
+                    "task": self._task,
                     "limit": limit,
                     "lease_s": self._database.settings.job_lease_s,
                     "model_id": model_id,
@@ -138,58 +167,86 @@ class Jobs:
           refused: Whether the work itself was refused, which is given up after
             ``ADKPG_JOB_MAX_ATTEMPTS``; a service that is down is asked for ever.
         """
-        attempts = max(row["attempts"] for row in rows)
-        delay_s = min(2.0 ** min(attempts, 20), _LONGEST_DELAY_S) * random.uniform(0.5, 1)
-        await self._put_back(rows, f"{type(error).__name__}: {error}", delay_s, refused=refused)
+        if rows:
+            attempts = max(row["attempts"] for row in rows)
+            delay_s = min(2.0 ** min(attempts, 20), _LONGEST_DELAY_S) * random.uniform(0.5, 1)
+            await self._put_back(rows, f"{type(error).__name__}: {error}", delay_s, refused=refused)
 
     async def release(self, rows: Sequence[Any]) -> None:
-        """Gives work of one claim back, if it is not done, as if nobody had claimed it.
-
-        Without a connection that is a warning: the lease lapses.
-        """
-        try:
+        """Gives work of one claim back, if it is not done, as if nobody had claimed it."""
+        if rows:
             await self._put_back(rows, None, 0.0, refused=False)
-        except DatabaseUnavailable as exc:
-            logger.warning("Claimed work waits until its lease lapses: %s", exc)
 
     async def complete(self, rows: Sequence[Any]) -> None:
         """Ends work of one claim."""
         if rows:
             positions = [row["position"] for row in rows]
             await self._database.fetch(
-                statements.complete(claimed=True), {**self._of(rows), "positions": positions}
+                statements.complete(), {**self._of(rows), "positions": positions}
             )
 
-    async def revive(self, app_name: str | None = None, user_id: str | None = None) -> int:
-        """Makes dead work due again, everybody's, an app's or a user's; returns how much."""
-        row = await self._database.fetch_one(
-            statements.revive(**_asked(app_name, user_id)), self._scope(app_name, user_id)
-        )
+    async def revive(
+        self, *, app_name: str | None = None, user_id: str | None = None, app_wide: bool = False
+    ) -> int:
+        """Makes dead work due again; returns how much."""
+        shape, asked = self._asked(app_name, user_id, app_wide=app_wide)
+        row = await self._database.fetch_one(statements.revive(**shape), asked)
         return int(row["revived"]) if row else 0
 
-    async def backlog(self, app_name: str | None = None, user_id: str | None = None) -> Backlog:
-        """Returns how much work there is, everybody's, an app's or a user's."""
-        row = await self._database.fetch_one(
-            statements.count_jobs(**_asked(app_name, user_id)), self._scope(app_name, user_id)
-        )
+    async def backlog(
+        self, *, app_name: str | None = None, user_id: str | None = None, app_wide: bool = False
+    ) -> Backlog:
+        """Returns how much work there is."""
+        shape, asked = self._asked(app_name, user_id, app_wide=app_wide)
+        row = await self._database.fetch_one(statements.count_jobs(**shape), asked)
         assert row is not None
         return Backlog(self._task, **dict(row))
 
     async def waiting(
-        self, app_name: str | None = None, user_id: str | None = None, *, model_id: int
+        self,
+        *,
+        app_name: str | None = None,
+        user_id: str | None = None,
+        app_wide: bool = False,
+        model_id: int,
     ) -> Waiting:
-        """Returns what waits for a model, everybody's, an app's or a user's; nothing dead."""
+        """Returns what waits for a model; nothing dead."""
+        shape, asked = self._asked(app_name, user_id, app_wide=app_wide)
         row = await self._database.fetch_one(
-            statements.select_waiting(**_asked(app_name, user_id)),
-            {**self._scope(app_name, user_id), "model_id": model_id},
+            statements.select_waiting(**shape), {**asked, "model_id": model_id}
         )
         assert row is not None
         return Waiting(**dict(row))
 
+    async def _users(
+        self,
+        after: tuple[str, str],
+        *,
+        app_name: str | None = None,
+        user_id: str | None = None,
+        model_id: int | None,
+        eager: bool = False,
+    ) -> tuple[list[tuple[str, str]], tuple[str, str] | None]:
+        """Reads some users with jobs; returns those with work, and the last if more may follow."""
+        shape, asked = self._asked(app_name, user_id, app_wide=False)
+        rows = await self._database.fetch(
+            statements.select_users(eager=eager, **shape),
+            {
+                **asked,
+                "after_app": after[0],
+                "after_user": after[1],
+                "limit": _USERS_READ,
+                "model_id": model_id,
+            },
+        )
+        last = (rows[-1]["app_name"], rows[-1]["user_id"]) if len(rows) >= _USERS_READ else None
+        return [(row["app_name"], row["user_id"]) for row in rows if row["due"]], last
+
     async def _put_back(
         self, rows: Sequence[Any], error: str | None, delay_s: float, *, refused: bool
     ) -> None:
-        if rows:
+        """Gives work back; if the database does not let it, the lease lapses."""
+        try:
             await self._database.fetch(
                 statements.put_back(),
                 {
@@ -201,15 +258,20 @@ class Jobs:
                     "max_attempts": self._database.settings.job_max_attempts,
                 },
             )
+        except DatabaseError as exc:
+            logger.warning("Claimed work waits until its lease lapses: %s", exc)
 
-    def _scope(self, app_name: str | None, user_id: str | None) -> dict[str, Any]:
-        return {"task": self._task, "app_name": app_name, "user_id": user_id}
+    def _asked(
+        self, app_name: str | None, user_id: str | None, *, app_wide: bool
+    ) -> tuple[dict[str, bool], statements.TaskParameters]:
+        user = APP_WIDE if app_wide else user_id
+        shape = {"app": app_name is not None, "user": user is not None}
+        return shape, {"task": self._task, "app_name": app_name, "user_id": user}
 
-    def _of(self, rows: Sequence[Any]) -> dict[str, Any]:
-        first = rows[0]
-        scope = self._scope(first["app_name"], first["user_id"])
-        return {**scope, "claimed_until": first["lease_expires_at"]}
-
-
-def _asked(app_name: str | None, user_id: str | None) -> dict[str, bool]:
-    return {"app": app_name is not None, "user": user_id is not None}
+    def _of(self, rows: Sequence[Any]) -> statements.ClaimedParameters:
+        return {
+            "task": self._task,
+            "app_name": rows[0]["app_name"],
+            "user_id": rows[0]["user_id"],
+            "claimed_until": rows[0]["lease_expires_at"],
+        }

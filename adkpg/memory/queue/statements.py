@@ -1,23 +1,24 @@
 """Statements of the queue: what is still to be done with memories. No I/O.
 
-Work is claimed user by user, so that a queue distributed by user needs no other statements. A claim
-is a lease: it lapses when the process that took it is gone.
+Work is claimed user by user, so that a queue distributed by user needs no other statements, and in
+the order of one index, so that a claim costs the same whatever waits. A claim is a lease: it lapses
+when the process that took it is gone.
 """
 
+from datetime import datetime
 from functools import cache
-from typing import Any
+from typing import Any, TypedDict, cast
 
 from sqlalchemy import (
+    CTE,
     BigInteger,
     Boolean,
     ColumnElement,
-    Delete,
     Double,
     Integer,
     Select,
     SmallInteger,
     Text,
-    Update,
     and_,
     bindparam,
     case,
@@ -28,43 +29,120 @@ from sqlalchemy import (
     literal_column,
     or_,
     select,
+    true,
+    tuple_,
+    union_all,
     update,
 )
 from sqlalchemy.dialects.postgresql import ARRAY, TIMESTAMP
 
-from adkpg.sql import APP_NAME, USER_ID, in_scope
+from adkpg.sql import APP_NAME, USER_ID, ScopeParameters, Statement, in_scope
 from adkpg.tables import app_settings, memories, memory_jobs
 
 _TASK = bindparam("task", type_=Text)
 _LIMIT = bindparam("limit", type_=Integer)
 
 
+class TaskParameters(TypedDict):
+    """The jobs of one task: everybody's, an app's or a user's, as the statement was asked for.
+
+    Attributes:
+      task: ``embed`` or ``extract``.
+      app_name, user_id: Where they are asked for; else ignored.
+    """
+
+    task: str
+    app_name: str | None
+    user_id: str | None
+
+
+class ModelParameters(TaskParameters):
+    """Those whose app has one active model, or none yet; null asks nothing."""
+
+    model_id: int | None
+
+
+class UsersParameters(ModelParameters):
+    """Parameters of `select_users`: some users after one, by app and user."""
+
+    after_app: str
+    after_user: str
+    limit: int
+
+
+class ClaimParameters(ScopeParameters):
+    """Parameters of `claim`; `model_id` is as in `ModelParameters`."""
+
+    task: str
+    model_id: int | None
+    limit: int
+    lease_s: float
+
+
+class ClaimedParameters(ScopeParameters):
+    """Jobs of one claim, which ends at `claimed_until`."""
+
+    task: str
+    claimed_until: datetime
+
+
+class PutBackParameters(ClaimedParameters):
+    """Parameters of `put_back`.
+
+    Attributes:
+      memory_ids: Whose jobs: one whose memory was moved is found by that.
+      error: What happened; null if the job was not tried, then it is due as it was.
+      refused: Whether it is the work that failed: a service that is down uses up no attempt.
+    """
+
+    memory_ids: list[str]
+    error: str | None
+    delay_s: float
+    refused: bool
+    max_attempts: int
+
+
+class CompleteParameters(ClaimedParameters):
+    """Parameters of `complete`."""
+
+    positions: list[int]
+
+
+class EndParameters(ScopeParameters):
+    """Parameters of `end`."""
+
+    task: str
+    positions: list[int]
+
+
 def _seconds(name: str) -> Any:
     return func.make_interval(0, 0, 0, 0, 0, 0, bindparam(name, type_=Double))
 
 
-def _free(*, eager: bool) -> Any:
-    """Jobs that nobody has claimed; those that wait after a failure only if asked for."""
+def _waiting() -> ColumnElement[bool]:
+    """Jobs that are to be done and that nobody has claimed."""
     unclaimed = or_(
         memory_jobs.c.lease_expires_at.is_(None), memory_jobs.c.lease_expires_at <= func.now()
     )
-    free = and_(memory_jobs.c.task == _TASK, ~memory_jobs.c.dead, unclaimed)
-    return free if eager else and_(free, memory_jobs.c.due_at <= func.now())
+    return and_(memory_jobs.c.task == _TASK, ~memory_jobs.c.dead, unclaimed)
 
 
-def _of_this_model() -> Any:
-    """Apps whose active model is the one given, or that have none yet; all if none is given."""
+def _due() -> ColumnElement[bool]:
+    """Jobs that do not wait after a failure."""
+    return memory_jobs.c.due_at <= func.now()
+
+
+def _of_this_model(app_name: ColumnElement[Any]) -> ColumnElement[bool]:
+    """Whether an app's active model is the one given, or it has none yet, or none is given."""
     model_id = bindparam("model_id", type_=SmallInteger)
     return ~exists(
         select(app_settings.c.app_name).where(
-            app_settings.c.app_name == memory_jobs.c.app_name,
-            app_settings.c.model_id != model_id,
+            app_settings.c.app_name == app_name, app_settings.c.model_id != model_id
         )
     )
 
 
 def _asked_for(*, app: bool, user: bool) -> list[ColumnElement[bool]]:
-    """Everybody's jobs, an app's or a user's. Parameters: app_name, user_id where asked for."""
     conditions: list[ColumnElement[bool]] = []
     if app:
         conditions.append(memory_jobs.c.app_name == APP_NAME)
@@ -74,72 +152,117 @@ def _asked_for(*, app: bool, user: bool) -> list[ColumnElement[bool]]:
 
 
 @cache
-def select_due_users(*, eager: bool, app: bool = False, user: bool = False) -> Select[Any]:
-    """Finds users with work, the longest waiting first.
+def select_users(
+    *, eager: bool, app: bool = False, user: bool = False
+) -> Statement[UsersParameters]:
+    """Reads some users with jobs, by app and user, and of each whether there is work: ``due``.
 
-    Parameters: task, limit, model_id (the embedder's model, or null for other tasks), and
-    app_name, user_id where asked for.
+    Goes from user to user in the index, whatever each has.
+
+    Args:
+      eager: What waits after a failure is work too.
+      app: An app's users only.
+      user: One user only.
     """
-    return (
-        select(memory_jobs.c.app_name, memory_jobs.c.user_id)
-        .where(_free(eager=eager), _of_this_model(), *_asked_for(app=app, user=user))
-        .group_by(memory_jobs.c.app_name, memory_jobs.c.user_id)
-        .order_by(func.min(memory_jobs.c.due_at))
-        .limit(_LIMIT)
+
+    def following(app_name: Any, user_id: Any) -> Select[Any]:
+        return (
+            select(memory_jobs.c.app_name, memory_jobs.c.user_id)
+            .where(
+                memory_jobs.c.task == _TASK,
+                ~memory_jobs.c.dead,
+                *_asked_for(app=app, user=user),
+                tuple_(memory_jobs.c.app_name, memory_jobs.c.user_id) > tuple_(app_name, user_id),
+            )
+            .order_by(memory_jobs.c.app_name, memory_jobs.c.user_id)
+            .limit(literal_column("1", Integer))
+        )
+
+    first = following(
+        bindparam("after_app", type_=Text), bindparam("after_user", type_=Text)
+    ).subquery("first")
+    one: ColumnElement[int] = literal_column("1", Integer)
+    users = select(first.c.app_name, first.c.user_id, one.label("number")).cte(
+        "users", recursive=True
     )
+    then = following(users.c.app_name, users.c.user_id).correlate(users).lateral("following")
+    users = users.union_all(
+        select(then.c.app_name, then.c.user_id, users.c.number + one)
+        .select_from(users.join(then, true()))
+        .where(users.c.number < _LIMIT)
+    )
+    # No EXISTS, for which the planner may read everybody's jobs into a hash table.
+    due = (
+        select(one)
+        .where(
+            memory_jobs.c.app_name == users.c.app_name,
+            memory_jobs.c.user_id == users.c.user_id,
+            _waiting(),
+            *([] if eager else [_due()]),
+        )
+        .limit(one)
+        .correlate(users)
+        .scalar_subquery()
+        .is_not(None)
+    )
+    return Statement(
+        select(
+            users.c.app_name,
+            users.c.user_id,
+            and_(_of_this_model(users.c.app_name), due).label("due"),
+        ).order_by(users.c.number)
+    )
+
+
+def _chosen(*, due: bool, limit: ColumnElement[int], name: str) -> CTE:
+    """Some of a user's free jobs, by place, locked; those that others are claiming are left out."""
+    return (
+        select(memory_jobs.c.position)
+        .where(in_scope(memory_jobs), _waiting(), _due() if due else ~_due())
+        .where(_of_this_model(APP_NAME))
+        .order_by(memory_jobs.c.position)
+        .limit(limit)
+        .with_for_update(skip_locked=True)
+        .cte(name)
+    )
+
+
+def _at(table: Any, rows: CTE) -> ColumnElement[bool]:
+    """The rows of a user at some places, by key: a join would read all that the user has."""
+    places = select(rows.c.position).scalar_subquery()
+    return cast(ColumnElement[bool], table.c.position == func.any(func.array(places)))
 
 
 @cache
-def claim(*, eager: bool) -> Select[Any]:
-    """Claims some of a user's jobs, those that never failed first.
+def claim(*, eager: bool) -> Statement[ClaimParameters]:
+    """Claims some of a user's jobs, in the order of their memories.
 
-    Jobs that another worker is claiming are passed over.
-
-    Parameters: app_name, user_id, task, limit, lease_s, and model_id as in `select_due_users`.
     Returns each job's position, attempts and lease_expires_at, and of its memory what the task
     needs, by position.
+
+    Args:
+      eager: Then some of those that wait after a failure.
     """
-    chosen = (
-        select(
-            memory_jobs.c.app_name,
-            memory_jobs.c.user_id,
-            memory_jobs.c.position,
-            memory_jobs.c.task,
-        )
-        .where(in_scope(memory_jobs), _free(eager=eager), _of_this_model())
-        .order_by(memory_jobs.c.attempts, memory_jobs.c.created_at, memory_jobs.c.position)
-        .limit(_LIMIT)
-        .with_for_update(skip_locked=True)
-        .cte("chosen")
-    )
+    chosen = _chosen(due=True, limit=_LIMIT, name="chosen")
+    if eager:
+        left = _LIMIT - select(func.count()).select_from(chosen).scalar_subquery()
+        later = _chosen(due=False, limit=left, name="later")
+        chosen = union_all(select(chosen), select(later)).cte("both")
     claimed = (
         update(memory_jobs)
-        .where(
-            memory_jobs.c.app_name == chosen.c.app_name,
-            memory_jobs.c.user_id == chosen.c.user_id,
-            memory_jobs.c.position == chosen.c.position,
-            memory_jobs.c.task == chosen.c.task,
-        )
+        .where(in_scope(memory_jobs), memory_jobs.c.task == _TASK, _at(memory_jobs, chosen))
         .values(
             lease_expires_at=func.now() + _seconds("lease_s"),
             attempts=memory_jobs.c.attempts + 1,
         )
-        .returning(
-            memory_jobs.c.app_name,
-            memory_jobs.c.user_id,
-            memory_jobs.c.position,
-            memory_jobs.c.attempts,
-            memory_jobs.c.lease_expires_at,
-        )
+        .returning(memory_jobs.c.position, memory_jobs.c.attempts, memory_jobs.c.lease_expires_at)
         .cte("claimed")
     )
-    return (
+    return Statement(
         select(
-            claimed.c.app_name,
-            claimed.c.user_id,
-            claimed.c.position,
-            claimed.c.attempts,
-            claimed.c.lease_expires_at,
+            *claimed.c,
+            memories.c.app_name,
+            memories.c.user_id,
             memories.c.memory_id,
             memories.c.session_id,
             memories.c.event_id,
@@ -148,21 +271,14 @@ def claim(*, eager: bool) -> Select[Any]:
             memories.c.body,
             memories.c.digest,
         )
-        .join_from(
-            claimed,
-            memories,
-            and_(
-                memories.c.app_name == claimed.c.app_name,
-                memories.c.user_id == claimed.c.user_id,
-                memories.c.position == claimed.c.position,
-            ),
-        )
+        .join_from(claimed, memories, memories.c.position == claimed.c.position)
+        .where(in_scope(memories), _at(memories, claimed))
         .order_by(claimed.c.position)
     )
 
 
 def _as_claimed() -> ColumnElement[bool]:
-    """Jobs that nobody has claimed anew, nor has anybody queued again, since they were claimed."""
+    """Jobs that nobody has claimed since, nor has anybody queued again."""
     return and_(
         in_scope(memory_jobs),
         memory_jobs.c.task == _TASK,
@@ -172,15 +288,11 @@ def _as_claimed() -> ColumnElement[bool]:
 
 
 @cache
-def put_back() -> Update:
+def put_back() -> Statement[PutBackParameters]:
     """Gives claimed jobs back after a failure, to be tried later, or never if they are dead.
 
     A job dies of the last attempt that was due: what is tried early, again and again, must not use
-    up in seconds what is meant to last for minutes. One whose memory was moved is found by that.
-
-    Parameters: app_name, user_id, task, memory_ids, claimed_until, error (null if it was not tried:
-    it is due as it was), delay_s, refused (whether it is the work that failed: a service that is
-    down uses up no attempt), max_attempts.
+    up in seconds what is meant to last for minutes.
     """
     refused = bindparam("refused", type_=Boolean)
     error = bindparam("error", type_=Text)
@@ -189,7 +301,7 @@ def put_back() -> Update:
         in_scope(memories),
         memories.c.memory_id == func.any(bindparam("memory_ids", type_=ARRAY(Text))),
     )
-    return (
+    return Statement(
         update(memory_jobs)
         .where(_as_claimed(), memory_jobs.c.position.in_(places))
         .values(
@@ -208,22 +320,27 @@ def put_back() -> Update:
     )
 
 
-@cache
-def complete(*, claimed: bool = False) -> Delete:
-    """Ends jobs that are done. Parameters: app_name, user_id, task, positions.
-
-    Args:
-      claimed: Only as they were claimed; by claimed_until.
-    """
-    here = memory_jobs.c.position == func.any(bindparam("positions", type_=ARRAY(BigInteger)))
-    if claimed:
-        return delete(memory_jobs).where(_as_claimed(), here)
-    return delete(memory_jobs).where(in_scope(memory_jobs), memory_jobs.c.task == _TASK, here)
+def _here() -> ColumnElement[bool]:
+    return memory_jobs.c.position == func.any(bindparam("positions", type_=ARRAY(BigInteger)))
 
 
 @cache
-def revive(*, app: bool, user: bool) -> Select[Any]:
-    """Makes dead jobs due again. Parameters: task, and app_name, user_id where asked for."""
+def complete() -> Statement[CompleteParameters]:
+    """Ends jobs of one claim that are done."""
+    return Statement(delete(memory_jobs).where(_as_claimed(), _here()))
+
+
+@cache
+def end() -> Statement[EndParameters]:
+    """Ends jobs that are done, whoever has claimed them."""
+    return Statement(
+        delete(memory_jobs).where(in_scope(memory_jobs), memory_jobs.c.task == _TASK, _here())
+    )
+
+
+@cache
+def revive(*, app: bool, user: bool) -> Statement[TaskParameters]:
+    """Makes dead jobs due again; returns how many."""
     revived = (
         update(memory_jobs)
         .where(memory_jobs.c.task == _TASK, memory_jobs.c.dead, *_asked_for(app=app, user=user))
@@ -231,32 +348,28 @@ def revive(*, app: bool, user: bool) -> Select[Any]:
         .returning(literal_column("1"))
         .cte("revived")
     )
-    return select(func.count().label("revived")).select_from(revived)
+    return Statement(select(func.count().label("revived")).select_from(revived))
 
 
 @cache
-def count_jobs(*, app: bool, user: bool) -> Select[Any]:
-    """Counts jobs: all that wait, those of them that failed before, and the dead; one row.
-
-    Parameters: task, and app_name, user_id where asked for.
-    """
+def count_jobs(*, app: bool, user: bool) -> Statement[TaskParameters]:
+    """Counts jobs: all that wait, those of them that failed before, and the dead; one row."""
     counts: list[ColumnElement[Any]] = [
         func.count().filter(~memory_jobs.c.dead).label("waiting"),
         func.count().filter(~memory_jobs.c.dead, memory_jobs.c.error.is_not(None)).label("failed"),
         func.count().filter(memory_jobs.c.dead).label("dead"),
         func.max(memory_jobs.c.error).label("error"),
     ]
-    return select(*counts).where(memory_jobs.c.task == _TASK, *_asked_for(app=app, user=user))
+    return Statement(
+        select(*counts).where(memory_jobs.c.task == _TASK, *_asked_for(app=app, user=user))
+    )
 
 
 @cache
-def select_waiting(*, app: bool, user: bool) -> Select[Any]:
-    """Counts jobs that wait for a model, and names an app whose jobs wait for another; one row.
-
-    Parameters: task, model_id, and app_name, user_id where asked for.
-    """
+def select_waiting(*, app: bool, user: bool) -> Statement[ModelParameters]:
+    """Counts jobs that wait for a model, and names an app whose jobs wait for another; one row."""
     waiting = (
-        select(memory_jobs.c.app_name, _of_this_model().label("own"))
+        select(memory_jobs.c.app_name, _of_this_model(memory_jobs.c.app_name).label("own"))
         .where(memory_jobs.c.task == _TASK, ~memory_jobs.c.dead, *_asked_for(app=app, user=user))
         .subquery("waiting")
     )
@@ -264,4 +377,4 @@ def select_waiting(*, app: bool, user: bool) -> Select[Any]:
         func.count().filter(waiting.c.own).label("own"),
         func.min(waiting.c.app_name).filter(~waiting.c.own).label("other_app"),
     ]
-    return select(*counts)
+    return Statement(select(*counts))

@@ -1,4 +1,4 @@
-"""Worker: does what is still to be done with memories, beside any number of others."""
+"""Worker: does what is still to be done with memories, alongside any number of others."""
 
 import asyncio
 import logging
@@ -6,7 +6,7 @@ import random
 from collections.abc import Awaitable, Callable, Sequence
 from typing import Protocol
 
-from adkpg.errors import AdkpgError, DatabaseUnavailable, ModelUnavailable
+from adkpg.errors import AdkpgError, DatabaseError, ModelUnavailable, RetryableError, SchemaError
 
 logger = logging.getLogger(__name__)
 
@@ -29,6 +29,7 @@ class Work(Protocol):
         """Claims and does one batch of a user's work; returns how many memories it was.
 
         Raises:
+          ModelUnavailable: It failed, as everybody else's would now.
           AdkpgError: It failed; what was claimed is given back, due again after a while.
         """
         ...
@@ -37,16 +38,17 @@ class Work(Protocol):
 class Worker:
     """Runs until it is stopped: claims work user by user, in batches, so that no user waits long.
 
-    What fails is logged, and due again after a delay. Many workers share the work, in one process
-    or in many. One that is killed leaves leases, which lapse after ``ADKPG_JOB_LEASE_S``. While the
-    database is unavailable it waits; while a model is, it asks for a few users at a time.
+    Failures are logged, and their work is due again after a delay. Many workers share the work, in
+    one process or in many. One that is killed leaves leases, which lapse after
+    ``ADKPG_JOB_LEASE_S``. While the database refuses or loses statements it waits, longer each
+    time; while a model is down, it is asked for a few users at a time.
 
     Args:
       works: What to do.
       chores: What to do now and then besides, such as erasing what has expired.
-      chore_interval_s: How often, in seconds.
+      chore_interval_s: How often, in seconds; sooner after a chore that failed.
       poll_interval_s: Pause when nothing is due, in seconds.
-      users_at_once: How many users' batches run side by side.
+      users_at_once: Most users whose batches run side by side.
     """
 
     def __init__(
@@ -74,7 +76,7 @@ class Worker:
           How many memories it worked on.
 
         Raises:
-          DatabaseError: The schema is missing or the server refused a statement.
+          SchemaError: The schema is missing, or at another revision.
         """
         stop = stop or asyncio.Event()
         done = 0
@@ -82,7 +84,9 @@ class Worker:
         while not stop.is_set():
             try:
                 progress = await self.run_once(stop)
-            except DatabaseUnavailable as exc:
+            except SchemaError:
+                raise
+            except DatabaseError as exc:
                 pause_s = min(2 * pause_s, _LONGEST_PAUSE_S)
                 logger.warning("The worker waits for the database: %s", exc)
                 progress = 0
@@ -103,7 +107,14 @@ class Worker:
         now = asyncio.get_running_loop().time()
         if now >= self._next_chores:
             self._next_chores = now + self._chore_interval_s
-            done += sum([await chore() for chore in self._chores])
+            for chore in self._chores:
+                try:
+                    done += await chore()
+                except SchemaError:
+                    raise
+                except AdkpgError as exc:
+                    self._next_chores = now + min(self._chore_interval_s, _LONGEST_PAUSE_S)
+                    logger.warning("A chore failed and is tried again later: %s", exc)
         return done + sum(
             [await self._round(work, stop or asyncio.Event()) for work in self._works]
         )
@@ -120,7 +131,7 @@ class Worker:
                 try:
                     worked = await work.work(app_name, user_id)
                     done += worked  # not in one: the sum is read before the wait
-                except DatabaseUnavailable:
+                except RetryableError:
                     raise
                 except AdkpgError as exc:
                     logger.warning(
@@ -136,7 +147,7 @@ class Worker:
             async with asyncio.TaskGroup() as group:
                 for _ in range(self._users_at_once):
                     group.create_task(serve())
-        except* DatabaseUnavailable as group_error:
+        except* RetryableError as group_error:
             raise group_error.exceptions[0] from None
         return done
 

@@ -40,7 +40,7 @@ class Ranking:
       small_scope: Up to so many memories chance finds nothing.
       relevance_of_words: For words alone: at least so much times ln n, of more than a small scope.
       telling: Of a long question, words of the rarity of so many unknown ones are the whole.
-      coarse: For vectors above 1,300 dimensions, how many best by sign bits are compared whole.
+      coarse: For vectors above 1,024 dimensions, how many best by sign bits are compared whole.
       importance_factors: What the score of a memory of importance 0 and 1 is multiplied by; linear
         between, so that the default of 0.5 changes nothing.
     """

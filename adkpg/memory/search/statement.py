@@ -55,7 +55,7 @@ class Shape:
     Attributes:
       lexical: By words.
       vector: By vectors.
-      large: The model's vectors have more than 1,300 dimensions.
+      large: The model's vectors have more than 1,024 dimensions.
       approximate: The model's number and dimensions, to answer by vectors for some scopes from its
         HNSW index instead of exactly; not with filters.
       filters: The conditions that memories must meet, as `SearchFilters.shape` names them.

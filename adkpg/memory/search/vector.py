@@ -1,6 +1,6 @@
 """The vector step of a search: the nearest memories by cosine. No I/O.
 
-Exact, from the primary key's index, which holds a user's vectors side by side. Above 1,300
+Exact, from the primary key's index, which holds a user's vectors side by side. Above 1,024
 dimensions the index holds their sign bits; the best by those are compared whole. Scopes that the
 HNSW index holds are answered from it.
 """
@@ -26,7 +26,7 @@ from sqlalchemy.dialects.postgresql import ARRAY, REAL
 
 from adkpg.memory.search.ranking import RANKING
 from adkpg.memory.search.steps import at_least, in_scopes, materialized, number, outside, within
-from adkpg.memory.vectors.statements import select_model
+from adkpg.memory.vectors.statements import model_number
 from adkpg.sql import APP_NAME
 from adkpg.tables import app_settings, memory_vectors
 
@@ -40,7 +40,7 @@ def question_vector() -> CTE:
 
 def compared_model() -> CTE:
     """The embedder's model, the app's active one, and the one to compare: null if they differ."""
-    own = select_model().scalar_subquery()
+    own = model_number().scalar_subquery()
     active = (
         select(app_settings.c.model_id).where(app_settings.c.app_name == APP_NAME).scalar_subquery()
     )
@@ -71,7 +71,7 @@ def nearest(
       model: The models.
       dead: Where not to look.
       eligible: Where to look alone; then no scope is answered from the HNSW index.
-      large: The vectors have more than 1,300 dimensions.
+      large: The vectors have more than 1,024 dimensions.
       approximate: The model's number and dimensions, to answer some scopes from the HNSW index.
     """
     if approximate is None:

@@ -14,12 +14,10 @@ from sqlalchemy import (
     BigInteger,
     Boolean,
     ColumnElement,
-    Insert,
     Integer,
     Select,
     SmallInteger,
     Text,
-    Update,
     and_,
     bindparam,
     cast,
@@ -59,20 +57,79 @@ def ef_search(candidates: int) -> int:
     return 2 * candidates
 
 
+class ModelKey(TypedDict):
+    """A model: its name and the length of its vectors."""
+
+    model: str
+    dimensions: int
+
+
+class ModelIdParameters(TypedDict):
+    """A model's number."""
+
+    model_id: int
+
+
+class AppParameters(TypedDict):
+    """An app."""
+
+    app_name: str
+
+
+class ActivateParameters(AppParameters, ModelIdParameters):
+    """An app, and a model's number."""
+
+
+class AppModelParameters(AppParameters, ModelKey):
+    """An app, and a model."""
+
+
+class ListingParameters(ModelIdParameters):
+    """Parameters of `insert_approximate_scopes`."""
+
+    exact_limit: int
+
+
+class SchemaParameters(TypedDict):
+    """The schema of the tables."""
+
+    schema: str
+
+
+class IndexParameters(SchemaParameters):
+    """An index, by its name."""
+
+    index: str
+
+
+class StoreParameters(ModelIdParameters):
+    """Memories in parallel arrays, and their vectors.
+
+    Attributes:
+      values: All vectors, one after the other: numbers travel in less time than their text.
+      dimensions: How long each is.
+    """
+
+    app_names: list[str]
+    user_ids: list[str]
+    positions: list[int]
+    digests: list[str]
+    values: list[float]
+    dimensions: int
+
+
 @cache
-def store_vectors(*, large: bool, ahead: bool = False) -> Select[Any]:
+def store_vectors(*, large: bool, ahead: bool = False) -> Statement[StoreParameters]:
     """Stores vectors of memories that have not changed since they were read; their job is done.
 
     Only where the app's active model is this one: a change of models waits for it, and it for the
     change. A memory that a writer holds is left pending: waiting for it could deadlock with one
     that moves several.
 
-    Parameters: model_id, in parallel arrays app_names, user_ids, positions, digests, and their
-    vectors one behind the other in values, each as long as dimensions says: numbers travel in less
-    time than their text. Returns the number of vectors stored.
+    Returns how many were stored.
 
     Args:
-      large: For vectors above 1,300 dimensions.
+      large: For vectors above 1,024 dimensions.
       ahead: For a model that may become the active one: whatever is, and the jobs are left to it.
     """
     given = given_rows(
@@ -155,7 +212,7 @@ def store_vectors(*, large: bool, ahead: bool = False) -> Select[Any]:
     )
     count = select(func.count().label("stored")).select_from(stored)
     if ahead:
-        return count
+        return Statement(count, idempotent=True)
     done = (
         delete(memory_jobs)
         .where(
@@ -166,12 +223,17 @@ def store_vectors(*, large: bool, ahead: bool = False) -> Select[Any]:
         )
         .cte("done")
     )
-    return count.add_cte(done)
+    return Statement(count.add_cte(done), idempotent=True)
 
 
 @cache
-def select_model() -> Select[Any]:
-    """Reads a model's number. Parameters: model, dimensions."""
+def select_model() -> Statement[ModelKey]:
+    """Reads a model's number."""
+    return Statement(model_number())
+
+
+def model_number() -> Select[Any]:
+    """The number of the model of a `ModelKey`, for other statements too."""
     return select(embedding_models.c.model_id).where(
         embedding_models.c.name == bindparam("model", type_=Text),
         embedding_models.c.dimensions == bindparam("dimensions", type_=Integer),
@@ -179,20 +241,21 @@ def select_model() -> Select[Any]:
 
 
 @cache
-def insert_model() -> Insert:
-    """Registers a model unless it is there. Parameters: model, dimensions."""
-    return (
+def insert_model() -> Statement[ModelKey]:
+    """Registers a model unless it is there."""
+    return Statement(
         insert(embedding_models)
         .values(
             name=bindparam("model", type_=Text), dimensions=bindparam("dimensions", type_=Integer)
         )
-        .on_conflict_do_nothing()
+        .on_conflict_do_nothing(),
+        idempotent=True,
     )
 
 
 @cache
-def activate_first_model() -> Insert:
-    """Makes a model the active one of an app that has none. Parameters: app_name, model_id.
+def activate_first_model() -> Statement[ActivateParameters]:
+    """Makes a model the active one of an app that has none.
 
     Nothing happens if the model was dropped meanwhile.
     """
@@ -203,16 +266,23 @@ def activate_first_model() -> Insert:
         .cte("registered")
     )
     upsert = insert(app_settings).from_select(["app_name", "model_id"], select(registered))
-    return upsert.on_conflict_do_update(
-        index_elements=["app_name"],
-        set_={"model_id": upsert.excluded.model_id},
-        where=app_settings.c.model_id.is_(None),
+    return Statement(
+        upsert.on_conflict_do_update(
+            index_elements=["app_name"],
+            set_={"model_id": upsert.excluded.model_id},
+            where=app_settings.c.model_id.is_(None),
+        ),
+        idempotent=True,
     )
 
 
 @cache
-def select_active_model() -> Select[Any]:
-    """Reads an app's active model. Parameters: app_name. No row if it has none yet."""
+def select_active_model() -> Statement[AppParameters]:
+    """Reads an app's active model. No row if it has none yet."""
+    return Statement(_active_model())
+
+
+def _active_model() -> Select[Any]:
     return (
         select(embedding_models.c.model_id, embedding_models.c.name, embedding_models.c.dimensions)
         .join(app_settings, app_settings.c.model_id == embedding_models.c.model_id)
@@ -221,25 +291,25 @@ def select_active_model() -> Select[Any]:
 
 
 @cache
-def select_app_models() -> Select[Any]:
+def select_app_models() -> Statement[AppModelParameters]:
     """Reads a model's number and an app's active model; one row, with nulls for what is not there.
 
-    Parameters: app_name, model, dimensions. Returns own, active (numbers), name, dimensions (of
+    Returns own, active (numbers), name, dimensions (of
     the active one).
     """
-    own = select_model().scalar_subquery()
-    active = select_active_model().subquery("active")
+    own = model_number().scalar_subquery()
+    active = _active_model().subquery("active")
     one = select(own.label("own")).subquery("one")
-    return select(
-        one.c.own, active.c.model_id.label("active"), active.c.name, active.c.dimensions
-    ).select_from(one.outerjoin(active, true()))
+    return Statement(
+        select(
+            one.c.own, active.c.model_id.label("active"), active.c.name, active.c.dimensions
+        ).select_from(one.outerjoin(active, true()))
+    )
 
 
 @cache
-def insert_approximate_scopes(*, ahead: bool) -> Insert:
+def insert_approximate_scopes(*, ahead: bool) -> Statement[ListingParameters]:
     """Lists the users whose memories are too many for an exact answer.
-
-    Parameters: model_id, exact_limit.
 
     Args:
       ahead: Counts memories, whether they have a vector of the model yet or not.
@@ -252,16 +322,17 @@ def insert_approximate_scopes(*, ahead: bool) -> Insert:
     )
     if not ahead:
         large = large.where(memory_vectors.c.model_id == MODEL_ID)
-    return (
+    return Statement(
         insert(approximate_scopes)
         .from_select(["app_name", "user_id", "model_id"], large)
-        .on_conflict_do_nothing()
+        .on_conflict_do_nothing(),
+        idempotent=True,
     )
 
 
 @cache
-def mark_approximate() -> Select[Any]:
-    """Puts the vectors of listed users into the HNSW index. Parameters: model_id.
+def mark_approximate() -> Statement[ModelIdParameters]:
+    """Puts the vectors of listed users into the HNSW index.
 
     Returns how many were put in.
     """
@@ -278,13 +349,13 @@ def mark_approximate() -> Select[Any]:
         .returning(literal_column("1"))
         .cte("marked")
     )
-    return select(func.count().label("marked")).select_from(marked)
+    return Statement(select(func.count().label("marked")).select_from(marked))
 
 
 @cache
-def open_approximate_scopes() -> Update:
-    """Lets searches of listed users use the HNSW index. Parameters: model_id."""
-    return (
+def open_approximate_scopes() -> Statement[ModelIdParameters]:
+    """Lets searches of listed users use the HNSW index."""
+    return Statement(
         update(approximate_scopes)
         .where(approximate_scopes.c.model_id == MODEL_ID, approximate_scopes.c.ready.is_(False))
         .values(ready=true())
@@ -321,10 +392,10 @@ _IN_SCHEMA = and_(
 
 
 @cache
-def select_index() -> Select[Any]:
-    """Finds an index, and whether its build was finished. Parameters: schema, index."""
+def select_index() -> Statement[IndexParameters]:
+    """Finds an index, and whether its build was finished."""
     pg_index = table("pg_index", column("indexrelid"), column("indisvalid", Boolean))
-    return (
+    return Statement(
         select(pg_index.c.indisvalid.label("valid"))
         .select_from(
             pg_index.join(_PG_CLASS, _PG_CLASS.c.oid == pg_index.c.indexrelid).join(
@@ -336,18 +407,15 @@ def select_index() -> Select[Any]:
 
 
 @cache
-def select_owner() -> Select[Any]:
-    """Reads who owns the vectors, who asks, and whether that role may act as the owner.
-
-    Parameters: schema.
-    """
+def select_owner() -> Statement[SchemaParameters]:
+    """Reads who owns the vectors, who asks, and whether that role may act as the owner."""
     owner: Any = column("relowner")
     read: list[ColumnElement[Any]] = [
         cast(func.pg_get_userbyid(owner), Text).label("owner"),
         cast(func.current_user(), Text).label("role"),
         func.pg_has_role(owner, literal_column("'USAGE'"), type_=Boolean).label("may"),
     ]
-    return (
+    return Statement(
         select(*read)
         .select_from(_PG_CLASS.join(_PG_NAMESPACE, _IN_SCHEMA))
         .where(_PG_CLASS.c.relname == literal_column(f"'{memory_vectors.name}'"))

@@ -11,18 +11,23 @@ from adkpg.memory.vectors.work import Embedding
 
 
 class KeptVectors:
-    """Memories whose vectors follow them: at once, by a worker, or when somebody asks."""
+    """Memories whose vectors follow them: immediately, by a worker, or when somebody asks."""
 
     _database: Database
     _vectors: Vectors | None
 
     async def embed_pending(
-        self, *, app_name: str | None = None, user_id: str | None = None
+        self, *, app_name: str | None = None, user_id: str | None = None, app_wide: bool = False
     ) -> int:
-        """Embeds memories that wait for a vector: everybody's, or one user's. Idempotent.
+        """Embeds memories that wait for a vector: everybody's, an app's or a user's. Idempotent.
 
         Batches are embedded outside of any transaction; what changes meanwhile, or is held by a
         writer, stays pending for the next call. What another worker has claimed is left to it.
+
+        Args:
+          app_name: The app; None is everybody's.
+          user_id: The user, with `app_name`; None is all of the app's.
+          app_wide: What the app knows for all its users, alone.
 
         Returns:
           How many vectors were stored.
@@ -31,7 +36,9 @@ class KeptVectors:
           EmbeddingError: The embedder failed; the rest stays pending.
           ConfigurationError: The service has no embedder.
         """
-        return await self.required_vectors().embed_pending(app_name, user_id)
+        return await self.required_vectors().embed_pending(
+            app_name=app_name, user_id=user_id, app_wide=app_wide
+        )
 
     async def run_worker(
         self,
@@ -48,7 +55,7 @@ class KeptVectors:
         Args:
           stop: Ends it once it is set: the batches that run are finished.
           poll_interval_s: Pause when nothing is due, in seconds.
-          users_at_once: How many users' batches run side by side.
+          users_at_once: Most users whose batches run side by side.
 
         Returns:
           How many memories it embedded.
@@ -65,17 +72,19 @@ class KeptVectors:
         *,
         app_name: str | None = None,
         user_id: str | None = None,
+        app_wide: bool = False,
         timeout_s: float | None = None,
     ) -> None:
         """Returns once nothing waits for a vector: embeds what is free, waits for other workers.
 
         What fails is tried again as a worker would, so this may take as long as the embedder is
-        down; what was given up (dead) is not waited for. A service without embedder returns at
-        once.
+        down; what was given up (dead) is not waited for. A service without embedder returns
+        immediately.
 
         Args:
           app_name: The app; None is everybody's.
           user_id: The user, with `app_name`; None is all of the app's.
+          app_wide: What the app knows for all its users, alone.
           timeout_s: Longest wait in seconds; None waits on.
 
         Raises:
@@ -86,7 +95,9 @@ class KeptVectors:
         if self._vectors is None:
             return
         async with asyncio.timeout(timeout_s):
-            await self._embedding(self._vectors).flush(app_name, user_id)
+            await self._embedding(self._vectors).flush(
+                app_name=app_name, user_id=user_id, app_wide=app_wide
+            )
 
     async def index_large_scopes(self) -> int:
         """Builds the HNSW index for users with more than ``ADKPG_EXACT_LIMIT`` memories.
@@ -113,4 +124,4 @@ class KeptVectors:
         return self._vectors
 
     def _embedding(self, vectors: Vectors) -> Embedding:
-        return Embedding(vectors, Jobs(self._database, "embed"))
+        return Embedding(vectors, Jobs(self._database, task="embed"))

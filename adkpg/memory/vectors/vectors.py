@@ -1,19 +1,24 @@
 """Vectors: a memory service's embedder, and the vectors it keeps up to date in the database."""
 
 import logging
-from collections.abc import AsyncIterator, Sequence
+from collections.abc import Sequence
 from typing import Any
 
 from adkpg.database import Database
 from adkpg.embedding.cache import QueryCache
 from adkpg.embedding.embedder import Embedder, embed_checked, floor_of
 from adkpg.errors import (
+    AdkpgError,
     ConfigurationError,
+    DatabaseError,
     EmbedderUnavailable,
     EmbeddingError,
+    InvalidInput,
     ModelNotActive,
+    RetryableError,
 )
 from adkpg.memory import records
+from adkpg.memory.queue.apart import apart
 from adkpg.memory.queue.jobs import Jobs
 from adkpg.memory.vectors import statements
 from adkpg.memory.vectors.index import build_index
@@ -21,12 +26,14 @@ from adkpg.tables import INLINE_DIMENSIONS, MAX_DIMENSIONS
 
 logger = logging.getLogger(__name__)
 
-_TOGETHER = 2  # attempts up to which texts are sent in one batch
+Embedded = tuple[Any, list[float]]
+"""A memory as it was read, and its vector."""
+
 _UNREGISTERED = 0  # numbers begin at 1
 
 
 def require_indexable(model: str, dimensions: int) -> None:
-    """Returns if Postgres can index a model's vectors.
+    """Raises unless Postgres can index a model's vectors.
 
     Raises:
       ConfigurationError: Vectors of this length cannot be indexed.
@@ -38,21 +45,40 @@ def require_indexable(model: str, dimensions: int) -> None:
         )
 
 
-def given_vectors(rows: Sequence[Any], vectors: Sequence[Sequence[float]]) -> dict[str, Any]:
-    """Returns the arrays of `vector_statements.store_vectors`.
+async def registered(database: Database, model: str, dimensions: int) -> int:
+    """Returns a model's number; registers it the first time."""
+    key: statements.ModelKey = {"model": model, "dimensions": dimensions}
+    while (row := await database.fetch_one(statements.select_model(), key)) is None:
+        await database.fetch(statements.insert_model(), key)
+    return int(row["model_id"])
+
+
+async def store(
+    database: Database, model_id: int, embedded: Sequence[Embedded], *, ahead: bool = False
+) -> int:
+    """Stores vectors of memories that have not changed; returns how many it stored.
 
     Args:
-      rows: Memories as they were read: app_name, user_id, position, digest.
-      vectors: One for each, ``[n, d]``.
+      database: Where the memories are.
+      model_id: The model's number.
+      embedded: Memories as they were read (app_name, user_id, position, digest), each with its
+        vector ``[d]``.
+      ahead: For a model that may become the active one; see `statements.store_vectors`.
     """
-    return {
-        "app_names": [row["app_name"] for row in rows],
-        "user_ids": [row["user_id"] for row in rows],
-        "positions": [row["position"] for row in rows],
-        "digests": [row["digest"] for row in rows],
-        "values": [value for vector in vectors for value in records.unit_vector(vector)],
-        "dimensions": len(vectors[0]) if vectors else 0,
-    }
+    dimensions = len(embedded[0][1])
+    row = await database.fetch_one(
+        statements.store_vectors(large=dimensions > INLINE_DIMENSIONS, ahead=ahead),
+        {
+            "model_id": model_id,
+            "app_names": [row["app_name"] for row, _ in embedded],
+            "user_ids": [row["user_id"] for row, _ in embedded],
+            "positions": [row["position"] for row, _ in embedded],
+            "digests": [row["digest"] for row, _ in embedded],
+            "values": [value for _, vector in embedded for value in records.unit_vector(vector)],
+            "dimensions": dimensions,
+        },
+    )
+    return int(row["stored"]) if row else 0
 
 
 class Vectors:
@@ -77,13 +103,13 @@ class Vectors:
         self.embedder = embedder
         self.floor = floor_of(embedder)
         self.large = embedder.dimensions > INLINE_DIMENSIONS
-        self.model: dict[str, Any] = {
+        self.model: statements.ModelKey = {
             "model": embedder.model,
             "dimensions": embedder.dimensions,
         }
         self._database = database
         self._queries = QueryCache(database.settings.query_cache_size)
-        self._jobs = Jobs(database, "embed")
+        self._jobs = Jobs(database, task="embed")
         self._model_id = _UNREGISTERED
 
     async def of_query(self, text: str) -> list[float]:
@@ -94,7 +120,9 @@ class Vectors:
         """
         return records.unit_vector(await self._queries.vector(self.embedder, text))
 
-    async def embed_pending(self, app_name: str | None, user_id: str | None) -> int:
+    async def embed_pending(
+        self, *, app_name: str | None, user_id: str | None, app_wide: bool
+    ) -> int:
         """Does what `PgVectorMemoryService.embed_pending` says.
 
         Raises:
@@ -103,9 +131,12 @@ class Vectors:
         """
         if app_name is not None:
             await self.require_active(app_name)
+        model_id, _ = await self.numbered_model()
         total = 0
         failure: EmbeddingError | None = None
-        async for app, user in self._pending_users(app_name, user_id):
+        async for app, user in self._jobs.users(
+            app_name=app_name, user_id=user_id, app_wide=app_wide, model_id=model_id
+        ):
             try:
                 total += await self.embed_user(app, user, eager=True)
             except EmbedderUnavailable:
@@ -122,19 +153,21 @@ class Vectors:
         """Embeds what one user has pending and nobody else has claimed.
 
         Nothing if the app's vectors are of another model; the first vectors of an app make this
-        one its active model. A text that failed twice is tried alone, so that it fails alone.
+        one its active model. Texts that are refused together are tried alone, as are vectors that
+        cannot be stored together.
 
         Args:
           app_name: The app.
           user_id: The user, or the reserved id of the app-wide scope.
           eager: With what waits after a failure too.
-          batches: At most so many; None takes all there is.
+          batches: At most this many; None takes all there is.
 
         Returns:
           How many vectors were stored.
 
         Raises:
           EmbeddingError: The embedder failed for some; they are given back, the others stored.
+          DatabaseError: The database failed or refused; what it did not store is given back.
         """
         found = await self._app_models(app_name)
         self._model_id = found["own"] or _UNREGISTERED
@@ -143,29 +176,27 @@ class Vectors:
             return 0
         batch_size = self._database.settings.embedding_batch_size
         total = 0
-        failure: EmbeddingError | None = None
+        failure: AdkpgError | None = None
         # Somebody else may make this the app's model just now; what is stored is checked again.
         claimed_for = None if first else self._model_id
         while rows := await self._jobs.claim(
             app_name, user_id, batch_size, model_id=claimed_for, eager=eager
         ):
-            fresh = [row for row in rows if row["attempts"] <= _TOGETHER]
-            apart = [[row] for row in rows if row["attempts"] > _TOGETHER]
-            apart += [fresh] if fresh else []
+            left: list[Any] = list(rows)
             stored = 0
-            left = list(rows)
             try:
-                for batch in apart:
-                    try:
-                        stored += await self._embed(batch, first=first)
-                    except EmbeddingError as exc:
-                        failure = failure or exc
-                        refused = not isinstance(exc, EmbedderUnavailable)
-                        await self._jobs.fail(batch, exc, refused=refused)
-                        if not refused:
-                            break
-                    left = [row for row in left if row not in batch]
-            finally:  # cancelled, or the service is down: somebody else may go on at once
+                stored, refused = await self._embed(rows, first=first)
+                for row, error in refused:
+                    failure = failure or error
+                    left.remove(row)
+                    await self._jobs.fail([row], error, refused=True)
+                if stored == len(left):
+                    left = []
+            except (EmbedderUnavailable, RetryableError) as exc:  # nobody's fault but the service's
+                failure = exc
+                await self._jobs.fail(left, exc, refused=False)
+                left = []
+            finally:  # changed meanwhile, held by a writer, of another model now; or cancelled
                 await self._jobs.release(left)
             total += stored
             batches = None if batches is None else batches - 1
@@ -184,7 +215,7 @@ class Vectors:
             logger.warning(
                 "The memories are stored and found by their words, but wait for vectors: %s", exc
             )
-        except EmbeddingError as exc:
+        except (EmbeddingError, DatabaseError, InvalidInput) as exc:
             logger.warning(
                 "The memories are stored and found by their words, but wait for vectors: %s "
                 "The next ingest, a worker, or embed_pending(), catches up.",
@@ -192,13 +223,13 @@ class Vectors:
             )
 
     async def require_active(self, app_name: str) -> None:
-        """Returns if the app's vectors are of this model, or it has none yet.
+        """Raises unless the app's vectors are of this model, or it has none yet.
 
         Raises:
           ModelNotActive: They are of another.
         """
         found = await self._app_models(app_name)
-        # Registered anew, it has another number than before.
+        # Registered again, it has another number than before.
         self._model_id = found["own"] or _UNREGISTERED
         if found["active"] not in (None, found["own"]):
             raise self.not_active(app_name, found["name"], found["dimensions"])
@@ -211,43 +242,34 @@ class Vectors:
             "of the first, or change the app over to the second by adkpg reembed."
         )
 
-    async def _pending_users(
-        self, app_name: str | None, user_id: str | None
-    ) -> AsyncIterator[tuple[str, str]]:
-        if app_name is not None and user_id is not None:
-            yield app_name, user_id
-            return
-        model_id, _ = await self.numbered_model()
-        seen: set[tuple[str, str]] = set()
-        while new := [
-            scope
-            for scope in await self._jobs.due_users(model_id=model_id, eager=True)
-            if scope not in seen and app_name in (None, scope[0])
-        ]:
-            seen.update(new)
-            for scope in new:
-                yield scope
+    async def _embed(
+        self, rows: Sequence[Any], *, first: bool
+    ) -> tuple[int, list[tuple[Any, AdkpgError]]]:
+        """Returns how many vectors were stored, and the memories that were refused."""
 
-    async def _embed(self, rows: Sequence[Any], *, first: bool) -> int:
-        vectors = await embed_checked(self.embedder, [row["body"] for row in rows])
-        model_id = await self._registered()
+        async def embed(batch: Sequence[Any]) -> list[Embedded]:
+            vectors = await embed_checked(self.embedder, [row["body"] for row in batch])
+            return list(zip(batch, vectors, strict=True))
+
+        async def keep(batch: Sequence[Embedded]) -> int:
+            return await store(self._database, model_id, batch)
+
+        answered, refused = await apart(rows, embed)
+        embedded = [each for batch in answered for each in batch]
+        if not embedded:
+            return 0, refused
+        model_id = self._model_id = await registered(self._database, **self.model)
         if first:
             await self._database.fetch(
                 statements.activate_first_model(),
                 {"app_name": rows[0]["app_name"], "model_id": model_id},
             )
-        row = await self._database.fetch_one(
-            statements.store_vectors(large=self.large),
-            {"model_id": model_id, **given_vectors(rows, vectors)},
-        )
-        stored: int = row["stored"] if row else 0
-        if stored < len(rows):  # changed meanwhile, held by a writer, or the models were changed
-            await self._jobs.release(rows)
-        return stored
+        stored, unstored = await apart(embedded, keep)
+        return sum(stored), [*refused, *((row, error) for (row, _), error in unstored)]
 
     async def index_large_scopes(self) -> int:
         """Does what `PgVectorMemoryService.index_large_scopes` says."""
-        model_id = await self._registered()
+        model_id = await registered(self._database, **self.model)
         return await build_index(self._database, model_id, self.embedder.dimensions)
 
     async def numbered_model(self) -> tuple[int, int]:
@@ -256,11 +278,6 @@ class Vectors:
             row = await self._database.fetch_one(statements.select_model(), self.model)
             self._model_id = row["model_id"] if row else _UNREGISTERED
         return self._model_id, self.embedder.dimensions
-
-    async def _registered(self) -> int:
-        while not (await self.numbered_model())[0]:
-            await self._database.fetch(statements.insert_model(), self.model)
-        return self._model_id
 
     async def _app_models(self, app_name: str) -> Any:
         found = await self._database.fetch_one(

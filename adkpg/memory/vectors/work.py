@@ -3,6 +3,7 @@
 import asyncio
 import logging
 from dataclasses import dataclass
+from typing import Any
 
 from adkpg.errors import EmbeddingError
 from adkpg.memory.queue.jobs import Jobs
@@ -36,22 +37,21 @@ class Embedding:
         """Embeds one batch."""
         return await self.vectors.embed_user(app_name, user_id, eager=False, batches=1)
 
-    async def flush(self, app_name: str | None, user_id: str | None) -> None:
+    async def flush(self, *, app_name: str | None, user_id: str | None, app_wide: bool) -> None:
         """Does what `PgVectorMemoryService.flush` says, without a limit of time."""
-        eager = True  # what failed before is tried at once, and then again when it is due
+        asked: dict[str, Any] = {"app_name": app_name, "user_id": user_id, "app_wide": app_wide}
+        eager = True  # what failed before is tried immediately, and then again when it is due
         while True:
             if app_name is not None:
                 await self.vectors.require_active(app_name)
             model_id, _ = await self.vectors.numbered_model()
-            for app, user in await self.jobs.due_users(
-                app_name, user_id, model_id=model_id, eager=eager
-            ):
+            async for app, user in self.jobs.users(**asked, model_id=model_id):
                 try:
                     await self.vectors.embed_user(app, user, eager=eager)
                 except EmbeddingError as exc:
                     logger.warning("Flushing goes on: %s", exc)
             model_id, _ = await self.vectors.numbered_model()
-            waiting = await self.jobs.waiting(app_name, user_id, model_id=model_id)
+            waiting = await self.jobs.waiting(**asked, model_id=model_id)
             if not waiting.own:
                 if waiting.other_app is None:
                     return

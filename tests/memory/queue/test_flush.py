@@ -22,8 +22,8 @@ async def test_flush_returns_when_nothing_waits(
     for user in ("a", "b"):
         await wait(words, "kitten", "hound", user=user)
     await memory.flush(app_name="app", user_id="a", timeout_s=30)
-    assert (await jobs.backlog("app", "a")).waiting == 0
-    assert (await jobs.backlog("app", "b")).waiting == 2
+    assert (await jobs.backlog(app_name="app", user_id="a")).waiting == 0
+    assert (await jobs.backlog(app_name="app", user_id="b")).waiting == 2
     await memory.flush(app_name="other", timeout_s=30)
     assert (await jobs.backlog()).waiting == 2
     await memory.flush(app_name="app", timeout_s=30)

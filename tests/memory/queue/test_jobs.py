@@ -174,17 +174,18 @@ async def test_what_is_refused_too_often_is_dead_with_its_error_until_it_is_revi
     await wait(words, "one")
     await wait(words, "two", user="other")
     await fails_times(jobs, connection, 9, refused=True)
-    assert await jobs.backlog(*ANA) == Backlog("embed", 1, 1, 0, "ValueError: no")
+    assert await jobs.backlog(**USER) == Backlog("embed", 1, 1, 0, "ValueError: no")
     await fails_times(jobs, connection, 1, refused=True)
-    assert await jobs.backlog(*ANA) == Backlog("embed", 0, 0, 1, "ValueError: no")
+    assert await jobs.backlog(**USER) == Backlog("embed", 0, 0, 1, "ValueError: no")
     assert await jobs.backlog() == Backlog("embed", 1, 0, 1, "ValueError: no")
     await connection.execute("UPDATE memory_jobs SET due_at = now()")
     assert await jobs.claim(*ANA, 10, eager=True) == []
-    assert await jobs.due_users(eager=True) == [("app", "other")]
+    assert [each async for each in jobs.users()] == [("app", "other")]
     assert await found(words, "one") == ["one"]
-    assert await jobs.revive("other") == await jobs.revive("app", "other") == 0
-    assert await jobs.revive("app") == 1
-    assert await jobs.backlog(*ANA) == Backlog("embed", 1, 1, 0, "ValueError: no")
+    assert await jobs.revive(app_name="other") == 0
+    assert await jobs.revive(app_name="app", user_id="other") == 0
+    assert await jobs.revive(app_name="app") == 1
+    assert await jobs.backlog(**USER) == Backlog("embed", 1, 1, 0, "ValueError: no")
     assert len(await jobs.claim(*ANA, 10)) == 1
 
 
@@ -318,7 +319,7 @@ async def test_a_release_without_a_connection_lets_the_lease_lapse(
 ) -> None:
     await wait(words, "one")
     async with Database(proxy.url) as own:
-        jobs = Jobs(own, "embed")
+        jobs = Jobs(own, task="embed")
         claimed = await jobs.claim(*ANA, 10)
         proxy.lose_answers = 1
         await jobs.release(claimed)

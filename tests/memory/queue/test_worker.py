@@ -12,18 +12,19 @@ import asyncpg
 import pytest
 
 from adkpg import Database, DatabaseSessionService, PgVectorMemoryService, Settings
-from adkpg.errors import ConfigurationError, DatabaseUnavailable, SchemaMissing
+from adkpg.errors import Busy, ConfigurationError, DatabaseUnavailable, SchemaMissing
 from adkpg.memory.queue.jobs import Jobs
 from adkpg.memory.queue.worker import Worker
 from adkpg.memory.vectors.work import Embedding
 from tests.fakes.conversation import USER, found, said, session_of
+from tests.fakes.locks import locked
 from tests.fakes.proxy import Proxy
 from tests.fakes.toys import BrokenEmbedder, GatedEmbedder, ToyEmbedder
 
 
 def working(database: Database, embedder: ToyEmbedder, **options: Any) -> Worker:
     memory = PgVectorMemoryService(database, embedder=embedder)
-    embedding = Embedding(memory.required_vectors(), Jobs(database, "embed"))
+    embedding = Embedding(memory.required_vectors(), Jobs(database, task="embed"))
     return Worker([embedding], **{"poll_interval_s": 0.01, **options})
 
 
@@ -251,6 +252,52 @@ async def test_a_worker_without_a_database_waits_and_can_be_stopped(
         await until(warned)
         stop.set()
         assert await asyncio.wait_for(run, 30) == 0
+
+
+async def test_a_worker_outlives_errors_that_pass(
+    database: Database, database_url: str, caplog: pytest.LogCaptureFixture
+) -> None:
+    """A lock that was held for too long, like a slow second or a failover, ended the process."""
+    await wait(database, "a", "kitten")
+    impatient = {"server_settings": {"lock_timeout": "20ms"}}
+    stop = asyncio.Event()
+    async with (
+        Database(database_url, connect_args=impatient) as own,
+        locked(database_url, "LOCK TABLE adkpg.memory_jobs") as lock,
+    ):
+        run = asyncio.create_task(working(own, ToyEmbedder()).run(stop))
+
+        async def warned() -> bool:
+            return caplog.text.count("waits for the database") >= 2
+
+        await until(warned)
+        await lock.release()
+
+        async def done() -> bool:
+            return not await Jobs(database, task="embed").due_users()
+
+        await until(done)
+        stop.set()
+        assert await run == 1
+
+
+async def test_a_chore_that_fails_is_logged_and_done_again(
+    database: Database, caplog: pytest.LogCaptureFixture
+) -> None:
+    asked: list[int] = []
+
+    async def held_up() -> int:
+        asked.append(1)
+        raise Busy("Another transaction holds what is to be erased; try again.")
+
+    async def fine() -> int:
+        return 5
+
+    worker = working(database, ToyEmbedder(), chores=[held_up, fine], chore_interval_s=0)
+    await wait(database, "a", "kitten")
+    assert [await worker.run_once(), await worker.run_once()] == [6, 5]
+    assert len(asked) == 2
+    assert "Another transaction holds" in caplog.text
 
 
 async def test_a_schema_that_is_missing_ends_the_worker(empty_database_url: str) -> None:

@@ -6,6 +6,7 @@ import pytest
 from adkpg import Database, PgVectorMemoryService
 from adkpg.keys import APP_WIDE
 from adkpg.memory.queue import statements as job_statements
+from adkpg.memory.queue.jobs import Jobs
 from adkpg.memory.search import statement as recall
 from adkpg.memory.vectors import statements as vector_statements
 from adkpg.memory.write import statements
@@ -127,6 +128,37 @@ async def test_writes_of_one_session_read_no_table_whole(
             nodes = await explain(connection, statement, parameters, generic=generic)
             assert scans(nodes, "memories")
             assert "Seq Scan" not in {node["Node Type"] for node in scans(nodes, "memories")}
+
+
+async def test_the_queue_is_read_in_the_order_of_its_index(
+    crowded: PgVectorMemoryService, connection: asyncpg.Connection
+) -> None:
+    """A claim sorted all that one user had waiting, and each poll grouped everybody's jobs."""
+    await connection.execute(
+        "INSERT INTO memory_jobs (app_name, user_id, position, task)"
+        " SELECT app_name, user_id, position, 'embed' FROM memories"
+    )
+    most = await connection.fetchrow(
+        "SELECT app_name, user_id, count(*) FROM memory_jobs GROUP BY 1, 2 ORDER BY 3 DESC LIMIT 1"
+    )
+    assert most is not None
+    scope = {"app_name": most[0], "user_id": most[1], "task": "embed", "model_id": 1}
+    claimed = {**scope, "limit": 20, "lease_s": 60.0}
+    users = {**scope, "after_app": "", "after_user": "", "limit": 50}
+    for analyze in ("SELECT", "ANALYZE"):
+        await connection.execute(analyze)
+        for generic in (False, True):
+            for statement, parameters, reads in (
+                (job_statements.claim(eager=False), claimed, 300),
+                (job_statements.claim(eager=True), claimed, 300),
+                (job_statements.select_users(eager=False), users, 400),
+            ):
+                nodes = await explain(connection, statement, parameters, generic=generic)
+                jobs = scans(nodes, "memory_jobs")
+                assert jobs
+                assert sum(map(rows_read, jobs)) <= reads
+    due = await Jobs(crowded.database, task="embed").due_users()
+    assert len(due) == 201
 
 
 async def test_deleting_a_memory_finds_its_words_and_vectors_by_index(

@@ -7,8 +7,12 @@ import numpy as np
 import pytest
 
 from adkpg import Database, PgVectorMemoryService
-from adkpg.errors import ConfigurationError, ModelNotActive
+from adkpg.errors import Busy, ConfigurationError, ModelNotActive
+from adkpg.memory.queue.jobs import Jobs
+from adkpg.memory.queue.worker import Worker
+from adkpg.memory.vectors.work import Embedding
 from tests.fakes.conversation import USER, conversation, entry, found, remember_apart
+from tests.fakes.locks import locked
 from tests.fakes.toys import SeededEmbedder, ToyEmbedder
 
 
@@ -45,17 +49,17 @@ async def test_one_model_is_registered_once(
     assert [tuple(row) for row in rows] == [("toy", 8)]
 
 
-@pytest.mark.parametrize("dimensions", [384, 1_300, 1_301, 1_536, 3_072, 4_000])
+@pytest.mark.parametrize("dimensions", [384, 1_024, 1_025, 1_536, 3_072, 4_000])
 async def test_any_size_of_vectors_finds_what_is_nearest(
     database: Database, connection: asyncpg.Connection, dimensions: int
 ) -> None:
-    """Above 1,300 dimensions the signs choose whom the vectors rank; below, nothing is left out."""
+    """Above 1,024 dimensions the signs choose whom the vectors rank; below, nothing is left out."""
     embedder = SeededEmbedder(dimensions=dimensions)
     memory = PgVectorMemoryService(database, embedder=embedder, mode="vector")
     texts = [f"turn {number}" for number in range(600)]
     await memory.add_memory(**USER, memories=[entry(text) for text in texts])
     large = await connection.fetchval("SELECT count(*) FROM memory_vectors WHERE bits IS NOT NULL")
-    assert large == (600 if dimensions > 1_300 else 0)
+    assert large == (600 if dimensions > 1_024 else 0)
     questions = [f"question {number}" for number in range(1_000, 1_010)]
     truth = embedder.nearest(questions, texts, 10)
     recalled = [
@@ -132,3 +136,57 @@ async def test_texts_are_embedded_with_their_author_and_nothing_after(
         custom_metadata={"k": "v"},
     )
     assert sorted(embedder.documents[0]) == ["alice: the kitten sleeps", "x y"]
+
+
+async def test_a_vector_that_cannot_be_stored_holds_up_no_other_and_is_not_made_again_soon(
+    database: Database, connection: asyncpg.Connection, caplog: pytest.LogCaptureFixture
+) -> None:
+    """A paid embedder was asked for the whole batch again, each second, for ever."""
+    await connection.execute(
+        "CREATE FUNCTION refuse() RETURNS trigger LANGUAGE plpgsql AS"
+        " $$ BEGIN RAISE EXCEPTION 'no room for it'; END $$;"
+        "CREATE TRIGGER refuse BEFORE INSERT ON memory_vectors FOR EACH ROW"
+        " WHEN (NEW.position % 2 = 1) EXECUTE FUNCTION refuse()"
+    )
+    embedder = ToyEmbedder()
+    memory = PgVectorMemoryService(database, embedder=embedder)
+    await memory.add_session_to_memory(conversation("kitten", "hound", "car", "tea"))
+    assert "no room for it" in caplog.text
+    assert await connection.fetchval("SELECT count(*) FROM memory_vectors") == 2
+    refused = await connection.fetch(
+        "SELECT attempts, dead, error, due_at > now() FROM memory_jobs"
+    )
+    assert len(embedder.documents) == 1
+    assert [(row[0], row[1], "no room" in row[2], row[3]) for row in refused] == 2 * [
+        (1, False, True, True)
+    ]
+    worker = Worker([Embedding(memory.required_vectors(), Jobs(database, task="embed"))])
+    assert await worker.run_once() == 0
+    assert len(embedder.documents) == 1
+
+
+async def test_a_database_in_trouble_uses_up_no_attempt(
+    database: Database, database_url: str, connection: asyncpg.Connection
+) -> None:
+    await remember_apart(PgVectorMemoryService(database, mode="text"), "kitten", "hound")
+    embedder = ToyEmbedder()
+    impatient = {"server_settings": {"lock_timeout": "20ms"}}
+    async with Database(database_url, connect_args=impatient) as own:
+        memory = PgVectorMemoryService(own, embedder=embedder)
+        await memory.search(**USER, query="kitten")
+        async with locked(database_url, "LOCK TABLE adkpg.memory_vectors"):
+            with pytest.raises(Busy):
+                await memory.embed_pending()
+        jobs = await connection.fetch("SELECT attempts, lease_expires_at, error FROM memory_jobs")
+        assert [(row[0], row[1], "Busy" in row[2]) for row in jobs] == 2 * [(0, None, True)]
+        assert len(embedder.documents) == 1
+        assert await memory.embed_pending() == 2
+
+
+@pytest.mark.parametrize("dimensions", [1_024, 1_280, 1_536])
+async def test_long_ids_have_room_beside_any_vector(database: Database, dimensions: int) -> None:
+    """They did not fit into one entry of the index beside a vector of 1,280 dimensions."""
+    user: dict[str, Any] = {"app_name": "a" * 200, "user_id": "\u00fc" * 150}
+    memory = PgVectorMemoryService(database, embedder=ToyEmbedder(dimensions=dimensions))
+    await memory.add_memory(**user, memories=[entry("kitten")])
+    assert await found(memory, "feline", **user) == ["kitten"]
