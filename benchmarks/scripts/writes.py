@@ -13,7 +13,9 @@ embedded one; poolers need a server with a Unix socket.
 
 import argparse
 import asyncio
+import json
 import os
+import re
 import socket
 import statistics
 import subprocess
@@ -35,7 +37,7 @@ from rich.console import Console
 from rich.table import Table
 
 from adkpg import Database, DatabaseSessionService, PgVectorMemoryService
-from adkpg.memory.drafts import Draft, drafts_of_events
+from adkpg.memory.drafts import Draft, as_json, drafts_of_events
 from adkpg.memory.search.options import Mode
 from adkpg.memory.write import apply
 from adkpg.memory.write.plan import new_place
@@ -46,7 +48,7 @@ from benchmarks.server import chosen_server, own_database
 APP = "writes"
 INGEST_OF_10 = "ingest of 10 turns"
 SET_SCOPE = "SELECT set_config('adkpg.user_id', $1, true)"
-ROLE = "adkpg_writes"
+ROLE = f"adkpg_writes_{os.getpid()}"
 TEXT = "I always travel by train, never by plane, since my flight to Lisbon was so bumpy in {}."
 NOON = datetime(2026, 1, 1, 12, tzinfo=UTC)
 FORMS = ("statement", "wrapped", "function")
@@ -144,7 +146,8 @@ async def recorded(database: Recording) -> dict[str, Call]:
 async def wrap(connection: Any, calls: dict[str, Call]) -> dict[str, Call]:
     """Makes each statement the body of a function, and returns the calls of those."""
     wrapped = {}
-    for number, (name, call) in enumerate(calls.items()):
+    for number, (name, whole) in enumerate(calls.items()):
+        call = inlined(whole)
         prepared = await connection.prepare(call.sql)
         given = ", ".join(_type(each) for each in prepared.get_parameters())
         columns = ", ".join(f'"{a.name}" {_type(a.type)}' for a in prepared.get_attributes())
@@ -160,32 +163,40 @@ async def wrap(connection: Any, calls: dict[str, Call]) -> dict[str, Call]:
     return wrapped
 
 
+def inlined(call: Call) -> Call:
+    """Writes numbers that are the same in every call into the text: a function has 100 at most."""
+    varying = ("revision", "place")
+    names = [
+        name
+        for name in dict.fromkeys(call.names)
+        if name in varying or not isinstance(call.values[name], (int, float))
+    ]
+
+    def placed(match: re.Match[str]) -> str:
+        name = call.names[int(match[1]) - 1]
+        return f"${names.index(name) + 1}" if name in names else repr(call.values[name])
+
+    return Call(re.sub(r"\$(\d+)", placed, call.sql), tuple(names), call.values)
+
+
 def _type(kind: Any) -> str:
     name = kind.name.removesuffix("[]")
     schema = "" if kind.schema in ("pg_catalog", "") else f'"{kind.schema}".'
     return f'{schema}"{name}"' + ("[]" if kind.name.endswith("[]") else "")
 
 
-APPEND = (
-    "SELECT tried.append_event($1, $2, $3, $4, $5, $6, $7, $8, $9, $10, $11, $12, $13, $14, $15,"
-    " $16, $17, $18, $19, $20, $21)"
-)
+APPEND = "SELECT tried.append_event($1, $2, $3, $4, $5, $6, $7, $8, $9, $10, $11, $12, $13, $14)"
 APPEND_NAMES = (
     *("app_name", "user_id", "session_id", "event_id", "timestamp", "payload"),
     *("session_delta", "app_delta", "user_delta", "incarnation", "revision"),
-    *("block", "memory_id", "author", "content", "body", "words", "script", "artifacts"),
-    *("digest", "config"),
+    *("place", "memories", "config"),
 )
 CREATE = "SELECT tried.create_session($1, $2, $3, $4, $5, $6, $7)"
 CREATE_NAMES = (
     *("app_name", "user_id", "session_id", "session_state", "app_delta", "user_delta"),
     "timestamp",
 )
-INGEST = "SELECT tried.ingest($1, $2, $3, $4, $5, $6, $7, $8, $9, $10, $11, $12, $13, $14, $15)"
-DRAFTED = (
-    *("memory_id", "event_id", "author", "timestamp", "content", "body", "words", "script"),
-    *("artifacts", "digest"),
-)
+INGEST = "SELECT tried.ingest($1, $2, $3, $4, $5, $6)"
 
 
 def plain(calls: dict[str, Call], wrapped: dict[str, Call]) -> dict[str, Call]:
@@ -251,7 +262,7 @@ class Client:
             event_id=f"{self.number}",
             incarnation=incarnation,
             revision=revision,
-            **({"memory_id": f"{name}{self.number}"} if "remember" in name else {}),
+            **({"memories": self.memory(call, name)} if "remember" in name else {}),
         )
         if form in self.scoped:
             async with self.connection.transaction():
@@ -264,18 +275,25 @@ class Client:
             raise AssertionError(f"{form}: {name} was refused: {answer}")
         self.sessions[form, name] = (key, incarnation, revision + 1)
 
+    def memory(self, call: Call, name: str) -> str:
+        """The event's memory, as an append takes it."""
+        (given,) = json.loads(call.values["memories"])
+        return json.dumps(
+            [given | {"event_id": f"{self.number}", "memory_id": f"{name}{self.number}"}]
+        )
+
     async def ingest(self, form: str, key: str) -> None:
         user = f"{self.user}-{form}"
         drafts = [_of(draft, key) for draft in self.drafts]
         if form == "function":
-            columns = [[getattr(draft, name) for draft in drafts] for name in DRAFTED]
+            given = as_json(list(enumerate(drafts)))
             place = (APP, user, key, "english", new_place(user))
-            await self.connection.fetch(INGEST, *place, *columns)
+            await self.connection.fetch(INGEST, *place, given)
             return
         async with self.connection.transaction():
             transaction: Any = Direct(self.connection, self.database)
-            place_: SessionParameters = {"app_name": APP, "user_id": user, "session_id": key}
-            await apply.ingest(transaction, place_, drafts, whole=False, config="english")
+            session: SessionParameters = {"app_name": APP, "user_id": user, "session_id": key}
+            await apply.ingest(transaction, session, drafts, whole=False, config="english")
 
 
 def _of(draft: Draft, key: str) -> Draft:
@@ -295,7 +313,9 @@ class Way:
 
     async def connect(self) -> Any:
         size = 100 if self.prepared else 0
-        return await asyncpg.connect(self.url, statement_cache_size=size)
+        return await asyncpg.connect(
+            self.url, statement_cache_size=size, max_cacheable_statement_size=65_536
+        )
 
 
 @contextmanager
@@ -505,18 +525,17 @@ async def clients_of(way: Way, model: Client) -> AsyncIterator[list[Client]]:
 
 
 SECURITY = f"""
-DROP ROLE IF EXISTS {ROLE};
+
 CREATE ROLE {ROLE} LOGIN;
 GRANT USAGE ON SCHEMA adkpg, tried TO {ROLE};
 GRANT SELECT, INSERT, UPDATE, DELETE ON ALL TABLES IN SCHEMA adkpg TO {ROLE};
 CREATE FUNCTION tried.scoped_append(
-  text, text, text, text, timestamptz, text, text, text, text, text, bigint, bigint, text, text,
-  text, text, text, text, text, text, text)
+  text, text, text, text, timestamptz, text, text, text, text, text, bigint, bigint, text, text)
 RETURNS tried.appended LANGUAGE plpgsql AS $$
 BEGIN
   PERFORM set_config('adkpg.user_id', $2, true);
-  RETURN tried.append_event($1, $2, $3, $4, $5, $6, $7, $8, $9, $10, $11, $12, $13, $14, $15, $16,
-    $17, $18, $19, $20, $21);
+  RETURN tried.append_event($1, $2, $3, $4, $5, $6, $7, $8, $9, $10, $11, $12, $13,
+    $14);
 END $$;
 """
 ENABLE = """

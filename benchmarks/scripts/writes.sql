@@ -30,58 +30,39 @@ BEGIN
   RETURN r;
 END $$;
 
-CREATE FUNCTION tried.write_memories(
-  a text, u text, config text, positions bigint[], ids text[], kinds text[], session_ids text[], event_ids text[],
-  authors text[], times timestamptz[], contents text[], bodies text[], words text[], scripts text[], artifacts text[], digests text[])
-RETURNS void LANGUAGE plpgsql AS $$
-DECLARE own text; extract boolean; said tsvector[]; dated tsvector[];
+CREATE FUNCTION tried.write_memories(a text, u text, config text, first bigint, given json) RETURNS void LANGUAGE plpgsql AS $$
+DECLARE own text; extract boolean; cfg regconfig; said tsvector; dated tsvector; m record; place bigint := first;
 BEGIN
   SELECT x.text_search_config, x.extract_facts INTO own, extract FROM adkpg.app_settings x WHERE x.app_name = a;
-  SELECT array_agg(to_tsvector(coalesce(own, g.script, config)::regconfig, g.words) ORDER BY n),
-         array_agg(to_tsvector(coalesce(own, g.script, config)::regconfig, to_char(timezone('UTC', g.at), 'FMDD FMMonth YYYY')) ORDER BY n)
-    INTO said, dated FROM unnest(words, scripts, times) WITH ORDINALITY g(words, script, at, n);
-  INSERT INTO adkpg.memories (app_name, user_id, position, memory_id, kind, session_id, event_id, author, timestamp, content, body, length, artifacts, digest)
-  SELECT a, u, g.position, g.id, g.kind, g.session_id, g.event_id, g.author, g.at, g.content::json, g.body,
-         (SELECT coalesce(sum(cardinality(w.positions)), 0) FROM unnest(g.said) w), g.artifacts::jsonb, g.digest
-    FROM unnest(positions, ids, kinds, session_ids, event_ids, authors, times, contents, bodies, said, artifacts, digests)
-      g(position, id, kind, session_id, event_id, author, at, content, body, said, artifacts, digest)
-  ON CONFLICT ON CONSTRAINT memories_event_id_key DO NOTHING;
-  INSERT INTO adkpg.memory_lexemes (app_name, user_id, lexeme, position, frequency, date_frequency)
-  SELECT a, u, w.lexeme, g.position, cardinality(array_positions(w.weights, 'A')), cardinality(array_positions(w.weights, 'B'))
-    FROM unnest(positions, ids, said, dated) g(position, id, said, dated)
-    JOIN adkpg.memories m ON m.app_name = a AND m.user_id = u AND m.memory_id = g.id,
-    unnest(setweight(g.said, 'A') || setweight(g.dated, 'B')) w
-   WHERE octet_length(w.lexeme) <= 512;
-  INSERT INTO adkpg.memory_jobs (app_name, user_id, position, task)
-  SELECT a, u, m.position, t.task FROM unnest(ids) id JOIN adkpg.memories m ON m.app_name = a AND m.user_id = u AND m.memory_id = id
-    CROSS JOIN (VALUES ('embed'), ('extract')) t(task) WHERE t.task = 'embed' OR (extract AND m.kind = 'turn');
-END $$;
-
-CREATE FUNCTION tried.write_turn(
-  a text, u text, s text, ev text, at timestamptz, place bigint, config text, id text, m_author text, m_content text, m_body text,
-  words text, script text, m_artifacts text, m_digest text)
-RETURNS void LANGUAGE plpgsql AS $$
-DECLARE own text; extract boolean; cfg regconfig; said tsvector; dated tsvector;
-BEGIN
-  SELECT x.text_search_config, x.extract_facts INTO own, extract FROM adkpg.app_settings x WHERE x.app_name = a;
-  cfg := coalesce(own, script, config)::regconfig;
-  said := to_tsvector(cfg, words);
-  dated := to_tsvector(cfg, to_char(timezone('UTC', at), 'FMDD FMMonth YYYY'));
-  INSERT INTO adkpg.memories (app_name, user_id, position, memory_id, kind, session_id, event_id, author, timestamp, content, body, length, artifacts, digest)
-  VALUES (a, u, place, id, 'turn', s, ev, m_author, at, m_content::json, m_body,
-          (SELECT coalesce(sum(cardinality(w.positions)), 0) FROM unnest(said) w), m_artifacts::jsonb, m_digest)
-  ON CONFLICT ON CONSTRAINT memories_event_id_key DO NOTHING;
-  IF NOT FOUND THEN RETURN; END IF;
-  INSERT INTO adkpg.memory_lexemes (app_name, user_id, lexeme, position, frequency, date_frequency)
-  SELECT a, u, w.lexeme, place, cardinality(array_positions(w.weights, 'A')), cardinality(array_positions(w.weights, 'B'))
-    FROM unnest(setweight(said, 'A') || setweight(dated, 'B')) w WHERE octet_length(w.lexeme) <= 512;
-  INSERT INTO adkpg.memory_jobs (app_name, user_id, position, task) VALUES (a, u, place, 'embed');
-  IF extract THEN INSERT INTO adkpg.memory_jobs (app_name, user_id, position, task) VALUES (a, u, place, 'extract'); END IF;
+  FOR m IN SELECT * FROM json_to_recordset(given) AS x(
+    memory_id text, kind text, session_id text, event_id text, invocation_id text, author text, "timestamp" timestamptz, content text, body text,
+    custom_metadata text, source text, artifacts text, topics text, importance real, expires_at timestamptz, digest text, words text, script text)
+  LOOP
+    cfg := coalesce(own, m.script, config)::regconfig;
+    said := to_tsvector(cfg, m.words);
+    dated := to_tsvector(cfg, to_char(timezone('UTC', m."timestamp"), 'FMDD FMMonth YYYY'));
+    INSERT INTO adkpg.memories (app_name, user_id, position, memory_id, kind, session_id, event_id, invocation_id, author, "timestamp", content, body,
+      length, custom_metadata, source, artifacts, topics, importance, expires_at, digest)
+    VALUES (a, u, place, m.memory_id, m.kind, m.session_id, m.event_id, m.invocation_id, m.author, m."timestamp", m.content::json, m.body,
+      (SELECT coalesce(sum(cardinality(w.positions)), 0) FROM unnest(said) w), m.custom_metadata::jsonb, m.source, m.artifacts::jsonb, m.topics::jsonb,
+      m.importance, m.expires_at, m.digest)
+    ON CONFLICT ON CONSTRAINT memories_event_id_key DO NOTHING;
+    IF FOUND THEN
+      INSERT INTO adkpg.memory_lexemes (app_name, user_id, lexeme, position, frequency, date_frequency)
+      SELECT a, u, w.lexeme, place, cardinality(array_positions(w.weights, 'A')), cardinality(array_positions(w.weights, 'B'))
+        FROM unnest(setweight(said, 'A') || setweight(dated, 'B')) w WHERE octet_length(w.lexeme) <= 512;
+      INSERT INTO adkpg.memory_jobs (app_name, user_id, position, task) VALUES (a, u, place, 'embed');
+      IF extract AND m.kind = 'turn' THEN
+        INSERT INTO adkpg.memory_jobs (app_name, user_id, position, task) VALUES (a, u, place, 'extract');
+      END IF;
+    END IF;
+    place := place + 1;
+  END LOOP;
 END $$;
 
 CREATE FUNCTION tried.append_event(
   a text, u text, s text, ev text, at timestamptz, body text, session_delta text, app_delta text, user_delta text, inc text, rev bigint,
-  block bigint, m_id text, m_author text, m_content text, m_body text, m_words text, m_script text, m_artifacts text, m_digest text, config text)
+  block bigint, memories text, config text)
 RETURNS tried.appended LANGUAGE plpgsql AS $$
 DECLARE r tried.appended; place bigint;
 BEGIN
@@ -90,7 +71,7 @@ BEGIN
   IF NOT FOUND THEN
     UPDATE adkpg.sessions x SET revision = x.revision + 1, updated_at = at,
            state = CASE WHEN session_delta IS NULL THEN x.state ELSE x.state || session_delta::jsonb END,
-           memory_position = CASE WHEN m_id IS NULL THEN x.memory_position ELSE coalesce(x.memory_position, block) + 1 END
+           memory_position = CASE WHEN memories IS NULL THEN x.memory_position ELSE coalesce(x.memory_position, block) + 1 END
      WHERE x.app_name = a AND x.user_id = u AND x.session_id = s AND x.incarnation = inc::uuid AND x.revision = rev
     RETURNING x.revision, x.updated_at, x.memory_position INTO r.revision, r.updated_at, place;
     IF FOUND THEN
@@ -98,9 +79,9 @@ BEGIN
       IF user_delta IS NOT NULL THEN PERFORM tried.merge_user(a, u, user_delta); END IF;
       INSERT INTO adkpg.events (app_name, user_id, session_id, seq, event_id, timestamp, payload)
       VALUES (a, u, s, r.revision, ev, at, body::json);
-      IF m_id IS NOT NULL AND NOT EXISTS (SELECT FROM adkpg.memory_tombstones t
+      IF memories IS NOT NULL AND NOT EXISTS (SELECT FROM adkpg.memory_tombstones t
            WHERE t.app_name = a AND t.user_id = u AND t.session_id = s AND t.event_id = ev) THEN
-        PERFORM tried.write_turn(a, u, s, ev, at, place - 1, config, m_id, m_author, m_content, m_body, m_words, m_script, m_artifacts, m_digest);
+        PERFORM tried.write_memories(a, u, config, place - 1, memories::json);
       END IF;
       r.found_incarnation := inc; r.found_revision := rev;
       RETURN r;
@@ -115,28 +96,19 @@ BEGIN
 END $$;
 
 -- What add_events_to_memory does: new events go after those the session has, known and deleted ones stay away.
-CREATE FUNCTION tried.ingest(
-  a text, u text, s text, config text, block bigint, ids text[], event_ids text[], authors text[], times timestamptz[],
-  contents text[], bodies text[], words text[], scripts text[], artifacts text[], digests text[])
-RETURNS bigint LANGUAGE plpgsql AS $$
-DECLARE kept bigint; first bigint; wanted int[]; n int;
+CREATE FUNCTION tried.ingest(a text, u text, s text, config text, block bigint, memories text) RETURNS bigint LANGUAGE plpgsql AS $$
+DECLARE kept bigint; first bigint; wanted json; n int;
 BEGIN
   PERFORM pg_advisory_xact_lock(hashtextextended(jsonb_build_array(a, u, s)::text, 0));
   SELECT x.memory_position INTO kept FROM adkpg.sessions x WHERE x.app_name = a AND x.user_id = u AND x.session_id = s FOR NO KEY UPDATE;
-  SELECT coalesce(max(m.position) + 1, block) INTO first FROM adkpg.memories m WHERE m.app_name = a AND m.user_id = u AND m.session_id = s AND m.event_id IS NOT NULL;
-  SELECT array_agg(g.i ORDER BY g.i) INTO wanted FROM unnest(event_ids) WITH ORDINALITY g(id, i)
-   WHERE NOT EXISTS (SELECT FROM adkpg.memories m WHERE m.app_name = a AND m.user_id = u AND m.session_id = s AND m.event_id = g.id)
-     AND NOT EXISTS (SELECT FROM adkpg.memory_tombstones t WHERE t.app_name = a AND t.user_id = u AND t.session_id = s AND t.event_id = g.id);
-  n := coalesce(cardinality(wanted), 0);
-  IF n = 0 THEN RETURN 0; END IF;
-  IF n < cardinality(event_ids) THEN
-    SELECT array_agg(ids[i] ORDER BY i), array_agg(event_ids[i] ORDER BY i), array_agg(authors[i] ORDER BY i), array_agg(times[i] ORDER BY i),
-           array_agg(contents[i] ORDER BY i), array_agg(bodies[i] ORDER BY i), array_agg(words[i] ORDER BY i), array_agg(scripts[i] ORDER BY i),
-           array_agg(artifacts[i] ORDER BY i), array_agg(digests[i] ORDER BY i)
-      INTO ids, event_ids, authors, times, contents, bodies, words, scripts, artifacts, digests FROM unnest(wanted) i;
+  SELECT coalesce(kept, max(m.position) + 1, block) INTO first FROM adkpg.memories m
+   WHERE m.app_name = a AND m.user_id = u AND m.session_id = s AND m.event_id IS NOT NULL;
+  SELECT json_agg(g.given ORDER BY g.i), count(*) INTO wanted, n FROM json_array_elements(memories::json) WITH ORDINALITY g(given, i)
+   WHERE NOT EXISTS (SELECT FROM adkpg.memories m WHERE m.app_name = a AND m.user_id = u AND m.session_id = s AND m.event_id = g.given ->> 'event_id')
+     AND NOT EXISTS (SELECT FROM adkpg.memory_tombstones t WHERE t.app_name = a AND t.user_id = u AND t.session_id = s AND t.event_id = g.given ->> 'event_id');
+  IF n > 0 THEN
+    PERFORM tried.write_memories(a, u, config, first, wanted);
+    UPDATE adkpg.sessions x SET memory_position = first + n WHERE x.app_name = a AND x.user_id = u AND x.session_id = s;
   END IF;
-  PERFORM tried.write_memories(a, u, config, (SELECT array_agg(first + i - 1 ORDER BY i) FROM generate_series(1, n) i), ids,
-    array_fill('turn'::text, ARRAY[n]), array_fill(s, ARRAY[n]), event_ids, authors, times, contents, bodies, words, scripts, artifacts, digests);
-  UPDATE adkpg.sessions x SET memory_position = first + n WHERE x.app_name = a AND x.user_id = u AND x.session_id = s AND x.memory_position IS DISTINCT FROM first + n;
   RETURN n;
 END $$;
