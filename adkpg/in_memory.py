@@ -29,6 +29,7 @@ from adkpg.keys import APP_WIDE, require_storable, scope_user, storable
 from adkpg.memory import pages, records
 from adkpg.memory.drafts import Draft, drafts_of_events, drafts_of_memories
 from adkpg.memory.filters import NO_FILTERS, SearchFilters
+from adkpg.memory.invocation import running_invocation
 from adkpg.memory.records import Memory
 from adkpg.memory.search.hits import Hit, Reason, folded, within_budget
 from adkpg.memory.search.options import SearchOptions, SearchOverrides, require_embedder
@@ -238,6 +239,7 @@ class InMemoryVectorMemoryService(BaseMemoryService):
           ConfigurationError: Only vectors were asked for, and there is no embedder.
           InvalidInput: An option is out of range.
         """
+        overrides.setdefault("exclude_invocation_id", running_invocation())
         options = self._defaults.changed(**overrides)
         require_embedder(options.mode, self._embedder)
         text = records.storable_text(query)
@@ -255,7 +257,12 @@ class InMemoryVectorMemoryService(BaseMemoryService):
         scopes = {(app_name, scope_user(user_id))}
         if options.app_wide:
             scopes.add((app_name, APP_WIDE))
-        entries = self._entries(sorted(scopes), options.filters, live=True)
+        running = options.exclude_invocation_id
+        entries = [
+            entry
+            for entry in self._entries(sorted(scopes), options.filters, live=True)
+            if running is None or entry.draft.invocation_id != running
+        ]
         asked = frozenset() if options.mode == "vector" else _words(searchable(text))
         having = Counter(word for entry in entries for word in entry.words & asked)
         having.update(asked - having.keys())  # one that nobody has is as rare as can be

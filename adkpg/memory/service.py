@@ -19,6 +19,7 @@ from adkpg.embedding.embedder import Embedder
 from adkpg.errors import ConfigurationError, InvalidInput
 from adkpg.keys import require_storable, scope_user, storable
 from adkpg.memory.drafts import changed_draft, drafts_of_events, drafts_of_memories
+from adkpg.memory.invocation import running_invocation
 from adkpg.memory.reading import StoredMemories
 from adkpg.memory.records import Memory
 from adkpg.memory.search.hits import Hit
@@ -283,11 +284,13 @@ class PgVectorMemoryService(StoredMemories, KeptVectors, BaseMemoryService):
         """Returns what is remembered of a user that answers a question, the best first.
 
         At most `top_k`; none if nothing shares a word or is near enough in meaning. Any text is a
-        query; an empty one finds nothing. See `search` for options and scores.
+        query; an empty one finds nothing. Turns of the invocation that awaits the answer are left
+        out: a question is not its own answer. See `search` for options and scores.
         """
+        options = self._defaults.changed(exclude_invocation_id=running_invocation())
         if not storable(app_name=app_name, user_id=user_id):
             return SearchMemoryResponse()
-        found = await self._search.hits(app_name, user_id, query, self._defaults, explain=False)
+        found = await self._search.hits(app_name, user_id, query, options, explain=False)
         return SearchMemoryResponse(memories=[hit.memory.plain() for hit in found])
 
     async def search(
@@ -301,7 +304,8 @@ class PgVectorMemoryService(StoredMemories, KeptVectors, BaseMemoryService):
         """Returns hits with their reasons, the best first; what is left out is the service's own.
 
         If the embedder fails, or the app's vectors are of another model, a hybrid search answers
-        by words alone, with a warning. Near-duplicates are folded (`hits.folded`).
+        by words alone, with a warning. Near-duplicates are folded (`hits.folded`). Turns of the
+        invocation that awaits the answer are left out, or of the one that is named.
 
         Args:
           app_name: The app.
@@ -315,6 +319,7 @@ class PgVectorMemoryService(StoredMemories, KeptVectors, BaseMemoryService):
           ConfigurationError: Only vectors were asked for, and there is no embedder.
           InvalidInput: An option is out of range.
         """
+        overrides.setdefault("exclude_invocation_id", running_invocation())
         options = self._defaults.changed(**overrides)
         require_embedder(options.mode, self.embedder)
         if not storable(app_name=app_name, user_id=user_id):

@@ -68,8 +68,8 @@ async def recall(
 ) -> list[MemoryEntry]:
     """Returns what the turn's user has in memory about a query, best first.
 
-    What was said in this very turn is left out: a service that remembers events as they are
-    appended would answer a question with itself.
+    Turns of the running invocation are left out, also of services other than adkpg's own, which
+    leave them out themselves.
 
     Args:
       tool_context: Of the turn.

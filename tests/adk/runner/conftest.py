@@ -19,6 +19,9 @@ def _warnings_of_adk() -> Iterator[None]:
     with warnings.catch_warnings():
         warnings.filterwarnings("ignore", message=r"\[EXPERIMENTAL\]", category=UserWarning)
         warnings.filterwarnings(
+            "ignore", message="The `plugins` argument is deprecated", category=DeprecationWarning
+        )  # AgentTool makes its Runner so
+        warnings.filterwarnings(
             "ignore", message=".* deprecated in favor of Workflow", category=DeprecationWarning
         )
         yield
