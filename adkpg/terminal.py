@@ -1,10 +1,12 @@
-"""Terminal: how stored texts and tables are shown to people."""
+"""Terminal: how stored texts, tables and progress are shown to people."""
 
 import re
 import sys
-from collections.abc import Iterable, Sequence
+from collections.abc import Callable, Iterable, Iterator, Sequence
+from contextlib import contextmanager
 
 from rich.console import Console
+from rich.progress import BarColumn, MofNCompleteColumn, Progress, TextColumn, TimeRemainingColumn
 from rich.text import Text
 
 _LEAST_ROOM = 30
@@ -59,6 +61,25 @@ def show(columns: Sequence[str], rows: Iterable[Sequence[object]], *, full: bool
 
 def _in_one_line(text: Text) -> Text:
     return Text(re.sub(r"\s*[\n\t]\s*", " ", text.plain), text.style)
+
+
+@contextmanager
+def bar(description: str) -> Iterator[Callable[[int, int], None]]:
+    """Yields a function that is told how much of how much is done; silent without a terminal."""
+    console = Console(stderr=True, markup=False, highlight=False, emoji=False)
+    columns = (
+        TextColumn("{task.description}", markup=False),
+        BarColumn(),
+        MofNCompleteColumn(),
+        TimeRemainingColumn(),
+    )
+    with Progress(*columns, console=console, disable=not console.is_terminal) as shown:
+        task = shown.add_task(printable(description), total=None)
+
+        def show(done: int, total: int) -> None:
+            shown.update(task, completed=done, total=total)
+
+        yield show
 
 
 def cell(text: object, style: str = "") -> Text:

@@ -11,7 +11,7 @@ from adkpg.cli.answers import say
 from adkpg.cli.connection import connected
 from adkpg.cli.embedders import embedder_named
 from adkpg.cli.options import as_json
-from adkpg.cli.progress import bar
+from adkpg.terminal import bar
 
 
 @click.command()

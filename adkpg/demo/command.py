@@ -25,6 +25,7 @@ from adkpg.embedding.embedder import Embedder
 from adkpg.memory.service import PgVectorMemoryService
 from adkpg.sessions.service import DatabaseSessionService
 from adkpg.settings import Settings
+from adkpg.terminal import bar
 
 ACTS = (
     "Process 1 tells the agent some facts, remembers the session, and ends",
@@ -141,7 +142,6 @@ async def measure(
         memory = PgVectorMemoryService(database)
         _say_embedder(screen, memory.embedder)
         answers, skipped = await _replay(
-            screen,
             [(f"{prefix}-{conversation.name}", conversation) for conversation in conversations],
             DatabaseSessionService(database),
             memory,
@@ -167,7 +167,6 @@ async def measure(
 
 
 async def _replay(
-    screen: Screen,
     users: Sequence[tuple[str, Conversation]],
     sessions: DatabaseSessionService,
     memory: PgVectorMemoryService,
@@ -181,20 +180,21 @@ async def _replay(
         for inquiry in conversation.inquiries[:limit]
     ]
     askable = [entry for entry in inquiries if entry[2].evidence]
-    with screen.progress() as progress:
-        turns = sum(len(chat.turns) for _, conversation in users for chat in conversation.chats)
-        bar = progress.add_task("turns remembered", total=turns)
+    turns = sum(len(chat.turns) for _, conversation in users for chat in conversation.chats)
+    remembered = 0
+    with bar("turns remembered") as shown:
         for user_id, conversation in users:
             async for chat in replay.remember(
                 conversation, sessions, memory, app_name=APP, user_id=user_id
             ):
-                progress.advance(bar, len(chat.turns))
-        bar = progress.add_task("questions asked ", total=len(askable))
+                remembered += len(chat.turns)
+                shown(remembered, turns)
+    with bar("questions asked ") as shown:
         for user_id, conversation, inquiry in askable:
             answers.append(
                 await replay.ask(conversation, inquiry, memory, app_name=APP, user_id=user_id)
             )
-            progress.advance(bar)
+            shown(len(answers), len(askable))
     return answers, len(inquiries) - len(askable)
 
 

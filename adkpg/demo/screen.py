@@ -6,7 +6,6 @@ from collections.abc import Iterable, Iterator, Sequence
 from contextlib import contextmanager
 
 from rich.console import Console
-from rich.progress import BarColumn, MofNCompleteColumn, Progress, TextColumn, TimeRemainingColumn
 from rich.table import Table
 
 from adkpg.demo.figures import CUTOFFS, Figures
@@ -54,18 +53,6 @@ class Screen:
         """Shows what is waited for."""
         with self._console.status(cell(text)):
             yield
-
-    @contextmanager
-    def progress(self) -> Iterator[Progress]:
-        """Shows progress bars."""
-        columns = (
-            TextColumn("  {task.description}"),
-            BarColumn(),
-            MofNCompleteColumn(),
-            TimeRemainingColumn(),
-        )
-        with Progress(*columns, console=self._console) as progress:
-            yield progress
 
     def line(self, line: Line) -> None:
         """Prints what an act tells, except for rows, which make a table."""

@@ -20,9 +20,8 @@ from adkpg.cli.options import (
     limit,
     user_or_app,
 )
-from adkpg.cli.progress import bar
 from adkpg.cli.removal import Removal, removes
-from adkpg.terminal import printable, show
+from adkpg.terminal import bar, printable, show
 
 if TYPE_CHECKING:
     from adkpg.memory.records import Memory

@@ -13,7 +13,7 @@ import adkpg
 from adkpg.cli.answers import answer, fail, reader, time_of
 from adkpg.cli.connection import connected
 from adkpg.cli.options import app, as_json, cursor, json_object, limit, user_or_app
-from adkpg.cli.progress import bar
+from adkpg.terminal import bar
 
 if TYPE_CHECKING:
     from adkpg.documents.files import File

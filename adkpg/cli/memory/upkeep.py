@@ -11,7 +11,7 @@ import adkpg
 from adkpg.cli.answers import answer, say
 from adkpg.cli.connection import connected, database_url, run
 from adkpg.cli.options import app, as_json
-from adkpg.cli.progress import bar
+from adkpg.terminal import bar
 
 if TYPE_CHECKING:
     from adkpg.memory.queue.jobs import Backlog
