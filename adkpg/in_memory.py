@@ -10,7 +10,7 @@ import threading
 from collections import Counter
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, replace
-from datetime import timedelta
+from datetime import datetime, timedelta
 from itertools import count
 from operator import mul
 from typing import Any, Self, Unpack
@@ -21,15 +21,16 @@ from google.adk.memory.memory_entry import MemoryEntry
 from google.adk.platform import time as platform_time
 from google.adk.sessions.session import Session
 
-from adkpg import jsontext
+from adkpg import cursors, jsontext
 from adkpg.embedding.default import default_embedder
 from adkpg.embedding.embedder import Embedder, embed_checked, embed_query_checked, floor_of
 from adkpg.errors import ConfigurationError, EmbeddingError, InvalidInput
 from adkpg.keys import APP_WIDE, require_storable, scope_user, storable
-from adkpg.memory import pages, records
+from adkpg.memory import records
 from adkpg.memory.drafts import Draft, drafts_of_events, drafts_of_memories
 from adkpg.memory.filters import NO_FILTERS, SearchFilters
 from adkpg.memory.invocation import running_invocation
+from adkpg.memory.pages import MemoriesPage
 from adkpg.memory.records import Memory
 from adkpg.memory.search.hits import Hit, Reason, folded, within_budget
 from adkpg.memory.search.options import SearchOptions, SearchOverrides, require_embedder
@@ -176,24 +177,24 @@ class InMemoryVectorMemoryService(BaseMemoryService):
         user_id: str | None,
         filters: SearchFilters | None = None,
         limit: int = 50,
-        after: str | None = None,
+        cursor: str | None = None,
         live: bool = True,
-    ) -> pages.MemoriesPage:
+    ) -> MemoriesPage:
         """Returns some memories of a scope, newest first.
 
         Raises:
-          InvalidInput: `limit` is below 1, or `after` did not come from a page.
+          InvalidInput: `limit` is below 1, or `cursor` did not come from a page.
         """
         if limit < 1:
             raise InvalidInput(f"limit={limit} is below 1; ask for at least one.")
-        start = None if after is None else pages.read_cursor(after)
+        start = None if cursor is None else cursors.read(cursor, datetime, int)
         if not storable(app_name=app_name, user_id=user_id):
-            return pages.MemoriesPage([], None)
+            return MemoriesPage([], None)
         entries = self._entries([(app_name, scope_user(user_id))], filters or NO_FILTERS, live=live)
         found = sorted(((each.draft.timestamp, each.number), each) for each in entries)[::-1]
         found = [pair for pair in found if start is None or pair[0] < start]
-        following = pages.cursor(*found[limit - 1][0]) if len(found) > limit else None
-        return pages.MemoriesPage([entry.memory() for _, entry in found[:limit]], following)
+        following = cursors.written(*found[limit - 1][0]) if len(found) > limit else None
+        return MemoriesPage([entry.memory() for _, entry in found[:limit]], following)
 
     async def delete_memory(
         self, *, app_name: str, user_id: str | None, memory_id: str | None = None

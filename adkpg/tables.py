@@ -292,7 +292,7 @@ memories = Table(
         "user_id",
         "position",
         name="memories_pkey",
-        postgresql_include=["length", "speech"],
+        postgresql_include=["length", "speech", "timestamp", "expires_at"],
     ),
     # What they alone know comes first: with the primary key's first columns, the planner would take
     # them for its equals before the first ANALYZE, and read all of a user to find one position.

@@ -33,7 +33,7 @@ async def main() -> None:
         for hit in hits:
             said = hit.memory.content.parts[0].text if hit.memory.content.parts else ""
             print(f"{hit.memory.source}: {said}")
-        await documents.remove(app_name=APP, source="returns.md")
+        await documents.delete(app_name=APP, source="returns.md")
 
 
 if __name__ == "__main__":

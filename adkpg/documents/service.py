@@ -8,7 +8,7 @@ from pathlib import PurePath
 from google.adk.platform import time as platform_time
 from google.genai import types
 
-from adkpg import jsontext
+from adkpg import cursors, jsontext
 from adkpg.database import Transaction
 from adkpg.documents import statements
 from adkpg.documents.chunking import CHUNK_TOKENS, chunks
@@ -43,6 +43,19 @@ class Source:
     source: str
     chunks: int
     time: str
+
+
+@dataclass(frozen=True)
+class SourcesPage:
+    """Some documents, by name.
+
+    Attributes:
+      sources: At most `limit` of them.
+      next_cursor: Give it as `cursor` to get the following page; None at the end.
+    """
+
+    sources: list[Source]
+    next_cursor: str | None
 
 
 @dataclass(frozen=True)
@@ -139,8 +152,8 @@ class Documents:
             await self._vectors.embed_quietly(app_name, user)
         return report
 
-    async def remove(self, *, app_name: str, source: str, user_id: str | None = None) -> int:
-        """Removes a document; returns how many pieces it had. An unknown one is nothing.
+    async def delete(self, *, app_name: str, source: str, user_id: str | None = None) -> int:
+        """Deletes a document; returns how many pieces it had. An unknown one is nothing.
 
         Args:
           app_name: The app.
@@ -156,37 +169,46 @@ class Documents:
             )
         return nothing.removed
 
-    async def list(
-        self, *, app_name: str, user_id: str | None = None, limit: int = 1000, after: str = ""
-    ) -> Sequence[Source]:
-        """Returns the stored documents, by name.
+    async def list_sources(
+        self,
+        *,
+        app_name: str,
+        user_id: str | None = None,
+        limit: int = 1000,
+        cursor: str | None = None,
+    ) -> SourcesPage:
+        """Returns some stored documents, by name.
 
         Args:
           app_name: The app.
           user_id: The user; None is everybody of the app.
-          limit: At most so many, at least 1.
-          after: The last name of the page before; ``""`` is the first page.
+          limit: At most this many, at least 1.
+          cursor: The `next_cursor` of the page before; None starts at the first.
 
         Raises:
-          InvalidInput: `limit` is below 1.
+          InvalidInput: `limit` is below 1, or `cursor` did not come from a page.
         """
         if limit < 1:
             raise InvalidInput(f"limit={limit} is below 1; ask for at least one.")
-        if not storable(app_name=app_name, user_id=user_id, after=after):
-            return []
+        (after,) = ("",) if cursor is None else cursors.read(cursor, str)
+        if not storable(app_name=app_name, user_id=user_id):
+            return SourcesPage([], None)
         rows = await self._database.fetch(
             statements.list_sources(),
             {
                 "app_name": app_name,
                 "user_id": scope_user(user_id),
-                "limit": limit,
+                "limit": limit + 1,
                 "after": after,
             },
         )
-        return [
+        sources = [
             Source(row["source"], row["chunks"], row["time"].astimezone(UTC).isoformat())
-            for row in rows
+            for row in rows[:limit]
         ]
+        return SourcesPage(
+            sources, cursors.written(sources[-1].source) if len(rows) > limit else None
+        )
 
     async def _replace(
         self,

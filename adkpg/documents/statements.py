@@ -3,19 +3,23 @@
 from functools import cache
 from typing import Any
 
-from sqlalchemy import (
-    BigInteger,
-    Select,
-    Text,
-    bindparam,
-    cast,
-    func,
-    literal_column,
-    select,
-)
+from sqlalchemy import BigInteger, Text, bindparam, cast, func, literal_column, select
 
-from adkpg.sql import in_scope, live
+from adkpg.sql import ScopeParameters, Statement, in_scope, live
 from adkpg.tables import memories
+
+
+class SourceParameters(ScopeParameters):
+    """One document."""
+
+    source: str
+
+
+class SourcesParameters(ScopeParameters):
+    """A page of documents, after a name; ``""`` for the first page."""
+
+    limit: int
+    after: str
 
 
 def _is_document() -> Any:
@@ -23,9 +27,9 @@ def _is_document() -> Any:
 
 
 @cache
-def select_pieces() -> Select[Any]:
-    """Reads the pieces of a source, by position. Parameters: app_name, user_id, source."""
-    return (
+def select_pieces() -> Statement[SourceParameters]:
+    """Reads the pieces of a source, by position."""
+    return Statement(
         select(
             memories.c.memory_id,
             memories.c.position,
@@ -41,13 +45,12 @@ def select_pieces() -> Select[Any]:
 
 
 @cache
-def list_sources() -> Select[Any]:
+def list_sources() -> Statement[SourcesParameters]:
     """Reads one page of a scope's sources, by name.
 
-    Parameters: app_name, user_id, limit, after (a source's name; ``""`` for the first page).
     Returns source, chunks, and time: when its newest piece was written.
     """
-    return (
+    return Statement(
         select(
             memories.c.source,
             func.count().label("chunks"),

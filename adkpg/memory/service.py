@@ -1,5 +1,6 @@
 """PgVectorMemoryService: long-term memory for ADK agents."""
 
+import asyncio
 from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import replace
 from datetime import datetime
@@ -13,26 +14,32 @@ from google.adk.platform import time as platform_time
 from google.adk.sessions.session import Session
 from google.genai import types
 
+from adkpg import cursors
 from adkpg.database import Database
 from adkpg.embedding.default import default_embedder
 from adkpg.embedding.embedder import Embedder
 from adkpg.errors import ConfigurationError, InvalidInput
 from adkpg.keys import require_storable, scope_user, storable
+from adkpg.memory import records
+from adkpg.memory import statements as reading
 from adkpg.memory.drafts import changed_draft, drafts_of_events, drafts_of_memories
+from adkpg.memory.filters import NO_FILTERS, SearchFilters
 from adkpg.memory.invocation import running_invocation
-from adkpg.memory.reading import StoredMemories
+from adkpg.memory.pages import MemoriesPage
+from adkpg.memory.queue.jobs import Jobs
+from adkpg.memory.queue.worker import Worker
 from adkpg.memory.records import Memory
 from adkpg.memory.search.hits import Hit
 from adkpg.memory.search.options import SearchOptions, SearchOverrides, require_embedder
 from adkpg.memory.search.search import Search
-from adkpg.memory.vectors.upkeep import KeptVectors
 from adkpg.memory.vectors.vectors import Vectors
+from adkpg.memory.vectors.work import Embedding
 from adkpg.memory.write import apply as writing
 from adkpg.memory.write import statements
 from adkpg.sql import SessionParameters
 
 
-class PgVectorMemoryService(StoredMemories, KeptVectors, BaseMemoryService):
+class PgVectorMemoryService(BaseMemoryService):
     """A complete ADK memory service on Postgres with pgvector.
 
     Durable first: memories are committed, found by their words at once, and then embedded. If the
@@ -325,6 +332,192 @@ class PgVectorMemoryService(StoredMemories, KeptVectors, BaseMemoryService):
         if not storable(app_name=app_name, user_id=user_id):
             return []
         return await self._search.hits(app_name, scope_user(user_id), query, options, explain=True)
+
+    async def get_memory(
+        self, *, app_name: str, user_id: str | None, memory_id: str
+    ) -> Memory | None:
+        """Returns a memory, also one that has expired or was superseded; None if there is none.
+
+        With `user_id` None of the app's own knowledge.
+        """
+        if not storable(app_name=app_name, user_id=user_id, memory_id=memory_id):
+            return None
+        row = await self._database.fetch_one(
+            reading.select_memory(),
+            {"app_name": app_name, "user_id": scope_user(user_id), "memory_id": memory_id},
+        )
+        return None if row is None else records.memory(row)
+
+    async def list_memories(
+        self,
+        *,
+        app_name: str,
+        user_id: str | None,
+        filters: SearchFilters | None = None,
+        limit: int = 50,
+        cursor: str | None = None,
+        live: bool = True,
+    ) -> MemoriesPage:
+        """Returns some memories of a scope, newest first.
+
+        Args:
+          app_name: The app.
+          user_id: The user; None is the app-wide scope.
+          filters: Which ones.
+          limit: At most this many, at least 1.
+          cursor: The `next_cursor` of the page before; None starts at the newest.
+          live: Without those that have expired or were superseded.
+
+        Raises:
+          InvalidInput: `limit` is below 1, or `cursor` did not come from a page.
+        """
+        if limit < 1:
+            raise InvalidInput(f"limit={limit} is below 1; ask for at least one.")
+        if not storable(app_name=app_name, user_id=user_id):
+            return MemoriesPage([], None)
+        filters = filters or NO_FILTERS
+        place = (None, None) if cursor is None else cursors.read(cursor, datetime, int)
+        rows = await self._database.fetch(
+            reading.list_memories(
+                asked=filters.asked, after_row=cursor is not None, live_only=live
+            ),
+            {
+                "app_name": app_name,
+                "user_id": scope_user(user_id),
+                "limit": limit + 1,
+                "after_timestamp": place[0],
+                "after_position": place[1],
+                **filters.parameters,
+            },
+        )
+        following = None
+        if len(rows) > limit:
+            last = rows[limit - 1]
+            following = cursors.written(last["timestamp"], last["position"])
+        return MemoriesPage([records.memory(row) for row in rows[:limit]], following)
+
+    async def count_memories(
+        self, *, app_name: str, user_id: str | None, filters: SearchFilters | None = None
+    ) -> int:
+        """Returns how many live memories a scope has; `user_id` None is the app-wide one."""
+        if not storable(app_name=app_name, user_id=user_id):
+            return 0
+        filters = filters or NO_FILTERS
+        row = await self._database.fetch_one(
+            reading.count_memories(asked=filters.asked),
+            {"app_name": app_name, "user_id": scope_user(user_id), **filters.parameters},
+        )
+        return int(row["memories"]) if row else 0
+
+    async def embed_pending(
+        self, *, app_name: str | None = None, user_id: str | None = None, app_wide: bool = False
+    ) -> int:
+        """Embeds memories that wait for a vector: everybody's, an app's or a user's. Idempotent.
+
+        Batches are embedded outside of any transaction; what changes meanwhile, or is held by a
+        writer, stays pending for the next call. What another worker has claimed is left to it.
+
+        Args:
+          app_name: The app; None is everybody's.
+          user_id: The user, with `app_name`; None is all of the app's.
+          app_wide: What the app knows for all its users, alone.
+
+        Returns:
+          How many vectors were stored.
+
+        Raises:
+          EmbeddingError: The embedder failed; the rest stays pending.
+          ConfigurationError: The service has no embedder.
+        """
+        return await self.required_vectors().embed_pending(
+            app_name=app_name, user_id=user_id, app_wide=app_wide
+        )
+
+    async def run_worker(
+        self,
+        stop: asyncio.Event | None = None,
+        *,
+        poll_interval_s: float = 1.0,
+        users_at_once: int = 2,
+    ) -> int:
+        """Embeds what is pending until it is stopped; see `adkpg.memory.queue.worker.Worker`.
+
+        For an application that writes memories with its events (``remember=``), or many. Run it in
+        a task, or run ``adkpg worker`` in a process of its own.
+
+        Args:
+          stop: Ends it once it is set: the batches that run are finished.
+          poll_interval_s: Pause when nothing is due, in seconds.
+          users_at_once: Most users whose batches run side by side.
+
+        Returns:
+          How many memories it embedded.
+
+        Raises:
+          ConfigurationError: The service has no embedder.
+        """
+        embedding = self._embedding(self.required_vectors())
+        worker = Worker([embedding], poll_interval_s=poll_interval_s, users_at_once=users_at_once)
+        return await worker.run(stop)
+
+    async def flush(
+        self,
+        *,
+        app_name: str | None = None,
+        user_id: str | None = None,
+        app_wide: bool = False,
+        timeout_s: float | None = None,
+    ) -> None:
+        """Returns once nothing waits for a vector: embeds what is free, waits for other workers.
+
+        What fails is tried again as a worker would, so this may take as long as the embedder is
+        down; what was given up (dead) is not waited for. A service without embedder returns
+        immediately.
+
+        Args:
+          app_name: The app; None is everybody's.
+          user_id: The user, with `app_name`; None is all of the app's.
+          app_wide: What the app knows for all its users, alone.
+          timeout_s: Longest wait in seconds; None waits on.
+
+        Raises:
+          TimeoutError: Something still waits after `timeout_s`.
+          ModelNotActive: What is left is of an app that is searched with another model, which this
+            service cannot embed.
+        """
+        if self._vectors is None:
+            return
+        async with asyncio.timeout(timeout_s):
+            await self._embedding(self._vectors).flush(
+                app_name=app_name, user_id=user_id, app_wide=app_wide
+            )
+
+    async def index_large_scopes(self) -> int:
+        """Builds the HNSW index for users with more than ``ADKPG_EXACT_LIMIT`` memories.
+
+        Needs the role that migrates, and time: about 0.4 ms a memory. Searches go on meanwhile, and
+        answer exactly until the index is ready. Other users' searches stay exact for good.
+        Idempotent; run it again when more users have grown.
+
+        Returns:
+          How many vectors it put into the index.
+        """
+        return await self.required_vectors().index_large_scopes()
+
+    def required_vectors(self) -> Vectors:
+        """Returns the service's vectors, for a worker.
+
+        Raises:
+          ConfigurationError: It has no embedder.
+        """
+        if self._vectors is None:
+            raise ConfigurationError(
+                "The memory service has no embedder; give one, or run pip install 'adkpg[local]'."
+            )
+        return self._vectors
+
+    def _embedding(self, vectors: Vectors) -> Embedding:
+        return Embedding(vectors, Jobs(self._database, task="embed"))
 
     async def _origin(self, place: statements.MemoryParameters) -> str | None:
         """Returns the session that a memory came from, ``""`` for none; None without the memory."""

@@ -1,53 +1,82 @@
-"""Statements that read memories by key, page by page, or by place. No I/O."""
+"""Statements that read memories by key and page by page. No I/O."""
 
+from datetime import datetime
 from functools import cache
-from typing import Any
 
-from sqlalchemy import BigInteger, Select, Text, bindparam, func, select, tuple_
+from sqlalchemy import BigInteger, Text, bindparam, func, select, tuple_
 from sqlalchemy.dialects.postgresql import TIMESTAMP
 
-from adkpg.sql import conditions, in_scope, live, stored_columns
+from adkpg.memory.write.statements import MemoryParameters
+from adkpg.sql import (
+    FilterParameters,
+    ScopeParameters,
+    Statement,
+    conditions,
+    in_scope,
+    live,
+    stored_columns,
+)
 from adkpg.tables import memories
 
 
+class CountParameters(ScopeParameters, FilterParameters):
+    """Memories of a scope that meet filters."""
+
+
+class ListParameters(CountParameters):
+    """A page of them; `after_timestamp` and `after_position` say where the one before ended."""
+
+    limit: int
+    after_timestamp: datetime | None
+    after_position: int | None
+
+
 @cache
-def select_memory() -> Select[Any]:
-    """Reads one memory, live or not. Parameters: app_name, user_id, memory_id."""
-    return select(*stored_columns()).where(
-        in_scope(memories), memories.c.memory_id == bindparam("memory_id", type_=Text)
+def select_memory() -> Statement[MemoryParameters]:
+    """Reads one memory, live or not."""
+    return Statement(
+        select(*stored_columns()).where(
+            in_scope(memories), memories.c.memory_id == bindparam("memory_id", type_=Text)
+        )
     )
 
 
 @cache
-def list_memories(*, asked: frozenset[str], after_row: bool, live_only: bool) -> Select[Any]:
-    """Reads one page of a scope's memories, newest first.
+def list_memories(
+    *, asked: frozenset[str], after_row: bool, live_only: bool
+) -> Statement[ListParameters]:
+    """Reads one page of a scope's memories, newest first, with their positions.
 
-    Parameters: app_name, user_id, limit, those of the filters, and after_moment, after_position
-    where a page went before. Returns the memories' columns and their position.
+    The primary key's index tells which ones, unless filters ask for more than it knows.
     """
-    page = (
-        select(*stored_columns(), memories.c.position)
+    order = (memories.c.timestamp, memories.c.position)
+    chosen = (
+        select(memories.c.position)
         .where(in_scope(memories), *conditions(asked))
-        .order_by(memories.c.timestamp.desc(), memories.c.position.desc())
+        .order_by(*(column.desc() for column in order))
         .limit(bindparam("limit", type_=BigInteger))
     )
     if live_only:
-        page = page.where(live())
+        chosen = chosen.where(live())
     if after_row:
-        page = page.where(
-            tuple_(memories.c.timestamp, memories.c.position)
-            < tuple_(
-                bindparam("after_moment", type_=TIMESTAMP(timezone=True)),
-                bindparam("after_position", type_=BigInteger),
-            )
+        last = tuple_(
+            bindparam("after_timestamp", type_=TIMESTAMP(timezone=True)),
+            bindparam("after_position", type_=BigInteger),
         )
-    return page
+        chosen = chosen.where(tuple_(*order) < last)
+    page = chosen.cte("page")
+    return Statement(
+        select(*stored_columns(), memories.c.position)
+        .select_from(page.join(memories, memories.c.position == page.c.position))
+        .where(in_scope(memories))
+        .order_by(*(column.desc() for column in order))
+    )
 
 
 @cache
-def count_memories(*, asked: frozenset[str]) -> Select[Any]:
-    """Counts a scope's live memories. Parameters: app_name, user_id, those of the filters."""
-    return (
+def count_memories(*, asked: frozenset[str]) -> Statement[CountParameters]:
+    """Counts a scope's live memories."""
+    return Statement(
         select(func.count().label("memories"))
         .select_from(memories)
         .where(in_scope(memories), live(), *conditions(asked))

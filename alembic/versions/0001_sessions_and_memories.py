@@ -184,7 +184,7 @@ def upgrade() -> None:
             "user_id",
             "position",
             name="memories_pkey",
-            postgresql_include=["length", "speech"],
+            postgresql_include=["length", "speech", "timestamp", "expires_at"],
         ),
         sa.UniqueConstraint("memory_id", "app_name", "user_id", name="memories_memory_id_key"),
         sa.UniqueConstraint(

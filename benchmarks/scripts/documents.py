@@ -76,7 +76,7 @@ async def measure(database: Database, paths: list[Path]) -> None:
             rates = " | ".join(f"{count / len(asked):.3f}" for count in (first, five, budget))
             print(f"| {size} | {pieces} | {mode} | {rates} |", flush=True)
         for source in texts:
-            await documents.remove(app_name=app_name, source=source)
+            await documents.delete(app_name=app_name, source=source)
 
 
 async def main() -> None:

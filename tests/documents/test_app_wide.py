@@ -66,9 +66,9 @@ async def test_filters_choose_within_it(filled: PgVectorMemoryService) -> None:
     assert await filled.count_memories(**APP, filters=documents) == 1
     assert await filled.count_memories(**APP) == 2
     page = await filled.list_memories(**APP, limit=1)
-    rest = await filled.list_memories(**APP, limit=9, after=page.next)
+    rest = await filled.list_memories(**APP, limit=9, cursor=page.next_cursor)
     listed = {each.kind for each in [*page.memories, *rest.memories]}
-    assert (listed, rest.next) == ({"note", "document"}, None)
+    assert (listed, rest.next_cursor) == ({"note", "document"}, None)
     assert await filled.count_memories(**ANN) == 1
 
 

@@ -168,7 +168,7 @@ async def test_a_document_that_expired_is_found_again_once_it_is_added(
     past = {"expires_at": "2020-01-01T00:00:00Z"}
     await documents.add(**APP, source="a.md", text=TEXT, metadata=past)
     assert await memory.search(**USER, query="oolong") == []
-    assert await documents.list(**APP) == []
+    assert (await documents.list_sources(**APP)).sources == []
     assert (await documents.add(**APP, source="a.md", text=TEXT)).unchanged == 3
     assert len(await memory.search(**USER, query="oolong", mode="vector")) == 1
 
@@ -192,13 +192,19 @@ async def test_removing_and_listing(
         await documents.add(**APP, source=source, text=TEXT, modified=SPRING)
     await documents.add(**USER, source="own.md", text="Mine.", modified=0)
     listed = [Source(source, 3, SPRING) for source in ("a.md", "b.md", "ä.md")]
-    assert await documents.list(**APP) == listed
-    assert await documents.list(**APP, limit=1, after="a.md") == listed[1:2]
-    assert [each.time for each in await documents.list(**USER)] == ["1970-01-01T00:00:00+00:00"]
-    assert await documents.remove(**APP, source="a.md") == 3
-    assert await documents.remove(**APP, source="a.md") == 0
-    assert await documents.remove(**APP, source="own.md") == 0
-    assert await documents.list(**APP) == listed[1:]
+    assert (await documents.list_sources(**APP)).sources == listed
+    cursor, pages = None, []
+    for _ in listed:
+        page = await documents.list_sources(**APP, limit=1, cursor=cursor)
+        cursor = page.next_cursor
+        pages += page.sources
+    assert (pages, cursor) == (listed, None)
+    own = (await documents.list_sources(**USER)).sources
+    assert [each.time for each in own] == ["1970-01-01T00:00:00+00:00"]
+    assert await documents.delete(**APP, source="a.md") == 3
+    assert await documents.delete(**APP, source="a.md") == 0
+    assert await documents.delete(**APP, source="own.md") == 0
+    assert (await documents.list_sources(**APP)).sources == listed[1:]
     assert await memory.count_memories(**APP, user_id=None) == 6
     left = "SELECT count(DISTINCT position) FROM memory_{}"
     for table in ("lexemes", "vectors"):
@@ -238,7 +244,7 @@ async def test_a_failing_embedder_loses_nothing(
     assert "It is down." in caplog.text
     assert len(await memory.search(**USER, query="oolong", mode="text")) >= 1
     embedder.failure = None
-    assert await memory.embed_pending(app_name="app", user_id=APP_WIDE) == 3
+    assert await memory.embed_pending(app_name="app", app_wide=True) == 3
 
 
 async def test_without_an_embedder_documents_are_found_by_their_words(database: Database) -> None:
@@ -282,13 +288,13 @@ async def test_what_cannot_be_stored_writes_nothing(
 
 async def test_a_limit_below_one_is_refused(documents: Documents) -> None:
     with pytest.raises(InvalidInput, match="limit=0"):
-        await documents.list(**APP, limit=0)
+        await documents.list_sources(**APP, limit=0)
 
 
 async def test_names_that_nothing_is_stored_under_are_nothing(documents: Documents) -> None:
-    assert await documents.list(**APP, user_id=APP_WIDE) == []
-    assert await documents.remove(**APP, source="\x00") == 0
-    assert await documents.remove(**APP, source="") == 0
+    assert (await documents.list_sources(**APP, user_id=APP_WIDE)).sources == []
+    assert await documents.delete(**APP, source="\x00") == 0
+    assert await documents.delete(**APP, source="") == 0
 
 
 async def test_odd_characters_are_stored(

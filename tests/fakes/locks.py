@@ -62,3 +62,13 @@ async def until_connections(url: str, count: int) -> None:
     async with asyncio.timeout(30):
         while await connections_of(url) != count:
             pass
+
+
+async def waits_for_a_lock(connection: asyncpg.Connection) -> None:
+    """Returns once another connection of this database waits for a lock."""
+    async with asyncio.timeout(30):
+        while not await connection.fetchval(
+            "SELECT count(*) FROM pg_stat_activity "
+            "WHERE datname = current_database() AND wait_event_type = 'Lock'"
+        ):
+            await asyncio.sleep(0)

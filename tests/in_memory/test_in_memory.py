@@ -143,9 +143,9 @@ async def test_pages_are_newest_first_and_lose_nothing() -> None:
     read: list[str | None] = []
     cursor = None
     while True:
-        page = await memory.list_memories(**USER, limit=2, after=cursor)
+        page = await memory.list_memories(**USER, limit=2, cursor=cursor)
         read += [each.id for each in page.memories]
-        cursor = page.next
+        cursor = page.next_cursor
         if cursor is None:
             break
     assert read == ["4", "3", "2", "1", "0"]
@@ -326,7 +326,7 @@ def test_what_cannot_work_is_refused() -> None:
         lambda memory: memory.add_memory(**USER, memories=[entry(" ")]),
         lambda memory: memory.add_memory(app_name="\x00", user_id="u", memories=[entry("x")]),
         lambda memory: memory.list_memories(**USER, limit=0),
-        lambda memory: memory.list_memories(**USER, after="nonsense"),
+        lambda memory: memory.list_memories(**USER, cursor="nonsense"),
         lambda memory: memory.search(**USER, query="x", top_k=0),
         lambda memory: memory.add_session_to_memory(session_of(said("x", "\x00"))),
     ],

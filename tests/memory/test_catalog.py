@@ -38,9 +38,9 @@ async def pages(
     read: list[list[str]] = []
     after = None
     while True:
-        page = await memory.list_memories(**USER, limit=limit, after=after, filters=filters)
+        page = await memory.list_memories(**USER, limit=limit, cursor=after, filters=filters)
         read.append(texts(page.memories))
-        after = page.next
+        after = page.next_cursor
         if after is None:
             return read
 
@@ -67,10 +67,10 @@ async def test_pages_are_stable_while_memories_come_and_go(memory: PgVectorMemor
     await memory.add_memory(**USER, memories=[noted("new", 59), noted("behind", 0)])
     await memory.delete_memory(**USER, memory_id="m3")  # the one the cursor stands on
     await memory.delete_memory(**USER, memory_id="m2")
-    second = await memory.list_memories(**USER, limit=50, after=first.next)
+    second = await memory.list_memories(**USER, limit=50, cursor=first.next_cursor)
     assert texts(second.memories)[0] == "m1"
     assert set(texts(second.memories)) == {"m1", "m0", "behind"}
-    assert second.next is None
+    assert second.next_cursor is None
 
 
 async def test_pages_and_counts_take_filters(memory: PgVectorMemoryService) -> None:
@@ -122,7 +122,7 @@ async def test_what_has_expired_is_read_only_if_it_is_asked_for(
 @pytest.mark.parametrize("after", ["", "nonsense", "bm9uc2Vuc2U=", "MjAyNi0wMS0wMSAx", "\x00é"])
 async def test_a_cursor_that_is_none_is_refused(memory: PgVectorMemoryService, after: str) -> None:
     with pytest.raises(InvalidInput, match="did not come from a page"):
-        await memory.list_memories(**USER, after=after)
+        await memory.list_memories(**USER, cursor=after)
 
 
 async def test_a_limit_below_one_is_refused(memory: PgVectorMemoryService) -> None:

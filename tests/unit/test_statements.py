@@ -11,11 +11,12 @@ import pytest
 
 import adkpg
 from adkpg.memory.search.statement import Shape
-from adkpg.sql import Statement
+from adkpg.sql import FilterParameters, Statement
 
 _FILTERS = frozenset({"kinds", "session_ids", "others"})
 
 SHAPES: dict[str, list[Any]] = {
+    "asked": [frozenset(FilterParameters.__annotations__)],
     "schema": ["adkpg"],
     "shape": [
         Shape(lexical=True, vector=True, filters=_FILTERS),

@@ -74,11 +74,11 @@ async def list_(
         user_id=user_id,
         filters=adkpg.SearchFilters(**filters),
         limit=limit,
-        after=cursor,
+        cursor=cursor,
         live=not with_dead,
     )
     answer(
-        {"memories": [*map(jsonable, page.memories)], "next_cursor": page.next},
+        {"memories": [*map(jsonable, page.memories)], "next_cursor": page.next_cursor},
         COLUMNS,
         [*map(row, page.memories)],
         as_json=as_json,
@@ -238,17 +238,17 @@ def delete(
         cursor: str | None = None
         while True:
             page = await memory.list_memories(
-                **place, filters=asked, limit=_PAGE, after=cursor, live=False
+                **place, filters=asked, limit=_PAGE, cursor=cursor, live=False
             )
             chosen.extend(each for each in page.memories if source in (None, each.source))
-            cursor = page.next
+            cursor = page.next_cursor
             if cursor is None:
                 return
 
     async def erase(database: adkpg.Database) -> None:
         memory = reader(database)
         if source is not None:
-            await adkpg.documents.Documents(memory).remove(**place, source=source)
+            await adkpg.documents.Documents(memory).delete(**place, source=source)
             return
         with bar("Deleting") as shown:
             for done, each in enumerate(chosen):

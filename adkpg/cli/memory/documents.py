@@ -121,14 +121,16 @@ async def sources(
       adkpg memory sources --app my_agent
     """
     documents = adkpg.documents.Documents(reader(database))
-    listed = await documents.list(
-        app_name=app_name, user_id=user_id, limit=limit, after=cursor or ""
+    page = await documents.list_sources(
+        app_name=app_name, user_id=user_id, limit=limit, cursor=cursor
     )
-    next_cursor = listed[-1].source if len(listed) == limit else None
     answer(
-        {"sources": [asdict(each) for each in listed], "next_cursor": next_cursor},
+        {
+            "sources": [asdict(each) for each in page.sources],
+            "next_cursor": page.next_cursor,
+        },
         ("PIECES", "TIME", "SOURCE"),
-        [(each.chunks, time_of(each.time), each.source) for each in listed],
+        [(each.chunks, time_of(each.time), each.source) for each in page.sources],
         as_json=as_json,
         nothing="No document is stored.",
     )

@@ -77,9 +77,9 @@ class Dice:
         )
         after = None
         while True:
-            page = await self.memory.list_memories(**USER, limit=100, after=after)
+            page = await self.memory.list_memories(**USER, limit=100, cursor=after)
             self.stored += page.memories
-            after = page.next
+            after = page.next_cursor
             if after is None:
                 break
         assert len(self.stored) == 400

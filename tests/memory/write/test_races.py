@@ -9,20 +9,10 @@ from google.adk.sessions.session import Session
 from adkpg import Database, PgVectorMemoryService
 from adkpg.memory.write import statements
 from tests.fakes.conversation import USER, conversation, entry, found, pending, said, session_of
-from tests.fakes.locks import locked
+from tests.fakes.locks import locked, waits_for_a_lock
 from tests.fakes.toys import BrokenEmbedder, ToyEmbedder, raises
 
 pytestmark = pytest.mark.race
-
-
-async def waits_for_a_lock(connection: asyncpg.Connection) -> None:
-    """Returns once another connection of this database waits for a lock."""
-    async with asyncio.timeout(30):
-        while not await connection.fetchval(
-            "SELECT count(*) FROM pg_stat_activity "
-            "WHERE datname = current_database() AND wait_event_type = 'Lock'"
-        ):
-            await asyncio.sleep(0)
 
 
 async def counts(connection: asyncpg.Connection) -> tuple[int, int, int]:
