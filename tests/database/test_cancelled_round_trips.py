@@ -121,7 +121,7 @@ CALLS: dict[str, Call] = {
     "document added": lambda world: world.documents.add(
         **world.user, source="pets.md", text=world.text
     ),
-    "document removed": lambda world: world.documents.remove(**world.user, source="pets.md"),
+    "document removed": lambda world: world.documents.delete(**world.user, source="pets.md"),
     "extract": lambda world: world.facts.extract(**world.user, session_id=world.session.id),
     "profile": lambda world: world.facts.profile(**world.user),
     "models listed": lambda world: world.models.list(),

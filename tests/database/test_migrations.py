@@ -90,7 +90,7 @@ async def test_what_alembic_does_not_compare(database_url: str) -> None:
     found = await described(database_url)
     indexes = "\n".join(found["indexes"])
     for covering in (
-        '(app_name, user_id, "position") INCLUDE (length, speech)',
+        '(app_name, user_id, "position") INCLUDE (length, speech, "timestamp", expires_at)',
         '(app_name, user_id, lexeme, "position") INCLUDE (frequency, date_frequency)',
         '(app_name, user_id, model_id, "position") INCLUDE (embedding, bits)',
     ):
