@@ -165,4 +165,8 @@ def test_jobs_are_counted_and_revived(
     revived = adkpg("memory", "jobs", "--revive")
     assert revived.out.startswith("Revived: 2.\n")
     assert json.loads(adkpg("memory", "jobs", "--json").out)["jobs"][0]["waiting"] == 3
-    assert adkpg("memory", "jobs", *APP).code == 2
+    of_app = json.loads(adkpg("memory", "jobs", *APP, "--json").out)["jobs"]
+    assert [job["waiting"] for job in of_app] == [3, 0]
+    of_other = json.loads(adkpg("memory", "jobs", "--app", "other", "--json").out)["jobs"]
+    assert [job["waiting"] for job in of_other] == [0, 0]
+    assert adkpg("memory", "jobs", "--user", "ann").code == 2

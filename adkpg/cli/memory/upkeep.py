@@ -57,8 +57,8 @@ def config(
 
 
 @click.command()
-@click.option("--app", "app_name", help="The app's name, with --user.")
-@click.option("--user", "user_id", help="Only this user's.  [default: everybody's]")
+@click.option("--app", "app_name", help="Only this app's.  [default: all apps']")
+@click.option("--user", "user_id", help="Only this user's, with --app.  [default: all users']")
 @click.option("--revive", is_flag=True, help="Queue again the jobs that were given up.")
 @as_json
 @database_url
@@ -79,21 +79,19 @@ def jobs(
       adkpg memory jobs
       adkpg memory jobs --app my_agent --user alice --revive
     """
-    if (app_name is None) != (user_id is None):
-        raise click.UsageError("--app and --user go together; leave both out for everybody's.")
+    if user_id is not None and app_name is None:
+        raise click.UsageError("--user needs --app.")
 
     async def look(database: adkpg.Database) -> tuple[int, list[Backlog]]:
         from adkpg.memory.queue.jobs import Jobs, Task
 
-        queues = [Jobs(database, task=task) for task in get_args(Task)]
         revived = 0
-        if revive:
-            revived = sum(
-                [await queue.revive(app_name=app_name, user_id=user_id) for queue in queues]
-            )
-        return revived, [
-            await queue.backlog(app_name=app_name, user_id=user_id) for queue in queues
-        ]
+        backlogs = []
+        for queue in [Jobs(database, task=task) for task in get_args(Task)]:
+            if revive:
+                revived += await queue.revive(app_name=app_name, user_id=user_id)
+            backlogs.append(await queue.backlog(app_name=app_name, user_id=user_id))
+        return revived, backlogs
 
     revived, backlogs = run(database_url, look)
     if revive and not as_json:
