@@ -23,7 +23,7 @@ BLOCK = 20
 SAYING = "I always travel by {}, never by plane, since my flight to {} was so bumpy in {}."
 WAYS = ("train", "boat", "bicycle", "bus", "tram", "sledge", "horse", "tandem")
 TOWNS = ("Lisbon", "Porto", "Leeds", "Oslo", "Turin", "Ghent", "Riga", "Graz")
-ASKED = {"a user of 100": 100, "a user of 2,000": 2_000}
+ASKED = {"a user of 100": 100, "a user of 2,000": 2_000, "a user of 20,000": 20_000}
 
 
 class Scattered:
