@@ -1,6 +1,6 @@
 """Before and after: this checkout's adkpg and another checkout's, in one run.
 
-    python -m benchmarks.scripts.compare CHECKOUT [--blocks 10]
+    python -m benchmarks.scripts.compare CHECKOUT [--blocks 10] [--only append]
 
 Each runs in a process of its own (compared.py), with a database of its own on one server
 (ADKPG_DATABASE_URL's, else the embedded one). They take turns in blocks, and each round another
@@ -50,7 +50,7 @@ async def answer(process: Process, line: str | None = None) -> list[str] | list[
     return found
 
 
-async def compare(server_url: str, other: Path, blocks: int) -> None:
+async def compare(server_url: str, other: Path, blocks: int, only: str) -> None:
     async with (
         own_database(server_url, "before") as before_url,
         own_database(server_url, "after") as after_url,
@@ -62,7 +62,7 @@ async def compare(server_url: str, other: Path, blocks: int) -> None:
         try:
             names: list[str] = []
             for process in sides.values():
-                names = [str(name) for name in await answer(process)]
+                names = [str(name) for name in await answer(process) if only in str(name)]
             for url in (before_url, after_url):
                 connection = await asyncpg.connect(url)
                 await connection.execute("VACUUM ANALYZE")
@@ -101,9 +101,10 @@ def main() -> None:
     parser = argparse.ArgumentParser(description=__doc__.splitlines()[0] if __doc__ else None)
     parser.add_argument("checkout", type=Path, help="of the other version")
     parser.add_argument("--blocks", type=int, default=10, help="of 20 calls each")
+    parser.add_argument("--only", default="", help="calls whose name has this")
     arguments = parser.parse_args()
     with chosen_server() as url:
-        asyncio.run(compare(url, arguments.checkout.resolve(), arguments.blocks))
+        asyncio.run(compare(url, arguments.checkout.resolve(), arguments.blocks, arguments.only))
 
 
 if __name__ == "__main__":
