@@ -11,13 +11,24 @@ __version__ = "0.1.0"
 __all__ = [
     "Database",
     "DatabaseSessionService",
+    "EventsPage",
+    "Hit",
     "InMemoryVectorMemoryService",
+    "ListedSessions",
+    "MemoriesPage",
     "Memory",
     "PgVectorMemoryService",
+    "Reason",
+    "Remember",
     "RememberPolicy",
     "SearchFilters",
+    "SearchOptions",
+    "SearchOverrides",
+    "SessionsPage",
     "Settings",
     "redact_secrets",
+    "set_text_search_config",
+    "text_search_config",
 ]
 
 if TYPE_CHECKING:
@@ -32,23 +43,45 @@ if TYPE_CHECKING:
     from adkpg.database import Database as Database
     from adkpg.in_memory import InMemoryVectorMemoryService as InMemoryVectorMemoryService
     from adkpg.memory.filters import SearchFilters as SearchFilters
+    from adkpg.memory.pages import MemoriesPage as MemoriesPage
     from adkpg.memory.records import Memory as Memory
+    from adkpg.memory.search.hits import Hit as Hit
+    from adkpg.memory.search.hits import Reason as Reason
+    from adkpg.memory.search.options import SearchOptions as SearchOptions
+    from adkpg.memory.search.options import SearchOverrides as SearchOverrides
     from adkpg.memory.service import PgVectorMemoryService as PgVectorMemoryService
+    from adkpg.memory.write.configuration import set_text_search_config as set_text_search_config
+    from adkpg.memory.write.configuration import text_search_config as text_search_config
+    from adkpg.remember.policy import Remember as Remember
     from adkpg.remember.policy import RememberPolicy as RememberPolicy
     from adkpg.remember.secrets import redact_secrets as redact_secrets
+    from adkpg.sessions.pages import EventsPage as EventsPage
+    from adkpg.sessions.pages import ListedSessions as ListedSessions
+    from adkpg.sessions.pages import SessionsPage as SessionsPage
     from adkpg.sessions.service import DatabaseSessionService as DatabaseSessionService
     from adkpg.settings import Settings as Settings
 else:
     _MODULES = {
         "Database": "database",
         "DatabaseSessionService": "sessions.service",
+        "EventsPage": "sessions.pages",
+        "Hit": "memory.search.hits",
         "InMemoryVectorMemoryService": "in_memory",
+        "ListedSessions": "sessions.pages",
+        "MemoriesPage": "memory.pages",
         "Memory": "memory.records",
         "PgVectorMemoryService": "memory.service",
+        "Reason": "memory.search.hits",
+        "Remember": "remember.policy",
         "RememberPolicy": "remember.policy",
         "SearchFilters": "memory.filters",
+        "SearchOptions": "memory.search.options",
+        "SearchOverrides": "memory.search.options",
+        "SessionsPage": "sessions.pages",
         "Settings": "settings",
         "redact_secrets": "remember.secrets",
+        "set_text_search_config": "memory.write.configuration",
+        "text_search_config": "memory.write.configuration",
     }
     _PACKAGES = {
         *("adk", "documents", "embedding", "erasure", "errors", "facts", "models", "tools"),

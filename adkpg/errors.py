@@ -38,6 +38,35 @@ from google.adk.errors import StaleSessionError
 from google.adk.errors.already_exists_error import AlreadyExistsError
 from google.adk.errors.session_not_found_error import SessionNotFoundError
 
+__all__ = [
+    "AdkpgError",
+    "Busy",
+    "ConfigurationError",
+    "ConstraintViolated",
+    "DatabaseError",
+    "DatabaseUnavailable",
+    "DiskFull",
+    "EmbeddedServerError",
+    "EmbedderUnavailable",
+    "EmbeddingError",
+    "EmbeddingMismatch",
+    "EventConflict",
+    "ExtensionMissing",
+    "ExtractionError",
+    "ExtractorUnavailable",
+    "InvalidInput",
+    "ModelNotActive",
+    "ModelUnavailable",
+    "ReadOnly",
+    "RetryableError",
+    "SchemaError",
+    "SchemaMissing",
+    "SchemaOutOfDate",
+    "SessionExists",
+    "SessionNotFound",
+    "StaleSession",
+]
+
 
 class AdkpgError(Exception):
     """Base of every error that adkpg raises on purpose."""

@@ -3,9 +3,8 @@
 import asyncio
 from pathlib import Path
 
-from adkpg import Database, PgVectorMemoryService
-from adkpg.documents.service import Documents
-from adkpg.memory.filters import SearchFilters
+from adkpg import Database, PgVectorMemoryService, SearchFilters
+from adkpg.documents import Documents
 
 APP = "shop"
 RETURNS = Path(__file__).parent / "knowledge" / "returns.md"

@@ -5,8 +5,7 @@ import asyncio
 from google.adk.memory.memory_entry import MemoryEntry
 from google.genai import types
 
-from adkpg import Database, PgVectorMemoryService
-from adkpg.memory.write.configuration import set_text_search_config, text_search_config
+from adkpg import Database, PgVectorMemoryService, set_text_search_config, text_search_config
 
 SAID = (
     "我对花生过敏。",

@@ -2,15 +2,35 @@
 
 import asyncio
 import os
+from collections.abc import AsyncGenerator
 
 from google.adk.agents import LlmAgent
 from google.adk.agents.callback_context import CallbackContext
+from google.adk.models.base_llm import BaseLlm
+from google.adk.models.llm_request import LlmRequest
+from google.adk.models.llm_response import LlmResponse
 from google.adk.runners import Runner
 from google.adk.tools.load_memory_tool import load_memory_tool
 from google.genai import types
 
 from adkpg import Database, DatabaseSessionService, PgVectorMemoryService
-from adkpg.demo.model import choose_model
+
+
+class Offline(BaseLlm):
+    """Stands in for a model where there is no key: it repeats what memory answers."""
+
+    async def generate_content_async(
+        self, llm_request: LlmRequest, stream: bool = False
+    ) -> AsyncGenerator[LlmResponse, None]:
+        """Yields one answer."""
+        last = (llm_request.contents[-1].parts or [types.Part(text="")])[-1]
+        part = types.Part(text="I shall remember that.")
+        if last.function_response is not None:
+            (found, *_) = (last.function_response.response or {})["result"].memories
+            part = types.Part(text=f'You told me: "{found.content.parts[0].text}"')
+        elif (last.text or "").endswith("?"):
+            part = types.Part.from_function_call(name="load_memory", args={"query": last.text})
+        yield LlmResponse(content=types.Content(role="model", parts=[part]))
 
 
 async def remember(callback_context: CallbackContext) -> None:
@@ -36,7 +56,9 @@ async def main() -> None:
             app_name="companion",
             agent=LlmAgent(
                 name="companion",
-                model=choose_model(os.environ, memory.embedder),
+                model="gemini-2.5-flash"
+                if "GOOGLE_API_KEY" in os.environ
+                else Offline(model="offline"),
                 instruction="Answer from this conversation and your memory only.",
                 tools=[load_memory_tool],
                 after_agent_callback=remember,

@@ -8,9 +8,7 @@ from google.adk.events.event import Event
 from google.adk.sessions.session import Session
 from google.genai import types
 
-from adkpg import Database, PgVectorMemoryService
-from adkpg.memory.filters import SearchFilters
-from adkpg.memory.records import Memory
+from adkpg import Database, Memory, PgVectorMemoryService, SearchFilters
 
 NOW = datetime.now(UTC)
 CONVERSATIONS = {

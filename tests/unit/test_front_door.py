@@ -1,0 +1,140 @@
+"""What a user imports: the names of some packages' ``__all__``, and no others."""
+
+import ast
+import dataclasses
+import importlib
+import inspect
+import re
+import types
+import typing
+from collections.abc import Iterator
+from pathlib import Path
+from typing import Any
+
+import pytest
+from google import genai
+
+CHECKOUT = Path(__file__).parents[2]
+PACKAGES = (
+    "adkpg",
+    "adkpg.adk",
+    "adkpg.documents",
+    "adkpg.embedding",
+    "adkpg.erasure",
+    "adkpg.errors",
+    "adkpg.facts",
+    "adkpg.models",
+    "adkpg.tools",
+)
+PAGES = (CHECKOUT / "README.md", *sorted((CHECKOUT / "docs").glob("*.md")))
+EXAMPLES = tuple(sorted((CHECKOUT / "examples").glob("*.py")))
+# Called by adkpg's own packages alone: their types are no promise to anybody.
+INTERNAL = {
+    "Database.fetch",
+    "Database.fetch_one",
+    "Database.keep_informed",
+    "Database.transaction",
+    "PgVectorMemoryService.required_vectors",
+    "RememberPolicy.said",
+    "SearchFilters.given",
+}
+_BLOCKS = re.compile(r"```py(?:thon|con)?\n(.*?)```", re.DOTALL)
+_IMPORTS = re.compile(r"^\s*(?:>>> )?((?:from|import) adkpg\b(?:.*\([^)]*\)|.*))", re.MULTILINE)
+
+
+def _exported(package: str) -> dict[str, Any]:
+    module = importlib.import_module(package)
+    return {name: getattr(module, name) for name in module.__all__}
+
+
+EXPORTED = {package: _exported(package) for package in PACKAGES}
+
+
+def _refused(source: str) -> Iterator[str]:
+    """The imports of adkpg that are not of public names."""
+    for found in _IMPORTS.findall(source):
+        for node in ast.walk(ast.parse(found)):
+            if isinstance(node, ast.Import):
+                yield from (name.name for name in node.names if name.name not in PACKAGES)
+            elif isinstance(node, ast.ImportFrom):
+                public = EXPORTED.get(node.module or "", {})
+                yield from (f"{node.module}.{a.name}" for a in node.names if a.name not in public)
+
+
+@pytest.mark.parametrize("page", PAGES, ids=lambda page: page.name)
+def test_pages_import_public_names_only(page: Path) -> None:
+    assert [*_refused("\n".join(_BLOCKS.findall(page.read_text())))] == []
+
+
+@pytest.mark.parametrize("example", EXAMPLES, ids=lambda example: example.name)
+def test_examples_import_public_names_only(example: Path) -> None:
+    assert [*_refused(example.read_text())] == []
+
+
+def test_other_imports_are_refused() -> None:
+    source = "from adkpg import Database\nfrom adkpg.facts.service import (\n    Facts,\n)\n"
+    assert [*_refused(source)] == ["adkpg.facts.service.Facts"]
+    assert [*_refused("import adkpg.pools\n>>> from adkpg.facts import Ledger")] == [
+        "adkpg.pools",
+        "adkpg.facts.Ledger",
+    ]
+
+
+def _callables(value: Any) -> Iterator[Any]:
+    """A public function, or what can be called of a class and of its objects."""
+    if not inspect.isclass(value):
+        if inspect.isfunction(value):
+            yield value
+        return
+    if "__init__" in vars(value) or dataclasses.is_dataclass(value):
+        yield value.__init__
+    for name, member in inspect.getmembers(value):
+        module = getattr(inspect.unwrap(member), "__module__", None) if callable(member) else None
+        if name.startswith("_"):
+            continue
+        if isinstance(member, property):
+            yield member.fget
+        elif inspect.isfunction(member) and str(module).startswith("adkpg"):
+            yield member
+
+
+def _classes(annotation: Any) -> Iterator[type]:
+    """Classes of adkpg that an annotation names."""
+    if inspect.isclass(annotation) and annotation.__module__.startswith("adkpg"):
+        yield annotation
+    is_list = isinstance(annotation, (list, tuple))  # the arguments of a Callable
+    for part in annotation if is_list else typing.get_args(annotation):
+        yield from _classes(part)
+
+
+def _named(value: Any) -> Iterator[tuple[str, type]]:
+    for function in _callables(value):
+        own = inspect.unwrap(function)
+        if own.__qualname__ in INTERNAL:
+            continue
+        for annotation in typing.get_type_hints(own, localns={"genai": genai}).values():
+            for found in _classes(annotation):
+                yield f"{own.__module__}.{own.__qualname__}", found
+    if typing.is_typeddict(value):
+        for annotation in typing.get_type_hints(value).values():
+            yield from ((value.__qualname__, found) for found in _classes(annotation))
+
+
+@pytest.mark.parametrize("package", PACKAGES)
+def test_all_is_sorted_and_each_type_of_public_calls_is_public(package: str) -> None:
+    names = list(EXPORTED[package])
+    assert names == sorted(names)
+    public = {
+        value
+        for exported in EXPORTED.values()
+        for value in exported.values()
+        if inspect.isclass(value)
+    }
+    missing = {
+        f"{found.__module__}.{found.__qualname__} (of {where})"
+        for value in EXPORTED[package].values()
+        if not isinstance(value, types.ModuleType)
+        for where, found in _named(value)
+        if found not in public and found is not type(value)
+    }
+    assert sorted(missing) == []
