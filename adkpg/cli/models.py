@@ -52,7 +52,7 @@ async def list_(database: adkpg.Database, *, as_json: bool) -> None:
       adkpg models list
       adkpg models list --json | jq '.models[].name'
     """
-    found = await adkpg.models.Models(database).list()
+    found = await adkpg.models.Models(database).list_models()
     nothing = "There are no models yet; the first embedding registers its own."
     value = {"models": [*map(_jsonable, found)]}
     answer(value, _COLUMNS, _rows(found), as_json=as_json, nothing=nothing)
@@ -89,7 +89,7 @@ async def add(
       adkpg models add text-embedding-3-large --dimensions 3072 --index
     """
     models = adkpg.models.Models(database)
-    await models.add(name, dimensions)
+    await models.add(name, dimensions=dimensions)
     indexed = await models.index(name, dimensions=dimensions) if with_index else None
     sentence = f"Model {name!r} ({dimensions} dimensions) is registered."
     if indexed is not None:
@@ -154,7 +154,7 @@ def drop(name: str, dimensions: int | None, database_url: str | None, **consent:
             models = adkpg.models.Models(database)
             found = [
                 model
-                for model in await models.list()
+                for model in await models.list_models()
                 if model.name == name and dimensions in (None, model.dimensions)
             ]
             if not dry_run or not found:  # an unknown model is told by its own sentence

@@ -61,9 +61,9 @@ class Reembedding:
     """One app's change to the model of an embedder.
 
     Memories without a vector of the new model are read in order, embedded batch by batch and
-    stored beside their old vectors; no transaction is open meanwhile. What comes or changes behind
+    stored beside their old vectors; no transaction is open meanwhile. What comes or changes before
     the place that was reached is found by the next pass. So a run that ended anywhere is continued
-    by the next, and two at once do the same work twice and no harm.
+    by the next, and two simultaneous ones do the same work twice and no harm.
 
     Args:
       database: Where the app is.

@@ -8,6 +8,7 @@ from adkpg.embedding.embedder import Embedder
 from adkpg.errors import ConfigurationError
 from adkpg.keys import require_storable
 from adkpg.memory.vectors.index import build_index, drop_index, index_is_valid
+from adkpg.memory.vectors.statements import ModelIdParameters
 from adkpg.memory.vectors.vectors import registered, require_indexable
 from adkpg.models import statements
 from adkpg.models.reembedding import Progress, Reembedded, Reembedding
@@ -63,7 +64,7 @@ class Models:
     def __init__(self, database: Database) -> None:
         self._database = database
 
-    async def list(self) -> tuple[Model, ...]:
+    async def list_models(self) -> tuple[Model, ...]:
         """Returns all models, by name and dimensions. Reads the keys of all memories."""
         rows = await self._database.fetch(
             statements.select_coverage(), {}, timeout_s=self._database.settings.migration_timeout_s
@@ -89,7 +90,7 @@ class Models:
             ]
         )
 
-    async def add(self, name: str, dimensions: int) -> None:
+    async def add(self, name: str, *, dimensions: int) -> None:
         """Registers a model; services do so by themselves when they store its first vector.
 
         Idempotent. A name may be registered with several dimensions; those are several models.
@@ -170,7 +171,8 @@ class Models:
             index that this role may not drop.
         """
         model_id, _ = await self._find(name, dimensions)
-        model = {"model_id": model_id}
+        model: ModelIdParameters = {"model_id": model_id}
+        timeout_s = self._database.settings.migration_timeout_s
         async with self._database.transaction() as transaction:
             await _lock_inactive(transaction, model_id, name)
             await transaction.fetch(statements.delete_scopes(), model)
@@ -190,14 +192,18 @@ class Models:
                         "after_position": position,
                         "limit": _DROPPED_TOGETHER,
                     },
+                    timeout_s=timeout_s,
                 )
             dropped += len(rows)
             place = tuple(rows[-1]) if rows else None
         async with self._database.transaction() as transaction:
             await _lock_inactive(transaction, model_id, name)
-            (left,) = await transaction.fetch(statements.delete_vectors(), model)
+            (left,) = await transaction.fetch(
+                statements.delete_vectors(), model, timeout_s=timeout_s
+            )
             await transaction.fetch(statements.delete_scopes(), model)
-            await transaction.fetch(statements.delete_model(), model)
+            # The foreign key reads all vectors for some that are left.
+            await transaction.fetch(statements.delete_model(), model, timeout_s=timeout_s)
         return dropped + int(left["deleted"])
 
     async def reembed(

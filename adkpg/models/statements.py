@@ -1,17 +1,15 @@
 """Statements of models: what they cover and lack, changing an app's, dropping one. No I/O."""
 
 from functools import cache
-from typing import Any
+from typing import Any, TypedDict
 
 from sqlalchemy import (
     BigInteger,
     ColumnElement,
-    Delete,
     Integer,
     Select,
     SmallInteger,
     Text,
-    Update,
     and_,
     bindparam,
     delete,
@@ -24,11 +22,15 @@ from sqlalchemy import (
     tuple_,
     update,
 )
-from sqlalchemy.dialects.postgresql import Insert, insert
-from sqlalchemy.sql.dml import ReturningInsert
+from sqlalchemy.dialects.postgresql import insert
 
-from adkpg.memory.vectors.statements import MODEL_ID
-from adkpg.sql import APP_NAME, given_rows
+from adkpg.memory.vectors.statements import (
+    MODEL_ID,
+    ActivateParameters,
+    AppParameters,
+    ModelIdParameters,
+)
+from adkpg.sql import APP_NAME, NoParameters, Statement, given_rows
 from adkpg.tables import (
     app_settings,
     approximate_scopes,
@@ -41,11 +43,41 @@ from adkpg.tables import (
 _EMBED: ColumnElement[str] = literal_column("'embed'", Text)
 _NONE = literal_column("0", Integer)
 _LIMIT = bindparam("limit", type_=Integer)
-_BEHIND = (bindparam("after_user", type_=Text), bindparam("after_position", type_=BigInteger))
+_AFTER = (bindparam("after_user", type_=Text), bindparam("after_position", type_=BigInteger))
+
+
+class NameParameters(TypedDict):
+    """A model's name."""
+
+    name: str
+
+
+class LackingParameters(ActivateParameters):
+    """Parameters of `select_lacking`: some memories after a place."""
+
+    after_user: str
+    after_position: int
+    limit: int
+
+
+class TextsParameters(ActivateParameters):
+    """Parameters of `select_texts`: memories in parallel arrays."""
+
+    user_ids: list[str]
+    positions: list[int]
+
+
+class SomeVectorsParameters(ModelIdParameters):
+    """Parameters of `delete_some_vectors`: some vectors after a place."""
+
+    after_app: str
+    after_user: str
+    after_position: int
+    limit: int
 
 
 @cache
-def select_coverage() -> Select[Any]:
+def select_coverage() -> Statement[NoParameters]:
     """Reads all models and, of each, the apps that have its vectors or are searched with it.
 
     Returns model_id, name, dimensions, created_at, and app_name, active, vectors, memories, which
@@ -71,7 +103,7 @@ def select_coverage() -> Select[Any]:
         .subquery("of_either")
     )
     active = app_settings.c.app_name.is_not(None)
-    return (
+    return Statement(
         select(
             *embedding_models.c,
             of_either.c.app_name,
@@ -104,17 +136,17 @@ def select_coverage() -> Select[Any]:
 
 
 @cache
-def select_apps() -> Select[Any]:
+def select_apps() -> Statement[NoParameters]:
     """Reads the apps that have memories or an active model, by name."""
     settled = select(app_settings.c.app_name).where(app_settings.c.model_id.is_not(None))
     either = select(memories.c.app_name).distinct().union(settled).subquery("either")
-    return select(either.c.app_name).order_by(either.c.app_name)
+    return Statement(select(either.c.app_name).order_by(either.c.app_name))
 
 
 @cache
-def select_named() -> Select[Any]:
-    """Reads the models of one name, by dimensions. Parameters: name."""
-    return (
+def select_named() -> Statement[NameParameters]:
+    """Reads the models of one name, by dimensions."""
+    return Statement(
         select(embedding_models.c.model_id, embedding_models.c.dimensions)
         .where(embedding_models.c.name == bindparam("name", type_=Text))
         .order_by(embedding_models.c.dimensions)
@@ -149,17 +181,17 @@ def _lacking(*columns: ColumnElement[Any]) -> Select[Any]:
 
 
 @cache
-def count_covered() -> Select[Any]:
+def count_covered() -> Statement[ActivateParameters]:
     """Counts an app's memories, and those with a vector of a model.
 
-    Parameters: app_name, model_id. Returns memories, covered.
+    Returns memories, covered.
     """
     vector = _with_vector()
     counts: list[ColumnElement[Any]] = [
         func.count().label("memories"),
         func.count(vector.c.one).label("covered"),
     ]
-    return (
+    return Statement(
         select(*counts)
         .select_from(memories.outerjoin(vector, true()))
         .where(memories.c.app_name == APP_NAME)
@@ -167,26 +199,26 @@ def count_covered() -> Select[Any]:
 
 
 @cache
-def select_lacking() -> Select[Any]:
-    """Reads the keys of memories without a vector of a model, behind a place.
+def select_lacking() -> Statement[LackingParameters]:
+    """Reads the keys of memories without a vector of a model, after a place.
 
     Many at once: before the first ANALYZE the planner may sort all that an app has for them.
 
-    Parameters: app_name, model_id, after_user, after_position, limit. Returns user_id, position, by
+    Returns user_id, position, by
     these.
     """
-    return (
+    return Statement(
         _lacking(memories.c.user_id, memories.c.position)
-        .where(tuple_(memories.c.user_id, memories.c.position) > tuple_(*_BEHIND))
+        .where(tuple_(memories.c.user_id, memories.c.position) > tuple_(*_AFTER))
         .limit(_LIMIT)
     )
 
 
 @cache
-def select_texts() -> Select[Any]:
+def select_texts() -> Statement[TextsParameters]:
     """Reads memories by their keys, those that still are without a vector of a model.
 
-    Parameters: app_name, model_id, and the parallel arrays user_ids, positions. Returns app_name,
+    Returns app_name,
     user_id, position, body, digest.
     """
     asked = given_rows(user_ids=Text, positions=BigInteger)
@@ -203,16 +235,16 @@ def select_texts() -> Select[Any]:
         .offset(_NONE)
         .lateral("read")
     )
-    return select(*read.c).select_from(asked.join(read, true()))
+    return Statement(select(*read.c).select_from(asked.join(read, true())))
 
 
 @cache
-def lock_app() -> ReturningInsert[Any]:
+def lock_app() -> Statement[AppParameters]:
     """Keeps an app's active model, and its vectors, as they are to the transaction's end.
 
-    Parameters: app_name. Returns model_id, the active one.
+    Returns model_id, the active one.
     """
-    return (
+    return Statement(
         insert(app_settings)
         .values(app_name=APP_NAME)
         .on_conflict_do_update(index_elements=["app_name"], set_={"updated_at": func.now()})
@@ -221,29 +253,26 @@ def lock_app() -> ReturningInsert[Any]:
 
 
 @cache
-def lock_lacking() -> Select[Any]:
+def lock_lacking() -> Statement[ActivateParameters]:
     """Keeps memories without a vector of a model from being deleted, to the transaction's end.
 
     Before their jobs are touched, in the order of every writer, so that none deadlocks.
 
-    Parameters: app_name, model_id. Returns how many there are.
+    Returns how many there are.
     """
     locked = (
         _lacking(memories.c.position)
         .with_for_update(of=memories, read=True, key_share=True)
         .subquery("locked")
     )
-    return select(func.count().label("lacking")).select_from(locked)
+    return Statement(select(func.count().label("lacking")).select_from(locked))
 
 
 @cache
-def queue_lacking() -> Insert:
-    """Queues the memories without a vector of a model, unless they are queued already.
-
-    Parameters: app_name, model_id.
-    """
+def queue_lacking() -> Statement[ActivateParameters]:
+    """Queues the memories without a vector of a model, unless they are queued already."""
     lacking = _lacking(memories.c.app_name, memories.c.user_id, memories.c.position, _EMBED)
-    return (
+    return Statement(
         insert(memory_jobs)
         .from_select(["app_name", "user_id", "position", "task"], lacking)
         .on_conflict_do_nothing()
@@ -269,13 +298,10 @@ def _is_one_of(chosen: Any) -> ColumnElement[bool]:
 
 
 @cache
-def renew_jobs() -> Update:
-    """Lets an app's queued embeddings begin anew: claims and failures were another model's.
-
-    Parameters: app_name.
-    """
+def renew_jobs() -> Statement[AppParameters]:
+    """Lets an app's queued embeddings begin again: claims and failures were another model's."""
     chosen = _own_jobs().cte("chosen")
-    return (
+    return Statement(
         update(memory_jobs)
         .where(_is_one_of(chosen))
         .values(attempts=0, dead=false(), error=None, lease_expires_at=None, due_at=func.now())
@@ -283,11 +309,8 @@ def renew_jobs() -> Update:
 
 
 @cache
-def end_covered_jobs() -> Delete:
-    """Ends an app's queued embeddings where the model's vector is there.
-
-    Parameters: app_name, model_id.
-    """
+def end_covered_jobs() -> Statement[ActivateParameters]:
+    """Ends an app's queued embeddings where the model's vector is there."""
     covered = exists(
         select(memory_vectors.c.position).where(
             memory_vectors.c.app_name == memory_jobs.c.app_name,
@@ -296,29 +319,33 @@ def end_covered_jobs() -> Delete:
             memory_vectors.c.position == memory_jobs.c.position,
         )
     )
-    return delete(memory_jobs).where(_is_one_of(_own_jobs().where(covered).cte("chosen")))
+    return Statement(
+        delete(memory_jobs).where(_is_one_of(_own_jobs().where(covered).cte("chosen")))
+    )
 
 
 @cache
-def set_active() -> Update:
-    """Makes a model the active one of an app. Parameters: app_name, model_id."""
-    return update(app_settings).where(app_settings.c.app_name == APP_NAME).values(model_id=MODEL_ID)
+def set_active() -> Statement[ActivateParameters]:
+    """Makes a model the active one of an app."""
+    return Statement(
+        update(app_settings).where(app_settings.c.app_name == APP_NAME).values(model_id=MODEL_ID)
+    )
 
 
 @cache
-def lock_model(*, drop: bool) -> Select[Any]:
+def lock_model(*, drop: bool) -> Statement[ModelIdParameters]:
     """Keeps a model from being dropped, or from being activated; no row if it is gone.
 
     To the transaction's end. Parameters: model_id.
     """
     found = select(embedding_models.c.model_id).where(embedding_models.c.model_id == MODEL_ID)
-    return found.with_for_update(read=not drop, key_share=not drop)
+    return Statement(found.with_for_update(read=not drop, key_share=not drop))
 
 
 @cache
-def select_active_apps() -> Select[Any]:
-    """Reads the apps that are searched with a model, by name. Parameters: model_id."""
-    return (
+def select_active_apps() -> Statement[ModelIdParameters]:
+    """Reads the apps that are searched with a model, by name."""
+    return Statement(
         select(app_settings.c.app_name)
         .where(app_settings.c.model_id == MODEL_ID)
         .order_by(app_settings.c.app_name)
@@ -326,18 +353,18 @@ def select_active_apps() -> Select[Any]:
 
 
 @cache
-def delete_scopes() -> Delete:
-    """Lets nobody's searches use a model's index any more. Parameters: model_id."""
-    return delete(approximate_scopes).where(approximate_scopes.c.model_id == MODEL_ID)
+def delete_scopes() -> Statement[ModelIdParameters]:
+    """Lets nobody's searches use a model's index any more."""
+    return Statement(delete(approximate_scopes).where(approximate_scopes.c.model_id == MODEL_ID))
 
 
 @cache
-def delete_some_vectors() -> Select[Any]:
-    """Deletes some of a model's vectors behind a place, by app, user and position.
+def delete_some_vectors() -> Statement[SomeVectorsParameters]:
+    """Deletes some of a model's vectors after a place, by app, user and position.
 
     Those that a writer holds are passed over: waiting for it could deadlock.
 
-    Parameters: model_id, after_app, after_user, after_position, limit. Returns app_name, user_id
+    Returns app_name, user_id
     and position of each.
     """
     place = tuple_(
@@ -346,10 +373,10 @@ def delete_some_vectors() -> Select[Any]:
         memory_vectors.c.model_id,
         memory_vectors.c.position,
     )
-    behind = tuple_(bindparam("after_app", type_=Text), _BEHIND[0], MODEL_ID, _BEHIND[1])
+    after = tuple_(bindparam("after_app", type_=Text), _AFTER[0], MODEL_ID, _AFTER[1])
     chosen = (
         select(memory_vectors.c.app_name, memory_vectors.c.user_id, memory_vectors.c.position)
-        .where(memory_vectors.c.model_id == MODEL_ID, place > behind)
+        .where(memory_vectors.c.model_id == MODEL_ID, place > after)
         .order_by(memory_vectors.c.app_name, memory_vectors.c.user_id, memory_vectors.c.position)
         .limit(_LIMIT)
         .with_for_update(skip_locked=True)
@@ -366,22 +393,22 @@ def delete_some_vectors() -> Select[Any]:
         .returning(memory_vectors.c.app_name, memory_vectors.c.user_id, memory_vectors.c.position)
         .cte("deleted")
     )
-    return select(*deleted.c).order_by(*deleted.c)
+    return Statement(select(*deleted.c).order_by(*deleted.c))
 
 
 @cache
-def delete_vectors() -> Select[Any]:
-    """Deletes all vectors of a model. Parameters: model_id. Returns how many went."""
+def delete_vectors() -> Statement[ModelIdParameters]:
+    """Deletes all vectors of a model. Returns how many went."""
     deleted = (
         delete(memory_vectors)
         .where(memory_vectors.c.model_id == MODEL_ID)
         .returning(literal_column("1", SmallInteger))
         .cte("deleted")
     )
-    return select(func.count().label("deleted")).select_from(deleted)
+    return Statement(select(func.count().label("deleted")).select_from(deleted))
 
 
 @cache
-def delete_model() -> Delete:
-    """Deletes a model that has no vectors left. Parameters: model_id."""
-    return delete(embedding_models).where(embedding_models.c.model_id == MODEL_ID)
+def delete_model() -> Statement[ModelIdParameters]:
+    """Deletes a model that has no vectors left."""
+    return Statement(delete(embedding_models).where(embedding_models.c.model_id == MODEL_ID))

@@ -4,6 +4,7 @@ from dataclasses import dataclass
 
 from adkpg.database import Database
 from adkpg.errors import ConfigurationError
+from adkpg.memory.vectors.statements import ActivateParameters
 from adkpg.models import statements
 
 
@@ -53,7 +54,8 @@ async def switch(
     Raises:
       ConfigurationError: The model was dropped meanwhile.
     """
-    model = {"app_name": app_name, "model_id": model_id}
+    model: ActivateParameters = {"app_name": app_name, "model_id": model_id}
+    timeout_s = database.settings.migration_timeout_s  # an app may have millions of memories
     async with database.transaction() as transaction:
         if not await transaction.fetch(statements.lock_model(drop=False), model):
             raise ConfigurationError(
@@ -61,11 +63,15 @@ async def switch(
                 "add it again."
             )
         before = (await transaction.fetch(statements.lock_app(), model))[0]["model_id"]
-        missing = int((await transaction.fetch(statements.lock_lacking(), model))[0]["lacking"])
+        missing = int(
+            (await transaction.fetch(statements.lock_lacking(), model, timeout_s=timeout_s))[0][
+                "lacking"
+            ]
+        )
         if missing and not queue:
             return before, missing
-        await transaction.fetch(statements.queue_lacking(), model)
-        await transaction.fetch(statements.renew_jobs(), model)
-        await transaction.fetch(statements.end_covered_jobs(), model)
+        await transaction.fetch(statements.queue_lacking(), model, timeout_s=timeout_s)
+        await transaction.fetch(statements.renew_jobs(), model, timeout_s=timeout_s)
+        await transaction.fetch(statements.end_covered_jobs(), model, timeout_s=timeout_s)
         await transaction.fetch(statements.set_active(), model)
     return before, missing

@@ -65,7 +65,7 @@ class World:
         await self.words.add_memory(**self.user, memories=[entry("gone", custom_metadata=metadata)])
 
     async def register(self) -> None:
-        await self.models.add("spare", 8)
+        await self.models.add("spare", dimensions=8)
 
     @property
     def user(self) -> dict[str, Any]:
@@ -124,8 +124,8 @@ CALLS: dict[str, Call] = {
     "document removed": lambda world: world.documents.delete(**world.user, source="pets.md"),
     "extract": lambda world: world.facts.extract(**world.user, session_id=world.session.id),
     "profile": lambda world: world.facts.profile(**world.user),
-    "models listed": lambda world: world.models.list(),
-    "model added": lambda world: world.models.add(f"model {world.number}", 8),
+    "models listed": lambda world: world.models.list_models(),
+    "model added": lambda world: world.models.add(f"model {world.number}", dimensions=8),
     "model indexed": lambda world: world.models.index("toy"),
     "model activated": lambda world: world.models.activate(
         ("toy", "spare")[world.number % 2], app_name=APP, force=True
@@ -210,8 +210,8 @@ async def test_others_lose_nothing_and_wait_for_nothing(
 ) -> None:
     before, call = BEFORE.get(name), CALLS[name]
     await world.facts.enable(APP)
-    await world.models.add("toy", 8)
-    await world.models.add("spare", 8)
+    await world.models.add("toy", dimensions=8)
+    await world.models.add("spare", dimensions=8)
     bob = await world.sessions.create_session(**BOB)
     told: list[str] = []
     flight = 0

@@ -211,4 +211,4 @@ async def test_a_search_registers_no_model(
     await remember(old, "the kitten sleeps")
     await new.search(**USER, query="feline")
     await remember(new, "the hound sleeps")
-    assert [model.name for model in await models.list()] == ["old"]
+    assert [model.name for model in await models.list_models()] == ["old"]

@@ -36,15 +36,15 @@ async def plain_url(database_url: str, connection: asyncpg.Connection) -> AsyncI
 async def test_models_are_listed_with_what_they_have_of_each_app(
     models: Models, old: PgVectorMemoryService, database: Database
 ) -> None:
-    assert await models.list() == ()
+    assert await models.list_models() == ()
     await remember(old, *TEXTS)
     await remember(PgVectorMemoryService(database, embedder=ToyEmbedder("new")), "x", app="other")
-    await models.add("third", 4_000)
-    await models.add("third", 4_000)
+    await models.add("third", dimensions=4_000)
+    await models.add("third", dimensions=4_000)
     new = ToyEmbedder("new")
     await models.reembed(new, app_name="app")
     await remember(old, "late")
-    assert await models.list() == (
+    assert await models.list_models() == (
         Model("new", 8, False, (Coverage("app", True, 8, 9), Coverage("other", True, 1, 1))),
         Model("old", 8, False, (Coverage("app", False, 8, 9),)),
         Model("third", 4_000, False, ()),
@@ -54,16 +54,16 @@ async def test_models_are_listed_with_what_they_have_of_each_app(
 @pytest.mark.parametrize("dimensions", [0, -1, 4_001])
 async def test_what_cannot_be_indexed_is_not_registered(models: Models, dimensions: int) -> None:
     with pytest.raises(ConfigurationError, match="indexes 1 to 4000: ask the model for fewer"):
-        await models.add("new", dimensions)
+        await models.add("new", dimensions=dimensions)
     with pytest.raises(ConfigurationError, match="indexes 1 to 4000"):
         await models.reembed(ToyEmbedder("new", dimensions))
-    assert await models.list() == ()
+    assert await models.list_models() == ()
 
 
 async def test_a_model_is_activated_for_an_app_before_its_first_memory(
     models: Models, old: PgVectorMemoryService, connection: asyncpg.Connection
 ) -> None:
-    await models.add("new", 8)
+    await models.add("new", dimensions=8)
     assert await models.activate("new", app_name="app") == 0
     await remember(old, "the kitten sleeps")
     assert await active(connection) == "new"
@@ -75,7 +75,7 @@ async def test_activating_says_how_many_memories_lack_a_vector(
     models: Models, old: PgVectorMemoryService, connection: asyncpg.Connection
 ) -> None:
     await remember(old, *TEXTS)
-    await models.add("new", 8)
+    await models.add("new", dimensions=8)
     with pytest.raises(ConfigurationError, match=r"8 memories of app 'app' have no vector .*'new'"):
         await models.activate("new", app_name="app")
     assert (await active(connection), await jobs(connection)) == ("old", 0)
@@ -85,7 +85,7 @@ async def test_forced_activation_queues_what_lacks_a_vector(
     models: Models, old: PgVectorMemoryService, database: Database, connection: asyncpg.Connection
 ) -> None:
     await remember(old, *TEXTS)
-    await models.add("new", 8)
+    await models.add("new", dimensions=8)
     assert await models.activate("new", app_name="app", force=True) == 8
     assert (await active(connection), await jobs(connection)) == ("new", 8)
     assert await covered(connection)
@@ -109,15 +109,15 @@ async def test_activation_revives_what_another_model_had_given_up_or_claimed(
         " SELECT app_name, user_id, position, 'embed', 9, position % 2 = 0,"
         " 'refused', now() + interval '1 hour', now() + interval '1 hour' FROM memories"
     )
-    await models.add("new", 8)
+    await models.add("new", dimensions=8)
     await models.activate("new", app_name="app", force=True)
     new = PgVectorMemoryService(database, embedder=ToyEmbedder("new"))
     assert await new.embed_pending(app_name="app", user_id="user") == 8
 
 
 async def test_a_name_with_two_sizes_must_be_told_apart(models: Models) -> None:
-    await models.add("new", 8)
-    await models.add("new", 16)
+    await models.add("new", dimensions=8)
+    await models.add("new", dimensions=16)
     for call in (models.activate("new", app_name="app"), models.drop("new"), models.index("new")):
         with pytest.raises(ConfigurationError, match="dimensions 8, 16; say which"):
             await call
@@ -153,7 +153,7 @@ async def test_dropping_takes_the_vectors_of_that_model_alone(
         await remember(old, *TEXTS, user=user)
     await models.reembed(ToyEmbedder("new"), app_name="app")
     assert await models.drop("old") == 24
-    assert [model.name for model in await models.list()] == ["new"]
+    assert [model.name for model in await models.list_models()] == ["new"]
     assert await vectors(connection, "new") == 24
     new = PgVectorMemoryService(database, embedder=ToyEmbedder("new"))
     assert len(await found(new, "feline", user_id="a", top_k=20)) == 4
@@ -216,10 +216,10 @@ async def test_the_index_is_there_before_the_vectors(
         models = Models(database)
         await remember(old, *TEXTS)
         await remember(old, *TEXTS[:5], user="small")
-        await models.add("new", 8)
+        await models.add("new", dimensions=8)
         assert await models.index("new") == 0
         await models.reembed(ToyEmbedder("new"), app_name="app")
-        assert [model.indexed for model in await models.list()] == [True, False]
+        assert [model.indexed for model in await models.list_models()] == [True, False]
         marked = await connection.fetch(
             "SELECT user_id, count(*) FROM memory_vectors WHERE approximate GROUP BY 1"
         )
@@ -240,7 +240,7 @@ async def test_the_index_is_a_matter_of_the_role_that_migrates(
     owner = await connection.fetchval("SELECT current_user")
     async with Database(plain_url) as plain:
         own = Models(plain)
-        await own.add("new", 8)
+        await own.add("new", dimensions=8)
         refusal = f"may not change the indexes .* belong to '{owner}'; run this as '{owner}'"
         with pytest.raises(ConfigurationError, match=refusal):
             await own.index("new")
@@ -255,3 +255,22 @@ async def test_the_index_is_a_matter_of_the_role_that_migrates(
         # Without an index there is nothing that only the owner may drop.
         await models.activate("old", app_name="app")
         assert await own.drop("new") == 8
+
+
+async def test_dropping_and_activating_take_as_long_as_a_migration_may(
+    database_url: str, connection: asyncpg.Connection
+) -> None:
+    """An app's memories are more than one command's time is enough for."""
+    await connection.execute(
+        "CREATE FUNCTION slowly() RETURNS trigger LANGUAGE plpgsql AS"
+        " $$ BEGIN PERFORM pg_sleep(1.2); RETURN NULL; END $$;"
+        "CREATE TRIGGER slowly BEFORE DELETE ON memory_vectors EXECUTE FUNCTION slowly();"
+        "CREATE TRIGGER slowly BEFORE INSERT ON memory_jobs EXECUTE FUNCTION slowly()"
+    )
+    async with Database(database_url) as patient:
+        await remember(PgVectorMemoryService(patient, embedder=ToyEmbedder("old")), *TEXTS)
+    async with Database(database_url, settings=Settings(command_timeout_s=1)) as hasty:
+        models = Models(hasty)
+        await models.add("new", dimensions=8)
+        assert await models.activate("new", app_name="app", force=True) == 8
+        assert await models.drop("old") == 8

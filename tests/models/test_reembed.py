@@ -163,7 +163,7 @@ async def test_a_vector_of_the_old_model_waits_for_the_switch_and_is_not_stored(
     models: Models, old: PgVectorMemoryService, connection: asyncpg.Connection, database_url: str
 ) -> None:
     await remember(old, *TEXTS)
-    await models.add("new", 8)
+    await models.add("new", dimensions=8)
     switching = (
         "UPDATE adkpg.app_settings SET model_id ="
         " (SELECT model_id FROM adkpg.embedding_models WHERE name = 'new')"
@@ -220,8 +220,8 @@ async def test_what_lacks_a_vector_is_looked_up_by_key_from_where_the_pass_is(
     models: Models, connection: asyncpg.Connection, covered: int
 ) -> None:
     """Whatever the planner knows: else each batch would read all that the app has."""
-    await models.add("new", 8)
-    await models.add("old", 8)
+    await models.add("new", dimensions=8)
+    await models.add("old", dimensions=8)
     await connection.execute(
         "INSERT INTO memories (app_name, user_id, position, memory_id, kind, session_id, timestamp,"
         " content, body, length, digest) SELECT 'app', 'user', n, n, 'turn', '', now(), '{}', '',"

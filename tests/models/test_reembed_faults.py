@@ -142,7 +142,7 @@ async def test_a_model_dropped_while_it_is_made_is_a_sentence(
     models: Models, old: PgVectorMemoryService, connection: asyncpg.Connection
 ) -> None:
     await remember(old, *TEXTS)
-    await models.add("new", 8)
+    await models.add("new", dimensions=8)
     embedder = GatedEmbedder("new")
     running = asyncio.create_task(models.reembed(embedder, app_name="app"))
     await embedder.asked.wait()
@@ -195,7 +195,7 @@ async def test_wrong_vectors_are_said_before_anything_is_written(
     embedder = CrookedEmbedder("new", answer=answer)
     with pytest.raises(EmbeddingMismatch, match=said):
         await models.reembed(embedder, app_name="app")
-    assert [model.name for model in await models.list()] == ["old"]
+    assert [model.name for model in await models.list_models()] == ["old"]
     assert (await active(connection), await jobs(connection)) == ("old", 0)
 
     # Through ingest and query, in an app of its own.
