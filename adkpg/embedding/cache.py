@@ -9,20 +9,20 @@ from adkpg.embedding.embedder import Embedder, embed_query_checked
 
 
 class VectorCache:
-    """Keep the latest vectors, each under a key. Safe to share between tasks, loops and threads."""
+    """Keeps the latest vectors, each under a key; tasks, loops and threads may share it."""
 
     def __init__(self, max_entries: int) -> None:
-        """Make an empty cache.
+        """Makes an empty cache.
 
         Args:
-            max_entries: Vectors kept; the one unused for longest goes first. 0 keeps none.
+          max_entries: Vectors kept; the one unused for longest goes first. 0 keeps none.
         """
         self._max_entries = max_entries
         self._lock = threading.Lock()
         self._vectors: OrderedDict[Hashable, array[float]] = OrderedDict()
 
     def get(self, key: Hashable) -> list[float] | None:
-        """Return the vector ``[d]`` as a list that is the caller's own, or None."""
+        """Returns the vector ``[d]`` as a list that is the caller's own, or None."""
         with self._lock:
             known = self._vectors.get(key)
             if known is None:
@@ -31,7 +31,7 @@ class VectorCache:
             return known.tolist()
 
     def put(self, key: Hashable, vector: list[float]) -> None:
-        """Keep a copy of the vector ``[d]``."""
+        """Keeps a copy of the vector ``[d]``."""
         with self._lock:
             self._vectors[key] = array("d", vector)
             self._vectors.move_to_end(key)
@@ -40,7 +40,7 @@ class VectorCache:
 
 
 class QueryCache:
-    """Remember the vectors of the latest questions, so that a repeated one costs no call.
+    """Remembers the vectors of the latest questions, so that a repeated one costs no call.
 
     ADK's ``preload_memory`` asks the same question on every model request of a turn. Safe to share
     between tasks, loops and threads; tasks that ask a new question at the same moment may each
@@ -48,20 +48,20 @@ class QueryCache:
     """
 
     def __init__(self, max_entries: int = 256) -> None:
-        """Make an empty cache.
+        """Makes an empty cache.
 
         Args:
-            max_entries: Questions kept; the one unused for longest goes first. 0 keeps none.
+          max_entries: Questions kept; the one unused for longest goes first. 0 keeps none.
         """
         self._vectors = VectorCache(max_entries)
 
     async def vector(self, embedder: Embedder, text: str) -> list[float]:
-        """Return the question's vector ``[d]``, from the cache or by `embed_query_checked`.
+        """Returns the question's vector ``[d]``, from the cache or by `embed_query_checked`.
 
         The list is the caller's own.
 
         Raises:
-            EmbeddingError: As `embed_query_checked` says.
+          EmbeddingError: As `embed_query_checked` says.
         """
         key = (embedder.model, embedder.dimensions, text)
         vector = self._vectors.get(key)

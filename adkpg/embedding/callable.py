@@ -6,8 +6,7 @@ from collections.abc import Awaitable, Callable, Iterable, Sequence
 from typing import TypeAlias, TypeVar, cast
 
 from adkpg.embedding.calls import Calls
-from adkpg.embedding.failures import failure_of, transient
-from adkpg.embedding.retries import retried
+from adkpg.embedding.failures import failure_of, retried, transient
 from adkpg.errors import ConfigurationError, EmbedderUnavailable, EmbeddingError
 
 ArgumentT = TypeVar("ArgumentT")
@@ -19,7 +18,7 @@ _MAX_BATCH_BYTES = 1_000_000
 
 
 class CallableEmbedder:
-    """Embed with a function, sync or async, and what it takes to call a service with it.
+    """Embeds with a function, sync or async, and what it takes to call a service with it.
 
     Each text of a call is embedded once and the latest are remembered; the others go in batches, a
     few at a time. An attempt that takes too long ends. 408, 429, 5xx and broken connections, as
@@ -31,9 +30,9 @@ class CallableEmbedder:
     unheard, and is not called again for the same texts.
 
     Attributes:
-        model: The model's name, as given.
-        dimensions: Length d of the vectors.
-        floor: Cosine under which a hit is noise, in [-1, 1].
+      model: The model's name, as given.
+      dimensions: Length d of the vectors.
+      floor: Cosine under which a hit is noise, in [-1, 1].
     """
 
     def __init__(
@@ -50,29 +49,29 @@ class CallableEmbedder:
         max_retries: int = 3,
         cache_size: int = 1024,
     ) -> None:
-        """Store the functions and options; nothing is called yet.
+        """Stores the functions and options; nothing is called yet.
 
         Args:
-            documents: Takes a list of texts and returns as many vectors in their order: lists, or
-                any array whose rows are numbers. Sync or async.
-            model: Name stored beside each vector; vectors of two models are never compared, so
-                give another model another name.
-            dimensions: Length of the vectors, 1 or more.
-            query: Takes a question and returns its vector, for models that embed questions
-                otherwise than documents. None embeds both alike.
-            floor: Cosine under which a hit is noise, measured on your texts.
-            batch_size: Texts a call, at most; 1 or more.
-            concurrency: Calls at once in one event loop, 1 or more; as many for questions.
-            timeout_s: Seconds that one attempt may take, above 0.
-            max_retries: Attempts after the first, 0 or more.
-            cache_size: Vectors of documents remembered; 0 remembers none.
+          documents: Takes a list of texts and returns as many vectors in their order: lists, or
+            any array whose rows are numbers. Sync or async.
+          model: Name stored with each vector; vectors of two models are never compared, so
+            give another model another name.
+          dimensions: Length of the vectors, 1 or more.
+          query: Takes a question and returns its vector, for models that embed questions
+            otherwise than documents. None embeds both alike.
+          floor: Cosine under which a hit is noise, measured on your texts.
+          batch_size: Texts a call, at most; 1 or more.
+          concurrency: Most simultaneous calls in one event loop, 1 or more; as many for questions.
+          timeout_s: Seconds that one attempt may take, above 0.
+          max_retries: Attempts after the first, 0 or more.
+          cache_size: Vectors of documents remembered; 0 remembers none.
 
         Raises:
-            ConfigurationError: The model has no name, or a number is too small.
+          ConfigurationError: The model has no name, or a number is too small.
         """
         if not model:
             raise ConfigurationError(
-                "The embedder has no model name; give one, which is stored beside each vector."
+                "The embedder has no model name; give one, which is stored with each vector."
             )
         if timeout_s <= 0 or max_retries < 0:
             raise ConfigurationError(
@@ -96,21 +95,21 @@ class CallableEmbedder:
         )
 
     async def embed_documents(self, texts: list[str]) -> list[list[float]]:
-        """Return vectors ``[n, d]`` in the order of the texts.
+        """Returns vectors ``[n, d]`` in the order of the texts.
 
         Raises:
-            EmbedderUnavailable: The function took too long, or its service is down or refuses the
-                caller, retries included.
-            EmbeddingMismatch: It returned another number or length of vectors, or no numbers.
-            EmbeddingError: It failed otherwise; its own error is the cause.
+          EmbedderUnavailable: The function took too long, or its service is down or refuses the
+            caller, retries included.
+          EmbeddingMismatch: It returned another number or length of vectors, or no numbers.
+          EmbeddingError: It failed otherwise; its own error is the cause.
         """
         return await self._calls.documents(texts, self._ask)
 
     async def embed_query(self, text: str) -> list[float]:
-        """Return the vector ``[d]`` of a question.
+        """Returns the vector ``[d]`` of a question.
 
         Raises:
-            EmbeddingError: As `embed_documents` says.
+          EmbeddingError: As `embed_documents` says.
         """
         return await self._calls.query(text, self._ask if self._query is None else self._ask_one)
 

@@ -2,19 +2,18 @@
 
 import asyncio
 import hashlib
-from collections.abc import Awaitable, Callable, Iterable, Sequence
+from collections.abc import Awaitable, Callable, Iterable, Iterator, Sequence
 
-from adkpg.embedding.batch import batches, well_formed
 from adkpg.embedding.cache import VectorCache
-from adkpg.embedding.embedder import checked_vectors
-from adkpg.embedding.limits import LoopLimit
+from adkpg.embedding.embedder import checked_vectors, well_formed
 from adkpg.errors import ConfigurationError
+from adkpg.loops import PerLoop
 
 Ask = Callable[[list[str]], Awaitable[Iterable[Sequence[float]]]]
 
 
 class Calls:
-    """Ask for each text once, in batches, a few at a time, and remember the latest vectors.
+    """Asks for each text once, in batches, a few at a time, and remember the latest vectors.
 
     Texts are remembered by their hash, so the cache keeps no one's words. Bound to no event loop;
     safe to share between threads that run a loop each.
@@ -30,19 +29,19 @@ class Calls:
         concurrency: int,
         cache_size: int,
     ) -> None:
-        """Store the limits.
+        """Stores the limits.
 
         Args:
-            model: The embedder's name, for errors.
-            dimensions: Length d of the vectors.
-            batch_size: Texts a call, 1 or more.
-            max_batch_bytes: UTF-8 bytes a call, but one text at least.
-            concurrency: Batches at once in one event loop, 1 or more, and as many questions, which
-                so never wait behind batches.
-            cache_size: Vectors of documents remembered, 0 or more.
+          model: The embedder's name, for errors.
+          dimensions: Length d of the vectors.
+          batch_size: Texts a call, 1 or more.
+          max_batch_bytes: UTF-8 bytes a call, but one text at least.
+          concurrency: Most simultaneous batches in one event loop; as many questions, which
+            so never wait for batches.
+          cache_size: Vectors of documents remembered, 0 or more.
 
         Raises:
-            ConfigurationError: A number is too small.
+          ConfigurationError: A number is too small.
         """
         for name, value, least in (
             ("dimensions", dimensions, 1),
@@ -59,23 +58,23 @@ class Calls:
         self._batch_size = batch_size
         self._max_batch_bytes = max_batch_bytes
         self._cache = VectorCache(cache_size)
-        self._batches = LoopLimit(concurrency)
-        self._questions = LoopLimit(concurrency)
+        self._batches = PerLoop(lambda: asyncio.Semaphore(concurrency))
+        self._questions = PerLoop(lambda: asyncio.Semaphore(concurrency))
 
     async def documents(
         self, texts: Sequence[str], ask: Ask, *, max_text_bytes: int | None = None
     ) -> list[list[float]]:
-        """Return vectors ``[n, d]`` in the order of the texts.
+        """Returns vectors ``[n, d]`` in the order of the texts.
 
         A batch that fails cancels those still under way; the vectors of those done are remembered.
 
         Args:
-            texts: Any texts; a lone surrogate is sent as ``?``.
-            ask: Answers one batch of different texts with a vector for each.
-            max_text_bytes: UTF-8 bytes sent of each text; None is all.
+          texts: Any texts; a lone surrogate is sent as ``?``.
+          ask: Answers one batch of different texts with a vector for each.
+          max_text_bytes: UTF-8 bytes sent of each text; None is all.
 
         Raises:
-            EmbeddingMismatch: As `adkpg.embedding.embedder.embed_checked` says.
+          EmbeddingMismatch: As `adkpg.embedding.embedder.embed_checked` says.
         """
         sent = [well_formed(text, max_text_bytes) for text in texts]
         vectors: dict[str, list[float]] = {}
@@ -102,10 +101,10 @@ class Calls:
         return [vectors[text].copy() for text in sent]
 
     async def query(self, text: str, ask: Ask, *, max_text_bytes: int | None = None) -> list[float]:
-        """Return the vector ``[d]`` of a question, which is not remembered: `QueryCache` does that.
+        """Returns the vector ``[d]`` of a question; `QueryCache` remembers those.
 
         Raises:
-            EmbeddingMismatch: As `documents` says.
+          EmbeddingMismatch: As `documents` says.
         """
         async with self._questions.here():
             [vector] = await self._checked([well_formed(text, max_text_bytes)], ask)
@@ -126,3 +125,21 @@ class Calls:
 
 def _key(text: str) -> bytes:
     return hashlib.blake2b(text.encode(), digest_size=16).digest()
+
+
+def batches(texts: Sequence[str], *, max_texts: int, max_bytes: int) -> Iterator[list[str]]:
+    """Splits texts, in order, into batches of at most ``max_texts`` and ``max_bytes`` of UTF-8.
+
+    A text larger than ``max_bytes`` makes a batch of its own.
+    """
+    batch: list[str] = []
+    size = 0
+    for text in texts:
+        text_bytes = len(text.encode())
+        if batch and (len(batch) == max_texts or size + text_bytes > max_bytes):
+            yield batch
+            batch, size = [], 0
+        batch.append(text)
+        size += text_bytes
+    if batch:
+        yield batch

@@ -15,8 +15,8 @@ class LoopClients(Generic[ClientT]):
     client that is held by one is closed with its loop, and no connection outlives it.
 
     Args:
-      connect: Makes a client, yields it once and closes it afterwards. It must not await before
-        the yield, so that two tasks of a loop never make two.
+     connect: Makes a client, yields it once and closes it afterwards. It must not await before
+      the yield, so that two tasks of a loop never make two.
     """
 
     def __init__(self, connect: Callable[[], AsyncGenerator[ClientT, None]]) -> None:

@@ -15,7 +15,6 @@ import math
 from collections.abc import Iterable, Sequence
 from typing import Protocol, runtime_checkable
 
-from adkpg.embedding.batch import well_formed
 from adkpg.embedding.failures import failure_of
 from adkpg.errors import ConfigurationError, EmbeddingError, EmbeddingMismatch
 
@@ -33,31 +32,31 @@ class Embedder(Protocol):
     `EmbedderUnavailable`, or an error that `adkpg.embedding.failures.unavailable` knows.
 
     Attributes:
-        model: Name stored beside each vector; vectors of two models are never compared.
-        dimensions: Length d of every vector.
+      model: Name stored with each vector; vectors of two models are never compared.
+      dimensions: Length d of every vector.
     """
 
     model: str
     dimensions: int
 
     async def embed_documents(self, texts: list[str]) -> list[list[float]]:
-        """Return one vector for each text to be stored, ``[n, d]``, in the order of the texts."""
+        """Returns one vector for each text to be stored, ``[n, d]``, in the order of the texts."""
         ...
 
     async def embed_query(self, text: str) -> list[float]:
-        """Return the vector ``[d]`` of a question, comparable with those of documents."""
+        """Returns the vector ``[d]`` of a question, comparable with those of documents."""
         ...
 
 
 def floor_of(embedder: Embedder) -> float:
-    """Return the cosine under which a hit of this embedder's model is noise, in [-1, 1].
+    """Returns the cosine under which a hit of this embedder's model is noise, in [-1, 1].
 
     The floor belongs to a model: unrelated texts have cosines near 0 with one and near 0.6 with
     another. An embedder states its own as the attribute ``floor``; without one it is 0.0, which
     cuts only what points the other way.
 
     Raises:
-        ConfigurationError: The attribute is not a number in [-1, 1].
+      ConfigurationError: The attribute is not a number in [-1, 1].
     """
     floor: object = getattr(embedder, "floor", 0.0)
     if not isinstance(floor, int | float) or not -1.0 <= floor <= 1.0:
@@ -68,18 +67,18 @@ def floor_of(embedder: Embedder) -> float:
 
 
 async def embed_checked(embedder: Embedder, texts: list[str]) -> list[list[float]]:
-    """Embed documents with any embedder, and let through only vectors that can be stored.
+    """Embeds documents with any embedder, and let through only vectors that can be stored.
 
     A lone surrogate, which no encoder accepts, is embedded as ``?``. No texts cost no call.
 
     Returns:
-        Vectors ``[n, d]`` in the order of the texts.
+      Vectors ``[n, d]`` in the order of the texts.
 
     Raises:
-        EmbeddingMismatch: Wrong number or length, or a vector that has no cosine: NaN, infinite,
-            all zero, or beyond what 32-bit floats can compare.
-        EmbedderUnavailable: The embedder answers no text now; its own error is the cause.
-        EmbeddingError: The embedder failed otherwise; its own error is the cause.
+      EmbeddingMismatch: Wrong number or length, or a vector that has no cosine: NaN, infinite,
+        all zero, or beyond what 32-bit floats can compare.
+      EmbedderUnavailable: The embedder answers no text now; its own error is the cause.
+      EmbeddingError: The embedder failed otherwise; its own error is the cause.
     """
     if not texts:
         return []
@@ -95,15 +94,15 @@ async def embed_checked(embedder: Embedder, texts: list[str]) -> list[list[float
 
 
 async def embed_query_checked(embedder: Embedder, text: str) -> list[float]:
-    """Embed one question as `embed_checked` embeds documents.
+    """Embeds one question as `embed_checked` embeds documents.
 
     Returns:
-        The vector ``[d]``.
+      The vector ``[d]``.
 
     Raises:
-        EmbeddingMismatch: Wrong length, or a vector that has no cosine.
-        EmbedderUnavailable: The embedder answers no text now; its own error is the cause.
-        EmbeddingError: The embedder failed otherwise; its own error is the cause.
+      EmbeddingMismatch: Wrong length, or a vector that has no cosine.
+      EmbedderUnavailable: The embedder answers no text now; its own error is the cause.
+      EmbeddingError: The embedder failed otherwise; its own error is the cause.
     """
     try:
         vector = await embedder.embed_query(well_formed(text))
@@ -119,10 +118,10 @@ async def embed_query_checked(embedder: Embedder, text: str) -> list[float]:
 def checked_vectors(
     vectors: Iterable[Sequence[float]], *, count: int, model: str, dimensions: int
 ) -> list[list[float]]:
-    """Return the vectors as lists ``[count, dimensions]`` of floats, or say what is wrong.
+    """Returns the vectors as lists ``[count, dimensions]`` of floats, or say what is wrong.
 
     Raises:
-        EmbeddingMismatch: As `embed_checked` says.
+      EmbeddingMismatch: As `embed_checked` says.
     """
     try:
         rows = [list(map(float, vector)) for vector in vectors]
@@ -149,3 +148,12 @@ def checked_vectors(
                 "check the model, since such a vector can be neither stored nor found."
             )
     return rows
+
+
+def well_formed(text: str, max_bytes: int | None = None) -> str:
+    """Returns text that UTF-8 can carry, cut at ``max_bytes`` of it without splitting a character.
+
+    A lone surrogate becomes ``?``. A token of any byte-level vocabulary stands for at least one
+    byte, so a text cut at n bytes never exceeds n tokens.
+    """
+    return text.encode("utf-8", "replace")[:max_bytes].decode("utf-8", "ignore")

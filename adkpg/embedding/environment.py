@@ -1,4 +1,4 @@
-"""What the environment says of a service's model."""
+"""The model of a service that the environment names."""
 
 from pydantic import ValidationError
 
@@ -15,7 +15,7 @@ def dimensions_from_env(default: int) -> int:
     """Returns ``ADKPG_EMBEDDING_DIMENSIONS``, or the default if it is unset or empty.
 
     Raises:
-      ConfigurationError: The variable is not a whole number of 1 or more.
+     ConfigurationError: The variable is not a whole number of 1 or more.
     """
     return _settings().embedding_dimensions or default
 

@@ -1,4 +1,4 @@
-"""What the error of an embedder's library means: ask again at once, later, or give up.
+"""Failures of an embedder's library: ask again immediately, later, or give up.
 
 The libraries share no type, so an error is read by what they have in common: a status code and
 response headers, the builtin connection errors, and the names of their own.
@@ -6,11 +6,22 @@ response headers, the builtin connection errors, and the names of their own.
 
 import re
 import socket
-from collections.abc import Iterator
+from collections.abc import Awaitable, Callable, Iterator
 from datetime import UTC, datetime
 from email.utils import parsedate_to_datetime
+from typing import TypeVar
+
+from tenacity import (
+    AsyncRetrying,
+    RetryCallState,
+    retry_if_exception,
+    stop_after_attempt,
+    wait_exponential_jitter,
+)
 
 from adkpg.errors import EmbedderUnavailable, EmbeddingError
+
+AnswerT = TypeVar("AnswerT")
 
 # The key, the bill or the model's name is refused: no text is at fault, and waiting a second is
 # no cure.
@@ -28,9 +39,11 @@ _CONNECTION_ERRORS = frozenset(
 )
 _MAX_RETRY_AFTER_S = 60.0
 
+_backoff_s = wait_exponential_jitter(initial=0.5, max=8.0, jitter=0.5)
+
 
 def transient(error: BaseException) -> bool:
-    """Tell whether the same call may succeed within a minute.
+    """Tells whether the same call may succeed within a minute.
 
     True for the status codes 408, 429 and 5xx, unless the server asks to wait for more than 60 s,
     and for connections that fail, break or keep silent. An error's causes are read too.
@@ -42,7 +55,7 @@ def transient(error: BaseException) -> bool:
 
 
 def unavailable(error: BaseException) -> bool:
-    """Tell whether the embedder answers no text at all now, so that texts should wait.
+    """Tells whether the embedder answers no text at all now, so that texts should wait.
 
     True for 408, 429, 5xx and broken connections, and for 401, 402, 403, 404 and 407, where the
     key, the bill or the model is refused.
@@ -54,21 +67,21 @@ def unavailable(error: BaseException) -> bool:
 
 
 def failure_of(model: str, error: Exception) -> EmbeddingError:
-    """Return the error of ours that says what an embedder's own, its cause to be, means."""
+    """Returns the error of ours that says what an embedder's own, its cause to be, means."""
     code = status_of(error)
     what = type(error).__name__ if code is None else f"{type(error).__name__}, status {code}"
     if unavailable(error):
         return EmbedderUnavailable(
-            f"Embedder {model!r} cannot answer now ({what}); ask again later, or mend what its "
+            f"Embedder {model!r} cannot answer now ({what}); ask again later, or fix what its "
             "error, the cause of this one, says."
         )
     return EmbeddingError(
-        f"Embedder {model!r} failed with {what}; mend what its error, the cause of this one, says."
+        f"Embedder {model!r} failed with {what}; fix what its error, the cause of this one, says."
     )
 
 
 def status_of(error: BaseException) -> int | None:
-    """Return the HTTP status code that the error, its response or a cause carries, if any."""
+    """Returns the HTTP status code that the error, its response or a cause carries, if any."""
     for each in _causes(error):
         for holder in (each, getattr(each, "response", None)):
             for name in ("status_code", "status", "code"):
@@ -79,7 +92,7 @@ def status_of(error: BaseException) -> int | None:
 
 
 def retry_after_s(error: BaseException) -> float:
-    """Return the seconds that the server asks to wait before the next attempt; 0.0 if it asks none.
+    """Returns how many seconds the server asks to wait before the next attempt; 0.0 if none.
 
     Read from the header Retry-After (seconds or a date) or from the error's RetryInfo, which the
     Gemini API sends with 429: https://google.aip.dev/194, google.rpc.RetryInfo.
@@ -94,6 +107,37 @@ def retry_after_s(error: BaseException) -> float:
         if match:
             return float(match[1])
     return 0.0
+
+
+async def retried(
+    call: Callable[[], Awaitable[AnswerT]],
+    *,
+    max_retries: int,
+    again: Callable[[BaseException], bool] = transient,
+) -> AnswerT:
+    """Returns the answer of the first call that does not fail; the last failure is raised as it is.
+
+    Between two attempts it waits as long as the server asks, else 0.5 s, doubled each time up to
+    8 s, with up to 0.5 s of jitter.
+
+    Args:
+      call: Makes one attempt.
+      max_retries: Attempts after the first, 0 or more.
+      again: Whether a failure is worth another attempt.
+    """
+    retrying = AsyncRetrying(
+        retry=retry_if_exception(again),
+        wait=wait_s,
+        stop=stop_after_attempt(max_retries + 1),
+        reraise=True,
+    )
+    return await retrying(call)
+
+
+def wait_s(state: RetryCallState) -> float:
+    """Returns the seconds to wait after a failed attempt, as `retried` says."""
+    error = state.outcome.exception() if state.outcome else None
+    return (retry_after_s(error) if error else 0.0) or _backoff_s(state)
 
 
 def _seconds(value: str) -> float:

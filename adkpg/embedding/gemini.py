@@ -9,8 +9,7 @@ from typing import TYPE_CHECKING
 from adkpg.embedding.calls import Calls
 from adkpg.embedding.clients import LoopClients
 from adkpg.embedding.environment import dimensions_from_env, model_from_env
-from adkpg.embedding.failures import unavailable
-from adkpg.embedding.retries import retried
+from adkpg.embedding.failures import retried, unavailable
 from adkpg.errors import EmbedderUnavailable, EmbeddingError
 
 if TYPE_CHECKING:
@@ -23,7 +22,7 @@ _MAX_BATCH_BYTES = 1_000_000
 
 
 class GeminiEmbedder:
-    """Embed with a Gemini model; needs an API key and ``pip install 'adkpg[gemini]'``.
+    """Embeds with a Gemini model; needs an API key and ``pip install 'adkpg[gemini]'``.
 
     Stored texts are sent with the task type RETRIEVAL_DOCUMENT and questions with RETRIEVAL_QUERY.
     Vectors have unit length; the API's own, if shortened, do not. Each text of a call is embedded
@@ -33,9 +32,9 @@ class GeminiEmbedder:
     loop.
 
     Attributes:
-        model: The model's name, as given.
-        dimensions: Length d of the vectors.
-        floor: Cosine under which a hit is noise, in [-1, 1].
+      model: The model's name, as given.
+      dimensions: Length d of the vectors.
+      floor: Cosine under which a hit is noise, in [-1, 1].
     """
 
     def __init__(
@@ -53,25 +52,25 @@ class GeminiEmbedder:
         cache_size: int = 1024,
         floor: float = 0.0,
     ) -> None:
-        """Store the options; nothing is opened yet.
+        """Stores the options; nothing is opened yet.
 
         Args:
-            model: A model that embeds texts.
-            dimensions: Numbers to ask for, 1 or more; gemini-embedding-001 has 3,072, and Google
-                recommends 768, 1,536 or 3,072.
-            api_key: None reads GOOGLE_API_KEY, else GEMINI_API_KEY, at first use.
-            client: A client of your own, for Vertex AI say, instead of ``api_key`` and
-                ``base_url``; it is used as it is, in every loop, and stays yours to close.
-            base_url: Another server that speaks the API.
-            batch_size: Texts a request, 1 to 100; Vertex AI takes 1.
-            concurrency: Requests at once in one event loop, 1 or more; as many for questions.
-            timeout_s: Seconds that one attempt may wait for the server.
-            max_retries: Attempts after the first.
-            cache_size: Vectors of documents remembered; 0 remembers none.
-            floor: Measured on your texts; this model's is not known here.
+          model: A model that embeds texts.
+          dimensions: Numbers to ask for, 1 or more; gemini-embedding-001 has 3,072, and Google
+            recommends 768, 1,536 or 3,072.
+          api_key: None reads GOOGLE_API_KEY, else GEMINI_API_KEY, at first use.
+          client: A client of your own, for Vertex AI say, instead of ``api_key`` and
+            ``base_url``; it is used as it is, in every loop, and stays yours to close.
+          base_url: Another server that speaks the API.
+          batch_size: Texts a request, 1 to 100; Vertex AI takes 1.
+          concurrency: Most simultaneous requests in one event loop; as many for questions.
+          timeout_s: Seconds that one attempt may wait for the server.
+          max_retries: Attempts after the first.
+          cache_size: Vectors of documents remembered; 0 remembers none.
+          floor: Measured on your texts; this model's is not known here.
 
         Raises:
-            ConfigurationError: A number is too small.
+          ConfigurationError: A number is too small.
         """
         self.model = model
         self.dimensions = dimensions
@@ -93,13 +92,13 @@ class GeminiEmbedder:
 
     @classmethod
     def from_env(cls) -> "GeminiEmbedder":
-        """Make the embedder from GOOGLE_API_KEY or GEMINI_API_KEY, the first before the second.
+        """Makes the embedder from GOOGLE_API_KEY or GEMINI_API_KEY, the first before the second.
 
         ADKPG_EMBEDDING_MODEL and ADKPG_EMBEDDING_DIMENSIONS are read too, if set.
 
         Raises:
-            EmbedderUnavailable: Neither key is set.
-            ConfigurationError: The dimensions are not a whole number of 1 or more.
+          EmbedderUnavailable: Neither key is set.
+          ConfigurationError: The dimensions are not a whole number of 1 or more.
         """
         return cls(
             model=model_from_env("gemini-embedding-001"),
@@ -108,15 +107,15 @@ class GeminiEmbedder:
         )
 
     async def embed_documents(self, texts: list[str]) -> list[list[float]]:
-        """Return unit vectors ``[n, d]`` in the order of the texts.
+        """Returns unit vectors ``[n, d]`` in the order of the texts.
 
         Of each text the first 8,000 bytes are sent, about as much as the model reads.
 
         Raises:
-            EmbedderUnavailable: The SDK or the API key is missing or refused, or the API is down
-                or silent, retries included.
-            EmbeddingMismatch: The answer has another number or length of vectors.
-            EmbeddingError: The API refused the texts, or gave no usable answer.
+          EmbedderUnavailable: The SDK or the API key is missing or refused, or the API is down
+            or silent, retries included.
+          EmbeddingMismatch: The answer has another number or length of vectors.
+          EmbeddingError: The API refused the texts, or gave no usable answer.
         """
         vectors = await self._calls.documents(
             texts,
@@ -126,10 +125,10 @@ class GeminiEmbedder:
         return list(map(_unit, vectors))
 
     async def embed_query(self, text: str) -> list[float]:
-        """Return the unit vector ``[d]`` of a question.
+        """Returns the unit vector ``[d]`` of a question.
 
         Raises:
-            EmbeddingError: As `embed_documents` says.
+          EmbeddingError: As `embed_documents` says.
         """
         vector = await self._calls.query(
             text,
@@ -139,7 +138,7 @@ class GeminiEmbedder:
         return _unit(vector)
 
     async def close(self) -> None:
-        """Close the running loop's connections now rather than at its end."""
+        """Closes the running loop's connections now rather than at its end."""
         await self._clients.close()
 
     async def _request(self, batch: list[str], task_type: str) -> list[list[float]]:

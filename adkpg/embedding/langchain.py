@@ -7,7 +7,7 @@ from adkpg.errors import ConfigurationError
 
 
 class LangChainEmbedder(CallableEmbedder):
-    """Embed with any LangChain ``Embeddings`` object, or one that looks like it.
+    """Embeds with any LangChain ``Embeddings`` object, or one that looks like it.
 
     ``aembed_documents`` and ``aembed_query`` are called if the object has them, else
     ``embed_documents`` and ``embed_query`` in a thread. Batches, timeouts, retries and the cache
@@ -15,9 +15,9 @@ class LangChainEmbedder(CallableEmbedder):
     attempt, so turn off one of the two.
 
     Attributes:
-        model: The model's name.
-        dimensions: Length d of the vectors.
-        floor: Cosine under which a hit is noise, in [-1, 1].
+      model: The model's name.
+      dimensions: Length d of the vectors.
+      floor: Cosine under which a hit is noise, in [-1, 1].
     """
 
     def __init__(
@@ -33,23 +33,23 @@ class LangChainEmbedder(CallableEmbedder):
         max_retries: int = 3,
         cache_size: int = 1024,
     ) -> None:
-        """Store the object and the options; nothing is called yet.
+        """Stores the object and the options; nothing is called yet.
 
         Args:
-            embeddings: The LangChain object; it stays yours.
-            dimensions: Length of its vectors, 1 or more.
-            model: Name stored beside each vector. None is the object's ``model`` or
-                ``model_name``.
-            floor: As for `CallableEmbedder`, like all that follow.
-            batch_size: Texts a call, at most.
-            concurrency: Calls at once in one event loop.
-            timeout_s: Seconds that one attempt may take.
-            max_retries: Attempts after the first.
-            cache_size: Vectors of documents remembered.
+          embeddings: The LangChain object; it stays yours.
+          dimensions: Length of its vectors, 1 or more.
+          model: Name stored with each vector. None is the object's ``model`` or
+            ``model_name``.
+          floor: As for `CallableEmbedder`, like all that follow.
+          batch_size: Texts a call, at most.
+          concurrency: Most simultaneous calls in one event loop.
+          timeout_s: Seconds that one attempt may take.
+          max_retries: Attempts after the first.
+          cache_size: Vectors of documents remembered.
 
         Raises:
-            ConfigurationError: The object lacks a method, the model has no name, or a number is
-                too small.
+          ConfigurationError: The object lacks a method, the model has no name, or a number is
+            too small.
         """
         super().__init__(
             _method(embeddings, "embed_documents"),
@@ -82,5 +82,5 @@ def _model_of(embeddings: Any) -> str:
             return value
     raise ConfigurationError(
         f"{type(embeddings).__name__} does not say which model it is; give LangChainEmbedder a "
-        "model name, which is stored beside each vector."
+        "model name, which is stored with each vector."
     )

@@ -9,8 +9,8 @@ from importlib.util import find_spec
 from pathlib import Path
 from typing import TYPE_CHECKING
 
-from adkpg.embedding.batch import well_formed
 from adkpg.embedding.calls import Calls
+from adkpg.embedding.embedder import well_formed
 from adkpg.errors import EmbedderUnavailable
 
 if TYPE_CHECKING:
@@ -38,10 +38,10 @@ class LocalEmbedder:
     off, unless ``ORT_DISABLE_TELEMETRY`` is set or onnxruntime was imported before.
 
     Attributes:
-        model: ``all-MiniLM-L6-v2-int8``.
-        dimensions: 384.
-        floor: 0.2. Measured on questions about conversations (LoCoMo): 80 % of 400 unrelated turns
-            lie under it, and 1.5 % of 199 answering turns.
+      model: ``all-MiniLM-L6-v2-int8``.
+      dimensions: 384.
+      floor: 0.2. Measured on questions about conversations (LoCoMo): 80 % of 400 unrelated turns
+        lie under it, and 1.5 % of 199 answering turns.
     """
 
     model: str = "all-MiniLM-L6-v2-int8"
@@ -55,16 +55,16 @@ class LocalEmbedder:
         model_path: Path | None = None,
         cache_size: int = 1024,
     ) -> None:
-        """Store the options; nothing is loaded yet.
+        """Stores the options; nothing is loaded yet.
 
         Args:
-            threads: Threads that one batch may use; None is one for each core.
-            model_path: The model file, where it is not the installed package's; it must be the
-                same file to the byte.
-            cache_size: Vectors of documents remembered; 0 remembers none.
+          threads: Threads that one batch may use; None is one for each core.
+          model_path: The model file, where it is not the installed package's; it must be the
+            same file to the byte.
+          cache_size: Vectors of documents remembered; 0 remembers none.
 
         Raises:
-            ConfigurationError: ``cache_size`` is negative.
+          ConfigurationError: ``cache_size`` is negative.
         """
         self._threads = threads
         self._model_path = model_path
@@ -81,27 +81,27 @@ class LocalEmbedder:
 
     @classmethod
     def from_env(cls) -> "LocalEmbedder":
-        """Make the embedder as the environment says; it has nothing to say yet."""
+        """Makes the embedder as the environment says; it has nothing to say yet."""
         return cls()
 
     @staticmethod
     def installed() -> bool:
-        """Tell whether the packages of ``adkpg[local]`` are here, without importing them."""
+        """Tells whether the packages of ``adkpg[local]`` are here, without importing them."""
         return all(map(find_spec, (_MODEL_PACKAGE, "onnxruntime", "numpy", "tokenizers")))
 
     async def embed_documents(self, texts: list[str]) -> list[list[float]]:
-        """Return unit vectors ``[n, 384]`` in the order of the texts; a cancelled call stops early.
+        """Returns unit vectors ``[n, 384]`` in the order of the texts; a cancelled call ends.
 
         Raises:
-            EmbedderUnavailable: A package or file of ``adkpg[local]`` is missing or altered.
+          EmbedderUnavailable: A package or file of ``adkpg[local]`` is missing or altered.
         """
         return await self._calls.documents(texts, self._embed, max_text_bytes=_MAX_BYTES)
 
     async def embed_query(self, text: str) -> list[float]:
-        """Return the unit vector ``[384]`` of a question; documents are embedded alike.
+        """Returns the unit vector ``[384]`` of a question; documents are embedded alike.
 
         Raises:
-            EmbedderUnavailable: A package or file of ``adkpg[local]`` is missing or altered.
+          EmbedderUnavailable: A package or file of ``adkpg[local]`` is missing or altered.
         """
         return (await self._embed([well_formed(text, _MAX_BYTES)]))[0]
 

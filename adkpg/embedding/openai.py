@@ -21,7 +21,7 @@ _FULL_DIMENSIONS = {"text-embedding-3-small": 1536, "text-embedding-3-large": 30
 
 
 class OpenAIEmbedder:
-    """Embed with OpenAI or a compatible server; needs ``pip install 'adkpg[openai]'``.
+    """Embeds with OpenAI or a compatible server; needs ``pip install 'adkpg[openai]'``.
 
     Each text of a call is embedded once and the latest are remembered; the others go in batches, a
     few at a time. The SDK retries 408, 409, 429, 5xx and broken connections, and waits as long as
@@ -29,9 +29,9 @@ class OpenAIEmbedder:
     the loop.
 
     Attributes:
-        model: The model's name, as given.
-        dimensions: Length d of the vectors.
-        floor: Cosine under which a hit is noise, in [-1, 1].
+      model: The model's name, as given.
+      dimensions: Length d of the vectors.
+      floor: Cosine under which a hit is noise, in [-1, 1].
     """
 
     def __init__(
@@ -50,29 +50,29 @@ class OpenAIEmbedder:
         cache_size: int = 1024,
         floor: float = 0.0,
     ) -> None:
-        """Store the options; nothing is opened yet.
+        """Stores the options; nothing is opened yet.
 
         Args:
-            model: A model that embeds texts.
-            dimensions: Length of the vectors, 1 or more.
-            api_key: None reads OPENAI_API_KEY at first use. A server of your own (``base_url`` or
-                OPENAI_BASE_URL) needs none.
-            base_url: The server, such as ``http://localhost:11434/v1``; None reads
-                OPENAI_BASE_URL and is OpenAI without it.
-            request_dimensions: Whether ``dimensions`` is sent to the server. Many compatible
-                servers refuse the field, so by default it is sent only to shorten the vectors
-                of ``text-embedding-3-small`` and ``-large``.
-            batch_size: Texts a request, at most; OpenAI takes 2,048.
-            concurrency: Requests at once in one event loop, 1 or more; as many for questions.
-            max_text_bytes: What is sent of each text, in bytes of UTF-8. OpenAI refuses a text of
-                more than 8,192 tokens, and a token is at least one byte.
-            timeout_s: Seconds that one attempt may wait for the server.
-            max_retries: Attempts after the first.
-            cache_size: Vectors of documents remembered; 0 remembers none.
-            floor: Measured on your texts; this model's is not known here.
+          model: A model that embeds texts.
+          dimensions: Length of the vectors, 1 or more.
+          api_key: None reads OPENAI_API_KEY at first use. A server of your own (``base_url`` or
+            OPENAI_BASE_URL) needs none.
+          base_url: The server, such as ``http://localhost:11434/v1``; None reads
+            OPENAI_BASE_URL and is OpenAI without it.
+          request_dimensions: Whether ``dimensions`` is sent to the server. Many compatible
+            servers refuse the field, so by default it is sent only to shorten the vectors
+            of ``text-embedding-3-small`` and ``-large``.
+          batch_size: Texts a request, at most; OpenAI takes 2,048.
+          concurrency: Most simultaneous requests in one event loop; as many for questions.
+          max_text_bytes: Most bytes of UTF-8 that are sent of a text. OpenAI refuses a text of
+            more than 8,192 tokens, and a token is at least one byte.
+          timeout_s: Seconds that one attempt may wait for the server.
+          max_retries: Attempts after the first.
+          cache_size: Vectors of documents remembered; 0 remembers none.
+          floor: Measured on your texts; this model's is not known here.
 
         Raises:
-            ConfigurationError: A number is too small.
+          ConfigurationError: A number is too small.
         """
         self.model = model
         self.dimensions = dimensions
@@ -97,13 +97,13 @@ class OpenAIEmbedder:
 
     @classmethod
     def from_env(cls) -> "OpenAIEmbedder":
-        """Make the embedder from OPENAI_API_KEY and OPENAI_BASE_URL, of which one must be set.
+        """Makes the embedder from OPENAI_API_KEY and OPENAI_BASE_URL, of which one must be set.
 
         ADKPG_EMBEDDING_MODEL and ADKPG_EMBEDDING_DIMENSIONS are read too, if set.
 
         Raises:
-            EmbedderUnavailable: Neither a key nor a server is set.
-            ConfigurationError: The dimensions are not a whole number of 1 or more.
+          EmbedderUnavailable: Neither a key nor a server is set.
+          ConfigurationError: The dimensions are not a whole number of 1 or more.
         """
         base_url = os.environ.get("OPENAI_BASE_URL") or None
         return cls(
@@ -114,28 +114,28 @@ class OpenAIEmbedder:
         )
 
     async def embed_documents(self, texts: list[str]) -> list[list[float]]:
-        """Return vectors ``[n, d]`` in the order of the texts.
+        """Returns vectors ``[n, d]`` in the order of the texts.
 
         Raises:
-            EmbedderUnavailable: The SDK or the API key is missing or refused, or the server is
-                down or silent, retries included.
-            EmbeddingMismatch: The answer has another number or length of vectors.
-            EmbeddingError: The server refused the texts, or gave no usable answer.
+          EmbedderUnavailable: The SDK or the API key is missing or refused, or the server is
+            down or silent, retries included.
+          EmbeddingMismatch: The answer has another number or length of vectors.
+          EmbeddingError: The server refused the texts, or gave no usable answer.
         """
         return await self._calls.documents(
             texts, self._request, max_text_bytes=self._max_text_bytes
         )
 
     async def embed_query(self, text: str) -> list[float]:
-        """Return the vector ``[d]`` of a question; documents are embedded alike.
+        """Returns the vector ``[d]`` of a question; documents are embedded alike.
 
         Raises:
-            EmbeddingError: As `embed_documents` says.
+          EmbeddingError: As `embed_documents` says.
         """
         return await self._calls.query(text, self._request, max_text_bytes=self._max_text_bytes)
 
     async def close(self) -> None:
-        """Close the running loop's connections now rather than at its end."""
+        """Closes the running loop's connections now rather than at its end."""
         await self._clients.close()
 
     async def _request(self, batch: list[str]) -> list[list[float]]:

@@ -43,7 +43,7 @@ class Progress:
 
 @dataclass(frozen=True)
 class Reembedded:
-    """What became of an app.
+    """The outcome of one app.
 
     Attributes:
       app_name: The app.
@@ -61,8 +61,8 @@ class Reembedding:
     """One app's change to the model of an embedder.
 
     Memories without a vector of the new model are read in order, embedded batch by batch and
-    stored beside their old vectors; no transaction is open meanwhile. What comes or changes before
-    the place that was reached is found by the next pass. So a run that ended anywhere is continued
+    stored alongside their old vectors; no transaction is open meanwhile. Changes before the
+    place that was reached is found by the next pass. So a run that ended anywhere is continued
     by the next, and two simultaneous ones do the same work twice and no harm.
 
     Args:

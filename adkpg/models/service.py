@@ -19,7 +19,7 @@ _DROPPED_TOGETHER = 10_000
 
 @dataclass(frozen=True)
 class Coverage:
-    """What a model has of an app.
+    """The share of an app that a model covers.
 
     Attributes:
       app_name: The app.
@@ -225,7 +225,7 @@ class Models:
           progress: Is told after each batch.
 
         Returns:
-          What became of each app.
+          The outcome of each app.
 
         Raises:
           EmbeddingError: The embedder failed, or refused some texts: that app is searched as

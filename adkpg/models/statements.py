@@ -202,7 +202,7 @@ def count_covered() -> Statement[ActivateParameters]:
 def select_lacking() -> Statement[LackingParameters]:
     """Reads the keys of memories without a vector of a model, after a place.
 
-    Many at once: before the first ANALYZE the planner may sort all that an app has for them.
+    Many together: before the first ANALYZE the planner may sort all that an app has for them.
 
     Returns user_id, position, by
     these.

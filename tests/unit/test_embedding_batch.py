@@ -1,6 +1,7 @@
 import pytest
 
-from adkpg.embedding.batch import batches, well_formed
+from adkpg.embedding.calls import batches
+from adkpg.embedding.embedder import well_formed
 
 
 @pytest.mark.parametrize(

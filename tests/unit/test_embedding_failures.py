@@ -16,12 +16,13 @@ from google.genai import errors
 
 from adkpg.embedding.failures import (
     failure_of,
+    retried,
     retry_after_s,
     status_of,
     transient,
     unavailable,
+    wait_s,
 )
-from adkpg.embedding.retries import retried, wait_s
 from adkpg.errors import EmbedderUnavailable, EmbeddingError
 
 REQUEST: Any = httpx.Request("POST", "http://localhost")

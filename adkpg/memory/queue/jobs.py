@@ -29,9 +29,9 @@ class Backlog:
 
     Attributes:
       task: ``embed`` or ``extract``.
-      waiting: What is still to be done, what failed before included.
+      waiting: Work still to be done, failures included.
       failed: How many of those failed before.
-      dead: What was given up until `revive`.
+      dead: Work that was given up, until `revive`.
       error: One of the errors, if there are any.
     """
 
@@ -44,7 +44,7 @@ class Backlog:
 
 @dataclass(frozen=True)
 class Waiting:
-    """What waits for a model.
+    """Memories that wait for a model.
 
     Attributes:
       own: How many memories.

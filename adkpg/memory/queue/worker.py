@@ -44,8 +44,8 @@ class Worker:
     time; while a model is down, it is asked for a few users at a time.
 
     Args:
-      works: What to do.
-      chores: What to do now and then besides, such as erasing what has expired.
+      works: The kinds of work to do.
+      chores: Done now and then as well, such as erasing expired memories.
       chore_interval_s: How often, in seconds; sooner after a chore that failed.
       poll_interval_s: Pause when nothing is due, in seconds.
       users_at_once: Most users whose batches run side by side.

@@ -84,7 +84,7 @@ def folded(hits: Sequence[Hit]) -> list[Hit]:
     punctuation do not count), all words with digits, and the names of their artifacts. So orders
     9981 and 9982 are not alike, nor are what Ana owes Bob and what Bob owes Ana. The latest stays,
     since what was said again may have been said better. It has the best one's score, and its own
-    reason besides.
+    reason otherwise.
     """
     groups: list[list[Hit]] = []
     prints: list[_Print] = []

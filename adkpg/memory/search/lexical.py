@@ -4,7 +4,7 @@ No I/O. The question's words are or-ed. A posting counts for the memory it stand
 for its neighbours, whose positions are next to it; so neighbours are found without being stored,
 and a deleted turn's words are gone everywhere.
 
-What the planner knows of a user is old or nothing: for a question of thousands of words, and for
+The planner's knowledge of a user is old or nothing: for a question of thousands of words, and for
 memories that came after the last ANALYZE, it would expect one row, choose nested loops, and take
 minutes. So joins are FULL where they need not be, since a nested loop cannot do one, and a place
 is looked up in a hash table (`steps.among`).

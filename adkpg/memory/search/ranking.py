@@ -23,23 +23,23 @@ class Ranking:
         are part of it while its own length is what is compared.
       previous: Weights of the words of the turn before, and of those before that.
       following: Weights of the words of the turns after.
-      answer: What the words of the turn before weigh more, if that turn asks.
-      thin: A turn of so many words has half of its score, unless it answers one that asks: what
-        says little tells little.
+      answer: How much more the words of the turn before weigh, if that turn asks.
+      thin: A turn of this many words has half of its score, unless it answers one that asks:
+        short turns tell little.
       question: Factor of a turn that asks, since it answers nothing.
       vector: Weight of the scaled cosine against the scaled lexical score.
       candidates: Best memories of each leg that are scored on both; more if more are asked for.
-      leading_postings: The question's rarest words lead to memories, up to so many occurrences;
+      leading_postings: The question's rarest words lead to memories, up to this many occurrences;
         its other words count for those memories alone.
-      promising: So many memories, those that promise most by the leading words, are scored on all.
+      promising: As many memories as promise most by the leading words are scored on all.
       nearest: How many of the nearest are hits with little else,
       near: if their cosine, scaled from the floor to 1, is this at least.
       relevance: A hit's scaled cosine and the share of the question's words that it covers are at
         least so much times ln(n / small_scope), of n memories, but never need to be more than
       enough: this.
-      small_scope: Up to so many memories chance finds nothing.
+      small_scope: Up to this many memories chance finds nothing.
       relevance_of_words: For words alone: at least so much times ln n, of more than a small scope.
-      telling: Of a long question, words of the rarity of so many unknown ones are the whole.
+      telling: Of a long question, words as rare as this many unknown ones are the whole.
       coarse: For vectors above 1,024 dimensions, how many best by sign bits are compared whole.
       importance_factors: What the score of a memory of importance 0 and 1 is multiplied by; linear
         between, so that the default of 0.5 changes nothing.

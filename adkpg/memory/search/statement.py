@@ -187,7 +187,7 @@ def search(shape: Shape) -> Statement[SearchParameters]:
 
 
 def _relevant(fused: Any, scope: CTE, shape: Shape) -> ColumnElement[bool]:
-    """Whether a candidate is a hit: what speaks for it is more than chance has among so many.
+    """Whether a candidate is a hit: more speaks for it than chance has among all memories.
 
     The best of n unrelated memories comes the nearer the more there are, about as ln n. The very
     nearest are hits with less, since a paraphrase shares no word.
@@ -220,7 +220,7 @@ def _relevant(fused: Any, scope: CTE, shape: Shape) -> ColumnElement[bool]:
 
 
 def _info(model: CTE | None) -> CTE:
-    """What the caller must know for its next search; one row."""
+    """Facts that the caller must know for its next search; one row."""
     if model is None:
         nothing = cast(null(), ARRAY(Text))
         return select(nothing.label("approximate"), null().label("active_model")).cte("info")

@@ -1,4 +1,4 @@
-"""What the steps of a search are built with: scopes, look-ups that no planner undoes. No I/O."""
+"""Parts that the steps of a search are built with: scopes, look-ups that no planner undoes."""
 
 from typing import Any
 

@@ -17,7 +17,7 @@ async def build_index(
       database: Where the vectors are.
       model_id: The model's number.
       dimensions: Length of its vectors.
-      ahead: Lists the users with so many memories, whether they have vectors of the model yet.
+      ahead: Lists the users with that many memories, whether they have vectors of the model yet.
 
     Returns:
       How many vectors were marked.
@@ -65,7 +65,7 @@ async def index_is_valid(database: Database, model_id: int) -> bool | None:
 
 
 async def require_owner(database: Database) -> None:
-    """Returns if this role may build and drop indexes.
+    """Raises unless this role may build and drop indexes.
 
     Raises:
       ConfigurationError: The tables belong to another role.

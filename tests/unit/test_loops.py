@@ -2,16 +2,16 @@ import asyncio
 
 import pytest
 
-from adkpg.embedding.limits import LoopLimit
+from adkpg.loops import PerLoop
 
 
 async def test_a_loop_has_one_semaphore() -> None:
-    limit = LoopLimit(2)
+    limit = PerLoop(lambda: asyncio.Semaphore(2))
     assert limit.here() is limit.here()
 
 
 def test_each_loop_has_its_own_and_closed_loops_are_forgotten() -> None:
-    limit = LoopLimit(1)
+    limit = PerLoop(lambda: asyncio.Semaphore(1))
 
     async def contend() -> asyncio.Semaphore:
         async def hold() -> None:
@@ -28,4 +28,4 @@ def test_each_loop_has_its_own_and_closed_loops_are_forgotten() -> None:
 
 def test_outside_of_a_loop_there_is_none() -> None:
     with pytest.raises(RuntimeError):
-        LoopLimit(1).here()
+        PerLoop(lambda: asyncio.Semaphore(1)).here()
