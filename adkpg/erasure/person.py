@@ -13,6 +13,7 @@ from adkpg.erasure.files import delete_files
 from adkpg.erasure.locks import giving_way
 from adkpg.keys import require_storable
 from adkpg.memory.write.statements import lock_person
+from adkpg.sql import ScopeParameters
 
 
 @dataclass(frozen=True)
@@ -73,7 +74,7 @@ async def forget(
       Exception: What the artifact service raises.
     """
     require_storable(app_name=app_name, user_id=user_id)
-    scope = {"app_name": app_name, "user_id": user_id}
+    scope: ScopeParameters = {"app_name": app_name, "user_id": user_id}
     files = 0
     session_ids: set[str] = set()
     if artifact_service is not None:
@@ -110,7 +111,7 @@ async def forget(
 
 
 async def _counted(
-    database: Database, scope: dict[str, str]
+    database: Database, scope: ScopeParameters
 ) -> tuple[dict[str, int], dict[str, int]]:
     rows: Counter[str] = Counter()
     memories: Counter[str] = Counter()
@@ -121,7 +122,7 @@ async def _counted(
 
 
 async def _erase(
-    transaction: Transaction, *, scope: dict[str, str]
+    transaction: Transaction, *, scope: ScopeParameters
 ) -> tuple[dict[str, int], dict[str, int], set[str]]:
     """Deletes until nothing is found; returns rows by table, memories by kind, and session ids.
 

@@ -17,6 +17,7 @@ from adkpg.errors import InvalidInput
 from adkpg.keys import APP_WIDE, require_storable
 from adkpg.memory.filters import SearchFilters
 from adkpg.memory.write.statements import lock_session
+from adkpg.sql import SessionParameters
 from adkpg.timestamps import clamped
 
 _PAGE = 1_000
@@ -201,7 +202,12 @@ async def _prune_batch(
         return 0, Counter()
     # An ingest that is writing one of them again would not be seen, and bring it back.
     for session_id in sorted({row["session_id"] for row in candidates}):
-        await transaction.fetch(lock_session(), parameters | {"session_id": session_id})
+        session: SessionParameters = {
+            "app_name": parameters["app_name"],
+            "user_id": parameters["user_id"],
+            "session_id": session_id,
+        }
+        await transaction.fetch(lock_session(), session)
     locked = await transaction.fetch(
         statements.lock_positions(),
         parameters | {"positions": [row["position"] for row in candidates]},

@@ -4,8 +4,7 @@ import asyncio
 from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import replace
 from datetime import datetime
-from types import TracebackType
-from typing import Self, Unpack
+from typing import Unpack
 
 from google.adk.events.event import Event
 from google.adk.memory.base_memory_service import BaseMemoryService, SearchMemoryResponse
@@ -15,7 +14,7 @@ from google.adk.sessions.session import Session
 from google.genai import types
 
 from adkpg import cursors
-from adkpg.database import Database
+from adkpg.database import Database, UsesDatabase
 from adkpg.embedding.default import default_embedder
 from adkpg.embedding.embedder import Embedder
 from adkpg.errors import ConfigurationError, InvalidInput
@@ -39,7 +38,7 @@ from adkpg.memory.write import statements
 from adkpg.sql import SessionParameters
 
 
-class PgVectorMemoryService(BaseMemoryService):
+class PgVectorMemoryService(UsesDatabase, BaseMemoryService):
     """A complete ADK memory service on Postgres with pgvector.
 
     Durable first: memories are committed, found by their words at once, and then embedded. If the
@@ -71,8 +70,7 @@ class PgVectorMemoryService(BaseMemoryService):
             self._defaults = SearchOptions().changed(**options)
         except InvalidInput as exc:
             raise ConfigurationError(str(exc)) from exc
-        self._owns_database = not isinstance(database, Database)
-        self._database = database if isinstance(database, Database) else Database(database)
+        super().__init__(database)
         if embedder is None and self._defaults.mode != "text":
             embedder = default_embedder(self._database.settings.embedder)
         self._vectors = None if embedder is None else Vectors(self._database, embedder)
@@ -82,30 +80,9 @@ class PgVectorMemoryService(BaseMemoryService):
         self._search = Search(self._database, self._vectors)
 
     @property
-    def database(self) -> Database:
-        """The database that this service writes to."""
-        return self._database
-
-    @property
     def embedder(self) -> Embedder | None:
         """What turns texts into vectors; None if only words are searched."""
         return self._vectors.embedder if self._vectors is not None else None
-
-    async def __aenter__(self) -> Self:
-        return self
-
-    async def __aexit__(
-        self,
-        exc_type: type[BaseException] | None,
-        exc: BaseException | None,
-        traceback: TracebackType | None,
-    ) -> None:
-        await self.close()
-
-    async def close(self) -> None:
-        """Closes the Database if the service made it; idempotent."""
-        if self._owns_database:
-            await self._database.close()
 
     async def add_session_to_memory(self, session: Session) -> None:
         """Remembers a session: its memories become the given events', the last version of each.
@@ -387,7 +364,7 @@ class PgVectorMemoryService(BaseMemoryService):
                 "limit": limit + 1,
                 "after_timestamp": place[0],
                 "after_position": place[1],
-                **filters.parameters,
+                **filters.given,
             },
         )
         following = None
@@ -405,7 +382,7 @@ class PgVectorMemoryService(BaseMemoryService):
         filters = filters or NO_FILTERS
         row = await self._database.fetch_one(
             reading.count_memories(asked=filters.asked),
-            {"app_name": app_name, "user_id": scope_user(user_id), **filters.parameters},
+            {"app_name": app_name, "user_id": scope_user(user_id), **filters.given},
         )
         return int(row["memories"]) if row else 0
 

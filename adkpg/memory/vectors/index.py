@@ -26,7 +26,7 @@ async def build_index(
       ConfigurationError: This role may not build indexes.
     """
     await require_owner(database)
-    model = {"model_id": model_id}
+    model: statements.ModelIdParameters = {"model_id": model_id}
     timeout_s = database.settings.migration_timeout_s
     await database.fetch(
         statements.insert_approximate_scopes(ahead=ahead),
@@ -59,7 +59,10 @@ async def drop_index(database: Database, model_id: int) -> None:
 
 async def index_is_valid(database: Database, model_id: int) -> bool | None:
     """Returns whether a model's index was built to the end; None if it has none."""
-    index = {"schema": database.schema, "index": statements.index_name(model_id)}
+    index: statements.IndexParameters = {
+        "schema": database.schema,
+        "index": statements.index_name(model_id),
+    }
     found = await database.fetch_one(statements.select_index(), index)
     return None if found is None else bool(found["valid"])
 

@@ -176,7 +176,7 @@ async def update(
       config: As for `ingest`.
     """
     # An ingest of its session may be writing it again, elsewhere.
-    await transaction.fetch(statements.lock_session(), {**place, "session_id": session_id})
+    await transaction.fetch(statements.lock_session(), _of(place, session_id))
     found = await transaction.fetch(statements.lock_memory(), place)
     if not found:
         return False
@@ -200,7 +200,7 @@ async def delete(
       session_id: The session it came from.
     """
     # An ingest that is writing it again would not be seen, and bring it back.
-    await transaction.fetch(statements.lock_session(), {**place, "session_id": session_id})
+    await transaction.fetch(statements.lock_session(), _of(place, session_id))
     await transaction.fetch(statements.delete_memory(), place)
 
 
@@ -250,3 +250,11 @@ async def _given(rows: Sequence[tuple[int, Draft]]) -> str:
 def _batches(items: list[T]) -> Iterator[list[T]]:
     for start in range(0, len(items), _BATCH):
         yield items[start : start + _BATCH]
+
+
+def _of(place: ScopeParameters, session_id: str) -> SessionParameters:
+    return {
+        "app_name": place["app_name"],
+        "user_id": place["user_id"],
+        "session_id": session_id,
+    }

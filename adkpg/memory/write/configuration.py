@@ -67,10 +67,16 @@ async def set_text_search_config(
         await transaction.fetch(statements.hold_writers(database.schema), {})
         (counted,) = await transaction.fetch(statements.count_app(), app)
         total, done = int(counted["memories"]), 0
-        after = {"after_user": "", "after_position": -(2**63)}
+        after_user, after_position = "", -(2**63)
         while done < total:
             rows = await transaction.fetch(
-                statements.select_bodies(), {**app, **after, "limit": _BATCH}
+                statements.select_bodies(),
+                {
+                    **app,
+                    "after_user": after_user,
+                    "after_position": after_position,
+                    "limit": _BATCH,
+                },
             )
             places: statements.PlacesParameters = {
                 **app,
@@ -88,7 +94,7 @@ async def set_text_search_config(
                     "scripts": [script_of(row["author"], row["body"]) for row in rows],
                 },
             )
-            after = {"after_user": rows[-1]["user_id"], "after_position": rows[-1]["position"]}
+            after_user, after_position = rows[-1]["user_id"], rows[-1]["position"]
             done += len(rows)
             if progress is not None:
                 progress(done, total)
