@@ -36,7 +36,7 @@ from adkpg.memory.search.hits import Hit, Reason, folded, within_budget
 from adkpg.memory.search.options import SearchOptions, SearchOverrides, require_embedder
 from adkpg.memory.search.ranking import RANKING
 from adkpg.memory.tokenizer import searchable
-from adkpg.remember.policy import Remember, policy_of, remembered_events
+from adkpg.remember.policy import Remember, policy_of
 from adkpg.settings import Settings
 from adkpg.timestamps import clamped
 
@@ -114,7 +114,7 @@ class InMemoryVectorMemoryService(BaseMemoryService):
         Raises:
           InvalidInput: An id cannot be stored; nothing was written.
         """
-        drafts = drafts_of_events(remembered_events(self._policy, session.events), session.id)
+        drafts = drafts_of_events(session.events, session.id, policy=self._policy)
         last = list({draft.event_id: draft for draft in drafts}.values())
         await self._ingest(session.app_name, session.user_id, session.id, last, whole=True)
 
@@ -132,8 +132,8 @@ class InMemoryVectorMemoryService(BaseMemoryService):
         Raises:
           InvalidInput: A value cannot be stored; nothing was written.
         """
-        said, now = remembered_events(self._policy, events), platform_time.get_time()
-        drafts = drafts_of_events(said, session_id or "", custom_metadata, now=now)
+        now, policy = platform_time.get_time(), self._policy
+        drafts = drafts_of_events(events, session_id or "", custom_metadata, now=now, policy=policy)
         await self._ingest(app_name, user_id, session_id or "", drafts, whole=False)
 
     async def add_memory(
