@@ -4,6 +4,7 @@ import asyncio
 import logging
 import os
 import shutil
+import signal
 import sys
 import uuid
 from collections.abc import Iterator, Sequence
@@ -106,6 +107,8 @@ def _shown_while_waiting(screen: Screen, lines: Iterator[Line]) -> Iterator[Line
 
 def play(act: int, user_id: str, say: tuple[str, ...], ask: tuple[str, ...]) -> None:
     """Is one of the three processes: plays its act and writes what happens as JSON lines."""
+    # Who started this process ends it by SIGINT, also where that is inherited as ignored (nohup).
+    signal.signal(signal.SIGINT, signal.default_int_handler)
     click.echo(Started(process_id=os.getpid()).dump())
     # ADK logs the traceback of every error; the command says it in a sentence.
     logging.getLogger("google_adk").setLevel(logging.CRITICAL)

@@ -6,6 +6,8 @@ import socket
 import subprocess
 import sys
 
+from tests.fakes.signals import interrupts_heard
+
 ADKPG = [sys.executable, "-m", "adkpg"]
 
 
@@ -28,12 +30,13 @@ def test_ctrl_c_ends_a_waiting_command_without_a_traceback() -> None:
     with socket.create_server(("127.0.0.1", 0)) as silent:
         port = silent.getsockname()[1]
         url = f"postgresql://me@127.0.0.1:{port}/agents?sslmode=disable"
-        process = subprocess.Popen(
-            [*ADKPG, "db", "current", "--database-url", url],
-            stdout=subprocess.PIPE,
-            stderr=subprocess.PIPE,
-            text=True,
-        )
+        with interrupts_heard():
+            process = subprocess.Popen(
+                [*ADKPG, "db", "current", "--database-url", url],
+                stdout=subprocess.PIPE,
+                stderr=subprocess.PIPE,
+                text=True,
+            )
         silent.settimeout(60)
         connection, _ = silent.accept()
         with connection:

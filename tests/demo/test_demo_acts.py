@@ -4,6 +4,7 @@ import os
 import re
 import shlex
 import signal
+import socket
 import subprocess
 import sys
 from pathlib import Path
@@ -15,10 +16,12 @@ from adkpg import Database, DatabaseSessionService, PgVectorMemoryService
 from adkpg.demo.act import Act
 from adkpg.demo.line import Called, Checked, Line, Requested, Rows, Said, Searched, Started, State
 from adkpg.demo.model import UNKNOWN, OfflineModel
+from adkpg.demo.process import run
 from adkpg.demo.rows import APP
 from adkpg.demo.story import STORY, WORD_STORY, Story
 from adkpg.embedding import Embedder, LocalEmbedder
 from tests.fakes.demo import Demo, environment, postmasters
+from tests.fakes.signals import interrupts_heard, interrupts_ignored
 
 FACT = "I'm allergic to peanuts."
 ANSWER = f'You told me: "{FACT}"'
@@ -210,13 +213,15 @@ def test_options_that_do_not_go_together(
 @pytest.mark.parametrize("after", ["Process 1", "calls note"])
 def test_an_interrupt_is_clean(embedded_dir: Path, after: str) -> None:
     """Ctrl-C, while a process starts and while it talks to the embedded server."""
-    with subprocess.Popen(
-        [sys.executable, "-m", "adkpg", "demo"],
-        env=environment(ADKPG_EMBEDDED_DIR=str(embedded_dir), PYTHONUNBUFFERED="1"),
-        stdout=subprocess.PIPE,
-        stderr=subprocess.PIPE,
-        text=True,
-    ) as process:
+    with interrupts_heard():
+        process = subprocess.Popen(
+            [sys.executable, "-m", "adkpg", "demo"],
+            env=environment(ADKPG_EMBEDDED_DIR=str(embedded_dir), PYTHONUNBUFFERED="1"),
+            stdout=subprocess.PIPE,
+            stderr=subprocess.PIPE,
+            text=True,
+        )
+    with process:
         assert process.stdout is not None
         assert process.stderr is not None
         assert any(after in line for line in process.stdout)
@@ -225,3 +230,18 @@ def test_an_interrupt_is_clean(embedded_dir: Path, after: str) -> None:
         assert process.stderr.read().strip() == "Aborted!"
     assert process.returncode == 1
     assert not postmasters(embedded_dir)
+
+
+def test_an_act_that_is_left_ends_also_where_interrupts_are_ignored(
+    monkeypatch: pytest.MonkeyPatch,
+) -> None:
+    """It is told to end by SIGINT, which programs under ``nohup`` inherit as ignored."""
+    monkeypatch.setenv("ADKPG_CONNECT_TIMEOUT_S", "3600")
+    with socket.create_server(("127.0.0.1", 0)) as silent, interrupts_ignored():
+        port = silent.getsockname()[1]
+        lines = run(["--act", "1", "--user", "ada"], f"postgresql://me@127.0.0.1:{port}/agents")
+        assert isinstance(next(lines), Started)
+        silent.settimeout(60)
+        connection, _ = silent.accept()  # the act waits for an answer
+        with connection:
+            lines.close()  # type: ignore[attr-defined] # a generator
