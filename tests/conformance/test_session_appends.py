@@ -180,4 +180,7 @@ async def test_a_stale_session_rebuilt_from_json(
 
 @every_service
 async def test_flush_is_there(service: BaseSessionService) -> None:
+    session = await service.create_session(**KEY)
+    await service.append_event(session, said("x"))
     await service.flush()
+    assert texts(await service.get_session(**KEY, session_id=session.id)) == ["x"]

@@ -73,6 +73,10 @@ async def test_transactions_begin_on_another_connection(
 ) -> None:
     proxy.forget()
     await warm(own)
+    first = live[0]
+    assert first == await DatabaseSessionService(own).get_session(
+        app_name=first.app_name, user_id=first.user_id, session_id=first.id
+    )
 
 
 @pytest.mark.usefixtures("doubting")

@@ -11,7 +11,7 @@ from adkpg.errors import (
     ModelNotActive,
 )
 from adkpg.memory.queue.jobs import Backlog, Jobs
-from tests.fakes.conversation import USER, conversation, entry, found, said, wait
+from tests.fakes.conversation import USER, conversation, entry, found, pending, said, wait
 from tests.fakes.toys import BrokenEmbedder, GatedEmbedder, ToyEmbedder
 
 
@@ -102,9 +102,12 @@ async def test_flush_says_at_once_that_the_app_has_another_model(
     await other.flush(app_name="mine", timeout_s=30)
 
 
-async def test_flush_without_an_embedder_returns_at_once(words: PgVectorMemoryService) -> None:
+async def test_flush_without_an_embedder_waits_for_nobody(
+    words: PgVectorMemoryService, connection: asyncpg.Connection
+) -> None:
     await wait(words, "kitten")
     await words.flush()
+    assert await pending(connection) == 1
 
 
 async def test_appends_of_many_users_are_flushed(
