@@ -24,6 +24,8 @@ from adkpg.memory.tokenizer import script_config, searchable
 from adkpg.remember.policy import RememberPolicy
 from adkpg.timestamps import clamped, moment
 
+_SAMPLE = 5_000  # characters that tell a text's script
+
 
 @dataclass(frozen=True, kw_only=True)
 class Draft(Attributes):
@@ -249,6 +251,12 @@ def new_draft(
     )
 
 
+def text_length(contents: Iterable[types.Content | None]) -> int:
+    """Returns how many characters contents' texts have together."""
+    parts = (part for content in contents if content for part in content.parts or [])
+    return sum(len(part.text or "") for part in parts)
+
+
 def words_of(author: str | None, body: str) -> str:
     """Returns a memory's body, ``author: text``, as Postgres' parser is to see it."""
     # ADK calls every person "user": as a word it would match all that was ever said.
@@ -261,6 +269,7 @@ def script_of(author: str | None, body: str) -> str | None:
     The author's name before it does not count: an assistant's name is Latin, whatever it says.
     """
     said = body if author is None else body.removeprefix(f"{author}: ")
+    said = said[:_SAMPLE]
     return None if said.isascii() else script_config(searchable(said))
 
 

@@ -1,7 +1,7 @@
 """PgVectorMemoryService: long-term memory for ADK agents."""
 
 import asyncio
-from collections.abc import Iterable, Mapping, Sequence
+from collections.abc import Mapping, Sequence
 from dataclasses import replace
 from datetime import datetime
 from typing import Unpack
@@ -11,7 +11,6 @@ from google.adk.memory.base_memory_service import BaseMemoryService, SearchMemor
 from google.adk.memory.memory_entry import MemoryEntry
 from google.adk.platform import time as platform_time
 from google.adk.sessions.session import Session
-from google.genai import types
 
 from adkpg import cursors
 from adkpg.database import Database, UsesDatabase
@@ -21,7 +20,7 @@ from adkpg.errors import ConfigurationError, InvalidInput
 from adkpg.keys import require_storable, scope_user, storable
 from adkpg.memory import records
 from adkpg.memory import statements as reading
-from adkpg.memory.drafts import changed_draft, drafts_of_events, drafts_of_memories
+from adkpg.memory.drafts import changed_draft, drafts_of_events, drafts_of_memories, text_length
 from adkpg.memory.filters import NO_FILTERS, SearchFilters
 from adkpg.memory.invocation import running_invocation
 from adkpg.memory.pages import MemoriesPage
@@ -162,7 +161,7 @@ class PgVectorMemoryService(UsesDatabase, BaseMemoryService):
         user = scope_user(user_id)
         now, policy = platform_time.get_time(), self._database.policy
         drafts = await writing.off_loop(
-            _length(entry.content for entry in memories),
+            text_length(entry.content for entry in memories),
             lambda: drafts_of_memories(memories, custom_metadata, now, policy),
         )
         if not drafts:
@@ -235,7 +234,7 @@ class PgVectorMemoryService(UsesDatabase, BaseMemoryService):
                     now=platform_time.get_time(),
                     policy=self._database.policy,
                 ),
-                rewrite=text is not None,
+                text=text,
                 config=self._database.settings.text_search_config,
             )
         if found and text is not None and self._vectors is not None:
@@ -519,7 +518,7 @@ class PgVectorMemoryService(UsesDatabase, BaseMemoryService):
         require_storable(**place)
         now, policy = platform_time.get_time(), self._database.policy
         drafts = await writing.off_loop(
-            _length(event.content for event in events) + 200 * len(events),
+            text_length(event.content for event in events) + 200 * len(events),
             lambda: drafts_of_events(
                 events, place["session_id"], custom_metadata, now=now, policy=policy
             ),
@@ -529,9 +528,3 @@ class PgVectorMemoryService(UsesDatabase, BaseMemoryService):
             await writing.ingest(transaction, place, drafts, whole=whole, config=config)
         if self._vectors is not None:
             await self._vectors.embed_quietly(place["app_name"], place["user_id"])
-
-
-def _length(contents: Iterable[types.Content | None]) -> int:
-    """The number of characters in contents' texts."""
-    parts = (part for content in contents if content for part in content.parts or [])
-    return sum(len(part.text or "") for part in parts)

@@ -26,7 +26,9 @@ from adkpg.errors import (
     StaleSession,
 )
 from adkpg.keys import require_storable, storable
+from adkpg.memory.drafts import text_length
 from adkpg.memory.write import capture
+from adkpg.memory.write.apply import off_loop
 from adkpg.remember.policy import Remember
 from adkpg.sessions import reading_statements, records, statements
 from adkpg.sessions.append_queue import AppendQueues, uninterrupted
@@ -409,6 +411,17 @@ class DatabaseSessionService(UsesDatabase, BaseSessionService):
         async with self._queues.of(session):
             return await uninterrupted(self._append(session, event))
 
+    def _prepared(
+        self, session: Session, event: Event
+    ) -> tuple[str, capture.CaptureParameters | None]:
+        """Returns an event's payload, and what is remembered of it."""
+        payload = jsontext.write_event(event)
+        policy = self._database.policy if self._remembers else None
+        if policy is None:
+            return payload, None
+        config = self._database.settings.text_search_config
+        return payload, capture.parameters(policy, event, session.user_id, session.id, config)
+
     async def _append(self, session: Session, event: Event) -> Event:
         require_storable(
             app_name=session.app_name,
@@ -417,12 +430,9 @@ class DatabaseSessionService(UsesDatabase, BaseSessionService):
             event_id=event.id,
         )
         delta = split(event.actions.state_delta)
-        payload = jsontext.write_event(event)
-        memory = None
-        policy = self._database.policy if self._remembers else None
-        if policy is not None:
-            config = self._database.settings.text_search_config
-            memory = capture.parameters(policy, event, session.user_id, session.id, config)
+        payload, memory = await off_loop(
+            text_length([event.content]), lambda: self._prepared(session, event)
+        )
         marker = Marker.of(session) or await self._marker_of(session, event)
         parameters: statements.AppendParameters = {
             **_place(session, event),

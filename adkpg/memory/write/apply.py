@@ -160,7 +160,7 @@ async def update(
     session_id: str,
     change: Callable[[Any], Draft],
     *,
-    rewrite: bool,
+    text: str | None,
     config: str,
 ) -> bool:
     """Changes a memory where it stands; returns whether it is still there.
@@ -172,7 +172,7 @@ async def update(
       place: The memory.
       session_id: The session it came from.
       change: Takes the memory's row and returns the memory as it is to be.
-      rewrite: Whether its text changes.
+      text: Its new text; None if it keeps its own.
       config: As for `ingest`.
     """
     # An ingest of its session may be writing it again, elsewhere.
@@ -181,9 +181,10 @@ async def update(
     if not found:
         return False
     (row,) = found
-    draft, was = change(row), row["expires_at"]
+    draft, was = await off_loop(len(text or ""), lambda: change(row)), row["expires_at"]
     here = [(int(row["position"]), draft)]
-    await apply(transaction, place, Plan(rewrite=here if rewrite else [], alter=here), config)
+    plan = Plan(rewrite=[] if text is None else here, alter=here)
+    await apply(transaction, place, plan, config)
     if draft.expires_at != was or draft.ttl_s is not None:
         await transaction.fetch(statements.end_derived(), {**place, "was": was})
     return True
