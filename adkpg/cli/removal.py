@@ -59,7 +59,7 @@ class Removal(Generic[T]):
 
     def _ask(self, found: T) -> None:
         self.show(found)
-        if not sys.stdin.isatty():
+        if sys.stdin is None or not sys.stdin.isatty():
             raise click.ClickException(
                 "Nothing was removed, since there is no terminal to ask on; add --yes."
             )

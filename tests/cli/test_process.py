@@ -46,3 +46,14 @@ def test_ctrl_c_ends_a_waiting_command_without_a_traceback() -> None:
     assert process.returncode == 1
     assert out == ""
     assert err.strip() == "Aborted!"
+
+
+def test_a_removal_without_standard_input_is_refused(database_url: str) -> None:
+    command = [*ADKPG, "db", "downgrade", "base", "--database-url", database_url]
+    done = subprocess.run(
+        ["sh", "-c", 'exec "$@" <&-', "sh", *command], capture_output=True, text=True, check=False
+    )
+    assert done.returncode == 1
+    assert done.stderr == (
+        "Error: Nothing was removed, since there is no terminal to ask on; add --yes.\n"
+    )
