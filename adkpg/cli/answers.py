@@ -4,15 +4,12 @@ from __future__ import annotations
 
 import json
 from collections.abc import Iterable, Mapping, Sequence
-from typing import TYPE_CHECKING, Any, NoReturn
+from typing import Any, NoReturn
 
 import click
 
 import adkpg
 from adkpg.terminal import printable, show
-
-if TYPE_CHECKING:
-    from adkpg.memory.records import Memory
 
 
 def say(sentence: str, value: Mapping[str, object], *, as_json: bool) -> None:
@@ -53,7 +50,7 @@ def fail(errors: Iterable[str]) -> NoReturn:
     raise click.exceptions.Exit(1)
 
 
-def text_of(memory: Memory) -> str:
+def text_of(memory: adkpg.Memory) -> str:
     """Returns what a memory says, or which artifacts it names."""
     text = "\n".join(part.text for part in memory.content.parts or [] if part.text)
     return text or ", ".join(memory.artifacts)
@@ -64,7 +61,7 @@ def time_of(moment: str | None) -> str:
     return (moment or "")[:19].replace("T", " ")
 
 
-def origin_of(memory: Memory) -> str:
+def origin_of(memory: adkpg.Memory) -> str:
     """Returns who said a memory, or the document it is a piece of."""
     return memory.author or memory.source or ""
 
@@ -72,12 +69,12 @@ def origin_of(memory: Memory) -> str:
 COLUMNS = ("ID", "TIME", "KIND", "FROM", "MEMORY")
 
 
-def row(memory: Memory) -> tuple[object, ...]:
+def row(memory: adkpg.Memory) -> tuple[object, ...]:
     """Returns a memory as a row of `COLUMNS`."""
     time = time_of(memory.timestamp)
     return (memory.id, time, memory.kind, origin_of(memory), text_of(memory))
 
 
-def jsonable(memory: Memory) -> dict[str, Any]:
+def jsonable(memory: adkpg.Memory) -> dict[str, Any]:
     """Returns a memory as JSON values."""
     return memory.model_dump(mode="json", exclude_none=True)

@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 from dataclasses import asdict
-from typing import TYPE_CHECKING
 
 import click
 
@@ -12,9 +11,6 @@ from adkpg.cli.answers import answer, fail, jsonable, reader, say, text_of, time
 from adkpg.cli.connection import connected
 from adkpg.cli.options import app, as_json, full, limit, user
 from adkpg.terminal import cell, printable
-
-if TYPE_CHECKING:
-    from adkpg.facts.extractor import Usage
 
 model = click.option(
     "--model", required=True, metavar="MODEL", help="Name of the ADK model that reads the turns."
@@ -286,5 +282,5 @@ def _dim(*values: object) -> tuple[object, ...]:
     return tuple(cell(value, "dim") for value in values)
 
 
-def _tokens(usage: Usage) -> tuple[int, int, int]:
+def _tokens(usage: adkpg.facts.Usage) -> tuple[int, int, int]:
     return usage.calls, usage.prompt_tokens, usage.output_tokens

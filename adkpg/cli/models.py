@@ -4,7 +4,6 @@ from __future__ import annotations
 
 from collections.abc import Iterable
 from dataclasses import asdict
-from typing import TYPE_CHECKING
 
 import click
 
@@ -14,9 +13,6 @@ from adkpg.cli.connection import connected, database_url, run
 from adkpg.cli.options import app, as_json
 from adkpg.cli.removal import Removal, removes
 from adkpg.terminal import show
-
-if TYPE_CHECKING:
-    from adkpg.models.service import Coverage, Model
 
 dimensions_of = click.option(
     "--dimensions",
@@ -149,8 +145,8 @@ def drop(name: str, dimensions: int | None, database_url: str | None, **consent:
       adkpg models drop all-MiniLM-L6-v2-int8 --dry-run
     """
 
-    def remove(dry_run: bool) -> list[Model]:
-        async def go(database: adkpg.Database) -> list[Model]:
+    def remove(dry_run: bool) -> list[adkpg.models.Model]:
+        async def go(database: adkpg.Database) -> list[adkpg.models.Model]:
             models = adkpg.models.Models(database)
             found = [
                 model
@@ -175,7 +171,7 @@ def drop(name: str, dimensions: int | None, database_url: str | None, **consent:
 _COLUMNS = ("MODEL", "DIMENSIONS", "INDEX", "APP", "ACTIVE", "VECTORS", "COVERED")
 
 
-def _rows(models: Iterable[Model]) -> list[tuple[object, ...]]:
+def _rows(models: Iterable[adkpg.models.Model]) -> list[tuple[object, ...]]:
     rows: list[tuple[object, ...]] = []
     for model in models:
         own = (model.name, model.dimensions, "yes" if model.indexed else "")
@@ -190,12 +186,12 @@ def _rows(models: Iterable[Model]) -> list[tuple[object, ...]]:
     return rows
 
 
-def _share(app: Coverage) -> float:
+def _share(app: adkpg.models.Coverage) -> float:
     """The share of an app's memories that have a vector, in [0, 1]."""
     return app.vectors / app.memories if app.memories else 1.0
 
 
-def _jsonable(model: Model) -> dict[str, object]:
+def _jsonable(model: adkpg.models.Model) -> dict[str, object]:
     apps = [{**asdict(app), "covered": _share(app)} for app in model.apps]
     return {
         "name": model.name,

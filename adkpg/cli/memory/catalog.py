@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import json
-from typing import TYPE_CHECKING, Any, TypedDict
+from typing import Any, TypedDict
 
 import click
 
@@ -22,9 +22,6 @@ from adkpg.cli.options import (
 )
 from adkpg.cli.removal import Removal, removes
 from adkpg.terminal import bar, printable, show
-
-if TYPE_CHECKING:
-    from adkpg.memory.records import Memory
 
 _PAGE = 500
 _FACTS = (
@@ -174,7 +171,7 @@ def update(
     if topics and no_topics:
         raise click.UsageError("--topic and --no-topics exclude each other.")
 
-    async def write(database: adkpg.Database) -> Memory | None:
+    async def write(database: adkpg.Database) -> adkpg.Memory | None:
         # Without a new text nothing is embedded, so no embedder is started.
         memory = adkpg.PgVectorMemoryService(database) if text is not None else reader(database)
         return await memory.update_memory(
@@ -225,7 +222,7 @@ def delete(
             "all of a user."
         )
     place: _Place = {"app_name": app_name, "user_id": user_id}
-    chosen: list[Memory] = []
+    chosen: list[adkpg.Memory] = []
 
     async def choose(database: adkpg.Database) -> None:
         memory = reader(database)
@@ -255,7 +252,7 @@ def delete(
                 shown(done, len(chosen))
                 await memory.delete_memory(**place, memory_id=each.id)
 
-    def remove(dry_run: bool) -> list[Memory]:
+    def remove(dry_run: bool) -> list[adkpg.Memory]:
         # The memories that were shown are deleted, none that came meanwhile.
         if not chosen:
             run(database_url, choose)
@@ -279,7 +276,12 @@ def _scope(app_name: str, user_id: str | None) -> str:
 
 
 def _show(
-    memory: Memory | None, memory_id: str, app_name: str, user_id: str | None, *, as_json: bool
+    memory: adkpg.Memory | None,
+    memory_id: str,
+    app_name: str,
+    user_id: str | None,
+    *,
+    as_json: bool,
 ) -> None:
     if memory is None:
         raise click.ClickException(

@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Iterator
 from dataclasses import asdict
 from datetime import timedelta
-from typing import TYPE_CHECKING, Any, Literal
+from typing import Any, Literal
 
 import click
 
@@ -14,9 +14,6 @@ from adkpg.cli.answers import answer, jsonable, origin_of, text_of, time_of
 from adkpg.cli.connection import connected
 from adkpg.cli.options import app, as_json, filtered, full, span, user_or_app
 from adkpg.terminal import cell
-
-if TYPE_CHECKING:
-    from adkpg.memory.search.hits import Hit
 
 
 @click.command()
@@ -108,7 +105,7 @@ async def search(
     )
 
 
-def _rows(hit: Hit, *, explain: bool) -> Iterator[tuple[object, ...]]:
+def _rows(hit: adkpg.Hit, *, explain: bool) -> Iterator[tuple[object, ...]]:
     """The memory, and below it those around it and the reasons, if they are asked for."""
     reason = hit.reason
     yield (
@@ -129,7 +126,7 @@ def _rows(hit: Hit, *, explain: bool) -> Iterator[tuple[object, ...]]:
         yield ("", "", "", "", "", cell(text, "dim"))
 
 
-def _jsonable(hit: Hit) -> dict[str, Any]:
+def _jsonable(hit: adkpg.Hit) -> dict[str, Any]:
     return {
         "score": hit.score,
         "cosine": hit.reason.cosine,

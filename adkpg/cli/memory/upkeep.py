@@ -42,12 +42,12 @@ def config(
         raise click.UsageError("CONFIG and --by-script exclude each other.")
 
     async def go(database: adkpg.Database) -> tuple[str | None, int | None]:
-        from adkpg.memory.write.configuration import set_text_search_config, text_search_config
-
         if config is None and not by_script:
-            return await text_search_config(database, app_name), None
+            return await adkpg.text_search_config(database, app_name), None
         with bar("Deriving words") as shown:
-            return config, await set_text_search_config(database, app_name, config, progress=shown)
+            return config, await adkpg.set_text_search_config(
+                database, app_name, config, progress=shown
+            )
 
     own, written = run(database_url, go)
     sentence = own or "by script"
