@@ -9,11 +9,13 @@ from typing import TYPE_CHECKING
 __version__ = "0.1.0"
 
 __all__ = [
+    "Backlog",
     "Database",
     "DatabaseSessionService",
     "EventsPage",
     "Hit",
     "InMemoryVectorMemoryService",
+    "Jobs",
     "ListedSessions",
     "MemoriesPage",
     "Memory",
@@ -44,6 +46,8 @@ if TYPE_CHECKING:
     from adkpg.in_memory import InMemoryVectorMemoryService as InMemoryVectorMemoryService
     from adkpg.memory.filters import SearchFilters as SearchFilters
     from adkpg.memory.pages import MemoriesPage as MemoriesPage
+    from adkpg.memory.queue.jobs import Backlog as Backlog
+    from adkpg.memory.queue.jobs import Jobs as Jobs
     from adkpg.memory.records import Memory as Memory
     from adkpg.memory.search.hits import Hit as Hit
     from adkpg.memory.search.hits import Reason as Reason
@@ -62,11 +66,13 @@ if TYPE_CHECKING:
     from adkpg.settings import Settings as Settings
 else:
     _MODULES = {
+        "Backlog": "memory.queue.jobs",
         "Database": "database",
         "DatabaseSessionService": "sessions.service",
         "EventsPage": "sessions.pages",
         "Hit": "memory.search.hits",
         "InMemoryVectorMemoryService": "in_memory",
+        "Jobs": "memory.queue.jobs",
         "ListedSessions": "sessions.pages",
         "MemoriesPage": "memory.pages",
         "Memory": "memory.records",

@@ -22,7 +22,7 @@ USER: dict[str, Any] = {"app_name": "app", "user_id": "user"}
 class EveryTextAlike:
     """An embedder to which all texts mean the same, and no question means any of them.
 
-    So the vector leg runs, and what is found is found by its words.
+    So the search by vectors runs, and what is found is found by its words.
     """
 
     model = "alike"

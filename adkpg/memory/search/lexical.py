@@ -48,10 +48,14 @@ _UNSAID, _ASKS = 0, 2  # values of memories.speech
 
 
 def scope_of(dead: CTE) -> CTE:
-    """How many live memories there are, and how long they are; one row."""
+    """How many live memories there are, and how long they are; one row.
+
+    Those that the app knows for all its users are also counted apart: ``shared``.
+    """
     return materialized(
         select(
             cast(func.count(), Double).label("size"),
+            cast(func.count().filter(memories.c.position < number(0)), Double).label("shared"),
             cast(func.greatest(func.avg(memories.c.length), 1), Double).label("mean_length"),
         ).where(in_scopes(memories), outside(memories.c.position, dead)),
         "scope",

@@ -28,7 +28,7 @@ class Ranking:
         short turns tell little.
       question: Factor of a turn that asks, since it answers nothing.
       vector: Weight of the scaled cosine against the scaled lexical score.
-      candidates: Best memories of each leg that are scored on both; more if more are asked for.
+      candidates: Best memories of each way that are scored on both; more if more are asked for.
       leading_postings: The question's rarest words lead to memories, up to this many occurrences;
         its other words count for those memories alone.
       promising: As many memories as promise most by the leading words are scored on all.

@@ -189,14 +189,18 @@ def search(shape: Shape) -> Statement[SearchParameters]:
 def _relevant(fused: Any, scope: CTE, shape: Shape) -> ColumnElement[bool]:
     """Whether a candidate is a hit: more speaks for it than chance has among all memories.
 
-    The best of n unrelated memories comes the nearer the more there are, about as ln n. The very
+    The best of n unrelated memories comes the nearer the more there are, about as ln n; of a user's
+    own and of the app's, each for itself: a person's few are not hidden by many documents. The very
     nearest are hits with less, since a paraphrase shares no word.
     """
     floor = bindparam("min_cosine", type_=Double)
     near: ColumnElement[bool] = fused.c.cosine >= floor
     if not shape.lexical:
         return near
-    size = select(scope.c.size).scalar_subquery()
+    size = case(
+        (fused.c.position < number(0), select(scope.c.shared).scalar_subquery()),
+        else_=select(scope.c.size - scope.c.shared).scalar_subquery(),
+    )
     if not shape.vector:
         chance = func.ln(func.greatest(size, 1))
         return or_(

@@ -15,7 +15,7 @@ def embedder() -> LocalEmbedder:
     return LocalEmbedder()
 
 
-async def test_the_legs_together_find_more_than_either(
+async def test_both_ways_together_find_more_than_either(
     database: Database, embedder: LocalEmbedder
 ) -> None:
     memory = PgVectorMemoryService(database, embedder=embedder)

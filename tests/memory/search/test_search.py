@@ -36,7 +36,7 @@ async def test_what_was_never_said_finds_nothing(memory: PgVectorMemoryService) 
         assert await found(memory, "volcanoes on Mars", mode=mode) == []
 
 
-async def test_modes_are_the_legs(memory: PgVectorMemoryService) -> None:
+async def test_modes_search_one_way_or_both(memory: PgVectorMemoryService) -> None:
     await remember_apart(memory, "the kitten sleeps", "the feline purrs")
     assert await found(memory, "kitten", mode="text") == ["the kitten sleeps"]
     assert sorted(await found(memory, "kitten", mode="vector")) == [
@@ -49,7 +49,7 @@ async def test_modes_are_the_legs(memory: PgVectorMemoryService) -> None:
     ]
 
 
-async def test_scores_tell_the_legs_apart(memory: PgVectorMemoryService) -> None:
+async def test_scores_tell_the_two_ways_apart(memory: PgVectorMemoryService) -> None:
     await remember_apart(memory, "the kitten sleeps", "the feline purrs", "a new kitten automobile")
     hits = await memory.search(**USER, query="kitten")
     assert [hit.score for hit in hits] == sorted((hit.score for hit in hits), reverse=True)
@@ -89,7 +89,7 @@ async def test_at_most_top_k_are_returned_the_best(memory: PgVectorMemoryService
 
 
 @pytest.mark.parametrize("mode", ["hybrid", "vector", "text"])
-async def test_more_than_a_legs_candidates_may_be_asked_for(
+async def test_more_than_the_candidates_may_be_asked_for(
     memory: PgVectorMemoryService, mode: Mode
 ) -> None:
     await remember_apart(memory, *(f"kitten {number}" for number in range(130)))
