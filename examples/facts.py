@@ -46,7 +46,7 @@ async def main() -> None:
     async with Database() as db:
         await db.upgrade()
         memory = PgVectorMemoryService(db)
-        facts = Facts(memory, extractor)
+        facts = Facts(memory, extractor=extractor)
         await facts.enable("notes")
         who: dict[str, Any] = {"app_name": "notes", "user_id": "ana"}
         for day, text in enumerate(("I live in Berlin.", "It rains.", "I moved to Paris."), 1):

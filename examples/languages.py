@@ -41,8 +41,8 @@ async def main() -> None:
         for query in ASKED:
             await ask(memory, "polyglot", query)
 
-        await set_text_search_config(db, "hafen", "german")
-        print(f"In an app that is read as {await text_search_config(db, 'hafen')}:")
+        await set_text_search_config(db, app_name="hafen", config="german")
+        print(f"In an app that is read as {await text_search_config(db, app_name='hafen')}:")
         await ask(memory, "hafen", "Haus")
 
 

@@ -275,7 +275,7 @@ def _stored(database: adkpg.Database) -> adkpg.facts.Facts:
 
 def _extracting(database: adkpg.Database, model: str) -> adkpg.facts.Facts:
     memory = adkpg.PgVectorMemoryService(database)
-    return adkpg.facts.Facts(memory, adkpg.facts.FactExtractor(model))
+    return adkpg.facts.Facts(memory, extractor=adkpg.facts.FactExtractor(model))
 
 
 def _dim(*values: object) -> tuple[object, ...]:

@@ -70,7 +70,7 @@ async def worker(
     queues = [embed]
     if model is not None:
         extract = Jobs(database, task="extract")
-        facts = adkpg.facts.Facts(memory, adkpg.facts.FactExtractor(model))
+        facts = adkpg.facts.Facts(memory, extractor=adkpg.facts.FactExtractor(model))
         works.append(Extracting(facts, extract))
         queues.append(extract)
     revived = sum([await queue.revive() for queue in queues]) if revive else None

@@ -40,9 +40,9 @@ class GeminiEmbedder:
     def __init__(
         self,
         model: str = "gemini-embedding-001",
+        *,
         dimensions: int = 768,
         api_key: str | None = None,
-        *,
         client: "genai.Client | None" = None,
         base_url: str | None = None,
         batch_size: int = 100,

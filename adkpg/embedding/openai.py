@@ -37,9 +37,9 @@ class OpenAIEmbedder:
     def __init__(
         self,
         model: str = "text-embedding-3-small",
+        *,
         dimensions: int = 1536,
         api_key: str | None = None,
-        *,
         base_url: str | None = None,
         request_dimensions: bool | None = None,
         batch_size: int = 128,

@@ -59,9 +59,9 @@ class Pruned:
 
 async def prune(
     database: Database,
+    *,
     app_name: str | None = None,
     user_id: str | None = None,
-    *,
     older_than: timedelta | None = None,
     max_importance: float | None = None,
     max_memories: int | None = None,

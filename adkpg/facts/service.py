@@ -69,8 +69,8 @@ class Facts:
     def __init__(
         self,
         memory: PgVectorMemoryService,
-        extractor: MemoryExtractor | None = None,
         *,
+        extractor: MemoryExtractor | None = None,
         max_known: int = 60,
         batch_turns: int = 40,
         context_turns: int = 6,

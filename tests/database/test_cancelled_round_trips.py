@@ -49,7 +49,7 @@ class World:
         self.memory = PgVectorMemoryService(database, embedder=ToyEmbedder())
         self.words = PgVectorMemoryService(database, mode="text")
         self.documents = Documents(self.memory)
-        self.facts = Facts(self.memory, Extractor())
+        self.facts = Facts(self.memory, extractor=Extractor())
         self.models = Models(database)
         self.number = 0
 
@@ -116,7 +116,7 @@ CALLS: dict[str, Call] = {
     "embed_pending": lambda world: world.memory.embed_pending(),
     "index_large_scopes": lambda world: world.memory.index_large_scopes(),
     "set_text_search_config": lambda world: set_text_search_config(
-        world.database, APP, "english" if world.number % 2 else "german"
+        world.database, app_name=APP, config="english" if world.number % 2 else "german"
     ),
     "document added": lambda world: world.documents.add(
         **world.user, source="pets.md", text=world.text

@@ -126,7 +126,9 @@ async def test_a_cap_keeps_the_most_important_and_then_the_latest(
     assert await prune(database, max_memories=2) == [pruned(surplus=2)]
     assert await left(connection) == ["a", "c"]
     assert await left(connection, "bob") == ["x", "y"]
-    assert await prune(database, "app", "bob", max_memories=0) == [pruned("bob", surplus=2)]
+    assert await prune(database, app_name="app", user_id="bob", max_memories=0) == [
+        pruned("bob", surplus=2)
+    ]
 
 
 async def test_a_cap_counts_what_is_left_by_the_other_rules(
@@ -171,11 +173,15 @@ async def test_only_the_app_and_user_that_are_named_are_pruned(
     assert [(each.app_name, each.user_id) for each in everybody] == [
         (scope["app_name"], scope["user_id"]) for scope in scopes
     ]
-    assert [each.app_name for each in await prune(database, "two", max_memories=0)] == ["two"] * 2
-    assert await prune(database, None, "alice", max_memories=0) == [
+    assert [each.app_name for each in await prune(database, app_name="two", max_memories=0)] == [
+        "two"
+    ] * 2
+    assert await prune(database, user_id="alice", max_memories=0) == [
         pruned("alice", "one", surplus=1)
     ]
-    assert await prune(database, "one", "", max_memories=0) == [pruned("", "one", surplus=1)]
+    assert await prune(database, app_name="one", user_id="", max_memories=0) == [
+        pruned("", "one", surplus=1)
+    ]
 
 
 async def test_pages_and_batches_leave_nothing_behind(

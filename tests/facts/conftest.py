@@ -21,6 +21,6 @@ def extractor(script: Script) -> FactExtractor:
 @pytest.fixture
 async def facts(memory: PgVectorMemoryService, extractor: FactExtractor) -> Facts:
     """Facts of an app that has extraction switched on."""
-    switched_on = Facts(memory, extractor)
+    switched_on = Facts(memory, extractor=extractor)
     await switched_on.enable("app")
     return switched_on

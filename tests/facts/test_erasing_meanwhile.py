@@ -88,7 +88,7 @@ async def test_a_source_erased_while_its_facts_are_committed_takes_them_along(
         asked.set()
         await go.wait()
 
-    facts = Facts(memory, Meanwhile(waits, _says))
+    facts = Facts(memory, extractor=Meanwhile(waits, _says))
     await facts.enable("app")
     await remember(memory, 1, OLD)
     await facts.extract(**USER)

@@ -34,7 +34,7 @@ async def test_nothing_is_extracted_unless_it_is_switched_on(
     script: Script,
     connection: asyncpg.Connection,
 ) -> None:
-    facts = Facts(memory, extractor)
+    facts = Facts(memory, extractor=extractor)
     await remember(memory, 1, "I have a cat.")
     assert await waiting(connection) == 0
     assert await facts.extract(**USER) == await facts.extract_pending() == ExtractionReport()
@@ -108,7 +108,7 @@ async def test_turns_that_wait_again_add_nothing(
 async def test_new_turns_are_read_with_those_before_them_as_context(
     memory: PgVectorMemoryService, extractor: FactExtractor, script: Script
 ) -> None:
-    facts = Facts(memory, extractor, context_turns=2)
+    facts = Facts(memory, extractor=extractor, context_turns=2)
     await facts.enable("app")
     said = ["One.", "Two.", "Do you have a cat?"]
     await remember(memory, 1, *said)
@@ -151,7 +151,7 @@ async def test_one_session_alone_leaves_the_others_waiting(
 async def test_a_long_session_is_read_in_pieces(
     memory: PgVectorMemoryService, extractor: FactExtractor, script: Script
 ) -> None:
-    facts = Facts(memory, extractor, batch_turns=2, context_turns=0)
+    facts = Facts(memory, extractor=extractor, batch_turns=2, context_turns=0)
     await facts.enable("app")
     await remember(memory, 1, *(f"Turn {number}." for number in range(5)))
     assert (await facts.extract(**USER)).turns == 5
@@ -271,7 +271,7 @@ async def test_a_profile_can_be_about_topics(
 async def test_an_extractor_is_told_what_is_nearest_of_much(
     memory: PgVectorMemoryService, extractor: FactExtractor, script: Script
 ) -> None:
-    facts = Facts(memory, extractor, max_known=3)
+    facts = Facts(memory, extractor=extractor, max_known=3)
     await facts.enable("app")
     await remember(memory, 1, "A long story.")
     stated = [add(f"Ana read book {number}.", "t1") for number in range(20)]
@@ -350,7 +350,7 @@ async def test_an_app_is_switched_on_and_off_in_batches(
     monkeypatch: pytest.MonkeyPatch,
 ) -> None:
     monkeypatch.setattr("adkpg.facts.service._QUEUED_TOGETHER", 3)
-    facts = Facts(memory, extractor)
+    facts = Facts(memory, extractor=extractor)
     for user_id in ("ana", "bob", "eve"):
         await remember(memory, 1, *(f"Turn {number}." for number in range(4)), user_id=user_id)
     assert await facts.enable("app") == 12

@@ -99,7 +99,7 @@ async def test_turns_that_are_refused_for_ever_are_given_up(
 ) -> None:
     monkeypatch.setenv("ADKPG_JOB_MAX_ATTEMPTS", "1")
     async with PgVectorMemoryService(database_url, mode="text") as memory:
-        facts = Facts(memory, extractor)
+        facts = Facts(memory, extractor=extractor)
         await facts.enable("app")
         await remember(memory, 1, FIRST)
         script.says("no", "no")
@@ -115,7 +115,7 @@ async def test_an_extractor_with_a_bug_fails_its_turns_only(
     async def breaks() -> None:
         raise OutOfOrder("I have a cat.")
 
-    facts = Facts(memory, Meanwhile(breaks, lambda turns, known: Extraction()))
+    facts = Facts(memory, extractor=Meanwhile(breaks, lambda turns, known: Extraction()))
     await facts.enable("app")
     await remember(memory, 1, FIRST)
     report = await facts.extract(**USER)
@@ -147,7 +147,7 @@ async def test_a_failing_embedder_loses_no_fact(
         raise OutOfOrder
 
     memory = PgVectorMemoryService(database, embedder=BrokenEmbedder(failure=fails))
-    facts = Facts(memory, extractor)
+    facts = Facts(memory, extractor=extractor)
     await facts.enable("app")
     await remember(memory, 1, FIRST)
     script.says(operations(CAT))
@@ -167,7 +167,7 @@ async def test_facts_of_an_app_with_another_embedding_model_wait_for_their_vecto
     await remember(memory, 1, FIRST)
     other = PgVectorMemoryService(database, embedder=ToyEmbedder(model="other"))
     script.says(operations(CAT), {"summary": "They have a cat."})
-    elsewhere = Facts(other, extractor)
+    elsewhere = Facts(other, extractor=extractor)
     assert (await elsewhere.extract(**USER)).added == 1
     assert (await elsewhere.summarize(**USER, session_id="day1")).memory is not None
     assert await known(facts) == ["Ana has a cat."]
@@ -185,7 +185,7 @@ async def test_a_turn_erased_meanwhile_leaves_no_fact(
         memory_id = await turn_id(memory, FIRST)
         await memory.delete_memory(**USER, memory_id=memory_id)
 
-    facts = Facts(memory, Meanwhile(erases, _says_cat))
+    facts = Facts(memory, extractor=Meanwhile(erases, _says_cat))
     await facts.enable("app")
     await remember(memory, 1, FIRST)
     report = await facts.extract(**USER)
@@ -206,7 +206,7 @@ async def test_a_turn_replaced_meanwhile_is_read_again(
         seen.extend(turn.text for turn in turns)
         return Extraction(tuple(Add(turn.text, (turn.memory_id,)) for turn in turns))
 
-    facts = Facts(memory, Meanwhile(replaces, says))
+    facts = Facts(memory, extractor=Meanwhile(replaces, says))
     await facts.enable("app")
     await remember(memory, 1, FIRST)
     while (await facts.extract(**USER)).added == 0:
@@ -240,10 +240,10 @@ async def test_what_another_worker_wrote_meanwhile_is_known(
     async def nothing() -> None:
         pass
 
-    other = Facts(memory, Meanwhile(nothing, _says_cat))
+    other = Facts(memory, extractor=Meanwhile(nothing, _says_cat))
     facts = Facts(
         memory,
-        Meanwhile(
+        extractor=Meanwhile(
             another_finishes,
             lambda turns, known: Extraction(
                 (Add("Ana owns a feline.", tuple(turn.memory_id for turn in turns)),)
@@ -271,13 +271,15 @@ async def test_two_workers_that_supersede_one_fact_leave_the_later_one(
     async def nothing() -> None:
         pass
 
-    first = Facts(memory, Meanwhile(nothing, moved))
+    first = Facts(memory, extractor=Meanwhile(nothing, moved))
     await first.enable("app")
     await remember(memory, 1, "Berlin")
     await first.extract(**USER)
     await remember(memory, 2, "Paris")
     await remember(memory, 3, "Rome")
-    workers = [Facts(memory, Meanwhile(barrier.wait, moved), batch_turns=1) for _ in range(2)]
+    workers = [
+        Facts(memory, extractor=Meanwhile(barrier.wait, moved), batch_turns=1) for _ in range(2)
+    ]
     reports = await asyncio.gather(*(worker.extract(**USER) for worker in workers))
     assert [report.turns for report in reports] == [1, 1]
     assert await known(first) == ["Ana lives in Rome"]

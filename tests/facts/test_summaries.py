@@ -95,7 +95,7 @@ async def test_a_session_that_changes_meanwhile_is_not_summed_up(
         await remember(memory, 1, "I want to stay.")
 
     await remember(memory, 1, "I want to go to Rome.")
-    summing = Facts(memory, Summing(changes, lambda turns, known: Extraction()))
+    summing = Facts(memory, extractor=Summing(changes, lambda turns, known: Extraction()))
     with pytest.raises(ExtractionError, match="changed while it was summed up"):
         await summing.summarize(**USER, session_id="day1")
     assert await memories(memory, "summary") == []
@@ -108,7 +108,7 @@ async def test_a_broken_summarizer_is_an_error_with_its_cause(
         raise OutOfOrder
 
     await remember(memory, 1, "I want to go to Rome.")
-    broken = Facts(memory, Summing(breaks, lambda turns, known: Extraction()))
+    broken = Facts(memory, extractor=Summing(breaks, lambda turns, known: Extraction()))
     with pytest.raises(ExtractionError, match="Summing failed with OutOfOrder"):
         await broken.summarize(**USER, session_id="day1")
 
@@ -119,4 +119,4 @@ async def test_an_extractor_need_not_sum_up(memory: PgVectorMemoryService) -> No
 
     extractor = Meanwhile(nothing, lambda turns, known: Extraction())
     with pytest.raises(ConfigurationError, match="a method summarize"):
-        await Facts(memory, extractor).summarize(**USER, session_id="day1")
+        await Facts(memory, extractor=extractor).summarize(**USER, session_id="day1")

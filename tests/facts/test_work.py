@@ -52,7 +52,7 @@ async def test_a_model_that_is_down_is_asked_once_not_for_each_user(
 async def test_a_batch_of_one_user_does_not_hold_up_the_others(
     memory: PgVectorMemoryService, extractor: FactExtractor, script: Script
 ) -> None:
-    facts = Facts(memory, extractor, batch_turns=2)
+    facts = Facts(memory, extractor=extractor, batch_turns=2)
     await facts.enable("app")
     await remember(memory, 1, "One.", "Two.", "Three.")
     extracting = Extracting(facts, Jobs(memory.database, task="extract"))

@@ -138,3 +138,33 @@ def test_all_is_sorted_and_each_type_of_public_calls_is_public(package: str) -> 
         if found not in public and found is not type(value)
     }
     assert sorted(missing) == []
+
+
+# ADK's own signature, and what a user's own class is asked with.
+POSITIONAL = {
+    "DatabaseSessionService.append_event",
+    "FactExtractor.extract",
+    "MemoryExtractor.extract",
+}
+
+
+@pytest.mark.parametrize("package", PACKAGES)
+def test_all_arguments_but_the_first_are_keyword_only(package: str) -> None:
+    """Of functions, methods and constructors; values such as hits and pages are no calls."""
+    several = set()
+    for value in EXPORTED[package].values():
+        for function in _callables(value):
+            own = inspect.unwrap(function)
+            if "__init__" in own.__qualname__ and dataclasses.is_dataclass(value):
+                continue
+            if inspect.isclass(value) and issubclass(value, Exception):
+                continue
+            given = list(inspect.signature(own).parameters.values())
+            positional = [
+                each.name
+                for each in given
+                if each.kind is each.POSITIONAL_OR_KEYWORD and each.name != "self"
+            ]
+            if len(positional) > 1 and own.__qualname__ not in INTERNAL | POSITIONAL:
+                several.add(own.__qualname__)
+    assert several == set()

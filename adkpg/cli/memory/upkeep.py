@@ -43,10 +43,10 @@ def config(
 
     async def go(database: adkpg.Database) -> tuple[str | None, int | None]:
         if config is None and not by_script:
-            return await adkpg.text_search_config(database, app_name), None
+            return await adkpg.text_search_config(database, app_name=app_name), None
         with bar("Deriving words") as shown:
             return config, await adkpg.set_text_search_config(
-                database, app_name, config, progress=shown
+                database, app_name=app_name, config=config, progress=shown
             )
 
     own, written = run(database_url, go)

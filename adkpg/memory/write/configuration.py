@@ -11,7 +11,7 @@ from adkpg.memory.write import word_statements as statements
 _BATCH = 500
 
 
-async def text_search_config(database: Database, app_name: str) -> str | None:
+async def text_search_config(database: Database, *, app_name: str) -> str | None:
     """Returns an app's own text search configuration; None if each text's script chooses.
 
     Args:
@@ -27,9 +27,9 @@ async def text_search_config(database: Database, app_name: str) -> str | None:
 
 async def set_text_search_config(
     database: Database,
+    *,
     app_name: str,
     config: str | None,
-    *,
     progress: Callable[[int, int], None] | None = None,
 ) -> int:
     """Sets an app's text search configuration, and derives the words of its memories again.

@@ -27,13 +27,16 @@ async def test_an_apps_words_are_derived_anew(
     await memory.add_memory(app_name="app", user_id=None, memories=[entry("Zwei Bäume.")])
     await memory.add_memory(app_name="rival", user_id="user", memories=[entry(GERMAN)])
     assert await found(memory, "Haus", mode="text") == []
-    assert await text_search_config(database, "app") is None
+    assert await text_search_config(database, app_name="app") is None
     told: list[tuple[int, int]] = []
     written = await set_text_search_config(
-        database, "app", "german", progress=lambda done, total: told.append((done, total))
+        database,
+        app_name="app",
+        config="german",
+        progress=lambda done, total: told.append((done, total)),
     )
     assert (written, told) == (2, [(2, 2)])
-    assert await text_search_config(database, "app") == "german"
+    assert await text_search_config(database, app_name="app") == "german"
     assert await found(memory, "Haus", mode="text") == [GERMAN]
     assert await found(memory, "Baum", mode="text") == ["Zwei Bäume."]
     assert await found(memory, "Häuser", mode="text", app_name="rival") == [GERMAN]
@@ -62,7 +65,7 @@ async def test_derived_words_are_those_that_are_written_at_once(
     await memory.add_memory(**USER, memories=said)
     before = await connection.fetch(POSTINGS)
     assert len({row["memory_id"] for row in before}) >= 5
-    assert await set_text_search_config(database, "app", config) == len(said)
+    assert await set_text_search_config(database, app_name="app", config=config) == len(said)
     derived = await connection.fetch(POSTINGS)
     assert (derived == before) == (config is None)
     assert await connection.fetchval("SELECT count(*) FROM memory_lexemes") == len(derived)
@@ -79,7 +82,9 @@ async def test_many_memories_of_many_users(
         many = [entry(f"Häuser {number}") for number in range(300)]
         await memory.add_memory(app_name="app", user_id=user_id, memories=many)
     told: list[int] = []
-    await set_text_search_config(database, "app", "german", progress=lambda d, _: told.append(d))
+    await set_text_search_config(
+        database, app_name="app", config="german", progress=lambda d, _: told.append(d)
+    )
     assert told == [500, 900]
     rows = await connection.fetch(
         "SELECT user_id, count(*) FROM memory_lexemes WHERE lexeme = 'haus' GROUP BY 1 ORDER BY 1"
@@ -94,7 +99,7 @@ async def test_the_setting_follows_what_the_environment_says(
     async with Database(database_url, settings=Settings(text_search_config="german")) as german:
         changed = PgVectorMemoryService(german, mode="text")
         assert await found(changed, "Haus") == []
-        assert await set_text_search_config(german, "app", None) == 1
+        assert await set_text_search_config(german, app_name="app", config=None) == 1
         assert await found(changed, "Haus") == [GERMAN]
 
 
@@ -104,15 +109,15 @@ async def test_an_unknown_configuration_changes_nothing(
     await remember_apart(memory, GERMAN)
     for unknown in ("klingon", "german; DROP TABLE memories", "", "x.german"):
         with pytest.raises(ConfigurationError, match=r"has no .* it has .*german"):
-            await set_text_search_config(database, "app", unknown)
-    assert await text_search_config(database, "app") is None
-    assert await text_search_config(database, "\x00") is None
+            await set_text_search_config(database, app_name="app", config=unknown)
+    assert await text_search_config(database, app_name="app") is None
+    assert await text_search_config(database, app_name="\x00") is None
 
 
 async def test_an_app_without_memories_can_be_prepared(
     memory: PgVectorMemoryService, database: Database
 ) -> None:
-    assert await set_text_search_config(database, "app", "german") == 0
+    assert await set_text_search_config(database, app_name="app", config="german") == 0
     await remember_apart(memory, GERMAN)
     assert await found(memory, "Haus", mode="text") == [GERMAN]
     assert await found(memory, "kitten", mode="vector") == []
@@ -125,7 +130,9 @@ async def test_who_writes_meanwhile_waits_and_has_the_new_words(
     await remember_apart(memory, GERMAN)
     writing = "DELETE FROM adkpg.memories WHERE memory_id = 'nobody'"
     async with locked(database_url, writing) as writer:
-        setting = asyncio.create_task(set_text_search_config(database, "app", "german"))
+        setting = asyncio.create_task(
+            set_text_search_config(database, app_name="app", config="german")
+        )
         await writer.until_blocked(1)
         late = asyncio.create_task(remember_apart(memory, "Noch zwei Häuser."))
         await writer.until_blocked(2)
@@ -145,7 +152,9 @@ async def test_updates_of_one_memory_and_of_all_words_leave_no_mixture(
         for number in range(30):
             await memory.update_memory(**USER, memory_id=f"m{number}", text="Bäume")
 
-    await asyncio.gather(update(), set_text_search_config(database, "app", "german"))
+    await asyncio.gather(
+        update(), set_text_search_config(database, app_name="app", config="german")
+    )
     rows = await connection.fetch(
         "SELECT lexeme, count(*) FROM memory_lexemes WHERE frequency > 0 GROUP BY 1"
     )
