@@ -527,8 +527,19 @@ memory_tombstones = Table(
     _key("session_id"),
     _key("event_id"),
     Column("deleted_at", _TIME, nullable=False, server_default=_NOW),
+    Column(
+        "expires_at",
+        _TIME,
+        nullable=True,
+        comment="From when on it is no more needed; NULL while its session may be added again.",
+    ),
     PrimaryKeyConstraint(
         "app_name", "user_id", "session_id", "event_id", name="memory_tombstones_pkey"
+    ),
+    Index(
+        "memory_tombstones_expires_at_idx",
+        "expires_at",
+        postgresql_where=text("expires_at IS NOT NULL"),
     ),
     comment="Deleted memories of events, so that re-adding their session does not bring them back.",
 )

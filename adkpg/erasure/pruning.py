@@ -16,8 +16,8 @@ from adkpg.erasure.pruning_statements import Rules
 from adkpg.errors import InvalidInput
 from adkpg.keys import APP_WIDE, require_storable
 from adkpg.memory.filters import SearchFilters
-from adkpg.memory.write.statements import lock_session
-from adkpg.sql import SessionParameters
+from adkpg.memory.write.statements import PositionsParameters, lock_session
+from adkpg.sql import ScopeParameters
 from adkpg.timestamps import clamped
 
 _PAGE = 1_000
@@ -111,7 +111,7 @@ async def prune(
         number=max_memories is not None,
     )
     age_s = older_than.total_seconds() if older_than is not None else 0.0
-    parameters = {
+    parameters: statements.RuleParameters = {
         "before": clamped(platform_time.get_time() - age_s),
         "max_importance": max_importance,
         "max_memories": max_memories,
@@ -120,10 +120,10 @@ async def prune(
     pruned = []
     async for scope in _scopes(database, app_name, user_id, rules, parameters):
         if dry_run:
-            rows = await database.fetch(statements.count_candidates(rules), parameters | scope)
+            rows = await database.fetch(statements.count_candidates(rules), {**parameters, **scope})
             counts = Counter({row["reason"]: row["memories"] for row in rows})
         else:
-            counts = await _prune_user(database, rules, parameters | scope)
+            counts = await _prune_user(database, rules, parameters, scope)
         if counts.total():
             user = scope["user_id"]
             pruned.append(
@@ -133,6 +133,11 @@ async def prune(
                     *(counts[reason] for reason in _REASONS),
                 )
             )
+    if not dry_run:
+        await database.fetch(
+            statements.delete_tombstones(app=app_name is not None, user=user_id is not None),
+            {"app_name": app_name, "user_id": user_id},
+        )
     return pruned
 
 
@@ -155,12 +160,12 @@ async def _scopes(
     app_name: str | None,
     user_id: str | None,
     rules: Rules,
-    parameters: dict[str, Any],
-) -> AsyncIterator[dict[str, str]]:
+    parameters: statements.RuleParameters,
+) -> AsyncIterator[ScopeParameters]:
     if app_name is not None and user_id is not None:
         yield {"app_name": app_name, "user_id": user_id}
         return
-    last: dict[str, str] | None = None
+    last: ScopeParameters | None = None
     rows: Sequence[Any] = [None] * _PAGE
     while len(rows) == _PAGE:
         statement = statements.select_scopes(
@@ -168,59 +173,87 @@ async def _scopes(
         )
         rows = await database.fetch(
             statement,
-            parameters
-            | {"app_name": app_name, "user_id": user_id, "limit": _PAGE}
-            | {f"after_{name}": value for name, value in (last or {}).items()},
+            {
+                **parameters,
+                "app_name": app_name,
+                "user_id": user_id,
+                "limit": _PAGE,
+                "after_app_name": last["app_name"] if last else None,
+                "after_user_id": last["user_id"] if last else None,
+            },
         )
         for row in rows:
-            last = dict(row)
-            yield dict(row)
+            last = {"app_name": row["app_name"], "user_id": row["user_id"]}
+            yield last
 
 
-async def _prune_user(database: Database, rules: Rules, parameters: dict[str, Any]) -> Counter[str]:
+async def _prune_user(
+    database: Database,
+    rules: Rules,
+    parameters: statements.RuleParameters,
+    scope: ScopeParameters,
+) -> Counter[str]:
+    """Ranks a user's memories once, and erases what is to go in batches."""
+    found = await database.fetch(statements.select_candidates(rules), {**parameters, **scope})
     counts: Counter[str] = Counter()
-    while True:
-        found, erased = await giving_way(
-            database, partial(_prune_batch, rules=rules, parameters=parameters)
+    for start in range(0, len(found), _BATCH):
+        work = partial(
+            _prune_batch,
+            rules=rules,
+            parameters=parameters,
+            scope=scope,
+            candidates=found[start : start + _BATCH],
         )
-        counts += erased
-        if found < _BATCH or not erased:
-            return counts
+        counts += await giving_way(database, work)
+    return counts
 
 
 async def _prune_batch(
-    transaction: Transaction, *, rules: Rules, parameters: dict[str, Any]
-) -> tuple[int, Counter[str]]:
-    """Erases a batch; returns how many memories were found, and how many went by reason.
+    transaction: Transaction,
+    *,
+    rules: Rules,
+    parameters: statements.RuleParameters,
+    scope: ScopeParameters,
+    candidates: Sequence[Any],
+) -> Counter[str]:
+    """Erases a batch; returns how many memories went by reason.
 
     The locks come before the statements that read again what is to go and what was drawn from it,
-    so that those see what writers have committed.
+    so that those see what writers have committed. Of what is too much no more goes than the user
+    still has above the number.
     """
-    batch = parameters | {"limit": _BATCH}
-    candidates = await transaction.fetch(statements.select_candidates(rules), batch)
-    if not candidates:
-        return 0, Counter()
     # An ingest that is writing one of them again would not be seen, and bring it back.
     for session_id in sorted({row["session_id"] for row in candidates}):
-        session: SessionParameters = {
-            "app_name": parameters["app_name"],
-            "user_id": parameters["user_id"],
-            "session_id": session_id,
-        }
-        await transaction.fetch(lock_session(), session)
-    locked = await transaction.fetch(
-        statements.lock_positions(),
-        parameters | {"positions": [row["position"] for row in candidates]},
-    )
-    held = {row["position"] for row in locked}
-    reasons = {
-        row["position"]: row["reason"]
-        for row in await transaction.fetch(statements.select_candidates(rules), batch)
-        if row["position"] in held
+        await transaction.fetch(lock_session(), {**scope, "session_id": session_id})
+    asked: PositionsParameters = {
+        **scope,
+        "positions": [row["position"] for row in candidates],
     }
-    (row,) = await transaction.fetch(
-        statements.erase_positions(), parameters | {"positions": list(reasons)}
+    locked = await transaction.fetch(statements.lock_positions(), asked)
+    rows = await transaction.fetch(
+        statements.select_reasons(rules),
+        {
+            **scope,
+            "positions": [row["position"] for row in locked],
+            "before": parameters["before"],
+            "max_importance": parameters["max_importance"],
+            "kinds": parameters["kinds"],
+        },
+    )
+    planned = {row["position"]: row["reason"] for row in candidates}
+    reasons = {row["position"]: row["reason"] for row in rows if row["reason"] is not None}
+    surplus = [
+        row for row in rows if row["counted"] is not None and planned[row["position"]] == "surplus"
+    ]
+    most = parameters["max_memories"] or 0
+    reasons |= {
+        row["position"]: "surplus"
+        for place, row in enumerate(surplus, 1)
+        if row["counted"] - place >= most
+    }
+    (gone,) = await transaction.fetch(
+        statements.erase_positions(), {**scope, "positions": list(reasons)}
     )
     counts = Counter(reasons.values())
-    counts["drawn"] = row["erased"] - len(reasons)
-    return len(candidates), +counts
+    counts["drawn"] = gone["erased"] - len(reasons)
+    return +counts

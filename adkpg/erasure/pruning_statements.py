@@ -1,8 +1,9 @@
 """Statements that prune: which memories go by which rule, and erasing them in batches. No I/O."""
 
 from dataclasses import dataclass
+from datetime import datetime
 from functools import cache
-from typing import Any
+from typing import Any, TypedDict
 
 from sqlalchemy import (
     BigInteger,
@@ -14,6 +15,7 @@ from sqlalchemy import (
     bindparam,
     case,
     cast,
+    delete,
     false,
     func,
     literal_column,
@@ -25,11 +27,49 @@ from sqlalchemy import (
 from sqlalchemy.dialects.postgresql import ARRAY, REAL, TIMESTAMP
 
 from adkpg.keys import APP_WIDE
-from adkpg.memory.write.statements import buried
-from adkpg.sql import in_scope, live
-from adkpg.tables import memories, memory_provenance
+from adkpg.memory.write.statements import PositionsParameters, buried
+from adkpg.sql import ScopeParameters, Statement, in_scope, live
+from adkpg.tables import memories, memory_provenance, memory_tombstones
 
 _POSITIONS = bindparam("positions", type_=ARRAY(BigInteger))
+
+
+class RuleParameters(TypedDict):
+    """The bounds of `Rules`, and the kinds that they are about."""
+
+    before: datetime
+    max_importance: float | None
+    max_memories: int | None
+    kinds: list[str]
+
+
+class ScopesParameters(RuleParameters):
+    """A page of scopes, of one app or user where a name is given, after another."""
+
+    app_name: str | None
+    user_id: str | None
+    limit: int
+    after_app_name: str | None
+    after_user_id: str | None
+
+
+class CandidatesParameters(RuleParameters, ScopeParameters):
+    """The rules, and whose memories they are about."""
+
+
+class ReasonsParameters(PositionsParameters):
+    """The same without their number, for some memories."""
+
+    before: datetime
+    max_importance: float | None
+    kinds: list[str]
+
+
+class TombstonesParameters(TypedDict):
+    """Of one app or user where a name is given."""
+
+    app_name: str | None
+    user_id: str | None
 
 
 @dataclass(frozen=True)
@@ -50,12 +90,10 @@ class Rules:
 
 
 @cache
-def select_scopes(rules: Rules, *, app: bool, user: bool, after: bool) -> Select[Any]:
-    """Reads a page of the scopes that rules may apply to, ordered by app and user.
-
-    Parameters: limit, those of the rules, app_name, user_id where asked for, and after_app_name,
-    after_user_id where a page went before.
-    """
+def select_scopes(
+    rules: Rules, *, app: bool, user: bool, after: bool
+) -> Statement[ScopesParameters]:
+    """Reads a page of the scopes that rules may apply to, ordered by app and user."""
     key = (memories.c.app_name, memories.c.user_id)
     page = select(*key).group_by(*key).order_by(*key).limit(bindparam("limit", type_=Integer))
     if not rules.number:
@@ -67,28 +105,50 @@ def select_scopes(rules: Rules, *, app: bool, user: bool, after: bool) -> Select
     if after:
         last = (bindparam(f"after_{column.name}", type_=Text) for column in key)
         page = page.where(tuple_(*key) > tuple_(*last))
-    return page
+    return Statement(page)
 
 
 @cache
-def select_candidates(rules: Rules) -> Select[Any]:
-    """Reads some of a scope's memories that are to go, by position.
-
-    Parameters: app_name, user_id, limit, those of the rules. Returns position, session_id, reason.
-    """
+def select_candidates(rules: Rules) -> Statement[CandidatesParameters]:
+    """Reads a scope's memories that are to go, by position: position, session_id, reason."""
     candidates = _candidates(rules).subquery("candidates")
-    return (
-        select(candidates.c.position, candidates.c.session_id, candidates.c.reason)
-        .order_by(candidates.c.position)
-        .limit(bindparam("limit", type_=Integer))
+    return Statement(
+        select(candidates.c.position, candidates.c.session_id, candidates.c.reason).order_by(
+            candidates.c.position
+        )
     )
 
 
 @cache
-def count_candidates(rules: Rules) -> Select[Any]:
+def select_reasons(rules: Rules) -> Statement[ReasonsParameters]:
+    """Reads again why some memories go, once they are locked.
+
+    Returns position, reason (null where number alone decides) and ``counted``: how many memories of
+    the user the number is about, null for a memory that it is not about.
+    """
+    because = _because(rules)
+    counted: Any = cast(None, BigInteger)
+    if rules.number:
+        number = (
+            select(func.count())
+            .select_from(memories)
+            .where(in_scope(memories), _prunable(), because.is_(None))
+            .correlate(None)
+            .scalar_subquery()
+        )
+        counted = case((and_(_prunable(), because.is_(None)), number))
+    return Statement(
+        select(memories.c.position, because.label("reason"), counted.label("counted"))
+        .where(in_scope(memories), memories.c.position == func.any(_POSITIONS))
+        .order_by(memories.c.position)
+    )
+
+
+@cache
+def count_candidates(rules: Rules) -> Statement[CandidatesParameters]:
     """Counts a scope's memories that are to go by reason, and what was drawn from them.
 
-    Parameters: app_name, user_id, those of the rules. Returns ``reason`` and ``memories``.
+    Returns ``reason`` and ``memories``.
     """
     candidates = _candidates(rules).cte("candidates")
     drawn: Any = (
@@ -107,16 +167,13 @@ def count_candidates(rules: Rules) -> Select[Any]:
     by_reason = select(candidates.c.reason, func.count().label("memories")).group_by(
         candidates.c.reason
     )
-    return select(union_all(by_reason, drawn).subquery("counts"))
+    return Statement(select(union_all(by_reason, drawn).subquery("counts")))
 
 
 @cache
-def lock_positions() -> Select[Any]:
-    """Locks those of some memories that nobody is writing to.
-
-    Parameters: app_name, user_id, positions. Returns position.
-    """
-    return (
+def lock_positions() -> Statement[PositionsParameters]:
+    """Locks those of some memories that nobody is writing to; returns their positions."""
+    return Statement(
         select(memories.c.position)
         .where(in_scope(memories), memories.c.position == func.any(_POSITIONS))
         .order_by(memories.c.position)
@@ -125,12 +182,22 @@ def lock_positions() -> Select[Any]:
 
 
 @cache
-def erase_positions() -> Select[Any]:
+def erase_positions() -> Statement[PositionsParameters]:
     """Erases memories and what was drawn from them, and marks their events as deleted.
 
-    Parameters: app_name, user_id, positions. Returns ``erased``, what was drawn included.
+    Returns ``erased``, what was drawn included.
     """
-    return buried(memories.c.position == func.any(_POSITIONS))
+    return Statement(buried(memories.c.position == func.any(_POSITIONS)))
+
+
+@cache
+def delete_tombstones(*, app: bool, user: bool) -> Statement[TombstonesParameters]:
+    """Deletes the marks of deleted memories that are no more needed."""
+    ended = delete(memory_tombstones).where(memory_tombstones.c.expires_at <= func.now())
+    for asked, name in ((app, "app_name"), (user, "user_id")):
+        if asked:
+            ended = ended.where(memory_tombstones.c[name] == bindparam(name, type_=Text))
+    return Statement(ended)
 
 
 def _reasons(rules: Rules) -> list[tuple[str, ColumnElement[bool]]]:
@@ -162,9 +229,15 @@ def _prunable() -> ColumnElement[bool]:
     )
 
 
+def _because(rules: Rules) -> ColumnElement[Any]:
+    """Why a memory goes, whatever the others are; null if it need not."""
+    return case(
+        *((condition, literal_column(f"'{reason}'")) for reason, condition in _reasons(rules))
+    )
+
+
 def _candidates(rules: Rules) -> Select[Any]:
-    reasons = _reasons(rules)
-    because = case(*((condition, literal_column(f"'{reason}'")) for reason, condition in reasons))
+    because = _because(rules)
     counted = _prunable() if rules.number else false()
     every = (
         select(

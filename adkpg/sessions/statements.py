@@ -31,8 +31,8 @@ from sqlalchemy import (
 from sqlalchemy.dialects.postgresql import JSON, JSONB, TIMESTAMP, UUID, insert
 
 from adkpg.memory.write import capture
-from adkpg.sql import APP_NAME, SESSION_ID, USER_ID, SessionParameters, Statement
-from adkpg.tables import app_states, events, sessions, user_states
+from adkpg.sql import APP_NAME, SESSION_ID, USER_ID, SessionParameters, Statement, in_scope
+from adkpg.tables import app_states, events, memory_tombstones, sessions, user_states
 
 EVENT_ID = bindparam("event_id", type_=Text)
 
@@ -270,8 +270,22 @@ def select_head() -> Statement[EventParameters]:
 
 @cache
 def delete_session() -> Statement[SessionParameters]:
-    """Deletes a session; its events go with it."""
-    return Statement(delete(sessions).where(this_session()), idempotent=True)
+    """Deletes a session; its events go with it.
+
+    The marks of memories that were deleted from it stay a month more: whoever still has the session
+    may add it to memory once again.
+    """
+    ending = (
+        update(memory_tombstones)
+        .where(
+            in_scope(memory_tombstones),
+            memory_tombstones.c.session_id == SESSION_ID,
+            memory_tombstones.c.expires_at.is_(None),
+        )
+        .values(expires_at=func.now() + func.make_interval(0, 1))
+        .cte("ending")
+    )
+    return Statement(delete(sessions).where(this_session()).add_cte(ending), idempotent=True)
 
 
 def _shared_states(written: CTE, *, app: bool, user: bool) -> tuple[CTE | None, CTE | None]:

@@ -237,11 +237,25 @@ def upgrade() -> None:
             server_default=sa.text("now()"),
             nullable=False,
         ),
+        sa.Column(
+            "expires_at",
+            postgresql.TIMESTAMP(timezone=True),
+            nullable=True,
+            comment="From when on it is no more needed; NULL while its session may be added again.",
+        ),
         sa.PrimaryKeyConstraint(
             "app_name", "user_id", "session_id", "event_id", name="memory_tombstones_pkey"
         ),
         schema=schema,
         comment="Deleted memories of events, so that re-adding their session does not bring them back.",
+    )
+    op.create_index(
+        "memory_tombstones_expires_at_idx",
+        "memory_tombstones",
+        ["expires_at"],
+        unique=False,
+        schema=schema,
+        postgresql_where=sa.text("expires_at IS NOT NULL"),
     )
     op.create_table(
         "sessions",

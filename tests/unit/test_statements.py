@@ -10,12 +10,16 @@ from typing import Any, get_args, get_origin, get_type_hints
 import pytest
 
 import adkpg
+from adkpg.erasure.pruning_statements import Rules
 from adkpg.memory.search.statement import Shape
 from adkpg.sql import FilterParameters, Statement
 
 _FILTERS = frozenset({"kinds", "session_ids", "others"})
 
 SHAPES: dict[str, list[Any]] = {
+    "rules": [
+        Rules(superseded=True, age=True, importance=True, number=number) for number in (False, True)
+    ],
     "asked": [frozenset(FilterParameters.__annotations__)],
     "schema": ["adkpg"],
     "shape": [
