@@ -86,8 +86,9 @@ def test_the_sdist_builds_the_same_wheel(wheel: Path, unpacked_sdist: Path, tmp_
 
 
 def test_the_sdist_carries_what_the_tests_need(unpacked_sdist: Path) -> None:
-    needed = ("tests/conftest.py", "alembic/env.py", "alembic.ini", "Makefile", "docs/cli.md")
-    for name in (*needed, ".ci/run", ".github/workflows/ci.yml"):
+    needed = ("alembic/env.py", "alembic.ini", "Makefile", "docs/cli.md", "constraints.txt")
+    tests = [path.relative_to(CHECKOUT) for path in (CHECKOUT / "tests").rglob("*.py")]
+    for name in (*needed, *map(str, tests), ".ci/run", ".github/workflows/ci.yml"):
         assert (unpacked_sdist / name).is_file(), name
 
 

@@ -50,10 +50,17 @@ async def test_forgetting_waits_for_who_writes_memories_of_no_stored_session(
     assert await connection.fetchval("SELECT count(*) FROM memories") == 0
 
 
-async def test_writers_of_one_person_do_not_wait_for_each_other(database: Database) -> None:
+DATABASE = "(SELECT oid FROM pg_database WHERE datname = current_database())"
+
+
+async def test_writers_of_one_person_do_not_wait_for_each_other(
+    database: Database, connection: asyncpg.Connection
+) -> None:
     async with database.transaction() as one, database.transaction() as other:
         await one.fetch(statements.lock_session(), PLACE)
         await other.fetch(statements.lock_session(), {**PLACE, "session_id": "t"})
+        holders = "SELECT count(DISTINCT pid) FROM pg_locks WHERE locktype = 'advisory' AND granted"
+        assert await connection.fetchval(f"{holders} AND database = {DATABASE}") == 2
 
 
 async def test_a_vector_that_comes_while_a_memory_moves_moves_too(
@@ -113,4 +120,5 @@ async def test_a_documents_pieces_wait_for_nobody_forgetting_another(
 ) -> None:
     async with database.transaction() as transaction:
         await transaction.fetch(statements.lock_person(), {"app_name": "app", "user_id": "other"})
-        await Documents(words).add(app_name="app", source="a.md", text="Oolong is a tea.")
+        report = await Documents(words).add(app_name="app", source="a.md", text="Oolong is a tea.")
+    assert report.added == 1
