@@ -60,6 +60,10 @@ class Database:
         services that share this Database then remember. Default: ``ADKPG_REMEMBER``; False: none.
       **engine_options: Passed to SQLAlchemy's ``create_async_engine``, over the settings'.
 
+    Attributes:
+      settings: As given, or those of the environment.
+      captures: Whether appends remember through services that were not told themselves.
+
     Raises:
       ConfigurationError: No database is named, or it cannot be read.
     """
@@ -77,6 +81,7 @@ class Database:
     ) -> None:
         self.settings = settings or Settings()
         self._policy_said = remember is not None
+        self.captures = bool(self.settings.remember if remember is None else remember)
         self._policy = policy_of(self.settings.remember if remember is None else remember)
         self._address = None if engine is not None else _resolve(url, self.settings)
         if engine is not None and (url is not None or password is not None or engine_options):

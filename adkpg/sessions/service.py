@@ -64,8 +64,8 @@ class DatabaseSessionService(UsesDatabase, BaseSessionService):
       remember: Writes what is said into the user's memory, in the same statement as the event:
         True, ``"redacted"``, or a `RememberPolicy`, which becomes the Database's. It is found by
         its words immediately; a worker, or the memory service at its next ingest, adds vectors.
-        None does what the Database's own policy says; with False this service's appends remember
-        nothing, whatever that says.
+        None does what the Database itself was told; with False this service's appends remember
+        nothing, whatever that was.
       shared_events_mb: Megabytes of events that are kept in this process, for whoever reads their
         session again; estimated at 6 kB for each event, and its text. Sessions then share their
         event objects: never change one that `get_session` returned. Default:
@@ -107,8 +107,8 @@ class DatabaseSessionService(UsesDatabase, BaseSessionService):
             engine_options["engine"] = db_engine
         super().__init__(database or db_url, **engine_options)
         self._merge = on_conflict == "merge"
-        self._remembers = remember is not False
-        if remember is not None and self._remembers:
+        self._captures = self._database.captures if remember is None else remember is not False
+        if remember is not None and self._captures:
             self._database.remember_by(remember)
         self._queues = AppendQueues()
         if shared_events_mb is None:
@@ -416,7 +416,7 @@ class DatabaseSessionService(UsesDatabase, BaseSessionService):
     ) -> tuple[str, capture.CaptureParameters | None]:
         """Returns an event's payload, and what is remembered of it."""
         payload = jsontext.write_event(event)
-        policy = self._database.policy if self._remembers else None
+        policy = self._database.policy if self._captures else None
         if policy is None:
             return payload, None
         config = self._database.settings.text_search_config

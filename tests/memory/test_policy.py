@@ -32,7 +32,7 @@ def entry(text: str) -> MemoryEntry:
 
 
 async def appended(database: Database) -> None:
-    sessions = DatabaseSessionService(database)
+    sessions = DatabaseSessionService(database, remember=database.policy)
     session = await sessions.create_session(**USER, session_id="s")
     await sessions.append_event(session, said(TEXT, "e1"))
 
@@ -121,6 +121,25 @@ async def test_a_second_policy_is_refused(database_url: str) -> None:
         assert database.policy == RememberPolicy(redact=redact_secrets)
     with pytest.raises(ConfigurationError, match="'redact'"):
         Database(database_url, remember="redact")  # type: ignore[arg-type] # a typing slip
+
+
+async def test_only_services_that_were_told_capture(
+    database_url: str, connection: asyncpg.Connection
+) -> None:
+    async with Database(database_url) as database:
+        telling = DatabaseSessionService(database, remember="redacted")
+        plain = DatabaseSessionService(database)
+        for service, event_id in ((plain, "e1"), (telling, "e2")):
+            session = await service.create_session(**USER)
+            await service.append_event(session, said(TEXT, event_id))
+        assert await bodies(connection) == [f"user: {STORED}"]
+    async with Database(database_url, remember="redacted") as database:
+        session = await DatabaseSessionService(database).create_session(**USER)
+        await DatabaseSessionService(database).append_event(session, said(TEXT, "e3"))
+        await DatabaseSessionService(database, remember=False).append_event(
+            session, said(TEXT, "e4")
+        )
+    assert len(await bodies(connection)) == 2
 
 
 async def test_what_code_says_wins_over_the_environment(database_url: str) -> None:
