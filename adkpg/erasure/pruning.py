@@ -114,16 +114,18 @@ async def prune(
     parameters: statements.RuleParameters = {
         "before": clamped(platform_time.get_time() - age_s),
         "max_importance": max_importance,
-        "max_memories": max_memories,
         "kinds": list(SearchFilters(kinds=kinds).kinds),
     }
     pruned = []
     async for scope in _scopes(database, app_name, user_id, rules, parameters):
         if dry_run:
-            rows = await database.fetch(statements.count_candidates(rules), {**parameters, **scope})
+            rows = await database.fetch(
+                statements.count_candidates(rules),
+                {**parameters, **scope, "max_memories": max_memories},
+            )
             counts = Counter({row["reason"]: row["memories"] for row in rows})
         else:
-            counts = await _prune_user(database, rules, parameters, scope)
+            counts = await _prune_user(database, rules, parameters, scope, max_memories)
         if counts.total():
             user = scope["user_id"]
             pruned.append(
@@ -192,9 +194,12 @@ async def _prune_user(
     rules: Rules,
     parameters: statements.RuleParameters,
     scope: ScopeParameters,
+    max_memories: int | None,
 ) -> Counter[str]:
     """Ranks a user's memories once, and erases what is to go in batches."""
-    found = await database.fetch(statements.select_candidates(rules), {**parameters, **scope})
+    found = await database.fetch(
+        statements.select_candidates(rules), {**parameters, **scope, "max_memories": max_memories}
+    )
     counts: Counter[str] = Counter()
     for start in range(0, len(found), _BATCH):
         work = partial(
@@ -202,6 +207,7 @@ async def _prune_user(
             rules=rules,
             parameters=parameters,
             scope=scope,
+            most=max_memories or 0,
             candidates=found[start : start + _BATCH],
         )
         counts += await giving_way(database, work)
@@ -214,6 +220,7 @@ async def _prune_batch(
     rules: Rules,
     parameters: statements.RuleParameters,
     scope: ScopeParameters,
+    most: int,
     candidates: Sequence[Any],
 ) -> Counter[str]:
     """Erases a batch; returns how many memories went by reason.
@@ -232,20 +239,13 @@ async def _prune_batch(
     locked = await transaction.fetch(statements.lock_positions(), asked)
     rows = await transaction.fetch(
         statements.select_reasons(rules),
-        {
-            **scope,
-            "positions": [row["position"] for row in locked],
-            "before": parameters["before"],
-            "max_importance": parameters["max_importance"],
-            "kinds": parameters["kinds"],
-        },
+        {**parameters, **scope, "positions": [row["position"] for row in locked]},
     )
     planned = {row["position"]: row["reason"] for row in candidates}
     reasons = {row["position"]: row["reason"] for row in rows if row["reason"] is not None}
     surplus = [
         row for row in rows if row["counted"] is not None and planned[row["position"]] == "surplus"
     ]
-    most = parameters["max_memories"] or 0
     reasons |= {
         row["position"]: "surplus"
         for place, row in enumerate(surplus, 1)

@@ -35,11 +35,10 @@ _POSITIONS = bindparam("positions", type_=ARRAY(BigInteger))
 
 
 class RuleParameters(TypedDict):
-    """The bounds of `Rules`, and the kinds that they are about."""
+    """The bounds of `Rules` but number, and the kinds that they are about."""
 
     before: datetime
     max_importance: float | None
-    max_memories: int | None
     kinds: list[str]
 
 
@@ -56,13 +55,11 @@ class ScopesParameters(RuleParameters):
 class CandidatesParameters(RuleParameters, ScopeParameters):
     """The rules, and whose memories they are about."""
 
+    max_memories: int | None
 
-class ReasonsParameters(PositionsParameters):
-    """The same without their number, for some memories."""
 
-    before: datetime
-    max_importance: float | None
-    kinds: list[str]
+class ReasonsParameters(RuleParameters, PositionsParameters):
+    """The same for some memories."""
 
 
 class TombstonesParameters(TypedDict):
