@@ -4,14 +4,13 @@ import asyncio
 import math
 import time
 import weakref
-from collections.abc import AsyncIterator, Awaitable, Callable, Mapping
+from collections.abc import AsyncIterator, Awaitable, Callable
 from contextlib import asynccontextmanager
 from types import TracebackType
 from typing import Any, Protocol, Self
 
 import asyncpg
 from sqlalchemy.ext.asyncio import AsyncEngine, create_async_engine
-from sqlalchemy.sql.base import Executable
 from sqlalchemy.util import greenlet_spawn
 
 from adkpg import address, migrations
@@ -102,7 +101,6 @@ class Database:
         )
         self._server = EmbeddedServer(self.settings.embedded_dir) if embedded else None
         self._pools = LoopPools()
-        self._compiled: dict[Executable, Statement[Any]] = {}
         self._doubted_at = -math.inf
         self._verified = False
         self._keepers: weakref.WeakSet[Keeper] = weakref.WeakSet()
@@ -259,8 +257,8 @@ class Database:
 
     async def fetch(
         self,
-        statement: Statement[ParametersT] | Executable,
-        parameters: ParametersT | Mapping[str, Any],
+        statement: Statement[ParametersT],
+        parameters: ParametersT,
         *,
         timeout_s: float | None = None,
     ) -> list[asyncpg.Record]:
@@ -281,8 +279,7 @@ class Database:
           DatabaseError: The server refused it; see `adkpg.errors`.
           InvalidInput: A parameter cannot be stored.
         """
-        typed = self._typed(statement)
-        sql, arguments = typed.text(self.schema), typed.arguments(parameters)
+        sql, arguments = statement.text(self.schema), statement.arguments(parameters)
         try:
             return await self._fetch(sql, arguments, timeout_s)
         except Busy as exc:
@@ -292,7 +289,7 @@ class Database:
             async with self.transaction() as transaction:
                 return await transaction.fetch(statement, parameters, timeout_s=timeout_s)
         except DatabaseUnavailable as exc:
-            if not typed.idempotent or exc.written is False or not lost(exc.__cause__):
+            if not statement.idempotent or exc.written is False or not lost(exc.__cause__):
                 raise
             # Whatever broke this connection may have broken those that have been idle for longer.
             self._doubted_at = time.monotonic()
@@ -309,8 +306,8 @@ class Database:
 
     async def fetch_one(
         self,
-        statement: Statement[ParametersT] | Executable,
-        parameters: ParametersT | Mapping[str, Any],
+        statement: Statement[ParametersT],
+        parameters: ParametersT,
         *,
         timeout_s: float | None = None,
     ) -> asyncpg.Record | None:
@@ -340,7 +337,7 @@ class Database:
         attempt = Attempt()
         async with self._connection(attempt, begin=_BEGIN) as connection:
             try:
-                yield Transaction(connection, self)
+                yield Transaction(connection, self.schema)
             except Exception as exc:
                 if idle_after(exc):
                     await connection.execute("ROLLBACK")
@@ -351,14 +348,6 @@ class Database:
                     "Postgres rolled the transaction back, since one of its statements had failed; "
                     "try again."
                 )
-
-    def _typed(self, statement: Statement[Any] | Executable) -> Statement[Any]:
-        if isinstance(statement, Statement):
-            return statement
-        typed = self._compiled.get(statement)
-        if typed is None:
-            typed = self._compiled[statement] = Statement(statement)
-        return typed
 
     @asynccontextmanager
     async def _connection(
@@ -536,21 +525,20 @@ class Keeper(Protocol):
 class Transaction:
     """The statements of one open transaction."""
 
-    def __init__(self, connection: asyncpg.Connection, database: Database) -> None:
+    def __init__(self, connection: asyncpg.Connection, schema: str) -> None:
         self._connection = connection
-        self._database = database
+        self._schema = schema
 
     async def fetch(
         self,
-        statement: Statement[ParametersT] | Executable,
-        parameters: ParametersT | Mapping[str, Any],
+        statement: Statement[ParametersT],
+        parameters: ParametersT,
         *,
         timeout_s: float | None = None,
     ) -> list[asyncpg.Record]:
         """Runs one statement within the transaction and returns its rows."""
-        typed = self._database._typed(statement)
         rows: list[asyncpg.Record] = await self._connection.fetch(
-            typed.text(self._database.schema), *typed.arguments(parameters), timeout=timeout_s
+            statement.text(self._schema), *statement.arguments(parameters), timeout=timeout_s
         )
         return rows
 

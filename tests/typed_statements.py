@@ -7,7 +7,14 @@ Mypy infers a dict display before it knows the type variable that the statement 
 from collections.abc import Callable
 
 from mypy.plugin import MethodSigContext, Plugin
-from mypy.types import CallableType, FunctionLike, Instance, get_proper_type
+from mypy.types import (
+    AnyType,
+    CallableType,
+    FunctionLike,
+    Instance,
+    TypeOfAny,
+    get_proper_type,
+)
 
 _METHODS = {
     f"adkpg.database.{name}"
@@ -26,13 +33,15 @@ class _TypedStatements(Plugin):
 def _bound(context: MethodSigContext) -> FunctionLike:
     signature = context.default_signature
     given = context.args[0]
-    in_tests = not getattr(context.api, "path", "").startswith("adkpg")  # they run each call
-    if in_tests or not given or not isinstance(signature, CallableType):
+    if not given or not isinstance(signature, CallableType):
         return signature
     statement = get_proper_type(context.api.get_expression_type(given[0]))
     if not isinstance(statement, Instance) or statement.type.fullname != _STATEMENT:
         return signature
-    types = [statement, statement.args[0], *signature.arg_types[2:]]
+    # Tests run each call that they hold.
+    own = getattr(context.api, "path", "").startswith("adkpg")
+    parameters = statement.args[0] if own else AnyType(TypeOfAny.special_form)
+    types = [statement, parameters, *signature.arg_types[2:]]
     return signature.copy_modified(arg_types=types, variables=[])
 
 

@@ -6,6 +6,7 @@ from adkpg.database import Database, Transaction
 from adkpg.erasure import statements
 from adkpg.erasure.locks import giving_way
 from adkpg.memory.write.statements import lock_session, lock_stored_session
+from adkpg.sql import SessionParameters
 
 
 async def forget_session(
@@ -28,11 +29,15 @@ async def forget_session(
     """
     if not session_id:
         return
-    place = {"app_name": app_name, "user_id": user_id, "session_id": session_id}
+    place: SessionParameters = {
+        "app_name": app_name,
+        "user_id": user_id,
+        "session_id": session_id,
+    }
     await giving_way(database, partial(_erase, place=place))
 
 
-async def _erase(transaction: Transaction, *, place: dict[str, str]) -> None:
+async def _erase(transaction: Transaction, *, place: SessionParameters) -> None:
     for statement in (
         lock_session(),
         lock_stored_session(),

@@ -27,9 +27,10 @@ from google.adk.memory.memory_entry import MemoryEntry
 from google.genai import types
 from rich.console import Console
 from rich.table import Table
-from sqlalchemy import Select, func, select
+from sqlalchemy import func, select
 
 from adkpg import Database, DatabaseSessionService, PgVectorMemoryService
+from adkpg.sql import NoParameters, Statement
 from benchmarks.sentences import Sentences
 from benchmarks.server import chosen_server, own_database
 
@@ -125,8 +126,8 @@ async def repeat(call: str, url: str) -> None:
                 print(time.perf_counter(), made, flush=True)
 
 
-def _select_pid() -> Select[tuple[int]]:
-    return select(func.pg_backend_pid().label("pid"))
+def _select_pid() -> Statement[NoParameters]:
+    return Statement(select(func.pg_backend_pid().label("pid")))
 
 
 def owner_of(stack: str) -> str:

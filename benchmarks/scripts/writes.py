@@ -68,9 +68,8 @@ class Recording(Database):
     def text(self) -> tuple[str, tuple[str, ...], dict[str, Any]]:
         """The SQL of what was sent last, and its arguments by name, in order."""
         statement, parameters = self.last
-        typed = self._typed(statement)
-        values = dict(zip(typed.names, typed.arguments(parameters), strict=True))
-        return typed.text(self.schema), typed.names, values
+        values = dict(zip(statement.names, statement.arguments(parameters), strict=True))
+        return statement.text(self.schema), statement.names, values
 
 
 @dataclass(frozen=True)
@@ -93,9 +92,8 @@ class Direct:
     database: Recording
 
     async def fetch(self, statement: Any, parameters: Any) -> Any:
-        typed = self.database._typed(statement)
         return await self.connection.fetch(
-            typed.text(self.database.schema), *typed.arguments(parameters)
+            statement.text(self.database.schema), *statement.arguments(parameters)
         )
 
 

@@ -4,6 +4,7 @@ import pytest
 from sqlalchemy import func, select
 
 from adkpg import Database
+from adkpg.sql import NoParameters, Statement
 
 pytestmark = pytest.mark.race
 
@@ -11,7 +12,9 @@ pytestmark = pytest.mark.race
 async def test_a_transaction_is_read_committed_whatever_the_default(database_url: str) -> None:
     mark = "&" if "?" in database_url else "?"
     url = f"{database_url}{mark}default_transaction_isolation=serializable"
-    level = select(func.current_setting("transaction_isolation").label("level"))
+    level = Statement[NoParameters](
+        select(func.current_setting("transaction_isolation").label("level"))
+    )
     async with Database(url) as database:
         outside = await database.fetch(level, {})
         async with database.transaction() as transaction:

@@ -11,6 +11,7 @@ import pytest
 
 import adkpg
 from adkpg.erasure.pruning_statements import Rules
+from adkpg.erasure.statements import PERSONAL
 from adkpg.memory.search.statement import Shape
 from adkpg.sql import FilterParameters, Statement
 
@@ -22,6 +23,7 @@ SHAPES: dict[str, list[Any]] = {
     ],
     "asked": [frozenset(FilterParameters.__annotations__)],
     "schema": ["adkpg"],
+    "table": list(PERSONAL),
     "shape": [
         Shape(lexical=True, vector=True, filters=_FILTERS),
         Shape(lexical=True, vector=True, approximate=(1, 3)),

@@ -10,6 +10,7 @@ from sqlalchemy import text
 from adkpg import Database, PgVectorMemoryService, SearchFilters, Settings
 from adkpg.errors import ConfigurationError, InvalidInput
 from adkpg.memory.search.options import Mode
+from adkpg.sql import NoParameters, Statement
 from tests.fakes.conversation import (
     USER,
     conversation,
@@ -343,9 +344,11 @@ async def test_the_longest_search_is_prepared_once(
     for _ in range(3):
         assert len(await memory.search(**USER, query="kitten", filters=filters)) == 1
     runs = await database.fetch(
-        text(
-            "SELECT generic_plans + custom_plans AS runs FROM pg_prepared_statements"
-            " WHERE statement LIKE 'WITH%promising%'"
+        Statement[NoParameters](
+            text(
+                "SELECT generic_plans + custom_plans AS runs FROM pg_prepared_statements"
+                " WHERE statement LIKE 'WITH%promising%'"
+            )
         ),
         {},
     )

@@ -13,6 +13,7 @@ from sqlalchemy import Connection, inspect, text
 from adkpg import Database, PgVectorMemoryService, SearchFilters, Settings, migrations
 from adkpg.memory.search import statement as recall
 from adkpg.memory.vectors import statements as vector_statements
+from adkpg.sql import NoParameters, Statement
 from tests.fakes.conversation import USER, entry, found
 from tests.fakes.locks import locked, until_connections
 from tests.fakes.query_plans import explain, rows_read
@@ -179,9 +180,11 @@ async def test_searches_through_the_index_are_planned_for_the_user_they_ask_for(
     for question in QUESTIONS:
         await found(large, question)
     plans = await large.database.fetch(
-        text(
-            "SELECT sum(generic_plans) AS generic, sum(custom_plans) AS custom"
-            " FROM pg_prepared_statements WHERE statement LIKE 'WITH%indexed AS MATERIALIZED%'"
+        Statement[NoParameters](
+            text(
+                "SELECT sum(generic_plans) AS generic, sum(custom_plans) AS custom"
+                " FROM pg_prepared_statements WHERE statement LIKE 'WITH%indexed AS MATERIALIZED%'"
+            )
         ),
         {},
     )
