@@ -17,7 +17,7 @@ logger = logging.getLogger(__name__)
 
 Task = Literal["embed", "extract"]
 
-_USERS_READ = 500
+_USERS_READ = 200
 _FIRST = ("", "")
 _LONGEST_DELAY_S = 600.0
 _LONGEST_ERROR = 2_000

@@ -7,7 +7,7 @@ when the process that took it is gone.
 
 from datetime import datetime
 from functools import cache
-from typing import Any, TypedDict, cast
+from typing import Any, TypedDict
 
 from sqlalchemy import (
     CTE,
@@ -227,12 +227,6 @@ def _chosen(*, due: bool, limit: ColumnElement[int], name: str) -> CTE:
     )
 
 
-def _at(table: Any, rows: CTE) -> ColumnElement[bool]:
-    """The rows of a user at some places, by key: a join would read all that the user has."""
-    places = select(rows.c.position).scalar_subquery()
-    return cast(ColumnElement[bool], table.c.position == func.any(func.array(places)))
-
-
 @cache
 def claim(*, eager: bool) -> Statement[ClaimParameters]:
     """Claims some of a user's jobs, in the order of their memories.
@@ -248,9 +242,15 @@ def claim(*, eager: bool) -> Statement[ClaimParameters]:
         left = _LIMIT - select(func.count()).select_from(chosen).scalar_subquery()
         later = _chosen(due=False, limit=left, name="later")
         chosen = union_all(select(chosen), select(later)).cte("both")
+    # No join, which might read all that the user has waiting.
+    places = select(chosen.c.position).scalar_subquery()
     claimed = (
         update(memory_jobs)
-        .where(in_scope(memory_jobs), memory_jobs.c.task == _TASK, _at(memory_jobs, chosen))
+        .where(
+            in_scope(memory_jobs),
+            memory_jobs.c.task == _TASK,
+            memory_jobs.c.position == func.any(func.array(places)),
+        )
         .values(
             lease_expires_at=func.now() + _seconds("lease_s"),
             attempts=memory_jobs.c.attempts + 1,
@@ -258,9 +258,9 @@ def claim(*, eager: bool) -> Statement[ClaimParameters]:
         .returning(memory_jobs.c.position, memory_jobs.c.attempts, memory_jobs.c.lease_expires_at)
         .cte("claimed")
     )
-    return Statement(
+    # One by one, which OFFSET 0 keeps: a join might read all that the user has, for each.
+    memory = (
         select(
-            *claimed.c,
             memories.c.app_name,
             memories.c.user_id,
             memories.c.memory_id,
@@ -271,8 +271,13 @@ def claim(*, eager: bool) -> Statement[ClaimParameters]:
             memories.c.body,
             memories.c.digest,
         )
-        .join_from(claimed, memories, memories.c.position == claimed.c.position)
-        .where(in_scope(memories), _at(memories, claimed))
+        .where(in_scope(memories), memories.c.position == claimed.c.position)
+        .offset(literal_column("0", Integer))
+        .lateral("memory")
+    )
+    return Statement(
+        select(*claimed.c, *memory.c)
+        .select_from(claimed.join(memory, true()))
         .order_by(claimed.c.position)
     )
 
