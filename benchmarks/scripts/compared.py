@@ -1,7 +1,8 @@
 """One side of compare.py: runs blocks of calls with whichever adkpg it imports, as it is told to.
 
-Reads names of calls from its input, a line each, and answers each with the milliseconds of a block.
-It uses only what versions of adkpg have in common, and nothing else of benchmarks.
+Reads names of calls from its input, a line each. Answers each with the milliseconds of a block of
+calls, and with the CPU of one call on average, of this process and of its server process. It uses
+only what versions of adkpg have in common, and nothing else of benchmarks.
 """
 
 import asyncio
@@ -10,12 +11,14 @@ import random
 import sys
 import time
 from collections.abc import Awaitable, Callable
+from pathlib import Path
 
 from google.adk.events.event import Event
 from google.adk.events.event_actions import EventActions
 from google.adk.sessions.base_session_service import GetSessionConfig
 from google.adk.sessions.session import Session
 from google.genai import types
+from sqlalchemy import text
 
 from adkpg import Database, DatabaseSessionService, PgVectorMemoryService
 
@@ -41,8 +44,8 @@ class Scattered:
 
 def said(number: int, **fields: object) -> Event:
     chance = random.Random(number)
-    text = SAYING.format(chance.choice(WAYS), chance.choice(TOWNS), number)
-    content = types.Content(role="user", parts=[types.Part(text=text)])
+    said = SAYING.format(chance.choice(WAYS), chance.choice(TOWNS), number)
+    content = types.Content(role="user", parts=[types.Part(text=said)])
     return Event.model_validate({"id": f"e{number}", "author": "user", "content": content} | fields)
 
 
@@ -125,14 +128,25 @@ class Side:
 
         return search
 
-    async def block(self, name: str) -> list[float]:
+    async def block(self, name: str, server: Path) -> dict[str, list[float]]:
         took = []
+        before = time.process_time_ns(), _ran_ns(server)
         for _ in range(BLOCK):
             self._number += 1
             start = time.perf_counter()
             await self.calls[name]()
             took.append(1000 * (time.perf_counter() - start))
-        return took
+        after = time.process_time_ns(), _ran_ns(server)
+        cpu = [(b - a) / BLOCK / 1e6 for a, b in zip(before, after, strict=True)]
+        return {"took": took, "cpu": cpu}
+
+
+def _ran_ns(process: Path) -> int:
+    """How long a process of this machine has run; 0 if it cannot be read."""
+    try:
+        return int((process / "schedstat").read_text(encoding="ascii").split()[0])
+    except OSError:
+        return 0
 
 
 async def serve(url: str) -> None:
@@ -140,9 +154,11 @@ async def serve(url: str) -> None:
         await database.upgrade()
         side = Side(database)
         await side.load()
+        (backend,) = await database.fetch(text("SELECT pg_backend_pid() AS pid"), {})
+        server = Path("/proc", str(backend["pid"]))
         print(json.dumps(list(side.calls)), flush=True)
         while name := (await asyncio.to_thread(sys.stdin.readline)).strip():
-            print(json.dumps(await side.block(name)), flush=True)
+            print(json.dumps(await side.block(name, server)), flush=True)
 
 
 if __name__ == "__main__":
