@@ -17,14 +17,14 @@ _MOST_TRIES = 20  # places where JSON may begin in an answer with words around i
 def extraction(text: str, turns: Mapping[str, str], facts: Mapping[str, str]) -> Extraction:
     """Reads the operations that a model answered with.
 
-    Fences and words around the JSON are passed over. What names a turn or fact that was not given
-    loses that name; an update of an invented fact adds one, as its provenance must carry it anyway.
-    What is no operation at all is dropped with its reason. Bounds are `adkpg.facts.merging`'s.
+    Fences and words around the JSON are passed over. An operation that names a turn or fact that
+    was not given loses that name; an update of an invented fact adds one, as its provenance must
+    carry it anyway. Items that are no operations are dropped with their reason. Bounds are
+    `adkpg.facts.merging`'s.
 
     Args:
-      text: The answer.
-      turns: Memory ids behind the labels of the turns that were given.
-      facts: Memory ids behind the labels of the known facts that were given.
+      turns: Memory ids by the labels of the turns that were given.
+      facts: Memory ids by the labels of the known facts that were given.
 
     Raises:
       ExtractionError: No JSON of the form that was asked for.

@@ -1,4 +1,4 @@
-"""What an extractor of facts is: what it is given, and what it gives back."""
+"""Extractors of facts: the turns and facts they are given, and their answers."""
 
 from collections.abc import Sequence
 from dataclasses import dataclass, field
@@ -11,8 +11,8 @@ class Usage:
     """Tokens that a model spent; sums with ``+``.
 
     Attributes:
-      prompt_tokens: What was sent.
-      output_tokens: What came back, thoughts included, as both are billed.
+      prompt_tokens: Of requests.
+      output_tokens: Of answers, thoughts included, as both are billed.
       calls: Requests that were made.
     """
 
@@ -126,10 +126,10 @@ Operation = Add | Update | Supersede
 
 @dataclass(frozen=True)
 class Extraction:
-    """What an extractor makes of some turns.
+    """An extractor's answer about some turns.
 
     Attributes:
-      operations: What is to be done; `adkpg.facts.merging` checks each of them.
+      operations: The changes to make; each of them is checked.
       usage: The tokens spent.
       dropped: Why operations were left out already, one phrase each.
     """
@@ -157,8 +157,8 @@ class Summary:
 class MemoryExtractor(Protocol):
     """Anything that draws facts from turns; no base class is needed.
 
-    It may be called for many users at once and by several event loops in turn. Its answer is not
-    trusted: what it invents (ids, provenance) is dropped, and what it says is bounded.
+    It may be called for many users simultaneously and by several event loops in turn. Its answer is
+    not trusted: ids that it invents are dropped, and its texts are bounded.
     """
 
     async def extract(self, turns: Sequence[Turn], known: Sequence[KnownFact]) -> Extraction:
@@ -170,6 +170,7 @@ class MemoryExtractor(Protocol):
 
         Raises:
           ExtractionError: No usable answer; the turns are read again later.
+          ExtractorUnavailable: It does not answer now, whatever it is asked.
         """
         ...
 

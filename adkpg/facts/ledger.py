@@ -32,8 +32,8 @@ class Known:
     """Facts of a user.
 
     Attributes:
-      live: What is known, by time.
-      past: What was superseded or has expired, by time.
+      live: Those that are known, by time.
+      past: Superseded and expired ones, by time.
       rows: Each of them as it is stored, by id.
     """
 
@@ -44,7 +44,7 @@ class Known:
 
 @dataclass(frozen=True)
 class Asked:
-    """What an extractor is asked about.
+    """The turns and facts that an extractor is given.
 
     Attributes:
       turns: Turns of one session, by position.

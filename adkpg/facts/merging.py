@@ -1,8 +1,8 @@
 """Merging: what an extraction changes in what is known of a person. Pure.
 
-Whatever an extractor says, what comes out here is bounded: each fact is short, has provenance among
-the turns that were given, and changes only facts that were given. What was said later is true:
-order of processing plays no part.
+The result is bounded, whatever an extractor says: each fact is short, has provenance among the
+turns that were given, and changes only facts that were given. The later of two statements is true;
+the order of processing plays no part.
 """
 
 import math
@@ -14,7 +14,7 @@ from datetime import datetime
 
 from adkpg.facts.extractor import Add, Extraction, KnownFact, Operation, Supersede, Turn, Update
 
-_BLANKS = re.compile(r"[\s\x00-\x1f\x7f-\x9f\u2028\u2029\ud800-\udfff]+")
+_WHITESPACE = re.compile(r"[\s\x00-\x1f\x7f-\x9f\u2028\u2029\ud800-\udfff]+")
 _PUNCTUATION = ".,;:!?\"'`´‘’“”„«»()[]{}…。、！？，；：「」『』（）।॥؟،؛"  # noqa: RUF001
 _SENTENCE_END = re.compile(r"[.!?…。！？।؟](?=\s|$)")  # noqa: RUF001
 
@@ -66,9 +66,9 @@ def merged(
 
     Operations count in the order of their turns' time. A fact is of the time of its latest turn;
     where it meets a known one that is newer, the known one stays and the other is kept as already
-    superseded by it. What is known already, by its normalised words, adds nothing. A fact needs
-    provenance among the turns that were not read before. One that is to change a fact that is not
-    there is added.
+    superseded by it. A fact that is known already, by its normalised words, adds nothing. A fact
+    needs provenance among the turns that were not read before. One that is to change a fact that is
+    not there is added.
 
     Args:
       extraction: What the extractor said; nothing in it is trusted.
@@ -76,19 +76,19 @@ def merged(
       known: Live facts: those the extractor was given, and others that may be equal.
       new_id: Makes the id of a new fact.
       past: Superseded and expired facts; stating one again from a turn no newer adds nothing,
-        and what is to change a superseded one changes the one that is true instead.
+        and a change of a superseded one changes the one that is true instead.
       limits: Bounds, `Limits()` if left out.
     """
     return _Merge(turns, known, past, limits or Limits(), new_id).of(extraction)
 
 
 def one_line(text: str) -> str:
-    """Returns a text with each run of blanks, breaks and unstorable characters as one blank."""
-    return _BLANKS.sub(" ", text).strip()
+    """Returns a text with each run of whitespace and unstorable characters as one space."""
+    return _WHITESPACE.sub(" ", text).strip()
 
 
 def normalized(text: str) -> str:
-    """Returns what equal facts have in common: neither case, blanks nor marks count.
+    """Returns the form that equal facts have in common: case, whitespace and marks do not count.
 
     Marks within a word do, as in 3.5, and signs as in C++ do everywhere.
     """
@@ -105,7 +105,7 @@ def normalized_topics(topics: Iterable[str], limits: Limits) -> tuple[str, ...]:
 
 
 def shortened(text: str, longest: int) -> str:
-    """Returns a text of at most so many characters, cut behind a sentence or else a word."""
+    """Returns a text of at most `longest` characters, cut after a sentence or else a word."""
     text = one_line(text)
     if len(text) <= longest:
         return text

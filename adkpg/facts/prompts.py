@@ -84,7 +84,7 @@ class SummaryForm(BaseModel):
 
 
 def turn_labels(turns: Sequence[Turn]) -> dict[str, str]:
-    """Returns the memory id behind each turn's label, ``t1`` being the first.
+    """Returns the memory id of each turn's label, ``t1`` being the first.
 
     Labels cost few tokens, and no text can name an id that was not given.
     """
@@ -92,7 +92,7 @@ def turn_labels(turns: Sequence[Turn]) -> dict[str, str]:
 
 
 def fact_labels(known: Sequence[KnownFact]) -> dict[str, str]:
-    """Returns the memory id behind each known fact's label, ``f1`` being the first."""
+    """Returns the memory id of each known fact's label, ``f1`` being the first."""
     return {f"f{number}": fact.memory_id for number, fact in enumerate(known, 1)}
 
 

@@ -9,7 +9,7 @@ from adkpg.memory.records import Memory, text_of
 
 @dataclass(frozen=True)
 class ExtractionReport:
-    """What was done; sums with ``+``.
+    """Counts of an extraction; sums with ``+``.
 
     Attributes:
       turns: Turns that facts were drawn from; they are not read again.
@@ -67,7 +67,7 @@ class ProfileFact:
 
 @dataclass(frozen=True)
 class Profile:
-    """What is known of a person.
+    """The facts about a person.
 
     Attributes:
       facts: Live facts, the most important and then the latest first.

@@ -48,15 +48,16 @@ class Facts:
     """Draws short facts from turns, merges them with what is known, and answers from them.
 
     A fact is a memory of kind ``fact``: recalled by every search, or by ``kinds=("fact",)`` alone.
-    It names the turns it was drawn from, and goes when one of them is erased or replaced. What is
-    true no longer stays for audit (`history`) and is not recalled.
+    It names the turns it was drawn from, its provenance, and goes when one of them is erased or
+    replaced, and ends when the first of them ends. A fact that is true no longer stays for audit
+    (`history`) and is not recalled.
 
     Nothing is extracted until `enable` switches it on for an app; then each new turn waits for
     `extract_pending`, which a worker calls, or `extract`.
 
     Args:
       memory: Where the turns are remembered.
-      extractor: What draws facts from turns. None only reads what is known.
+      extractor: Draws facts from turns. None only reads facts that are known.
       max_known: Most known facts that one request to the extractor carries, at least 1.
       batch_turns: Most turns of one session that one request asks about, at least 1.
       context_turns: How many turns before those come along to be understood by, from 0.
@@ -217,7 +218,7 @@ class Facts:
           app_name: The app.
           user_id: The user.
           topics: Facts about any of these only.
-          limit: At most so many facts, at least 1.
+          limit: Most facts, at least 1.
 
         Raises:
           InvalidInput: `limit` is below 1, or `topics` is no list of texts.

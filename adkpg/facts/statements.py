@@ -1,4 +1,4 @@
-"""Statements of facts: what they were drawn from, and what replaced them. No I/O."""
+"""Statements of facts, their provenance, and the queue of turns to read. No I/O."""
 
 from datetime import datetime
 from functools import cache
@@ -144,7 +144,7 @@ def _from(memory: Any, derived: Any) -> ColumnElement[bool]:
 
 
 def _provenance() -> Any:
-    """The ids of what a memory was drawn from, as an array."""
+    """The ids of a memory's provenance, as an array."""
     ids = memory_provenance.c.origin_id
     return (
         select(func.coalesce(func.array_agg(aggregate_order_by(ids, ids)), cast([], ARRAY(Text))))
@@ -256,8 +256,8 @@ def select_summary() -> Statement[SessionParameters]:
 def select_session_ids() -> Statement[IdsParameters]:
     """Reads which sessions memories came from, in order.
 
-    Whoever erases or replaces memories of one holds the session's lock (`lock_session`) from an
-    earlier statement on, and so sees what was drawn meanwhile from what is to go.
+    A writer that erases or replaces memories of one holds the session's lock (`lock_session`) from
+    an earlier statement on, and so sees the facts that were drawn from them meanwhile.
     """
     return Statement(
         select(memories.c.session_id)
@@ -307,7 +307,7 @@ def mark_extracted() -> Statement[IdsParameters]:
 
 @cache
 def insert_provenance() -> Statement[ProvenanceParameters]:
-    """Says what memories were drawn from; what is said already stays."""
+    """Adds provenance to memories, over what they have."""
     given = given_rows(memory_ids=Text, origin_ids=Text)
     return Statement(
         insert(memory_provenance)
@@ -438,7 +438,7 @@ def select_profile() -> Statement[ProfileParameters]:
 
 @cache
 def select_provenance() -> Statement[IdsParameters]:
-    """Reads what memories were drawn from, by time, each with ``of_memory_id``."""
+    """Reads the provenance of memories, by time, each row with ``of_memory_id``."""
     return Statement(
         select(*stored_columns(), memory_provenance.c.memory_id.label("of_memory_id"))
         .join_from(memory_provenance, memories, _from(memories, memory_provenance))
@@ -508,7 +508,7 @@ def queue_unread() -> Statement[QueueParameters]:
 
     Returns the user_id and position of each, and whether it is ``new`` to the queue.
     """
-    # Whoever switches it off waits, and then ends these jobs too.
+    # Switching it off waits for this, and then ends these jobs too.
     wanted = (
         select(app_settings.c.app_name)
         .where(app_settings.c.app_name == APP_NAME, app_settings.c.extract_facts)

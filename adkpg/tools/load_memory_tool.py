@@ -28,13 +28,13 @@ _PARAMETERS = {
         "after": {
             "type": "string",
             "description": (
-                "Only what was said at or after this moment, in ISO 8601, such as 2026-01-31 or "
+                "Only what was said at or after this time, in ISO 8601, such as 2026-01-31 or "
                 "2026-01-31T12:00:00+00:00."
             ),
         },
         "before": {
             "type": "string",
-            "description": "Only what was said before this moment, in ISO 8601.",
+            "description": "Only what was said before this time, in ISO 8601.",
         },
         "author": {
             "type": "string",
@@ -55,9 +55,9 @@ class LoadMemoryTool(BaseTool):
 
     In place of ADK's ``load_memory``. The answer is ``{"memories": [...]}``, best first, each with
     its ``text`` and, as far as the service knows them, ``id``, ``timestamp``, ``author``,
-    ``session_id`` and ``artifacts`` (names and versions): what a model reads, and no more. What was
-    said in the same turn is left out. Values that cannot work are answered with ``{"error": ...}``,
-    which the model can read and mend; so are times, authors and sessions if the service takes no
+    ``session_id`` and ``artifacts`` (names and versions): what a model reads, and no more. The
+    running invocation is left out. Values that cannot work are answered with ``{"error": ...}``,
+    which the model can read and correct; so are times, authors and sessions if the service takes no
     filters.
 
     Without a memory service the call raises a ValueError, as ADK's does; a service's own errors are

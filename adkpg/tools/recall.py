@@ -19,7 +19,7 @@ class Found(Protocol):
 
     @property
     def memory(self) -> MemoryEntry:
-        """What was found."""
+        """The memory that was found."""
         ...
 
 

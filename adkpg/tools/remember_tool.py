@@ -29,7 +29,7 @@ class RememberTool(BaseTool):
     """The tool ``remember(text)``: the model keeps a note about the current user.
 
     The note's author is the agent; its id is made from user and text, so the same text twice is
-    one memory, of the later moment. The answer is ``{"remembered": text, "id": ...}``, or
+    one memory, of the later time. The answer is ``{"remembered": text, "id": ...}``, or
     ``{"error": ...}`` for a text that cannot be stored.
 
     Without a memory service the call raises a ValueError; with one that has no ``add_memory``, such
