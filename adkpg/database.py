@@ -120,7 +120,7 @@ class Database:
 
     @property
     def policy(self) -> RememberPolicy | None:
-        """What becomes memory, whoever writes it; None: whatever memory services are given."""
+        """Decides what becomes memory, whoever writes it; None: all that services are given."""
         return self._policy
 
     def remember_by(self, remember: Remember) -> None:
@@ -355,7 +355,7 @@ class Database:
     ) -> AsyncIterator[asyncpg.Connection]:
         """Yields a connection in no transaction, and gives it back in none.
 
-        What gives it back awaits nothing: in a cancelled scope every await is cancelled again.
+        It is given back without an await: in a cancelled scope each one is cancelled again.
 
         Args:
           attempt: Kept up to date by the caller, for errors that say what was written.
@@ -435,7 +435,7 @@ class Database:
         target = self._address
         if self._server is not None:
             await asyncio.to_thread(self._server.start)
-            # What PGSSLMODE and PGTARGETSESSIONATTRS ask of other servers is not asked of this one.
+            # PGSSLMODE and PGTARGETSESSIONATTRS are meant for other servers.
             own = f"{self._server.url}&sslmode=disable&target_session_attrs=any"
             target = address.parse(own)
         settings = self.settings
@@ -443,7 +443,7 @@ class Database:
             "timeout": settings.connect_timeout_s,
             "command_timeout": settings.command_timeout_s,
             # A search's statement is longer than asyncpg keeps prepared by default, 15 kB; planned
-            # anew each time, a small search takes twice as long.
+            # again each time, a small search takes twice as long.
             "max_cacheable_statement_size": 65_536,
             **dict(target.options),
             **self._engine_options.get("connect_args", {}),

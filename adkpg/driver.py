@@ -1,4 +1,4 @@
-"""What the driver's errors mean, by SQLSTATE and never by message text."""
+"""The driver's errors as adkpg's own, by SQLSTATE and never by message text."""
 
 from collections.abc import Iterator
 from contextlib import contextmanager

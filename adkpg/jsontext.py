@@ -92,7 +92,7 @@ def mapped(value: Any, leaf: Callable[[Any], Any]) -> Any:
 
 
 def storable(text: str) -> str:
-    """Returns a text without what no text column holds: NUL and lone surrogates become blanks."""
+    """Returns a text that a text column can hold: NUL and lone surrogates become spaces."""
     return _UNSTORABLE_IN_TEXT.sub(" ", text)
 
 
@@ -312,8 +312,8 @@ def read_events(payloads: Sequence[str]) -> list[Event]:
 def read_event(text: str) -> Event:
     """Reads one payload: deep nesting, lone surrogates and fields of a newer ADK included.
 
-    Fields that this ADK does not know are left out with a warning. What still cannot be read
-    becomes an event with the same id, author and time, and `UNREADABLE` as its error code.
+    Fields that this ADK does not know are left out with a warning. One that still cannot
+    be read becomes an event with the same id, author and time, and `UNREADABLE` as its error code.
     """
     try:
         return Event.model_validate_json(text)

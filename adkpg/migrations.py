@@ -1,9 +1,9 @@
 """Migrations: the schema's revisions, run through Alembic by library and command line alike.
 
 Alembic's ``context`` and ``op`` belong to the process, and Postgres lets two processes create the
-same tables at once; so one migration runs at a time, first in this process (a lock), then in the
-database (an advisory lock). Both are polled: a blocked lock would stop the event loop here, and
-hold a snapshot that ``CREATE INDEX CONCURRENTLY`` waits for there.
+same tables simultaneously; so one migration runs at a time, first in this process (a lock), then
+in the database (an advisory lock). Both are polled: a blocked lock would stop the event loop here,
+and hold a snapshot that ``CREATE INDEX CONCURRENTLY`` waits for there.
 """
 
 import asyncio
@@ -62,7 +62,7 @@ def expected() -> str:
 
 @dataclass(frozen=True)
 class Found:
-    """What a database holds of adkpg's.
+    """What was found of adkpg in a database.
 
     Attributes:
       revision: Of the tables; None if there are none.
@@ -84,7 +84,7 @@ def verify(found: Found, fresh_start: str) -> None:
 
     Args:
       found: As `inspect` returned it.
-      fresh_start: How to begin anew in this database, for messages.
+      fresh_start: How to start over in this database, for messages.
 
     Raises:
       SchemaMissing: There are no tables yet.

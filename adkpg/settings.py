@@ -8,7 +8,7 @@ from pydantic_settings import BaseSettings, SettingsConfigDict
 
 
 class Settings(BaseSettings):
-    """What can be set from the environment; arguments given in code win over it.
+    """Settings that the environment gives; arguments given in code win over them.
 
     Every field is read from ``ADKPG_<FIELD>`` in upper case; an empty variable is none. A wrong
     value raises pydantic's ``ValidationError`` (a ``ValueError``), which names the field.

@@ -1,4 +1,4 @@
-"""What every module of statements begins with: typed statements, and clauses. No I/O."""
+"""Typed statements, and the clauses that many of them share. No I/O."""
 
 import re
 from collections.abc import Mapping

@@ -1,4 +1,4 @@
-"""Moments: Unix times as ADK has them, and timestamps as Postgres has them."""
+"""Timestamps: Unix times as ADK has them, and datetimes as Postgres has them."""
 
 import math
 from datetime import UTC, datetime, timedelta
@@ -16,25 +16,25 @@ def clamped(timestamp: float) -> datetime:
     if math.isnan(timestamp):
         return _EPOCH
     try:
-        moment = _EPOCH + timedelta(seconds=timestamp)
+        time = _EPOCH + timedelta(seconds=timestamp)
     except OverflowError:
         return _FIRST if timestamp < 0 else _LAST
-    return min(max(moment, _FIRST), _LAST)
+    return min(max(time, _FIRST), _LAST)
 
 
-def unix(moment: datetime) -> float:
-    """Returns the Unix time, in seconds, of a stored moment."""
-    return moment.timestamp()
+def unix(time: datetime) -> float:
+    """Returns the Unix time, in seconds, of a stored timestamp."""
+    return time.timestamp()
 
 
 def moment(name: str, value: datetime | str | float) -> datetime:
-    """Reads a moment as callers give it: a datetime, ISO 8601 text, or Unix seconds.
+    """Reads a time as callers give it: a datetime, ISO 8601 text, or Unix seconds.
 
     A time without offset is local time, as ADK writes it (memory/_utils.py).
 
     Args:
       name: What the message calls it.
-      value: The moment.
+      value: The time.
 
     Raises:
       InvalidInput: It is none of the three.

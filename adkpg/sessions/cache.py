@@ -15,7 +15,7 @@ from adkpg.sessions.reading_statements import SessionAgainParameters
 Key = tuple[str, str, str]
 
 EVENT_BYTES = 6_000
-"""What an ADK event takes in Python beside its texts: about 18 objects, most of them half empty."""
+"""Bytes of an ADK event in Python besides its texts: about 18 objects, most of them half empty."""
 
 
 @dataclass(frozen=True)

@@ -62,7 +62,7 @@ class SessionEventsParameters(SessionParameters):
 
 
 class SessionAgainParameters(SessionParameters):
-    """What the caller has: up to which revision, its event's id, how many events; or None."""
+    """Up to which revision the caller has events, the last one's id, and how many; or None."""
 
     incarnation: str | None
     revision: int | None

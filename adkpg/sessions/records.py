@@ -16,7 +16,7 @@ _MARKER = re.compile(r"([0-9a-f-]{36}):([0-9]{1,18})")
 
 @dataclass(frozen=True)
 class Marker:
-    """What a live Session knows of storage: which incarnation, at which revision."""
+    """The incarnation and revision of storage that a live Session stands at."""
 
     incarnation: str
     revision: int

@@ -52,7 +52,7 @@ class DatabaseSessionService(UsesDatabase, BaseSessionService):
     each other's keys. Returned objects are fresh and share nothing, unless `shared_events_mb` says
     so.
 
-    Safe to use from many tasks, event loops, processes and machines at once.
+    Safe to use from many tasks, event loops, processes and machines simultaneously.
 
     Args:
       database: A `Database` to share (it stays open when the service closes), or a URL.
@@ -457,7 +457,7 @@ class DatabaseSessionService(UsesDatabase, BaseSessionService):
         except ConstraintViolated as exc:
             if exc.constraint != EVENT_ID_KEY:
                 raise
-            answer = None  # the same event was delivered twice at once; the other one won
+            answer = None  # the same event was delivered twice; the other one was first
         if answer is not None and answer["revision"] is not None:
             session.last_update_time = unix(answer["updated_at"])
             Marker(marker.incarnation, answer["revision"]).set(session)
@@ -511,8 +511,9 @@ class DatabaseSessionService(UsesDatabase, BaseSessionService):
                 "give the new event an id of its own."
             )
         seq = found["stored_seq"]
-        behind = seq > marker.revision or self._merge  # a merging object skips others' revisions
-        if behind and all(known.id != event.id for known in session.events):
+        # An object that merges skips the revisions of others.
+        catching_up = seq > marker.revision or self._merge
+        if catching_up and all(known.id != event.id for known in session.events):
             # The answer to the first delivery was lost: the live object catches up now.
             session.last_update_time = unix(parameters["timestamp"])
             Marker(marker.incarnation, max(marker.revision, seq)).set(session)
