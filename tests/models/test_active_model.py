@@ -6,10 +6,11 @@ import logging
 import asyncpg
 import pytest
 
-from adkpg import Database, PgVectorMemoryService, Settings
+from adkpg import Database, PgVectorMemoryService, Settings, set_text_search_config
 from adkpg.errors import ModelNotActive
 from adkpg.models.service import Models
 from tests.fakes.conversation import USER, found
+from tests.fakes.locks import locked
 from tests.fakes.model_apps import TEXTS, active, covered, jobs, remember, vectors
 from tests.fakes.toys import GatedEmbedder, ToyEmbedder
 
@@ -212,3 +213,21 @@ async def test_a_search_registers_no_model(
     await new.search(**USER, query="feline")
     await remember(new, "the hound sleeps")
     assert [model.name for model in await models.list_models()] == ["old"]
+
+
+async def test_changing_an_apps_model_and_its_words_never_deadlocks(
+    models: Models, old: PgVectorMemoryService, database: Database, database_url: str
+) -> None:
+    """One had the app's settings and wanted its memories, the other had them the other way."""
+    await remember(old, *TEXTS)
+    await models.add("new", dimensions=8)
+    settings = "SELECT FROM adkpg.app_settings FOR UPDATE"
+    async with locked(database_url, settings) as lock:
+        activating = asyncio.create_task(models.activate("new", app_name="app", force=True))
+        await lock.until_blocked(1)
+        deriving = asyncio.create_task(
+            set_text_search_config(database, app_name="app", config="simple")
+        )
+        await lock.until_blocked(2)
+        await lock.release()
+        assert (await activating, await deriving) == (len(TEXTS), len(TEXTS))
