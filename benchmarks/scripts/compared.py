@@ -13,12 +13,12 @@ import time
 from collections.abc import Awaitable, Callable
 from pathlib import Path
 
+import asyncpg
 from google.adk.events.event import Event
 from google.adk.events.event_actions import EventActions
 from google.adk.sessions.base_session_service import GetSessionConfig
 from google.adk.sessions.session import Session
 from google.genai import types
-from sqlalchemy import text
 
 from adkpg import Database, DatabaseSessionService, PgVectorMemoryService
 
@@ -141,6 +141,19 @@ class Side:
         return {"took": took, "cpu": cpu}
 
 
+async def _backend(url: str) -> int:
+    """The server process of the database's only other connection."""
+    connection = await asyncpg.connect(url)
+    try:
+        pid: int = await connection.fetchval(
+            "SELECT pid FROM pg_stat_activity WHERE datname = current_database()"
+            " AND pid <> pg_backend_pid() AND backend_type = 'client backend'"
+        )
+        return pid
+    finally:
+        await connection.close()
+
+
 def _ran_ns(process: Path) -> int:
     """How long a process of this machine has run; 0 if it cannot be read."""
     try:
@@ -154,8 +167,7 @@ async def serve(url: str) -> None:
         await database.upgrade()
         side = Side(database)
         await side.load()
-        (backend,) = await database.fetch(text("SELECT pg_backend_pid() AS pid"), {})
-        server = Path("/proc", str(backend["pid"]))
+        server = Path("/proc", str(await _backend(url)))
         print(json.dumps(list(side.calls)), flush=True)
         while name := (await asyncio.to_thread(sys.stdin.readline)).strip():
             print(json.dumps(await side.block(name, server)), flush=True)
