@@ -245,7 +245,7 @@ class Ledger:
         self, transaction: Transaction, scope: ScopeParameters, memory_ids: list[str]
     ) -> dict[str, Any]:
         """Locks memories, by their sessions first as those who erase them; returns their rows."""
-        wanted: statements.IdsParameters = {**scope, "memory_ids": memory_ids}
+        wanted: write_statements.IdsParameters = {**scope, "memory_ids": memory_ids}
         for row in await transaction.fetch(statements.select_session_ids(), wanted):
             await transaction.fetch(
                 write_statements.lock_session(), {**scope, "session_id": row["session_id"]}
@@ -309,7 +309,7 @@ class Ledger:
                 statements.insert_provenance(),
                 {**scope, "memory_ids": memory_ids, "origin_ids": origin_ids},
             )
-            written: statements.IdsParameters = {**scope, "memory_ids": list(provenance)}
+            written: write_statements.IdsParameters = {**scope, "memory_ids": list(provenance)}
             await transaction.fetch(statements.insert_repeated(), {**written, "origin_ids": given})
             await transaction.fetch(statements.end_with_provenance(), written)
 

@@ -28,6 +28,7 @@ from sqlalchemy import (
 )
 from sqlalchemy.dialects.postgresql import ARRAY, TIMESTAMP, aggregate_order_by, distinct_on, insert
 
+from adkpg.memory.write.statements import IdsParameters, MemoryParameters
 from adkpg.sql import (
     APP_NAME,
     SESSION_ID,
@@ -62,18 +63,6 @@ class LimitParameters(ScopeParameters):
     """Of statements on some of a user's memories."""
 
     limit: int
-
-
-class IdsParameters(ScopeParameters):
-    """Of statements on memories of a user."""
-
-    memory_ids: list[str]
-
-
-class FactParameters(ScopeParameters):
-    """Of statements on one fact."""
-
-    memory_id: str
 
 
 class MergeParameters(ScopeParameters):
@@ -465,7 +454,7 @@ def count_topics() -> Statement[ScopeParameters]:
 
 
 @cache
-def select_history() -> Statement[FactParameters]:
+def select_history() -> Statement[MemoryParameters]:
     """Reads a fact, what replaced it, and what they replaced, in the order of their time."""
     chain = (
         select(memories.c.memory_id, memories.c.superseded_by)
