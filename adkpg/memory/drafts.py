@@ -25,6 +25,7 @@ from adkpg.remember.policy import RememberPolicy
 from adkpg.timestamps import clamped, moment
 
 _SAMPLE = 5_000  # characters that tell a text's script
+_NOTHING_SAID = Attributes()
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -115,7 +116,7 @@ def drafts_of_events(
     Raises:
       InvalidInput: An id cannot be stored, or the metadata is not JSON.
     """
-    given = attributes.read(custom_metadata, now)
+    given = attributes.read(custom_metadata, now) if custom_metadata else _NOTHING_SAID
     drafts = [_draft_of_event(event, session_id, given, policy) for event in events]
     return [draft for draft in drafts if draft is not None]
 
