@@ -29,6 +29,8 @@ INSERT INTO adkpg.user_states (app_name, user_id, state)
 SELECT 'app', 'user ' || n, '{"k": 1}' FROM generate_series(1, 2000) n;
 INSERT INTO adkpg.app_states (app_name, state)
 SELECT 'app ' || n, '{"k": 1}' FROM generate_series(1, 2000) n;
+INSERT INTO adkpg.memory_tombstones (app_name, user_id, session_id, event_id)
+SELECT app_name, user_id, session_id, event_id FROM adkpg.events WHERE seq <= 3;
 VACUUM ANALYZE;
 """
 
