@@ -34,36 +34,31 @@ __all__ = [
 ]
 
 if TYPE_CHECKING:
-    from adkpg import adk as adk
-    from adkpg import documents as documents
-    from adkpg import embedding as embedding
-    from adkpg import erasure as erasure
-    from adkpg import errors as errors
-    from adkpg import facts as facts
-    from adkpg import models as models
-    from adkpg import tools as tools
-    from adkpg.database import Database as Database
-    from adkpg.in_memory import InMemoryVectorMemoryService as InMemoryVectorMemoryService
-    from adkpg.memory.filters import SearchFilters as SearchFilters
-    from adkpg.memory.pages import MemoriesPage as MemoriesPage
-    from adkpg.memory.queue.jobs import Backlog as Backlog
-    from adkpg.memory.queue.jobs import Jobs as Jobs
-    from adkpg.memory.records import Memory as Memory
-    from adkpg.memory.search.hits import Hit as Hit
-    from adkpg.memory.search.hits import Reason as Reason
-    from adkpg.memory.search.options import SearchOptions as SearchOptions
-    from adkpg.memory.search.options import SearchOverrides as SearchOverrides
-    from adkpg.memory.service import PgVectorMemoryService as PgVectorMemoryService
-    from adkpg.memory.write.configuration import set_text_search_config as set_text_search_config
-    from adkpg.memory.write.configuration import text_search_config as text_search_config
-    from adkpg.remember.policy import Remember as Remember
-    from adkpg.remember.policy import RememberPolicy as RememberPolicy
-    from adkpg.remember.secrets import redact_secrets as redact_secrets
-    from adkpg.sessions.pages import EventsPage as EventsPage
-    from adkpg.sessions.pages import ListedSessions as ListedSessions
-    from adkpg.sessions.pages import SessionsPage as SessionsPage
-    from adkpg.sessions.service import DatabaseSessionService as DatabaseSessionService
-    from adkpg.settings import Settings as Settings
+    from adkpg import (  # noqa: F401 - so that type checkers know adkpg.facts and its like
+        adk,
+        documents,
+        embedding,
+        erasure,
+        errors,
+        facts,
+        models,
+        tools,
+    )
+    from adkpg.database import Database
+    from adkpg.in_memory import InMemoryVectorMemoryService
+    from adkpg.memory.filters import SearchFilters
+    from adkpg.memory.pages import MemoriesPage
+    from adkpg.memory.queue.jobs import Backlog, Jobs
+    from adkpg.memory.records import Memory
+    from adkpg.memory.search.hits import Hit, Reason
+    from adkpg.memory.search.options import SearchOptions, SearchOverrides
+    from adkpg.memory.service import PgVectorMemoryService
+    from adkpg.memory.write.configuration import set_text_search_config, text_search_config
+    from adkpg.remember.policy import Remember, RememberPolicy
+    from adkpg.remember.secrets import redact_secrets
+    from adkpg.sessions.pages import EventsPage, ListedSessions, SessionsPage
+    from adkpg.sessions.service import DatabaseSessionService
+    from adkpg.settings import Settings
 else:
     _MODULES = {
         "Backlog": "memory.queue.jobs",
@@ -89,9 +84,7 @@ else:
         "set_text_search_config": "memory.write.configuration",
         "text_search_config": "memory.write.configuration",
     }
-    _PACKAGES = {
-        *("adk", "documents", "embedding", "erasure", "errors", "facts", "models", "tools"),
-    }
+    _PACKAGES = ("adk", "documents", "embedding", "erasure", "errors", "facts", "models", "tools")
 
     def __getattr__(name):
         if name in _PACKAGES:
@@ -102,4 +95,4 @@ else:
         return found
 
     def __dir__():
-        return [*_MODULES, *_PACKAGES]
+        return [*__all__, *_PACKAGES]
