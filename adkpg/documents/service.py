@@ -1,5 +1,6 @@
 """Documents: what an app knows from texts, found beside what is remembered of a user."""
 
+import asyncio
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 from datetime import UTC, datetime
@@ -145,7 +146,10 @@ class Documents:
         given = _attributes(topics, importance, metadata, now)
         if markdown is None:
             markdown = PurePath(source).suffix.lower() in _MARKDOWN
-        texts = chunks(jsontext.storable(text), as_markdown=markdown, max_tokens=self._chunk_tokens)
+        # In a thread: a long text takes seconds, and the event loop goes on meanwhile.
+        texts = await asyncio.to_thread(
+            chunks, jsontext.storable(text), as_markdown=markdown, max_tokens=self._chunk_tokens
+        )
         async with self._database.transaction() as transaction:
             report = await self._replace(transaction, app_name, user, source, texts, time, given)
         if self._vectors is not None:

@@ -65,6 +65,14 @@ def test_each_section_is_a_piece_under_its_headings() -> None:
     ]
 
 
+def test_headings_are_those_of_commonmark_outside_code_quotations_and_comments() -> None:
+    text = "Two\nlines\n===\n\n> # quoted\n\n<!--\n# hidden\n-->\n\n[a]: https://a.example\n\n"
+    code = "1. Run:\n\n   ```sh\n   # not a heading\n\n   run\n   ```"
+    assert markdown(text + code) == [
+        "Two lines\n\n> # quoted\n\n<!--\n# hidden\n-->\n\n[a]: https://a.example\n\n" + code
+    ]
+
+
 @pytest.mark.parametrize("text", ["", " \n\t\n", "\r\n\r\n"])
 def test_a_blank_document_has_no_pieces(text: str) -> None:
     assert markdown(text) == plain(text) == []
