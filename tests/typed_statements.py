@@ -17,7 +17,7 @@ from mypy.types import (
 )
 
 _METHODS = {
-    f"adkpg.database.{name}"
+    f"adkpg.database.database.{name}"
     for name in ("Database.fetch", "Database.fetch_one", "Transaction.fetch")
 }
 _STATEMENT = "adkpg.sql.Statement"

@@ -123,7 +123,7 @@ def sql(revision: str) -> None:
     Example:
       adkpg db sql > schema.sql
     """
-    from adkpg import migrations
+    from adkpg.database import migrations
 
     click.echo(migrations.sql(adkpg.Settings().database_schema, revision), nl=False)
 

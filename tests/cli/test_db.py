@@ -5,7 +5,7 @@ from pathlib import Path
 
 import pytest
 
-from adkpg import migrations
+from adkpg.database import migrations
 from tests.fakes.commands import Adkpg
 
 

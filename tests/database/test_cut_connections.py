@@ -7,7 +7,7 @@ import asyncpg
 import pytest
 
 from adkpg import Database, DatabaseSessionService
-from adkpg.address import parse
+from adkpg.database.address import parse
 from adkpg.embedded import EmbeddedServer
 from adkpg.errors import AdkpgError, Busy, DatabaseError, DatabaseUnavailable
 from tests.fakes.events import KEY, said, texts

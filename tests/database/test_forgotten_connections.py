@@ -9,7 +9,7 @@ import pytest
 from google.adk.sessions.session import Session
 
 from adkpg import Database, DatabaseSessionService
-from adkpg import database as database_module
+from adkpg.database import database as database_module
 from adkpg.errors import DatabaseUnavailable
 from tests.fakes.events import said, texts
 from tests.fakes.proxy import Proxy

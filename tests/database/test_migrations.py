@@ -16,7 +16,8 @@ from alembic.autogenerate import compare_metadata
 from alembic.migration import MigrationContext
 from sqlalchemy import Connection, MetaData
 
-from adkpg import Database, DatabaseSessionService, Settings, migrations
+from adkpg import Database, DatabaseSessionService, Settings
+from adkpg.database import migrations
 from adkpg.embedded import EmbeddedServer
 from adkpg.errors import (
     Busy,

@@ -6,7 +6,7 @@ from hypothesis import strategies as st
 from sqlalchemy.ext.asyncio import create_async_engine
 
 from adkpg import Database
-from adkpg.address import Address, parse
+from adkpg.database.address import Address, parse
 from adkpg.errors import ConfigurationError
 
 PASSWORD = "s3cr3t-pa55"

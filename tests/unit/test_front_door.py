@@ -77,8 +77,8 @@ def test_examples_import_public_names_only(example: Path) -> None:
 def test_other_imports_are_refused() -> None:
     source = "from adkpg import Database\nfrom adkpg.facts.service import (\n    Facts,\n)\n"
     assert [*_refused(source)] == ["adkpg.facts.service.Facts"]
-    assert [*_refused("import adkpg.pools\n>>> from adkpg.facts import Ledger")] == [
-        "adkpg.pools",
+    assert [*_refused("import adkpg.database.pools\n>>> from adkpg.facts import Ledger")] == [
+        "adkpg.database.pools",
         "adkpg.facts.Ledger",
     ]
 

@@ -258,7 +258,8 @@ class Vectors:
         embedded = [each for batch in answered for each in batch]
         if not embedded:
             return 0, refused
-        model_id = self._model_id = await registered(self._database, **self.model)
+        model_id = self._model_id or await registered(self._database, **self.model)
+        self._model_id = model_id
         if first:
             await self._database.fetch(
                 statements.activate_first_model(),

@@ -10,7 +10,8 @@ from alembic import command
 from alembic.config import Config
 from sqlalchemy import Connection, inspect, text
 
-from adkpg import Database, PgVectorMemoryService, SearchFilters, Settings, migrations
+from adkpg import Database, PgVectorMemoryService, SearchFilters, Settings
+from adkpg.database import migrations
 from adkpg.memory.search import statement as recall
 from adkpg.memory.vectors import statements as vector_statements
 from adkpg.sql import NoParameters, Statement

@@ -13,8 +13,9 @@ import asyncpg
 from sqlalchemy.ext.asyncio import AsyncEngine, create_async_engine
 from sqlalchemy.util import greenlet_spawn
 
-from adkpg import address, migrations
-from adkpg.driver import Attempt, idle_after, lost, translated
+from adkpg.database import address, migrations
+from adkpg.database.driver import Attempt, idle_after, lost, translated
+from adkpg.database.pools import LoopPools
 from adkpg.embedded import EmbeddedServer
 from adkpg.errors import (
     Busy,
@@ -23,7 +24,6 @@ from adkpg.errors import (
     DatabaseUnavailable,
     SchemaError,
 )
-from adkpg.pools import LoopPools
 from adkpg.remember.policy import Remember, RememberPolicy, policy_of
 from adkpg.settings import Settings
 from adkpg.sql import ParametersT, Statement

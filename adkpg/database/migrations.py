@@ -24,6 +24,7 @@ from sqlalchemy import Connection, column, func, select, table, text
 from sqlalchemy.exc import ProgrammingError
 from sqlalchemy.ext.asyncio import AsyncEngine
 
+from adkpg.database.pools import clone
 from adkpg.errors import (
     Busy,
     ConfigurationError,
@@ -31,9 +32,8 @@ from adkpg.errors import (
     SchemaMissing,
     SchemaOutOfDate,
 )
-from adkpg.pools import clone
 
-_PACKAGE = Path(__file__).resolve().parent
+_PACKAGE = Path(__file__).resolve().parents[1]
 _ALEMBIC = threading.Lock()
 _LOCK_KEY = 0x61646B7067  # "adkpg"
 _POLL_S = 0.05
