@@ -6,15 +6,13 @@ from collections.abc import Awaitable, Callable, Iterable, Sequence
 from typing import TypeAlias, TypeVar, cast
 
 from adkpg.embedding.calls import Calls
-from adkpg.embedding.failures import failure_of, retried, transient
+from adkpg.embedding.failures import failures_of, retried, transient
 from adkpg.errors import ConfigurationError, EmbedderUnavailable, EmbeddingError
 
 ArgumentT = TypeVar("ArgumentT")
 AnswerT = TypeVar("AnswerT")
 Vector: TypeAlias = Sequence[float]
 Function: TypeAlias = Callable[[ArgumentT], AnswerT] | Callable[[ArgumentT], Awaitable[AnswerT]]
-
-_MAX_BATCH_BYTES = 1_000_000
 
 
 class CallableEmbedder:
@@ -35,6 +33,8 @@ class CallableEmbedder:
       floor: Cosine under which a hit is noise, in [-1, 1].
     """
 
+    _max_batch_bytes = 1_000_000
+
     def __init__(
         self,
         documents: Function[list[str], Iterable[Vector]],
@@ -48,6 +48,7 @@ class CallableEmbedder:
         timeout_s: float = 30.0,
         max_retries: int = 3,
         cache_size: int = 1024,
+        max_text_bytes: int | None = None,
     ) -> None:
         """Stores the functions and options; nothing is called yet.
 
@@ -65,6 +66,7 @@ class CallableEmbedder:
           timeout_s: Seconds that one attempt may take, above 0.
           max_retries: Attempts after the first, 0 or more.
           cache_size: Vectors of documents remembered; 0 remembers none.
+          max_text_bytes: Most bytes of UTF-8 that are sent of a text; None sends all of it.
 
         Raises:
           ConfigurationError: The model has no name, or a number is too small.
@@ -89,9 +91,10 @@ class CallableEmbedder:
             model=model,
             dimensions=dimensions,
             batch_size=batch_size,
-            max_batch_bytes=_MAX_BATCH_BYTES,
+            max_batch_bytes=self._max_batch_bytes,
             concurrency=concurrency,
             cache_size=cache_size,
+            max_text_bytes=max_text_bytes,
         )
 
     async def embed_documents(self, texts: list[str]) -> list[list[float]]:
@@ -140,13 +143,8 @@ class CallableEmbedder:
                     ) from exc
                 raise
 
-        try:
+        with failures_of(self.model):
             return await retried(attempt, max_retries=self._max_retries, again=again)
-        except EmbeddingError:
-            raise
-        # The function is the caller's: whatever it raises is a failure to embed.
-        except Exception as exc:
-            raise failure_of(self.model, exc) from exc
 
 
 def _is_async(function: object) -> bool:

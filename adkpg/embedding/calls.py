@@ -28,6 +28,7 @@ class Calls:
         max_batch_bytes: int,
         concurrency: int,
         cache_size: int,
+        max_text_bytes: int | None = None,
     ) -> None:
         """Stores the limits.
 
@@ -39,6 +40,7 @@ class Calls:
           concurrency: Most simultaneous batches in one event loop; as many questions, which
             so never wait for batches.
           cache_size: Vectors of documents remembered, 0 or more.
+          max_text_bytes: UTF-8 bytes sent of each text; None is all.
 
         Raises:
           ConfigurationError: A number is too small.
@@ -57,13 +59,12 @@ class Calls:
         self._dimensions = dimensions
         self._batch_size = batch_size
         self._max_batch_bytes = max_batch_bytes
+        self._max_text_bytes = max_text_bytes
         self._cache = VectorCache(cache_size)
         self._batches = PerLoop(lambda: asyncio.Semaphore(concurrency))
         self._questions = PerLoop(lambda: asyncio.Semaphore(concurrency))
 
-    async def documents(
-        self, texts: Sequence[str], ask: Ask, *, max_text_bytes: int | None = None
-    ) -> list[list[float]]:
+    async def documents(self, texts: Sequence[str], ask: Ask) -> list[list[float]]:
         """Returns vectors ``[n, d]`` in the order of the texts.
 
         A batch that fails cancels those still under way; the vectors of those done are remembered.
@@ -71,12 +72,11 @@ class Calls:
         Args:
           texts: Any texts; a lone surrogate is sent as ``?``.
           ask: Answers one batch of different texts with a vector for each.
-          max_text_bytes: UTF-8 bytes sent of each text; None is all.
 
         Raises:
           EmbeddingMismatch: As `adkpg.embedding.embedder.embed_checked` says.
         """
-        sent = [well_formed(text, max_text_bytes) for text in texts]
+        sent = [well_formed(text, self._max_text_bytes) for text in texts]
         vectors: dict[str, list[float]] = {}
         unknown: list[str] = []
         for text in dict.fromkeys(sent):
@@ -100,14 +100,14 @@ class Calls:
             await asyncio.gather(*tasks, return_exceptions=True)
         return [vectors[text].copy() for text in sent]
 
-    async def query(self, text: str, ask: Ask, *, max_text_bytes: int | None = None) -> list[float]:
+    async def query(self, text: str, ask: Ask) -> list[float]:
         """Returns the vector ``[d]`` of a question; `QueryCache` remembers those.
 
         Raises:
           EmbeddingMismatch: As `documents` says.
         """
         async with self._questions.here():
-            [vector] = await self._checked([well_formed(text, max_text_bytes)], ask)
+            [vector] = await self._checked([well_formed(text, self._max_text_bytes)], ask)
         return vector
 
     async def _batch(self, batch: list[str], ask: Ask) -> dict[str, list[float]]:

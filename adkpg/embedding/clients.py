@@ -20,23 +20,19 @@ class LoopClients(Generic[ClientT]):
     """
 
     def __init__(self, connect: Callable[[], AsyncGenerator[ClientT, None]]) -> None:
-        self._held: PerLoop[_Held[ClientT]] = PerLoop(lambda: _Held(connect()))
+        self._connect = connect
+        # The client and what closes it; empty until the first `get`.
+        self._held: PerLoop[list[tuple[ClientT, AsyncGenerator[ClientT, None]]]] = PerLoop(list)
 
     async def get(self) -> ClientT:
         """Returns the running loop's client, made now if the loop has none."""
         held = self._held.here()
-        if not held.clients:
-            held.clients.append(await anext(held.generator))
-        return held.clients[0]
+        if not held:
+            generator = self._connect()
+            held.append((await anext(generator), generator))
+        return held[0][0]
 
     async def close(self) -> None:
         """Closes the running loop's client, if it has one; the next `get` makes another."""
-        held = self._held.pop()
-        if held is not None:
-            await held.generator.aclose()
-
-
-class _Held(Generic[ClientT]):
-    def __init__(self, generator: AsyncGenerator[ClientT, None]) -> None:
-        self.generator = generator
-        self.clients: list[ClientT] = []
+        for _, generator in self._held.pop() or []:
+            await generator.aclose()

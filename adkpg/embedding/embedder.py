@@ -15,8 +15,8 @@ import math
 from collections.abc import Iterable, Sequence
 from typing import Protocol, runtime_checkable
 
-from adkpg.embedding.failures import failure_of
-from adkpg.errors import ConfigurationError, EmbeddingError, EmbeddingMismatch
+from adkpg.embedding.failures import failures_of
+from adkpg.errors import ConfigurationError, EmbeddingMismatch
 
 # The server adds up squares in 32-bit floats, where 1e-30 and 1e30 are still numbers.
 _MIN_NORM, _MAX_NORM = 1e-15, 1e15
@@ -82,12 +82,8 @@ async def embed_checked(embedder: Embedder, texts: list[str]) -> list[list[float
     """
     if not texts:
         return []
-    try:
+    with failures_of(embedder.model):
         vectors = await embedder.embed_documents([well_formed(text) for text in texts])
-    except EmbeddingError:
-        raise
-    except Exception as exc:
-        raise failure_of(embedder.model, exc) from exc
     return checked_vectors(
         vectors, count=len(texts), model=embedder.model, dimensions=embedder.dimensions
     )
@@ -104,15 +100,12 @@ async def embed_query_checked(embedder: Embedder, text: str) -> list[float]:
       EmbedderUnavailable: The embedder answers no text now; its own error is the cause.
       EmbeddingError: The embedder failed otherwise; its own error is the cause.
     """
-    try:
+    with failures_of(embedder.model):
         vector = await embedder.embed_query(well_formed(text))
-    except EmbeddingError:
-        raise
-    except Exception as exc:
-        raise failure_of(embedder.model, exc) from exc
-    return checked_vectors([vector], count=1, model=embedder.model, dimensions=embedder.dimensions)[
-        0
-    ]
+    [checked] = checked_vectors(
+        [vector], count=1, model=embedder.model, dimensions=embedder.dimensions
+    )
+    return checked
 
 
 def checked_vectors(

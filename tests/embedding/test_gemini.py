@@ -133,7 +133,7 @@ async def test_429_is_retried_as_the_server_asks(server: EmbeddingServer) -> Non
 
 async def test_429_that_asks_for_an_hour_is_given_up(server: EmbeddingServer) -> None:
     server.script.append(down(429, **{"retry-after": "3600"}))
-    with pytest.raises(EmbeddingError, match="answered 429"):
+    with pytest.raises(EmbeddingError, match="status 429"):
         await embedder_of(server).embed_query("q")
     assert len(server.requests) == 1
 
@@ -151,7 +151,7 @@ async def test_5xx_without_a_wait_is_retried_after_a_backoff(server: EmbeddingSe
 
 async def test_persistent_5xx_is_an_embedding_error(server: EmbeddingServer) -> None:
     server.script.extend([down(503, **{"retry-after": "0.01"})] * 3)
-    with pytest.raises(EmbeddingError, match="answered 503") as caught:
+    with pytest.raises(EmbeddingError, match="status 503") as caught:
         await embedder_of(server, max_retries=2).embed_query("q")
     assert isinstance(caught.value.__cause__, errors.APIError)
     assert len(server.requests) == 3
@@ -159,7 +159,7 @@ async def test_persistent_5xx_is_an_embedding_error(server: EmbeddingServer) -> 
 
 async def test_a_refusal_is_not_retried_and_hides_the_key(server: EmbeddingServer) -> None:
     server.script.append(down(400))
-    with pytest.raises(EmbeddingError, match="answered 400") as caught:
+    with pytest.raises(EmbeddingError, match="status 400") as caught:
         await embedder_of(server, api_key="s3cret").embed_query("q")
     assert "s3cret" not in str(caught.value)
     assert len(server.requests) == 1
@@ -253,8 +253,10 @@ async def test_from_env(
 async def test_no_key_names_the_variables() -> None:
     with pytest.raises(EmbedderUnavailable, match="GOOGLE_API_KEY or GEMINI_API_KEY"):
         GeminiEmbedder.from_env()
-    with pytest.raises(EmbedderUnavailable, match="GOOGLE_API_KEY or GEMINI_API_KEY"):
-        await GeminiEmbedder().embed_query("q")
+    embedder = GeminiEmbedder()
+    for _ in range(2):
+        with pytest.raises(EmbedderUnavailable, match="GOOGLE_API_KEY or GEMINI_API_KEY"):
+            await embedder.embed_query("q")
 
 
 async def test_without_the_sdk_says_what_to_install(monkeypatch: pytest.MonkeyPatch) -> None:

@@ -126,14 +126,14 @@ async def test_429_is_retried_as_the_server_asks(server: EmbeddingServer) -> Non
 
 
 async def test_5xx_is_retried(server: EmbeddingServer) -> None:
-    server.script.append(Reply(b"gone", status=503, headers={"retry-after-ms": "1"}))
+    server.script.append(Reply(b"gone", status=503, headers={"retry-after": "0.001"}))
     assert await embedder_of(server).embed_query("q") == vector_of("q", DIMENSIONS)
 
 
 async def test_persistent_5xx_is_an_embedding_error(server: EmbeddingServer) -> None:
-    down = Reply({"error": {}}, status=500, headers={"retry-after-ms": "1"})
+    down = Reply({"error": {}}, status=500, headers={"retry-after": "0.001"})
     server.script.extend([down] * 3)
-    with pytest.raises(EmbeddingError, match="answered 500") as caught:
+    with pytest.raises(EmbeddingError, match="status 500") as caught:
         await embedder_of(server, max_retries=2).embed_query("q")
     assert caught.value.__cause__ is not None
     assert len(server.requests) == 3
@@ -244,8 +244,10 @@ async def test_a_server_of_ones_own_needs_no_key(server: EmbeddingServer) -> Non
 async def test_no_key_and_no_server_names_both_cures() -> None:
     with pytest.raises(EmbedderUnavailable, match=r"OPENAI_API_KEY.*OPENAI_BASE_URL"):
         OpenAIEmbedder.from_env()
-    with pytest.raises(EmbedderUnavailable, match="OPENAI_API_KEY"):
-        await OpenAIEmbedder().embed_query("q")
+    embedder = OpenAIEmbedder()
+    for _ in range(2):
+        with pytest.raises(EmbedderUnavailable, match="OPENAI_API_KEY"):
+            await embedder.embed_query("q")
 
 
 @pytest.mark.parametrize("value", ["0", "-1", "many", "1.5"])
