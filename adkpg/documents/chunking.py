@@ -2,7 +2,7 @@
 
 A piece is never of two sections, and says the headings that it stands under. Borders are, in this
 order, those of blocks, sentences, lines, words. Pieces do not overlap: a search counts the words of
-the pieces around a hit for it too (`adkpg.memory.search.statement`).
+the pieces around a hit for it too (`adkpg.memory.search.statements`).
 """
 
 import re

@@ -29,6 +29,7 @@ from adkpg.keys import require_storable, storable
 from adkpg.memory.drafts import text_length
 from adkpg.memory.write import capture
 from adkpg.memory.write.apply import off_loop
+from adkpg.memory.write.capture_steps import CaptureParameters
 from adkpg.remember.policy import Remember
 from adkpg.sessions import reading_statements, records, statements
 from adkpg.sessions.append_queue import AppendQueues, uninterrupted
@@ -411,9 +412,7 @@ class DatabaseSessionService(UsesDatabase, BaseSessionService):
         async with self._queues.of(session):
             return await uninterrupted(self._append(session, event))
 
-    def _prepared(
-        self, session: Session, event: Event
-    ) -> tuple[str, capture.CaptureParameters | None]:
+    def _prepared(self, session: Session, event: Event) -> tuple[str, CaptureParameters | None]:
         """Returns an event's payload, and what is remembered of it."""
         payload = jsontext.write_event(event)
         policy = self._database.policy if self._captures else None

@@ -30,7 +30,7 @@ from sqlalchemy import (
 )
 from sqlalchemy.dialects.postgresql import JSON, JSONB, TIMESTAMP, UUID, insert
 
-from adkpg.memory.write import capture
+from adkpg.memory.write import capture_steps as capture
 from adkpg.sql import APP_NAME, SESSION_ID, USER_ID, SessionParameters, Statement, in_scope
 from adkpg.tables import app_states, events, memory_tombstones, sessions, user_states
 

@@ -12,7 +12,7 @@ import pytest
 import adkpg
 from adkpg.erasure.pruning_statements import Rules
 from adkpg.erasure.statements import PERSONAL
-from adkpg.memory.search.statement import Shape
+from adkpg.memory.search.statements import Shape
 from adkpg.sql import FilterParameters, Statement
 
 _FILTERS = frozenset({"kinds", "session_ids", "others"})

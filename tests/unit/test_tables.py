@@ -8,7 +8,7 @@ from adkpg import tables
 CASCADES = [
     (table, key)
     for table in tables.metadata.sorted_tables
-    for key in table.foreign_key_constraints
+    for key in sorted(table.foreign_key_constraints, key=lambda each: str(each.name))
     if key.ondelete == "CASCADE"
 ]
 

@@ -10,12 +10,11 @@ from adkpg.errors import EmbeddingError
 from adkpg.keys import APP_WIDE
 from adkpg.memory import records
 from adkpg.memory.records import Memory
-from adkpg.memory.search import hits
-from adkpg.memory.search import statement as statements
+from adkpg.memory.search import hits, statements
 from adkpg.memory.search.hits import Hit
 from adkpg.memory.search.options import SearchOptions
 from adkpg.memory.search.ranking import RANKING
-from adkpg.memory.search.statement import SearchParameters
+from adkpg.memory.search.statements import SearchParameters
 from adkpg.memory.tokenizer import script_config, searchable
 from adkpg.memory.vectors import statements as vector_statements
 from adkpg.memory.vectors.vectors import Vectors

@@ -37,7 +37,7 @@ from sqlalchemy.dialects.postgresql import ARRAY, JSON, JSONB, TIMESTAMP, Insert
 from sqlalchemy.sql.selectable import TableValuedAlias
 
 from adkpg.memory.drafts import COLUMNS
-from adkpg.memory.write.postings import length_of, posted_words, word_vectors
+from adkpg.memory.write.posting_steps import length_of, posted_words, word_vectors
 from adkpg.sql import (
     APP_NAME,
     SESSION_ID,

@@ -23,7 +23,7 @@ from sqlalchemy import (
 )
 from sqlalchemy.dialects.postgresql import TIMESTAMP, insert
 
-from adkpg.memory.write.postings import length_of, posted_words, word_vectors
+from adkpg.memory.write.posting_steps import length_of, posted_words, word_vectors
 from adkpg.sql import APP_NAME, NoParameters, Statement, given_rows
 from adkpg.tables import app_settings, memories, memory_lexemes
 

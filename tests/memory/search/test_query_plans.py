@@ -7,7 +7,7 @@ from adkpg import Database, PgVectorMemoryService
 from adkpg.keys import APP_WIDE
 from adkpg.memory.queue import statements as job_statements
 from adkpg.memory.queue.jobs import Jobs
-from adkpg.memory.search import statement as recall
+from adkpg.memory.search import statements as searches
 from adkpg.memory.vectors import statements as vector_statements
 from adkpg.memory.write import statements
 from tests.fakes.conversation import USER, entry
@@ -70,7 +70,7 @@ async def test_a_search_reads_one_users_rows_from_covering_indexes(
         "model": EMBEDDER.model,
         "dimensions": EMBEDDER.dimensions,
     }
-    statement = recall.search(recall.Shape(lexical=True, vector=True))
+    statement = searches.search(searches.Shape(lexical=True, vector=True))
     for generic in (False, True):
         nodes = await explain(connection, statement, parameters, generic=generic)
         assert nodes[0]["Actual Rows"] == 20
@@ -103,10 +103,10 @@ async def test_a_plan_for_any_user_suits_a_small_one_beside_a_large_one(
         "dimensions": EMBEDDER.dimensions,
     }
     for shape in (
-        recall.Shape(lexical=True, vector=True),
-        recall.Shape(lexical=False, vector=True),
+        searches.Shape(lexical=True, vector=True),
+        searches.Shape(lexical=False, vector=True),
     ):
-        statement = recall.search(shape)
+        statement = searches.search(shape)
         nodes = await explain(connection, statement, parameters, generic=True)
         assert nodes[0]["Actual Rows"] > 1
         assert "Seq Scan" not in {node["Node Type"] for node in nodes}
@@ -194,10 +194,10 @@ async def test_a_search_before_the_first_analyze_does_not_multiply(
         "model": EMBEDDER.model,
         "dimensions": EMBEDDER.dimensions,
     }
-    hybrid = recall.Shape(lexical=True, vector=True)
-    for shape in (hybrid, recall.Shape(lexical=True, vector=False)):
+    hybrid = searches.Shape(lexical=True, vector=True)
+    for shape in (hybrid, searches.Shape(lexical=True, vector=False)):
         for query in (QUESTION["query"], f"turn 7 of {words}"):
-            nodes = await explain(connection, recall.search(shape), parameters | {"query": query})
+            nodes = await explain(connection, searches.search(shape), parameters | {"query": query})
             assert 1 <= nodes[0]["Actual Rows"] <= 20
             # Of some 1,000 memories and 1,000 words, each posting spread over four places.
             assert max(map(rows_read, nodes)) <= 20_000

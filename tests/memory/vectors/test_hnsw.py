@@ -12,7 +12,7 @@ from sqlalchemy import Connection, inspect, text
 
 from adkpg import Database, PgVectorMemoryService, SearchFilters, Settings
 from adkpg.database import migrations
-from adkpg.memory.search import statement as recall
+from adkpg.memory.search import statements
 from adkpg.memory.vectors import statements as vector_statements
 from adkpg.sql import NoParameters, Statement
 from tests.fakes.conversation import USER, entry, found
@@ -61,7 +61,7 @@ async def indexes_of(
     connection: asyncpg.Connection, user: dict[str, str], *, approximate: bool
 ) -> set[str]:
     """The indexes that a user's search reads vectors from."""
-    shape = recall.Shape(
+    shape = statements.Shape(
         lexical=False,
         vector=True,
         approximate=(1, EMBEDDER.dimensions) if approximate else None,
@@ -84,7 +84,7 @@ async def indexes_of(
     await connection.execute(f"SET hnsw.ef_search = {vector_statements.ef_search(100)}")
     names = set()
     for generic in (False, True):
-        nodes = await explain(connection, recall.search(shape), parameters, generic=generic)
+        nodes = await explain(connection, statements.search(shape), parameters, generic=generic)
         names |= {
             node["Index Name"]
             for node in nodes

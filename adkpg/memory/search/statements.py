@@ -30,8 +30,8 @@ from sqlalchemy import (
 )
 from sqlalchemy.dialects.postgresql import ARRAY
 
-from adkpg.memory.search import lexical as by_words
-from adkpg.memory.search import vector as by_vectors
+from adkpg.memory.search import lexical_steps as by_words
+from adkpg.memory.search import vector_steps as by_vectors
 from adkpg.memory.search.ranking import RANKING
 from adkpg.memory.search.steps import (
     TOP_K,
