@@ -7,7 +7,7 @@ the pieces around a hit for it too (`adkpg.memory.search.statements`).
 
 import re
 import unicodedata
-from collections.abc import Iterator, Sequence
+from collections.abc import Iterable, Iterator, Sequence
 
 from adkpg.documents import markdown
 from adkpg.documents.markdown import Block
@@ -18,8 +18,8 @@ CHUNK_TOKENS = 200
 BLOCK_TOKENS = 1_000
 """Estimated tokens up to which a code block or a table is kept whole."""
 
-_WORDS = re.compile(r"([A-Za-z]+)|([0-9]+)|[^\sA-Za-z0-9]")
-_LETTERS_PER_TOKEN, _DIGITS_PER_TOKEN = 6, 3
+# WordPiece's tokens of six letters or three digits, about; any other character is one of its own.
+_TOKEN = re.compile(r"[A-Za-z]{1,6}|[0-9]{1,3}|[^\sA-Za-z0-9]")
 # Where a text may end: at blanks behind what ends a sentence, or behind an East Asian full stop.
 _SENTENCES = re.compile(r"(?<=[.!?…؟।])[\"'”’»)\]*_]*\s+|(?<=[。！？｡])[”’」』）]*\s*")  # noqa: RUF001 - scripts' own marks
 _LINES = re.compile(r"\n+")
@@ -28,15 +28,7 @@ _BLANKS = re.compile(r"\s+")
 
 def tokens(text: str) -> int:
     """Estimates how many tokens an embedder reads: of WordPiece's count 0.8 to 1.2 in prose."""
-    count = 0
-    for letters, digits in _WORDS.findall(text):
-        if letters:
-            count += 1 + (len(letters) - 1) // _LETTERS_PER_TOKEN
-        elif digits:
-            count += 1 + (len(digits) - 1) // _DIGITS_PER_TOKEN
-        else:
-            count += 1
-    return count
+    return len(_TOKEN.findall(text))
 
 
 def chunks(text: str, *, as_markdown: bool, max_tokens: int = CHUNK_TOKENS) -> list[str]:
@@ -76,18 +68,23 @@ def chunks(text: str, *, as_markdown: bool, max_tokens: int = CHUNK_TOKENS) -> l
 
 def _packed(blocks: Sequence[Block], room: int) -> Iterator[str]:
     """Fills pieces with blocks, and cuts those that fit none."""
+    parts = (part for block in blocks for part in _parts(block, room))
+    return map("\n\n".join, _filled(parts, room))
+
+
+def _filled(parts: Iterable[str], room: int) -> Iterator[list[str]]:
+    """Groups neighbouring parts, as many as fit."""
     held: list[str] = []
     size = 0
-    for block in blocks:
-        for part in _parts(block, room):
-            cost = tokens(part)
-            if held and size + cost > room:
-                yield "\n\n".join(held)
-                held, size = [], 0
-            held.append(part)
-            size += cost
+    for part in parts:
+        cost = tokens(part)
+        if held and size + cost > room:
+            yield held
+            held, size = [], 0
+        held.append(part)
+        size += cost
     if held:
-        yield "\n\n".join(held)
+        yield held
 
 
 def _parts(block: Block, room: int) -> Iterator[str]:
@@ -112,28 +109,25 @@ def _cut_lines(block: Block, room: int) -> Iterator[str]:
 
 
 def _cut(text: str, room: int, borders: Sequence[re.Pattern[str]]) -> Iterator[str]:
-    """Cuts at the first kind of border, as few times as fit, and finer what is still too long."""
+    """Cuts at the first kind of border that leaves small enough pieces, as few times as fit.
+
+    A piece keeps its first line's indent, which code needs; one of whitespace alone is left out.
+    """
+    for group in _filled(_pieces(text, room, borders), room):
+        piece = "".join(group)
+        if piece.strip():
+            yield piece.strip("\n").rstrip()
+
+
+def _pieces(text: str, room: int, borders: Sequence[re.Pattern[str]]) -> Iterator[str]:
     if not borders:
         yield from _cut_anywhere(text, room)
         return
-    held, size = "", 0
     for piece in _split(text, borders[0]):
-        cost = tokens(piece)
-        if held and size + cost > room:
-            yield from _trimmed(held)
-            held, size = "", 0
-        if cost > room:
-            yield from _cut(piece, room, borders[1:])
+        if tokens(piece) > room:
+            yield from _pieces(piece, room, borders[1:])
         else:
-            held += piece
-            size += cost
-    yield from _trimmed(held)
-
-
-def _trimmed(text: str) -> Iterator[str]:
-    """The text with its first line's indent, which code needs, if it is more than blanks."""
-    if text.strip():
-        yield text.strip("\n").rstrip()
+            yield piece
 
 
 def _split(text: str, border: re.Pattern[str]) -> Iterator[str]:
