@@ -56,7 +56,7 @@ class Act:
         """Migrates, begins a session in which the user tells things, and remembers it."""
         await self.database.upgrade()
         session = await self._begin(FIRST_SESSION, {"channel": "terminal"})
-        yield self._opened(session)
+        yield line.Opened(session_id=session.id, stored_events=len(session.events))
         for text in self.story.told:
             async for happened in self._turn(FIRST_SESSION, text):
                 yield happened
@@ -70,7 +70,9 @@ class Act:
             and session.state["last_answer"] == _last_text(session),
         )
         await self.memory.add_session_to_memory(session)
-        remembered = {table.table: table.count for table in await self._rows()}["memories"]
+        remembered = {
+            table.table: table.count for table in await rows.count(self.database, self.user_id)
+        }["memories"]
         yield line.Checked(
             claim=f"Of the session's {len(session.events)} events, the {remembered} with text "
             "are remembered.",
@@ -80,7 +82,7 @@ class Act:
     async def resume(self) -> AsyncIterator[Line]:
         """Resumes the session of act 1 by its id."""
         session = await self._stored(FIRST_SESSION)
-        yield self._opened(session)
+        yield line.Opened(session_id=session.id, stored_events=len(session.events))
         for question in self.story.resumed:
             earlier = len((await self._stored(FIRST_SESSION)).events)
             received = 0
@@ -97,14 +99,14 @@ class Act:
         tools = ((NEXT_SESSION, load_memory_tool), (LAST_SESSION, preload_memory_tool))
         for session_id, tool in tools:
             session = await self._begin(session_id, {})
-            yield self._opened(session)
+            yield line.Opened(session_id=session.id, stored_events=len(session.events))
             for question in self.story.asked:
                 async for happened in self._ask(session_id, question, tool):
                     yield happened
         for question in self.story.asked:
             async for happened in self._search(question):
                 yield happened
-        for table in await self._rows():
+        for table in await rows.count(self.database, self.user_id):
             yield table
 
     async def _begin(self, session_id: str, state: dict[str, Any]) -> Session:
@@ -184,12 +186,6 @@ class Act:
                     claim="No word of the question led to it, only the meaning.",
                     held=best is not None and best.lexical == 0,
                 )
-
-    async def _rows(self) -> list[line.Rows]:
-        return await rows.count(self.database, self.user_id)
-
-    def _opened(self, session: Session) -> Line:
-        return line.Opened(session_id=session.id, stored_events=len(session.events))
 
 
 def _last_text(session: Session) -> str | None:

@@ -1,51 +1,49 @@
 """Line: what an act tells the process that started it, one JSON text per line of its output."""
 
 import json
-from typing import Annotated, Any, Literal
+from typing import Any
 
-from pydantic import BaseModel, ConfigDict, Field, TypeAdapter
+from pydantic import BaseModel, ConfigDict
 
 
-class _Line(BaseModel):
+class Line(BaseModel):
+    """What an act tells, in one of the kinds below."""
+
     model_config = ConfigDict(frozen=True)
 
     def dump(self) -> str:
         """Returns the line as ASCII JSON, so that any output encoding carries it."""
-        return json.dumps(self.model_dump(mode="json"))
+        return json.dumps({"kind": type(self).__name__, **self.model_dump(mode="json")})
 
 
-class Started(_Line):
+class Started(Line):
     """The act's process runs, and has not opened anything yet."""
 
-    kind: Literal["started"] = "started"
     process_id: int
 
 
-class Opened(_Line):
+class Opened(Line):
     """The session that the act begins or resumes, and how many events are stored of it."""
 
-    kind: Literal["opened"] = "opened"
     session_id: str
     stored_events: int
 
 
-class Said(_Line):
+class Said(Line):
     """A turn of the conversation."""
 
-    kind: Literal["said"] = "said"
     author: str
     text: str
 
 
-class Called(_Line):
+class Called(Line):
     """A tool that the model called."""
 
-    kind: Literal["called"] = "called"
     tool: str
     arguments: dict[str, Any]
 
 
-class Requested(_Line):
+class Requested(Line):
     """A request to the model.
 
     Attributes:
@@ -53,14 +51,12 @@ class Requested(_Line):
         what `preload_memory` put before them.
     """
 
-    kind: Literal["requested"] = "requested"
     contents: int
 
 
-class State(_Line):
+class State(Line):
     """A session's state as it is stored, all scopes merged."""
 
-    kind: Literal["state"] = "state"
     values: dict[str, Any]
 
 
@@ -73,39 +69,30 @@ class Found(BaseModel):
     text: str
 
 
-class Searched(_Line):
+class Searched(Line):
     """The memories that answer a question, the best first."""
 
-    kind: Literal["searched"] = "searched"
     question: str
     found: list[Found]
 
 
-class Rows(_Line):
+class Rows(Line):
     """How many rows of the demo's user a table holds, and what the table is for."""
 
-    kind: Literal["rows"] = "rows"
     table: str
     count: int
     comment: str
 
 
-class Checked(_Line):
+class Checked(Line):
     """A claim of the demo, and whether it held."""
 
-    kind: Literal["checked"] = "checked"
     claim: str
     held: bool
 
 
-Line = Annotated[
-    Started | Opened | Said | Called | Requested | State | Searched | Rows | Checked,
-    Field(discriminator="kind"),
-]
-
-_LINES: TypeAdapter[Line] = TypeAdapter(Line)
-
-
 def read(text: str) -> Line:
     """Reads what `dump` wrote."""
-    return _LINES.validate_json(text)
+    values = json.loads(text)
+    kinds = {kind.__name__: kind for kind in Line.__subclasses__()}
+    return kinds[values.pop("kind")].model_validate(values)

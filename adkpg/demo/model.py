@@ -62,16 +62,8 @@ class OfflineModel(BaseLlm):
         self, llm_request: LlmRequest, stream: bool = False
     ) -> AsyncGenerator[LlmResponse, None]:
         """Yields one response; a stream has one part."""
-        reading = Reading.of(llm_request)
-        part = await self._answer(reading)
-        yield LlmResponse(
-            content=types.Content(role="model", parts=[part]),
-            partial=False,
-            usage_metadata=types.GenerateContentResponseUsageMetadata(
-                prompt_token_count=reading.words,
-                candidates_token_count=len(_words(part.text or "")),
-            ),
-        )
+        part = await self._answer(Reading.of(llm_request))
+        yield LlmResponse(content=types.Content(role="model", parts=[part]), partial=False)
 
     async def _answer(self, reading: "Reading") -> types.Part:
         text = reading.text
@@ -111,13 +103,11 @@ class Reading:
       text: The last thing the user said; ``""`` if nothing.
       sentences: Earlier sentences of the user's, said here or remembered; no questions.
       tools: Names of the tools that may be called and were not yet called for `text`.
-      words: How many words it read, which this model calls tokens.
     """
 
     text: str
     sentences: tuple[str, ...]
     tools: frozenset[str]
-    words: int
 
     @classmethod
     def of(cls, request: LlmRequest) -> "Reading":
@@ -142,7 +132,6 @@ class Reading:
             text=text,
             sentences=tuple(dict.fromkeys(told)),
             tools=frozenset(request.tools_dict) - called,
-            words=len(_words(" ".join((*told, text)))),
         )
 
 
