@@ -21,7 +21,6 @@ and memories in ``ADKPG_DATABASE_URL``; ``adkpg://embedded`` is the server that 
 """
 
 from adkpg.adk.plugin import MemoryPlugin
-from adkpg.adk.registration import register
-from adkpg.adk.services import MemoryService, SessionService
+from adkpg.adk.services import MemoryService, SessionService, register
 
 __all__ = ["MemoryPlugin", "MemoryService", "SessionService", "register"]

@@ -1,16 +1,37 @@
 """The services as ADK makes them: from a URI, with keywords."""
 
+import threading
 from typing import Any, Literal
+from weakref import WeakValueDictionary
 
-from adkpg.adk.databases import SharedDatabases
+from google.adk.cli.service_registry import get_service_registry
+
 from adkpg.database import Database
 from adkpg.memory.service import PgVectorMemoryService
 from adkpg.remember.policy import Remember
 from adkpg.sessions.service import DatabaseSessionService
+from adkpg.settings import Settings
+
+SCHEME = "adkpg"
 
 # ADK makes the two services of a process apart from each other, and a services.yaml names nothing
-# but classes: so this is where they meet. It keeps nothing alive.
-_SHARED = SharedDatabases()
+# but classes: so this is where they meet. A Database lives and dies with the services made from it.
+_shared: WeakValueDictionary[tuple[str, Settings], Database] = WeakValueDictionary()
+_sharing = threading.Lock()
+
+
+def _database_of(uri: str) -> Database:
+    """Returns the one Database of a URI, which is made the first time; no I/O.
+
+    The environment's settings belong to the key: ``adkpg://`` is another database once
+    ``ADKPG_DATABASE_URL`` is another.
+    """
+    key = (uri.strip(), Settings())
+    with _sharing:
+        database = _shared.get(key)
+        if database is None:
+            database = _shared[key] = Database(key[0], settings=key[1])
+    return database
 
 
 class SessionService(DatabaseSessionService):
@@ -45,7 +66,7 @@ class SessionService(DatabaseSessionService):
         shared_events_mb: int | None = None,
         **engine_options: Any,
     ) -> None:
-        self._of_memory = _SHARED.get(uri)  # kept, since the memory service finds the policy in it
+        self._of_memory = _database_of(uri)  # kept, since the memory service finds the policy in it
         if remember:
             self._of_memory.remember_by(remember)
         super().__init__(
@@ -71,4 +92,16 @@ class MemoryService(PgVectorMemoryService):
     """
 
     def __init__(self, uri: str, *, agents_dir: str | None = None, **options: Any) -> None:
-        super().__init__(_SHARED.get(uri), **options)
+        super().__init__(_database_of(uri), **options)
+
+
+def register() -> None:
+    """Makes ``adkpg://`` URIs known to ADK's commands, for sessions and for memory.
+
+    Does no I/O and opens no connection. Idempotent. Tables are migrated at first use for
+    ``adkpg://embedded``, elsewhere with ``ADKPG_AUTO_UPGRADE=true`` only: a database that lacks
+    them answers with the sentence that names ``adkpg db upgrade``.
+    """
+    registry = get_service_registry()
+    registry.register_session_service(SCHEME, SessionService)
+    registry.register_memory_service(SCHEME, MemoryService)

@@ -4,10 +4,8 @@
 the classes take options and can hold a service of their own.
 """
 
-from adkpg.tools.forget_tool import ForgetTool
-from adkpg.tools.load_memory_tool import LoadMemoryTool
-from adkpg.tools.preload_memory_tool import PreloadMemoryTool
-from adkpg.tools.remember_tool import RememberTool
+from adkpg.tools.notes import ForgetTool, RememberTool
+from adkpg.tools.recall import LoadMemoryTool, PreloadMemoryTool
 
 __all__ = [
     "ForgetTool",

@@ -13,7 +13,7 @@ from google.genai import types
 
 from adkpg import PgVectorMemoryService
 from adkpg.errors import ConfigurationError
-from adkpg.tools import PreloadMemoryTool, preload_memory, preload_memory_tool
+from adkpg.tools import PreloadMemoryTool, preload_memory, recall
 from adkpg.tools.block import HEADING
 from tests.fakes.recording_memories import CountingMemory, OptionsMemory
 from tests.fakes.scripted_llm import call, text
@@ -170,7 +170,7 @@ async def test_it_finds_the_users_memories_inside_an_agent_tool() -> None:
 
 
 async def test_turns_are_forgotten_after_many_others(monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr(preload_memory_tool, "_TURNS_KEPT", 2)
+    monkeypatch.setattr(recall, "_TURNS_KEPT", 2)
     memory = CountingMemory()
     tool = PreloadMemoryTool()
     stage = stage_on(memory, tool)

@@ -1,31 +1,19 @@
-"""RememberTool: the model writes a note into memory."""
+"""RememberTool and ForgetTool: the model keeps a note, and deletes a memory."""
 
 from typing import Any
 from uuid import NAMESPACE_OID, uuid5
 
 from google.adk.memory.base_memory_service import BaseMemoryService
 from google.adk.memory.memory_entry import MemoryEntry
-from google.adk.tools.base_tool import BaseTool
 from google.adk.tools.tool_context import ToolContext
 from google.genai import types
 
 from adkpg.errors import InvalidInput
 from adkpg.remember.policy import RememberPolicy, policy_of_service
-from adkpg.tools.recall import service_of
-
-_PARAMETERS = {
-    "type": "object",
-    "properties": {
-        "text": {
-            "type": "string",
-            "description": "One fact in a sentence that needs no context to be understood.",
-        },
-    },
-    "required": ["text"],
-}
+from adkpg.tools.tool import MemoryTool
 
 
-class RememberTool(BaseTool):
+class RememberTool(MemoryTool):
     """The tool ``remember(text)``: the model keeps a note about the current user.
 
     The note's author is the agent; its id is made from user and text, so the same text twice is
@@ -48,19 +36,15 @@ class RememberTool(BaseTool):
         policy: RememberPolicy | None = None,
     ) -> None:
         super().__init__(
-            name="remember",
+            "remember",
             description=(
                 "Keeps a note about the current user for later conversations, such as a preference "
                 "or a decision. Not for what only matters now."
             ),
+            texts={"text": "One fact in a sentence that needs no context to be understood."},
+            memory_service=memory_service,
         )
-        self._memory_service = memory_service
         self._policy = policy
-
-    def _get_declaration(self) -> types.FunctionDeclaration:
-        return types.FunctionDeclaration(
-            name=self.name, description=self.description, parameters_json_schema=_PARAMETERS
-        )
 
     async def run_async(self, *, args: dict[str, Any], tool_context: ToolContext) -> dict[str, Any]:
         """Returns the note as it is stored, or why it is not.
@@ -72,7 +56,7 @@ class RememberTool(BaseTool):
         text = args.get("text")
         if not isinstance(text, str) or not text.strip():
             return {"error": f"text is what to remember, not {text!r}; give it as a sentence."}
-        service = service_of(tool_context, self._memory_service)
+        service = self._service(tool_context)
         stored: str | None = text
         for policy in (self._policy, policy_of_service(service)):
             if policy is not None and stored is not None:
@@ -95,3 +79,56 @@ class RememberTool(BaseTool):
         except InvalidInput as exc:
             return {"error": str(exc)}
         return {"remembered": stored, "id": note_id}
+
+
+class ForgetTool(MemoryTool):
+    """The tool ``forget(memory_id)``: the model deletes one memory of the current user.
+
+    It cannot reach memories of other users, and there is no way to delete all. The answer is
+    ``{"forgotten": memory_id}``, or ``{"error": ...}`` if no id is given or, where the service can
+    look memories up (``get_memory``), the user has no memory with it.
+
+    Without a memory service the call raises a ValueError; with one that deletes nothing,
+    NotImplementedError.
+
+    Args:
+      memory_service: Where to delete; None is the runner's.
+    """
+
+    def __init__(self, *, memory_service: BaseMemoryService | None = None) -> None:
+        super().__init__(
+            "forget",
+            description=(
+                "Deletes one memory of the current user, when the user asks for it or it is wrong."
+            ),
+            texts={"memory_id": "The id of one memory, as load_memory or remember gave it."},
+            memory_service=memory_service,
+        )
+
+    async def run_async(self, *, args: dict[str, Any], tool_context: ToolContext) -> dict[str, Any]:
+        """Returns the id of what is forgotten, or why nothing is.
+
+        Raises:
+          ConfigurationError: There is no memory service.
+          NotImplementedError: The memory service deletes nothing.
+        """
+        memory_id = args.get("memory_id")
+        if not isinstance(memory_id, str) or not memory_id.strip():
+            return {
+                "error": f"memory_id is a memory's id, not {memory_id!r}; look it up with "
+                "load_memory."
+            }
+        service = self._service(tool_context)
+        session = tool_context.session
+        memory = {
+            "app_name": session.app_name,
+            "user_id": session.user_id,
+            "memory_id": memory_id,
+        }
+        get_memory = getattr(service, "get_memory", None)
+        if get_memory is not None and await get_memory(**memory) is None:
+            return {
+                "error": f"This user has no memory {memory_id!r}; look ids up with load_memory."
+            }
+        await service.delete_memory(**memory)
+        return {"forgotten": memory_id}
