@@ -1,10 +1,10 @@
 """Ledger: the stored facts of users, read and changed as a whole."""
 
 import json
-from collections.abc import Sequence
-from collections.abc import Set as AbstractSet
+from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field, replace
 from datetime import datetime
+from functools import partial
 from typing import Any
 
 from google.adk.platform import uuid as platform_uuid
@@ -14,10 +14,10 @@ from adkpg import jsontext
 from adkpg.database import Database, Transaction
 from adkpg.errors import ExtractionError
 from adkpg.facts import statements
-from adkpg.facts.extractor import Extraction, KnownFact, Summary, Turn
+from adkpg.facts.extractor import Extraction, KnownFact, Summary, Turn, Usage
 from adkpg.facts.merging import Changes, Limits, merged, normalized_topics
 from adkpg.memory.attributes import Attributes
-from adkpg.memory.drafts import Draft, new_draft
+from adkpg.memory.drafts import new_draft
 from adkpg.memory.queue import statements as job_statements
 from adkpg.memory.write import statements as write_statements
 from adkpg.memory.write.apply import apply
@@ -25,21 +25,6 @@ from adkpg.memory.write.plan import Plan, new_place
 from adkpg.sql import ScopeParameters
 
 _LOCK = "\x01facts"  # in the place of a session id: one writer of a user's facts at a time
-
-
-@dataclass(frozen=True)
-class Known:
-    """Facts of a user.
-
-    Attributes:
-      live: Those that are known, by time.
-      past: Superseded and expired ones, by time.
-      rows: Each of them as it is stored, by id.
-    """
-
-    live: list[KnownFact] = field(default_factory=list)
-    past: list[KnownFact] = field(default_factory=list)
-    rows: dict[str, Any] = field(default_factory=dict)
 
 
 @dataclass(frozen=True)
@@ -73,41 +58,54 @@ class Ledger:
         self._database = database
         self._limits = limits
 
-    async def known(self, scope: ScopeParameters, limit: int) -> list[KnownFact]:
-        """Returns live facts of a user, at most `limit`."""
-        rows = await self._database.fetch(statements.select_known(), {**scope, "limit": limit})
-        return _known(rows).live
-
-    async def named(self, scope: ScopeParameters, memory_ids: list[str]) -> list[KnownFact]:
-        """Returns those facts of a user that are live, in the order of their ids as given."""
+    async def known(
+        self, scope: ScopeParameters, *, limit: int, memory_ids: list[str] | None = None
+    ) -> list[KnownFact]:
+        """Returns live facts of a user by time, those with these ids or any."""
         rows = await self._database.fetch(
-            statements.select_named(), {**scope, "memory_ids": memory_ids}
+            statements.select_known(), {**scope, "memory_ids": memory_ids, "limit": limit}
         )
-        by_id = {fact.memory_id: fact for fact in _known(rows).live}
-        return [by_id[memory_id] for memory_id in memory_ids if memory_id in by_id]
+        return [_fact(row) for row in rows]
 
-    async def context(
-        self, scope: ScopeParameters, session_id: str, rows: Sequence[Any], reach: int
+    async def turns(
+        self,
+        scope: ScopeParameters,
+        session_id: str,
+        *,
+        claimed: Sequence[Any] | None = None,
+        reach: int = 0,
     ) -> Asked:
-        """Returns claimed turns of a session, and those before them as already read.
+        """Returns turns that a session has in memory.
 
         Args:
           scope: The user.
           session_id: Their session.
-          rows: As claimed.
-          reach: How many turns before each.
+          claimed: Rows of these turns, and as many as `reach` before each as already read; None is
+            all turns.
+          reach: How many.
         """
-        found = await self._database.fetch(
-            statements.select_context(),
+        rows = await self._database.fetch(
+            statements.select_turns(near=claimed is not None),
             {
                 **scope,
                 "session_id": session_id,
-                "positions": [row["position"] for row in rows],
+                "positions": [row["position"] for row in claimed or ()],
                 "reach": reach,
             },
         )
-        new = {row["memory_id"] for row in rows}
-        return _asked(found, new)
+        new = {row["memory_id"] for row in (rows if claimed is None else claimed)}
+        turns = [
+            Turn(
+                memory_id=row["memory_id"],
+                event_id=row["event_id"],
+                author=row["author"],
+                timestamp=row["timestamp"],
+                text=row["body"].removeprefix(f"{row['author']}: " if row["author"] else ""),
+                read=row["memory_id"] not in new,
+            )
+            for row in rows
+        ]
+        return Asked(turns, {row["memory_id"]: row["digest"] for row in rows})
 
     async def apply(self, scope: ScopeParameters, asked: Asked, extraction: Extraction) -> Changes:
         """Writes what an extraction changes and ends the turns' jobs, in one transaction.
@@ -120,30 +118,52 @@ class Ledger:
         """
         async with self._database.transaction() as transaction:
             await transaction.fetch(write_statements.lock_session(), {**scope, "session_id": _LOCK})
-            known = _known(
-                await transaction.fetch(
-                    statements.select_to_merge(),
-                    {
-                        **scope,
-                        "since": min(turn.timestamp for turn in asked.turns),
-                        "within_s": self._database.settings.job_lease_s,
-                    },
-                )
+            rows = await transaction.fetch(
+                statements.select_to_merge(),
+                {
+                    **scope,
+                    "since": min(turn.timestamp for turn in asked.turns),
+                    "within_s": self._database.settings.job_lease_s,
+                },
             )
-            held = await self._hold(
-                transaction, scope, asked, known, self._merged(extraction, asked.turns, known)
+            live = [_fact(row) for row in rows if row["live"]]
+            change = partial(
+                merged,
+                extraction,
+                known=live,
+                new_id=platform_uuid.new_uuid,
+                past=[_fact(row) for row in rows if not row["live"]],
+                limits=self._limits,
             )
-            if held is None:
-                raise Changed(
-                    "Memories were changed while facts were drawn from them; they are read again.",
-                    extraction.usage,
-                )
+            planned = change(asked.turns)
+            changed = {fact.memory_id for fact in planned.updated} | planned.superseded.keys()
+            facts = [*asked.known, *(fact for fact in live if fact.memory_id in changed)]
+            held = await self._hold(transaction, scope, asked, facts, extraction.usage)
             turns = [
                 replace(turn, read=turn.read or not held[turn.memory_id]["waiting"])
                 for turn in asked.turns
             ]
-            changes = self._merged(extraction, turns, known)
-            await self._write(transaction, scope, changes, known, held)
+            changes = change(turns)
+            await self._write(
+                transaction,
+                scope,
+                (*changes.updated, *changes.added),
+                {row["memory_id"]: (row["position"], row["expires_at"]) for row in rows},
+                list(held),
+            )
+            superseded = {
+                **changes.superseded,
+                **{new.memory_id: new.superseded_by for new in changes.added if new.superseded_by},
+            }
+            if superseded:
+                await transaction.fetch(
+                    statements.supersede(),
+                    {
+                        **scope,
+                        "memory_ids": list(superseded),
+                        "related_ids": list(superseded.values()),
+                    },
+                )
             done = [turn.memory_id for turn in turns if not turn.read]
             await transaction.fetch(statements.mark_extracted(), {**scope, "memory_ids": done})
             await transaction.fetch(
@@ -155,14 +175,6 @@ class Ledger:
                 },
             )
         return changes
-
-    async def session(self, scope: ScopeParameters, session_id: str) -> Asked:
-        """Returns the turns that a session has in memory."""
-        return _asked(
-            await self._database.fetch(
-                statements.select_session_turns(), {**scope, "session_id": session_id}
-            )
-        )
 
     async def summary(self, scope: ScopeParameters, session_id: str) -> Any:
         """Returns the row of a session's summary, with its provenance; None if there is none."""
@@ -180,195 +192,136 @@ class Ledger:
         """
         async with self._database.transaction() as transaction:
             await transaction.fetch(write_statements.lock_session(), {**scope, "session_id": _LOCK})
-            origins = list(asked.digests)
-            held = await self._hold_provenance(transaction, scope, origins)
-            if {memory_id: row["digest"] for memory_id, row in held.items()} != asked.digests:
-                raise Changed(
-                    f"Session {session_id!r} was changed while it was summed up; sum it up again.",
-                    summary.usage,
-                )
+            held = await self._hold(transaction, scope, asked, (), summary.usage)
             old = await transaction.fetch(
                 statements.select_summary(), {**scope, "session_id": session_id}
             )
-            draft = _draft(
-                kind="summary",
+            stated = KnownFact(
                 memory_id=old[0]["memory_id"] if old else platform_uuid.new_uuid(),
-                session_id=session_id,
                 text=summary.text,
-                topics=normalized_topics(summary.topics, self._limits),
                 importance=0.5,
+                topics=normalized_topics(summary.topics, self._limits),
+                provenance=tuple(held),
                 timestamp=max(turn.timestamp for turn in asked.turns),
             )
-            replaced = [row["position"] for row in old]
-            place = replaced[0] if replaced else new_place(scope["user_id"])
-            plan = Plan(delete=replaced, insert=[(place, draft)])
-            provenance = {draft.memory_id: tuple(origins)}
-            await self._put(transaction, scope, plan, provenance, origins)
-
-    def _merged(self, extraction: Extraction, turns: Sequence[Turn], known: Known) -> Changes:
-        return merged(
-            extraction,
-            turns,
-            known.live,
-            platform_uuid.new_uuid,
-            past=known.past,
-            limits=self._limits,
-        )
+            places = {row["memory_id"]: (row["position"], None) for row in old}
+            await self._write(
+                transaction,
+                scope,
+                [stated],
+                places,
+                list(held),
+                kind="summary",
+                session_id=session_id,
+            )
 
     async def _hold(
         self,
         transaction: Transaction,
         scope: ScopeParameters,
         asked: Asked,
-        known: Known,
-        planned: Changes,
-    ) -> dict[str, Any] | None:
-        """Locks all that the extractor was given and what is to be changed; returns their rows.
-
-        None if any of it is gone or another. Provenance comes before what was drawn from it, the
-        order in which they are erased.
-        """
-        changed = {fact.memory_id for fact in planned.updated} | set(planned.superseded)
-        drawn = [*asked.known, *(fact for fact in known.live if fact.memory_id in changed)]
-        origins = {origin for fact in drawn for origin in fact.provenance} | set(asked.digests)
-        held = await self._hold_provenance(transaction, scope, sorted(origins))
-        given = {fact.memory_id for fact in asked.known}
-        facts = await transaction.fetch(
-            statements.lock_memories(), {**scope, "memory_ids": sorted(given | changed)}
-        )
-        if len(held) < len(origins) or len(facts) < len(given | changed):
-            return None
-        same = all(held[turn]["digest"] == digest for turn, digest in asked.digests.items())
-        return held if same else None
-
-    async def _hold_provenance(
-        self, transaction: Transaction, scope: ScopeParameters, memory_ids: list[str]
+        facts: Sequence[KnownFact],
+        usage: Usage,
     ) -> dict[str, Any]:
-        """Locks memories, by their sessions first as those who erase them; returns their rows."""
-        wanted: write_statements.IdsParameters = {**scope, "memory_ids": memory_ids}
+        """Locks turns and facts, with what the facts were drawn from; returns the rows of origins.
+
+        Sessions come first, as with those who erase memories of them, and provenance before what
+        was drawn from it.
+
+        Raises:
+          Changed: Any of it is gone, or a turn is another.
+        """
+        origins = {origin for fact in facts for origin in fact.provenance} | asked.digests.keys()
+        wanted: write_statements.IdsParameters = {**scope, "memory_ids": sorted(origins)}
         for row in await transaction.fetch(statements.select_session_ids(), wanted):
             await transaction.fetch(
                 write_statements.lock_session(), {**scope, "session_id": row["session_id"]}
             )
-        rows = await transaction.fetch(statements.lock_memories(), wanted)
-        return {row["memory_id"]: row for row in rows}
+        held = {
+            row["memory_id"]: row
+            for row in await transaction.fetch(statements.lock_memories(), wanted)
+        }
+        known = {fact.memory_id for fact in facts}
+        there = await transaction.fetch(
+            statements.lock_memories(), {**scope, "memory_ids": sorted(known)}
+        )
+        if (
+            len(held) < len(origins)
+            or len(there) < len(known)
+            or any(held[turn]["digest"] != digest for turn, digest in asked.digests.items())
+        ):
+            raise Changed(
+                "Memories were changed while the extractor read them, and nothing was written; "
+                "read them again.",
+                usage,
+            )
+        return held
 
     async def _write(
         self,
         transaction: Transaction,
         scope: ScopeParameters,
-        changes: Changes,
-        known: Known,
-        held: dict[str, Any],
-    ) -> None:
-        plan = Plan()
-        for fact in (stated := (*changes.updated, *changes.added)):
-            row = known.rows.get(fact.memory_id)
-            draft = _draft(
-                kind="fact",
-                memory_id=fact.memory_id,
-                text=fact.text,
-                topics=fact.topics,
-                importance=fact.importance,
-                timestamp=fact.timestamp,
-                expires_at=row and row["expires_at"],
-            )
-            if row is not None:
-                plan.delete.append(row["position"])
-            place = new_place(scope["user_id"]) if row is None else row["position"]
-            plan.insert.append((place, draft))
-        provenance = {fact.memory_id: fact.provenance for fact in stated}
-        await self._put(transaction, scope, plan, provenance, list(held))
-        superseded = dict(changes.superseded) | {
-            fact.memory_id: fact.superseded_by for fact in changes.added if fact.superseded_by
-        }
-        if superseded:
-            await transaction.fetch(
-                statements.supersede(),
-                {
-                    **scope,
-                    "memory_ids": list(superseded),
-                    "by_ids": list(superseded.values()),
-                },
-            )
-
-    async def _put(
-        self,
-        transaction: Transaction,
-        scope: ScopeParameters,
-        plan: Plan,
-        provenance: dict[str, tuple[str, ...]],
+        facts: Sequence[KnownFact],
+        places: Mapping[str, tuple[int, datetime | None]],
         given: list[str],
+        *,
+        kind: str = "fact",
+        session_id: str = "",
     ) -> None:
-        """Writes facts or summaries, with their provenance among the turns that were given."""
+        """Writes facts or summaries, with their provenance.
+
+        Args:
+          transaction: Holds their provenance.
+          scope: The user.
+          facts: As they are to be.
+          places: Position and end of those that are stored already, by id.
+          given: Ids of the turns whose words they may repeat.
+          kind: What they are.
+          session_id: The session that they sum up.
+        """
+        plan = Plan()
+        for fact in facts:
+            place, expires_at = places.get(fact.memory_id, (None, None))
+            draft = new_draft(
+                kind=kind,
+                memory_id=fact.memory_id,
+                session_id=session_id,
+                author=None,
+                timestamp=fact.timestamp,
+                content=types.Content(role="model", parts=[types.Part(text=fact.text)]),
+                text=fact.text,
+                given=Attributes(
+                    topics=json.dumps(fact.topics),
+                    importance=fact.importance,
+                    expires_at=expires_at,
+                ),
+            )
+            if place is not None:
+                plan.delete.append(place)
+            plan.insert.append((new_place(scope["user_id"]) if place is None else place, draft))
         await apply(transaction, scope, plan, self._database.settings.text_search_config)
-        pairs = [(memory_id, origin) for memory_id, ids in provenance.items() for origin in ids]
+        pairs = [(fact.memory_id, origin) for fact in facts for origin in fact.provenance]
         if pairs:
-            memory_ids, origin_ids = map(list, zip(*pairs, strict=True))
+            memory_ids, origins = map(list, zip(*pairs, strict=True))
             await transaction.fetch(
                 statements.insert_provenance(),
-                {**scope, "memory_ids": memory_ids, "origin_ids": origin_ids},
+                {**scope, "memory_ids": memory_ids, "related_ids": origins},
             )
-            written: write_statements.IdsParameters = {**scope, "memory_ids": list(provenance)}
-            await transaction.fetch(statements.insert_repeated(), {**written, "origin_ids": given})
+            written: write_statements.IdsParameters = {
+                **scope,
+                "memory_ids": [fact.memory_id for fact in facts],
+            }
+            await transaction.fetch(statements.insert_repeated(), {**written, "related_ids": given})
             await transaction.fetch(statements.end_with_provenance(), written)
 
 
-def _known(rows: Sequence[Any]) -> Known:
-    known = Known()
-    for row in rows:
-        fact = KnownFact(
-            memory_id=row["memory_id"],
-            text=row["body"],
-            importance=row["importance"],
-            topics=tuple(jsontext.read(row["topics"])),
-            provenance=tuple(row["provenance"]),
-            timestamp=row["timestamp"],
-            superseded_by=row["superseded_by"],
-        )
-        (known.live if row["live"] else known.past).append(fact)
-        known.rows[fact.memory_id] = row
-    return known
-
-
-def _asked(rows: Sequence[Any], new: AbstractSet[str] | None = None) -> Asked:
-    """Returns turns as an extractor is given them; all of them are new if none is named."""
-    turns = []
-    for row in rows:
-        spoken: str = row["body"]
-        turns.append(
-            Turn(
-                memory_id=row["memory_id"],
-                event_id=row["event_id"],
-                author=row["author"],
-                timestamp=row["timestamp"],
-                text=spoken.removeprefix(f"{row['author']}: ") if row["author"] else spoken,
-                read=new is not None and row["memory_id"] not in new,
-            )
-        )
-    return Asked(turns, {row["memory_id"]: row["digest"] for row in rows})
-
-
-def _draft(
-    *,
-    kind: str,
-    memory_id: str,
-    text: str,
-    topics: Sequence[str],
-    importance: float,
-    timestamp: datetime,
-    session_id: str = "",
-    expires_at: datetime | None = None,
-) -> Draft:
-    return new_draft(
-        kind=kind,
-        memory_id=memory_id,
-        session_id=session_id,
-        author=None,
-        timestamp=timestamp,
-        content=types.Content(role="model", parts=[types.Part(text=text)]),
-        text=text,
-        given=Attributes(
-            topics=json.dumps(list(topics)), importance=importance, expires_at=expires_at
-        ),
+def _fact(row: Any) -> KnownFact:
+    return KnownFact(
+        memory_id=row["memory_id"],
+        text=row["body"],
+        importance=row["importance"],
+        topics=tuple(jsontext.read(row["topics"])),
+        provenance=tuple(row["provenance"]),
+        timestamp=row["timestamp"],
+        superseded_by=row["superseded_by"],
     )

@@ -122,18 +122,16 @@ class FactExtractor:
         self, instruction: str, prompt: str, form: type[BaseModel], read: Callable[[str], Read]
     ) -> tuple[Read, Usage]:
         """Asks, reads, and asks once more if the answer cannot be read."""
-        contents = [types.Content(role="user", parts=[types.Part(text=prompt)])]
+        contents = [_said("user", prompt)]
         text, usage = await self._ask(instruction, contents, form, Usage())
         try:
             return read(text), usage
         except ExtractionError as exc:
             repair = prompts.REPAIR.format(reason=exc)
         if text.strip():
-            shown = types.Part(text=text[:_SHOWN_ANSWER])
-            contents.append(types.Content(role="model", parts=[shown]))
-            contents.append(types.Content(role="user", parts=[types.Part(text=repair)]))
+            contents += [_said("model", text[:_SHOWN_ANSWER]), _said("user", repair)]
         else:  # a model's turn without text is refused by some
-            contents[0] = types.Content(role="user", parts=[types.Part(text=f"{prompt}\n{repair}")])
+            contents = [_said("user", f"{prompt}\n{repair}")]
         text, usage = await self._ask(instruction, contents, form, usage)
         try:
             return read(text), usage
@@ -154,19 +152,25 @@ class FactExtractor:
             config.response_schema = form
             config.response_mime_type = "application/json"
         request = LlmRequest(model=self._llm.model, contents=list(contents), config=config)
+        response = LlmResponse()
         try:
-            async with asyncio.timeout(self._timeout_s):
-                response = await self._last_response(request)
+            async with (
+                asyncio.timeout(self._timeout_s),
+                aclosing(self._llm.generate_content_async(request)) as responses,
+            ):
+                async for each in responses:
+                    response = response if each.partial else each
         except Exception as exc:
-            refused = _status(exc) in _REFUSALS
-            raise (ExtractionError if refused else ExtractorUnavailable)(
+            # google-genai and others name the HTTP status differently.
+            status = getattr(exc, "status_code", None) or getattr(exc, "code", None)
+            raise (ExtractionError if status in _REFUSALS else ExtractorUnavailable)(
                 f"Model {self.model!r} failed with {type(exc).__name__}; fix what its error, the "
                 "cause of this one, says.",
                 spent + Usage(calls=1),
             ) from exc
         usage = spent + _usage(response)
         text = _text(response)
-        if not text and response is not None and (code := _refusal(response)):
+        if not text and (code := _refusal(response)):
             raise (ExtractorUnavailable if code in _OUTAGES else ExtractionError)(
                 f"Model {self.model!r} gave no answer ({code}); use another model or other safety "
                 "settings.",
@@ -174,24 +178,13 @@ class FactExtractor:
             )
         return text, usage
 
-    async def _last_response(self, request: LlmRequest) -> LlmResponse | None:
-        last = None
-        async with aclosing(self._llm.generate_content_async(request)) as responses:
-            async for response in responses:
-                if not response.partial:
-                    last = response
-        return last
+
+def _said(role: str, text: str) -> types.Content:
+    return types.Content(role=role, parts=[types.Part(text=text)])
 
 
-def _status(exc: Exception) -> object:
-    """Returns the HTTP status of a provider's error; google-genai and others name it apart."""
-    return getattr(exc, "status_code", None) or getattr(exc, "code", None)
-
-
-def _usage(response: LlmResponse | None) -> Usage:
-    counted = response.usage_metadata if response is not None else None
-    if counted is None:
-        return Usage(calls=1)
+def _usage(response: LlmResponse) -> Usage:
+    counted = response.usage_metadata or types.GenerateContentResponseUsageMetadata()
     prompt = counted.prompt_token_count or 0
     output = (counted.candidates_token_count or 0) + (counted.thoughts_token_count or 0)
     if counted.total_token_count:  # some models count thoughts among the candidates' tokens
@@ -199,21 +192,16 @@ def _usage(response: LlmResponse | None) -> Usage:
     return Usage(prompt, output, 1)
 
 
-def _text(response: LlmResponse | None) -> str:
+def _text(response: LlmResponse) -> str:
     """Returns the words of an answer, without thoughts; a call's arguments if it has no words."""
-    parts = (response.content.parts if response and response.content else None) or []
-    text = "".join(part.text for part in parts if part.text and not part.thought)
-    if not text:
-        for part in parts:
-            if part.function_call is not None and part.function_call.args:
-                return json.dumps(part.function_call.args)
-    return text
+    parts = (response.content and response.content.parts) or []
+    calls = [part.function_call for part in parts if part.function_call]
+    arguments = [json.dumps(call.args) for call in calls if call.args]
+    words = "".join(part.text for part in parts if part.text and not part.thought)
+    return words or "".join(arguments[:1])
 
 
 def _refusal(response: LlmResponse) -> str | None:
-    if response.error_code:
-        return response.error_code
     reason = response.finish_reason
-    if reason in (None, types.FinishReason.STOP, types.FinishReason.FINISH_REASON_UNSPECIFIED):
-        return None
-    return str(reason.value)
+    ended = reason in (None, types.FinishReason.STOP, types.FinishReason.FINISH_REASON_UNSPECIFIED)
+    return response.error_code or (None if ended or reason is None else str(reason.value))

@@ -10,7 +10,6 @@ import re
 import unicodedata
 from collections.abc import Callable, Iterable, Mapping, Sequence
 from dataclasses import dataclass, field, replace
-from datetime import datetime
 
 from adkpg.facts.extractor import Add, Extraction, KnownFact, Operation, Supersede, Turn, Update
 
@@ -128,33 +127,21 @@ class _Merge:
         new_id: Callable[[], str],
     ) -> None:
         self._turns = {turn.memory_id: turn for turn in turns}
-        self._known = {fact.memory_id: fact for fact in known}
-        self._live = dict(self._known)
-        self._words = {normalized(fact.text): fact.memory_id for fact in known}
-        self._past: dict[str, datetime] = {}
-        for fact in past:
-            words = normalized(fact.text)
-            self._past[words] = max(fact.timestamp, self._past.get(words, fact.timestamp))
+        superseded = [fact for fact in past if fact.superseded_by is not None]
+        self._given = {fact.memory_id: fact for fact in (*superseded, *known)}
+        self._facts = dict(self._given)  # as they are by now, the new ones among them
+        self._words = {normalized(fact.text): fact.memory_id for fact in known}  # of live ones
+        self._past = {
+            normalized(fact.text): fact.timestamp
+            for fact in sorted(past, key=lambda fact: fact.timestamp)
+        }
         self._limits = limits
         self._new_id = new_id
-        self._added: dict[str, KnownFact] = {}
-        self._updated: dict[str, KnownFact] = {}
-        self._superseded = {
-            fact.memory_id: fact.superseded_by for fact in past if fact.superseded_by
-        }
-        self._dropped: list[str] = []
 
     def of(self, extraction: Extraction) -> Changes:
-        self._dropped += extraction.dropped
-        bounded = extraction.operations[: self._limits.facts]
-        self._dropped += ["too many"] * (len(extraction.operations) - len(bounded))
-        timed: list[tuple[Operation, KnownFact]] = []
-        for operation in bounded:
-            fact = self._fact(operation)
-            if isinstance(fact, str):
-                self._dropped.append(fact)
-            else:
-                timed.append((operation, fact))
+        most = self._limits.facts
+        read = [(operation, self._fact(operation)) for operation in extraction.operations[:most]]
+        timed = [(operation, fact) for operation, fact in read if isinstance(fact, KnownFact)]
         for operation, fact in sorted(timed, key=lambda pair: pair[1].timestamp):
             match operation:
                 case Add():
@@ -163,11 +150,17 @@ class _Merge:
                     self._update(target, fact)
                 case Supersede(memory_id=target):
                     self._supersede(target, fact)
+        added = [fact for id_, fact in self._facts.items() if id_ not in self._given]
+        changed = [self._facts[id_] for id_, was in self._given.items() if self._facts[id_] != was]
         return Changes(
-            tuple(sorted(self._added.values(), key=lambda fact: fact.timestamp)),
-            tuple(self._updated.values()),
-            {old: by for old, by in self._superseded.items() if old in self._known},
-            tuple(self._dropped),
+            tuple(sorted(added, key=lambda fact: fact.timestamp)),
+            tuple(fact for fact in changed if fact.superseded_by is None),
+            {fact.memory_id: fact.superseded_by for fact in changed if fact.superseded_by},
+            (
+                *extraction.dropped,
+                *["too many"] * len(extraction.operations[most:]),
+                *(reason for _, reason in read if isinstance(reason, str)),
+            ),
         )
 
     def _fact(self, operation: Operation) -> KnownFact | str:
@@ -192,83 +185,70 @@ class _Merge:
             timestamp=max(self._turns[origin].timestamp for origin in provenance),
         )
 
-    def _add(self, fact: KnownFact) -> str | None:
-        """Adds a live fact, and returns the id of the one that states it; None if it is past."""
+    def _add(self, fact: KnownFact, *, superseded_by: str | None = None) -> str | None:
+        """Adds a fact, as a past one if it was superseded before it was ever live.
+
+        Returns the id of the fact that states it; None if it is past already.
+        """
         words = normalized(fact.text)
         if words in self._words:
             return self._words[words]
-        if self._is_past(words, fact):
+        if words in self._past and fact.timestamp <= self._past[words]:
             return None
-        new = replace(fact, memory_id=self._new_id())
-        self._added[new.memory_id] = self._live[new.memory_id] = new
-        self._words[words] = new.memory_id
+        new = replace(fact, memory_id=self._new_id(), superseded_by=superseded_by)
+        self._facts[new.memory_id] = new
+        if superseded_by is None:
+            self._words[words] = new.memory_id
+        else:
+            self._past[words] = fact.timestamp
         return new.memory_id
 
     def _update(self, target: str, fact: KnownFact) -> None:
-        stored = self._live.get(target)
+        stored = self._facts.get(target)
         words = normalized(fact.text)
         if (
             stored is None
+            or stored.superseded_by is not None
             or self._words.get(words, target) != target
             or fact.timestamp < stored.timestamp
         ):
             self._supersede(target, fact)
-            return
-        if words == normalized(stored.text):
-            return
-        del self._words[normalized(stored.text)]
-        self._words[words] = target
-        topics = fact.topics or stored.topics
-        self._change(
-            target, replace(fact, topics=topics, provenance=stored.provenance), fact.provenance
-        )
-
-    def _change(self, target: str, fact: KnownFact, more: tuple[str, ...]) -> None:
-        """Puts a fact in the place of the target; more provenance joins its own."""
-        provenance = tuple(dict.fromkeys(fact.provenance + more))
-        changed = replace(fact, memory_id=target, provenance=provenance)
-        changes = self._added if target in self._added else self._updated
-        changes[target] = self._live[target] = changed
+        elif words != normalized(stored.text):
+            self._words.pop(normalized(stored.text), None)
+            self._words[words] = target
+            topics, provenance = fact.topics or stored.topics, _joined(stored, fact)
+            self._facts[target] = replace(
+                fact, memory_id=target, topics=topics, provenance=provenance
+            )
 
     def _supersede(self, target: str, fact: KnownFact) -> None:
-        split = False
-        while target not in self._live:
-            if target not in self._superseded:  # invented, or gone meanwhile
-                self._add(fact)
-                return
-            # Of one time, both are true instead of the old one; else the later one is.
-            target = self._superseded[target]
-            split = True
-        stored = self._live[target]
-        words = normalized(fact.text)
-        if words == normalized(stored.text):
+        stored = self._facts.get(target)
+        split = stored is not None and stored.superseded_by is not None
+        while stored is not None and stored.superseded_by is not None:
+            stored = self._facts.get(stored.superseded_by)
+        if stored is None:  # invented, or gone meanwhile
+            self._add(fact)
+            return
+        if normalized(fact.text) == normalized(stored.text):
             return
         if fact.timestamp < stored.timestamp:
-            self._keep_as_past(fact, by=target)
+            self._add(fact, superseded_by=stored.memory_id)
             return
         heir = self._add(fact)
+        # Of one time, both are true instead of one that was superseded; else the later one is.
         if heir is None or (split and fact.timestamp == stored.timestamp):
             return
-        if self._live[heir].timestamp < fact.timestamp:  # known from before, and true again
-            self._change(heir, replace(self._live[heir], timestamp=fact.timestamp), fact.provenance)
-        self._live.pop(target)
+        known = self._facts[heir]
+        if known.timestamp < fact.timestamp:  # known from before, and true again
+            self._facts[heir] = replace(
+                known, timestamp=fact.timestamp, provenance=_joined(known, fact)
+            )
         self._words.pop(normalized(stored.text), None)
-        if target in self._added:
-            self._added[target] = replace(self._added[target], superseded_by=heir)
-        self._updated.pop(target, None)
-        self._superseded[target] = heir
+        self._facts[stored.memory_id] = replace(stored, superseded_by=heir)
 
-    def _keep_as_past(self, fact: KnownFact, *, by: str) -> None:
-        """Keeps what was said before the fact that is true now; it was never live."""
-        words = normalized(fact.text)
-        if words in self._words or self._is_past(words, fact):
-            return
-        new = replace(fact, memory_id=self._new_id(), superseded_by=by)
-        self._added[new.memory_id] = new
-        self._past[words] = fact.timestamp
 
-    def _is_past(self, words: str, fact: KnownFact) -> bool:
-        return words in self._past and fact.timestamp <= self._past[words]
+def _joined(fact: KnownFact, more: KnownFact) -> tuple[str, ...]:
+    return tuple(dict.fromkeys(fact.provenance + more.provenance))
 
 
 def _bounded(importance: float) -> float:

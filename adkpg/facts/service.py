@@ -284,7 +284,7 @@ class Facts:
             )
         require_storable(app_name=app_name, user_id=user_id, session_id=session_id)
         scope: ScopeParameters = {"app_name": app_name, "user_id": user_id}
-        asked = await self._ledger.session(scope, session_id)
+        asked = await self._ledger.turns(scope, session_id)
         if not asked.turns:
             return SessionSummary(None)
         old = await self._ledger.summary(scope, session_id)
@@ -325,7 +325,9 @@ class Facts:
     ) -> ExtractionReport:
         """Draws facts from claimed turns of one session."""
         scope: ScopeParameters = {"app_name": app_name, "user_id": user_id}
-        asked = await self._ledger.context(scope, rows[0]["session_id"], rows, self._context_turns)
+        asked = await self._ledger.turns(
+            scope, rows[0]["session_id"], claimed=rows, reach=self._context_turns
+        )
         # Erased or expired since they were claimed.
         await self._jobs.complete([row for row in rows if row["memory_id"] not in asked.digests])
         if all(turn.read for turn in asked.turns):
@@ -347,7 +349,7 @@ class Facts:
 
     async def _related(self, scope: ScopeParameters, turns: Sequence[Turn]) -> list[KnownFact]:
         """Returns the known facts that an extractor is told: all, or those nearest to the turns."""
-        known = await self._ledger.known(scope, self._max_known + 1)
+        known = await self._ledger.known(scope, limit=self._max_known + 1)
         if len(known) <= self._max_known:
             return known
         ranked: dict[str, None] = {}
@@ -362,7 +364,9 @@ class Facts:
             ):
                 # Facts that differ in one word may be near-duplicates, and contradict each other.
                 ranked |= dict.fromkeys((str(hit.memory.id), *hit.folded))
-        return (await self._ledger.named(scope, list(ranked)))[: self._max_known]
+        return await self._ledger.known(
+            scope, limit=self._max_known, memory_ids=list(ranked)[: self._max_known]
+        )
 
     async def _embed(self, app_name: str, user_id: str) -> None:
         if self._memory.embedder is None:

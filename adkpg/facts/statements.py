@@ -59,9 +59,10 @@ class AppParameters(TypedDict):
     app_name: str
 
 
-class LimitParameters(ScopeParameters):
-    """Of statements on some of a user's memories."""
+class KnownParameters(ScopeParameters):
+    """Facts by their ids, None being all, at most `limit`."""
 
+    memory_ids: list[str] | None
     limit: int
 
 
@@ -72,25 +73,17 @@ class MergeParameters(ScopeParameters):
     within_s: float
 
 
-class ContextParameters(SessionParameters):
+class TurnsParameters(SessionParameters):
     """Positions of turns, and how many before each."""
 
     positions: list[int]
     reach: int
 
 
-class ProvenanceParameters(ScopeParameters):
-    """Parallel arrays."""
+class RelatedParameters(IdsParameters):
+    """Memories, and the others that they are to be related to."""
 
-    memory_ids: list[str]
-    origin_ids: list[str]
-
-
-class SupersedeParameters(ScopeParameters):
-    """Parallel arrays."""
-
-    memory_ids: list[str]
-    by_ids: list[str]
+    related_ids: list[str]
 
 
 class ProfileParameters(ScopeParameters):
@@ -100,33 +93,23 @@ class ProfileParameters(ScopeParameters):
     limit: int
 
 
-class QueueParameters(AppParameters):
-    """Of the turns after a place, at most `limit`."""
+class AppJobsParameters(AppParameters):
+    """At most `limit` of an app's jobs."""
+
+    limit: int
+
+
+class QueueParameters(AppJobsParameters):
+    """Those after a place."""
 
     after_user_id: str
     after_position: int
-    limit: int
 
 
-class EndParameters(AppParameters):
-    """Of an app's jobs, at most `limit`."""
-
-    limit: int
-
-
-def _of(memory: Any, derived: Any) -> ColumnElement[bool]:
-    """Whether a row of provenance is of this fact or summary."""
+def _joined(derived: Any, memory: Any, *, by: str) -> ColumnElement[bool]:
+    """Whether rows of provenance are of a fact (by memory_id), or of what it was drawn from."""
     return and_(
-        derived.c.memory_id == memory.c.memory_id,
-        derived.c.app_name == memory.c.app_name,
-        derived.c.user_id == memory.c.user_id,
-    )
-
-
-def _from(memory: Any, derived: Any) -> ColumnElement[bool]:
-    """Whether a row of provenance names this memory as what was drawn from."""
-    return and_(
-        derived.c.origin_id == memory.c.memory_id,
+        derived.c[by] == memory.c.memory_id,
         derived.c.app_name == memory.c.app_name,
         derived.c.user_id == memory.c.user_id,
     )
@@ -137,7 +120,7 @@ def _provenance() -> Any:
     ids = memory_provenance.c.origin_id
     return (
         select(func.coalesce(func.array_agg(aggregate_order_by(ids, ids)), cast([], ARRAY(Text))))
-        .where(_of(memories, memory_provenance))
+        .where(_joined(memory_provenance, memories, by="memory_id"))
         .scalar_subquery()
     )
 
@@ -168,15 +151,10 @@ def _is_live() -> ColumnElement[bool]:
 
 
 @cache
-def select_known() -> Statement[LimitParameters]:
-    """Reads a user's live facts, by time."""
-    return Statement(_facts(_is_live()).limit(_LIMIT))
-
-
-@cache
-def select_named() -> Statement[IdsParameters]:
-    """Reads those live facts of a user that are named, by time."""
-    return Statement(_facts(_is_live(), memories.c.memory_id == func.any(_MEMORY_IDS)))
+def select_known() -> Statement[KnownParameters]:
+    """Reads live facts of a user, by time."""
+    named = or_(_MEMORY_IDS.is_(None), memories.c.memory_id == func.any(_MEMORY_IDS))
+    return Statement(_facts(_is_live(), named).limit(_LIMIT))
 
 
 @cache
@@ -192,26 +170,20 @@ def select_to_merge() -> Statement[MergeParameters]:
 
 
 @cache
-def select_context() -> Statement[ContextParameters]:
-    """Reads the live turns of one session at and before some positions, by position."""
+def select_turns(*, near: bool) -> Statement[TurnsParameters]:
+    """Reads the live turns of one session, by position.
+
+    Args:
+      near: Those at some positions, and `reach` before each; else all.
+    """
     asked = given_rows(positions=BigInteger)
-    near = exists(
+    before = exists(
         select(asked.c.positions).where(
             memories.c.position <= asked.c.positions,
             memories.c.position >= asked.c.positions - bindparam("reach", type_=Integer),
         )
     )
-    return Statement(_turns().where(near))
-
-
-@cache
-def select_session_turns() -> Statement[SessionParameters]:
-    """Reads the live turns of one session, by position."""
-    return Statement(_turns())
-
-
-def _turns() -> Select[Any]:
-    return (
+    return Statement(
         select(
             memories.c.memory_id,
             memories.c.position,
@@ -226,6 +198,7 @@ def _turns() -> Select[Any]:
             memories.c.session_id == SESSION_ID,
             memories.c.kind == _TURN,
             live(),
+            *([before] if near else []),
         )
         .order_by(memories.c.position)
     )
@@ -295,27 +268,27 @@ def mark_extracted() -> Statement[IdsParameters]:
 
 
 @cache
-def insert_provenance() -> Statement[ProvenanceParameters]:
-    """Adds provenance to memories, over what they have."""
-    given = given_rows(memory_ids=Text, origin_ids=Text)
+def insert_provenance() -> Statement[RelatedParameters]:
+    """Adds provenance to memories, over what they have; both arrays are parallel."""
+    given = given_rows(memory_ids=Text, related_ids=Text)
     return Statement(
         insert(memory_provenance)
         .from_select(
             ["app_name", "user_id", "memory_id", "origin_id"],
-            select(APP_NAME, USER_ID, given.c.memory_ids, given.c.origin_ids),
+            select(APP_NAME, USER_ID, given.c.memory_ids, given.c.related_ids),
         )
         .on_conflict_do_nothing()
     )
 
 
 @cache
-def insert_repeated() -> Statement[ProvenanceParameters]:
+def insert_repeated() -> Statement[RelatedParameters]:
     """Adds to facts' provenance turns whose words they repeat without having named them.
 
     So erasing the turn that told a name or a number leaves it in no fact. A word counts if none of
     the named turns has it and at most three turns of the user do; the latest of those joins.
 
-    ``memory_ids`` are facts that are written, ``origin_ids`` the turns that they may repeat.
+    ``memory_ids`` are facts that are written, ``related_ids`` the turns that they may repeat.
     """
     fact, turn, named, other = (memories.alias(each) for each in ("fact", "turn", "named", "other"))
     told, said, explained, held = (
@@ -329,9 +302,11 @@ def insert_repeated() -> Statement[ProvenanceParameters]:
 
     is_named = exists(
         select(memory_provenance.c.origin_id)
-        .join_from(memory_provenance, named, _from(named, memory_provenance))
+        .join_from(memory_provenance, named, _joined(memory_provenance, named, by="origin_id"))
         .join(explained, words(explained, named))
-        .where(_of(fact, memory_provenance), explained.c.lexeme == told.c.lexeme)
+        .where(
+            _joined(memory_provenance, fact, by="memory_id"), explained.c.lexeme == told.c.lexeme
+        )
     )
     is_common = exists(
         select(other.c.position)
@@ -348,7 +323,7 @@ def insert_repeated() -> Statement[ProvenanceParameters]:
             turn,
             and_(
                 in_scope(turn),
-                turn.c.memory_id == func.any(bindparam("origin_ids", type_=ARRAY(Text))),
+                turn.c.memory_id == func.any(bindparam("related_ids", type_=ARRAY(Text))),
             ),
         )
         .join(said, and_(words(said, turn), said.c.lexeme == told.c.lexeme))
@@ -376,8 +351,8 @@ def end_with_provenance() -> Statement[IdsParameters]:
     first = (
         select(func.min(origins.c.expires_at))
         .select_from(origins)
-        .join(memory_provenance, _from(origins, memory_provenance))
-        .where(_of(memories, memory_provenance))
+        .join(memory_provenance, _joined(memory_provenance, origins, by="origin_id"))
+        .where(_joined(memory_provenance, memories, by="memory_id"))
         .scalar_subquery()
     )
     return Statement(
@@ -392,9 +367,9 @@ def end_with_provenance() -> Statement[IdsParameters]:
 
 
 @cache
-def supersede() -> Statement[SupersedeParameters]:
-    """Marks facts as superseded, as of now."""
-    given = given_rows(memory_ids=Text, by_ids=Text)
+def supersede() -> Statement[RelatedParameters]:
+    """Marks facts as superseded by others, in parallel, as of now."""
+    given = given_rows(memory_ids=Text, related_ids=Text)
     return Statement(
         update(memories)
         .where(
@@ -402,7 +377,7 @@ def supersede() -> Statement[SupersedeParameters]:
             memories.c.memory_id == given.c.memory_ids,
             memories.c.kind == _FACT,
         )
-        .values(superseded_by=given.c.by_ids, expires_at=func.now())
+        .values(superseded_by=given.c.related_ids, expires_at=func.now())
     )
 
 
@@ -430,7 +405,9 @@ def select_provenance() -> Statement[IdsParameters]:
     """Reads the provenance of memories, by time, each row with ``of_memory_id``."""
     return Statement(
         select(*stored_columns(), memory_provenance.c.memory_id.label("of_memory_id"))
-        .join_from(memory_provenance, memories, _from(memories, memory_provenance))
+        .join_from(
+            memory_provenance, memories, _joined(memory_provenance, memories, by="origin_id")
+        )
         .where(in_scope(memory_provenance), memory_provenance.c.memory_id == func.any(_MEMORY_IDS))
         .order_by(memories.c.timestamp, memories.c.position)
     )
@@ -542,7 +519,7 @@ def queue_unread() -> Statement[QueueParameters]:
 
 
 @cache
-def end_waiting() -> Statement[EndParameters]:
+def end_waiting() -> Statement[AppJobsParameters]:
     """Ends an app's waiting extraction, unless it was switched on again; returns what it ended."""
     key = (
         memory_jobs.c.app_name,

@@ -96,7 +96,7 @@ async def test_a_session_that_changes_meanwhile_is_not_summed_up(
 
     await remember(memory, 1, "I want to go to Rome.")
     summing = Facts(memory, extractor=Summing(changes, lambda turns, known: Extraction()))
-    with pytest.raises(ExtractionError, match="changed while it was summed up"):
+    with pytest.raises(ExtractionError, match="changed while the extractor read them"):
         await summing.summarize(**USER, session_id="day1")
     assert await memories(memory, "summary") == []
 
