@@ -452,7 +452,7 @@ memory_jobs = Table(
         Boolean,
         nullable=False,
         server_default=false(),
-        comment="Given up: waits for somebody to mend the cause and revive it.",
+        comment="Given up: waits for somebody to fix the cause and revive it.",
     ),
     PrimaryKeyConstraint("app_name", "user_id", "position", "task", name="memory_jobs_pkey"),
     ForeignKeyConstraint(

@@ -116,7 +116,7 @@ def sessions(database: Database) -> DatabaseSessionService:
 
 @pytest.fixture
 async def proxy(database_url: str) -> AsyncIterator[Proxy]:
-    """A proxy before this test's own database, which counts flights and can lose answers."""
+    """A proxy before this test's own database, which counts round trips and can lose answers."""
     async with Proxy(database_url) as running:
         yield running
 

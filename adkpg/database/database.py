@@ -246,7 +246,7 @@ class Database:
     async def engine(self) -> AsyncEngine:
         """Returns the running loop's engine, and starts the embedded server if it is that one.
 
-        For your own SQL beside adkpg's; the schema is not checked. Do not dispose it.
+        For your own SQL alongside adkpg's; the schema is not checked. Do not dispose it.
         """
         engine = self._pools.get()
         if engine is None:

@@ -49,7 +49,7 @@ def scripts() -> Path:
     for place in (_PACKAGE / "_alembic", _PACKAGE.parent / "alembic"):
         if (place / "env.py").is_file():
             return place
-    raise ConfigurationError(f"adkpg's migrations are missing beside {_PACKAGE}; reinstall adkpg.")
+    raise ConfigurationError(f"adkpg's migrations are missing next to {_PACKAGE}; reinstall adkpg.")
 
 
 def expected() -> str:
@@ -62,7 +62,7 @@ def expected() -> str:
 
 @dataclass(frozen=True)
 class Found:
-    """What was found of adkpg in a database.
+    """The state of adkpg in a database.
 
     Attributes:
       revision: Of the tables; None if there are none.

@@ -20,7 +20,7 @@ BLOCK_TOKENS = 1_000
 
 # WordPiece's tokens of six letters or three digits, about; any other character is one of its own.
 _TOKEN = re.compile(r"[A-Za-z]{1,6}|[0-9]{1,3}|[^\sA-Za-z0-9]")
-# Where a text may end: at blanks behind what ends a sentence, or behind an East Asian full stop.
+# Where a text may end: at whitespace after the end of a sentence, or after an East Asian full stop.
 _SENTENCES = re.compile(r"(?<=[.!?…؟।])[\"'”’»)\]*_]*\s+|(?<=[。！？｡])[”’」』）]*\s*")  # noqa: RUF001 - scripts' own marks
 _LINES = re.compile(r"\n+")
 _BLANKS = re.compile(r"\s+")
@@ -45,7 +45,7 @@ def chunks(text: str, *, as_markdown: bool, max_tokens: int = CHUNK_TOKENS) -> l
       max_tokens: Estimated tokens of a piece, its headings included; they get half at most.
 
     Returns:
-      Pieces without blanks around them; none for a text of blanks.
+      Pieces without whitespace around them; none for a text of whitespace.
     """
     text = text.replace("\r\n", "\n").replace("\r", "\n")
     if not as_markdown:
@@ -131,7 +131,7 @@ def _pieces(text: str, room: int, borders: Sequence[re.Pattern[str]]) -> Iterato
 
 
 def _split(text: str, border: re.Pattern[str]) -> Iterator[str]:
-    """The pieces between borders, each with the border behind it."""
+    """The pieces between borders, each with the border after it."""
     start = 0
     for match in border.finditer(text):
         if match.end() > start:
@@ -142,7 +142,7 @@ def _split(text: str, border: re.Pattern[str]) -> Iterator[str]:
 
 
 def _cut_anywhere(text: str, room: int) -> Iterator[str]:
-    """Cuts what has no blanks, where every character may be a token; marks stay on their letter."""
+    """Cuts text without whitespace; every character may be a token, marks stay on their letter."""
     start = 0
     while start < len(text):
         end = start + room

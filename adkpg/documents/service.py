@@ -1,4 +1,4 @@
-"""Documents: what an app knows from texts, found beside what is remembered of a user."""
+"""Documents: what an app knows from texts, found alongside what is remembered of a user."""
 
 import asyncio
 from collections.abc import Mapping, Sequence
@@ -61,7 +61,7 @@ class SourcesPage:
 
 @dataclass(frozen=True)
 class Report:
-    """What adding a document did.
+    """The result of adding a document.
 
     Attributes:
       source: Its name.
@@ -84,7 +84,7 @@ class Documents:
 
     Args:
       memory: The service whose searches are to find them; its embedder makes their vectors.
-      chunk_tokens: Estimated tokens of a piece, at least 20. Another number cuts documents anew
+      chunk_tokens: Estimated tokens of a piece, at least 20. Another number cuts documents again
         when they are added again.
 
     Raises:

@@ -64,7 +64,7 @@ class Binaries:
 
         Those of a virtual environment in a private directory (one below ``/root``) are copied
         once to ``copies``; the permissions of existing directories are left alone. Several
-        processes may do so at once.
+        processes may do so simultaneously.
 
         Raises:
           EmbeddedServerError: They cannot be copied, or the copy cannot be reached either.

@@ -1,4 +1,4 @@
-"""What an embedder is, and the checks every vector passes before it is stored or compared.
+"""Embedder: the interface, and the checks every vector passes before it is stored or compared.
 
 An embedder fails in one of two ways, and the type tells which:
 

@@ -127,8 +127,8 @@ async def _erase(
     """Deletes until nothing is found; returns rows by table, memories by kind, and session ids.
 
     A statement does not see what a writer commits that it waited for, such as the memory that an
-    append put beside its event; the next pass does. What commits later than a pass that finds
-    nothing wrote to nothing that was erased, so it came after the erasure.
+    append wrote with its event; the next pass does. A writer that commits later than a pass
+    that finds nothing wrote to nothing that was erased, so it came after the erasure.
     """
     rows: Counter[str] = Counter()
     memories: Counter[str] = Counter()

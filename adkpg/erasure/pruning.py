@@ -31,7 +31,7 @@ _REASONS = ("expired", "superseded", "faded", "surplus", "drawn")
 
 @dataclass(frozen=True)
 class Pruned:
-    """What was erased of one user's memories, or would be, in memories.
+    """How many of one user's memories were erased, or would be.
 
     Attributes:
       app_name: The app.
@@ -72,8 +72,8 @@ async def prune(
     """Erases expired memories for good, and others by age, importance and number; idempotent.
 
     Facts and summaries that were drawn from an erased memory go with it. An erased memory of an
-    event does not come back when its session is added again. What a writer holds is passed over,
-    until the next time.
+    event does not come back when its session is added again. Memories that a writer holds are
+    passed over, until the next time.
 
     Args:
       database: The database.
@@ -87,7 +87,7 @@ async def prune(
         among equals the latest.
       kinds: What these three rules are about; expired memories of any kind go.
       superseded: Whether facts that others replaced go too; else they are kept for audit.
-      dry_run: Only counts. What two rules name is counted once.
+      dry_run: Only counts. A memory that two rules name is counted once.
 
     Returns:
       What was erased of each user, by app and user; without those of whom nothing was.
@@ -146,7 +146,7 @@ async def prune(
 async def erase_expired(database: Database) -> int:
     """Erases everybody's expired memories for good; idempotent.
 
-    Superseded facts are kept. Many processes may do it at once.
+    Superseded facts are kept. Many processes may do it simultaneously.
 
     Returns:
       How many memories were erased, what was drawn from them included.

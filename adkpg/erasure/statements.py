@@ -1,6 +1,6 @@
 """Statements that erase a person or a session. No I/O.
 
-What belongs to a person is every row of a table that has a ``user_id``: a table that is added to
+Every row of a table that has a ``user_id`` belongs to a person: a table that is added to
 `adkpg.tables` later is erased too.
 """
 

@@ -113,7 +113,7 @@ def _moment(name: str, value: Any) -> datetime:
 
 
 def _json(metadata: Any) -> str:
-    """Metadata as `facets.read` stores it."""
+    """Metadata as `attributes.read` stores it."""
     try:
         return jsontext.write(to_jsonable_python(dict(metadata), bytes_mode="base64"))
     except (PydanticSerializationError, ValueError, TypeError, RecursionError) as exc:

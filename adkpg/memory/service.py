@@ -40,7 +40,7 @@ from adkpg.sql import SessionParameters
 class PgVectorMemoryService(UsesDatabase, BaseMemoryService):
     """A complete ADK memory service on Postgres with pgvector.
 
-    Durable first: memories are committed, found by their words at once, and then embedded. If the
+    Durable first: memories are committed, found by words immediately, and then embedded. If the
     embedder fails they stay pending, a warning says so, and the next ingest or `embed_pending`
     catches up. Every search reads the memories of one user of one app only, and compares all of
     their vectors, except for users that `index_large_scopes` put into the HNSW index. What the app
@@ -112,7 +112,7 @@ class PgVectorMemoryService(UsesDatabase, BaseMemoryService):
         session_id: str | None = None,
         custom_metadata: Mapping[str, object] | None = None,
     ) -> None:
-        """Remembers events, behind what the session has in memory; the first version of each stays.
+        """Remembers events, after what the session has in memory; the first version of each stays.
 
         Args:
           app_name: The app.
@@ -186,7 +186,7 @@ class PgVectorMemoryService(UsesDatabase, BaseMemoryService):
         expires_at: datetime | str | float | None = None,
         custom_metadata: Mapping[str, object] | None = None,
     ) -> Memory | None:
-        """Changes a memory; what is left out stays. Changed text is embedded anew.
+        """Changes a memory; what is left out stays. Changed text is embedded again.
 
         Facts and summaries that were drawn from the old text go with it. The memory of an event
         takes the event's text back when its session is added again.
@@ -391,7 +391,7 @@ class PgVectorMemoryService(UsesDatabase, BaseMemoryService):
         """Embeds memories that wait for a vector: everybody's, an app's or a user's. Idempotent.
 
         Batches are embedded outside of any transaction; what changes meanwhile, or is held by a
-        writer, stays pending for the next call. What another worker has claimed is left to it.
+        writer, stays pending for the next call. Work that another worker has claimed is left to it.
 
         Args:
           app_name: The app; None is everybody's.

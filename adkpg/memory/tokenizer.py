@@ -1,12 +1,12 @@
 """A text's words, for Postgres' text search parser to find. Pure, linear in the text's length.
 
-The parser splits at blanks, so a Chinese sentence is one word to it; it takes ``order-9981`` for
-the word *order* and the number -9981, and ``report.pdf`` for the name of a host. Memories and
+The parser splits at whitespace, so a Chinese sentence is one word to it; it takes ``order-9981``
+for the word *order* and the number -9981, and ``report.pdf`` for the name of a host. Memories and
 questions both pass through `searchable`, so both have the same words.
 
-Scripts that are written without blanks become overlapping pairs of characters, as Lucene's
+Scripts that are written without spaces become overlapping pairs of characters, as Lucene's
 CJKAnalyzer and pg_bigm do it. Ids, numbers, file names and addresses gain their parts as words of
-their own. Prose in a script with blanks is left as it is.
+their own. Prose in a script with spaces is left as it is.
 """
 
 import re
@@ -98,14 +98,14 @@ _SUBSCRIBER_DIGITS = 9
 def searchable(text: str) -> str:
     """Returns a text as Postgres' parser should see it.
 
-    Prose in a script with blanks keeps its words and how often each occurs. Runs of Han, kana,
+    Prose in a script with spaces keeps its words and how often each occurs. Runs of Han, kana,
     Thai, Lao, Khmer and Myanmar become overlapping pairs of characters. An id, a number, a file
     name or an address gives its parts besides the whole: ``order-9981`` has the words *order*,
     *9981* and *order9981*. Forms that differ only in typing become one: full and half width,
     digits of any script, vowel points, nukta.
 
     Args:
-      text: Any text; NUL and lone surrogates count as blanks.
+      text: Any text; NUL and lone surrogates count as spaces.
 
     Returns:
       Text that Postgres can store, at most a few times as long, the same for the same text.
@@ -127,7 +127,7 @@ def script_config(text: str) -> str | None:
 
     Returns:
       The configuration of the script that has most letters, if it has at least a third of those
-      in scripts with blanks; None for Latin, for scripts without a configuration, and for
+      in scripts with spaces; None for Latin, for scripts without a configuration, and for
       scripts that `searchable` cuts into pairs.
     """
     if text.isascii():
@@ -139,9 +139,9 @@ def script_config(text: str) -> str | None:
 
 
 def _unified(text: str) -> str:
-    """The text in one spelling; punctuation and symbols beyond ASCII are blanks.
+    """The text in one spelling; punctuation and symbols beyond ASCII become spaces.
 
-    Blanks, since a database with the locale C takes every character beyond ASCII for a letter.
+    Spaces, since a database with the locale C takes every character beyond ASCII for a letter.
     """
     text = unicodedata.normalize("NFC", text)
     text = text.translate({ord(c): _plain(c) for c in set(text) if c > "\x7f"})
@@ -166,10 +166,10 @@ def _plain(character: str) -> str:
 
 
 def _cut(run: re.Match[str]) -> str:
-    """A run of a script without blanks, as overlapping pairs between blanks.
+    """A run of a script without spaces, as overlapping pairs between spaces.
 
     A Han character by itself often is a word (dog, car, house), so each one stands besides. Korean
-    has blanks, with particles before them, so a word's first syllable may be all of its noun.
+    has spaces, with particles before them, so a word's first syllable may be all of its noun.
     """
     units = _UNITS.findall(run.group())
     words = [left + right for left, right in pairwise(units)]
@@ -195,7 +195,7 @@ def _spelled_out(match: re.Match[str]) -> str:
     if not numbered and _ADDRESSING.search(token) is None:
         return match[0]
     words = list(dict.fromkeys(_words(token, numbered=numbered)))
-    # Blanks around, or Postgres would read on: "-9981" is one number to it, "/9981" a file.
+    # Spaces around, or Postgres would read on: "-9981" is one number to it, "/9981" a file.
     return f" {' '.join(words)} " if numbered or len(words) > 1 else match[0]
 
 

@@ -1,1 +1,1 @@
-"""What of a conversation may become memory: one policy for each Database, and its redactor."""
+"""The policy of what may become memory, one for each Database, and its redactor."""

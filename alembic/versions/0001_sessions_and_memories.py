@@ -468,7 +468,7 @@ def upgrade() -> None:
             sa.Boolean(),
             server_default=sa.text("false"),
             nullable=False,
-            comment="Given up: waits for somebody to mend the cause and revive it.",
+            comment="Given up: waits for somebody to fix the cause and revive it.",
         ),
         sa.ForeignKeyConstraint(
             ["app_name", "user_id", "position"],

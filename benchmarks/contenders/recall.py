@@ -1,4 +1,4 @@
-"""The systems that `recall.py` compares: adkpg's legs and ADK's own memory services."""
+"""The systems that `recall.py` compares: adkpg's modes and ADK's own memory services."""
 
 import time
 from dataclasses import dataclass
@@ -70,12 +70,12 @@ class TimedEmbedder:
 
 
 class Leg:
-    """A mode of an adkpg memory service; the legs of one share what it remembers.
+    """A mode of an adkpg memory service; the modes of one share what it remembers.
 
     Args:
       memory: The service, whose embedder is the given one.
       embedder: None if it has none.
-      mode: The leg, or both.
+      mode: Words, vectors, or both.
     """
 
     def __init__(

@@ -1,4 +1,4 @@
-"""Recall in seven languages that are not English, per leg and together.
+"""Recall in seven languages that are not English, per mode.
 
     python -m benchmarks.scripts.languages [FILE…]
 
@@ -77,7 +77,7 @@ async def measure(server_url: str, files: list[Path]) -> None:
     await admin.execute(f'create database "{name}"')
     parts = server_url.split("?", 1)
     url = parts[0].rsplit("/", 1)[0] + f"/{name}" + (f"?{parts[1]}" if len(parts) > 1 else "")
-    table = Table("language", "legs", *(f"recall@{at}" for at in AT), "MRR")
+    table = Table("language", "mode", *(f"recall@{at}" for at in AT), "MRR")
     try:
         async with Database(url) as database:
             await database.upgrade()

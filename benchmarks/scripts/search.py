@@ -5,7 +5,7 @@
 Fills a database of its own on the server of ADKPG_DATABASE_URL (else the embedded one) with about
 250,000 memories of 604 users: sentences of random words, as often as words are (Zipf), and
 clustered random vectors of 384 dimensions. Then it asks users of each size, without embedding the
-question, and reports p50 and p95 of each leg and of both.
+question, and reports p50 and p95 of each mode.
 """
 
 import argparse

@@ -1,4 +1,4 @@
-"""Recall of the turns that answer a question: each leg, both, and ADK's own memory services.
+"""Recall of the turns that answer a question: each mode, and ADK's own memory services.
 
     python benchmarks/recall.py FILE [--database URL] [--conversations N] [--quick]
                                      [--json FILE] [--against FILE]

@@ -214,13 +214,13 @@ async def test_others_lose_nothing_and_wait_for_nothing(
     await world.models.add("spare", dimensions=8)
     bob = await world.sessions.create_session(**BOB)
     told: list[str] = []
-    flight = 0
+    round_trip = 0
     while True:
-        flight += 1
+        round_trip += 1
         await world.prepare()
         if before is not None:
             await before(world)
-        proxy.hold(flight, part)
+        proxy.hold(round_trip, part)
         task, cancel = start(lambda: call(world))
         waiting = asyncio.create_task(proxy.held.wait())
         await asyncio.wait({task, waiting}, return_when=asyncio.FIRST_COMPLETED, timeout=30)
@@ -231,13 +231,13 @@ async def test_others_lose_nothing_and_wait_for_nothing(
         await asyncio.sleep(0)
         proxy.release()
         await asyncio.wait({task}, timeout=30)
-        assert task.done(), f"round trip {flight} goes on after its cancellation"
+        assert task.done(), f"round trip {round_trip} goes on after its cancellation"
         if not reached:
             task.result()
             break
-        event = await world.sessions.append_event(bob, said(f"{flight}", id=f"b{flight}"))
+        event = await world.sessions.append_event(bob, said(f"{round_trip}", id=f"b{round_trip}"))
         told.append(event.id)
-        assert await held_by_others(connection) == [], f"after round trip {flight}"
+        assert await held_by_others(connection) == [], f"after round trip {round_trip}"
     rows = await connection.fetch(
         "SELECT event_id FROM events WHERE user_id = 'bob' ORDER BY event_id"
     )

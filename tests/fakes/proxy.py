@@ -12,10 +12,10 @@ Part = Literal["question", "answer"]
 
 
 class Proxy:
-    """Counts flights: bursts of the client that follow an answer of the server.
+    """Counts round trips: bursts of the client that follow an answer of the server.
 
     Attributes:
-      flights: Bursts since the proxy started; opening a connection takes several.
+      round_trips: Bursts since the proxy started; opening a connection takes several.
       lose_answers: So many next answers never arrive: when the server has given one, the client's
         connection is cut instead.
       held: Set when what `hold` named has come; it stands still until `release`.
@@ -23,7 +23,7 @@ class Proxy:
 
     def __init__(self, url: str) -> None:
         self._url = url
-        self.flights = 0
+        self.round_trips = 0
         self.lose_answers = 0
         self.held = asyncio.Event()
         self._released = asyncio.Event()
@@ -47,10 +47,10 @@ class Proxy:
         for client in self._clients:
             client.write(message)
 
-    def hold(self, flight: int, part: Part) -> None:
-        """Makes the question or the answer of a coming flight stand still; 1 is the next one."""
+    def hold(self, round_trip: int, part: Part) -> None:
+        """Holds the question or the answer of a coming round trip; 1 is the next one."""
         self.held, self._released = asyncio.Event(), asyncio.Event()
-        self._hold = (self.flights + flight, part)
+        self._hold = (self.round_trips + round_trip, part)
 
     def release(self) -> None:
         """Lets what is held go on, and holds nothing more."""
@@ -58,8 +58,8 @@ class Proxy:
         self._released.set()
 
     async def passed(self, part: Part) -> None:
-        """Returns when what the last flight brings may go on."""
-        if self._hold == (self.flights, part):
+        """Returns when what the last round trip brings may go on."""
+        if self._hold == (self.round_trips, part):
             self.held.set()
             await self._released.wait()
 
@@ -144,7 +144,7 @@ class _Connection:
                 self._client.transport.abort()
                 break
             if self._answered:
-                self._proxy.flights += 1
+                self._proxy.round_trips += 1
                 self._answered = False
                 await self._proxy.passed("question")
             self._server.write(data)

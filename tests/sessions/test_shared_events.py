@@ -275,9 +275,9 @@ async def test_it_is_one_flight_with_and_without_what_is_kept(proxy: Proxy) -> N
         place = KEY | {"session_id": live.id}
         counted = []
         for _ in range(8):  # past the fifth execution, when Postgres may change to a generic plan
-            before = proxy.flights
+            before = proxy.round_trips
             await service.get_session(**place)
-            counted.append(proxy.flights - before)
+            counted.append(proxy.round_trips - before)
             await service.append_event(live, said("more"))
     assert counted[1:] == [1] * 7
 

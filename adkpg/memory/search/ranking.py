@@ -35,10 +35,10 @@ class Ranking:
       nearest: How many of the nearest are hits with little else,
       near: if their cosine, scaled from the floor to 1, is this at least.
       relevance: A hit's scaled cosine and the share of the question's words that it covers are at
-        least so much times ln(n / small_scope), of n memories, but never need to be more than
+        least this times ln(n / small_scope), of n memories, but never need to be more than
       enough: this.
       small_scope: Up to this many memories chance finds nothing.
-      relevance_of_words: For words alone: at least so much times ln n, of more than a small scope.
+      relevance_of_words: For words alone: at least this times ln n, of more than a small scope.
       telling: Of a long question, words as rare as this many unknown ones are the whole.
       coarse: For vectors above 1,024 dimensions, how many best by sign bits are compared whole.
       importance_factors: What the score of a memory of importance 0 and 1 is multiplied by; linear

@@ -98,12 +98,12 @@ async def _replacement(
         },
     )
     (rest,) = (row for row in compared if row["event_id"] is None)
-    place_anew = plans.new_place(place["user_id"])
+    new_place = plans.new_place(place["user_id"])
     if not rest["in_session"]:
         stored = await _all_stored(transaction, place)
         tombstones = await transaction.fetch(statements.select_tombstones(), place)
         deleted = {row["event_id"] for row in tombstones}
-        return stored, plans.replacement(stored, drafts, deleted, place_anew)
+        return stored, plans.replacement(stored, drafts, deleted, new_place)
     differing = {row["event_id"]: row for row in compared if row is not rest}
     stored = [Stored(**row) for row in differing.values() if row["position"] is not None]
     if rest["position"] not in (None, *(row.position for row in stored)):
@@ -111,7 +111,7 @@ async def _replacement(
         stored.append(Stored(_REST, rest["position"], "", "", in_session=True))
         stored.sort(key=lambda row: row.position)
     changed = [draft for event_id, draft in wanted.items() if event_id in differing]
-    return stored, plans.replacement(stored, changed, frozenset(), place_anew)
+    return stored, plans.replacement(stored, changed, frozenset(), new_place)
 
 
 async def _all_stored(transaction: Transaction, place: SessionParameters) -> list[Stored]:

@@ -23,7 +23,7 @@ def following_place() -> ColumnElement[int]:
 
 
 def steps(moved: CTE) -> tuple[CTE, ...]:
-    """The steps that write the memory, for the append's statement to hang on to.
+    """The steps that write the memory, to be added to the append's statement.
 
     None of them writes anything if a memory of the event was deleted: a session that was deleted
     and created again may have the same events.

@@ -383,7 +383,7 @@ def update_attributes() -> Statement[AttributesParameters]:
 
 @cache
 def delete_positions() -> Statement[PositionsParameters]:
-    """Deletes memories with all that hangs on them."""
+    """Deletes memories with all that belongs to them."""
     chosen = (
         select(memories.c.app_name, memories.c.user_id, memories.c.memory_id)
         .where(in_scope(memories), memories.c.position == func.any(_POSITIONS))
@@ -500,7 +500,7 @@ def insert_memories() -> Statement[MemoriesParameters]:
 
 
 def written(rows: Select[Any]) -> tuple[CTE, CTE, CTE]:
-    """The steps that write memories, for a statement to hang on to: memories, words, jobs.
+    """The steps that write memories, to be added to a statement: memories, words, jobs.
 
     Words come from the text that the caller prepared, and from the written-out date, which counts
     for the memory itself only.
@@ -652,7 +652,7 @@ def end_derived() -> Statement[EndParameters]:
 
     Those that were to end sooner of themselves keep their end.
     """
-    drawn, beside = memory_provenance.alias("drawn"), memory_provenance.alias("beside")
+    drawn, others = memory_provenance.alias("drawn"), memory_provenance.alias("others")
     origin = memories.alias("origin")
     held = (
         select(memories.c.memory_id)
@@ -670,15 +670,15 @@ def end_derived() -> Statement[EndParameters]:
     was = bindparam("was", type_=TIMESTAMP(timezone=True))
     ends = (
         select(
-            beside.c.memory_id,
+            others.c.memory_id,
             func.min(
                 case((origin.c.memory_id == _MEMORY_ID, was), else_=origin.c.expires_at)
             ).label("before"),
             func.min(origin.c.expires_at).label("after"),
         )
-        .join_from(beside, origin, and_(in_scope(origin), origin.c.memory_id == beside.c.origin_id))
-        .where(in_scope(beside), beside.c.memory_id.in_(select(held.c.memory_id)))
-        .group_by(beside.c.memory_id)
+        .join_from(others, origin, and_(in_scope(origin), origin.c.memory_id == others.c.origin_id))
+        .where(in_scope(others), others.c.memory_id.in_(select(held.c.memory_id)))
+        .group_by(others.c.memory_id)
         .cte("ends")
     )
     own = or_(ends.c.before.is_(None), memories.c.expires_at < ends.c.before)

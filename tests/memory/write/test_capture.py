@@ -44,9 +44,9 @@ async def test_an_append_that_remembers_is_one_flight(proxy: Proxy) -> None:
         session = await service.create_session(**USER)
         counted = []
         for number in range(10):  # past the fifth, when Postgres may change to a generic plan
-            before = proxy.flights
+            before = proxy.round_trips
             await service.append_event(session, said(f"turn {number}"))
-            counted.append(proxy.flights - before)
+            counted.append(proxy.round_trips - before)
     assert counted[1:] == [1] * 9
 
 

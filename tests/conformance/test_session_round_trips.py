@@ -1,4 +1,4 @@
-"""One flight per call once warm, counted between driver and server."""
+"""One round trip per call once warm, counted between driver and server."""
 
 from collections.abc import AsyncIterator, Awaitable, Callable
 from typing import Any
@@ -54,14 +54,14 @@ CALLS: dict[str, tuple[Call, int]] = {
 
 
 @pytest.mark.parametrize("name", CALLS)
-async def test_flights(service: DatabaseSessionService, proxy: Proxy, name: str) -> None:
+async def test_round_trips(service: DatabaseSessionService, proxy: Proxy, name: str) -> None:
     call, expected = CALLS[name]
     counted = []
     for number in range(8):  # past the fifth execution, when Postgres may change to a generic plan
         await service.create_session(**KEY, session_id=str(number), state=ALL)
-        before = proxy.flights
+        before = proxy.round_trips
         await call(service, str(number))
-        counted.append(proxy.flights - before)
+        counted.append(proxy.round_trips - before)
     assert counted[1:] == [expected] * 7
 
 
@@ -69,7 +69,7 @@ async def test_appends_of_one_turn(service: DatabaseSessionService, proxy: Proxy
     session = await service.create_session(**KEY)
     for delta in ({}, {"a": 1}, ALL):
         await service.append_event(session, said("warm", state=dict(delta)))
-    before = proxy.flights
+    before = proxy.round_trips
     for delta in ({}, {"a": 1}, ALL, {}, ALL):
         await service.append_event(session, said("x", state=dict(delta)))
-    assert proxy.flights - before == 5
+    assert proxy.round_trips - before == 5
