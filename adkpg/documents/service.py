@@ -19,6 +19,7 @@ from adkpg.keys import require_storable, scope_user, storable
 from adkpg.memory import attributes
 from adkpg.memory.attributes import Attributes
 from adkpg.memory.drafts import Draft, new_draft
+from adkpg.memory.records import Memory
 from adkpg.memory.service import PgVectorMemoryService
 from adkpg.memory.vectors.vectors import Vectors
 from adkpg.memory.write.apply import apply
@@ -264,13 +265,5 @@ def _attributes(
         raise InvalidInput(f"topics={topics!r} is no list of texts; write [{topics!r}].")
     if not 0 <= importance <= 1:
         raise InvalidInput(f"importance={importance} is not in [0, 1]; scale it.")
-    return attributes.read(metadata, now, _Said(list(topics), importance))
-
-
-@dataclass
-class _Said:
-    """What holds where the metadata says nothing."""
-
-    topics: list[str]
-    importance: float
-    expires_at: str | None = None
+    said = Memory(content=types.Content(), topics=list(topics), importance=importance)
+    return attributes.read(metadata, now, said)

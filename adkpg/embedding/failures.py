@@ -49,10 +49,7 @@ def transient(error: BaseException) -> bool:
     True for the status codes 408, 429 and 5xx, unless the server asks to wait for more than 60 s,
     and for connections that fail, break or keep silent. An error's causes are read too.
     """
-    code = status_of(error)
-    if code is None:
-        return any(map(_of_connection, _causes(error)))
-    return (code in (408, 429) or code >= 500) and retry_after_s(error) <= _MAX_RETRY_AFTER_S
+    return _failing(error) and retry_after_s(error) <= _MAX_RETRY_AFTER_S
 
 
 def unavailable(error: BaseException) -> bool:
@@ -61,11 +58,8 @@ def unavailable(error: BaseException) -> bool:
     True for 408, 429, 5xx and broken connections, and for 401, 402, 403, 404 and 407, where the
     key, the bill or the model is refused; Gemini refuses a key with 400, like a text.
     """
-    code = status_of(error)
-    if code is None:
-        return any(map(_of_connection, _causes(error)))
     wrong_key = "API_KEY_INVALID" in str(getattr(error, "details", ""))
-    return code in (408, 429) or code >= 500 or code in _REFUSED_CALLER_CODES or wrong_key
+    return _failing(error) or wrong_key or status_of(error) in _REFUSED_CALLER_CODES
 
 
 @contextmanager
@@ -169,6 +163,13 @@ def _seconds(value: str) -> float:
     except ValueError:
         return 0.0
     return max(0.0, (date.replace(tzinfo=date.tzinfo or UTC) - datetime.now(UTC)).total_seconds())
+
+
+def _failing(error: BaseException) -> bool:
+    code = status_of(error)
+    if code is None:
+        return any(map(_of_connection, _causes(error)))
+    return code in (408, 429) or code >= 500
 
 
 def _of_connection(error: BaseException) -> bool:

@@ -9,25 +9,17 @@ import re
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 from datetime import datetime, timedelta
-from typing import Protocol
 
 from pydantic_core import PydanticSerializationError, to_jsonable_python
 
 from adkpg import jsontext
 from adkpg.errors import InvalidInput
+from adkpg.memory.records import Memory
 from adkpg.timestamps import clamped, moment
 
 _SECONDS = re.compile(r"(\d{1,18}(?:\.\d{1,9})?)s?")
 # Beyond it no two clocks differ that matter, and the server's calendar might end.
 _LONGEST_TTL_S = 1e9
-
-
-class Known(Protocol):
-    """What a memory says of itself, under what its metadata says."""
-
-    topics: list[str]
-    importance: float
-    expires_at: str | None
 
 
 @dataclass(frozen=True)
@@ -51,7 +43,7 @@ class Attributes:
 
 
 def read(
-    custom_metadata: Mapping[str, object] | None, now: float, known: Known | None = None
+    custom_metadata: Mapping[str, object] | None, now: float, known: Memory | None = None
 ) -> Attributes:
     """Sorts metadata into attributes and the rest.
 
