@@ -20,6 +20,7 @@ from adkpg.demo.line import Line
 from adkpg.demo.rows import APP
 from adkpg.demo.story import Question, Story
 from adkpg.errors import SessionNotFound
+from adkpg.memory.records import text_of
 from adkpg.memory.service import PgVectorMemoryService
 from adkpg.sessions.service import DatabaseSessionService
 
@@ -67,7 +68,7 @@ class Act:
             claim="The session's, the user's and the app's state are stored; `temp:` is not.",
             held={"user", "app"} == scopes
             and {"channel", "last_answer"} <= set(session.state)
-            and session.state["last_answer"] == _last_text(session),
+            and session.state["last_answer"] == text_of(session.events[-1].content),
         )
         await self.memory.add_session_to_memory(session)
         remembered = {
@@ -172,7 +173,7 @@ class Act:
                 score=hit.score,
                 lexical=hit.reason.lexical,
                 cosine=hit.reason.cosine,
-                text=" ".join(part.text for part in hit.memory.content.parts or [] if part.text),
+                text=text_of(hit.memory.content),
             )
             for hit in hits
         ]
@@ -186,9 +187,3 @@ class Act:
                     claim="No word of the question led to it, only the meaning.",
                     held=best is not None and best.lexical == 0,
                 )
-
-
-def _last_text(session: Session) -> str | None:
-    """Returns the text of the session's last event."""
-    content = session.events[-1].content if session.events else None
-    return content.parts[0].text if content and content.parts else None

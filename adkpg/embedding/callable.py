@@ -156,8 +156,6 @@ def _is_async(function: object) -> bool:
 async def _called(
     function: Function[ArgumentT, AnswerT], argument: ArgumentT, *, asynchronous: bool
 ) -> AnswerT:
-    if asynchronous:
-        return await cast("Callable[[ArgumentT], Awaitable[AnswerT]]", function)(argument)
-    answer = await asyncio.to_thread(function, argument)
+    answer = function(argument) if asynchronous else await asyncio.to_thread(function, argument)
     # Such as a lambda around an async function.
     return await answer if inspect.isawaitable(answer) else cast("AnswerT", answer)
