@@ -59,7 +59,7 @@ async def worker(
       adkpg worker --once --revive
       adkpg worker --extract gemini-2.5-flash
     """
-    from adkpg.facts.work import Extracting
+    from adkpg.facts.service import Extracting
     from adkpg.memory.queue.jobs import Jobs
     from adkpg.memory.queue.worker import Work, Worker
     from adkpg.memory.vectors.work import Embedding

@@ -15,8 +15,13 @@ from adkpg.facts.extractor import (
 )
 from adkpg.facts.llm import FactExtractor
 from adkpg.facts.merging import Limits
-from adkpg.facts.reports import ExtractionReport, Profile, ProfileFact, SessionSummary
-from adkpg.facts.service import Facts
+from adkpg.facts.service import (
+    ExtractionReport,
+    Facts,
+    Profile,
+    ProfileFact,
+    SessionSummary,
+)
 
 __all__ = [
     "Add",

@@ -15,7 +15,7 @@ from google.genai import types
 from pydantic import BaseModel
 
 from adkpg.errors import ConfigurationError, ExtractionError, ExtractorUnavailable
-from adkpg.facts import answers, merging, prompts
+from adkpg.facts import merging, prompts
 from adkpg.facts.extractor import Extraction, KnownFact, Summary, Turn, Usage
 
 _SHOWN_ANSWER = 4_000  # characters of an unreadable answer that the repair request repeats
@@ -93,12 +93,12 @@ class FactExtractor:
         """
         if not turns:
             return Extraction()
-        turn_ids, fact_ids = prompts.turn_labels(turns), prompts.fact_labels(known)
+        turn_ids, fact_ids = prompts.labels("t", turns), prompts.labels("f", known)
         read, usage = await self._answer(
             prompts.EXTRACT_INSTRUCTION.format(limit=self._max_fact_chars),
             prompts.extract_prompt(turns, known, self._max_turn_chars),
             prompts.ExtractionForm,
-            lambda text: answers.extraction(text, turn_ids, fact_ids),
+            lambda text: prompts.extraction(text, turn_ids, fact_ids),
         )
         return replace(read, usage=usage)
 
@@ -114,7 +114,7 @@ class FactExtractor:
             prompts.SUMMARIZE_INSTRUCTION.format(limit=self._max_summary_chars),
             prompts.turns_prompt(turns, self._max_turn_chars),
             prompts.SummaryForm,
-            answers.summary,
+            prompts.summary,
         )
         return Summary(merging.shortened(text, self._max_summary_chars), topics, usage)
 

@@ -103,6 +103,15 @@ def normalized_topics(topics: Iterable[str], limits: Limits) -> tuple[str, ...]:
     return tuple(dict.fromkeys(short))[: limits.topics]
 
 
+def bounded(importance: object) -> float:
+    """Returns an importance as a number in [0, 1], the middle for what is none."""
+    try:
+        number = float(importance)  # type: ignore[arg-type] # whatever an extractor says
+    except (TypeError, ValueError, OverflowError):
+        return 0.5
+    return 0.5 if math.isnan(number) else min(max(number, 0.0), 1.0)
+
+
 def shortened(text: str, longest: int) -> str:
     """Returns a text of at most `longest` characters, cut after a sentence or else a word."""
     text = one_line(text)
@@ -179,7 +188,7 @@ class _Merge:
         return KnownFact(
             memory_id="",
             text=text,
-            importance=_bounded(given.importance),
+            importance=bounded(given.importance),
             topics=normalized_topics(given.topics, self._limits),
             provenance=provenance,
             timestamp=max(self._turns[origin].timestamp for origin in provenance),
@@ -249,7 +258,3 @@ class _Merge:
 
 def _joined(fact: KnownFact, more: KnownFact) -> tuple[str, ...]:
     return tuple(dict.fromkeys(fact.provenance + more.provenance))
-
-
-def _bounded(importance: float) -> float:
-    return 0.5 if math.isnan(importance) else min(max(importance, 0.0), 1.0)

@@ -1,9 +1,10 @@
 """Facts: what is known of persons, kept up to date by an extractor."""
 
 import logging
+import textwrap
 from collections import Counter
 from collections.abc import Awaitable, Sequence
-from dataclasses import replace
+from dataclasses import dataclass, field, replace
 from typing import Any, TypeVar
 
 from adkpg.errors import (
@@ -23,13 +24,12 @@ from adkpg.facts.extractor import (
     Usage,
 )
 from adkpg.facts.ledger import Changed, Ledger
-from adkpg.facts.merging import Changes, Limits
-from adkpg.facts.reports import ExtractionReport, Profile, ProfileFact, SessionSummary
+from adkpg.facts.merging import Limits
 from adkpg.keys import require_storable, storable
 from adkpg.memory import records
 from adkpg.memory.filters import SearchFilters
 from adkpg.memory.queue.jobs import Jobs
-from adkpg.memory.records import Memory
+from adkpg.memory.records import Memory, text_of
 from adkpg.memory.service import PgVectorMemoryService
 from adkpg.sql import ScopeParameters
 
@@ -42,6 +42,93 @@ _QUEUED_TOGETHER = 5_000  # by one statement, so that none takes as long as a wh
 _FIRST_POSITION = -(2**63)
 
 Answer = TypeVar("Answer")
+
+
+@dataclass(frozen=True)
+class ExtractionReport:
+    """Counts of an extraction; sums with ``+``.
+
+    Attributes:
+      turns: Turns that facts were drawn from; they are not read again.
+      failed: Turns that were given back after a failure.
+      added: New facts.
+      updated: Facts that were completed or corrected.
+      superseded: Facts that are true no longer, those among the new ones included.
+      dropped: How many operations of the extractor did nothing, by reason.
+      usage: The tokens spent, on failures too.
+      errors: What the failures say.
+      unavailable: Whether the extractor does not answer now, whatever it is asked.
+    """
+
+    turns: int = 0
+    failed: int = 0
+    added: int = 0
+    updated: int = 0
+    superseded: int = 0
+    dropped: Counter[str] = field(default_factory=Counter)
+    usage: Usage = field(default_factory=Usage)
+    errors: tuple[str, ...] = ()
+    unavailable: bool = False
+
+    def __add__(self, other: "ExtractionReport") -> "ExtractionReport":
+        return ExtractionReport(
+            self.turns + other.turns,
+            self.failed + other.failed,
+            self.added + other.added,
+            self.updated + other.updated,
+            self.superseded + other.superseded,
+            self.dropped + other.dropped,
+            self.usage + other.usage,
+            self.errors + other.errors,
+            self.unavailable or other.unavailable,
+        )
+
+
+@dataclass(frozen=True)
+class ProfileFact:
+    """One fact and what it rests on.
+
+    Attributes:
+      memory: The fact.
+      provenance: The memories it was drawn from, by time.
+    """
+
+    memory: Memory
+    provenance: tuple[Memory, ...]
+
+    @property
+    def text(self) -> str:
+        """Its words."""
+        return text_of(self.memory.content)
+
+
+@dataclass(frozen=True)
+class Profile:
+    """The facts about a person.
+
+    Attributes:
+      facts: Live facts, the most important and then the latest first.
+    """
+
+    facts: tuple[ProfileFact, ...]
+
+    @property
+    def text(self) -> str:
+        """The facts as a list of one line each; they are data, never instructions."""
+        return "\n".join(f"- {fact.text}" for fact in self.facts)
+
+
+@dataclass(frozen=True)
+class SessionSummary:
+    """The summary of a session.
+
+    Attributes:
+      memory: The summary; None if the session has nothing in memory.
+      usage: The tokens spent; none if the summary was there already.
+    """
+
+    memory: Memory | None
+    usage: Usage = field(default_factory=Usage)
 
 
 class Facts:
@@ -133,12 +220,9 @@ class Facts:
         """
         require_storable(app_name=app_name)
         await self._database.fetch(statements.switch(on=False), {"app_name": app_name})
-        ended = _QUEUED_TOGETHER
-        while ended == _QUEUED_TOGETHER:
-            rows = await self._database.fetch(
-                statements.end_waiting(), {"app_name": app_name, "limit": _QUEUED_TOGETHER}
-            )
-            ended = len(rows)
+        some: statements.AppJobsParameters = {"app_name": app_name, "limit": _QUEUED_TOGETHER}
+        while len(await self._database.fetch(statements.end_waiting(), some)) == _QUEUED_TOGETHER:
+            pass
 
     async def extract(
         self,
@@ -307,17 +391,15 @@ class Facts:
         """Returns turns to be read together: of one session, in its order, the oldest first."""
         batches: list[list[Any]] = []
         sessions: dict[str, list[Any]] = {}
-        for row in rows:
-            if session_id is not None and row["session_id"] != session_id:
-                continue
+        for row in (row for row in rows if session_id in (None, row["session_id"])):
+            batch = sessions.get(row["session_id"], [])
             if row["attempts"] > _TOGETHER:
                 batches.append([row])
-                continue
-            batch = sessions.get(row["session_id"])
-            if batch is None or len(batch) >= self._batch_turns:
-                batch = sessions[row["session_id"]] = []
-                batches.append(batch)
-            batch.append(row)
+            elif batch and len(batch) < self._batch_turns:
+                batch.append(row)
+            else:
+                sessions[row["session_id"]] = [row]
+                batches.append(sessions[row["session_id"]])
         return sorted(batches, key=lambda batch: batch[0]["timestamp"])
 
     async def _read(
@@ -345,7 +427,15 @@ class Facts:
                 errors=(str(exc),),
                 unavailable=isinstance(exc, ExtractorUnavailable),
             )
-        return _report(len(rows), changes, extraction.usage)
+        past = sum(fact.superseded_by is not None for fact in changes.added)
+        return ExtractionReport(
+            turns=len(rows),
+            added=len(changes.added),
+            updated=len(changes.updated),
+            superseded=len(changes.superseded) + past,
+            dropped=Counter(changes.dropped),
+            usage=extraction.usage,
+        )
 
     async def _related(self, scope: ScopeParameters, turns: Sequence[Turn]) -> list[KnownFact]:
         """Returns the known facts that an extractor is told: all, or those nearest to the turns."""
@@ -353,7 +443,8 @@ class Facts:
         if len(known) <= self._max_known:
             return known
         ranked: dict[str, None] = {}
-        for query in _queries([turn.text for turn in turns if not turn.read]):
+        said = "\n".join(turn.text[:_QUERY_CHARS] for turn in turns if not turn.read)
+        for query in textwrap.wrap(said, _QUERY_CHARS):
             for hit in await self._memory.search(
                 **scope,
                 query=query,
@@ -377,28 +468,36 @@ class Facts:
             logger.warning("The facts are found by their words, but wait for vectors: %s", exc)
 
 
-def _queries(texts: Sequence[str]) -> list[str]:
-    """Returns texts joined to queries of about a thousand characters."""
-    queries: list[str] = []
-    for text in texts:
-        cut = text[:_QUERY_CHARS]
-        if queries and len(queries[-1]) + len(cut) < _QUERY_CHARS:
-            queries[-1] += f"\n{cut}"
-        else:
-            queries.append(cut)
-    return queries
+@dataclass(frozen=True)
+class Extracting:
+    """Draws facts from the turns that wait for it (see `adkpg.memory.queue.worker.Work`).
 
+    Attributes:
+      facts: With an extractor.
+      jobs: The queue of its task.
+      name: What the log calls it.
+    """
 
-def _report(turns: int, changes: Changes, usage: Usage) -> ExtractionReport:
-    past = sum(fact.superseded_by is not None for fact in changes.added)
-    return ExtractionReport(
-        turns=turns,
-        added=len(changes.added),
-        updated=len(changes.updated),
-        superseded=len(changes.superseded) + past,
-        dropped=Counter(changes.dropped),
-        usage=usage,
-    )
+    facts: Facts
+    jobs: Jobs
+    name: str = "extraction"
+
+    async def due_users(self) -> list[tuple[str, str]]:
+        """Returns users with turns that no facts were drawn from yet."""
+        return await self.jobs.due_users()
+
+    async def work(self, app_name: str, user_id: str) -> int:
+        """Draws facts from one batch of turns; returns how many it was.
+
+        Raises:
+          ExtractorUnavailable: The extractor does not answer now.
+        """
+        report = await self.facts.extract(app_name=app_name, user_id=user_id, batches=1)
+        if report.unavailable:
+            raise ExtractorUnavailable(report.errors[-1], report.usage)
+        for error in report.errors:
+            logger.warning("Extraction for a user of app %r is tried later: %s", app_name, error)
+        return report.turns
 
 
 async def _answer(extractor: object, asking: Awaitable[Answer]) -> Answer:

@@ -7,8 +7,7 @@ from adkpg import PgVectorMemoryService
 from adkpg.errors import ConfigurationError
 from adkpg.facts.extractor import Usage
 from adkpg.facts.llm import FactExtractor
-from adkpg.facts.reports import ExtractionReport
-from adkpg.facts.service import Facts
+from adkpg.facts.service import ExtractionReport, Facts
 from adkpg.memory.filters import SearchFilters
 from tests.fakes.conversation import USER, entry, found, said, text_of
 from tests.fakes.facts_llm import (

@@ -11,8 +11,7 @@ from google.adk.models.llm_response import LlmResponse
 from adkpg import Database, PgVectorMemoryService
 from adkpg.facts.extractor import Add, Extraction, KnownFact, Supersede, Turn, Usage
 from adkpg.facts.llm import FactExtractor
-from adkpg.facts.reports import ExtractionReport
-from adkpg.facts.service import Facts
+from adkpg.facts.service import ExtractionReport, Facts
 from tests.fakes.conversation import USER, said, session_of
 from tests.fakes.facts_llm import ONE_CALL, OutOfOrder, Script, add, lines, operations
 from tests.fakes.people import Meanwhile, known, remember, turn_id, waiting

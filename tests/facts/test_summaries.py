@@ -5,8 +5,7 @@ import pytest
 from adkpg import PgVectorMemoryService
 from adkpg.errors import ConfigurationError, ExtractionError
 from adkpg.facts.extractor import Extraction, Summary, Turn, Usage
-from adkpg.facts.reports import SessionSummary
-from adkpg.facts.service import Facts
+from adkpg.facts.service import Facts, SessionSummary
 from adkpg.memory.filters import SearchFilters
 from tests.fakes.conversation import USER, found, text_of
 from tests.fakes.facts_llm import ONE_CALL, OutOfOrder, Script, lines

@@ -5,8 +5,7 @@ from google.adk.models.llm_response import LlmResponse
 
 from adkpg import Database, DatabaseSessionService, PgVectorMemoryService
 from adkpg.facts.llm import FactExtractor
-from adkpg.facts.service import Facts
-from adkpg.facts.work import Extracting
+from adkpg.facts.service import Extracting, Facts
 from adkpg.memory.queue.jobs import Jobs
 from adkpg.memory.queue.worker import Worker
 from adkpg.memory.vectors.work import Embedding
