@@ -43,10 +43,15 @@ class NoParameters(TypedDict):
     """Of statements that take none."""
 
 
-class ScopeParameters(TypedDict):
-    """Of statements on one user of one app."""
+class AppParameters(TypedDict):
+    """Of statements on one app."""
 
     app_name: str
+
+
+class ScopeParameters(AppParameters):
+    """Of statements on one user of one app."""
+
     user_id: str
 
 

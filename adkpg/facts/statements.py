@@ -2,7 +2,7 @@
 
 from datetime import datetime
 from functools import cache
-from typing import Any, TypedDict
+from typing import Any
 
 from sqlalchemy import (
     BigInteger,
@@ -33,6 +33,7 @@ from adkpg.sql import (
     APP_NAME,
     SESSION_ID,
     USER_ID,
+    AppParameters,
     ScopeParameters,
     SessionParameters,
     Statement,
@@ -51,12 +52,6 @@ _SUMMARY: ColumnElement[str] = literal_column("'summary'")
 _TURN: ColumnElement[str] = literal_column("'turn'")
 _RARE = 3  # of a user's turns at most have a word that tells where it came from
 _EXTRACT: ColumnElement[str] = literal_column("'extract'")
-
-
-class AppParameters(TypedDict):
-    """Of statements on a whole app."""
-
-    app_name: str
 
 
 class KnownParameters(ScopeParameters):

@@ -27,10 +27,9 @@ from sqlalchemy.dialects.postgresql import insert
 from adkpg.memory.vectors.statements import (
     MODEL_ID,
     ActivateParameters,
-    AppParameters,
     ModelIdParameters,
 )
-from adkpg.sql import APP_NAME, NoParameters, Statement, given_rows
+from adkpg.sql import APP_NAME, AppParameters, NoParameters, Statement, given_rows
 from adkpg.tables import (
     app_settings,
     approximate_scopes,

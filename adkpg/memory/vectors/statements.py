@@ -35,7 +35,7 @@ from sqlalchemy import (
 from sqlalchemy.dialects.postgresql import ARRAY, BIT, REAL, insert
 from sqlalchemy.sql.elements import Grouping
 
-from adkpg.sql import APP_NAME, Statement, given_rows
+from adkpg.sql import APP_NAME, AppParameters, Statement, given_rows
 from adkpg.tables import (
     INLINE_DIMENSIONS,
     app_settings,
@@ -68,12 +68,6 @@ class ModelIdParameters(TypedDict):
     """A model's number."""
 
     model_id: int
-
-
-class AppParameters(TypedDict):
-    """An app."""
-
-    app_name: str
 
 
 class ActivateParameters(AppParameters, ModelIdParameters):

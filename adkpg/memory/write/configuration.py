@@ -7,6 +7,7 @@ from adkpg.errors import ConfigurationError
 from adkpg.keys import require_storable, storable
 from adkpg.memory.drafts import script_of, words_of
 from adkpg.memory.write import word_statements as statements
+from adkpg.sql import AppParameters
 
 _BATCH = 500
 
@@ -60,7 +61,7 @@ async def set_text_search_config(
             raise ConfigurationError(
                 f"Postgres has no text search configuration {config!r}; it has {plain}."
             )
-    app: statements.AppParameters = {"app_name": app_name}
+    app: AppParameters = {"app_name": app_name}
     async with database.transaction() as transaction:
         # In the order of who changes an app's model: its settings, then its memories.
         await transaction.fetch(statements.set_config(), {**app, "own": config})

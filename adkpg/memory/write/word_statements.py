@@ -2,7 +2,7 @@
 
 from datetime import datetime
 from functools import cache
-from typing import Any, TypedDict
+from typing import Any
 
 from sqlalchemy import (
     BigInteger,
@@ -24,14 +24,8 @@ from sqlalchemy import (
 from sqlalchemy.dialects.postgresql import TIMESTAMP, insert
 
 from adkpg.memory.write.posting_steps import length_of, posted_words, word_vectors
-from adkpg.sql import APP_NAME, NoParameters, Statement, given_rows
+from adkpg.sql import APP_NAME, AppParameters, NoParameters, Statement, given_rows
 from adkpg.tables import app_settings, memories, memory_lexemes
-
-
-class AppParameters(TypedDict):
-    """One app."""
-
-    app_name: str
 
 
 class ConfigParameters(AppParameters):
