@@ -6,21 +6,12 @@ from adkpg.errors import ConfigurationError
 from adkpg.settings import Settings
 
 
-def model_from_env(default: str) -> str:
-    """Returns ``ADKPG_EMBEDDING_MODEL``, or the default if it is unset or empty."""
-    return _settings().embedding_model or default
-
-
-def dimensions_from_env(default: int) -> int:
-    """Returns ``ADKPG_EMBEDDING_DIMENSIONS``, or the default if it is unset or empty.
+def settings_from_env() -> Settings:
+    """Returns the settings; ``embedding_model`` and ``embedding_dimensions`` name a model.
 
     Raises:
-     ConfigurationError: The variable is not a whole number of 1 or more.
+      ConfigurationError: A variable cannot be read, such as dimensions below 1.
     """
-    return _settings().embedding_dimensions or default
-
-
-def _settings() -> Settings:
     try:
         return Settings()
     except ValidationError as exc:

@@ -8,7 +8,7 @@ from typing import TYPE_CHECKING
 
 from adkpg.embedding.callable import CallableEmbedder
 from adkpg.embedding.clients import LoopClients
-from adkpg.embedding.environment import dimensions_from_env, model_from_env
+from adkpg.embedding.environment import settings_from_env
 from adkpg.errors import EmbedderUnavailable
 
 if TYPE_CHECKING:
@@ -96,9 +96,10 @@ class GeminiEmbedder(CallableEmbedder):
           EmbedderUnavailable: Neither key is set.
           ConfigurationError: The dimensions are not a whole number of 1 or more.
         """
+        settings = settings_from_env()
         return cls(
-            model=model_from_env("gemini-embedding-001"),
-            dimensions=dimensions_from_env(768),
+            model=settings.embedding_model or "gemini-embedding-001",
+            dimensions=settings.embedding_dimensions or 768,
             api_key=_key_from_env(),
         )
 

