@@ -32,8 +32,8 @@ class MemoryPlugin(BasePlugin):
 
     Works with any ADK memory service, one with ``add_events_to_memory`` at best: it is given the
     turn's events that the policy lets pass, as it lets them pass, and the session's id. The policy
-    of adkpg's `Database` holds in any case. Turns are
-    added by event, so other ways of remembering alongside this one store nothing twice.
+    of adkpg's `Database` holds in any case. Turns are added by event, so other ways of remembering
+    alongside this one store nothing twice.
 
     Turns that end with an error or that the caller stops reading are remembered as far as they
     came. Of a turn whose task is cancelled ADK tells nobody: it is remembered with the next turn of
@@ -114,9 +114,8 @@ class MemoryPlugin(BasePlugin):
         try:
             await self._add(turn)
             done = True
-        except (
-            Exception
-        ):  # any memory service may stand here; the user's turn must not fail with it
+        except Exception:
+            # Any memory service may stand here; the user's turn must not fail with it.
             logger.exception(
                 "A turn of session %s could not be remembered yet (invocation %s).",
                 turn.session.id,

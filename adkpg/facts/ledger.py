@@ -80,9 +80,8 @@ class Ledger:
         Args:
           scope: The user.
           session_id: Their session.
-          claimed: Rows of these turns, and as many as `reach` before each as already read; None is
-            all turns.
-          reach: How many.
+          claimed: Rows of the turns to read; None is all of the session's.
+          reach: How many turns before each of `claimed` come along, as already read.
         """
         rows = await self._database.fetch(
             statements.select_turns(near=claimed is not None),

@@ -231,9 +231,8 @@ class PreloadMemoryTool(BaseTool):
             return None
         try:
             memories = await recall(tool_context, service, query, max_entries=self._max_entries)
-        except (
-            Exception
-        ):  # as ADK's own preload: any service may stand here, and recall is an extra
+        except Exception:
+            # As ADK's own preload: any service may stand here, and recall is an extra.
             logger.warning("The turn goes on without its memories.", exc_info=True)
             return None
         return block_of(memories, max_entries=self._max_entries, max_tokens=self._max_tokens)
