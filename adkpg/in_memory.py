@@ -11,6 +11,7 @@ from collections import Counter
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, replace
 from datetime import datetime, timedelta
+from itertools import count
 from operator import mul
 from typing import Any, Self, Unpack
 
@@ -46,9 +47,10 @@ _WORD = re.compile(r"\w+")
 
 @dataclass(eq=False)
 class _Entry:
-    """One memory, and what it is found by."""
+    """One memory, and its place in the order of writing."""
 
     draft: Draft
+    number: int
     words: frozenset[str]
     vector: list[float] | None = None  # of unit length
 
@@ -95,6 +97,7 @@ class InMemoryVectorMemoryService(BaseMemoryService):
         self._policy = policy_of(settings.remember if remember is None else remember)
         self._scopes: dict[tuple[str, str], dict[str, _Entry]] = {}  # by app and user, by memory id
         self._deleted: set[tuple[str, str, str, str]] = set()  # app, user, session, event
+        self._numbers = count()
         self._lock = threading.Lock()
 
     async def __aenter__(self) -> Self:
@@ -184,13 +187,11 @@ class InMemoryVectorMemoryService(BaseMemoryService):
         """
         if limit < 1:
             raise InvalidInput(f"limit={limit} is below 1; ask for at least one.")
-        start = None if cursor is None else cursors.read(cursor, datetime, str)
+        start = None if cursor is None else cursors.read(cursor, datetime, int)
         if not storable(app_name=app_name, user_id=user_id):
             return MemoriesPage([], None)
         entries = self._entries([(app_name, scope_user(user_id))], filters or NO_FILTERS, live=live)
-        found = sorted(((each.draft.timestamp, each.draft.memory_id), each) for each in entries)[
-            ::-1
-        ]
+        found = sorted(((each.draft.timestamp, each.number), each) for each in entries)[::-1]
         found = [pair for pair in found if start is None or pair[0] < start]
         following = cursors.written(*found[limit - 1][0]) if len(found) > limit else None
         return MemoriesPage([entry.memory() for _, entry in found[:limit]], following)
@@ -297,7 +298,7 @@ class InMemoryVectorMemoryService(BaseMemoryService):
                 return known
             kept = {n: getattr(known.draft, n) for n in ("memory_id", "session_id", "event_id")}
             draft = replace(draft, **kept)
-        return _Entry(draft, _words(draft.words))
+        return _Entry(draft, next(self._numbers), _words(draft.words))
 
     async def _ingest(
         self, app_name: str, user_id: str, session_id: str, drafts: Sequence[Draft], *, whole: bool
