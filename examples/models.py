@@ -56,7 +56,7 @@ async def main() -> None:
     async with Database() as db:
         await db.upgrade()
         models = Models(db)
-        await models.add(old.model, old.dimensions)
+        await models.add(old.model, dimensions=old.dimensions)
         # The first embedding of an app would do the same; this starts a second run afresh.
         await models.activate(old.model, app_name=APP, force=True)
         before = PgVectorMemoryService(db, embedder=old)
@@ -74,7 +74,7 @@ async def main() -> None:
         await ask(after)
         await ask(before)
 
-        for model in await models.list():
+        for model in await models.list_models():
             for app in model.apps:
                 if app.app_name == APP:
                     state = "active" if app.active else "kept, to go back"

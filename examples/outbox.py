@@ -26,7 +26,7 @@ async def main() -> None:
         for query in ("Where is my bicycle?", "How is the accommodation paid?"):
             hits = await memory.search(app_name="outbox", user_id="ana", query=query, top_k=1)
             for hit in hits:
-                print(f"{query}  {hit.memory.content.parts[0].text}")
+                print(query, *(part.text for part in hit.memory.content.parts or []), sep="  ")
 
         stop.set()
         await worker
