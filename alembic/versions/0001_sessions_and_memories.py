@@ -8,7 +8,7 @@ from alembic import op
 from pgvector.sqlalchemy import HALFVEC
 from sqlalchemy.dialects import postgresql
 
-revision = "0001r2"
+revision = "0001r3"
 down_revision = None
 branch_labels = None
 depends_on = None

@@ -277,7 +277,9 @@ async def test_a_search_path_without_pgvector(database_url: str, empty_database_
 
 async def test_missing_tables(empty: Database) -> None:
     for call in (empty.check, lambda: _works(empty)):
-        with pytest.raises(SchemaMissing, match=r"expected revision 0001r2.*adkpg db upgrade"):
+        with pytest.raises(
+            SchemaMissing, match=rf"expected revision {migrations.expected()}.*adkpg db upgrade"
+        ):
             await call()
 
 
@@ -287,7 +289,8 @@ async def test_tables_of_a_later_version(database_url: str, found: str) -> None:
     async with Database(database_url) as database:
         for call in (database.check, lambda: _works(database)):
             with pytest.raises(
-                SchemaOutOfDate, match=rf"at revision {found}.*expects 0001r2.*package"
+                SchemaOutOfDate,
+                match=rf"at revision {found}.*expects {migrations.expected()}.*package",
             ):
                 await call()
 
