@@ -4,7 +4,7 @@ import functools
 import json
 import re
 from collections.abc import Callable
-from datetime import timedelta
+from datetime import datetime, timedelta
 from typing import Any, TypeVar
 
 import click
@@ -26,6 +26,19 @@ def span(value: str | timedelta) -> timedelta:
     if not found:
         raise click.BadParameter(f"{value!r} is no time span; write 30d, 12h, 90m or 45s.")
     return found
+
+
+def time(value: str | datetime) -> datetime:
+    """Reads an option's time."""
+    from adkpg.errors import InvalidInput
+    from adkpg.timestamps import moment
+
+    try:
+        return moment("the time", value)
+    except InvalidInput as exc:
+        raise click.BadParameter(
+            f"{value!r} is no time in ISO 8601; write 2026-01-31 or 2026-01-31T12:00:00+00:00."
+        ) from exc
 
 
 def json_object(value: str) -> dict[str, Any]:
@@ -71,8 +84,10 @@ def filtered(command: Callable[..., Any]) -> Callable[..., None]:
     """
     names = ("after", "before", "authors", "session_ids", "kinds", "topics", "metadata")
 
-    @click.option("--after", metavar="TIME", help="Said at or after this time (ISO 8601).")
-    @click.option("--before", metavar="TIME", help="Said before this time.")
+    @click.option(
+        "--after", type=time, metavar="TIME", help="Said at or after this time (ISO 8601)."
+    )
+    @click.option("--before", type=time, metavar="TIME", help="Said before this time.")
     @click.option("--author", "authors", multiple=True, help="Said by any of these.")
     @click.option("--session", "session_ids", multiple=True, help="Said in any of these sessions.")
     @click.option(

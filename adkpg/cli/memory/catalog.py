@@ -18,6 +18,7 @@ from adkpg.cli.options import (
     full,
     json_object,
     limit,
+    time,
     user_or_app,
 )
 from adkpg.cli.removal import Removal, removes
@@ -144,7 +145,9 @@ async def count(
 @click.option("--topic", "topics", multiple=True, help="Its new topics; may be repeated.")
 @click.option("--no-topics", is_flag=True, help="Remove its topics.")
 @click.option("--importance", type=click.FloatRange(0, 1), help="A factor of its score.")
-@click.option("--expires-at", metavar="TIME", help="Searches find it until then (ISO 8601).")
+@click.option(
+    "--expires-at", type=time, metavar="TIME", help="Searches find it until then (ISO 8601)."
+)
 @click.option("--metadata", type=json_object, metavar="JSON", help="Its new custom metadata.")
 @as_json
 @database_url
