@@ -73,18 +73,10 @@ def settings() -> str:
 
 def _values(field: Any) -> str:
     """Says what a field takes: its words, or its type with the limits of the numbers."""
-    kinds = [kind for kind in typing.get_args(field.annotation) if kind is not type(None)]
-    if typing.get_origin(field.annotation) is typing.Literal:
-        return ", ".join(f"`{word}`" for word in kinds)
-    kind = kinds[0] if kinds else field.annotation
-    name = {
-        "SecretStr": "text",
-        "str": "text",
-        "Path": "directory",
-        "bool": "`true`, `false`",
-        "int": "whole number",
-        "float": "number",
-    }[kind.__name__]
+    kinds = [field.annotation]
+    if typing.get_origin(field.annotation) is not typing.Literal:
+        kinds = [*typing.get_args(field.annotation)] or kinds
+    names = [_value(kind) for kind in kinds if kind is not type(None)]
     signs = {"ge": "at least", "gt": "above", "le": "at most", "lt": "below"}
     limits = [
         f"{sign} {getattr(rule, attribute):g}"
@@ -92,7 +84,21 @@ def _values(field: Any) -> str:
         for attribute, sign in signs.items()
         if getattr(rule, attribute, None) is not None
     ]
-    return ", ".join([name, *limits])
+    return ", ".join([*names, *limits])
+
+
+def _value(kind: Any) -> str:
+    """Says what one type is: its words, or its name."""
+    if typing.get_origin(kind) is typing.Literal:
+        return ", ".join(f"`{word}`" for word in typing.get_args(kind))
+    return {
+        "SecretStr": "text",
+        "str": "text",
+        "Path": "directory",
+        "bool": "`true`, `false`",
+        "int": "whole number",
+        "float": "number",
+    }[kind.__name__]
 
 
 PAGES = {"cli.md": cli, "settings.md": settings}
