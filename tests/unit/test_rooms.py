@@ -44,3 +44,16 @@ def test_each_folder_can_be_surveyed() -> None:
     counts = {str(each.relative_to(PACKAGE)): len(list(each.glob("*.py"))) for each in folders}
     assert len(counts) > 10
     assert {name: count for name, count in counts.items() if count > MOST_FILES} == {}
+
+
+def test_what_builds_sql_does_no_io() -> None:
+    found = [path for path in PACKAGE.rglob("*.py") if SQL.fullmatch(path.stem)]
+    assert len(found) > 15
+    outward = ("asyncpg", "adkpg.database", "adkpg.embedded", "adkpg.embedding", "sqlalchemy.ext.")
+    reaching = [
+        f"{path.relative_to(PACKAGE)}: {name}"
+        for path in found
+        for name in imported(path)
+        if name.startswith(outward)
+    ]
+    assert reaching == []
