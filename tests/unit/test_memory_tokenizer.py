@@ -1,4 +1,4 @@
-"""A text's words: pairs in scripts without blanks, the parts of ids, prose as it is."""
+"""A text's words: pairs in scripts without spaces, the parts of ids, prose as it is."""
 
 import pytest
 from hypothesis import given
