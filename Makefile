@@ -41,7 +41,7 @@ check: $(INSTALLED) ## lint, format, types, import contracts
 docs: $(INSTALLED) ## write docs/cli.md and docs/settings.md from the code
 	$(BIN)/python docs/generate.py
 
-bench: $(BENCH_INSTALLED) ## measure beside the peers, write docs/benchmarks.*; ARGS="--quick --only sessions" for a part
+bench: $(BENCH_INSTALLED) ## measure next to the peers, write docs/benchmarks.*; ARGS="--quick --only sessions" for a part
 	$(BENCH)/bin/python benchmarks $(ARGS)
 
 LOCK := uv pip compile --quiet --universal --python-version 3.11 --all-extras \

@@ -45,10 +45,10 @@ MAX_DIMENSIONS = 4_000
 """Longest vector stored: pgvector's HNSW limit for ``halfvec`` (pgvector README, HNSW)."""
 
 EVENT_ID_KEY = "events_event_id_key"
-"""Unique constraint behind redelivery: one event id is stored once in a session."""
+"""Unique constraint for redelivery: one event id is stored once in a session."""
 
 MEMORY_EVENT_KEY = "memories_event_id_key"
-"""Unique constraint behind repeated ingests: one event is remembered once."""
+"""Unique constraint for repeated ingests: one event is remembered once."""
 
 metadata = MetaData(schema=SCHEMA)
 

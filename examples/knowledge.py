@@ -1,4 +1,4 @@
-"""What an app knows for all its users: a document beside what was said by one of them."""
+"""What an app knows for all its users: a document alongside what was said by one of them."""
 
 import asyncio
 from pathlib import Path

@@ -1,4 +1,4 @@
-"""A LangChain embedding model behind the memory; this one is tiny, so that it runs anywhere."""
+"""A LangChain embedding model for the memory; this one is tiny, so that it runs anywhere."""
 
 import asyncio
 

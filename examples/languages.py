@@ -1,4 +1,4 @@
-"""Words of any language: scripts without blanks, endings, numbers; a configuration for an app."""
+"""Words of any language: scripts without spaces, endings, numbers; a configuration for an app."""
 
 import asyncio
 

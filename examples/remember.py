@@ -1,4 +1,4 @@
-"""Sessions and memory behind ADK's Runner: what is said in one session is known in the next."""
+"""Sessions and memory for ADK's Runner: what is said in one session is known in the next."""
 
 import asyncio
 import os

@@ -64,7 +64,7 @@ async def main() -> None:
                 print(f"  {line(hit.memory)}")
                 print(f"    {hit.score:.2f} ({words}; {cosine}; recency {why.recency:.2f})")
                 for turn in hit.neighbours:
-                    print(f"    beside it: {line(turn)}")
+                    print(f"    next to it: {line(turn)}")
 
 
 if __name__ == "__main__":

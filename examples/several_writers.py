@@ -1,4 +1,4 @@
-"""Two backends append to one session at once, as voice and tool backends do; nothing is lost."""
+"""Two backends append to one session simultaneously, as voice and tool do; nothing is lost."""
 
 import asyncio
 
@@ -17,7 +17,7 @@ async def write(service: DatabaseSessionService, session_id: str, author: str) -
 
 
 async def main() -> None:
-    """Lets both write at once, and reads what came of it."""
+    """Lets both write simultaneously, and reads what came of it."""
     async with Database() as db:
         await db.upgrade()
         service = DatabaseSessionService(db, on_conflict="merge")

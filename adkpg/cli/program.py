@@ -53,8 +53,8 @@ Conventions:
 def main() -> None:
     """Durable sessions and memory for ADK agents, on Postgres.
 
-    The database is --database-url, else ADKPG_DATABASE_URL; the value `embedded` is the Postgres
-    that comes with adkpg[embedded].
+    The database is --database-url, after the command, else ADKPG_DATABASE_URL; the value
+    `embedded` is the Postgres that comes with adkpg[embedded].
 
     \b
     Example:

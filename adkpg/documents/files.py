@@ -9,7 +9,7 @@ from pathlib import Path
 from adkpg.errors import InvalidInput
 
 SUFFIXES = (".md", ".markdown", ".mdx", ".mkd", ".txt", ".text", ".rst")
-"""What is taken of a directory; a file that is named itself may have any ending."""
+"""Endings of the files taken of a directory; a file that is named itself may have any ending."""
 
 _MARKUP = (".html", ".htm", ".xhtml", ".pdf", ".docx", ".odt", ".rtf", ".epub", ".pptx", ".xlsx")
 

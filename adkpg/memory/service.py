@@ -80,7 +80,7 @@ class PgVectorMemoryService(UsesDatabase, BaseMemoryService):
 
     @property
     def embedder(self) -> Embedder | None:
-        """What turns texts into vectors; None if only words are searched."""
+        """The embedder that turns texts into vectors; None if only words are searched."""
         return self._vectors.embedder if self._vectors is not None else None
 
     async def add_session_to_memory(self, session: Session) -> None:

@@ -28,7 +28,7 @@ _MODEL_GONE = "memory_vectors_model_fkey"
 
 @dataclass(frozen=True)
 class Progress:
-    """How far the reembedding of an app is.
+    """The progress of reembedding an app.
 
     Attributes:
       app_name: The app.

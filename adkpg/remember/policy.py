@@ -38,7 +38,7 @@ def spoken(event: Event) -> bool:
 
 @dataclass(frozen=True)
 class Said:
-    """What is to be remembered of an event; one of the two is not empty.
+    """The texts and artifacts to remember of an event; one of the two is not empty.
 
     Attributes:
       texts: Part by part.
@@ -186,7 +186,7 @@ class RememberPolicy:
 
 
 Remember = RememberPolicy | Literal["redacted"] | bool
-"""How a policy is said: True is the default one, ``"redacted"`` that with `redact_secrets`."""
+"""The ways to say a policy: True is the default one, ``"redacted"`` that with `redact_secrets`."""
 
 
 def policy_of(remember: Remember | None) -> RememberPolicy | None:
@@ -219,7 +219,7 @@ def remembered_events(policy: RememberPolicy | None, events: Sequence[Event]) ->
 
 
 def _texts(event: Event) -> list[str]:
-    """What was said, part by part; in a live session it is what was heard."""
+    """Returns the spoken texts, part by part; in a live session those that were heard."""
     parts = (event.content.parts if event.content else None) or []
     texts = [part.text for part in parts if part.text and not part.thought]
     if not texts:

@@ -658,7 +658,7 @@ def upgrade() -> None:
         op.execute(
             f'ALTER TABLE "{schema}".{table} SET (autovacuum_vacuum_insert_scale_factor = 0.02)'
         )
-        # A plan made for any user must suit a small one beside a large one: by the covering index.
+        # A plan made for any user must suit a small one next to a large one: by the covering index.
         # With it Postgres also keeps the plan, and making it takes longer than a small search.
         op.execute(f'ALTER TABLE "{schema}".{table} ALTER user_id SET (n_distinct = 100000)')
     # In line, so that the covering index can hold them; the long ones out of line, uncompressed.

@@ -25,7 +25,7 @@ _LONGEST_ERROR = 2_000
 
 @dataclass(frozen=True)
 class Backlog:
-    """How much work of one task there is, in memories.
+    """The amount of work of one task, in memories.
 
     Attributes:
       task: ``embed`` or ``extract``.
