@@ -295,35 +295,49 @@ def insert_repeated() -> Statement[RelatedParameters]:
             in_scope(lexemes), lexemes.c.position == memory.c.position, lexemes.c.frequency > 0
         )
 
-    is_named = exists(
-        select(memory_provenance.c.origin_id)
+    # Each read once: as one join, a user new to the server's statistics takes minutes.
+    known = (
+        select(memory_provenance.c.memory_id, explained.c.lexeme)
         .join_from(memory_provenance, named, _joined(memory_provenance, named, by="origin_id"))
         .join(explained, words(explained, named))
-        .where(
-            _joined(memory_provenance, fact, by="memory_id"), explained.c.lexeme == told.c.lexeme
+        .where(in_scope(memory_provenance), memory_provenance.c.memory_id == func.any(_MEMORY_IDS))
+        .cte("known")
+        .prefix_with("MATERIALIZED")
+    )
+    tells = (
+        select(fact.c.memory_id, told.c.lexeme)
+        .join_from(fact, told, words(told, fact))
+        .where(in_scope(fact), fact.c.memory_id == func.any(_MEMORY_IDS))
+        .cte("tells")
+        .prefix_with("MATERIALIZED")
+    )
+    given = bindparam("related_ids", type_=ARRAY(Text))
+    says = (
+        select(turn.c.memory_id, turn.c.timestamp, turn.c.position, said.c.lexeme)
+        .join_from(turn, said, words(said, turn))
+        .where(in_scope(turn), turn.c.memory_id == func.any(given))
+        .cte("says")
+        .prefix_with("MATERIALIZED")
+    )
+    is_named = exists(
+        select(known.c.lexeme).where(
+            known.c.memory_id == tells.c.memory_id, known.c.lexeme == tells.c.lexeme
         )
     )
     is_common = exists(
         select(other.c.position)
         .join_from(other, held, words(held, other))
-        .where(in_scope(other), other.c.kind == _TURN, held.c.lexeme == told.c.lexeme)
+        .where(in_scope(other), other.c.kind == _TURN, held.c.lexeme == tells.c.lexeme)
         .offset(_RARE)
     )
     repeated = (
-        select(fact.c.memory_id, turn.c.memory_id)
-        .ext(distinct_on(fact.c.memory_id, told.c.lexeme))
-        .select_from(fact)
-        .join(told, words(told, fact))
-        .join(
-            turn,
-            and_(
-                in_scope(turn),
-                turn.c.memory_id == func.any(bindparam("related_ids", type_=ARRAY(Text))),
-            ),
+        select(tells.c.memory_id, says.c.memory_id)
+        .ext(distinct_on(tells.c.memory_id, tells.c.lexeme))
+        .join_from(tells, says, says.c.lexeme == tells.c.lexeme)
+        .where(~is_named, ~is_common)
+        .order_by(
+            tells.c.memory_id, tells.c.lexeme, says.c.timestamp.desc(), says.c.position.desc()
         )
-        .join(said, and_(words(said, turn), said.c.lexeme == told.c.lexeme))
-        .where(in_scope(fact), fact.c.memory_id == func.any(_MEMORY_IDS), ~is_named, ~is_common)
-        .order_by(fact.c.memory_id, told.c.lexeme, turn.c.timestamp.desc(), turn.c.position.desc())
         .subquery("repeated")
     )
     return Statement(
