@@ -2,14 +2,15 @@
 
 from collections.abc import Callable
 
-from adkpg.database import Database
-from adkpg.errors import ConfigurationError
+from adkpg.database import Database, Transaction
+from adkpg.errors import Busy, ConfigurationError
 from adkpg.keys import require_storable, storable
 from adkpg.memory.drafts import script_of, words_of
 from adkpg.memory.write import word_statements as statements
 from adkpg.sql import AppParameters
 
 _BATCH = 500
+_ATTEMPTS = 3
 
 
 async def text_search_config(database: Database, *, app_name: str) -> str | None:
@@ -61,42 +62,61 @@ async def set_text_search_config(
             raise ConfigurationError(
                 f"Postgres has no text search configuration {config!r}; it has {plain}."
             )
+    attempts = 0
+    while True:
+        try:
+            async with database.transaction() as transaction:
+                return await _derived(transaction, database, app_name, config, progress)
+        except Busy:
+            # Whoever stores vectors holds the table of memories and then waits for the app's
+            # settings, so no order of the two is safe; a deadlock ends before any word is written.
+            attempts += 1
+            if attempts == _ATTEMPTS:
+                raise
+
+
+async def _derived(
+    transaction: Transaction,
+    database: Database,
+    app_name: str,
+    config: str | None,
+    progress: Callable[[int, int], None] | None,
+) -> int:
     app: AppParameters = {"app_name": app_name}
-    async with database.transaction() as transaction:
-        # In the order of who changes an app's model: its settings, then its memories.
-        await transaction.fetch(statements.set_config(), {**app, "own": config})
-        await transaction.fetch(statements.hold_writers(database.schema), {})
-        (counted,) = await transaction.fetch(statements.count_app(), app)
-        total, done = int(counted["memories"]), 0
-        after_user, after_position = "", -(2**63)
-        while done < total:
-            rows = await transaction.fetch(
-                statements.select_bodies(),
-                {
-                    **app,
-                    "after_user": after_user,
-                    "after_position": after_position,
-                    "limit": _BATCH,
-                },
-            )
-            places: statements.PlacesParameters = {
+    # In the order of who changes an app's model: its settings, then its memories.
+    await transaction.fetch(statements.set_config(), {**app, "own": config})
+    await transaction.fetch(statements.hold_writers(database.schema), {})
+    (counted,) = await transaction.fetch(statements.count_app(), app)
+    total, done = int(counted["memories"]), 0
+    after_user, after_position = "", -(2**63)
+    while done < total:
+        rows = await transaction.fetch(
+            statements.select_bodies(),
+            {
                 **app,
-                "user_ids": [row["user_id"] for row in rows],
-                "positions": [row["position"] for row in rows],
-            }
-            await transaction.fetch(statements.delete_words(), places)
-            await transaction.fetch(
-                statements.write_words(),
-                {
-                    **places,
-                    "config": database.settings.text_search_config,
-                    "timestamps": [row["timestamp"] for row in rows],
-                    "words": [words_of(row["author"], row["body"]) for row in rows],
-                    "scripts": [script_of(row["author"], row["body"]) for row in rows],
-                },
-            )
-            after_user, after_position = rows[-1]["user_id"], rows[-1]["position"]
-            done += len(rows)
-            if progress is not None:
-                progress(done, total)
+                "after_user": after_user,
+                "after_position": after_position,
+                "limit": _BATCH,
+            },
+        )
+        places: statements.PlacesParameters = {
+            **app,
+            "user_ids": [row["user_id"] for row in rows],
+            "positions": [row["position"] for row in rows],
+        }
+        await transaction.fetch(statements.delete_words(), places)
+        await transaction.fetch(
+            statements.write_words(),
+            {
+                **places,
+                "config": database.settings.text_search_config,
+                "timestamps": [row["timestamp"] for row in rows],
+                "words": [words_of(row["author"], row["body"]) for row in rows],
+                "scripts": [script_of(row["author"], row["body"]) for row in rows],
+            },
+        )
+        after_user, after_position = rows[-1]["user_id"], rows[-1]["position"]
+        done += len(rows)
+        if progress is not None:
+            progress(done, total)
     return total

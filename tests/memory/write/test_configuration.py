@@ -159,3 +159,21 @@ async def test_updates_of_one_memory_and_of_all_words_leave_no_mixture(
         "SELECT lexeme, count(*) FROM memory_lexemes WHERE frequency > 0 GROUP BY 1"
     )
     assert [tuple(row) for row in rows] == [("baum", 30)]
+
+
+async def test_a_deadlock_with_who_stores_vectors_is_tried_again(
+    memory: PgVectorMemoryService, database: Database, database_url: str
+) -> None:
+    await remember_apart(memory, GERMAN)
+    await set_text_search_config(database, app_name="app", config="simple")
+    async with locked(database_url, "SELECT FROM adkpg.memories WHERE false FOR SHARE") as lock:
+        # So that the change is the one that finds the deadlock, and gives way.
+        await lock.connection.execute("SET LOCAL deadlock_timeout = '10min'")
+        change = asyncio.ensure_future(
+            set_text_search_config(database, app_name="app", config="german")
+        )
+        await lock.until_blocked(1)
+        await lock.connection.execute("SELECT FROM adkpg.app_settings FOR SHARE")
+        await lock.release()
+        assert await change == 1
+    assert await found(memory, "Haus", mode="text") == [GERMAN]
