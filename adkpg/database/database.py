@@ -93,6 +93,10 @@ class Database:
                 f"{engine.dialect.driver}; make it with create_async_engine('postgresql+asyncpg://…')."
             )
         self._template = engine
+        if self._address is not None:
+            self._url = self._address.display
+        elif engine is not None:
+            self._url = engine.url.render_as_string(hide_password=True)
         self._password = password
         self._engine_options = engine_options
         embedded = self._address is not None and self._address.embedded
@@ -108,10 +112,7 @@ class Database:
     @property
     def url(self) -> str:
         """The database's address without password, or ``embedded``."""
-        if self._address is not None:
-            return self._address.display
-        assert self._template is not None
-        return self._template.url.render_as_string(hide_password=True)
+        return self._url
 
     @property
     def schema(self) -> str:
