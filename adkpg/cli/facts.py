@@ -50,10 +50,8 @@ async def enable(database: adkpg.Database, app_name: str, *, new_only: bool, as_
       adkpg facts enable --app my_agent
       adkpg facts enable --app my_agent --new-only
     """
-    from adkpg.memory.queue.jobs import Jobs
-
     await _stored(database).enable(app_name, past=not new_only)
-    waiting = (await Jobs(database, task="extract").backlog(app_name=app_name)).waiting
+    waiting = (await adkpg.Jobs(database, task="extract").backlog(app_name=app_name)).waiting
     sentence = f"Facts are drawn for app {app_name!r}; turns that wait for it: {waiting}."
     say(sentence, {"enabled": True, "waiting": waiting}, as_json=as_json)
 

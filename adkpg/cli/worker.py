@@ -6,6 +6,7 @@ import asyncio
 import signal
 from datetime import timedelta
 from functools import partial
+from typing import TYPE_CHECKING
 
 import click
 
@@ -13,6 +14,9 @@ import adkpg
 from adkpg.cli.answers import say
 from adkpg.cli.connection import connected
 from adkpg.cli.options import as_json, span
+
+if TYPE_CHECKING:
+    from adkpg.memory.queue.jobs import Task
 
 
 @click.command()
@@ -24,7 +28,7 @@ from adkpg.cli.options import as_json, span
     help="Draw facts with this ADK model, for apps where that is on.",
 )
 @click.option(
-    "--users-at-once",
+    "--concurrency",
     default=2,
     show_default=True,
     type=click.IntRange(min=1),
@@ -39,7 +43,7 @@ from adkpg.cli.options import as_json, span
 async def worker(
     database: adkpg.Database,
     model: str | None,
-    users_at_once: int,
+    concurrency: int,
     poll_interval: timedelta,
     *,
     once: bool,
@@ -60,27 +64,32 @@ async def worker(
       adkpg worker --extract gemini-2.5-flash
     """
     from adkpg.facts.service import Extracting
-    from adkpg.memory.queue.jobs import Jobs
     from adkpg.memory.queue.worker import Work, Worker
+    from adkpg.memory.vectors.vectors import Vectors
     from adkpg.memory.vectors.work import Embedding
 
     memory = adkpg.PgVectorMemoryService(database)
-    embed = Jobs(database, task="embed")
-    works: list[Work] = [Embedding(memory.required_vectors(), embed)]
-    queues = [embed]
+    works: dict[Task, Work] = {}
+    if memory.embedder is not None:
+        works["embed"] = Embedding(Vectors(database, memory.embedder))
     if model is not None:
-        extract = Jobs(database, task="extract")
-        facts = adkpg.facts.Facts(memory, extractor=adkpg.facts.FactExtractor(model))
-        works.append(Extracting(facts, extract))
-        queues.append(extract)
-    revived = sum([await queue.revive() for queue in queues]) if revive else None
+        extractor = adkpg.facts.FactExtractor(model)
+        works["extract"] = Extracting(adkpg.facts.Facts(memory, extractor=extractor))
+    if not works:
+        raise click.ClickException(
+            "There is nothing to work with: no embedder, and no model to draw facts with; run "
+            "pip install 'adkpg[local]', or give --extract MODEL."
+        )
+    revived = (
+        sum([await adkpg.Jobs(database, task=task).revive() for task in works]) if revive else None
+    )
     if revive and not as_json:
         click.echo(f"Revived: {revived}.")
     found = Worker(
-        works,
+        [*works.values()],
         chores=[partial(adkpg.erasure.erase_expired, database)],
         poll_interval_s=poll_interval.total_seconds(),
-        users_at_once=users_at_once,
+        concurrency=concurrency,
     )
     done = 0
     if not once:

@@ -9,11 +9,9 @@ from typing import Any, TypeVar
 
 from adkpg.errors import (
     ConfigurationError,
-    EmbeddingError,
     ExtractionError,
     ExtractorUnavailable,
     InvalidInput,
-    ModelNotActive,
 )
 from adkpg.facts import statements
 from adkpg.facts.extractor import (
@@ -28,9 +26,10 @@ from adkpg.facts.merging import Limits
 from adkpg.keys import require_storable, storable
 from adkpg.memory import records
 from adkpg.memory.filters import SearchFilters
-from adkpg.memory.queue.jobs import Jobs
+from adkpg.memory.queue.claims import Claims
 from adkpg.memory.records import Memory, text_of
 from adkpg.memory.service import PgVectorMemoryService
+from adkpg.memory.vectors.vectors import Vectors
 from adkpg.sql import ScopeParameters
 
 logger = logging.getLogger(__name__)
@@ -175,7 +174,9 @@ class Facts:
         self._batch_turns = batch_turns
         self._context_turns = context_turns
         self._database = memory.database
-        self._jobs = Jobs(memory.database, task="extract")
+        embedder = memory.embedder
+        self._vectors = None if embedder is None else Vectors(memory.database, embedder)
+        self._claims = Claims(memory.database, task="extract")
         self._ledger = Ledger(memory.database, limits or Limits())
 
     async def enable(self, app_name: str, *, past: bool = True) -> int:
@@ -254,7 +255,7 @@ class Facts:
             return report
         limit = self._batch_turns if session_id is None else _CLAIMED_FOR_ONE_SESSION
         claims = 0
-        while rows := await self._jobs.claim(app_name, user_id, limit):
+        while rows := await self._claims.claim(app_name, user_id, limit):
             left = list(rows)
             claims += 1
             try:
@@ -264,7 +265,7 @@ class Facts:
                     if report.unavailable:
                         break
             finally:  # other sessions; or cancelled, or the model is down
-                await self._jobs.release(left)
+                await self._claims.release(left)
             if session_id is not None or report.failed or len(rows) < limit or claims == batches:
                 break
         if report.added or report.updated:
@@ -282,7 +283,7 @@ class Facts:
         """
         self._required()
         report = ExtractionReport()
-        for app_name, user_id in await self._jobs.due_users():
+        for app_name, user_id in await self._claims.due_users():
             report += await self.extract(app_name=app_name, user_id=user_id)
             if report.unavailable:
                 break
@@ -411,7 +412,7 @@ class Facts:
             scope, rows[0]["session_id"], claimed=rows, reach=self._context_turns
         )
         # Erased or expired since they were claimed.
-        await self._jobs.complete([row for row in rows if row["memory_id"] not in asked.digests])
+        await self._claims.complete([row for row in rows if row["memory_id"] not in asked.digests])
         if all(turn.read for turn in asked.turns):
             return ExtractionReport(turns=len(rows))
         try:
@@ -420,7 +421,7 @@ class Facts:
             changes = await self._ledger.apply(scope, asked, extraction)
         except ExtractionError as exc:
             refused = not isinstance(exc, (ExtractorUnavailable, Changed))
-            await self._jobs.fail(rows, exc, refused=refused)
+            await self._claims.fail(rows, exc, refused=refused)
             return ExtractionReport(
                 failed=len(rows),
                 usage=exc.usage if isinstance(exc.usage, Usage) else Usage(),
@@ -460,12 +461,8 @@ class Facts:
         )
 
     async def _embed(self, app_name: str, user_id: str) -> None:
-        if self._memory.embedder is None:
-            return
-        try:
-            await self._memory.embed_pending(app_name=app_name, user_id=user_id)
-        except (EmbeddingError, ModelNotActive) as exc:
-            logger.warning("The facts are found by their words, but wait for vectors: %s", exc)
+        if self._vectors is not None:
+            await self._vectors.embed_quietly(app_name, user_id)
 
 
 @dataclass(frozen=True)
@@ -474,17 +471,15 @@ class Extracting:
 
     Attributes:
       facts: With an extractor.
-      jobs: The queue of its task.
       name: What the log calls it.
     """
 
     facts: Facts
-    jobs: Jobs
     name: str = "extraction"
 
     async def due_users(self) -> list[tuple[str, str]]:
         """Returns users with turns that no facts were drawn from yet."""
-        return await self.jobs.due_users()
+        return await self.facts._claims.due_users()
 
     async def work(self, app_name: str, user_id: str) -> int:
         """Draws facts from one batch of turns; returns how many it was.

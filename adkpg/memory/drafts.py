@@ -21,7 +21,7 @@ from adkpg.memory import attributes
 from adkpg.memory.attributes import Attributes
 from adkpg.memory.records import BODY_LIMIT, WORDS_LIMIT, Memory, memory, storable_text, text_of
 from adkpg.memory.tokenizer import script_config, searchable
-from adkpg.remember.policy import RememberPolicy
+from adkpg.remember.policy import RememberPolicy, said_of
 from adkpg.timestamps import clamped, moment
 
 _SAMPLE = 5_000  # characters that tell a text's script
@@ -127,7 +127,7 @@ def _draft_of_event(
     content: types.Content | None
     artifacts: Mapping[str, int]
     if policy is not None:
-        said = policy.said(event)
+        said = said_of(policy, event)
         if said is None:
             return None
         content, artifacts = said.content(event.author), said.artifacts

@@ -74,19 +74,6 @@ class SearchFilters:
             name if name in INDEXED_CONDITIONS else "others" for name in self.parameters
         )
 
-    @property
-    def given(self) -> FilterParameters:
-        """The conditions' values, None where nothing is asked."""
-        return {
-            "after": self.parameters.get("after"),
-            "before": self.parameters.get("before"),
-            "authors": self.parameters.get("authors"),
-            "session_ids": self.parameters.get("session_ids"),
-            "metadata": self.parameters.get("metadata"),
-            "kinds": self.parameters.get("kinds"),
-            "topics": self.parameters.get("topics"),
-        }
-
     def _read(self) -> dict[str, Any]:
         parameters: dict[str, Any] = {}
         for name, value in (("after", self.after), ("before", self.before)):
@@ -104,6 +91,20 @@ class SearchFilters:
         if self.metadata:
             parameters["metadata"] = _json(self.metadata)
         return parameters
+
+
+def parameters_of(filters: SearchFilters) -> FilterParameters:
+    """Returns the conditions' values, None where nothing is asked."""
+    asked = filters.parameters
+    return {
+        "after": asked.get("after"),
+        "before": asked.get("before"),
+        "authors": asked.get("authors"),
+        "session_ids": asked.get("session_ids"),
+        "metadata": asked.get("metadata"),
+        "kinds": asked.get("kinds"),
+        "topics": asked.get("topics"),
+    }
 
 
 def _moment(name: str, value: Any) -> datetime:

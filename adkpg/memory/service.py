@@ -21,10 +21,9 @@ from adkpg.keys import require_storable, scope_user, storable
 from adkpg.memory import records
 from adkpg.memory import statements as reading
 from adkpg.memory.drafts import changed_draft, drafts_of_events, drafts_of_memories, text_length
-from adkpg.memory.filters import NO_FILTERS, SearchFilters
+from adkpg.memory.filters import NO_FILTERS, SearchFilters, parameters_of
 from adkpg.memory.invocation import running_invocation
 from adkpg.memory.pages import MemoriesPage
-from adkpg.memory.queue.jobs import Jobs
 from adkpg.memory.queue.worker import Worker
 from adkpg.memory.records import Memory
 from adkpg.memory.search.hits import Hit
@@ -363,7 +362,7 @@ class PgVectorMemoryService(UsesDatabase, BaseMemoryService):
                 "limit": limit + 1,
                 "after_timestamp": place[0],
                 "after_position": place[1],
-                **filters.given,
+                **parameters_of(filters),
             },
         )
         following = None
@@ -381,22 +380,18 @@ class PgVectorMemoryService(UsesDatabase, BaseMemoryService):
         filters = filters or NO_FILTERS
         row = await self._database.fetch_one(
             reading.count_memories(asked=filters.asked),
-            {"app_name": app_name, "user_id": scope_user(user_id), **filters.given},
+            {"app_name": app_name, "user_id": scope_user(user_id), **parameters_of(filters)},
         )
         return int(row["memories"]) if row else 0
 
-    async def embed_pending(
-        self, *, app_name: str | None = None, user_id: str | None = None, app_wide: bool = False
-    ) -> int:
-        """Embeds memories that wait for a vector: everybody's, an app's or a user's. Idempotent.
+    async def embed_pending(self, *, app_name: str | None = None) -> int:
+        """Embeds memories that wait for a vector, of an app or of all. Idempotent.
 
         Batches are embedded outside of any transaction; what changes meanwhile, or is held by a
         writer, stays pending for the next call. Work that another worker has claimed is left to it.
 
         Args:
-          app_name: The app; None is everybody's.
-          user_id: The user, with `app_name`; None is all of the app's.
-          app_wide: What the app knows for all its users, alone.
+          app_name: The app; None is every app.
 
         Returns:
           How many vectors were stored.
@@ -405,16 +400,14 @@ class PgVectorMemoryService(UsesDatabase, BaseMemoryService):
           EmbeddingError: The embedder failed; the rest stays pending.
           ConfigurationError: The service has no embedder.
         """
-        return await self.required_vectors().embed_pending(
-            app_name=app_name, user_id=user_id, app_wide=app_wide
-        )
+        return await self._required_vectors().embed_pending(app_name=app_name)
 
     async def run_worker(
         self,
         stop: asyncio.Event | None = None,
         *,
         poll_interval_s: float = 1.0,
-        users_at_once: int = 2,
+        concurrency: int = 2,
     ) -> int:
         """Embeds what is pending until it is stopped; see `adkpg.memory.queue.worker.Worker`.
 
@@ -424,7 +417,7 @@ class PgVectorMemoryService(UsesDatabase, BaseMemoryService):
         Args:
           stop: Ends it once it is set: the batches that run are finished.
           poll_interval_s: Pause when nothing is due, in seconds.
-          users_at_once: Most users whose batches run side by side.
+          concurrency: Most users whose batches run side by side.
 
         Returns:
           How many memories it embedded.
@@ -432,18 +425,11 @@ class PgVectorMemoryService(UsesDatabase, BaseMemoryService):
         Raises:
           ConfigurationError: The service has no embedder.
         """
-        embedding = self._embedding(self.required_vectors())
-        worker = Worker([embedding], poll_interval_s=poll_interval_s, users_at_once=users_at_once)
+        embedding = Embedding(self._required_vectors())
+        worker = Worker([embedding], poll_interval_s=poll_interval_s, concurrency=concurrency)
         return await worker.run(stop)
 
-    async def flush(
-        self,
-        *,
-        app_name: str | None = None,
-        user_id: str | None = None,
-        app_wide: bool = False,
-        timeout_s: float | None = None,
-    ) -> None:
+    async def flush(self, *, app_name: str | None = None, timeout_s: float | None = None) -> None:
         """Returns once nothing waits for a vector: embeds what is free, waits for other workers.
 
         What fails is tried again as a worker would, so this may take as long as the embedder is
@@ -451,9 +437,7 @@ class PgVectorMemoryService(UsesDatabase, BaseMemoryService):
         immediately.
 
         Args:
-          app_name: The app; None is everybody's.
-          user_id: The user, with `app_name`; None is all of the app's.
-          app_wide: What the app knows for all its users, alone.
+          app_name: The app; None is every app.
           timeout_s: Longest wait in seconds; None waits on.
 
         Raises:
@@ -464,9 +448,7 @@ class PgVectorMemoryService(UsesDatabase, BaseMemoryService):
         if self._vectors is None:
             return
         async with asyncio.timeout(timeout_s):
-            await self._embedding(self._vectors).flush(
-                app_name=app_name, user_id=user_id, app_wide=app_wide
-            )
+            await Embedding(self._vectors).flush(app_name=app_name)
 
     async def index_large_scopes(self) -> int:
         """Builds the HNSW index for users with more than ``ADKPG_EXACT_LIMIT`` memories.
@@ -478,22 +460,14 @@ class PgVectorMemoryService(UsesDatabase, BaseMemoryService):
         Returns:
           How many vectors it put into the index.
         """
-        return await self.required_vectors().index_large_scopes()
+        return await self._required_vectors().index_large_scopes()
 
-    def required_vectors(self) -> Vectors:
-        """Returns the service's vectors, for a worker.
-
-        Raises:
-          ConfigurationError: It has no embedder.
-        """
+    def _required_vectors(self) -> Vectors:
         if self._vectors is None:
             raise ConfigurationError(
                 "The memory service has no embedder; give one, or run pip install 'adkpg[local]'."
             )
         return self._vectors
-
-    def _embedding(self, vectors: Vectors) -> Embedding:
-        return Embedding(vectors, Jobs(self._database, task="embed"))
 
     async def _origin(self, place: statements.MemoryParameters) -> str | None:
         """Returns the session that a memory came from, ``""`` for none; None without the memory."""

@@ -183,7 +183,7 @@ class Reembedding:
 
     async def _embed_queued(self) -> None:
         try:
-            await self._vectors.embed_pending(app_name=self._app_name, user_id=None, app_wide=False)
+            await self._vectors.embed_pending(app_name=self._app_name)
         except EmbeddingError as exc:
             logger.warning(
                 "App %r is searched with model %r now, but some memories still wait for vectors: "

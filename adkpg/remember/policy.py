@@ -113,7 +113,7 @@ class RememberPolicy:
         no state (``output_key`` puts the answer's words there), no output, no metadata. The given
         event is not changed.
         """
-        said = self.said(event)
+        said = said_of(self, event)
         if said is None:
             return None
         return Event(
@@ -125,29 +125,6 @@ class RememberPolicy:
             content=said.content(event.author),
             actions=EventActions(artifact_delta=said.artifacts),
         )
-
-    def said(self, event: Event) -> Said | None:
-        """Returns the texts and artifacts of an event that are to be remembered, or None."""
-        if event.partial or (self.authors and event.author not in self.authors):
-            return None
-        if _is_adk_call(event):
-            return None
-        texts = _texts(event)
-        name = f"event {event.id}"
-        if texts:
-            try:
-                if not self.select(event):
-                    texts = []
-            except Exception as exc:  # noqa: BLE001 - the caller's code may raise anything
-                _log_failure("select", name, exc)
-                return None
-        if texts and self.redact is not None:
-            redacted = self.redacted(" ".join(texts), name=name)
-            if redacted is None:
-                return None
-            texts = [redacted] if redacted.strip() else []
-        artifacts = dict(event.actions.artifact_delta) if self.artifacts else {}
-        return Said(texts, artifacts) if texts or artifacts else None
 
     def cleared(self, content: types.Content, *, name: str) -> types.Content | None:
         """Returns what is stored of a note; None if `redact` leaves nothing of it.
@@ -183,6 +160,30 @@ class RememberPolicy:
         except Exception as exc:  # noqa: BLE001 - the caller's code may raise anything
             _log_failure("redact", name, exc)
             return None
+
+
+def said_of(policy: RememberPolicy, event: Event) -> Said | None:
+    """Returns the texts and artifacts of an event that are to be remembered, or None."""
+    if event.partial or (policy.authors and event.author not in policy.authors):
+        return None
+    if _is_adk_call(event):
+        return None
+    texts = _texts(event)
+    name = f"event {event.id}"
+    if texts:
+        try:
+            if not policy.select(event):
+                texts = []
+        except Exception as exc:  # noqa: BLE001 - the caller's code may raise anything
+            _log_failure("select", name, exc)
+            return None
+    if texts and policy.redact is not None:
+        redacted = policy.redacted(" ".join(texts), name=name)
+        if redacted is None:
+            return None
+        texts = [redacted] if redacted.strip() else []
+    artifacts = dict(event.actions.artifact_delta) if policy.artifacts else {}
+    return Said(texts, artifacts) if texts or artifacts else None
 
 
 Remember = RememberPolicy | Literal["redacted"] | bool

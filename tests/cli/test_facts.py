@@ -154,6 +154,16 @@ def test_a_failure_is_reported_with_its_tokens(adkpg: Adkpg, script: Script) -> 
     assert (report["failed"], report["added"], report["usage"]["calls"]) == (1, 0, 2)
 
 
+@pytest.mark.usefixtures("stored")
+def test_a_worker_draws_facts_without_an_embedder(adkpg: Adkpg, script: Script) -> None:
+    read(adkpg, "enable", "--app", "app")
+    script.says(moving_from_nowhere, moving_to_paris)
+    outcome = adkpg("worker", "--once", "--extract", "scripted", "--json")
+    assert outcome.code == 0
+    assert json.loads(outcome.out) == {"done": 2, "revived": None}
+    assert len(read(adkpg, "profile", *ANA)["facts"]) == 1
+
+
 @pytest.mark.parametrize("command", ["extract", "summarize"])
 @pytest.mark.usefixtures("stored")
 def test_an_unknown_model_is_a_sentence(adkpg: Adkpg, command: str) -> None:

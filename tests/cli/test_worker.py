@@ -97,7 +97,7 @@ def test_a_worker_without_an_embedder_is_a_sentence(
     assert "embedder" in outcome.err
 
 
-@pytest.mark.parametrize("option", [("--users-at-once", "0"), ("--poll-interval", "0")])
+@pytest.mark.parametrize("option", [("--concurrency", "0"), ("--poll-interval", "0")])
 def test_options_out_of_range_are_refused(adkpg: Adkpg, option: tuple[str, str]) -> None:
     outcome = adkpg("worker", *option)
     assert outcome.code == 2

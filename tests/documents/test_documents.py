@@ -244,7 +244,7 @@ async def test_a_failing_embedder_loses_nothing(
     assert "It is down." in caplog.text
     assert len(await memory.search(**USER, query="oolong", mode="text")) >= 1
     embedder.failure = None
-    assert await memory.embed_pending(app_name="app", app_wide=True) == 3
+    assert await memory.embed_pending(app_name="app") == 3
 
 
 async def test_without_an_embedder_documents_are_found_by_their_words(database: Database) -> None:

@@ -190,7 +190,7 @@ async def test_many_appends_and_ingests_leave_whole_sessions_or_nothing(
                 )
             except SessionNotFound:
                 return
-            await memory.embed_pending(**ALICE)
+            await memory.embed_pending(app_name=ALICE["app_name"])
 
     talking = [asyncio.create_task(talk(f"s{number}")) for number in range(4)]
     for _ in range(5):

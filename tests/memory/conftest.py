@@ -2,8 +2,8 @@
 
 import pytest
 
-from adkpg import Database, DatabaseSessionService, PgVectorMemoryService
-from adkpg.memory.queue.jobs import Jobs
+from adkpg import Database, DatabaseSessionService, Jobs, PgVectorMemoryService
+from adkpg.memory.queue.claims import Claims
 
 
 @pytest.fixture
@@ -14,6 +14,11 @@ def outbox(database: Database) -> DatabaseSessionService:
 @pytest.fixture
 def jobs(database: Database) -> Jobs:
     return Jobs(database, task="embed")
+
+
+@pytest.fixture
+def claims(database: Database) -> Claims:
+    return Claims(database, task="embed")
 
 
 @pytest.fixture

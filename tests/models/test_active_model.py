@@ -62,7 +62,7 @@ async def test_an_ingest_with_another_model_says_so_and_leaves_its_memories_pend
     assert (await jobs(connection), await vectors(connection, "new")) == (1, 0)
     assert await new.embed_pending() == 0
     with pytest.raises(ModelNotActive, match="is searched with model 'old'"):
-        await new.embed_pending(app_name="app", user_id="user")
+        await new.embed_pending(app_name="app")
     assert "the late kitten" in await found(new, "late")
     assert await old.embed_pending() == 1
 

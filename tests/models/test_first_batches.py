@@ -6,6 +6,7 @@ import asyncpg
 import pytest
 
 from adkpg import Database, PgVectorMemoryService
+from adkpg.memory.vectors.vectors import Vectors
 from tests.fakes.locks import locked
 from tests.fakes.model_apps import active, asked_of, jobs, remember, vectors
 from tests.fakes.toys import GatedEmbedder, ToyEmbedder
@@ -13,6 +14,12 @@ from tests.fakes.toys import GatedEmbedder, ToyEmbedder
 pytestmark = pytest.mark.race
 
 ALL_CLAIMS = "LOCK TABLE adkpg.memory_jobs IN EXCLUSIVE MODE"
+
+
+async def embedded(memory: PgVectorMemoryService, user_id: str) -> int:
+    """Embeds what a user has waiting; returns how many vectors that stored."""
+    assert memory.embedder is not None
+    return await Vectors(memory.database, memory.embedder).embed_user("app", user_id, eager=True)
 
 
 async def race(
@@ -29,10 +36,10 @@ async def race(
       How many vectors each stored.
     """
     assert isinstance(winner.embedder, GatedEmbedder)
-    first = asyncio.create_task(winner.embed_pending(app_name="app", user_id="a"))
+    first = asyncio.create_task(embedded(winner, "a"))
     await winner.embedder.asked.wait()  # it has claimed
     async with locked(database_url, ALL_CLAIMS) as lock:
-        second = asyncio.create_task(loser.embed_pending(app_name="app", user_id="b"))
+        second = asyncio.create_task(embedded(loser, "b"))
         await lock.until_blocked(1)  # it saw no model, and is about to claim
         winner.embedder.gate.set()
         await lock.until_blocked(2)  # the model is set; the first job is about to end

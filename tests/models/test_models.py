@@ -112,7 +112,7 @@ async def test_activation_revives_what_another_model_had_given_up_or_claimed(
     await models.add("new", dimensions=8)
     await models.activate("new", app_name="app", force=True)
     new = PgVectorMemoryService(database, embedder=ToyEmbedder("new"))
-    assert await new.embed_pending(app_name="app", user_id="user") == 8
+    assert await new.embed_pending(app_name="app") == 8
 
 
 async def test_a_name_with_two_sizes_must_be_told_apart(models: Models) -> None:

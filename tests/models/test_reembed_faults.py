@@ -205,7 +205,7 @@ async def test_wrong_vectors_are_said_before_anything_is_written(
     assert await active(connection, "fresh") is None
     assert await vectors(connection, "new", "fresh") == 0
     with pytest.raises(EmbeddingMismatch, match=said):
-        await service.embed_pending(app_name="fresh", user_id="user")
+        await service.embed_pending(app_name="fresh")
     if len(answer) == 1:
         with pytest.raises(EmbeddingMismatch, match=said):
             await found(service, "feline", app_name="fresh", mode="vector")

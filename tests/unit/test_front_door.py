@@ -28,18 +28,12 @@ PACKAGES = (
 )
 PAGES = (CHECKOUT / "README.md", *sorted((CHECKOUT / "docs").glob("*.md")))
 EXAMPLES = tuple(sorted((CHECKOUT / "examples").glob("*.py")))
-# Called by adkpg's own packages alone: their types are no promise to anybody.
+# How adkpg's own packages send statements: their types are no promise to anybody.
 INTERNAL = {
     "Database.fetch",
     "Database.fetch_one",
     "Database.keep_informed",
     "Database.transaction",
-    "Jobs.claim",
-    "Jobs.fail",
-    "Jobs.waiting",
-    "PgVectorMemoryService.required_vectors",
-    "RememberPolicy.said",
-    "SearchFilters.given",
 }
 _BLOCKS = re.compile(r"```py(?:thon|con)?\n(.*?)```", re.DOTALL)
 _IMPORTS = re.compile(r"^\s*(?:>>> )?((?:from|import) adkpg\b(?:.*\([^)]*\)|.*))", re.MULTILINE)

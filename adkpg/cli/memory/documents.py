@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import asyncio
-from collections.abc import Awaitable, Callable
 from dataclasses import asdict
 from typing import TYPE_CHECKING, Any
 
@@ -17,8 +16,6 @@ from adkpg.terminal import bar
 
 if TYPE_CHECKING:
     from adkpg.documents.files import File
-
-_LOOK_S = 0.2
 
 
 @click.command()
@@ -147,25 +144,26 @@ def _modified(file: File) -> float:
 
 async def _embed(database: adkpg.Database, app_name: str, user_id: str | None) -> int:
     """Embeds what was stored, under a bar; returns how much waits on, and says why."""
-    from adkpg.memory.queue.jobs import Jobs
+    from adkpg.keys import scope_user
+    from adkpg.memory.vectors.vectors import Vectors
 
     async def waiting() -> int:
-        backlog = await queue.backlog(app_name=app_name, user_id=user_id, app_wide=user_id is None)
-        return backlog.waiting
+        queue = adkpg.Jobs(database, task="embed")
+        return (await queue.backlog(app_name=app_name, user_id=user_id)).waiting
 
-    memory = adkpg.PgVectorMemoryService(database)
-    queue = Jobs(database, task="embed")
-    total = await waiting()
-    if memory.embedder is not None and total:
+    embedder = adkpg.PgVectorMemoryService(database).embedder
+    if embedder is not None and (total := await waiting()):
+        vectors = Vectors(database, embedder)
         try:
-            await memory.required_vectors().require_active(app_name)
+            await vectors.require_active(app_name)
             with bar("Embedding") as shown:
-                embedding = asyncio.create_task(
-                    memory.embed_pending(
-                        app_name=app_name, user_id=user_id, app_wide=user_id is None
-                    )
-                )
-                await _watched(embedding, waiting, shown, total)
+                done = 0
+                shown(done, total)
+                while stored := await vectors.embed_user(
+                    app_name, scope_user(user_id), eager=True, batches=1
+                ):
+                    done += stored
+                    shown(done, total)
         except (adkpg.errors.EmbeddingError, adkpg.errors.ModelNotActive) as exc:
             click.echo(
                 f"Warning: what was added is found by its words, but waits for vectors: {exc} "
@@ -173,18 +171,3 @@ async def _embed(database: adkpg.Database, app_name: str, user_id: str | None) -
                 err=True,
             )
     return await waiting()
-
-
-async def _watched(
-    work: asyncio.Task[int],
-    waiting: Callable[[], Awaitable[int]],
-    shown: Callable[[int, int], None],
-    total: int,
-) -> None:
-    try:
-        while not work.done():
-            shown(max(total - await waiting(), 0), total)
-            await asyncio.wait({work}, timeout=_LOOK_S)
-    finally:
-        work.cancel()
-    await work

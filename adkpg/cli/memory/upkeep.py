@@ -83,14 +83,15 @@ def jobs(
         raise click.UsageError("--user needs --app.")
 
     async def look(database: adkpg.Database) -> tuple[int, list[Backlog]]:
-        from adkpg.memory.queue.jobs import Jobs, Task
+        from adkpg.memory.queue.jobs import Task
 
+        whose = ... if user_id is None else user_id
         revived = 0
         backlogs = []
-        for queue in [Jobs(database, task=task) for task in get_args(Task)]:
+        for queue in [adkpg.Jobs(database, task=task) for task in get_args(Task)]:
             if revive:
-                revived += await queue.revive(app_name=app_name, user_id=user_id)
-            backlogs.append(await queue.backlog(app_name=app_name, user_id=user_id))
+                revived += await queue.revive(app_name=app_name, user_id=whose)
+            backlogs.append(await queue.backlog(app_name=app_name, user_id=whose))
         return revived, backlogs
 
     revived, backlogs = run(database_url, look)

@@ -43,20 +43,25 @@ _TASK = bindparam("task", type_=Text)
 _LIMIT = bindparam("limit", type_=Integer)
 
 
-class TaskParameters(TypedDict):
-    """The jobs of one task: everybody's, an app's or a user's, as the statement was asked for.
+class AppParameters(TypedDict):
+    """The jobs of one task: everybody's, or an app's, as the statement was asked for.
 
     Attributes:
       task: ``embed`` or ``extract``.
-      app_name, user_id: Where they are asked for; else ignored.
+      app_name: Where it is asked for; else ignored.
     """
 
     task: str
     app_name: str | None
+
+
+class TaskParameters(AppParameters):
+    """Those of a user, where that is asked for."""
+
     user_id: str | None
 
 
-class ModelParameters(TaskParameters):
+class ModelParameters(AppParameters):
     """Those whose app has one active model, or none yet; null asks nothing."""
 
     model_id: int | None
@@ -142,7 +147,7 @@ def _of_this_model(app_name: ColumnElement[Any]) -> ColumnElement[bool]:
     )
 
 
-def _asked_for(*, app: bool, user: bool) -> list[ColumnElement[bool]]:
+def _asked_for(*, app: bool, user: bool = False) -> list[ColumnElement[bool]]:
     conditions: list[ColumnElement[bool]] = []
     if app:
         conditions.append(memory_jobs.c.app_name == APP_NAME)
@@ -152,9 +157,7 @@ def _asked_for(*, app: bool, user: bool) -> list[ColumnElement[bool]]:
 
 
 @cache
-def select_users(
-    *, eager: bool, app: bool = False, user: bool = False
-) -> Statement[UsersParameters]:
+def select_users(*, eager: bool, app: bool = False) -> Statement[UsersParameters]:
     """Reads some users with jobs, by app and user, and of each whether there is work: ``due``.
 
     Goes from user to user in the index, whatever each has.
@@ -162,7 +165,6 @@ def select_users(
     Args:
       eager: What waits after a failure is work too.
       app: An app's users only.
-      user: One user only.
     """
 
     def following(app_name: Any, user_id: Any) -> Select[Any]:
@@ -171,7 +173,7 @@ def select_users(
             .where(
                 memory_jobs.c.task == _TASK,
                 ~memory_jobs.c.dead,
-                *_asked_for(app=app, user=user),
+                *_asked_for(app=app),
                 tuple_(memory_jobs.c.app_name, memory_jobs.c.user_id) > tuple_(app_name, user_id),
             )
             .order_by(memory_jobs.c.app_name, memory_jobs.c.user_id)
@@ -371,11 +373,11 @@ def count_jobs(*, app: bool, user: bool) -> Statement[TaskParameters]:
 
 
 @cache
-def select_waiting(*, app: bool, user: bool) -> Statement[ModelParameters]:
+def select_waiting(*, app: bool) -> Statement[ModelParameters]:
     """Counts jobs that wait for a model, and names an app whose jobs wait for another; one row."""
     waiting = (
         select(memory_jobs.c.app_name, _of_this_model(memory_jobs.c.app_name).label("own"))
-        .where(memory_jobs.c.task == _TASK, ~memory_jobs.c.dead, *_asked_for(app=app, user=user))
+        .where(memory_jobs.c.task == _TASK, ~memory_jobs.c.dead, *_asked_for(app=app))
         .subquery("waiting")
     )
     counts: list[ColumnElement[Any]] = [

@@ -48,7 +48,7 @@ class Worker:
       chores: Done now and then as well, such as erasing expired memories.
       chore_interval_s: How often, in seconds; sooner after a chore that failed.
       poll_interval_s: Pause when nothing is due, in seconds.
-      users_at_once: Most users whose batches run side by side.
+      concurrency: Most users whose batches run side by side.
     """
 
     def __init__(
@@ -58,14 +58,14 @@ class Worker:
         chores: Sequence[Callable[[], Awaitable[int]]] = (),
         chore_interval_s: float = 600.0,
         poll_interval_s: float = 1.0,
-        users_at_once: int = 2,
+        concurrency: int = 2,
     ) -> None:
         self._works = works
         self._chores = chores
         self._chore_interval_s = chore_interval_s
         self._next_chores = float("-inf")
         self._poll_interval_s = poll_interval_s
-        self._users_at_once = users_at_once
+        self._concurrency = concurrency
 
     async def run(self, stop: asyncio.Event | None = None) -> int:
         """Works until `stop` is set: batches that run are finished, and no more are begun.
@@ -145,7 +145,7 @@ class Worker:
 
         try:
             async with asyncio.TaskGroup() as group:
-                for _ in range(self._users_at_once):
+                for _ in range(self._concurrency):
                     group.create_task(serve())
         except* RetryableError as group_error:
             raise group_error.exceptions[0] from None

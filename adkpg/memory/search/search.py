@@ -9,6 +9,7 @@ from adkpg.database import Database
 from adkpg.errors import EmbeddingError
 from adkpg.keys import APP_WIDE
 from adkpg.memory import records
+from adkpg.memory.filters import parameters_of
 from adkpg.memory.records import Memory
 from adkpg.memory.search import hits, statements
 from adkpg.memory.search.hits import Hit
@@ -84,7 +85,7 @@ class Search:
             "near": RANKING.near if own_floor else 0.0,
             "exact_user_ids": scopes,
             "approximate_user_ids": [],
-            **options.filters.given,
+            **parameters_of(options.filters),
         }
         shape = statements.Shape(
             lexical=options.mode != "vector",

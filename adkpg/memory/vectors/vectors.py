@@ -19,7 +19,7 @@ from adkpg.errors import (
 )
 from adkpg.memory import records
 from adkpg.memory.queue.apart import apart
-from adkpg.memory.queue.jobs import Jobs
+from adkpg.memory.queue.claims import Claims
 from adkpg.memory.vectors import statements
 from adkpg.memory.vectors.index import build_index
 from adkpg.tables import INLINE_DIMENSIONS, MAX_DIMENSIONS
@@ -93,6 +93,7 @@ class Vectors:
       floor: The cosine under which the model finds noise.
       large: Whether the vectors are too long for the covering index.
       model: The model's key, as statements take it.
+      claims: The queue of what waits for a vector.
 
     Raises:
       ConfigurationError: Postgres cannot index vectors of this length.
@@ -109,7 +110,7 @@ class Vectors:
         }
         self._database = database
         self._queries = QueryCache(database.settings.query_cache_size)
-        self._jobs = Jobs(database, task="embed")
+        self.claims = Claims(database, task="embed")
         self._model_id = _UNREGISTERED
 
     async def of_query(self, text: str) -> list[float]:
@@ -120,9 +121,7 @@ class Vectors:
         """
         return records.unit_vector(await self._queries.vector(self.embedder, text))
 
-    async def embed_pending(
-        self, *, app_name: str | None, user_id: str | None, app_wide: bool
-    ) -> int:
+    async def embed_pending(self, *, app_name: str | None) -> int:
         """Does what `PgVectorMemoryService.embed_pending` says.
 
         Raises:
@@ -134,9 +133,7 @@ class Vectors:
         model_id, _ = await self.numbered_model()
         total = 0
         failure: EmbeddingError | None = None
-        async for app, user in self._jobs.users(
-            app_name=app_name, user_id=user_id, app_wide=app_wide, model_id=model_id
-        ):
+        async for app, user in self.claims.users(app_name=app_name, model_id=model_id):
             try:
                 total += await self.embed_user(app, user, eager=True)
             except EmbedderUnavailable:
@@ -179,7 +176,7 @@ class Vectors:
         failure: AdkpgError | None = None
         # Somebody else may make this the app's model just now; what is stored is checked again.
         claimed_for = None if first else self._model_id
-        while rows := await self._jobs.claim(
+        while rows := await self.claims.claim(
             app_name, user_id, batch_size, model_id=claimed_for, eager=eager
         ):
             left: list[Any] = list(rows)
@@ -189,15 +186,15 @@ class Vectors:
                 for row, error in refused:
                     failure = failure or error
                     left.remove(row)
-                    await self._jobs.fail([row], error, refused=True)
+                    await self.claims.fail([row], error, refused=True)
                 if stored == len(left):
                     left = []
             except (EmbedderUnavailable, RetryableError) as exc:  # nobody's fault but the service's
                 failure = exc
-                await self._jobs.fail(left, exc, refused=False)
+                await self.claims.fail(left, exc, refused=False)
                 left = []
             finally:  # changed meanwhile, held by a writer, of another model now; or cancelled
-                await self._jobs.release(left)
+                await self.claims.release(left)
             total += stored
             batches = None if batches is None else batches - 1
             if batches == 0 or failure is not None or len(rows) < batch_size or stored == 0:

@@ -3,10 +3,8 @@
 import asyncio
 import logging
 from dataclasses import dataclass
-from typing import Any
 
 from adkpg.errors import EmbeddingError
-from adkpg.memory.queue.jobs import Jobs
 from adkpg.memory.vectors.vectors import Vectors
 
 logger = logging.getLogger(__name__)
@@ -20,38 +18,35 @@ class Embedding:
 
     Attributes:
       vectors: The embedder's.
-      jobs: The queue of its task.
       name: What the log calls it.
     """
 
     vectors: Vectors
-    jobs: Jobs
     name: str = "embedding"
 
     async def due_users(self) -> list[tuple[str, str]]:
         """Returns users with memories that wait for a vector of this model."""
         model_id, _ = await self.vectors.numbered_model()
-        return await self.jobs.due_users(model_id=model_id)
+        return await self.vectors.claims.due_users(model_id=model_id)
 
     async def work(self, app_name: str, user_id: str) -> int:
         """Embeds one batch."""
         return await self.vectors.embed_user(app_name, user_id, eager=False, batches=1)
 
-    async def flush(self, *, app_name: str | None, user_id: str | None, app_wide: bool) -> None:
+    async def flush(self, *, app_name: str | None) -> None:
         """Does what `PgVectorMemoryService.flush` says, without a limit of time."""
-        asked: dict[str, Any] = {"app_name": app_name, "user_id": user_id, "app_wide": app_wide}
         eager = True  # what failed before is tried immediately, and then again when it is due
         while True:
             if app_name is not None:
                 await self.vectors.require_active(app_name)
             model_id, _ = await self.vectors.numbered_model()
-            async for app, user in self.jobs.users(**asked, model_id=model_id):
+            async for app, user in self.vectors.claims.users(app_name=app_name, model_id=model_id):
                 try:
                     await self.vectors.embed_user(app, user, eager=eager)
                 except EmbeddingError as exc:
                     logger.warning("Flushing goes on: %s", exc)
             model_id, _ = await self.vectors.numbered_model()
-            waiting = await self.jobs.waiting(**asked, model_id=model_id)
+            waiting = await self.vectors.claims.waiting(app_name=app_name, model_id=model_id)
             if not waiting.own:
                 if waiting.other_app is None:
                     return

@@ -6,12 +6,18 @@ from typing import Any
 import asyncpg
 import pytest
 
-from adkpg import Database, DatabaseSessionService, PgVectorMemoryService, Settings
+from adkpg import (
+    Backlog,
+    Database,
+    DatabaseSessionService,
+    Jobs,
+    PgVectorMemoryService,
+    Settings,
+)
 from adkpg.errors import (
     ModelNotActive,
 )
-from adkpg.memory.queue.jobs import Backlog, Jobs
-from tests.fakes.conversation import USER, conversation, entry, found, pending, said, wait
+from tests.fakes.conversation import conversation, entry, found, pending, said, wait
 from tests.fakes.toys import BrokenEmbedder, GatedEmbedder, ToyEmbedder
 
 
@@ -21,11 +27,8 @@ async def test_flush_returns_when_nothing_waits(
     await memory.flush()
     for user in ("a", "b"):
         await wait(words, "kitten", "hound", user=user)
-    await memory.flush(app_name="app", user_id="a", timeout_s=30)
-    assert (await jobs.backlog(app_name="app", user_id="a")).waiting == 0
-    assert (await jobs.backlog(app_name="app", user_id="b")).waiting == 2
     await memory.flush(app_name="other", timeout_s=30)
-    assert (await jobs.backlog()).waiting == 2
+    assert (await jobs.backlog()).waiting == 4
     await memory.flush(app_name="app", timeout_s=30)
     assert (await jobs.backlog()).waiting == 0
     await wait(words, "again", user="c")
@@ -90,7 +93,7 @@ async def test_flush_says_at_once_that_the_app_has_another_model(
     await memory.add_session_to_memory(conversation("kitten"))
     await words.add_session_to_memory(conversation("hound", session_id="2"))
     other = PgVectorMemoryService(database, embedder=ToyEmbedder("other"))
-    for scope in ({"app_name": "app"}, USER, {}):
+    for scope in ({"app_name": "app"}, {}):
         with pytest.raises(ModelNotActive, match="'toy'"):
             await other.flush(**scope, timeout_s=30)
     # Its own apps come first, and nobody else's are needed for them.

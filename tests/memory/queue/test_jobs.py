@@ -8,13 +8,14 @@ from typing import Any
 import asyncpg
 import pytest
 
-from adkpg import Database, PgVectorMemoryService, Settings
+from adkpg import Backlog, Database, Jobs, PgVectorMemoryService, Settings
 from adkpg.errors import (
     DatabaseUnavailable,
     EmbedderUnavailable,
     EmbeddingError,
+    InvalidInput,
 )
-from adkpg.memory.queue.jobs import Backlog, Jobs
+from adkpg.memory.queue.claims import Claims
 from tests.fakes.conversation import USER, entry, found, said, session_of, wait
 from tests.fakes.proxy import Proxy
 from tests.fakes.toys import BrokenEmbedder, GatedEmbedder, ToyEmbedder
@@ -48,7 +49,7 @@ async def test_each_text_is_embedded_once_whoever_works(
 
 
 async def test_what_somebody_claims_is_passed_over_and_not_waited_for(
-    words: PgVectorMemoryService, jobs: Jobs, connection: asyncpg.Connection
+    words: PgVectorMemoryService, claims: Claims, connection: asyncpg.Connection
 ) -> None:
     await wait(words, "one", "two", "three")
     async with connection.transaction():
@@ -56,48 +57,48 @@ async def test_what_somebody_claims_is_passed_over_and_not_waited_for(
             "SELECT FROM memory_jobs WHERE position = (SELECT min(position) FROM memory_jobs)"
             " FOR UPDATE"
         )
-        claimed = await jobs.claim(*ANA, 10)
+        claimed = await claims.claim(*ANA, 10)
     assert [row["body"] for row in claimed] == ["user: two", "user: three"]
-    assert [row["body"] for row in await jobs.claim(*ANA, 10)] == ["user: one"]
-    assert await jobs.claim(*ANA, 10, eager=True) == []
-    assert await jobs.due_users() == []
+    assert [row["body"] for row in await claims.claim(*ANA, 10)] == ["user: one"]
+    assert await claims.claim(*ANA, 10, eager=True) == []
+    assert await claims.due_users() == []
 
 
 async def test_claims_are_of_one_user_the_untried_first_and_in_order(
-    words: PgVectorMemoryService, jobs: Jobs
+    words: PgVectorMemoryService, claims: Claims
 ) -> None:
     await wait(words, "one", "two", "three", "four")
     await wait(words, "not yours", user="other")
-    first = await jobs.claim(*ANA, 2)
+    first = await claims.claim(*ANA, 2)
     assert [row["body"] for row in first] == ["user: one", "user: two"]
-    await jobs.fail(first, ValueError("no"), refused=True)
-    rest = await jobs.claim(*ANA, 3, eager=True)
+    await claims.fail(first, ValueError("no"), refused=True)
+    rest = await claims.claim(*ANA, 3, eager=True)
     assert [row["body"] for row in rest] == ["user: one", "user: three", "user: four"]
     assert [row["attempts"] for row in rest] == [2, 1, 1]
-    assert await jobs.claim("app", "nobody", 10) == []
+    assert await claims.claim("app", "nobody", 10) == []
 
 
 async def test_a_lease_that_lapsed_is_claimed_by_another(
-    words: PgVectorMemoryService, jobs: Jobs, connection: asyncpg.Connection
+    words: PgVectorMemoryService, claims: Claims, connection: asyncpg.Connection
 ) -> None:
     await wait(words, "one", "two")
-    lost = await jobs.claim(*ANA, 10)
+    lost = await claims.claim(*ANA, 10)
     (job, _) = await rows(connection)
     left = job["lease_expires_at"] - await connection.fetchval("SELECT now()")
     assert 290 < left.total_seconds() <= 300
-    assert await jobs.claim(*ANA, 10) == []
+    assert await claims.claim(*ANA, 10) == []
     await connection.execute("UPDATE memory_jobs SET lease_expires_at = now()")
-    assert await jobs.due_users() == [ANA]
-    taken = await jobs.claim(*ANA, 10)
+    assert await claims.due_users() == [ANA]
+    taken = await claims.claim(*ANA, 10)
     assert [row["attempts"] for row in taken] == [2, 2]
     before = await rows(connection)
     # Whoever was too late can no longer give back, fail or end what another works on.
-    await jobs.release(lost)
-    await jobs.fail(lost, ValueError("late"), refused=True)
-    await jobs.complete(lost)
+    await claims.release(lost)
+    await claims.fail(lost, ValueError("late"), refused=True)
+    await claims.complete(lost)
     assert await rows(connection) == before
-    await jobs.complete(taken[:1])
-    await jobs.release(taken[1:])
+    await claims.complete(taken[:1])
+    await claims.release(taken[1:])
     (left_over,) = await rows(connection)
     assert (left_over["lease_expires_at"], left_over["attempts"], left_over["error"]) == (
         None,
@@ -107,29 +108,29 @@ async def test_a_lease_that_lapsed_is_claimed_by_another(
 
 
 async def test_a_text_that_changed_is_not_ended_by_who_read_the_old_one(
-    words: PgVectorMemoryService, jobs: Jobs, connection: asyncpg.Connection
+    words: PgVectorMemoryService, claims: Claims, connection: asyncpg.Connection
 ) -> None:
     await wait(words, "my kitten sleeps")
-    (old,) = claimed = await jobs.claim(*ANA, 10)
+    (old,) = claimed = await claims.claim(*ANA, 10)
     await words.update_memory(**USER, memory_id=old["memory_id"], text="my hound sleeps")
-    await jobs.complete(claimed)
-    await jobs.fail(claimed, ValueError("of the old text"), refused=True)
+    await claims.complete(claimed)
+    await claims.fail(claimed, ValueError("of the old text"), refused=True)
     (job,) = await rows(connection)
     assert (job["attempts"], job["error"], job["lease_expires_at"]) == (0, None, None)
-    (new,) = await jobs.claim(*ANA, 10)
+    (new,) = await claims.claim(*ANA, 10)
     assert new["body"] == "user: my hound sleeps"
 
 
 async def test_what_was_moved_while_it_was_claimed_is_given_back_where_it_is(
-    words: PgVectorMemoryService, jobs: Jobs, connection: asyncpg.Connection
+    words: PgVectorMemoryService, claims: Claims, connection: asyncpg.Connection
 ) -> None:
     first, last = said("kitten", "a"), said("hound", "c")
     await words.add_session_to_memory(session_of(first, last))
-    claimed = await jobs.claim(*ANA, 10)
+    claimed = await claims.claim(*ANA, 10)
     await words.add_session_to_memory(session_of(said("before", "x"), first, last))
-    await jobs.release(claimed)
+    await claims.release(claimed)
     assert {job["lease_expires_at"] for job in await rows(connection)} == {None}
-    assert [row["body"] for row in await jobs.claim(*ANA, 10)] == [
+    assert [row["body"] for row in await claims.claim(*ANA, 10)] == [
         "user: before",
         "user: kitten",
         "user: hound",
@@ -137,77 +138,99 @@ async def test_what_was_moved_while_it_was_claimed_is_given_back_where_it_is(
 
 
 async def test_a_failure_is_due_later_and_later(
-    words: PgVectorMemoryService, jobs: Jobs, connection: asyncpg.Connection
+    words: PgVectorMemoryService, claims: Claims, connection: asyncpg.Connection
 ) -> None:
     await wait(words, "one")
     delays = []
     for _ in range(9):
-        claimed = await jobs.claim(*ANA, 10, eager=True)
-        await jobs.fail(claimed, ValueError("a\x00b"), refused=True)
+        claimed = await claims.claim(*ANA, 10, eager=True)
+        await claims.fail(claimed, ValueError("a\x00b"), refused=True)
         (job,) = await rows(connection)
         now = await connection.fetchval("SELECT now()")
         delays.append((job["due_at"] - now).total_seconds())
         assert (job["error"], job["lease_expires_at"]) == ("ValueError: a b", None)
-    assert await jobs.claim(*ANA, 10) == []
-    assert await jobs.due_users() == []
+    assert await claims.claim(*ANA, 10) == []
+    assert await claims.due_users() == []
     for attempt, delay in enumerate(delays, 1):
         assert 2**attempt / 2 - 1 < delay <= 2**attempt
     await connection.execute("UPDATE memory_jobs SET attempts = 30")
-    await jobs.fail(await jobs.claim(*ANA, 10, eager=True), ValueError("x"), refused=False)
+    await claims.fail(await claims.claim(*ANA, 10, eager=True), ValueError("x"), refused=False)
     (job,) = await rows(connection)
     delay = job["due_at"] - await connection.fetchval("SELECT now()")
     assert 299 < delay.total_seconds() <= 600
 
 
 async def fails_times(
-    jobs: Jobs, connection: asyncpg.Connection, times: int, *, refused: bool
+    claims: Claims, connection: asyncpg.Connection, times: int, *, refused: bool
 ) -> None:
     """Fails one user's work so often, each time when it is due."""
     for _ in range(times):
         await connection.execute("UPDATE memory_jobs SET due_at = now()")
-        await jobs.fail(await jobs.claim(*ANA, 10), ValueError("no"), refused=refused)
+        await claims.fail(await claims.claim(*ANA, 10), ValueError("no"), refused=refused)
 
 
 async def test_what_is_refused_too_often_is_dead_with_its_error_until_it_is_revived(
-    words: PgVectorMemoryService, jobs: Jobs, connection: asyncpg.Connection
+    words: PgVectorMemoryService, jobs: Jobs, claims: Claims, connection: asyncpg.Connection
 ) -> None:
     await wait(words, "one")
     await wait(words, "two", user="other")
-    await fails_times(jobs, connection, 9, refused=True)
+    await fails_times(claims, connection, 9, refused=True)
     assert await jobs.backlog(**USER) == Backlog("embed", 1, 1, 0, "ValueError: no")
-    await fails_times(jobs, connection, 1, refused=True)
+    await fails_times(claims, connection, 1, refused=True)
     assert await jobs.backlog(**USER) == Backlog("embed", 0, 0, 1, "ValueError: no")
     assert await jobs.backlog() == Backlog("embed", 1, 0, 1, "ValueError: no")
     await connection.execute("UPDATE memory_jobs SET due_at = now()")
-    assert await jobs.claim(*ANA, 10, eager=True) == []
-    assert [each async for each in jobs.users()] == [("app", "other")]
+    assert await claims.claim(*ANA, 10, eager=True) == []
+    assert [each async for each in claims.users(app_name=None, model_id=1)] == [("app", "other")]
     assert await found(words, "one") == ["one"]
     assert await jobs.revive(app_name="other") == 0
     assert await jobs.revive(app_name="app", user_id="other") == 0
     assert await jobs.revive(app_name="app") == 1
     assert await jobs.backlog(**USER) == Backlog("embed", 1, 1, 0, "ValueError: no")
-    assert len(await jobs.claim(*ANA, 10)) == 1
+    assert len(await claims.claim(*ANA, 10)) == 1
+
+
+async def test_jobs_are_everybodys_an_apps_its_own_or_a_users(
+    words: PgVectorMemoryService, jobs: Jobs, connection: asyncpg.Connection
+) -> None:
+    for number, (app, user) in enumerate([("app", "user"), ("app", None), ("other", None)], 1):
+        texts = [entry(f"text {each}") for each in range(number)]
+        await words.add_memory(app_name=app, user_id=user, memories=texts)
+    asked: list[tuple[dict[str, Any], int]] = [
+        (USER, 1),
+        ({"app_name": "app", "user_id": None}, 2),
+        ({"app_name": "app"}, 3),
+        ({"user_id": None}, 5),
+        ({}, 6),
+    ]
+    for whose, number in asked:
+        assert (await jobs.backlog(**whose)).waiting == number
+        await connection.execute("UPDATE memory_jobs SET dead = true")
+        assert await jobs.revive(**whose) == number
+        await jobs.revive()
+    with pytest.raises(InvalidInput, match="user_id"):
+        await jobs.backlog(app_name="app", user_id="\x00")
 
 
 async def test_what_is_down_uses_up_no_attempt(
-    words: PgVectorMemoryService, jobs: Jobs, connection: asyncpg.Connection
+    words: PgVectorMemoryService, claims: Claims, connection: asyncpg.Connection
 ) -> None:
     await wait(words, "one")
-    await fails_times(jobs, connection, 30, refused=False)
+    await fails_times(claims, connection, 30, refused=False)
     (job,) = await rows(connection)
     assert (job["attempts"], job["dead"], job["error"]) == (0, False, "ValueError: no")
 
 
 async def test_tries_before_it_is_due_kill_nothing(
-    words: PgVectorMemoryService, jobs: Jobs, connection: asyncpg.Connection
+    words: PgVectorMemoryService, jobs: Jobs, claims: Claims, connection: asyncpg.Connection
 ) -> None:
     """Ten ingests within a second of an outage gave up what they had just remembered."""
     await wait(words, "one")
     for _ in range(30):
-        await jobs.fail(await jobs.claim(*ANA, 10, eager=True), ValueError("no"), refused=True)
+        await claims.fail(await claims.claim(*ANA, 10, eager=True), ValueError("no"), refused=True)
     (job,) = await rows(connection)
     assert (job["attempts"], job["dead"]) == (30, False)
-    await fails_times(jobs, connection, 1, refused=True)
+    await fails_times(claims, connection, 1, refused=True)
     assert (await jobs.backlog()).dead == 1
 
 
@@ -225,15 +248,15 @@ async def test_ingests_while_a_custom_embedder_is_down_lose_no_vector(database: 
 
 
 async def test_what_is_released_is_due_as_it_was(
-    words: PgVectorMemoryService, jobs: Jobs, connection: asyncpg.Connection
+    words: PgVectorMemoryService, claims: Claims, connection: asyncpg.Connection
 ) -> None:
     await wait(words, "one")
-    await jobs.fail(await jobs.claim(*ANA, 10), ValueError("no"), refused=True)
+    await claims.fail(await claims.claim(*ANA, 10), ValueError("no"), refused=True)
     before = await rows(connection)
-    await jobs.release(await jobs.claim(*ANA, 10, eager=True))
+    await claims.release(await claims.claim(*ANA, 10, eager=True))
     assert await rows(connection) == before
-    await jobs.release([])
-    await jobs.complete([])
+    await claims.release([])
+    await claims.complete([])
 
 
 async def test_one_refused_text_holds_up_no_other(
@@ -275,16 +298,16 @@ async def test_an_embedder_that_is_down_keeps_everything_waiting(
 
 
 async def test_a_claim_cancelled_anywhere_leaves_nothing_claimed(
-    words: PgVectorMemoryService, jobs: Jobs, connection: asyncpg.Connection
+    words: PgVectorMemoryService, claims: Claims, connection: asyncpg.Connection
 ) -> None:
     await wait(words, "one", "two")
     for steps in range(40):
-        call = asyncio.ensure_future(jobs.claim(*ANA, 10))
+        call = asyncio.ensure_future(claims.claim(*ANA, 10))
         for _ in range(steps):
             await asyncio.sleep(0)
         call.cancel()
         with contextlib.suppress(asyncio.CancelledError):
-            await jobs.release(await call)
+            await claims.release(await call)
         left = [(job["lease_expires_at"], job["attempts"]) for job in await rows(connection)]
         assert left == [(None, 0)] * 2
 
@@ -319,17 +342,17 @@ async def test_a_release_without_a_connection_lets_the_lease_lapse(
 ) -> None:
     await wait(words, "one")
     async with Database(proxy.url) as own:
-        jobs = Jobs(own, task="embed")
-        claimed = await jobs.claim(*ANA, 10)
+        claims = Claims(own, task="embed")
+        claimed = await claims.claim(*ANA, 10)
         proxy.lose_answers = 1
-        await jobs.release(claimed)
+        await claims.release(claimed)
         assert "lease lapses" in caplog.text
         proxy.lose_answers = 1
         with pytest.raises(DatabaseUnavailable):
-            await jobs.complete(claimed)
+            await claims.complete(claimed)
 
 
-async def test_backlog_of_nothing_is_nothing(jobs: Jobs) -> None:
+async def test_backlog_of_nothing_is_nothing(jobs: Jobs, claims: Claims) -> None:
     assert await jobs.backlog() == Backlog("embed", 0, 0, 0, None)
     assert await jobs.revive() == 0
-    assert await jobs.due_users() == []
+    assert await claims.due_users() == []

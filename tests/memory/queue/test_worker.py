@@ -13,8 +13,9 @@ import pytest
 
 from adkpg import Database, DatabaseSessionService, PgVectorMemoryService, Settings
 from adkpg.errors import Busy, ConfigurationError, DatabaseUnavailable, SchemaMissing
-from adkpg.memory.queue.jobs import Jobs
+from adkpg.memory.queue.claims import Claims
 from adkpg.memory.queue.worker import Worker
+from adkpg.memory.vectors.vectors import Vectors
 from adkpg.memory.vectors.work import Embedding
 from tests.fakes.conversation import USER, found, said, session_of
 from tests.fakes.locks import locked
@@ -23,8 +24,7 @@ from tests.fakes.toys import BrokenEmbedder, GatedEmbedder, ToyEmbedder
 
 
 def working(database: Database, embedder: ToyEmbedder, **options: Any) -> Worker:
-    memory = PgVectorMemoryService(database, embedder=embedder)
-    embedding = Embedding(memory.required_vectors(), Jobs(database, task="embed"))
+    embedding = Embedding(Vectors(database, embedder))
     return Worker([embedding], **{"poll_interval_s": 0.01, **options})
 
 
@@ -99,7 +99,7 @@ async def test_a_user_with_much_does_not_make_the_others_wait(database_url: str)
         await wait(database, "much", *(f"much {n}" for n in range(10)))
         await wait(database, "little", "little")
         embedder = ToyEmbedder()
-        worker = working(database, embedder, users_at_once=1)
+        worker = working(database, embedder, concurrency=1)
         assert await worker.run_once() == 3
         assert sorted(map(len, embedder.documents)) == [1, 2]
         assert [await worker.run_once() for _ in range(5)] == [2, 2, 2, 2, 0]
@@ -112,7 +112,7 @@ async def test_a_stopped_worker_finishes_its_batch_and_leaves_nothing_claimed(
         await wait(database, f"u{user}", "kitten")
     gated = GatedEmbedder()
     stop = asyncio.Event()
-    run = asyncio.create_task(working(database, gated, users_at_once=2).run(stop))
+    run = asyncio.create_task(working(database, gated, concurrency=2).run(stop))
     await gated.asked.wait()
 
     async def both_claimed() -> bool:
@@ -142,7 +142,7 @@ async def test_a_cancelled_worker_gives_back_what_it_has_claimed(
     for user in range(5):
         await wait(database, f"u{user}", "kitten", "hound")
     gated = GatedEmbedder()
-    run = asyncio.create_task(working(database, gated, users_at_once=3).run())
+    run = asyncio.create_task(working(database, gated, concurrency=3).run())
     await gated.asked.wait()
     run.cancel()
     with pytest.raises(asyncio.CancelledError):
@@ -188,7 +188,7 @@ async def test_an_embedder_that_is_down_is_asked_for_few_users_and_no_attempt_is
     for user in range(10):
         await wait(database, f"u{user}", "kitten")
     embedder = BrokenEmbedder(failure=down)
-    worker = working(database, embedder, users_at_once=2)
+    worker = working(database, embedder, concurrency=2)
     for _ in range(3):
         before = calls
         assert await worker.run_once() == 0
@@ -274,7 +274,7 @@ async def test_a_worker_outlives_errors_that_pass(
         await lock.release()
 
         async def done() -> bool:
-            return not await Jobs(database, task="embed").due_users()
+            return not await Claims(database, task="embed").due_users()
 
         await until(done)
         stop.set()

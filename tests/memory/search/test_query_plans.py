@@ -6,7 +6,7 @@ import pytest
 from adkpg import Database, PgVectorMemoryService
 from adkpg.keys import APP_WIDE
 from adkpg.memory.queue import statements as job_statements
-from adkpg.memory.queue.jobs import Jobs
+from adkpg.memory.queue.claims import Claims
 from adkpg.memory.search import statements as searches
 from adkpg.memory.vectors import statements as vector_statements
 from adkpg.memory.write import statements
@@ -157,7 +157,7 @@ async def test_the_queue_is_read_in_the_order_of_its_index(
                 jobs = scans(nodes, "memory_jobs")
                 assert jobs
                 assert sum(map(rows_read, jobs + scans(nodes, "memories"))) <= reads
-    queue = Jobs(crowded.database, task="embed")
+    queue = Claims(crowded.database, task="embed")
     due = await queue.due_users() + await queue.due_users()
     assert len(due) == len(set(due)) == 201
     assert await queue.due_users() == due[:200]

@@ -8,8 +8,8 @@ import pytest
 
 from adkpg import Database, PgVectorMemoryService
 from adkpg.errors import Busy, ConfigurationError, ModelNotActive
-from adkpg.memory.queue.jobs import Jobs
 from adkpg.memory.queue.worker import Worker
+from adkpg.memory.vectors.vectors import Vectors
 from adkpg.memory.vectors.work import Embedding
 from tests.fakes.conversation import USER, conversation, entry, found, remember_apart
 from tests.fakes.locks import locked
@@ -160,7 +160,7 @@ async def test_a_vector_that_cannot_be_stored_holds_up_no_other_and_is_not_made_
     assert [(row[0], row[1], "no room" in row[2], row[3]) for row in refused] == 2 * [
         (1, False, True, True)
     ]
-    worker = Worker([Embedding(memory.required_vectors(), Jobs(database, task="embed"))])
+    worker = Worker([Embedding(Vectors(database, embedder))])
     assert await worker.run_once() == 0
     assert len(embedder.documents) == 1
 

@@ -97,15 +97,16 @@ async def test_an_ingest_that_changes_nothing_catches_up(database: Database) -> 
     assert await found(memory, "feline") == ["my kitten sleeps"]
 
 
-async def test_one_users_pending_memories_are_embedded_alone(database: Database) -> None:
+async def test_one_apps_pending_memories_are_embedded_alone(database: Database) -> None:
     embedder = BrokenEmbedder(failure=raises)
     memory = PgVectorMemoryService(database, embedder=embedder)
-    for user in ("a", "b"):
-        await memory.add_session_to_memory(session_of(said("x"), said("y"), user_id=user))
+    for app in ("app", "other"):
+        for user in ("a", None):
+            await memory.add_memory(app_name=app, user_id=user, memories=[entry("x"), entry("y")])
     embedder.failure = None
-    assert await memory.embed_pending(app_name="app", user_id="a") == 2
-    assert await memory.embed_pending(app_name="app", user_id="a") == 0
-    assert await memory.embed_pending() == 2
+    assert await memory.embed_pending(app_name="app") == 4
+    assert await memory.embed_pending(app_name="app") == 0
+    assert await memory.embed_pending() == 4
 
 
 async def test_batches_have_the_size_that_is_set(database_url: str) -> None:

@@ -1,0 +1,208 @@
+"""Claims: how workers share a queue of jobs: claimed, given back, failed, completed."""
+
+import asyncio
+import logging
+import random
+from collections.abc import AsyncIterator, Sequence
+from dataclasses import dataclass
+from typing import Any
+
+from adkpg import jsontext
+from adkpg.database import Database
+from adkpg.errors import DatabaseError
+from adkpg.memory.queue import statements
+from adkpg.memory.queue.jobs import Task
+
+logger = logging.getLogger(__name__)
+
+_USERS_READ = 200
+_FIRST = ("", "")
+_LONGEST_DELAY_S = 600.0
+_LONGEST_ERROR = 2_000
+
+
+@dataclass(frozen=True)
+class Waiting:
+    """Memories that wait for a model.
+
+    Attributes:
+      own: How many memories.
+      other_app: An app whose memories wait for another model; None if there is none.
+    """
+
+    own: int
+    other_app: str | None
+
+
+class Claims:
+    """The queue of one task, as workers share it; many processes may do so simultaneously.
+
+    A claim is a lease: it lapses after ``ADKPG_JOB_LEASE_S``, and then another may claim the same
+    work. Whoever had it before can no longer give it back, fail it or end it.
+
+    Args:
+      database: Where the memories are.
+      task: ``embed`` or ``extract``.
+    """
+
+    def __init__(self, database: Database, *, task: Task) -> None:
+        self._database = database
+        self._task = task
+        self._after = _FIRST
+
+    async def due_users(self, *, model_id: int | None = None) -> list[tuple[str, str]]:
+        """Returns some users, as (app_name, user_id), with work that is due and nobody's.
+
+        Goes on where the call before ended, and begins again after the last: so each call costs
+        the same, however many wait, and each user has a turn.
+
+        Args:
+          model_id: Leaves out apps with another active model; None asks nothing.
+        """
+        found, after = await self._users(self._after, model_id=model_id)
+        if not found and self._after != _FIRST:
+            found, after = await self._users(_FIRST, model_id=model_id)
+        self._after = after or _FIRST
+        return found
+
+    async def users(self, *, app_name: str | None, model_id: int) -> AsyncIterator[tuple[str, str]]:
+        """Yields all users with work that nobody has claimed, also what waits after a failure.
+
+        Args:
+          app_name: An app's; None is every app's.
+          model_id: Leaves out apps with another active model.
+        """
+        after: tuple[str, str] | None = _FIRST
+        while after is not None:
+            found, after = await self._users(
+                after, app_name=app_name, model_id=model_id, eager=True
+            )
+            for scope in found:
+                yield scope
+
+    async def claim(
+        self,
+        app_name: str,
+        user_id: str,
+        limit: int,
+        *,
+        model_id: int | None = None,
+        eager: bool = False,
+    ) -> list[Any]:
+        """Claims a user's work; see `statements.claim`. A cancelled caller claims nothing.
+
+        Args:
+          app_name: The app.
+          user_id: The user.
+          limit: At most this many memories.
+          model_id: Nothing if the app has another active model; None asks nothing.
+          eager: With what waits after a failure too.
+        """
+        claiming = asyncio.ensure_future(
+            self._database.fetch(
+                statements.claim(eager=eager),
+                {
+                    "app_name": app_name,
+                    "user_id": user_id,
+                    "task": self._task,
+                    "limit": limit,
+                    "lease_s": self._database.settings.job_lease_s,
+                    "model_id": model_id,
+                },
+            )
+        )
+        try:
+            return await asyncio.shield(claiming)
+        except asyncio.CancelledError:  # the server may have claimed it already
+            await asyncio.wait({claiming})
+            if claiming.exception() is None:
+                await self.release(claiming.result())
+            raise
+
+    async def fail(self, rows: Sequence[Any], error: Exception, *, refused: bool) -> None:
+        """Gives work of one claim back after a failure.
+
+        It is due again after a delay that doubles with every attempt, up to ten minutes.
+
+        Args:
+          rows: As claimed.
+          error: What happened; its text is kept.
+          refused: Whether the work itself was refused, which is given up after
+            ``ADKPG_JOB_MAX_ATTEMPTS``; a service that is down is asked for ever.
+        """
+        if rows:
+            attempts = max(row["attempts"] for row in rows)
+            delay_s = min(2.0 ** min(attempts, 20), _LONGEST_DELAY_S) * random.uniform(0.5, 1)
+            await self._put_back(rows, f"{type(error).__name__}: {error}", delay_s, refused=refused)
+
+    async def release(self, rows: Sequence[Any]) -> None:
+        """Gives work of one claim back, if it is not done, as if nobody had claimed it."""
+        if rows:
+            await self._put_back(rows, None, 0.0, refused=False)
+
+    async def complete(self, rows: Sequence[Any]) -> None:
+        """Ends work of one claim."""
+        if rows:
+            positions = [row["position"] for row in rows]
+            await self._database.fetch(
+                statements.complete(), {**self._of(rows), "positions": positions}
+            )
+
+    async def waiting(self, *, app_name: str | None, model_id: int) -> Waiting:
+        """Returns what waits for a model, of an app or of all; nothing dead."""
+        row = await self._database.fetch_one(
+            statements.select_waiting(app=app_name is not None),
+            {"task": self._task, "app_name": app_name, "model_id": model_id},
+        )
+        assert row is not None
+        return Waiting(**dict(row))
+
+    async def _users(
+        self,
+        after: tuple[str, str],
+        *,
+        app_name: str | None = None,
+        model_id: int | None,
+        eager: bool = False,
+    ) -> tuple[list[tuple[str, str]], tuple[str, str] | None]:
+        """Reads some users with jobs; returns those with work, and the last if more may follow."""
+        rows = await self._database.fetch(
+            statements.select_users(eager=eager, app=app_name is not None),
+            {
+                "task": self._task,
+                "app_name": app_name,
+                "after_app": after[0],
+                "after_user": after[1],
+                "limit": _USERS_READ,
+                "model_id": model_id,
+            },
+        )
+        last = (rows[-1]["app_name"], rows[-1]["user_id"]) if len(rows) >= _USERS_READ else None
+        return [(row["app_name"], row["user_id"]) for row in rows if row["due"]], last
+
+    async def _put_back(
+        self, rows: Sequence[Any], error: str | None, delay_s: float, *, refused: bool
+    ) -> None:
+        """Gives work back; if the database does not let it, the lease lapses."""
+        try:
+            await self._database.fetch(
+                statements.put_back(),
+                {
+                    **self._of(rows),
+                    "memory_ids": [row["memory_id"] for row in rows],
+                    "error": None if error is None else jsontext.storable(error)[:_LONGEST_ERROR],
+                    "delay_s": delay_s,
+                    "refused": refused,
+                    "max_attempts": self._database.settings.job_max_attempts,
+                },
+            )
+        except DatabaseError as exc:
+            logger.warning("Claimed work waits until its lease lapses: %s", exc)
+
+    def _of(self, rows: Sequence[Any]) -> statements.ClaimedParameters:
+        return {
+            "task": self._task,
+            "app_name": rows[0]["app_name"],
+            "user_id": rows[0]["user_id"],
+            "claimed_until": rows[0]["lease_expires_at"],
+        }
