@@ -91,6 +91,12 @@ class Settings(BaseSettings):
         description="Attempts after which a text that the embedder refuses, or a turn that facts "
         "cannot be drawn from, is given up, until `adkpg worker --revive`.",
     )
+    tombstone_days: float = Field(
+        default=30,
+        gt=0,
+        description="How long the mark of a deleted memory stays whose event is not stored, since "
+        "its session was deleted or it was last given to memory, in days.",
+    )
     query_cache_size: int = Field(
         default=256, ge=0, description="Query vectors remembered per memory service, in vectors."
     )

@@ -298,14 +298,15 @@ memories = Table(
     # them for its equals before the first ANALYZE, and read all of a user to find one position.
     UniqueConstraint("memory_id", "app_name", "user_id", name="memories_memory_id_key"),
     UniqueConstraint("session_id", "app_name", "user_id", "event_id", name=MEMORY_EVENT_KEY),
-    # Partial, and what is rare comes first, for the same reason.
+    # Partial, and what is rare comes first, for the same reason. Superseded facts have expired, and
+    # are kept.
     Index(
         "memories_expires_at_idx",
         "expires_at",
         "app_name",
         "user_id",
         "position",
-        postgresql_where=text("expires_at IS NOT NULL"),
+        postgresql_where=text("expires_at IS NOT NULL AND superseded_by IS NULL"),
     ),
     Index(
         "memories_source_idx",
@@ -526,20 +527,17 @@ memory_tombstones = Table(
     _key("user_id"),
     _key("session_id"),
     _key("event_id"),
-    Column("deleted_at", _TIME, nullable=False, server_default=_NOW),
     Column(
-        "expires_at",
+        "needed_at",
         _TIME,
-        nullable=True,
-        comment="From when on it is no more needed; NULL while its session may be added again.",
+        nullable=False,
+        server_default=_NOW,
+        comment="When it was last known to be needed: its memory or session was deleted, its event "
+        "was given to memory again, or found to be stored still.",
     ),
     PrimaryKeyConstraint(
         "app_name", "user_id", "session_id", "event_id", name="memory_tombstones_pkey"
     ),
-    Index(
-        "memory_tombstones_expires_at_idx",
-        "expires_at",
-        postgresql_where=text("expires_at IS NOT NULL"),
-    ),
+    Index("memory_tombstones_needed_at_idx", "needed_at"),
     comment="Deleted memories of events, so that re-adding their session does not bring them back.",
 )

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import os
+from dataclasses import asdict
 from typing import Any
 
 import click
@@ -76,6 +77,28 @@ async def check(database: adkpg.Database, *, as_json: bool) -> None:
     revision = await database.current()
     sentence = f"adkpg's tables are at revision {revision}, as expected."
     say(sentence, {"revision": revision}, as_json=as_json)
+
+
+@db.command()
+@as_json
+@connected
+async def tidy(database: adkpg.Database, *, as_json: bool) -> None:
+    """Erase what has expired and what nobody needs any more.
+
+    Expired memories, and marks of deleted memories whose event has not been stored for
+    ADKPG_TOMBSTONE_DAYS. Workers do the same every ten minutes; without one, run this regularly. It
+    asks nothing: what it erases is found by nobody.
+
+    \b
+    Example:
+      adkpg db tidy
+    """
+    tidied = await adkpg.erasure.tidy(database)
+    say(
+        f"Erased: {tidied.memories} expired memories, {tidied.tombstones} marks of deleted ones.",
+        asdict(tidied),
+        as_json=as_json,
+    )
 
 
 @db.command()

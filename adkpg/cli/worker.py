@@ -55,7 +55,7 @@ async def worker(
     For applications that remember with each event (remember=), or that write much. Ctrl-C and
     SIGTERM end it after the running batches. Run as many as you like: each claims jobs user by
     user, retries them with growing delays, and gives up those that keep failing, with their error.
-    It also erases expired memories.
+    It also does what `adkpg db tidy` does, every ten minutes.
 
     \b
     Example:
@@ -87,7 +87,7 @@ async def worker(
         click.echo(f"Revived: {revived}.")
     found = Worker(
         [*works.values()],
-        chores=[partial(adkpg.erasure.erase_expired, database)],
+        chores=[partial(adkpg.erasure.tidy, database)],
         poll_interval_s=poll_interval.total_seconds(),
         concurrency=concurrency,
     )

@@ -1,6 +1,7 @@
 """Erasing for good: a person, a session, and memories that expired or are too many."""
 
 from adkpg.erasure.person import Erased, forget
-from adkpg.erasure.pruning import Pruned, erase_expired, prune
+from adkpg.erasure.pruning import Pruned, prune
+from adkpg.memory.upkeep.tidying import Tidied, erase_expired, tidy
 
-__all__ = ["Erased", "Pruned", "erase_expired", "forget", "prune"]
+__all__ = ["Erased", "Pruned", "Tidied", "erase_expired", "forget", "prune", "tidy"]

@@ -6,8 +6,8 @@ from collections.abc import Awaitable, Callable
 from typing import TypeVar
 
 from adkpg.database import Database, Transaction
-from adkpg.erasure import statements
 from adkpg.errors import Busy
+from adkpg.memory.write.statements import give_way
 
 T = TypeVar("T")
 
@@ -33,7 +33,7 @@ async def giving_way(database: Database, work: Callable[[Transaction], Awaitable
     while True:
         try:
             async with database.transaction() as transaction:
-                await transaction.fetch(statements.give_way(), {})
+                await transaction.fetch(give_way(), {})
                 return await work(transaction)
         except Busy as exc:
             if clock.time() > deadline:

@@ -16,6 +16,7 @@ from adkpg.erasure.pruning_statements import Rules
 from adkpg.errors import InvalidInput
 from adkpg.keys import APP_WIDE, require_storable
 from adkpg.memory.filters import SearchFilters
+from adkpg.memory.upkeep.statements import lock_free_positions
 from adkpg.memory.write.statements import PositionsParameters, lock_session
 from adkpg.sql import ScopeParameters
 from adkpg.timestamps import clamped
@@ -135,26 +136,7 @@ async def prune(
                     *(counts[reason] for reason in _REASONS),
                 )
             )
-    if not dry_run:
-        await database.fetch(
-            statements.delete_tombstones(app=app_name is not None, user=user_id is not None),
-            {"app_name": app_name, "user_id": user_id},
-        )
     return pruned
-
-
-async def erase_expired(database: Database) -> int:
-    """Erases everybody's expired memories for good; idempotent.
-
-    Superseded facts are kept. Many processes may do it simultaneously.
-
-    Returns:
-      How many memories were erased, what was drawn from them included.
-
-    Raises:
-      DatabaseError: As `prune`.
-    """
-    return sum(each.total for each in await prune(database))
 
 
 async def _scopes(
@@ -236,7 +218,7 @@ async def _prune_batch(
         **scope,
         "positions": [row["position"] for row in candidates],
     }
-    locked = await transaction.fetch(statements.lock_positions(), asked)
+    locked = await transaction.fetch(lock_free_positions(), asked)
     rows = await transaction.fetch(
         statements.select_reasons(rules),
         {**parameters, **scope, "positions": [row["position"] for row in locked]},

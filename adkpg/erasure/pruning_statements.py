@@ -15,7 +15,6 @@ from sqlalchemy import (
     bindparam,
     case,
     cast,
-    delete,
     false,
     func,
     literal_column,
@@ -27,9 +26,10 @@ from sqlalchemy import (
 from sqlalchemy.dialects.postgresql import ARRAY, REAL, TIMESTAMP
 
 from adkpg.keys import APP_WIDE
+from adkpg.memory.upkeep.statements import expired
 from adkpg.memory.write.statements import PositionsParameters, buried
 from adkpg.sql import ScopeParameters, Statement, in_scope, live
-from adkpg.tables import memories, memory_provenance, memory_tombstones
+from adkpg.tables import memories, memory_provenance
 
 _POSITIONS = bindparam("positions", type_=ARRAY(BigInteger))
 
@@ -60,13 +60,6 @@ class CandidatesParameters(RuleParameters, ScopeParameters):
 
 class ReasonsParameters(RuleParameters, PositionsParameters):
     """The same for some memories."""
-
-
-class TombstonesParameters(TypedDict):
-    """Of one app or user where a name is given."""
-
-    app_name: str | None
-    user_id: str | None
 
 
 @dataclass(frozen=True)
@@ -168,17 +161,6 @@ def count_candidates(rules: Rules) -> Statement[CandidatesParameters]:
 
 
 @cache
-def lock_positions() -> Statement[PositionsParameters]:
-    """Locks those of some memories that nobody is writing to; returns their positions."""
-    return Statement(
-        select(memories.c.position)
-        .where(in_scope(memories), memories.c.position == func.any(_POSITIONS))
-        .order_by(memories.c.position)
-        .with_for_update(skip_locked=True)
-    )
-
-
-@cache
 def erase_positions() -> Statement[PositionsParameters]:
     """Erases memories and what was drawn from them, and marks their events as deleted.
 
@@ -187,20 +169,9 @@ def erase_positions() -> Statement[PositionsParameters]:
     return Statement(buried(memories.c.position == func.any(_POSITIONS)))
 
 
-@cache
-def delete_tombstones(*, app: bool, user: bool) -> Statement[TombstonesParameters]:
-    """Deletes the marks of deleted memories that are no more needed."""
-    ended = delete(memory_tombstones).where(memory_tombstones.c.expires_at <= func.now())
-    for asked, name in ((app, "app_name"), (user, "user_id")):
-        if asked:
-            ended = ended.where(memory_tombstones.c[name] == bindparam(name, type_=Text))
-    return Statement(ended)
-
-
 def _reasons(rules: Rules) -> list[tuple[str, ColumnElement[bool]]]:
     """Why a memory goes, whatever the others are."""
-    ended = and_(memories.c.expires_at.is_not(None), memories.c.expires_at <= func.now())
-    reasons = [("expired", and_(ended, memories.c.superseded_by.is_(None)))]
+    reasons = [("expired", expired())]
     if rules.superseded:
         reasons.append(("superseded", memories.c.superseded_by.is_not(None)))
     faded = []

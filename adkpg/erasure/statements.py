@@ -12,7 +12,6 @@ from sqlalchemy import Table, Text, delete, func, literal, select, union
 from adkpg.memory.write.statements import erased
 from adkpg.sql import (
     SESSION_ID,
-    NoParameters,
     ScopeParameters,
     SessionParameters,
     Statement,
@@ -22,12 +21,6 @@ from adkpg.tables import memories, memory_tombstones, metadata, sessions
 
 PERSONAL = tuple(table for table in reversed(metadata.sorted_tables) if "user_id" in table.columns)
 """The tables that hold a person's data, those that refer to others before them."""
-
-
-@cache
-def give_way() -> Statement[NoParameters]:
-    """Bounds how long each lock is waited for, to the transaction's end."""
-    return Statement(select(func.set_config("lock_timeout", "200ms", True)))
 
 
 @cache

@@ -4,6 +4,7 @@ import asyncio
 from collections.abc import Mapping, Sequence
 from dataclasses import replace
 from datetime import datetime
+from functools import partial
 from typing import Unpack
 
 from google.adk.events.event import Event
@@ -29,6 +30,7 @@ from adkpg.memory.records import Memory
 from adkpg.memory.search.hits import Hit
 from adkpg.memory.search.options import SearchOptions, SearchOverrides, require_embedder
 from adkpg.memory.search.search import Search
+from adkpg.memory.upkeep.tidying import tidy
 from adkpg.memory.vectors.vectors import Vectors
 from adkpg.memory.vectors.work import Embedding
 from adkpg.memory.write import apply as writing
@@ -409,7 +411,7 @@ class PgVectorMemoryService(UsesDatabase, BaseMemoryService):
         poll_interval_s: float = 1.0,
         concurrency: int = 2,
     ) -> int:
-        """Embeds what is pending until it is stopped; see `adkpg.memory.queue.worker.Worker`.
+        """Embeds what is pending until it is stopped, and tidies (`adkpg.erasure.tidy`).
 
         For an application that writes memories with its events (``remember=``), or many. Run it in
         a task, or run ``adkpg worker`` in a process of its own.
@@ -425,8 +427,12 @@ class PgVectorMemoryService(UsesDatabase, BaseMemoryService):
         Raises:
           ConfigurationError: The service has no embedder.
         """
-        embedding = Embedding(self._required_vectors())
-        worker = Worker([embedding], poll_interval_s=poll_interval_s, concurrency=concurrency)
+        worker = Worker(
+            [Embedding(self._required_vectors())],
+            chores=[partial(tidy, self._database)],
+            poll_interval_s=poll_interval_s,
+            concurrency=concurrency,
+        )
         return await worker.run(stop)
 
     async def flush(self, *, app_name: str | None = None, timeout_s: float | None = None) -> None:

@@ -272,7 +272,7 @@ def select_head() -> Statement[EventParameters]:
 def delete_session() -> Statement[SessionParameters]:
     """Deletes a session; its events go with it.
 
-    The marks of memories that were deleted from it stay a month more: whoever still has the session
+    The marks of memories that were deleted from it stay for a while: whoever still has the session
     may add it to memory once again.
     """
     ending = (
@@ -280,9 +280,8 @@ def delete_session() -> Statement[SessionParameters]:
         .where(
             in_scope(memory_tombstones),
             memory_tombstones.c.session_id == SESSION_ID,
-            memory_tombstones.c.expires_at.is_(None),
         )
-        .values(expires_at=func.now() + func.make_interval(0, 1))
+        .values(needed_at=func.now())
         .cte("ending")
     )
     return Statement(delete(sessions).where(this_session()).add_cte(ending), idempotent=True)

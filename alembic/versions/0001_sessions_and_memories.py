@@ -8,7 +8,7 @@ from alembic import op
 from pgvector.sqlalchemy import HALFVEC
 from sqlalchemy.dialects import postgresql
 
-revision = "0001r3"
+revision = "0001r4"
 down_revision = None
 branch_labels = None
 depends_on = None
@@ -199,7 +199,7 @@ def upgrade() -> None:
         ["expires_at", "app_name", "user_id", "position"],
         unique=False,
         schema=schema,
-        postgresql_where=sa.text("expires_at IS NOT NULL"),
+        postgresql_where=sa.text("expires_at IS NOT NULL AND superseded_by IS NULL"),
     )
     op.create_index(
         "memories_source_idx",
@@ -232,16 +232,11 @@ def upgrade() -> None:
         sa.Column("session_id", sa.Text(collation="C"), nullable=False),
         sa.Column("event_id", sa.Text(collation="C"), nullable=False),
         sa.Column(
-            "deleted_at",
+            "needed_at",
             postgresql.TIMESTAMP(timezone=True),
             server_default=sa.text("now()"),
             nullable=False,
-        ),
-        sa.Column(
-            "expires_at",
-            postgresql.TIMESTAMP(timezone=True),
-            nullable=True,
-            comment="From when on it is no more needed; NULL while its session may be added again.",
+            comment="When it was last known to be needed: its memory or session was deleted, its event was given to memory again, or found to be stored still.",
         ),
         sa.PrimaryKeyConstraint(
             "app_name", "user_id", "session_id", "event_id", name="memory_tombstones_pkey"
@@ -250,12 +245,11 @@ def upgrade() -> None:
         comment="Deleted memories of events, so that re-adding their session does not bring them back.",
     )
     op.create_index(
-        "memory_tombstones_expires_at_idx",
+        "memory_tombstones_needed_at_idx",
         "memory_tombstones",
-        ["expires_at"],
+        ["needed_at"],
         unique=False,
         schema=schema,
-        postgresql_where=sa.text("expires_at IS NOT NULL"),
     )
     op.create_table(
         "sessions",
@@ -712,7 +706,7 @@ def downgrade() -> None:
         "memories_expires_at_idx",
         table_name="memories",
         schema=schema,
-        postgresql_where=sa.text("expires_at IS NOT NULL"),
+        postgresql_where=sa.text("expires_at IS NOT NULL AND superseded_by IS NULL"),
     )
     op.drop_table("memories", schema=schema)
     op.execute(f'DROP FUNCTION "{schema}".delete_memory_lexemes()')

@@ -1,12 +1,15 @@
 """``adkpg db`` against a real server."""
 
+import asyncio
 import json
 from pathlib import Path
 
 import pytest
 
+from adkpg import PgVectorMemoryService
 from adkpg.database import migrations
 from tests.fakes.commands import Adkpg
+from tests.fakes.conversation import entry
 
 
 @pytest.fixture
@@ -61,6 +64,23 @@ def test_check_says_what_to_type_next(adkpg: Adkpg) -> None:
     assert (outcome.code, outcome.out) == (1, "")
     assert outcome.err.endswith("run: adkpg db upgrade\n")
     assert outcome.err.count("\n") == 1
+
+
+def test_tidy_erases_and_counts(
+    adkpg: Adkpg, database_url: str, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setenv("ADKPG_DATABASE_URL", database_url)
+
+    async def remember() -> None:
+        async with PgVectorMemoryService(database_url, mode="text") as memory:
+            short: dict[str, object] = {"ttl": 1e-3}
+            await memory.add_memory(
+                app_name="app", user_id="ana", memories=[entry("tea")], custom_metadata=short
+            )
+
+    asyncio.run(remember())
+    assert json.loads(adkpg("db", "tidy", "--json").out) == {"memories": 1, "tombstones": 0}
+    assert adkpg("db", "tidy").out == "Erased: 0 expired memories, 0 marks of deleted ones.\n"
 
 
 def test_the_option_wins_over_the_environment(

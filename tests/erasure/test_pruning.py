@@ -7,7 +7,7 @@ from typing import Any
 import asyncpg
 import pytest
 
-from adkpg import Database, DatabaseSessionService, PgVectorMemoryService
+from adkpg import Database, PgVectorMemoryService
 from adkpg.erasure import Pruned, erase_expired, prune, pruning
 from adkpg.erasure.locks import giving_way
 from adkpg.errors import InvalidInput
@@ -331,31 +331,3 @@ async def test_no_more_goes_than_is_too_much_when_it_is_erased(
     monkeypatch.setattr("adkpg.erasure.pruning.giving_way", late)
     await prune(database, max_memories=3)
     assert len(await left(connection)) == 3
-
-
-async def test_marks_of_a_deleted_session_go_when_nobody_can_have_it_any_more(
-    database: Database, sessions: DatabaseSessionService, connection: asyncpg.Connection
-) -> None:
-    remembering = DatabaseSessionService(database, remember=True)
-    words = PgVectorMemoryService(database, mode="text")
-    marks = "SELECT count(*) FROM memory_tombstones"
-    for name in ("kept", "gone"):
-        session = await remembering.create_session(**ALICE, session_id=name)
-        await remembering.append_event(session, said("oolong", f"{name} 1"))
-    for each in (await words.list_memories(**ALICE)).memories:
-        await words.delete_memory(**ALICE, memory_id=each.id)
-    await sessions.delete_session(**ALICE, session_id="gone")
-    await prune(database)
-    assert await connection.fetchval(marks) == 2
-    await words.add_session_to_memory(
-        session_of(said("oolong", "gone 1"), session_id="gone", user_id="alice")
-    )
-    assert (await words.list_memories(**ALICE)).memories == []
-    await connection.execute(
-        "UPDATE memory_tombstones SET expires_at = expires_at - interval '1 month'"
-    )
-    await prune(database, app_name="another")
-    assert await connection.fetchval(marks) == 2
-    await prune(database)
-    rows = await connection.fetch("SELECT session_id FROM memory_tombstones")
-    assert [row["session_id"] for row in rows] == ["kept"]

@@ -45,7 +45,7 @@ class Worker:
 
     Args:
       works: The kinds of work to do.
-      chores: Done now and then as well, such as erasing expired memories.
+      chores: Done now and then as well, such as tidying; none keeps the work waiting.
       chore_interval_s: How often, in seconds; sooner after a chore that failed.
       poll_interval_s: Pause when nothing is due, in seconds.
       concurrency: Most users whose batches run side by side.
@@ -55,7 +55,7 @@ class Worker:
         self,
         works: Sequence[Work],
         *,
-        chores: Sequence[Callable[[], Awaitable[int]]] = (),
+        chores: Sequence[Callable[[], Awaitable[object]]] = (),
         chore_interval_s: float = 600.0,
         poll_interval_s: float = 1.0,
         concurrency: int = 2,
@@ -70,7 +70,8 @@ class Worker:
     async def run(self, stop: asyncio.Event | None = None) -> int:
         """Works until `stop` is set: batches that run are finished, and no more are begun.
 
-        A cancelled one gives back what it has claimed.
+        A cancelled one gives back what it has claimed. Chores are cancelled: they go on the next
+        time.
 
         Returns:
           How many memories it worked on.
@@ -79,11 +80,19 @@ class Worker:
           SchemaError: The schema is missing, or at another revision.
         """
         stop = stop or asyncio.Event()
+        chores = asyncio.create_task(self._do_chores_until(stop))
+        try:
+            return await self._work_until(stop)
+        finally:
+            chores.cancel()
+            await asyncio.wait([chores])
+
+    async def _work_until(self, stop: asyncio.Event) -> int:
         done = 0
         pause_s = self._poll_interval_s
         while not stop.is_set():
             try:
-                progress = await self.run_once(stop)
+                progress = await self._batches(stop)
             except SchemaError:
                 raise
             except DatabaseError as exc:
@@ -98,26 +107,39 @@ class Worker:
         return done
 
     async def run_once(self, stop: asyncio.Event | None = None) -> int:
-        """Does the chores, and a batch for each user with due work; returns how much it did.
+        """Does the chores if it is time, and a batch for each user with due work.
+
+        Returns:
+          How many memories it worked on.
 
         Raises:
           DatabaseError: The server refused a statement, or is unavailable.
         """
-        done = 0
         now = asyncio.get_running_loop().time()
         if now >= self._next_chores:
-            self._next_chores = now + self._chore_interval_s
-            for chore in self._chores:
-                try:
-                    done += await chore()
-                except SchemaError:
-                    raise
-                except AdkpgError as exc:
-                    self._next_chores = now + min(self._chore_interval_s, _LONGEST_PAUSE_S)
-                    logger.warning("A chore failed and is tried again later: %s", exc)
-        return done + sum(
-            [await self._round(work, stop or asyncio.Event()) for work in self._works]
-        )
+            self._next_chores = now + await self._do_chores()
+        return await self._batches(stop or asyncio.Event())
+
+    async def _do_chores_until(self, stop: asyncio.Event) -> None:
+        while not stop.is_set():
+            await _pause(stop, await self._do_chores() * random.uniform(0.9, 1))
+
+    async def _do_chores(self) -> float:
+        """Does each chore, whatever becomes of the others; returns when to do them again."""
+        pause_s = self._chore_interval_s
+        for chore in self._chores:
+            try:
+                await chore()
+            except Exception as exc:
+                pause_s = min(self._chore_interval_s, _LONGEST_PAUSE_S)
+                known = isinstance(exc, AdkpgError)
+                logger.warning(
+                    "A chore failed and is tried again later: %s", exc, exc_info=not known
+                )
+        return pause_s
+
+    async def _batches(self, stop: asyncio.Event) -> int:
+        return sum([await self._round(work, stop) for work in self._works])
 
     async def _round(self, work: Work, stop: asyncio.Event) -> int:
         users = await work.due_users()

@@ -42,6 +42,7 @@ from adkpg.sql import (
     APP_NAME,
     SESSION_ID,
     USER_ID,
+    NoParameters,
     ScopeParameters,
     SessionParameters,
     Statement,
@@ -135,6 +136,12 @@ def _key(*parts: ColumnElement[Any]) -> ColumnElement[int]:
 
 
 @cache
+def give_way() -> Statement[NoParameters]:
+    """Bounds how long each lock is waited for, to the transaction's end."""
+    return Statement(select(func.set_config("lock_timeout", "200ms", True)))
+
+
+@cache
 def lock_session() -> Statement[SessionParameters]:
     """Makes writers of one session's memories wait for each other, to the transaction's end.
 
@@ -201,7 +208,25 @@ def select_known_events() -> Statement[EventsParameters]:
         memory_tombstones.c.session_id == SESSION_ID,
         memory_tombstones.c.event_id == func.any(event_ids),
     )
-    return Statement(stored.union_all(deleted))
+    return Statement(stored.union_all(deleted).add_cte(_renewed()))
+
+
+def _renewed() -> CTE:
+    """Marks of deleted memories stay for as long as somebody gives their events to memory.
+
+    They are renewed once an hour at most: the shortest useful time that they stay is days.
+    """
+    return (
+        update(memory_tombstones)
+        .where(
+            in_scope(memory_tombstones),
+            memory_tombstones.c.session_id == SESSION_ID,
+            memory_tombstones.c.event_id == func.any(bindparam("event_ids", type_=ARRAY(Text))),
+            memory_tombstones.c.needed_at < func.now() - func.make_interval(0, 0, 0, 0, 1),
+        )
+        .values(needed_at=func.now())
+        .cte("renewed")
+    )
 
 
 @cache
@@ -312,7 +337,7 @@ def select_differences() -> Statement[ComparedParameters]:
         both.c.event_id, both.c.position, both.c.memory_id, both.c.digest, both.c.in_session
     ).where(or_(~both.c.in_session, both.c.position.is_(None), ~both.c.same))
     rows = union_all(differing, summary).subquery("rows")
-    return Statement(select(rows).order_by(rows.c.position))
+    return Statement(select(rows).order_by(rows.c.position).add_cte(_renewed()))
 
 
 @cache

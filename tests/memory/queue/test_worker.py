@@ -17,7 +17,7 @@ from adkpg.memory.queue.claims import Claims
 from adkpg.memory.queue.worker import Worker
 from adkpg.memory.vectors.vectors import Vectors
 from adkpg.memory.vectors.work import Embedding
-from tests.fakes.conversation import USER, found, said, session_of
+from tests.fakes.conversation import USER, entry, found, said, session_of
 from tests.fakes.locks import locked
 from tests.fakes.proxy import Proxy
 from tests.fakes.toys import BrokenEmbedder, GatedEmbedder, ToyEmbedder
@@ -284,20 +284,62 @@ async def test_a_worker_outlives_errors_that_pass(
 async def test_a_chore_that_fails_is_logged_and_done_again(
     database: Database, caplog: pytest.LogCaptureFixture
 ) -> None:
-    asked: list[int] = []
+    asked: list[str] = []
 
-    async def held_up() -> int:
-        asked.append(1)
+    async def held_up() -> None:
+        asked.append("held up")
         raise Busy("Another transaction holds what is to be erased; try again.")
 
-    async def fine() -> int:
-        return 5
+    async def wrong() -> None:
+        asked.append("wrong")
+        raise ZeroDivisionError("a defect")
 
-    worker = working(database, ToyEmbedder(), chores=[held_up, fine], chore_interval_s=0)
+    async def fine() -> None:
+        asked.append("fine")
+
+    worker = working(database, ToyEmbedder(), chores=[held_up, wrong, fine], chore_interval_s=0)
     await wait(database, "a", "kitten")
-    assert [await worker.run_once(), await worker.run_once()] == [6, 5]
-    assert len(asked) == 2
+    assert [await worker.run_once(), await worker.run_once()] == [1, 0]
+    assert asked == ["held up", "wrong", "fine"] * 2
     assert "Another transaction holds" in caplog.text
+    assert "ZeroDivisionError" in caplog.text
+
+
+async def test_a_chore_that_takes_long_keeps_no_work_waiting(database: Database) -> None:
+    began, stop = asyncio.Event(), asyncio.Event()
+
+    async def endless() -> None:
+        began.set()
+        await asyncio.Event().wait()
+
+    await wait(database, "a", "kitten")
+    run = asyncio.create_task(working(database, ToyEmbedder(), chores=[endless]).run(stop))
+    await began.wait()
+
+    async def done() -> bool:
+        return not await Claims(database, task="embed").due_users()
+
+    await until(done)
+    stop.set()
+    assert await run == 1
+
+
+async def test_a_worker_tidies(
+    database: Database, connection: asyncpg.Connection, embedder: ToyEmbedder
+) -> None:
+    """Also one within an application."""
+    memory = PgVectorMemoryService(database, embedder=embedder)
+    await memory.add_memory(app_name="app", user_id="user", memories=[entry("oolong")])
+    await connection.execute("UPDATE memories SET expires_at = now()")
+    stop = asyncio.Event()
+    run = asyncio.create_task(memory.run_worker(stop))
+
+    async def gone() -> bool:
+        return not await connection.fetchval("SELECT count(*) FROM memories")
+
+    await until(gone)
+    stop.set()
+    assert await run == 0
 
 
 async def test_a_schema_that_is_missing_ends_the_worker(empty_database_url: str) -> None:
@@ -309,14 +351,13 @@ async def test_a_schema_that_is_missing_ends_the_worker(empty_database_url: str)
 async def test_chores_are_done_now_and_then(database: Database) -> None:
     done: list[int] = []
 
-    async def chore() -> int:
+    async def chore() -> None:
         done.append(1)
-        return 5
 
     often = working(database, ToyEmbedder(), chores=[chore], chore_interval_s=0)
-    assert [await often.run_once() for _ in range(3)] == [5, 5, 5]
+    assert [await often.run_once() for _ in range(3)] == [0, 0, 0]
     seldom = working(database, ToyEmbedder(), chores=[chore], chore_interval_s=3_600)
-    assert [await seldom.run_once() for _ in range(3)] == [5, 0, 0]
+    assert [await seldom.run_once() for _ in range(3)] == [0, 0, 0]
     assert len(done) == 4
 
 

@@ -1,0 +1,1 @@
+"""Upkeep: what is over goes, in bounded steps, so that no table grows by it."""

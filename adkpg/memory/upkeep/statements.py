@@ -1,0 +1,168 @@
+"""Statements that tidy: each reads and changes one batch, in the order of an index. No I/O."""
+
+from dataclasses import dataclass
+from datetime import datetime
+from functools import cache
+from typing import TypedDict
+
+from sqlalchemy import (
+    BigInteger,
+    ColumnElement,
+    Double,
+    Integer,
+    Text,
+    and_,
+    bindparam,
+    delete,
+    exists,
+    func,
+    literal_column,
+    select,
+    tuple_,
+    update,
+)
+from sqlalchemy.dialects.postgresql import ARRAY, TIMESTAMP
+
+from adkpg.memory.write.statements import PositionsParameters, buried
+from adkpg.sql import Statement, in_scope
+from adkpg.tables import events, memories, memory_tombstones
+
+_POSITIONS = bindparam("positions", type_=ARRAY(BigInteger))
+_LIMIT = bindparam("limit", type_=Integer)
+_EXPIRED_KEY = (
+    memories.c.expires_at,
+    memories.c.app_name,
+    memories.c.user_id,
+    memories.c.position,
+)
+
+
+class ExpiredParameters(TypedDict):
+    """A batch of expired memories, after one."""
+
+    limit: int
+    after_expires_at: datetime | None
+    after_app_name: str | None
+    after_user_id: str | None
+    after_position: int | None
+
+
+class SweepParameters(TypedDict):
+    """What the sweeps take; each ignores the others'.
+
+    Attributes:
+      limit: Most rows that one run looks at.
+      tombstone_days: How long the mark of an event that is not stored stays.
+    """
+
+    limit: int
+    tombstone_days: float
+
+
+@dataclass(frozen=True)
+class Sweep:
+    """Rows of one table that end by themselves.
+
+    Attributes:
+      table: Its name.
+      statement: Returns one row: ``seen``, how many rows it looked at, at most ``limit``, and
+        ``gone``. It passes over what others have locked, and looks at the oldest first.
+    """
+
+    table: str
+    statement: Statement[SweepParameters]
+
+
+def sweeps() -> tuple[Sweep, ...]:
+    """Returns all of them; a table whose rows end by themselves has its sweep here."""
+    return (Sweep("memory_tombstones", sweep_tombstones()),)
+
+
+def expired() -> ColumnElement[bool]:
+    """Memories that have ended; superseded facts are kept for audit."""
+    return and_(memories.c.expires_at <= func.now(), memories.c.superseded_by.is_(None))
+
+
+@cache
+def select_expired(*, after: bool) -> Statement[ExpiredParameters]:
+    """Reads a batch of expired memories of everybody, the first to expire first."""
+    found = (
+        select(*_EXPIRED_KEY, memories.c.session_id)
+        .where(expired())
+        .order_by(*_EXPIRED_KEY)
+        .limit(_LIMIT)
+    )
+    if after:
+        last = (
+            bindparam("after_expires_at", type_=TIMESTAMP(timezone=True)),
+            bindparam("after_app_name", type_=Text),
+            bindparam("after_user_id", type_=Text),
+            bindparam("after_position", type_=BigInteger),
+        )
+        found = found.where(tuple_(*_EXPIRED_KEY) > tuple_(*last))
+    return Statement(found)
+
+
+@cache
+def lock_free_positions() -> Statement[PositionsParameters]:
+    """Locks those of some memories that nobody is writing to; returns their positions."""
+    return Statement(
+        select(memories.c.position)
+        .where(in_scope(memories), memories.c.position == func.any(_POSITIONS))
+        .order_by(memories.c.position)
+        .with_for_update(skip_locked=True)
+    )
+
+
+@cache
+def erase_expired_positions() -> Statement[PositionsParameters]:
+    """Erases those of some memories that have expired, and what was drawn from them.
+
+    Returns ``erased``; see `buried`.
+    """
+    return Statement(buried(and_(memories.c.position == func.any(_POSITIONS), expired())))
+
+
+@cache
+def sweep_tombstones() -> Statement[SweepParameters]:
+    """Deletes marks whose event is not stored, and renews those whose event is."""
+    key = [column.name for column in memory_tombstones.primary_key]
+    days = bindparam("tombstone_days", type_=Double)
+    old = (
+        select(
+            *(memory_tombstones.c[name] for name in key),
+            exists(
+                select(literal_column("1")).where(
+                    *(events.c[name] == memory_tombstones.c[name] for name in key)
+                )
+            ).label("needed"),
+        )
+        .where(
+            memory_tombstones.c.needed_at
+            < func.now() - func.make_interval(0, 0, 0, 0, 0, 0, days * 86_400)
+        )
+        .order_by(memory_tombstones.c.needed_at)
+        .limit(_LIMIT)
+        .with_for_update(skip_locked=True, of=memory_tombstones)
+        .cte("old")
+    )
+    same = and_(*(memory_tombstones.c[name] == old.c[name] for name in key))
+    renewed = (
+        update(memory_tombstones)
+        .where(same, old.c.needed)
+        .values(needed_at=func.now())
+        .cte("renewed")
+    )
+    gone = (
+        delete(memory_tombstones)
+        .where(same, ~old.c.needed)
+        .returning(literal_column("1"))
+        .cte("gone")
+    )
+    return Statement(
+        select(
+            select(func.count()).select_from(old).scalar_subquery().label("seen"),
+            select(func.count()).select_from(gone).scalar_subquery().label("gone"),
+        ).add_cte(renewed),
+        idempotent=True,
+    )

@@ -1,0 +1,120 @@
+"""Tidying: erases what has expired, and rows that nobody needs any more."""
+
+from collections import defaultdict
+from collections.abc import Sequence
+from dataclasses import dataclass
+from typing import Any
+
+from adkpg.database import Database
+from adkpg.errors import Busy
+from adkpg.memory.upkeep import statements
+from adkpg.memory.write.statements import give_way, lock_session
+from adkpg.sql import ScopeParameters
+
+_BATCH = 500
+
+
+@dataclass(frozen=True)
+class Tidied:
+    """How many rows went.
+
+    Attributes:
+      memories: That had expired, and what was drawn from them.
+      tombstones: Marks of deleted memories whose event is not stored.
+    """
+
+    memories: int
+    tombstones: int
+
+
+async def tidy(database: Database) -> Tidied:
+    """Erases expired memories, and marks of deleted memories that nobody needs; idempotent.
+
+    A worker does it every ten minutes. Batches of 500 rows, each found through an index and erased
+    in a transaction of its own: it may be ended anywhere, and goes on the next time. Many processes
+    may do it simultaneously; what a writer holds is passed over until the next time.
+
+    The mark of a deleted memory stays as long as its event is stored, and ``ADKPG_TOMBSTONE_DAYS``
+    longer; so does that of an event that adkpg does not store, counted from the last time that it
+    was given to memory.
+
+    Raises:
+      DatabaseError: The server refused; batches that were erased before stay erased.
+    """
+    memories = await erase_expired(database)
+    gone = {sweep.table: await _swept(database, sweep) for sweep in statements.sweeps()}
+    return Tidied(memories, gone["memory_tombstones"])
+
+
+async def erase_expired(database: Database) -> int:
+    """Erases everybody's expired memories for good, as `tidy` does.
+
+    Superseded facts are kept.
+
+    Returns:
+      How many memories were erased, what was drawn from them included.
+
+    Raises:
+      DatabaseError: As `tidy`.
+    """
+    erased = 0
+    last: Any = None
+    while True:
+        found = await database.fetch(
+            statements.select_expired(after=last is not None),
+            {
+                "limit": _BATCH,
+                "after_expires_at": last["expires_at"] if last else None,
+                "after_app_name": last["app_name"] if last else None,
+                "after_user_id": last["user_id"] if last else None,
+                "after_position": last["position"] if last else None,
+            },
+        )
+        by_scope = defaultdict(list)
+        for row in found:
+            by_scope[row["app_name"], row["user_id"]].append(row)
+        for (app_name, user_id), rows in by_scope.items():
+            scope: ScopeParameters = {"app_name": app_name, "user_id": user_id}
+            erased += await _erase(database, scope, rows)
+        if len(found) < _BATCH:
+            return erased
+        last = found[-1]
+
+
+async def _erase(database: Database, scope: ScopeParameters, rows: Sequence[Any]) -> int:
+    """Erases those of some memories that are still expired; returns how many went.
+
+    The locks come before the statement that reads again what is to go and what was drawn from it,
+    so that it sees what writers have committed. None is waited for: nobody is kept waiting by what
+    waits here, and nothing deadlocks.
+    """
+    try:
+        async with database.transaction() as transaction:
+            await transaction.fetch(give_way(), {})
+            # An ingest that is writing one of them again would not be seen, and bring it back.
+            for session_id in sorted({row["session_id"] for row in rows}):
+                await transaction.fetch(lock_session(), {**scope, "session_id": session_id})
+            free = await transaction.fetch(
+                statements.lock_free_positions(),
+                {**scope, "positions": [row["position"] for row in rows]},
+            )
+            (gone,) = await transaction.fetch(
+                statements.erase_expired_positions(),
+                {**scope, "positions": [row["position"] for row in free]},
+            )
+            return int(gone["erased"])
+    except Busy:  # a writer holds the session, or a fact that was drawn from them
+        return 0
+
+
+async def _swept(database: Database, sweep: statements.Sweep) -> int:
+    gone = 0
+    while True:
+        row = await database.fetch_one(
+            sweep.statement,
+            {"limit": _BATCH, "tombstone_days": database.settings.tombstone_days},
+        )
+        assert row is not None
+        gone += int(row["gone"])
+        if row["seen"] < _BATCH:
+            return gone
