@@ -2,7 +2,6 @@
 
 import asyncio
 from collections.abc import Mapping, Sequence
-from dataclasses import replace
 from datetime import datetime
 from functools import partial
 from typing import Unpack
@@ -15,7 +14,6 @@ from google.adk.sessions.session import Session
 
 from adkpg import cursors
 from adkpg.database import Database, UsesDatabase
-from adkpg.embedding.default import default_embedder
 from adkpg.embedding.embedder import Embedder
 from adkpg.errors import ConfigurationError, InvalidInput
 from adkpg.keys import require_storable, scope_user, storable
@@ -28,7 +26,12 @@ from adkpg.memory.pages import MemoriesPage
 from adkpg.memory.queue.worker import Worker
 from adkpg.memory.records import Memory
 from adkpg.memory.search.hits import Hit
-from adkpg.memory.search.options import SearchOptions, SearchOverrides, require_embedder
+from adkpg.memory.search.options import (
+    SearchOptions,
+    SearchOverrides,
+    require_embedder,
+    service_defaults,
+)
 from adkpg.memory.search.search import Search
 from adkpg.memory.upkeep.tidying import tidy
 from adkpg.memory.vectors.vectors import Vectors
@@ -66,17 +69,11 @@ class PgVectorMemoryService(UsesDatabase, BaseMemoryService):
         embedder: Embedder | None = None,
         **options: Unpack[SearchOverrides],
     ) -> None:
-        try:
-            self._defaults = SearchOptions().changed(**options)
-        except InvalidInput as exc:
-            raise ConfigurationError(str(exc)) from exc
         super().__init__(database)
-        if embedder is None and self._defaults.mode != "text":
-            embedder = default_embedder(self._database.settings.embedder)
+        self._defaults, embedder = service_defaults(
+            SearchOptions(), embedder, self._database.settings.embedder, options
+        )
         self._vectors = None if embedder is None else Vectors(self._database, embedder)
-        require_embedder(self._defaults.mode, embedder)
-        if embedder is None:
-            self._defaults = replace(self._defaults, mode="text")
         self._search = Search(self._database, self._vectors)
 
     @property

@@ -74,22 +74,10 @@ async def test_a_meaning_is_found_from_the_least_score_on() -> None:
     assert (hit.reason.lexical, hit.reason.lexemes) == (0, ())
 
 
-async def test_age_importance_and_a_budget_change_what_is_returned() -> None:
+async def test_a_budget_leaves_out_what_does_not_fit() -> None:
     memory = InMemoryVectorMemoryService(mode="text")
-    platform_time.set_time_provider(MAY.timestamp)
-    old = (MAY - timedelta(days=10)).isoformat()
-    await memory.add_memory(
-        **USER,
-        memories=[
-            entry("kitten one", timestamp=old, custom_metadata={"importance": 1}),
-            entry("kitten two", timestamp=MAY.isoformat()),
-        ],
-    )
+    await memory.add_memory(**USER, memories=[entry("kitten one"), entry("kitten two")])
     assert await found(memory, "kitten") == ["kitten one", "kitten two"]
-    assert await found(memory, "kitten", half_life=timedelta(days=1)) == [
-        "kitten two",
-        "kitten one",
-    ]
     assert await found(memory, "kitten", max_tokens=6) == ["kitten one"]
 
 

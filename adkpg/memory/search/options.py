@@ -1,10 +1,12 @@
-"""SearchOptions: how a search answers. Pure."""
+"""SearchOptions: how a search answers. It does no I/O."""
 
 import math
 from dataclasses import dataclass, replace
 from datetime import timedelta
 from typing import Any, Literal, TypedDict, Unpack
 
+from adkpg.embedding.default import default_embedder
+from adkpg.embedding.embedder import Embedder
 from adkpg.errors import ConfigurationError, InvalidInput
 from adkpg.memory.filters import NO_FILTERS, SearchFilters
 
@@ -111,6 +113,30 @@ class SearchOptions:
                 )
             given["min_score"] = _one("min_score", given.get("min_score"), 1 - distance)
         return replace(self, **given)
+
+
+def service_defaults(
+    options: SearchOptions, embedder: Embedder | None, choice: str, overrides: SearchOverrides
+) -> tuple[SearchOptions, Embedder | None]:
+    """Returns the options of a service that is being made, and its embedder; words need none.
+
+    Args:
+      options: What is left out in `overrides`.
+      embedder: The one that is given; None asks for the default.
+      choice: The default one, as ``ADKPG_EMBEDDER`` has it.
+      overrides: The options that are given.
+
+    Raises:
+      ConfigurationError: An argument cannot work.
+    """
+    try:
+        options = options.changed(**overrides)
+    except InvalidInput as exc:
+        raise ConfigurationError(str(exc)) from exc
+    if embedder is None and options.mode != "text":
+        embedder = default_embedder(choice)
+    require_embedder(options.mode, embedder)
+    return (options if embedder is not None else replace(options, mode="text")), embedder
 
 
 def require_embedder(mode: str, embedder: object | None) -> None:
