@@ -1,15 +1,15 @@
 """SharedEvents: events that were read once, for whoever reads their session again."""
 
-import sys
 import threading
 from collections import OrderedDict
-from collections.abc import Mapping, Sequence
+from collections.abc import Mapping
 from dataclasses import dataclass
 from typing import Any
 
 from google.adk.events.event import Event
 
 from adkpg.jsontext import UNREADABLE
+from adkpg.sessions.history import History
 from adkpg.sessions.reading_statements import SessionAgainParameters
 
 Key = tuple[str, str, str]
@@ -76,9 +76,7 @@ class SharedEvents:
                 self._prefixes.move_to_end(key)
             return prefix
 
-    def keep(
-        self, key: Key, row: Mapping[str, Any], before: Prefix | None, new: Sequence[Event]
-    ) -> None:
+    def keep(self, key: Key, row: Mapping[str, Any], before: Prefix | None, new: History) -> None:
         """Keeps what a session's reader has now, instead of what was kept of it.
 
         Nothing is kept of a session whose last event was deleted, or with new events that could
@@ -88,18 +86,18 @@ class SharedEvents:
           key: App, user and session.
           row: Of `reading_statements.select_session_again`.
           before: The events that the reader had already; None if the new ones are all.
-          new: The events of the row.
+          new: The events of the row, and those that it had no room for.
         """
         event_id = row["last_event_id"]
-        if event_id is None or any(event.error_code == UNREADABLE for event in new):
+        if event_id is None or any(event.error_code == UNREADABLE for event in new.events):
             self.drop(key)
             return
         prefix = Prefix(
             incarnation=row["incarnation"],
             revision=row["revision"],
             event_id=event_id,
-            events=(*(before.events if before else ()), *new),
-            size=(before.size if before else 0) + _size(row["payloads"]),
+            events=(*(before.events if before else ()), *new.events),
+            size=(before.size if before else 0) + new.size + EVENT_BYTES * len(new.events),
         )
         with self._lock:
             self._remove(key)
@@ -126,7 +124,3 @@ class SharedEvents:
         prefix = self._prefixes.pop(key, None)
         if prefix is not None:
             self._size -= prefix.size
-
-
-def _size(payloads: Sequence[str]) -> int:
-    return sum(map(sys.getsizeof, payloads)) + EVENT_BYTES * len(payloads)

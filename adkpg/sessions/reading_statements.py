@@ -37,6 +37,9 @@ from adkpg.tables import events, sessions
 _LIMIT = bindparam("limit", type_=BigInteger)
 _PART = 10  # times as many sessions as a page has tell how old its last one is at most
 _BEFORE_ALL = literal_column("'-9223372036854775808'::bigint", BigInteger)
+# Of a session's events read at once. One counts 4 kB besides its payload, so 1,000 always fill it.
+_PAGE_EVENTS = 1_000
+_PAGE_BYTES = 4_000_000
 
 _IDENTITY = (
     sessions.c.user_id,
@@ -70,6 +73,15 @@ class SessionAgainParameters(SessionParameters):
     count: int | None
 
 
+class FurtherEventsParameters(SessionParameters):
+    """Where the page before ended, and the session as its first page was read."""
+
+    incarnation: str
+    revision: int
+    next_seq: int
+    after: datetime | None
+
+
 class ListParameters(TypedDict):
     """A user's sessions, or the app's with None."""
 
@@ -99,7 +111,8 @@ def select_session(
 ) -> Statement[SessionEventsParameters]:
     """Reads a session, the shared states and its events, in one snapshot and one row.
 
-    No row if the session does not exist. ``payloads`` is in append order.
+    No row if the session does not exist. ``payloads`` is in append order; ``next_seq`` says where
+    the events go on that there was no room for.
     """
     columns: list[Any] = [*_STANDING]
     if events_wanted:
@@ -108,10 +121,47 @@ def select_session(
             chosen = chosen.where(events.c.timestamp >= time("after"))
         if recent:
             chosen = chosen.order_by(events.c.seq.desc()).limit(_LIMIT)
-        part = chosen.subquery("part")
-        in_order = select(cast(part.c.payload, Text)).order_by(part.c.seq)
-        columns.append(func.array(in_order.scalar_subquery()).label("payloads"))
+        columns += _first_page(chosen)
     return Statement(select(*columns).where(this_session()))
+
+
+@cache
+def select_further_events(*, after: bool) -> Statement[FurtherEventsParameters]:
+    """Reads the events that a session's row had no room for; rows are as `select_session` says.
+
+    No row if the session is no more the one that was read.
+    """
+    revision = bindparam("revision", type_=BigInteger)
+    chosen = select(events.c.seq, events.c.payload).where(
+        its_events(),
+        events.c.seq >= bindparam("next_seq", type_=BigInteger),
+        events.c.seq <= revision,
+    )
+    if after:
+        chosen = chosen.where(events.c.timestamp >= time("after"))
+    same = and_(
+        sessions.c.incarnation == cast(bindparam("incarnation", type_=Text), UUID),
+        sessions.c.revision >= revision,
+    )
+    return Statement(select(*_first_page(chosen)).where(this_session(), same))
+
+
+def _first_page(chosen: Select[Any]) -> tuple[ColumnElement[Any], ColumnElement[Any]]:
+    """The first of chosen events as ``payloads``, and in ``next_seq`` the first one left out."""
+    some = chosen.subquery("chosen")
+    first = select(some).order_by(some.c.seq).limit(literal_column(str(_PAGE_EVENTS + 1)))
+    part = first.subquery("part")
+    # As they are stored, which is compressed: no payload is unpacked to be measured.
+    size = func.pg_column_size(part.c.payload) + literal_column(str(_PAGE_BYTES // _PAGE_EVENTS))
+    before = func.sum(size).over(order_by=part.c.seq, rows=(None, 0)) - size
+    room = before < literal_column(str(_PAGE_BYTES))
+    page = select(part.c.seq, part.c.payload, room.label("room")).cte("page")
+    payloads = select(cast(page.c.payload, Text)).where(page.c.room).order_by(page.c.seq)
+    rest = select(func.min(page.c.seq)).where(~page.c.room)
+    return (
+        func.array(payloads.scalar_subquery()).label("payloads"),
+        rest.scalar_subquery().label("next_seq"),
+    )
 
 
 @cache
@@ -121,7 +171,8 @@ def select_session_again() -> Statement[SessionAgainParameters]:
     The caller has those up to a revision. It has them still, and ``had`` is true, if the session
     is the same incarnation, the event of that revision is the same one (a restored database
     or a standby may have another history), and none of those events was deleted. Else ``had`` is
-    not true and ``payloads`` are all events.
+    not true and ``payloads`` are all events. Those that there was no room for begin with
+    ``next_seq``.
 
     Returns also ``last_event_id``, of the event of the session's revision; None if there is none.
     """
@@ -145,16 +196,12 @@ def select_session_again() -> Statement[SessionAgainParameters]:
     )
     start = select(case((known.c.had, revision), else_=_BEFORE_ALL)).scalar_subquery()
     last = select(events.c.event_id).where(its_events(), events.c.seq == sessions.c.revision)
-    missing = (
-        select(cast(events.c.payload, Text))
-        .where(its_events(), events.c.seq > start)
-        .order_by(events.c.seq)
-    )
+    missing = select(events.c.seq, events.c.payload).where(its_events(), events.c.seq > start)
     session = select(
         *_STANDING,
         select(known.c.had).scalar_subquery().label("had"),
         last.correlate(sessions).scalar_subquery().label("last_event_id"),
-        func.array(missing.scalar_subquery()).label("payloads"),
+        *_first_page(missing),
     ).where(this_session())
     return Statement(session)
 

@@ -1,13 +1,12 @@
 """Records: ADK sessions of rows. Pure."""
 
 import re
-from collections.abc import Iterable, Mapping, Sequence
+from collections.abc import Iterable, Mapping
 from dataclasses import dataclass
 from typing import Any
 
 from google.adk.sessions.session import Session
 
-from adkpg.jsontext import read_events
 from adkpg.sessions import state
 from adkpg.timestamps import unix
 
@@ -41,9 +40,8 @@ def session(
     row: Mapping[str, Any],
     app_state: str | None,
     user_state: str | None,
-    payloads: Sequence[str] = (),
 ) -> Session:
-    """Returns a live Session of a stored row, fresh and sharing nothing with any other."""
+    """Returns a live Session of a stored row, without events; it shares nothing with any other."""
     live = Session(
         id=row["session_id"],
         app_name=app_name,
@@ -52,7 +50,6 @@ def session(
         events=[],
         last_update_time=unix(row["updated_at"]),
     )
-    live.events = read_events(payloads) if payloads else []
     Marker(row["incarnation"], row["revision"]).set(live)
     return live
 

@@ -31,9 +31,10 @@ from adkpg.memory.write import capture
 from adkpg.memory.write.apply import off_loop
 from adkpg.memory.write.capture_steps import CaptureParameters
 from adkpg.remember.policy import Remember
-from adkpg.sessions import reading_statements, records, statements
+from adkpg.sessions import history, reading_statements, records, statements
 from adkpg.sessions.append_queue import AppendQueues, uninterrupted
 from adkpg.sessions.cache import Key, SharedEvents, again
+from adkpg.sessions.history import History
 from adkpg.sessions.pages import EventsPage, ListedSessions, SessionsPage
 from adkpg.sessions.records import Marker
 from adkpg.sessions.state import split
@@ -192,25 +193,29 @@ class DatabaseSessionService(UsesDatabase, BaseSessionService):
         statement = reading_statements.select_session(
             events_wanted=wanted, after=wanted and after is not None, recent=bool(recent)
         )
-        row = await self._database.fetch_one(
-            statement,
-            {
-                "app_name": app_name,
-                "user_id": user_id,
-                "session_id": session_id,
-                "after": None if after is None else clamped(after),
-                "limit": None if recent is None else min(recent, _MOST),
-            },
+        parameters: reading_statements.SessionEventsParameters = {
+            "app_name": app_name,
+            "user_id": user_id,
+            "session_id": session_id,
+            "after": None if after is None else clamped(after),
+            "limit": None if recent is None else min(recent, _MOST),
+        }
+        while True:
+            row = await self._database.fetch_one(statement, parameters)
+            if row is None:
+                return None
+            read: History | None = History()
+            if wanted:
+                read = await history.read(
+                    self._database, parameters, row, after=parameters["after"]
+                )
+            if read is not None:
+                break
+        session = records.session(
+            app_name=app_name, row=row, app_state=row["app_state"], user_state=row["user_state"]
         )
-        if row is None:
-            return None
-        return records.session(
-            app_name=app_name,
-            row=row,
-            app_state=row["app_state"],
-            user_state=row["user_state"],
-            payloads=row["payloads"] if wanted else (),
-        )
+        session.events = read.events
+        return session
 
     async def list_sessions(
         self,
@@ -327,9 +332,9 @@ class DatabaseSessionService(UsesDatabase, BaseSessionService):
             },
         )
         next_cursor = cursors.written(rows[limit - 1]["seq"]) if len(rows) > limit else None
-        return EventsPage(
-            jsontext.read_events([row["payload"] for row in rows[:limit]]), next_cursor
-        )
+        page = History()
+        await page.add([row["payload"] for row in rows[:limit]])
+        return EventsPage(page.events, next_cursor)
 
     async def get_user_state(self, *, app_name: str, user_id: str) -> dict[str, Any]:
         """Returns a user's state without the ``user:`` prefix; a copy, ``{}`` if there is none."""
@@ -342,25 +347,25 @@ class DatabaseSessionService(UsesDatabase, BaseSessionService):
 
     async def _get_again(self, shared: SharedEvents, key: Key) -> Session | None:
         """Reads a whole session: only what is new of it, if its events are kept still."""
-        before = shared.get(key)
-        row = await self._database.fetch_one(
-            reading_statements.select_session_again(), again(key, before)
-        )
-        if row is None:
-            shared.drop(key)
-            return None
+        while True:
+            before = shared.get(key)
+            parameters = again(key, before)
+            row = await self._database.fetch_one(
+                reading_statements.select_session_again(), parameters
+            )
+            if row is None:
+                shared.drop(key)
+                return None
+            read = await history.read(self._database, parameters, row)
+            if read is not None:
+                break
         session = records.session(
-            app_name=key[0],
-            row=row,
-            app_state=row["app_state"],
-            user_state=row["user_state"],
-            payloads=row["payloads"],
+            app_name=key[0], row=row, app_state=row["app_state"], user_state=row["user_state"]
         )
         had = before if row["had"] else None
-        if had is None or session.events:
-            shared.keep(key, row, had, session.events)
-        if had is not None:
-            session.events = [*had.events, *session.events]
+        if had is None or read.events:
+            shared.keep(key, row, had, read)
+        session.events = read.events if had is None else [*had.events, *read.events]
         return session
 
     async def delete_session(

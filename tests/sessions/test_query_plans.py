@@ -49,6 +49,7 @@ _PARAMETERS: dict[str, Any] = {
     "after_session_id": "session 7",
     "incarnation": "00000000-0000-0000-0000-000000000000",
     "revision": 10,
+    "next_seq": 5,
     "count": 10,
     "payload": "{}",
     **dict.fromkeys(("session_state", "session_delta", "app_delta", "user_delta"), '{"k": 2}'),
@@ -77,6 +78,10 @@ HOT: dict[str, tuple[Statement[Any], set[str]]] = {
     "get again": (
         reading_statements.select_session_again(),
         {_SESSION, "events_pkey", "app_states_pkey", "user_states_pkey"},
+    ),
+    "get a long one": (
+        reading_statements.select_further_events(after=True),
+        {_SESSION, "events_pkey"},
     ),
     "get without events": (
         reading_statements.select_session(events_wanted=False, after=False, recent=False),

@@ -10,6 +10,7 @@ from adkpg.adk import SessionService
 from adkpg.errors import ConfigurationError
 from adkpg.jsontext import UNREADABLE
 from adkpg.sessions.cache import EVENT_BYTES, SharedEvents, again
+from adkpg.sessions.history import History
 
 ROOM = 3 * (EVENT_BYTES + 500)  # three events with short texts
 
@@ -24,9 +25,14 @@ def _keep(shared: SharedEvents, session_id: str, *events: Event, **row: Any) -> 
         "incarnation": "i",
         "revision": len(events),
         "last_event_id": events[-1].id if events else None,
-        "payloads": [event.model_dump_json(exclude_none=True) for event in events],
     }
-    shared.keep(_key(session_id), read | row, None, events)
+    shared.keep(_key(session_id), read | row, None, _history(*events))
+
+
+def _history(*events: Event) -> History:
+    return History(
+        list(events), sum(len(event.model_dump_json(exclude_none=True)) for event in events)
+    )
 
 
 def _kept(shared: SharedEvents, *session_ids: str) -> list[str]:
@@ -91,9 +97,8 @@ def test_new_events_are_put_behind_those_there_were() -> None:
         "incarnation": "i",
         "revision": 2,
         "last_event_id": second.id,
-        "payloads": [second.model_dump_json()],
     }
-    shared.keep(_key("a"), row, shared.get(_key("a")), [second])
+    shared.keep(_key("a"), row, shared.get(_key("a")), _history(second))
     prefix = shared.get(_key("a"))
     assert prefix is not None
     assert prefix.events == (first, second)
