@@ -15,6 +15,7 @@ __all__ = [
     "EventsPage",
     "Hit",
     "InMemoryVectorMemoryService",
+    "Invocation",
     "Jobs",
     "ListedSessions",
     "MemoriesPage",
@@ -56,6 +57,7 @@ if TYPE_CHECKING:
     from adkpg.memory.write.configuration import set_text_search_config, text_search_config
     from adkpg.remember.policy import Remember, RememberPolicy
     from adkpg.remember.secrets import redact_secrets
+    from adkpg.sessions.invocations import Invocation
     from adkpg.sessions.pages import EventsPage, ListedSessions, SessionsPage
     from adkpg.sessions.service import DatabaseSessionService
     from adkpg.settings import Settings
@@ -67,6 +69,7 @@ else:
         "EventsPage": "sessions.pages",
         "Hit": "memory.search.hits",
         "InMemoryVectorMemoryService": "in_memory",
+        "Invocation": "sessions.invocations",
         "Jobs": "memory.queue.jobs",
         "ListedSessions": "sessions.pages",
         "MemoriesPage": "memory.pages",

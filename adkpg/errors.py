@@ -28,6 +28,7 @@
       + EventConflict (ADK AlreadyExistsError)
       + SessionNotFound (ADK SessionNotFoundError)
       + StaleSession (ADK StaleSessionError)
+          + InvocationLost                  another invocation runs in the session
 
 Errors that ADK has a type for are subclasses of it, so code written for ADK's own services
 catches ours. Each message says cause and cure; the driver's error, where there is one, is the
@@ -55,6 +56,7 @@ __all__ = [
     "ExtractionError",
     "ExtractorUnavailable",
     "InvalidInput",
+    "InvocationLost",
     "ModelNotActive",
     "ModelUnavailable",
     "ReadOnly",
@@ -107,7 +109,7 @@ class DatabaseUnavailable(RetryableError):
 
 
 class Busy(RetryableError):
-    """Others were in the way: a lock, a timeout, a deadlock, or no free connection in the pool."""
+    """Others were in the way: a lock, a timeout, no free connection, or a running invocation."""
 
 
 class ReadOnly(RetryableError):
@@ -204,3 +206,7 @@ class SessionNotFound(AdkpgError, SessionNotFoundError):
 
 class StaleSession(AdkpgError, StaleSessionError):
     """The session was modified in storage since this Session object was loaded."""
+
+
+class InvocationLost(StaleSession):
+    """A queued invocation has ended, or lost its session to another one; nothing was written."""

@@ -107,6 +107,18 @@ class Settings(BaseSettings):
         "again, in megabytes; such sessions share their event objects, which must not be changed. "
         "0 keeps none.",
     )
+    invocation_lease_s: float = Field(
+        default=30,
+        gt=0,
+        description="How long a session stays taken by an invocation whose process is gone, in "
+        "seconds; one that runs renews it three times as often.",
+    )
+    invocation_result_ttl_s: float = Field(
+        default=86_400,
+        gt=0,
+        description="How long the result of an invocation with a key answers retried requests, in "
+        "seconds.",
+    )
     remember: bool | Literal["redacted"] = Field(
         default=False,
         description="Whether appends remember what is said: `true`, or `redacted`, without keys, "

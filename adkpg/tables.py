@@ -102,10 +102,32 @@ sessions = Table(
         nullable=True,
         comment="Where the session's next memory goes; NULL before its first.",
     ),
+    Column(
+        "invocation_holder",
+        UUID(as_uuid=False),
+        nullable=True,
+        comment="Token of the queued invocation that runs or ran last; its appends compare it.",
+    ),
+    Column(
+        "invocation_expires_at",
+        _TIME,
+        nullable=True,
+        comment="When another may take its place; NULL if none runs. In no index.",
+    ),
     PrimaryKeyConstraint("app_name", "user_id", "session_id", name="sessions_pkey"),
     Index("sessions_created_at_idx", "app_name", "created_at", "user_id", "session_id"),
     comment="One row per ADK session.",
 )
+
+
+def _session_fkey(name: str) -> ForeignKeyConstraint:
+    return ForeignKeyConstraint(
+        ["app_name", "user_id", "session_id"],
+        [sessions.c.app_name, sessions.c.user_id, sessions.c.session_id],
+        name=name,
+        ondelete="CASCADE",
+    )
+
 
 events = Table(
     "events",
@@ -134,13 +156,49 @@ events = Table(
     ),
     PrimaryKeyConstraint("app_name", "user_id", "session_id", "seq", name="events_pkey"),
     UniqueConstraint("app_name", "user_id", "session_id", "event_id", name=EVENT_ID_KEY),
-    ForeignKeyConstraint(
-        ["app_name", "user_id", "session_id"],
-        [sessions.c.app_name, sessions.c.user_id, sessions.c.session_id],
-        name="events_session_fkey",
-        ondelete="CASCADE",
-    ),
+    _session_fkey("events_session_fkey"),
     comment="The events of a session, immutable once appended.",
+)
+
+
+invocation_waiters = Table(
+    "invocation_waiters",
+    metadata,
+    _key("app_name"),
+    _key("user_id"),
+    _key("session_id"),
+    Column("holder", UUID(as_uuid=False), nullable=False, comment="Token of who waits."),
+    Column("since", _TIME, nullable=False, server_default=_NOW, comment="Who comes first."),
+    Column(
+        "seen_at",
+        _TIME,
+        nullable=False,
+        server_default=_NOW,
+        comment="When it last asked; who stopped asking is passed over.",
+    ),
+    PrimaryKeyConstraint(
+        "app_name", "user_id", "session_id", "holder", name="invocation_waiters_pkey"
+    ),
+    _session_fkey("invocation_waiters_session_fkey"),
+    comment="Invocations that wait for their turn in a session.",
+)
+
+invocation_results = Table(
+    "invocation_results",
+    metadata,
+    _key("app_name"),
+    _key("user_id"),
+    _key("session_id"),
+    _key("idempotency_key", "The caller's own; a request that is retried has the same."),
+    Column("holder", UUID(as_uuid=False), nullable=False, comment="Token of who left it."),
+    Column("result", JSON, nullable=False, comment="What the invocation left, as JSON text."),
+    Column("expires_at", _TIME, nullable=False, comment="When the key may run once more."),
+    PrimaryKeyConstraint(
+        "app_name", "user_id", "session_id", "idempotency_key", name="invocation_results_pkey"
+    ),
+    _session_fkey("invocation_results_session_fkey"),
+    Index("invocation_results_expires_at_idx", "expires_at"),
+    comment="Invocations with an idempotency key that have finished.",
 )
 
 app_states = Table(

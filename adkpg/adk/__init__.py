@@ -17,10 +17,12 @@ Then ``adk web --session_service_uri=adkpg:// --memory_service_uri=adkpg:// agen
 and memories in ``ADKPG_DATABASE_URL``; ``adkpg://embedded`` is the server that comes with
 ``adkpg[embedded]``, ``adkpg://user:password@host/database?options`` any other.
 
-`MemoryPlugin` remembers every turn of a Runner or App by itself.
+`MemoryPlugin` remembers every turn of a Runner or App by itself. `QueuedRuns` lets the runs of a
+session take turns in the app of ``get_fast_api_app``.
 """
 
 from adkpg.adk.plugin import MemoryPlugin
+from adkpg.adk.queued_runs import QueuedRuns
 from adkpg.adk.services import MemoryService, SessionService, register
 
-__all__ = ["MemoryPlugin", "MemoryService", "SessionService", "register"]
+__all__ = ["MemoryPlugin", "MemoryService", "QueuedRuns", "SessionService", "register"]

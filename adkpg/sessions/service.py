@@ -1,5 +1,6 @@
 """DatabaseSessionService: ADK sessions that outlive the process."""
 
+from contextlib import AbstractAsyncContextManager
 from datetime import datetime
 from typing import Any, Literal
 
@@ -31,10 +32,11 @@ from adkpg.memory.write import capture
 from adkpg.memory.write.apply import off_loop
 from adkpg.memory.write.capture_steps import CaptureParameters
 from adkpg.remember.policy import Remember
-from adkpg.sessions import history, reading_statements, records, statements
+from adkpg.sessions import history, invocations, reading_statements, records, statements
 from adkpg.sessions.append_queue import AppendQueues, uninterrupted
 from adkpg.sessions.cache import Key, SharedEvents, again
 from adkpg.sessions.history import History
+from adkpg.sessions.invocations import Invocation
 from adkpg.sessions.pages import EventsPage, ListedSessions, SessionsPage
 from adkpg.sessions.records import Marker
 from adkpg.sessions.state import split
@@ -392,6 +394,56 @@ class DatabaseSessionService(UsesDatabase, BaseSessionService):
             await self._database.fetch(statements.delete_session(), place)
         self._database.erased(**place)
 
+    def invocation(
+        self,
+        *,
+        app_name: str,
+        user_id: str,
+        session_id: str,
+        timeout_s: float = 60,
+        key: str | None = None,
+    ) -> AbstractAsyncContextManager[Invocation]:
+        """Lets runs of an agent take turns in a session, across tasks, processes and machines.
+
+        ::
+
+            async with sessions.invocation(**place, timeout_s=60):
+                async for event in runner.run_async(...): ...
+
+        Taking the session and freeing it are one round trip each; whoever waits asks again about
+        four times a second and holds nothing, whoever runs renews its lease
+        (``ADKPG_INVOCATION_LEASE_S``). Who came first runs first. What is appended to the session
+        within the block, also by tasks that it starts, is refused once another has taken its
+        place. Appends outside of any block are judged by their revision alone.
+
+        Args:
+          session_id: Stripped of surrounding whitespace; the session must exist.
+          timeout_s: Longest wait for the turn, in seconds; 0 asks once.
+          key: An idempotency key: of all invocations of this session with the same, one finishes.
+            The others wait for it, and are told that it is `done`, with its `result`, for
+            ``ADKPG_INVOCATION_RESULT_TTL_S``. One that raises has not finished: the next runs.
+
+        Raises:
+          Busy: Its turn did not come in time.
+          SessionNotFound: There is no such session.
+          InvalidInput: An id or the key cannot be stored, or the key is empty or longer than 255
+            characters.
+          InvocationLost: At the end of a block with a key, whose lease lapsed: its result is not
+            stored, and another may run.
+        """
+        session_id = _stripped(session_id)
+        require_storable(app_name=app_name, user_id=user_id, session_id=session_id, key=key)
+        if key is not None and not 0 < len(key) <= invocations.LONGEST_KEY:
+            raise InvalidInput(
+                f"key={key[:20]!r} has {len(key)} characters; give 1 to {invocations.LONGEST_KEY}."
+            )
+        place: SessionParameters = {
+            "app_name": app_name,
+            "user_id": user_id,
+            "session_id": session_id,
+        }
+        return invocations.invocation(self._database, place, timeout_s=timeout_s, key=key)
+
     async def append_event(self, session: Session, event: Event) -> Event:
         """Stores an event and its state delta, then brings the live Session up to date.
 
@@ -408,6 +460,8 @@ class DatabaseSessionService(UsesDatabase, BaseSessionService):
           StaleSession: Storage has moved past this Session object (with ``on_conflict="raise"``),
             or the session was deleted and created again. Load it again.
           EventConflict: Another event with this id is stored in the session.
+          InvocationLost: It is awaited within an `invocation` of the session that has ended, or
+            lost it to another.
           InvalidInput: A value cannot be stored; nothing was written, the session goes on.
         """
         if event.partial:
@@ -437,9 +491,11 @@ class DatabaseSessionService(UsesDatabase, BaseSessionService):
         payload, memory = await off_loop(
             text_length([event.content]), lambda: self._prepared(session, event)
         )
+        place = _place(session, event)
+        holder = invocations.holder_in(self._database, place)
         marker = Marker.of(session) or await self._marker_of(session, event)
         parameters: statements.AppendParameters = {
-            **_place(session, event),
+            **place,
             "timestamp": clamped(event.timestamp),
             "payload": payload,
             "session_delta": delta.session,
@@ -447,6 +503,7 @@ class DatabaseSessionService(UsesDatabase, BaseSessionService):
             "user_delta": delta.user,
             "incarnation": marker.incarnation,
             "revision": marker.revision,
+            "holder": holder,
             **(memory or {}),
         }
         statement = statements.append_event(
@@ -455,6 +512,7 @@ class DatabaseSessionService(UsesDatabase, BaseSessionService):
             user=delta.user is not None,
             merge=self._merge,
             remember=memory is not None,
+            fenced=holder is not None,
         )
         try:
             answer = await self._database.fetch_one(statement, parameters)
@@ -481,8 +539,13 @@ class DatabaseSessionService(UsesDatabase, BaseSessionService):
             found["stored_seq"] is None
             and found["found_incarnation"] == marker.incarnation
             and (self._merge or found["found_revision"] == marker.revision)
+            and found["found_held"]
         ):  # the statement's snapshot was older than the lock it waited for
-            found = await self._database.fetch_one(statements.select_head(), _place(session, event))
+            holder = parameters["holder"]
+            found = await self._database.fetch_one(
+                statements.select_head(fenced=holder is not None),
+                {**_place(session, event), "holder": holder},
+            )
         if found is None or found["found_incarnation"] is None:
             raise SessionNotFound(
                 f"Session {session.id} not found; it was deleted or never stored."
@@ -494,6 +557,8 @@ class DatabaseSessionService(UsesDatabase, BaseSessionService):
             )
         if found["stored_seq"] is not None:
             return self._redelivered(session, event, marker, parameters, found)
+        if not found["found_held"]:
+            raise invocations.lost(session.id)
         raise StaleSession(
             f"Session {session.id} has been modified in storage since it was loaded (revision "
             f"{found['found_revision']}, loaded at {marker.revision}); load it again, or use "
@@ -529,7 +594,9 @@ class DatabaseSessionService(UsesDatabase, BaseSessionService):
 
         It is current if storage is not newer than it, or its last event is the stored last one.
         """
-        head = await self._database.fetch_one(statements.select_head(), _place(session, event))
+        head = await self._database.fetch_one(
+            statements.select_head(), {**_place(session, event), "holder": None}
+        )
         if head is None:
             raise SessionNotFound(
                 f"Session {session.id} not found; it was deleted or never stored."

@@ -55,6 +55,8 @@ class EventParameters(SessionParameters):
 class AppendParameters(EventParameters, capture.CaptureParameters):
     """The deltas are JSON text, None where a scope has none; revision is unused with `merge`."""
 
+    holder: str | None
+
     timestamp: datetime
     payload: str
     session_delta: str | None
@@ -62,6 +64,23 @@ class AppendParameters(EventParameters, capture.CaptureParameters):
     user_delta: str | None
     incarnation: str
     revision: int
+
+
+class HeadParameters(EventParameters):
+    """Parameters of `select_head`."""
+
+    holder: str | None
+
+
+HOLDER = cast(bindparam("holder", type_=Text), UUID)
+"""The token of an invocation."""
+
+
+def held() -> ColumnElement[bool]:
+    """Whether the holder has the session; one whose lease lapsed has it until another begins."""
+    return and_(
+        sessions.c.invocation_holder == HOLDER, sessions.c.invocation_expires_at.is_not(None)
+    )
 
 
 def time(name: str) -> BindParameter[Any]:
@@ -152,18 +171,25 @@ def create_session(*, app: bool, user: bool) -> Statement[CreateParameters]:
 
 @cache
 def append_event(
-    *, session: bool, app: bool, user: bool, merge: bool, remember: bool = False
+    *,
+    session: bool,
+    app: bool,
+    user: bool,
+    merge: bool,
+    remember: bool = False,
+    fenced: bool = False,
 ) -> Statement[AppendParameters]:
     """Appends an event where the session is as expected and the event is new; one row always.
 
     The session is moved to its next revision, which is the event's ``seq``; a scope's state is
     merged (``state || delta``) only where there is a delta. `merge` compares the incarnation but
     not the revision. `remember` writes the event's memory, its words and its place in the queue,
-    after the session's last memory.
+    after the session's last memory. `fenced` appends only while the holder has the session.
 
     Returns one row. ``revision`` and ``updated_at`` are null if nothing was appended; then, as
     the statement's snapshot saw them, ``found_incarnation`` and ``found_revision`` tell a missing
-    from a stale session, and ``stored_seq`` and ``stored_payload`` a redelivered event.
+    from a stale session, ``found_held`` whether the holder has it (true if not `fenced`), and
+    ``stored_seq`` and ``stored_payload`` a redelivered event.
     """
     known = (
         select(events.c.seq, cast(events.c.payload, Text).label("payload"))
@@ -173,6 +199,8 @@ def append_event(
     expected = [sessions.c.incarnation == cast(bindparam("incarnation", type_=Text), UUID)]
     if not merge:
         expected.append(sessions.c.revision == bindparam("revision", type_=BigInteger))
+    if fenced:
+        expected.append(held())
     values: dict[Any, Any] = {
         sessions.c.revision: sessions.c.revision + 1,
         sessions.c.updated_at: time("timestamp"),
@@ -213,7 +241,13 @@ def append_event(
         .cte("appended")
     )
     found = (
-        select(sessions.c.incarnation, sessions.c.revision).where(this_session()).subquery("found")
+        select(
+            sessions.c.incarnation,
+            sessions.c.revision,
+            (held() if fenced else true()).label("held"),
+        )
+        .where(this_session())
+        .subquery("found")
     )
     one = select(literal(1).label("one")).subquery("one")
     return _with(
@@ -222,6 +256,7 @@ def append_event(
             moved.c.updated_at,
             cast(found.c.incarnation, Text).label("found_incarnation"),
             found.c.revision.label("found_revision"),
+            found.c.held.label("found_held"),
             known.c.seq.label("stored_seq"),
             known.c.payload.label("stored_payload"),
         ).select_from(
@@ -236,8 +271,10 @@ def append_event(
 
 
 @cache
-def select_head() -> Statement[EventParameters]:
+def select_head(*, fenced: bool = False) -> Statement[HeadParameters]:
     """Reads where a session stands: its marker, its last event's id, and one event if stored.
+
+    `fenced` asks whether the holder has it.
 
     No row if the session does not exist.
     """
@@ -257,6 +294,7 @@ def select_head() -> Statement[EventParameters]:
         select(
             cast(sessions.c.incarnation, Text).label("found_incarnation"),
             sessions.c.revision.label("found_revision"),
+            (held() if fenced else true()).label("found_held"),
             sessions.c.updated_at,
             last.label("last_event_id"),
             stored.c.seq.label("stored_seq"),

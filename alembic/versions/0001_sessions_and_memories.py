@@ -8,7 +8,7 @@ from alembic import op
 from pgvector.sqlalchemy import HALFVEC
 from sqlalchemy.dialects import postgresql
 
-revision = "0001r4"
+revision = "0001r5"
 down_revision = None
 branch_labels = None
 depends_on = None
@@ -296,6 +296,18 @@ def upgrade() -> None:
             nullable=True,
             comment="Where the session's next memory goes; NULL before its first.",
         ),
+        sa.Column(
+            "invocation_holder",
+            sa.UUID(as_uuid=False),
+            nullable=True,
+            comment="Token of the queued invocation that runs or ran last; its appends compare it.",
+        ),
+        sa.Column(
+            "invocation_expires_at",
+            postgresql.TIMESTAMP(timezone=True),
+            nullable=True,
+            comment="When another may take its place; NULL if none runs. In no index.",
+        ),
         sa.PrimaryKeyConstraint("app_name", "user_id", "session_id", name="sessions_pkey"),
         schema=schema,
         comment="One row per ADK session.",
@@ -423,6 +435,91 @@ def upgrade() -> None:
         ),
         schema=schema,
         comment="The events of a session, immutable once appended.",
+    )
+    op.create_table(
+        "invocation_waiters",
+        sa.Column("app_name", sa.Text(collation="C"), nullable=False),
+        sa.Column("user_id", sa.Text(collation="C"), nullable=False),
+        sa.Column("session_id", sa.Text(collation="C"), nullable=False),
+        sa.Column("holder", sa.UUID(as_uuid=False), nullable=False, comment="Token of who waits."),
+        sa.Column(
+            "since",
+            postgresql.TIMESTAMP(timezone=True),
+            server_default=sa.text("now()"),
+            nullable=False,
+            comment="Who comes first.",
+        ),
+        sa.Column(
+            "seen_at",
+            postgresql.TIMESTAMP(timezone=True),
+            server_default=sa.text("now()"),
+            nullable=False,
+            comment="When it last asked; who stopped asking is passed over.",
+        ),
+        sa.ForeignKeyConstraint(
+            ["app_name", "user_id", "session_id"],
+            [
+                f"{schema}.sessions.app_name",
+                f"{schema}.sessions.user_id",
+                f"{schema}.sessions.session_id",
+            ],
+            name="invocation_waiters_session_fkey",
+            ondelete="CASCADE",
+        ),
+        sa.PrimaryKeyConstraint(
+            "app_name", "user_id", "session_id", "holder", name="invocation_waiters_pkey"
+        ),
+        schema=schema,
+        comment="Invocations that wait for their turn in a session.",
+    )
+    op.create_table(
+        "invocation_results",
+        sa.Column("app_name", sa.Text(collation="C"), nullable=False),
+        sa.Column("user_id", sa.Text(collation="C"), nullable=False),
+        sa.Column("session_id", sa.Text(collation="C"), nullable=False),
+        sa.Column(
+            "idempotency_key",
+            sa.Text(collation="C"),
+            nullable=False,
+            comment="The caller's own; a request that is retried has the same.",
+        ),
+        sa.Column(
+            "holder", sa.UUID(as_uuid=False), nullable=False, comment="Token of who left it."
+        ),
+        sa.Column(
+            "result",
+            postgresql.JSON(astext_type=sa.Text()),
+            nullable=False,
+            comment="What the invocation left, as JSON text.",
+        ),
+        sa.Column(
+            "expires_at",
+            postgresql.TIMESTAMP(timezone=True),
+            nullable=False,
+            comment="When the key may run once more.",
+        ),
+        sa.ForeignKeyConstraint(
+            ["app_name", "user_id", "session_id"],
+            [
+                f"{schema}.sessions.app_name",
+                f"{schema}.sessions.user_id",
+                f"{schema}.sessions.session_id",
+            ],
+            name="invocation_results_session_fkey",
+            ondelete="CASCADE",
+        ),
+        sa.PrimaryKeyConstraint(
+            "app_name", "user_id", "session_id", "idempotency_key", name="invocation_results_pkey"
+        ),
+        schema=schema,
+        comment="Invocations with an idempotency key that have finished.",
+    )
+    op.create_index(
+        "invocation_results_expires_at_idx",
+        "invocation_results",
+        ["expires_at"],
+        unique=False,
+        schema=schema,
     )
     op.create_table(
         "memory_jobs",
@@ -677,6 +774,11 @@ def downgrade() -> None:
         postgresql_where=sa.text("NOT dead"),
     )
     op.drop_table("memory_jobs", schema=schema)
+    op.drop_index(
+        "invocation_results_expires_at_idx", table_name="invocation_results", schema=schema
+    )
+    op.drop_table("invocation_results", schema=schema)
+    op.drop_table("invocation_waiters", schema=schema)
     op.drop_table("events", schema=schema)
     op.drop_table("approximate_scopes", schema=schema)
     op.drop_table("app_settings", schema=schema)

@@ -83,6 +83,17 @@ class World:
 
 Call = Callable[[World], Awaitable[object]]
 
+
+async def run(world: World) -> None:
+    """An invocation in a session that was free, of a request that is new."""
+    place = {**world.user, "session_id": world.session.id}
+    async with world.sessions.invocation(**place, key=world.note) as invocation:
+        await world.sessions.append_event(world.session, said("a dog"))
+        invocation.finish("a dog")
+    async with world.sessions.invocation(**place):
+        pass
+
+
 CALLS: dict[str, Call] = {
     "create_session": lambda world: world.sessions.create_session(
         **world.user, state={"user:k": 1}
@@ -92,6 +103,7 @@ CALLS: dict[str, Call] = {
     ),
     "list_sessions": lambda world: world.sessions.list_sessions(**world.user),
     "append_event": lambda world: world.sessions.append_event(world.session, said("a cat")),
+    "invocation": run,
     "delete_session": lambda world: world.sessions.delete_session(
         **world.user, session_id=world.session.id
     ),
@@ -238,6 +250,8 @@ async def test_others_lose_nothing_and_wait_for_nothing(
         event = await world.sessions.append_event(bob, said(f"{round_trip}", id=f"b{round_trip}"))
         told.append(event.id)
         assert await held_by_others(connection) == [], f"after round trip {round_trip}"
+        taken = "SELECT count(*) FROM sessions WHERE invocation_expires_at IS NOT NULL"
+        assert await connection.fetchval(taken) == 0, f"after round trip {round_trip}"
     rows = await connection.fetch(
         "SELECT event_id FROM events WHERE user_id = 'bob' ORDER BY event_id"
     )

@@ -38,7 +38,7 @@ async def live_through(
     user_id: str,
     app_name: str = "app",
 ) -> None:
-    """Lives two remembered sessions, with a note, a fact, a deletion, and work that waits."""
+    """Lives two remembered sessions, with a note, a fact, a deletion, runs, and work that waits."""
     sessions = DatabaseSessionService(database)
     scope = scope_of(user_id, app_name)
     for session_id in ("s1", "s2"):
@@ -46,6 +46,14 @@ async def live_through(
         for number, text in enumerate(("my kitten sleeps", "oolong please", "a puppy barks")):
             await sessions.append_event(session, event(text, f"{session_id}-{number}"))
         await memory.add_session_to_memory(session)
+    async with sessions.invocation(**scope, session_id="s1", key="request") as run:
+        run.finish("oolong")
+    await connection.execute(  # as a request leaves it whose process was killed while it waited
+        "INSERT INTO invocation_waiters (app_name, user_id, session_id, holder)"
+        " VALUES ($1, $2, 's1', gen_random_uuid())",
+        app_name,
+        user_id,
+    )
     await memory.add_memory(**scope, memories=[entry("keeps an automobile", f"{user_id}-note")])
     turns = await connection.fetch(
         "SELECT memory_id FROM memories WHERE app_name = $1 AND user_id = $2 AND session_id = 's1'"
