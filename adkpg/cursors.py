@@ -36,7 +36,8 @@ def read(cursor: str, *kinds: type) -> tuple[Any, ...]:
         return tuple(_read(each, kind) for each, kind in zip(plain, kinds, strict=True))
     except (binascii.Error, ValueError, TypeError, RecursionError) as exc:
         raise InvalidInput(
-            f"cursor={cursor!r} did not come from a page; give its next_cursor, or None to start."
+            f"cursor={cursor!r} did not come from a page of this listing; give its next_cursor, or "
+            "no cursor to start."
         ) from exc
 
 

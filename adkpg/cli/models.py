@@ -14,10 +14,12 @@ from adkpg.cli.options import app, as_json
 from adkpg.cli.removal import Removal, removes
 from adkpg.terminal import show
 
+DIMENSIONS = click.IntRange(1, 4_000)
+"""Of the vectors that Postgres can index; `adkpg.tables` takes long to import."""
+
 dimensions_of = click.option(
     "--dimensions",
-    type=click.IntRange(min=1),
-    metavar="N",
+    type=DIMENSIONS,
     help="Length of its vectors, if several models have the name.",
 )
 
@@ -59,9 +61,8 @@ async def list_(database: adkpg.Database, *, as_json: bool) -> None:
 @click.option(
     "--dimensions",
     required=True,
-    type=click.IntRange(min=1),
-    metavar="N",
-    help="Length of its vectors, 1 to 4000.",
+    type=DIMENSIONS,
+    help="Length of its vectors.",
 )
 @click.option(
     "--index",

@@ -14,6 +14,9 @@ Command = TypeVar("Command", bound=Callable[..., Any])
 KINDS = ("turn", "note", "document", "fact", "summary")
 """Those of `adkpg.memory.filters`, which takes long to import."""
 
+MOST = 1_000_000_000
+"""The largest number that an option takes: a statement can carry it."""
+
 _UNITS = {"s": 1, "m": 60, "h": 3_600, "d": 86_400, "w": 604_800}
 
 
@@ -72,7 +75,7 @@ def limit(noun: str, default: int = 20) -> Callable[[Command], Command]:
         "--limit",
         default=default,
         show_default=True,
-        type=click.IntRange(min=1),
+        type=click.IntRange(1, MOST),
         help=f"At most this many {noun}.",
     )
 

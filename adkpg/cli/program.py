@@ -17,9 +17,10 @@ from adkpg.cli.worker import worker
 
 
 class Program(click.Group):
-    """A group whose commands answer adkpg's errors with their sentence on stderr and exit code 1.
+    """A group whose commands answer adkpg's errors with their sentence on stderr and an exit code.
 
-    Other exceptions are defects and keep their traceback.
+    The code is 2 if a value that was given is refused, else 1. Other exceptions are defects and
+    keep their traceback.
     """
 
     def invoke(self, ctx: click.Context) -> Any:
@@ -32,7 +33,8 @@ class Program(click.Group):
             sentence = _sentence(exc)
             if sentence is None:
                 raise
-            raise click.ClickException(sentence) from exc
+            refused = isinstance(exc, adkpg.errors.InvalidInput)
+            raise (click.UsageError if refused else click.ClickException)(sentence) from exc
 
 
 @click.group(

@@ -11,7 +11,7 @@ import click
 import adkpg
 from adkpg.cli.answers import answer
 from adkpg.cli.connection import connected
-from adkpg.cli.options import app, as_json, cursor, limit, user
+from adkpg.cli.options import MOST, app, as_json, cursor, limit, user
 from adkpg.terminal import show as show_table
 
 if TYPE_CHECKING:
@@ -76,7 +76,7 @@ async def list_(
     "recent",
     default=20,
     show_default=True,
-    type=click.IntRange(min=0),
+    type=click.IntRange(0, MOST),
     help="At most this many events, the last ones.",
 )
 @as_json

@@ -31,7 +31,7 @@ if TYPE_CHECKING:
     "--concurrency",
     default=2,
     show_default=True,
-    type=click.IntRange(min=1),
+    type=click.IntRange(1, 1_000),
     help="How many users' batches run in parallel.",
 )
 @click.option(

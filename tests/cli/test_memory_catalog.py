@@ -178,7 +178,7 @@ def test_delete_wants_to_be_told_in_one_way(adkpg: Adkpg, ways: tuple[str, ...])
         (("--metadata", "{"), 2, "no JSON"),
         (("--kind", "rumour"), 2, "rumour"),
         (("--after", "soon"), 2, "ISO 8601"),
-        (("--cursor", "x"), 1, "did not come from a page"),
+        (("--cursor", "x"), 2, "did not come from a page"),
         (("--limit", "0"), 2, "--limit"),
     ],
 )

@@ -103,7 +103,7 @@ def test_what_is_no_text_is_said_and_the_rest_is_added(adkpg: Adkpg, folder: Pat
     assert "broken.md is not text" in outcome.err
     assert "docs/guide.md" in outcome.out
     missing = adkpg("memory", "add", "nothing.md", *APP)
-    assert (missing.code, missing.out) == (1, "")
+    assert (missing.code, missing.out) == (2, "")
     assert "leads to no file" in missing.err
 
 

@@ -111,8 +111,8 @@ def test_what_names_no_embedder_is_a_sentence(adkpg: Adkpg, name: str, said: str
 
 def test_4001_dimensions_are_a_sentence(adkpg: Adkpg, database_url: str) -> None:
     outcome = adkpg("models", "add", "x", "--dimensions", "4001", "--database-url", database_url)
-    assert outcome.code == 1
-    assert "indexes 1 to 4000: ask the model for fewer" in outcome.err
+    assert outcome.code == 2
+    assert "'--dimensions': 4001 is not in the range 1<=x<=4000" in outcome.err
 
 
 def test_a_killed_reembedding_goes_on_from_where_it_was(

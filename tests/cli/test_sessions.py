@@ -85,7 +85,7 @@ def test_pages_follow_each_other(adkpg: Adkpg) -> None:
 @pytest.mark.usefixtures("stored")
 def test_a_wrong_cursor_is_a_sentence(adkpg: Adkpg) -> None:
     outcome = adkpg("sessions", "list", "--app", "weather", "--cursor", "nonsense")
-    assert (outcome.code, outcome.out) == (1, "")
+    assert (outcome.code, outcome.out) == (2, "")
     assert "cursor" in outcome.err
 
 

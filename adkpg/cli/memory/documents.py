@@ -66,7 +66,7 @@ async def add(
         for done, file in enumerate(chosen):
             shown(done, len(chosen))
             try:
-                text = await asyncio.to_thread(read, file.path)
+                text, modified = await asyncio.to_thread(read, file.path), _modified(file)
             except adkpg.errors.InvalidInput as exc:
                 failed.append(str(exc))
                 continue
@@ -79,7 +79,7 @@ async def add(
                     topics=topics,
                     importance=importance,
                     metadata=metadata,
-                    modified=_modified(file),
+                    modified=modified,
                 )
             )
     waiting = await _embed(database, app_name, user_id)

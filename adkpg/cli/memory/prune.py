@@ -9,7 +9,7 @@ import click
 
 import adkpg
 from adkpg.cli.connection import database_url, run
-from adkpg.cli.options import KINDS, span
+from adkpg.cli.options import KINDS, MOST, span
 from adkpg.cli.removal import Removal, removes
 from adkpg.terminal import show
 
@@ -27,7 +27,7 @@ _REASONS = ("expired", "superseded", "faded", "surplus", "drawn", "total")
 )
 @click.option(
     "--max-memories",
-    type=click.IntRange(min=0),
+    type=click.IntRange(0, MOST),
     help="Each user keeps at most this many, the most important and latest.",
 )
 @click.option(

@@ -24,7 +24,7 @@ from adkpg.terminal import cell
     "--top-k",
     default=10,
     show_default=True,
-    type=click.IntRange(min=1),
+    type=click.IntRange(1, 10_000),
     help="At most this many memories.",
 )
 @click.option(
