@@ -5,6 +5,7 @@ from typing import Any
 import click
 
 import adkpg
+from adkpg.cli.backup import backup, restore
 from adkpg.cli.db import db
 from adkpg.cli.demo import demo
 from adkpg.cli.facts import facts
@@ -40,7 +41,7 @@ class Program(click.Group):
 @click.group(
     cls=Program,
     context_settings={"max_content_width": 100},
-    commands=[demo, db, sessions, memory, facts, models, reembed, worker, forget],
+    commands=[demo, db, sessions, memory, facts, models, reembed, worker, forget, backup, restore],
     epilog="""\b
 Conventions:
   --json             prints JSON on standard output, and nothing else.

@@ -48,8 +48,7 @@ class Removal(Generic[T]):
         """
         found = self.remove(dry_run or not yes)
         if found and not dry_run and not yes:
-            with redirect_stdout(sys.stderr if as_json else sys.stdout):
-                self._ask(found)
+            ask(lambda: self.show(found), self.question, as_json=as_json)
             found = self.remove(False)
         if found and not as_json:
             self.show(found)
@@ -57,10 +56,18 @@ class Removal(Generic[T]):
         value = {"dry_run": dry_run, **self.jsonable(found)}
         say(done if found else self.nothing, value, as_json=as_json)
 
-    def _ask(self, found: T) -> None:
-        self.show(found)
-        if sys.stdin is None or not sys.stdin.isatty():
-            raise click.ClickException(
-                "Nothing was removed, since there is no terminal to ask on; add --yes."
-            )
-        click.confirm(self.question, abort=True, err=True)
+
+def ask(show: Callable[[], None], question: str, *, as_json: bool) -> None:
+    """Shows what would go, and returns if that may be.
+
+    Raises:
+      ClickException: There is no terminal to ask on.
+      Abort: The answer was no.
+    """
+    with redirect_stdout(sys.stderr if as_json else sys.stdout):
+        show()
+    if sys.stdin is None or not sys.stdin.isatty():
+        raise click.ClickException(
+            "Nothing was removed, since there is no terminal to ask on; add --yes."
+        )
+    click.confirm(question, abort=True, err=True)

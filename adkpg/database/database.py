@@ -1,6 +1,7 @@
 """Database: the engine that all services share, its pools, its migrations, its errors."""
 
 import asyncio
+import inspect
 import math
 import time
 import weakref
@@ -13,7 +14,7 @@ import asyncpg
 from sqlalchemy.ext.asyncio import AsyncEngine, create_async_engine
 from sqlalchemy.util import greenlet_spawn
 
-from adkpg.database import address, migrations
+from adkpg.database import address, libpq, migrations
 from adkpg.database.driver import Attempt, idle_after, lost, translated
 from adkpg.database.pools import LoopPools
 from adkpg.embedded import EmbeddedServer
@@ -255,6 +256,28 @@ class Database:
                 self._template = await self._connect_template()
             engine = await self._pools.open(self._template)
         return engine
+
+    async def client_environment(self) -> dict[str, str]:
+        """Returns the variables by which Postgres's own programs reach this database.
+
+        The password is among them: they are for a program's environment, and for nobody's eyes.
+
+        Raises:
+          ConfigurationError: It was made with an engine, which alone knows where it leads.
+        """
+        if self._address is None:
+            raise ConfigurationError(
+                "Postgres's own programs need a database URL, and this Database was made with an "
+                "engine; give it a URL."
+            )
+        await self.engine()
+        target = self._address
+        if self._server is not None:
+            target = address.parse(f"{self._server.url}&sslmode=disable&target_session_attrs=any")
+        password = self._password() if callable(self._password) else self._password
+        if inspect.isawaitable(password):
+            password = await password
+        return libpq.environment(target, password)
 
     async def fetch(
         self,

@@ -60,6 +60,12 @@ def expected() -> str:
     return head
 
 
+def knows(revision: str) -> bool:
+    """Whether there is a migration to this revision, and so from it to the newest."""
+    scripts = ScriptDirectory.from_config(_config("adkpg"))
+    return any(script.revision == revision for script in scripts.walk_revisions())
+
+
 @dataclass(frozen=True)
 class Found:
     """The state of adkpg in a database.

@@ -1,0 +1,1 @@
+"""Backups of adkpg's tables in pg_dump's format, and restoring them."""

@@ -1,0 +1,226 @@
+"""Archives: adkpg's tables in one file, as pg_dump's custom format has them, and back."""
+
+import os
+import re
+import tempfile
+from collections.abc import AsyncIterator, Callable, Iterator, Mapping
+from contextlib import asynccontextmanager, contextmanager
+from dataclasses import dataclass
+from pathlib import Path
+
+from sqlalchemy.ext.asyncio import AsyncConnection
+
+from adkpg.backup import statements
+from adkpg.backup.process import Processes
+from adkpg.backup.programs import Programs
+from adkpg.backup.script import Script
+from adkpg.database import Database, migrations
+from adkpg.errors import ConfigurationError, SchemaMissing, SchemaOutOfDate
+
+Progress = Callable[[int, int], None]
+
+_VACUUM_TIMEOUT_S = 3_600.0
+_LINES_SHOWN = 1_000
+_DUMPING = re.compile(rb"pg_dump: dumping contents of table")
+
+
+@dataclass(frozen=True)
+class Archive:
+    """What a backup holds.
+
+    Attributes:
+      file: Where it is.
+      revision: Of the tables.
+      rows: Number of rows by table, without the table of the revision.
+    """
+
+    file: Path
+    revision: str
+    rows: Mapping[str, int]
+
+
+@dataclass(frozen=True)
+class _Server:
+    """A server, and the programs to work on it.
+
+    Attributes:
+      major: Its version.
+      programs: Of its version or later.
+      environment: Leads them to it.
+    """
+
+    major: int
+    programs: Programs
+    environment: Mapping[str, str]
+
+
+async def back_up(database: Database, file: Path, *, progress: Progress) -> Archive:
+    """Writes adkpg's tables to a file as they are at one moment; everybody goes on meanwhile.
+
+    The file is read once more before it gets its name, so one that is there can be restored. It may
+    be read by its owner alone.
+
+    Args:
+      database: Where the tables are, at whatever revision.
+      file: Written anew; what was there before goes when the backup is complete.
+      progress: Told how many of how many tables are written.
+
+    Raises:
+      SchemaMissing: There are no tables.
+      ConfigurationError: There is no pg_dump for this server.
+      DatabaseError: It failed; the message ends with its words.
+    """
+    if await database.current() is None:
+        raise SchemaMissing(
+            f"There are no tables of adkpg in schema {database.schema} of {database.url}, so there "
+            "is nothing to back up; correct the URL or ADKPG_DATABASE_SCHEMA."
+        )
+    tables = len(await counted(database))
+    server = await _server(database)
+    with _replacing(file) as partial:
+        dump = [
+            server.programs.program("pg_dump"),
+            *("--format=custom", "--no-password", "--no-owner", "--no-privileges", "--verbose"),
+            *(f"--schema={database.schema}", f"--file={partial}"),
+        ]
+
+        def work(processes: Processes) -> None:
+            with processes.start(dump, environment=server.environment, errors=True) as running:
+                for done, _ in enumerate(filter(_DUMPING.match, running.lines()), 1):
+                    progress(done, tables)
+
+        await Processes.run(work)
+        archive = await read(database, partial)
+    return Archive(file, archive.revision, archive.rows)
+
+
+async def read(database: Database, file: Path) -> Archive:
+    """Reads a backup to its end, and returns what it holds.
+
+    Raises:
+      ConfigurationError: It is no backup of this schema.
+      DatabaseError: It cannot be read.
+    """
+    server = await _server(database)
+    script = Script(database.schema)
+    restore = [server.programs.program("pg_restore"), "--file=-", str(file)]
+
+    def work(processes: Processes) -> None:
+        with processes.start(restore, speaks=True) as running:
+            script.read(running.lines())
+
+    await Processes.run(work)
+    if script.revision is None:
+        raise ConfigurationError(
+            f"The file {file} holds no backup of the schema {database.schema}; set "
+            "ADKPG_DATABASE_SCHEMA to the schema that was backed up, or name another file."
+        )
+    return Archive(file, script.revision, _without_revision(script.rows))
+
+
+async def restore(database: Database, archive: Archive, *, progress: Progress) -> dict[str, int]:
+    """Makes adkpg's tables what a backup holds: all of it, or, after any error, nothing.
+
+    One transaction drops what is in the schema, restores, and counts the rows of each table. Then
+    tables of an older revision are migrated, and all are vacuumed and analysed.
+
+    Args:
+      database: Where to; whatever else is in its schema goes.
+      archive: As `read` returned it.
+      progress: Told how many of how many rows are restored.
+
+    Returns:
+      How many rows there are now, by table.
+
+    Raises:
+      SchemaOutOfDate: The backup is of a revision that this version does not know.
+      ConfigurationError: There is no pg_restore for this server.
+      DatabaseError: It failed, and nothing was changed; the message ends with the server's words.
+    """
+    if not migrations.knows(archive.revision):
+        raise SchemaOutOfDate(
+            f"The backup is of revision {archive.revision}, which this version of adkpg does not "
+            "know; upgrade the adkpg package, or restore it with the version that wrote it."
+        )
+    async with _connected(database) as connection:
+        exists = bool(
+            (await connection.execute(statements.select_schema(database.schema))).scalar()
+        )
+    server = await _server(database)
+    script = Script(database.schema)
+    programs = server.programs
+    restore = [
+        programs.program("pg_restore"),
+        *("--file=-", "--no-owner", "--no-privileges", str(archive.file)),
+    ]
+    psql = [programs.program("psql"), "--no-psqlrc", "--quiet", "--no-password"]
+    psql += ["--set=ON_ERROR_STOP=1", "--file=-"]
+
+    def work(processes: Processes) -> None:
+        with (
+            processes.start(psql, environment=server.environment, reads=True) as runs,
+            processes.start(restore, speaks=True) as running,
+        ):
+            runs.write(statements.begin(database.schema, exists=exists).encode())
+            for number, line in enumerate(script.lines(running.lines(), server_major=server.major)):
+                runs.write(line)
+                if number % _LINES_SHOWN == 0:
+                    done = sum(_without_revision(script.rows).values())
+                    progress(done, sum(archive.rows.values()))
+            running.complete()  # without what commits, nothing is restored
+            runs.write(statements.end(database.schema, script.rows).encode())
+
+    await Processes.run(work)
+    await database.upgrade()
+    rows = await counted(database)
+    for name in rows:
+        await database.run_ddl(
+            statements.vacuum(database.schema, name), timeout_s=_VACUUM_TIMEOUT_S
+        )
+    return _without_revision(rows)
+
+
+async def counted(database: Database) -> dict[str, int]:
+    """Returns how many rows each table of the schema has; none without tables."""
+    await database.current()  # says in a sentence what is wrong with the connection
+    async with _connected(database) as connection:
+        names = await connection.execute(statements.select_tables(database.schema))
+        rows = {}
+        for name in names.scalars().all():
+            count = await connection.execute(statements.count_rows(database.schema, name))
+            rows[name] = int(count.scalar_one())
+        return rows
+
+
+@contextmanager
+def _replacing(file: Path) -> Iterator[Path]:
+    """Yields a new file beside one, which takes its name once it is complete."""
+    descriptor, name = tempfile.mkstemp(prefix=f".{file.name}.", dir=file.parent)
+    os.close(descriptor)
+    partial = Path(name)
+    try:
+        yield partial
+        partial.replace(file)
+    finally:
+        partial.unlink(missing_ok=True)
+
+
+@asynccontextmanager
+async def _connected(database: Database) -> AsyncIterator[AsyncConnection]:
+    """Yields a connection on which adkpg's tables need not be there."""
+    engine = await database.engine()
+    async with engine.connect() as connection:
+        yield connection
+
+
+async def _server(database: Database) -> _Server:
+    await database.current()  # says in a sentence what is wrong with the connection
+    async with _connected(database) as connection:
+        number = (await connection.execute(statements.select_server_version())).scalar_one()
+    major = int(number) // 10_000
+    programs = Programs.for_server(major, embedded=database.url == "embedded")
+    return _Server(major, programs, await database.client_environment())
+
+
+def _without_revision(rows: Mapping[str, int]) -> dict[str, int]:
+    return {name: count for name, count in rows.items() if name != "alembic_version"}

@@ -1,0 +1,49 @@
+"""Scripts: the SQL that pg_restore makes of a backup, read line by line."""
+
+import re
+from collections import Counter
+from collections.abc import Iterable, Iterator
+
+_COPY = re.compile(rb'COPY "?([a-z0-9_]+)"?\."?([a-z0-9_]+)"? \(.*\) FROM stdin;')
+_END = b"\\."
+_NEW_SETTING = b"SET transaction_timeout"  # pg_restore 17 sets it, and older servers have none
+
+
+class Script:
+    """Passes a script's lines on, and counts the rows of each table.
+
+    Attributes:
+      rows: Number of rows by table; tables without any too.
+      revision: Of the tables; None until it was read.
+    """
+
+    def __init__(self, schema: str) -> None:
+        self.rows: Counter[str] = Counter()
+        self.revision: str | None = None
+        self._schema = schema.encode()
+
+    def lines(self, script: Iterable[bytes], *, server_major: int) -> Iterator[bytes]:
+        """Yields what is to be run: without the schema's creation, and what the server lacks."""
+        created = b"CREATE SCHEMA " + self._schema + b";"
+        table: str | None = None  # whose rows these are; "" of another schema
+        for line in script:
+            text = line.rstrip(b"\n")
+            if table is not None:
+                if text == _END:
+                    table = None
+                elif table:
+                    self.rows[table] += 1
+                    if table == "alembic_version":
+                        self.revision = text.decode()
+            elif found := _COPY.fullmatch(text):
+                table = found[2].decode() if found[1] == self._schema else ""
+                if table:
+                    self.rows[table] += 0
+            elif text == created or (server_major < 17 and text.startswith(_NEW_SETTING)):
+                continue
+            yield line
+
+    def read(self, script: Iterable[bytes]) -> None:
+        """Only counts."""
+        for _ in self.lines(script, server_major=17):
+            continue

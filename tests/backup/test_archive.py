@@ -1,0 +1,83 @@
+"""Backups: interrupted ones, which programs are used, and what is passed on of a script."""
+
+import asyncio
+import os
+from pathlib import Path
+
+import pytest
+
+from adkpg import Database
+from adkpg.backup.archive import back_up
+from adkpg.backup.programs import Programs
+from adkpg.backup.script import Script
+from adkpg.errors import ConfigurationError
+
+
+def nothing(done: int, total: int) -> None:
+    assert 0 <= done <= total
+
+
+@pytest.mark.fault
+async def test_a_cancelled_backup_leaves_no_file_and_no_program(
+    database: Database, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    programs, folder = tmp_path / "bin", tmp_path / "folder"
+    programs.mkdir()
+    folder.mkdir()
+    for name in ("pg_dump", "pg_restore", "psql"):
+        (programs / name).write_text(
+            "#!/bin/sh\n[ $1 = --version ] && exec echo 'pg_dump (PostgreSQL) 99.0'\n"
+            f"echo $$ > {tmp_path}/pid.new && mv {tmp_path}/pid.new {tmp_path}/pid\n"
+            "exec sleep 1000\n"
+        )
+        (programs / name).chmod(0o755)
+    monkeypatch.setenv("PATH", f"{programs}:{os.environ['PATH']}")
+    await database.check()
+    backup = asyncio.create_task(back_up(database, folder / "f", progress=nothing))
+    async with asyncio.timeout(30):
+        while not (tmp_path / "pid").exists():
+            await asyncio.sleep(0.01)
+    backup.cancel()
+    with pytest.raises(asyncio.CancelledError):
+        await backup
+    assert os.listdir(folder) == []
+    with pytest.raises(ProcessLookupError):
+        os.kill(int((tmp_path / "pid").read_text()), 0)
+
+
+def test_programs_are_as_new_as_the_server(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    for name in ("pg_dump", "pg_restore", "psql"):
+        (tmp_path / name).write_text(f"#!/bin/sh\necho '{name} (PostgreSQL) 15.20 (Debian)'\n")
+        (tmp_path / name).chmod(0o755)
+    monkeypatch.setenv("PATH", f"{tmp_path}:{os.environ['PATH']}")
+    assert Programs.for_server(15, embedded=False) == Programs(tmp_path, 15)
+    newer = Programs.for_server(16, embedded=False)
+    assert newer.folder != tmp_path
+    assert newer.major >= 16
+    assert Programs.for_server(15, embedded=True) == newer
+    with pytest.raises(ConfigurationError, match=r"postgresql-client-99.*pip install"):
+        Programs.for_server(99, embedded=False)
+
+
+def test_a_script_is_passed_on_but_for_what_is_there_or_unknown() -> None:
+    given = [
+        b"SET transaction_timeout = 0;\n",
+        b"CREATE SCHEMA adkpg;\n",
+        b"COPY adkpg.alembic_version (version_num) FROM stdin;\n",
+        b"0001\n",
+        b"\\.\n",
+        b"COPY adkpg.events (payload) FROM stdin;\n",
+        b"CREATE SCHEMA adkpg;\n",
+        b"COPY adkpg.sessions (state) FROM stdin;\n",
+        b"\\.\n",
+        b"COPY adkpg.sessions (state) FROM stdin;\n",
+        b"\\.\n",
+    ]
+    old, new = Script("adkpg"), Script("adkpg")
+    assert list(old.lines(given, server_major=16)) == given[2:]
+    assert list(new.lines(given, server_major=17)) == [given[0], *given[2:]]
+    assert dict(new.rows) == {"alembic_version": 1, "events": 2, "sessions": 0}
+    assert new.revision == "0001"
+    other = Script("other")
+    other.read(given)
+    assert (dict(other.rows), other.revision) == ({}, None)
