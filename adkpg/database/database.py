@@ -5,9 +5,9 @@ import inspect
 import math
 import time
 import weakref
+from abc import ABC, abstractmethod
 from collections.abc import AsyncIterator, Awaitable, Callable
 from contextlib import asynccontextmanager
-from types import TracebackType
 from typing import Any, Protocol, Self
 
 import asyncpg
@@ -37,7 +37,21 @@ _LONGEST_PING_S = 5.0
 Password = str | Callable[[], str] | Callable[[], Awaitable[str]]
 
 
-class Database:
+class Closes(ABC):
+    """Closes at the end of ``async with``."""
+
+    async def __aenter__(self) -> Self:
+        return self
+
+    async def __aexit__(self, *exc_info: object) -> None:
+        await self.close()
+
+    @abstractmethod
+    async def close(self) -> None:
+        """Gives up what it holds; idempotent."""
+
+
+class Database(Closes):
     """One Postgres database with adkpg's tables, shared by the services that are given it.
 
     Making one does no I/O and binds to no event loop. Connections open at first use, in a pool
@@ -153,17 +167,6 @@ class Database:
 
     def __repr__(self) -> str:
         return f"Database({self.url!r})"
-
-    async def __aenter__(self) -> Self:
-        return self
-
-    async def __aexit__(
-        self,
-        exc_type: type[BaseException] | None,
-        exc: BaseException | None,
-        traceback: TracebackType | None,
-    ) -> None:
-        await self.close()
 
     async def close(self) -> None:
         """Closes the connections of every loop, and this process's share of an embedded server.
@@ -503,7 +506,7 @@ class Database:
             ) from exc
 
 
-class UsesDatabase:
+class UsesDatabase(Closes):
     """A service on a Database that it was given, or on one of its own, which closes with it.
 
     Args:
@@ -521,17 +524,6 @@ class UsesDatabase:
     def database(self) -> Database:
         """The database that this service writes to."""
         return self._database
-
-    async def __aenter__(self) -> Self:
-        return self
-
-    async def __aexit__(
-        self,
-        exc_type: type[BaseException] | None,
-        exc: BaseException | None,
-        traceback: TracebackType | None,
-    ) -> None:
-        await self.close()
 
     async def close(self) -> None:
         """Closes the Database if the service made it; idempotent."""

@@ -31,7 +31,7 @@ def bars(figures: Sequence[Figure]) -> list[Bar]:
     for size in dict.fromkeys(figure.size for figure in figures if figure.case == AGAIN):
         rule = "with shared events, at most 0.2 times the full get"
         known.ratio(AGAIN, size, KEPT, OURS, "<=", 0.2, rule)
-        rule = "with isolated copies (the caller's), at most 0.7 times the full get"
+        rule = "with shared events that the caller copies, at most 0.7 times the full get"
         known.ratio(AGAIN, size, COPIED, OURS, "<=", 0.7, rule)
     known.bytes()
     for size in dict.fromkeys(figure.size for figure in figures if figure.case == LIST):

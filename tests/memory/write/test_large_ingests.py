@@ -1,0 +1,62 @@
+"""Ingests of more memories than one statement writes: in batches, and whole or not at all."""
+
+import asyncpg
+import pytest
+
+from adkpg import PgVectorMemoryService
+from adkpg.errors import ConstraintViolated
+from tests.fakes.conversation import USER, conversation, entry
+
+MOST = 500  # by one statement, whatever is ingested
+
+COUNTED = """
+    CREATE TABLE adkpg.written (id int GENERATED ALWAYS AS IDENTITY, number int);
+    CREATE FUNCTION adkpg.counted() RETURNS trigger LANGUAGE plpgsql AS $$ BEGIN
+      INSERT INTO adkpg.written (number) SELECT count(*) FROM new_rows HAVING count(*) > 0;
+      RETURN NULL;
+    END $$;
+    CREATE TRIGGER counted AFTER INSERT ON adkpg.memories REFERENCING NEW TABLE AS new_rows
+      FOR EACH STATEMENT EXECUTE FUNCTION adkpg.counted();
+"""
+
+
+@pytest.fixture
+async def counted(connection: asyncpg.Connection) -> None:
+    """Notes for each statement how many memories it inserts."""
+    await connection.execute(COUNTED)
+
+
+async def written(connection: asyncpg.Connection) -> list[int]:
+    rows = await connection.fetch("SELECT number FROM adkpg.written ORDER BY id")
+    return [row["number"] for row in rows]
+
+
+@pytest.mark.usefixtures("counted")
+async def test_no_statement_writes_a_whole_library(
+    words: PgVectorMemoryService, connection: asyncpg.Connection
+) -> None:
+    session = conversation(*(f"turn {number}" for number in range(2 * MOST + 1)))
+    await words.add_session_to_memory(session)
+    assert await written(connection) == [MOST, MOST, 1]
+    await words.add_events_to_memory(
+        app_name="app", user_id="other", events=session.events, session_id="s"
+    )
+    await words.add_memory(**USER, memories=[entry(f"note {n}") for n in range(MOST + 1)])
+    assert await written(connection) == [MOST, MOST, 1, MOST, MOST, 1, MOST, 1]
+    listed = await words.list_memories(**USER, limit=3 * MOST + 3)
+    assert len(listed.memories) == 3 * MOST + 2
+
+
+async def test_an_ingest_whose_last_batch_is_refused_leaves_nothing(
+    words: PgVectorMemoryService, connection: asyncpg.Connection
+) -> None:
+    await connection.execute(
+        "ALTER TABLE adkpg.memories ADD CONSTRAINT polite CHECK (body NOT LIKE '%rude%')"
+    )
+    texts = [f"turn {number}" for number in range(MOST)]
+    with pytest.raises(ConstraintViolated):
+        await words.add_session_to_memory(conversation(*texts, "rude"))
+    for table in ("memories", "memory_lexemes", "memory_jobs"):
+        assert await connection.fetchval(f"SELECT count(*) FROM adkpg.{table}") == 0
+    await words.add_session_to_memory(conversation(*texts))
+    assert await words.count_memories(**USER) == MOST
