@@ -49,6 +49,6 @@ def _read(plain: Any, kind: type) -> datetime | int | str:
     elif kind is int:
         if type(plain) is int and -_LARGEST <= plain < _LARGEST:
             return plain
-    elif isinstance(plain, str) and storable(value=plain):
+    elif isinstance(plain, str) and storable(source=plain):
         return plain
     raise ValueError(plain)

@@ -5,7 +5,7 @@
     AdkpgError
       + ConfigurationError (ValueError)     a setting, URL or argument cannot work
           + ModelNotActive                  the app is searched with another embedding model
-      + InvalidInput (ValueError)           a value cannot be stored; nothing was written
+      + InvalidInput (ValueError)           a value cannot be stored or is above a limit
       + DatabaseError                       the server refused or lost a statement
           + RetryableError                  the cause passes; `written` says what became of it
               + DatabaseUnavailable         no connection, or it was cut
@@ -83,7 +83,7 @@ class ModelNotActive(ConfigurationError):
 
 
 class InvalidInput(AdkpgError, ValueError):
-    """A value cannot be stored at all; nothing was written."""
+    """A value cannot be stored, or more is asked for than a limit allows; nothing was written."""
 
 
 class DatabaseError(AdkpgError):
@@ -124,7 +124,8 @@ class ConstraintViolated(DatabaseError):
     """A key or constraint refused a row; nothing was written.
 
     Attributes:
-      constraint: The constraint's name.
+      constraint: The constraint's name; table and column, with a dot between, of one that refused
+        a null.
     """
 
     def __init__(self, message: str, constraint: str) -> None:

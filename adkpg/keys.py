@@ -1,4 +1,4 @@
-"""Keys: which ids Postgres can hold."""
+"""Keys: which ids Postgres can hold, and how long they may be. Pure."""
 
 from adkpg.errors import InvalidInput
 
@@ -6,27 +6,71 @@ APP_WIDE = "\x01app"
 """The user id under which an app's own knowledge is stored; no user may have it."""
 
 
+MAX_BYTES = 512
+"""Longest id, as UTF-8."""
+
+MAX_SCOPE_BYTES = 576
+"""Longest app name and user id together, where something is remembered.
+
+A B-tree entry holds 2,704 bytes, of which a vector or a word may take 2,056.
+"""
+
+MAX_SOURCE_BYTES = 2_000
+"""Longest name of a document, which stands in an entry with the app and user alone."""
+
+_MOST = {"source": MAX_SOURCE_BYTES}
+
+
 def storable(**ids: str | None) -> bool:
-    """Whether Postgres can hold these ids in a text column, and none is reserved."""
-    return all(_storable(value) for value in ids.values() if value is not None)
+    """Whether Postgres can hold these ids in its keys, and none is reserved."""
+    return all(
+        _storable(value) and _size(value) <= _MOST.get(name, MAX_BYTES)
+        for name, value in ids.items()
+        if value is not None
+    )
 
 
 def require_storable(**ids: str | None) -> None:
-    """Refuses ids that no text column holds, before anything is written.
+    """Refuses ids that no key holds, before anything is written.
 
     Raises:
-      InvalidInput: An id holds NUL or a lone surrogate, or is reserved; the message names it.
+      InvalidInput: An id is too long, holds NUL or a lone surrogate, or is reserved; the message
+        names it.
     """
     for name, value in ids.items():
+        if value is None:
+            continue
+        if (size := _size(value)) > (most := _MOST.get(name, MAX_BYTES)):
+            raise InvalidInput(
+                f"{name}={value[:20]!r}... has {size:,} bytes, and a key of Postgres has room for "
+                f"{most:,}; use a shorter one."
+            )
         if value == APP_WIDE:
             raise InvalidInput(
                 f"{name}={value!r} is reserved for an app's own knowledge; use another id."
             )
-        if value is not None and not _storable(value):
+        if not _storable(value):
             raise InvalidInput(
                 f"{name}={value!r} holds NUL or a lone surrogate, which Postgres cannot store in "
                 "a key; use another id."
             )
+
+
+def require_memorable(app_name: str, user_id: str) -> None:
+    """Refuses an app and user for whose memories no key has room.
+
+    Raises:
+      InvalidInput: Their names are too long together.
+    """
+    if (size := _size(app_name) + _size(user_id)) > MAX_SCOPE_BYTES:
+        raise InvalidInput(
+            f"app_name and user_id have {size:,} bytes together, and the keys of memory have room "
+            f"for {MAX_SCOPE_BYTES}; use shorter ones."
+        )
+
+
+def _size(value: str) -> int:
+    return len(value) if value.isascii() else len(value.encode(errors="surrogatepass"))
 
 
 def _storable(value: str) -> bool:

@@ -130,6 +130,37 @@ class Settings(BaseSettings):
         description="Postgres text search configuration that turns memories and questions into "
         "words (`\\dF` in psql lists them), unless the app has its own or its script another.",
     )
+    max_event_mb: int = Field(
+        default=32,
+        ge=1,
+        le=250,
+        description="Largest event, as JSON, in megabytes of a million bytes.",
+    )
+    max_state_mb: int = Field(
+        default=8,
+        ge=1,
+        le=250,
+        description="Largest state of a session, of a user and of an app, each with all that was "
+        "ever put there, as Postgres stores it before compressing, in megabytes.",
+    )
+    max_memory_mb: int = Field(
+        default=32,
+        ge=1,
+        le=250,
+        description="Largest memory, as JSON with its metadata, and largest text of a document, in "
+        "megabytes. Below `max_event_mb`, some events cannot be remembered.",
+    )
+    max_query_kb: int = Field(
+        default=1_000,
+        ge=1,
+        description="Largest question with its filters, in kilobytes.",
+    )
+    max_results: int = Field(
+        default=10_000,
+        ge=1,
+        description="Most rows of one answer: hits, rows of a page, sessions of `list_sessions` "
+        "without a page.",
+    )
     exact_limit: int = Field(
         default=100_000,
         ge=1,

@@ -128,9 +128,10 @@ def translate(exc: BaseException, place: str, attempt: Attempt) -> Exception:
             f"Postgres cannot store a value that was given ({exc}); give one that it can hold."
         )
     if state.startswith("23"):
+        column = f"{getattr(exc, 'table_name', '')}.{getattr(exc, 'column_name', '')}"
         return ConstraintViolated(
             f"Postgres refused a row ({exc}); another writer may have been first: try again.",
-            getattr(exc, "constraint_name", None) or "",
+            getattr(exc, "constraint_name", None) or column,
         )
     if isinstance(exc, PoolTimeoutError):
         return Busy(

@@ -16,6 +16,7 @@ from adkpg.documents.chunking import CHUNK_TOKENS, chunks
 from adkpg.documents.replacing import Piece, change
 from adkpg.errors import ConfigurationError, InvalidInput
 from adkpg.keys import require_storable, scope_user, storable
+from adkpg.limits import page_rows, require_size
 from adkpg.memory import attributes
 from adkpg.memory.attributes import Attributes
 from adkpg.memory.drafts import Draft, new_draft
@@ -141,6 +142,7 @@ class Documents:
         """
         require_storable(app_name=app_name, user_id=user_id)
         _require_name(source)
+        require_size(self._database.settings, "max_memory_mb", f"Document {source!r}", text)
         user = scope_user(user_id)
         now = platform_time.get_time()
         time = clamped(now) if modified is None else moment("modified", modified)
@@ -187,14 +189,13 @@ class Documents:
         Args:
           app_name: The app.
           user_id: The user; None is everybody of the app.
-          limit: At most this many, at least 1.
+          limit: At most this many, at least 1, and at most ``ADKPG_MAX_RESULTS``.
           cursor: The `next_cursor` of the page before; None starts at the first.
 
         Raises:
           InvalidInput: `limit` is below 1, or `cursor` did not come from a page.
         """
-        if limit < 1:
-            raise InvalidInput(f"limit={limit} is below 1; ask for at least one.")
+        limit = page_rows(self._database.settings, limit)
         (after,) = ("",) if cursor is None else cursors.read(cursor, str)
         if not storable(app_name=app_name, user_id=user_id):
             return SourcesPage([], None)
@@ -235,7 +236,7 @@ class Documents:
             lambda text, since: _draft(source, text, since or time, given),
             new_place(user),
         )
-        await apply(transaction, scope, plan, self._database.settings.text_search_config)
+        await apply(transaction, scope, plan, self._database.settings)
         new = len(plan.insert)
         return Report(source, new, len(texts) - new, len(plan.delete))
 

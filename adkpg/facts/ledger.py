@@ -298,7 +298,7 @@ class Ledger:
             if place is not None:
                 plan.delete.append(place)
             plan.insert.append((new_place(scope["user_id"]) if place is None else place, draft))
-        await apply(transaction, scope, plan, self._database.settings.text_search_config)
+        await apply(transaction, scope, plan, self._database.settings)
         pairs = [(fact.memory_id, origin) for fact in facts for origin in fact.provenance]
         if pairs:
             memory_ids, origins = map(list, zip(*pairs, strict=True))

@@ -11,7 +11,6 @@ from adkpg.errors import (
     ConfigurationError,
     ExtractionError,
     ExtractorUnavailable,
-    InvalidInput,
 )
 from adkpg.facts import statements
 from adkpg.facts.extractor import (
@@ -24,6 +23,7 @@ from adkpg.facts.extractor import (
 from adkpg.facts.ledger import Changed, Ledger
 from adkpg.facts.merging import Limits
 from adkpg.keys import require_storable, storable
+from adkpg.limits import require_rows
 from adkpg.memory import records
 from adkpg.memory.filters import SearchFilters
 from adkpg.memory.queue.claims import Claims
@@ -306,10 +306,10 @@ class Facts:
           limit: Most facts, at least 1.
 
         Raises:
-          InvalidInput: `limit` is below 1, or `topics` is no list of texts.
+          InvalidInput: `limit` is below 1 or above ``ADKPG_MAX_RESULTS``, or `topics` is no list of
+            texts.
         """
-        if limit < 1:
-            raise InvalidInput(f"limit={limit} is below 1; ask for at least one fact.")
+        require_rows(self._database.settings, "limit", limit)
         about = SearchFilters(topics=topics or ()).parameters.get("topics")
         if not storable(app_name=app_name, user_id=user_id):
             return Profile(())

@@ -17,11 +17,13 @@ from pydantic_core import PydanticSerializationError, to_json
 from adkpg import jsontext
 from adkpg.errors import InvalidInput
 from adkpg.keys import require_storable
+from adkpg.limits import require_size
 from adkpg.memory import attributes
 from adkpg.memory.attributes import Attributes
 from adkpg.memory.records import BODY_LIMIT, WORDS_LIMIT, Memory, memory, storable_text, text_of
 from adkpg.memory.tokenizer import script_config, searchable
 from adkpg.remember.policy import RememberPolicy, said_of
+from adkpg.settings import Settings
 from adkpg.timestamps import clamped, moment
 
 _SAMPLE = 5_000  # characters that tell a text's script
@@ -138,12 +140,13 @@ def _draft_of_event(
     text = " ".join(filter(None, [text_of(content), *map(storable_text, artifacts)]))
     if not text:
         return None
-    require_storable(event_id=event.id)
+    invocation_id = storable_text(event.invocation_id) or None
+    require_storable(event_id=event.id, invocation_id=invocation_id)
     return new_draft(
         kind="turn",
         session_id=session_id,
         event_id=event.id,
-        invocation_id=storable_text(event.invocation_id) or None,
+        invocation_id=invocation_id,
         author=event.author or None,
         timestamp=clamped(event.timestamp),
         content=content or types.Content(parts=[]),
@@ -250,6 +253,17 @@ def new_draft(
         **vars(given),
         digest=hashlib.sha256(digested.encode()).hexdigest()[:32],
     )
+
+
+def require_small(draft: Draft, settings: Settings) -> None:
+    """Refuses a memory that is too large, as JSON with its metadata.
+
+    Raises:
+      InvalidInput: It is larger than ``max_memory_mb``.
+    """
+    name = "A memory" if draft.event_id is None else f"The memory of event {draft.event_id}"
+    texts = (draft.content, draft.author, draft.custom_metadata, draft.topics, draft.artifacts)
+    require_size(settings, "max_memory_mb", name, *texts)
 
 
 def text_length(contents: Iterable[types.Content | None]) -> int:

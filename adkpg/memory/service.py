@@ -15,8 +15,9 @@ from google.adk.sessions.session import Session
 from adkpg import cursors
 from adkpg.database import Database, UsesDatabase
 from adkpg.embedding.embedder import Embedder
-from adkpg.errors import ConfigurationError, InvalidInput
+from adkpg.errors import ConfigurationError
 from adkpg.keys import require_storable, scope_user, storable
+from adkpg.limits import page_rows
 from adkpg.memory import records
 from adkpg.memory import statements as reading
 from adkpg.memory.drafts import changed_draft, drafts_of_events, drafts_of_memories, text_length
@@ -70,9 +71,9 @@ class PgVectorMemoryService(UsesDatabase, BaseMemoryService):
         **options: Unpack[SearchOverrides],
     ) -> None:
         super().__init__(database)
-        self._defaults, embedder = service_defaults(
-            SearchOptions(), embedder, self._database.settings.embedder, options
-        )
+        settings = self._database.settings
+        usual = SearchOptions(top_k=min(SearchOptions.top_k, settings.max_results))
+        self._defaults, embedder = service_defaults(usual, embedder, settings.embedder, options)
         self._vectors = None if embedder is None else Vectors(self._database, embedder)
         self._search = Search(self._database, self._vectors)
 
@@ -164,10 +165,10 @@ class PgVectorMemoryService(UsesDatabase, BaseMemoryService):
         )
         if not drafts:
             return
-        config = self._database.settings.text_search_config
+        settings = self._database.settings
         async with self._database.transaction() as transaction:
             await writing.write_by_id(
-                transaction, {"app_name": app_name, "user_id": user}, drafts, config=config
+                transaction, {"app_name": app_name, "user_id": user}, drafts, settings=settings
             )
         if self._vectors is not None:
             await self._vectors.embed_quietly(app_name, user)
@@ -233,7 +234,7 @@ class PgVectorMemoryService(UsesDatabase, BaseMemoryService):
                     policy=self._database.policy,
                 ),
                 text=text,
-                config=self._database.settings.text_search_config,
+                settings=self._database.settings,
             )
         if found and text is not None and self._vectors is not None:
             await self._vectors.embed_quietly(app_name, user)
@@ -338,15 +339,14 @@ class PgVectorMemoryService(UsesDatabase, BaseMemoryService):
           app_name: The app.
           user_id: The user; None is the app-wide scope.
           filters: Which ones.
-          limit: At most this many, at least 1.
+          limit: At most this many, at least 1, and at most ``ADKPG_MAX_RESULTS``.
           cursor: The `next_cursor` of the page before; None starts at the newest.
           live: Without those that have expired or were superseded.
 
         Raises:
           InvalidInput: `limit` is below 1, or `cursor` did not come from a page.
         """
-        if limit < 1:
-            raise InvalidInput(f"limit={limit} is below 1; ask for at least one.")
+        limit = page_rows(self._database.settings, limit)
         if not storable(app_name=app_name, user_id=user_id):
             return MemoriesPage([], None)
         filters = filters or NO_FILTERS
@@ -500,8 +500,8 @@ class PgVectorMemoryService(UsesDatabase, BaseMemoryService):
                 events, place["session_id"], custom_metadata, now=now, policy=policy
             ),
         )
-        config = self._database.settings.text_search_config
+        settings = self._database.settings
         async with self._database.transaction() as transaction:
-            await writing.ingest(transaction, place, drafts, whole=whole, config=config)
+            await writing.ingest(transaction, place, drafts, whole=whole, settings=settings)
         if self._vectors is not None:
             await self._vectors.embed_quietly(place["app_name"], place["user_id"])

@@ -83,16 +83,16 @@ class FurtherEventsParameters(SessionParameters):
 
 
 class ListParameters(TypedDict):
-    """A user's sessions, or the app's with None."""
+    """A user's sessions, or the app's with None; at most so many."""
 
     app_name: str
     user_id: str | None
+    limit: int
 
 
 class SessionsPageParameters(ListParameters):
     """The last session of the page before, None on the first page."""
 
-    limit: int
     after_time: datetime | None
     after_user_id: str | None
     after_session_id: str | None
@@ -208,11 +208,14 @@ def select_session_again() -> Statement[SessionAgainParameters]:
 
 @cache
 def list_sessions(*, one_user: bool) -> Statement[ListParameters]:
-    """Reads all sessions of an app or of one user: oldest update first, then by user and id."""
+    """Reads the sessions of an app or of one user: oldest update first, then by user and id.
+
+    Any of them, if there are more than the limit.
+    """
     wanted = sessions.c.app_name == APP_NAME
     if one_user:
         wanted = and_(wanted, sessions.c.user_id == USER_ID)
-    return _listing(select(*_LISTED).where(wanted), "updated_at", newest_first=False)
+    return _listing(select(*_LISTED).where(wanted).limit(_LIMIT), "updated_at", newest_first=False)
 
 
 @cache

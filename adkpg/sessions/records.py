@@ -1,5 +1,6 @@
-"""Records: ADK sessions of rows. Pure."""
+"""Records: ADK sessions of rows. No I/O."""
 
+import asyncio
 import re
 from collections.abc import Iterable, Mapping
 from dataclasses import dataclass
@@ -10,6 +11,7 @@ from google.adk.sessions.session import Session
 from adkpg.sessions import state
 from adkpg.timestamps import unix
 
+_SLICE = 100  # sessions that are made at once
 _MARKER = re.compile(r"([0-9a-f-]{36}):([0-9]{1,18})")
 
 
@@ -54,8 +56,10 @@ def session(
     return live
 
 
-def listed(app_name: str, rows: Iterable[Mapping[str, Any]]) -> list[Session]:
+async def listed(app_name: str, rows: Iterable[Mapping[str, Any]]) -> list[Session]:
     """Returns the Sessions of a listing, without events and with their whole merged state.
+
+    Other tasks are served meanwhile.
 
     A listing ships each shared state once: the app's on its first row, a user's on the first row
     of that user.
@@ -63,7 +67,9 @@ def listed(app_name: str, rows: Iterable[Mapping[str, Any]]) -> list[Session]:
     app_state: str | None = None
     user_states: dict[str, str | None] = {}
     sessions = []
-    for row in rows:
+    for number, row in enumerate(rows, start=1):
+        if number % _SLICE == 0:
+            await asyncio.sleep(0)
         app_state = row["app_state"] or app_state
         user_states[row["user_id"]] = row["user_state"] or user_states.get(row["user_id"])
         sessions.append(

@@ -27,6 +27,7 @@ from adkpg.errors import (
     StaleSession,
 )
 from adkpg.keys import require_storable, storable
+from adkpg.limits import bytes_of, page_rows, require_size
 from adkpg.memory.drafts import text_length
 from adkpg.memory.write import capture
 from adkpg.memory.write.apply import off_loop
@@ -39,12 +40,12 @@ from adkpg.sessions.history import History
 from adkpg.sessions.invocations import Invocation
 from adkpg.sessions.pages import EventsPage, ListedSessions, SessionsPage
 from adkpg.sessions.records import Marker
-from adkpg.sessions.state import split
+from adkpg.sessions.state import refuse_large, require_small, split
 from adkpg.sql import SessionParameters
 from adkpg.tables import EVENT_ID_KEY
 from adkpg.timestamps import clamped, unix
 
-_MOST = 10**9  # events of a session, or rows of a page
+_MOST = 10**9  # events of a session
 
 
 class DatabaseSessionService(UsesDatabase, BaseSessionService):
@@ -142,23 +143,30 @@ class DatabaseSessionService(UsesDatabase, BaseSessionService):
         Raises:
           SessionExists: This user of this app has a session of this id (also ADK's
             ``AlreadyExistsError``).
-          InvalidInput: An id or a value cannot be stored; nothing was written.
+          InvalidInput: An id or a value cannot be stored, or a state is too large; nothing was
+            written.
         """
         session_id = _stripped(session_id) or platform_uuid.new_uuid()
         require_storable(app_name=app_name, user_id=user_id, session_id=session_id)
         delta = split(state)
-        row = await self._database.fetch_one(
-            statements.create_session(app=delta.app is not None, user=delta.user is not None),
-            {
-                "app_name": app_name,
-                "user_id": user_id,
-                "session_id": session_id,
-                "session_state": delta.session or "{}",
-                "app_delta": delta.app,
-                "user_delta": delta.user,
-                "timestamp": clamped(platform_time.get_time()),
-            },
-        )
+        require_small(delta, self._database.settings)
+        try:
+            row = await self._database.fetch_one(
+                statements.create_session(app=delta.app is not None, user=delta.user is not None),
+                {
+                    "app_name": app_name,
+                    "user_id": user_id,
+                    "session_id": session_id,
+                    "session_state": delta.session or "{}",
+                    "app_delta": delta.app,
+                    "user_delta": delta.user,
+                    "state_limit": bytes_of(self._database.settings, "max_state_mb"),
+                    "timestamp": clamped(platform_time.get_time()),
+                },
+            )
+        except ConstraintViolated as exc:
+            refuse_large(exc, self._database.settings)
+            raise
         if row is None:
             raise SessionExists(
                 f"Session with id {session_id} already exists; use another id, or get_session."
@@ -237,7 +245,8 @@ class DatabaseSessionService(UsesDatabase, BaseSessionService):
           page_token: The ``next_page_token`` of the page before; None starts at the newest.
 
         Raises:
-          InvalidInput: `page_size` is below 1, or `page_token` did not come from a page.
+          InvalidInput: There are more than ``ADKPG_MAX_RESULTS`` and no page is asked for;
+            `page_size` is below 1, or `page_token` did not come from a page.
         """
         if page_size is not None or page_token is not None:
             page = await self.list_sessions_page(
@@ -249,11 +258,17 @@ class DatabaseSessionService(UsesDatabase, BaseSessionService):
             return ListedSessions(sessions=page.sessions, next_page_token=page.next_cursor)
         if not storable(app_name=app_name, user_id=user_id):
             return ListedSessions()
+        most = self._database.settings.max_results
         rows = await self._database.fetch(
             reading_statements.list_sessions(one_user=user_id is not None),
-            {"app_name": app_name, "user_id": user_id},
+            {"app_name": app_name, "user_id": user_id, "limit": most + 1},
         )
-        return ListedSessions(sessions=records.listed(app_name, rows))
+        if len(rows) > most:
+            raise InvalidInput(
+                f"There are more sessions than ADKPG_MAX_RESULTS={most}; read them by pages with "
+                "list_sessions_page, or raise that setting."
+            )
+        return ListedSessions(sessions=await records.listed(app_name, rows))
 
     async def list_sessions_page(
         self,
@@ -267,13 +282,13 @@ class DatabaseSessionService(UsesDatabase, BaseSessionService):
 
         Args:
           user_id: One user's sessions; None for the whole app's.
-          limit: At most this many, at least 1.
+          limit: At most this many, at least 1, and at most ``ADKPG_MAX_RESULTS``.
           cursor: The ``next_cursor`` of the page before; None starts at the newest.
 
         Raises:
           InvalidInput: `limit` is below 1, or `cursor` did not come from a page.
         """
-        _require_limit(limit)
+        limit = page_rows(self._database.settings, limit)
         if not storable(app_name=app_name, user_id=user_id):
             return SessionsPage([], None)
         after: tuple[Any, ...] = (None, None, None)
@@ -286,7 +301,7 @@ class DatabaseSessionService(UsesDatabase, BaseSessionService):
             {
                 "app_name": app_name,
                 "user_id": user_id,
-                "limit": min(limit, _MOST) + 1,
+                "limit": limit + 1,
                 "after_time": after[0],
                 "after_user_id": after[1],
                 "after_session_id": after[2],
@@ -297,7 +312,7 @@ class DatabaseSessionService(UsesDatabase, BaseSessionService):
             last = rows[limit - 1]
             time = last["created_at" if user_id is None else "updated_at"]
             next_cursor = cursors.written(time, last["user_id"], last["session_id"])
-        return SessionsPage(records.listed(app_name, rows[:limit]), next_cursor)
+        return SessionsPage(await records.listed(app_name, rows[:limit]), next_cursor)
 
     async def list_events_page(
         self,
@@ -312,13 +327,13 @@ class DatabaseSessionService(UsesDatabase, BaseSessionService):
 
         Args:
           session_id: Stripped of surrounding whitespace.
-          limit: At most this many, at least 1.
+          limit: At most this many, at least 1, and at most ``ADKPG_MAX_RESULTS``.
           cursor: The ``next_cursor`` of the page before; None starts at the first event.
 
         Raises:
           InvalidInput: `limit` is below 1, or `cursor` did not come from a page.
         """
-        _require_limit(limit)
+        limit = page_rows(self._database.settings, limit)
         session_id = _stripped(session_id)
         if not storable(app_name=app_name, user_id=user_id, session_id=session_id):
             return EventsPage([], None)
@@ -330,7 +345,7 @@ class DatabaseSessionService(UsesDatabase, BaseSessionService):
                 "user_id": user_id,
                 "session_id": session_id,
                 "after_seq": after_seq,
-                "limit": min(limit, _MOST) + 1,
+                "limit": limit + 1,
             },
         )
         next_cursor = cursors.written(rows[limit - 1]["seq"]) if len(rows) > limit else None
@@ -410,8 +425,8 @@ class DatabaseSessionService(UsesDatabase, BaseSessionService):
             async with sessions.invocation(**place, timeout_s=60):
                 async for event in runner.run_async(...): ...
 
-        Taking the session and freeing it are one round trip each; whoever waits asks again some
-        times a second and holds nothing, whoever runs renews its lease
+        Taking the session and freeing it are one round trip each; whoever waits asks again about
+        four times a second and holds nothing, whoever runs renews its lease
         (``ADKPG_INVOCATION_LEASE_S``). Who came first runs first. What is appended to the session
         within the block, also by tasks that it starts, is refused once another has taken its
         place. Appends outside of any block are judged by their revision alone.
@@ -462,7 +477,8 @@ class DatabaseSessionService(UsesDatabase, BaseSessionService):
           EventConflict: Another event with this id is stored in the session.
           InvocationLost: It is awaited within an `invocation` of the session that has ended, or
             lost it to another.
-          InvalidInput: A value cannot be stored; nothing was written, the session goes on.
+          InvalidInput: A value cannot be stored, or the event or a state is too large; nothing was
+            written, the session goes on.
         """
         if event.partial:
             return event
@@ -477,8 +493,8 @@ class DatabaseSessionService(UsesDatabase, BaseSessionService):
         policy = self._database.policy if self._captures else None
         if policy is None:
             return payload, None
-        config = self._database.settings.text_search_config
-        return payload, capture.parameters(policy, event, session.user_id, session.id, config)
+        settings = self._database.settings
+        return payload, capture.parameters(policy, event, _place(session, event), settings)
 
     async def _append(self, session: Session, event: Event) -> Event:
         require_storable(
@@ -491,6 +507,9 @@ class DatabaseSessionService(UsesDatabase, BaseSessionService):
         payload, memory = await off_loop(
             text_length([event.content]), lambda: self._prepared(session, event)
         )
+        settings = self._database.settings
+        require_size(settings, "max_event_mb", f"Event {event.id}", payload)
+        require_small(delta, settings)
         place = _place(session, event)
         holder = invocations.holder_in(self._database, place)
         marker = Marker.of(session) or await self._marker_of(session, event)
@@ -501,6 +520,7 @@ class DatabaseSessionService(UsesDatabase, BaseSessionService):
             "session_delta": delta.session,
             "app_delta": delta.app,
             "user_delta": delta.user,
+            "state_limit": bytes_of(settings, "max_state_mb"),
             "incarnation": marker.incarnation,
             "revision": marker.revision,
             "holder": holder,
@@ -518,6 +538,7 @@ class DatabaseSessionService(UsesDatabase, BaseSessionService):
             answer = await self._database.fetch_one(statement, parameters)
         except ConstraintViolated as exc:
             if exc.constraint != EVENT_ID_KEY:
+                refuse_large(exc, settings)
                 raise
             answer = None  # the same event was delivered twice; the other one was first
         if answer is not None and answer["revision"] is not None:
@@ -623,11 +644,6 @@ def _place(session: Session, event: Event) -> statements.EventParameters:
         "session_id": session.id,
         "event_id": event.id,
     }
-
-
-def _require_limit(limit: int) -> None:
-    if limit < 1:
-        raise InvalidInput(f"limit={limit} is below 1; ask for at least one.")
 
 
 def _stripped(session_id: str | None) -> str:

@@ -1,4 +1,4 @@
-"""State: its scopes.
+"""State: its scopes, and how large they may be.
 
 As in ADK, ``app:`` and ``user:`` keys are stored without their prefix, ``temp:`` keys never.
 """
@@ -9,8 +9,12 @@ from typing import Any
 
 from google.adk.sessions.state import State
 
-from adkpg.errors import InvalidInput
+from adkpg.errors import ConstraintViolated, InvalidInput
 from adkpg.jsontext import read_state, write_state
+from adkpg.limits import bytes_of, require_size
+from adkpg.settings import Settings
+
+_STATES = {"sessions.state": "session", "user_states.state": "user", "app_states.state": "app"}
 
 
 @dataclass(frozen=True)
@@ -44,6 +48,31 @@ def split(delta: Mapping[str, Any] | None) -> Delta:
         elif not key.startswith(State.TEMP_PREFIX):
             session[key] = value
     return Delta(*(write_state(scope) if scope else None for scope in (session, app, user)))
+
+
+def require_small(delta: Delta, settings: Settings) -> None:
+    """Refuses a delta with a scope that no state has room for.
+
+    Raises:
+      InvalidInput: A scope is larger than ``max_state_mb``.
+    """
+    for scope, text in vars(delta).items():
+        require_size(settings, "max_state_mb", f"The {scope}'s state", text)
+
+
+def refuse_large(exc: ConstraintViolated, settings: Settings) -> None:
+    """Says so if a row was refused because its state had grown too large.
+
+    Raises:
+      InvalidInput: A merged state is larger than ``max_state_mb``; nothing was written.
+    """
+    scope = _STATES.get(exc.constraint)
+    if scope is not None:
+        raise InvalidInput(
+            f"With this delta the {scope}'s state has more bytes, as Postgres stores it, than the "
+            f"{bytes_of(settings, 'max_state_mb'):,} that ADKPG_MAX_STATE_MB="
+            f"{settings.max_state_mb} allows; empty some of its keys, or raise that setting."
+        ) from exc
 
 
 def merge(session: str | None, app: str | None, user: str | None) -> dict[str, Any]:

@@ -15,15 +15,18 @@ from sqlalchemy import (
     BigInteger,
     BindParameter,
     ColumnElement,
+    Integer,
     Select,
     Text,
     and_,
     bindparam,
+    case,
     cast,
     delete,
     exists,
     func,
     literal,
+    literal_column,
     select,
     true,
     update,
@@ -43,6 +46,7 @@ class CreateParameters(SessionParameters):
     session_state: str
     app_delta: str | None
     user_delta: str | None
+    state_limit: int
     timestamp: datetime
 
 
@@ -53,7 +57,10 @@ class EventParameters(SessionParameters):
 
 
 class AppendParameters(EventParameters, capture.CaptureParameters):
-    """The deltas are JSON text, None where a scope has none; revision is unused with `merge`."""
+    """The deltas are JSON text, None where a scope has none; revision is unused with `merge`.
+
+    `state_limit` is in bytes.
+    """
 
     holder: str | None
 
@@ -62,6 +69,7 @@ class AppendParameters(EventParameters, capture.CaptureParameters):
     session_delta: str | None
     app_delta: str | None
     user_delta: str | None
+    state_limit: int
     incarnation: str
     revision: int
 
@@ -90,6 +98,20 @@ def time(name: str) -> BindParameter[Any]:
 
 def _json(name: str) -> ColumnElement[Any]:
     return cast(bindparam(name, type_=Text), JSONB)
+
+
+def _merged(state: str, delta: ColumnElement[Any]) -> ColumnElement[Any]:
+    return literal_column(state, JSONB).op("||")(delta)
+
+
+def _limited(state: ColumnElement[Any]) -> ColumnElement[Any]:
+    """A state, or null if it has more than `state_limit` bytes: its column refuses that.
+
+    So the statement ends, whoever merged what meanwhile. It is made once and measured.
+    """
+    made = select(state.label("state")).offset(literal_column("0")).subquery("made")
+    small = func.pg_column_size(made.c.state) <= bindparam("state_limit", type_=Integer)
+    return select(case((small, made.c.state))).scalar_subquery()
 
 
 def this_session() -> ColumnElement[bool]:
@@ -139,7 +161,7 @@ def create_session(*, app: bool, user: bool) -> Statement[CreateParameters]:
             app_name=APP_NAME,
             user_id=USER_ID,
             session_id=SESSION_ID,
-            state=_json("session_state"),
+            state=_limited(_json("session_state")),
             created_at=time("timestamp"),
             updated_at=time("timestamp"),
         )
@@ -206,7 +228,7 @@ def append_event(
         sessions.c.updated_at: time("timestamp"),
     }
     if session:
-        values[sessions.c.state] = sessions.c.state.op("||")(_json("session_delta"))
+        values[sessions.c.state] = _limited(_merged("sessions.state", _json("session_delta")))
     if remember:
         values[sessions.c.memory_position] = capture.following_place()
     moved = (
@@ -330,13 +352,13 @@ def _shared_states(written: CTE, *, app: bool, user: bool) -> tuple[CTE | None, 
     app_cte = user_cte = None
     if app:
         upsert = insert(app_states).from_select(
-            ["app_name", "state"], select(written.c.app_name, _json("app_delta"))
+            ["app_name", "state"], select(written.c.app_name, _limited(_json("app_delta")))
         )
         app_cte = (
             upsert.on_conflict_do_update(
                 index_elements=["app_name"],
                 set_={
-                    "state": app_states.c.state.op("||")(upsert.excluded.state),
+                    "state": _limited(_merged("app_states.state", _json("app_delta"))),
                     "updated_at": func.now(),
                 },
             )
@@ -344,7 +366,7 @@ def _shared_states(written: CTE, *, app: bool, user: bool) -> tuple[CTE | None, 
             .cte("app")
         )
     if user:
-        source = select(written.c.app_name, written.c.user_id, _json("user_delta"))
+        source = select(written.c.app_name, written.c.user_id, _limited(_json("user_delta")))
         if app_cte is not None:  # reads the app's row first, so it is locked first
             source = source.where(select(func.count()).select_from(app_cte).scalar_subquery() >= 0)
         upsert = insert(user_states).from_select(["app_name", "user_id", "state"], source)
@@ -352,7 +374,7 @@ def _shared_states(written: CTE, *, app: bool, user: bool) -> tuple[CTE | None, 
             upsert.on_conflict_do_update(
                 index_elements=["app_name", "user_id"],
                 set_={
-                    "state": user_states.c.state.op("||")(upsert.excluded.state),
+                    "state": _limited(_merged("user_states.state", _json("user_delta"))),
                     "updated_at": func.now(),
                 },
             )

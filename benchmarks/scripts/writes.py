@@ -36,7 +36,7 @@ from google.genai import types
 from rich.console import Console
 from rich.table import Table
 
-from adkpg import Database, DatabaseSessionService, PgVectorMemoryService
+from adkpg import Database, DatabaseSessionService, PgVectorMemoryService, Settings
 from adkpg.memory.drafts import Draft, as_json, drafts_of_events
 from adkpg.memory.search.options import Mode
 from adkpg.memory.write import apply
@@ -291,7 +291,7 @@ class Client:
         async with self.connection.transaction():
             transaction: Any = Direct(self.connection, self.database)
             session: SessionParameters = {"app_name": APP, "user_id": user, "session_id": key}
-            await apply.ingest(transaction, session, drafts, whole=False, config="english")
+            await apply.ingest(transaction, session, drafts, whole=False, settings=Settings())
 
 
 def _of(draft: Draft, key: str) -> Draft:

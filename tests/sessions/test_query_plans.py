@@ -50,6 +50,7 @@ _PARAMETERS: dict[str, Any] = {
     "incarnation": "00000000-0000-0000-0000-000000000000",
     "revision": 10,
     "next_seq": 5,
+    "state_limit": 1_000_000,
     "count": 10,
     "payload": "{}",
     **dict.fromkeys(("session_state", "session_delta", "app_delta", "user_delta"), '{"k": 2}'),

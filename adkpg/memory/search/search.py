@@ -8,6 +8,7 @@ from typing import Any
 from adkpg.database import Database
 from adkpg.errors import EmbeddingError
 from adkpg.keys import APP_WIDE
+from adkpg.limits import require_rows, require_size
 from adkpg.memory import records
 from adkpg.memory.filters import parameters_of
 from adkpg.memory.records import Memory
@@ -49,6 +50,11 @@ class Search:
           options: How to answer.
           explain: With the words that matched.
         """
+        settings, filters = self._database.settings, parameters_of(options.filters)
+        lists = (filters["authors"], filters["session_ids"], filters["topics"])
+        sought = [each for texts in lists for each in texts or ()]
+        require_size(settings, "max_query_kb", "The question", query, filters["metadata"], *sought)
+        require_rows(settings, "top_k", options.top_k)
         text = records.storable_text(query)
         if not text:
             return []
@@ -75,7 +81,7 @@ class Search:
             "half_life_s": None if half_life is None else half_life.total_seconds(),
             "query": words,
             "script": script_config(words),
-            "config": self._database.settings.text_search_config,
+            "config": settings.text_search_config,
             "query_vector": query_vector,
             "model": "" if vectors is None else vectors.embedder.model,
             "dimensions": 0 if vectors is None else vectors.embedder.dimensions,
@@ -85,7 +91,7 @@ class Search:
             "near": RANKING.near if own_floor else 0.0,
             "exact_user_ids": scopes,
             "approximate_user_ids": [],
-            **parameters_of(options.filters),
+            **filters,
         }
         shape = statements.Shape(
             lexical=options.mode != "vector",

@@ -10,10 +10,12 @@ from dataclasses import replace
 from typing import Any, TypeVar
 
 from adkpg.database import Transaction
-from adkpg.memory.drafts import Draft, as_json
+from adkpg.keys import require_memorable
+from adkpg.memory.drafts import Draft, as_json, require_small
 from adkpg.memory.write import plan as plans
 from adkpg.memory.write import statements
 from adkpg.memory.write.plan import Plan, Stored
+from adkpg.settings import Settings
 from adkpg.sql import ScopeParameters, SessionParameters
 
 T = TypeVar("T")
@@ -42,7 +44,7 @@ async def ingest(
     drafts: Sequence[Draft],
     *,
     whole: bool,
-    config: str,
+    settings: Settings,
 ) -> None:
     """Writes what a session's events are to be in memory.
 
@@ -52,7 +54,11 @@ async def ingest(
       drafts: The events' memories, in the session's order.
       whole: Whether they are all of the session (`plan.replacement`), or come after what it has
         (`plan.addition`).
-      config: Text search configuration where neither the app nor the script has one.
+      settings: With the text search configuration where neither the app nor the script has one,
+        and with the limit of a memory.
+
+    Raises:
+      InvalidInput: A memory or its scope's name is too large; nothing was written.
     """
     await transaction.fetch(statements.lock_session(), place)
     kept = await transaction.fetch(statements.lock_stored_session(), place)
@@ -62,7 +68,7 @@ async def ingest(
         stored, plan = await _replacement(transaction, place, drafts)
     else:
         plan = await _addition(transaction, place, drafts, following)
-    await apply(transaction, place, plan, config)
+    await apply(transaction, place, plan, settings)
     after = plans.next_position(stored, plan) if whole or plan.insert else following
     if kept and following != after:
         await transaction.fetch(statements.place_next_memory(), {**place, "next": after})
@@ -120,7 +126,11 @@ async def _all_stored(transaction: Transaction, place: SessionParameters) -> lis
 
 
 async def write_by_id(
-    transaction: Transaction, scope: ScopeParameters, drafts: Sequence[Draft], *, config: str
+    transaction: Transaction,
+    scope: ScopeParameters,
+    drafts: Sequence[Draft],
+    *,
+    settings: Settings,
 ) -> None:
     """Writes memories of given ids, over those that are stored; equal ones are left alone.
 
@@ -128,7 +138,7 @@ async def write_by_id(
       transaction: Where.
       scope: The user, or the app-wide scope.
       drafts: The memories.
-      config: As for `ingest`.
+      settings: As for `ingest`.
     """
     wanted: statements.IdsParameters = {
         **scope,
@@ -151,7 +161,7 @@ async def write_by_id(
             origin = {"session_id": row["session_id"], "event_id": row["event_id"]}
             plan.delete.append(row["position"])
             plan.insert.append((row["position"], replace(draft, **origin)))
-    await apply(transaction, scope, plan, config)
+    await apply(transaction, scope, plan, settings)
 
 
 async def update(
@@ -161,7 +171,7 @@ async def update(
     change: Callable[[Any], Draft],
     *,
     text: str | None,
-    config: str,
+    settings: Settings,
 ) -> bool:
     """Changes a memory where it stands; returns whether it is still there.
 
@@ -173,7 +183,7 @@ async def update(
       session_id: The session it came from.
       change: Takes the memory's row and returns the memory as it is to be.
       text: Its new text; None if it keeps its own.
-      config: As for `ingest`.
+      settings: As for `ingest`.
     """
     # An ingest of its session may be writing it again, elsewhere.
     await transaction.fetch(statements.lock_session(), _of(place, session_id))
@@ -184,7 +194,7 @@ async def update(
     draft, was = await off_loop(len(text or ""), lambda: change(row)), row["expires_at"]
     here = [(int(row["position"]), draft)]
     plan = Plan(rewrite=[] if text is None else here, alter=here)
-    await apply(transaction, place, plan, config)
+    await apply(transaction, place, plan, settings)
     if draft.expires_at != was or draft.ttl_s is not None:
         await transaction.fetch(statements.end_derived(), {**place, "was": was})
     return True
@@ -205,15 +215,24 @@ async def delete(
     await transaction.fetch(statements.delete_memory(), place)
 
 
-async def apply(transaction: Transaction, scope: ScopeParameters, plan: Plan, config: str) -> None:
+async def apply(
+    transaction: Transaction, scope: ScopeParameters, plan: Plan, settings: Settings
+) -> None:
     """Makes a plan's changes, in batches.
 
     Args:
       transaction: Where; it holds the advisory locks of those whose memories they are.
       scope: The user, or the app-wide scope.
       plan: The changes.
-      config: As for `ingest`.
+      settings: As for `ingest`.
+
+    Raises:
+      InvalidInput: A memory or its scope's name is too large; nothing was written.
     """
+    require_memorable(scope["app_name"], scope["user_id"])
+    for _, draft in (*plan.insert, *plan.rewrite, *plan.alter):
+        require_small(draft, settings)
+    config = settings.text_search_config
     here: ScopeParameters = {"app_name": scope["app_name"], "user_id": scope["user_id"]}
     came_from = {to: origin for origin, to in plan.move}
     held = {*plan.delete, *came_from.values()}

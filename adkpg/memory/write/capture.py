@@ -6,32 +6,38 @@ was refused.
 
 from google.adk.events.event import Event
 
-from adkpg.memory.drafts import as_json, drafts_of_events
+from adkpg.keys import require_memorable
+from adkpg.memory.drafts import as_json, drafts_of_events, require_small
 from adkpg.memory.write.capture_steps import CaptureParameters
 from adkpg.memory.write.plan import new_place
 from adkpg.remember.policy import RememberPolicy
+from adkpg.settings import Settings
+from adkpg.sql import SessionParameters
 
 
 def parameters(
-    policy: RememberPolicy, event: Event, user_id: str, session_id: str, config: str
+    policy: RememberPolicy, event: Event, place: SessionParameters, settings: Settings
 ) -> CaptureParameters | None:
     """Returns what the append's statement takes of a memory; None if the event is not remembered.
 
     Args:
       policy: Which events are remembered, and with which text.
       event: The event.
-      user_id: Whose it is.
-      session_id: Where it was said.
-      config: Text search configuration where neither the app nor the script has one.
+      place: Where it was said.
+      settings: With the text search configuration where neither the app nor the script has one,
+        and with the limit of a memory.
 
     Raises:
-      InvalidInput: An id cannot be stored.
+      InvalidInput: An id cannot be stored, or the memory is too large.
     """
-    drafts = drafts_of_events([event], session_id, policy=policy)
+    drafts = drafts_of_events([event], place["session_id"], policy=policy)
     if not drafts:
         return None
+    require_memorable(place["app_name"], place["user_id"])
+    for draft in drafts:
+        require_small(draft, settings)
     return {
-        "place": new_place(user_id),
+        "place": new_place(place["user_id"]),
         "memories": as_json([(0, draft) for draft in drafts]),
-        "config": config,
+        "config": settings.text_search_config,
     }

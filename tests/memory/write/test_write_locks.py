@@ -7,7 +7,7 @@ from typing import Any
 import asyncpg
 import pytest
 
-from adkpg import Database, PgVectorMemoryService
+from adkpg import Database, PgVectorMemoryService, Settings
 from adkpg.documents import Documents
 from adkpg.erasure import forget
 from adkpg.memory.drafts import drafts_of_events, drafts_of_memories
@@ -21,19 +21,19 @@ PLACE: Any = {**USER, "session_id": "s"}
 
 async def ingested(transaction: Any) -> None:
     drafts = drafts_of_events([said("my password is swordfish", "e")], "s")
-    await apply.ingest(transaction, PLACE, drafts, whole=False, config="english")
+    await apply.ingest(transaction, PLACE, drafts, whole=False, settings=Settings())
 
 
 async def added_without_session(transaction: Any) -> None:
     drafts = drafts_of_events([said("my password is swordfish", "e")], "")
     place: Any = {**USER, "session_id": ""}
-    await apply.ingest(transaction, place, drafts, whole=False, config="english")
+    await apply.ingest(transaction, place, drafts, whole=False, settings=Settings())
 
 
 async def noted(transaction: Any) -> None:
     drafts = drafts_of_memories([entry("my password is swordfish")], None, 0.0)
     scope: Any = USER
-    await apply.write_by_id(transaction, scope, drafts, config="english")
+    await apply.write_by_id(transaction, scope, drafts, settings=Settings())
 
 
 @pytest.mark.parametrize("write", [ingested, added_without_session, noted])
