@@ -24,6 +24,11 @@ class Settings(BaseSettings):
         description="Where Postgres is: `postgresql://user:password@host/db?options`, or "
         "`embedded` for the Postgres that comes with `adkpg[embedded]`.",
     )
+    direct_url: SecretStr | None = Field(
+        default=None,
+        description="The same database without the pooler that `database_url` leads through, for "
+        "migrations and for building indexes; by default they use `database_url` too.",
+    )
     database_schema: str = Field(
         default="adkpg",
         pattern=r"^[a-z_][a-z0-9_]{0,62}$",
@@ -52,7 +57,10 @@ class Settings(BaseSettings):
         default=60, gt=0, description="Longest run of one statement, in seconds."
     )
     migration_timeout_s: float = Field(
-        default=600, gt=0, description="Longest wait for another process's migration, in seconds."
+        default=600,
+        gt=0,
+        description="Longest wait of a migration for another process's and for locks that others "
+        "hold, and longest run of each of its statements, in seconds.",
     )
     embedded_dir: Path | None = Field(
         default=None,

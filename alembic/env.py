@@ -1,13 +1,16 @@
 """How Alembic runs the migrations: on the connection handed over, else on Settings' database."""
 
 import asyncio
+from collections.abc import Collection, Mapping
 from typing import Any
 
 from alembic import context
-from sqlalchemy import Connection, MetaData, text
+from alembic.runtime.migration import MigrationContext, MigrationInfo
+from sqlalchemy import Connection, MetaData, column, literal, table, text, update
 from sqlalchemy.schema import CreateSchema
 
 from adkpg import Database, Settings
+from adkpg.database import migrations
 from adkpg.tables import metadata
 
 config = context.config
@@ -22,8 +25,8 @@ def schema() -> str:
 def target() -> MetaData:
     """Returns the tables under the configured schema's name."""
     copy = MetaData(schema=schema())
-    for table in metadata.sorted_tables:
-        table.to_metadata(copy, schema=schema())
+    for one in metadata.sorted_tables:
+        one.to_metadata(copy, schema=schema())
     return copy
 
 
@@ -39,6 +42,16 @@ def include_object(
     return not (kind == "index" and name is not None and name.startswith("memory_vectors_hnsw_"))
 
 
+def note_oldest_code(
+    ctx: MigrationContext, step: MigrationInfo, heads: Collection[Any], run_args: Mapping[str, Any]
+) -> None:
+    """Writes next to a revision which versions of adkpg work with its tables."""
+    version = table("alembic_version", column("works_with"), schema=schema())
+    for revision in heads:
+        works_with = literal(migrations.works_with(context.script, revision), literal_execute=True)
+        ctx.execute(update(version).values(works_with=works_with))
+
+
 def configure(**options: Any) -> None:
     """Configures Alembic for both ways of running."""
     context.configure(
@@ -48,6 +61,7 @@ def configure(**options: Any) -> None:
         include_name=include_name,
         include_object=include_object,
         transaction_per_migration=True,
+        on_version_apply=note_oldest_code,
         compare_server_default=False,
         **options,
     )
@@ -55,7 +69,7 @@ def configure(**options: Any) -> None:
 
 def run(connection: Connection) -> None:
     """Migrates on an open connection."""
-    connection.execute(CreateSchema(schema(), if_not_exists=True))
+    migrations.require_schema(connection, schema())
     connection.commit()  # autocommit_block() refuses a transaction begun outside of Alembic
     configure(connection=connection)
     with context.begin_transaction():

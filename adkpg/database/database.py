@@ -6,17 +6,19 @@ import math
 import time
 import weakref
 from abc import ABC, abstractmethod
-from collections.abc import AsyncIterator, Awaitable, Callable
+from collections.abc import AsyncIterator
 from contextlib import asynccontextmanager
 from typing import Any, Protocol, Self
 
 import asyncpg
+from sqlalchemy import NullPool
 from sqlalchemy.ext.asyncio import AsyncEngine, create_async_engine
 from sqlalchemy.util import greenlet_spawn
 
 from adkpg.database import address, libpq, migrations
+from adkpg.database.connector import Connector, Password
 from adkpg.database.driver import Attempt, idle_after, lost, translated
-from adkpg.database.pools import LoopPools
+from adkpg.database.pools import LoopPools, clone
 from adkpg.embedded import EmbeddedServer
 from adkpg.errors import (
     Busy,
@@ -33,8 +35,6 @@ _BEGIN = "BEGIN ISOLATION LEVEL READ COMMITTED"
 _USED_AT = "adkpg_used_at"
 _LONGEST_IDLE_S = 30.0  # no network device that is known of forgets a connection sooner
 _LONGEST_PING_S = 5.0
-
-Password = str | Callable[[], str] | Callable[[], Awaitable[str]]
 
 
 class Closes(ABC):
@@ -119,6 +119,8 @@ class Database(Closes):
             self.settings.auto_upgrade if auto_upgrade is None else auto_upgrade
         )
         self._server = EmbeddedServer(self.settings.embedded_dir) if embedded else None
+        self._direct = None if embedded else _direct(self.settings)
+        self._target: address.Address | None = None
         self._pools = LoopPools()
         self._doubted_at = -math.inf
         self._verified = False
@@ -201,8 +203,7 @@ class Database(Closes):
           Busy: Another migration runs for too long.
           DatabaseUnavailable: There is no connection.
         """
-        engine = await self.engine()
-        with translated(self.url, Attempt(sent=True)):
+        async with self._migrating() as engine:
             await migrations.upgrade(
                 engine,
                 self.schema,
@@ -219,9 +220,8 @@ class Database(Closes):
           Busy: Another migration runs for too long.
           DatabaseUnavailable: There is no connection.
         """
-        engine = await self.engine()
         self._verified = False
-        with translated(self.url, Attempt(sent=True)):
+        async with self._migrating() as engine:
             await migrations.downgrade(
                 engine,
                 self.schema,
@@ -274,9 +274,8 @@ class Database(Closes):
                 "engine; give it a URL."
             )
         await self.engine()
-        target = self._address
-        if self._server is not None:
-            target = address.parse(f"{self._server.url}&sslmode=disable&target_session_attrs=any")
+        target = self._direct or self._target
+        assert target is not None
         password = self._password() if callable(self._password) else self._password
         if inspect.isawaitable(password):
             password = await password
@@ -346,10 +345,40 @@ class Database(Closes):
         """Runs a data definition that takes no parameters, outside of any transaction.
 
         Raises:
+          ConfigurationError: ``ADKPG_DIRECT_URL`` leads to another database.
           DatabaseError: The server refused it, or it took longer than `timeout_s`.
         """
-        async with self._connection(Attempt(sent=True)) as connection:
-            await connection.execute(sql, timeout=timeout_s)
+        if self._direct is None:
+            async with self._connection(Attempt(sent=True)) as connection:
+                await connection.execute(sql, timeout=timeout_s)
+            return
+        async with self._migrating() as engine, engine.connect() as connection:
+            driver: Any = (await connection.get_raw_connection()).driver_connection
+            await driver.execute(sql, timeout=timeout_s)
+
+    @asynccontextmanager
+    async def _migrating(self) -> AsyncIterator[AsyncEngine]:
+        """Yields an engine for what is done to tables as a whole, and disposes it.
+
+        It leads to ``ADKPG_DIRECT_URL``, if there is one.
+        """
+        served = await self.engine()
+        target = self._direct or self._target
+        if target is None:
+            engine = clone(served)
+        else:
+            connector = self._connector(target, command_timeout=self.settings.migration_timeout_s)
+            engine = create_async_engine(
+                "postgresql+asyncpg://", async_creator=connector.connect, poolclass=NullPool
+            )
+        place = self.url if self._direct is None else self._direct.display
+        try:
+            with translated(place, Attempt(sent=True)):
+                if self._direct is not None:
+                    await migrations.require_same_database(served, engine)
+                yield engine
+        finally:
+            await engine.dispose()
 
     @asynccontextmanager
     async def transaction(self) -> AsyncIterator["Transaction"]:
@@ -465,27 +494,8 @@ class Database(Closes):
             # PGSSLMODE and PGTARGETSESSIONATTRS are meant for other servers.
             own = f"{self._server.url}&sslmode=disable&target_session_attrs=any"
             target = address.parse(own)
+        self._target = target
         settings = self.settings
-        connect_args: dict[str, Any] = {
-            "timeout": settings.connect_timeout_s,
-            "command_timeout": settings.command_timeout_s,
-            # A search's statement is longer than asyncpg keeps prepared by default, 15 kB; planned
-            # again each time, a small search takes twice as long.
-            "max_cacheable_statement_size": 65_536,
-            **dict(target.options),
-            **self._engine_options.get("connect_args", {}),
-        }
-        if self._password is not None:
-            connect_args["password"] = self._password
-
-        async def connect(**_options: Any) -> asyncpg.Connection:
-            try:
-                return await asyncpg.connect(target.dsn, **connect_args)
-            except asyncpg.UndefinedObjectError as exc:  # neither asyncpg's option nor the server's
-                raise ConfigurationError(
-                    f"The database URL or connect_args has an option too many ({exc}); remove it."
-                ) from exc
-
         options: dict[str, Any] = {
             "pool_size": settings.pool_size,
             "max_overflow": settings.pool_overflow,
@@ -497,6 +507,7 @@ class Database(Closes):
             options.clear()
         options.update(self._engine_options)
         options.pop("connect_args", None)
+        connect = self._connector(target).connect
         try:
             return create_async_engine("postgresql+asyncpg://", async_creator=connect, **options)
         except TypeError as exc:
@@ -504,6 +515,15 @@ class Database(Closes):
                 f"SQLAlchemy refused the engine options {sorted(self._engine_options)} ({exc}); "
                 "correct them or leave them out."
             ) from exc
+
+    def _connector(self, target: address.Address, **defaults: Any) -> Connector:
+        return Connector(
+            target,
+            self.settings,
+            password=self._password,
+            defaults=defaults,
+            options=self._engine_options.get("connect_args"),
+        )
 
 
 class UsesDatabase(Closes):
@@ -557,6 +577,17 @@ class Transaction:
             statement.text(self._schema), *statement.arguments(parameters), timeout=timeout_s
         )
         return rows
+
+
+def _direct(settings: Settings) -> address.Address | None:
+    if settings.direct_url is None:
+        return None
+    direct = address.parse(settings.direct_url.get_secret_value())
+    if direct.embedded:
+        raise ConfigurationError(
+            "ADKPG_DIRECT_URL is embedded, before which there is no pooler; leave it out."
+        )
+    return direct
 
 
 def _resolve(url: str | None, settings: Settings) -> address.Address:

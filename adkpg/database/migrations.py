@@ -2,28 +2,40 @@
 
 Alembic's ``context`` and ``op`` belong to the process, and Postgres lets two processes create the
 same tables simultaneously; so one migration runs at a time, first in this process (a lock), then
-in the database (an advisory lock). Both are polled: a blocked lock would stop the event loop here,
-and hold a snapshot that ``CREATE INDEX CONCURRENTLY`` waits for there.
+in the database: an advisory lock of a transaction, which a second connection keeps open. It ends
+with its connection, also where a pooler lies between, and being idle it holds no snapshot that
+``CREATE INDEX CONCURRENTLY`` would wait for. Both are polled, as a blocked lock would stop the
+event loop here.
+
+A revision is one transaction. It waits for locks that others hold only briefly, since everybody
+who comes later waits behind it, and then begins anew.
 """
 
 import asyncio
 import io
+import random
 import re
 import threading
+import time
 from collections.abc import AsyncIterator, Awaitable, Callable
-from contextlib import asynccontextmanager
+from contextlib import asynccontextmanager, suppress
 from dataclasses import dataclass
+from functools import partial
 from pathlib import Path
+from typing import Any, TypeVar
 
+import asyncpg
 from alembic import command
 from alembic.config import Config
-from alembic.migration import MigrationContext
 from alembic.script import ScriptDirectory
+from alembic.script.revision import RevisionError
 from alembic.util import CommandError
-from sqlalchemy import Connection, column, func, select, table, text
-from sqlalchemy.exc import ProgrammingError
-from sqlalchemy.ext.asyncio import AsyncEngine
+from sqlalchemy import Connection, column, event, func, select, table, text
+from sqlalchemy.exc import DBAPIError, PendingRollbackError, ProgrammingError
+from sqlalchemy.ext.asyncio import AsyncConnection, AsyncEngine
+from sqlalchemy.schema import CreateSchema
 
+from adkpg.database.pooler import is_direct
 from adkpg.database.pools import clone
 from adkpg.errors import (
     Busy,
@@ -33,10 +45,17 @@ from adkpg.errors import (
     SchemaOutOfDate,
 )
 
+_T = TypeVar("_T")
+
 _PACKAGE = Path(__file__).resolve().parents[1]
 _ALEMBIC = threading.Lock()
 _LOCK_KEY = 0x61646B7067  # "adkpg"
 _POLL_S = 0.05
+_LONGEST_LOCK_WAIT = "300ms"  # and so long everybody else may have to wait behind a migration
+_SHORTEST_PAUSE_S, _LONGEST_PAUSE_S = 0.2, 5.0
+_FORBIDDEN = "42501"
+_IN_THE_WAY = {"55P03", "40P01"}
+_OLDEST_POSTGRES = 15
 _OLDEST_PGVECTOR = (0, 8)  # the first with iterative scans of its index
 
 
@@ -60,10 +79,22 @@ def expected() -> str:
     return head
 
 
-def knows(revision: str) -> bool:
+def knows(revision: str | None) -> bool:
     """Whether there is a migration to this revision, and so from it to the newest."""
     scripts = ScriptDirectory.from_config(_config("adkpg"))
     return any(script.revision == revision for script in scripts.walk_revisions())
+
+
+def works_with(scripts: ScriptDirectory, revision: str) -> str:
+    """Returns the revisions whose code works with the tables of one: ``oldest..revision``.
+
+    A revision script with ``additive = True`` leaves everything in place that its predecessor's
+    code reads and writes.
+    """
+    script = scripts.get_revision(revision)
+    while getattr(script.module, "additive", False) and isinstance(script.down_revision, str):
+        script = scripts.get_revision(script.down_revision)
+    return f"{script.revision}..{revision}"
 
 
 @dataclass(frozen=True)
@@ -72,6 +103,8 @@ class Found:
 
     Attributes:
       revision: Of the tables; None if there are none.
+      works_with: The oldest revision whose code works with the tables; None if it is not noted.
+      postgres: The server's version as a number, such as 180006.
       pgvector: Its version; None if it is not installed.
       pgvector_schema: The Postgres schema that it is installed in.
       visible: Whether the search_path finds its types.
@@ -79,6 +112,8 @@ class Found:
     """
 
     revision: str | None
+    works_with: str | None
+    postgres: int
     pgvector: str | None
     pgvector_schema: str | None
     visible: bool
@@ -86,38 +121,43 @@ class Found:
 
 
 def verify(found: Found, fresh_start: str) -> None:
-    """Accepts only the revision this version works with, and a pgvector that it can use.
+    """Accepts only tables that this version works with, and a server and pgvector that it can use.
 
     Args:
       found: As `inspect` returned it.
       fresh_start: How to start over in this database, for messages.
 
     Raises:
+      ConfigurationError: The server is too old.
       SchemaMissing: There are no tables yet.
       SchemaOutOfDate: They are at another revision; the message names both.
       ExtensionMissing: pgvector is missing, too old, or not in the search_path.
     """
     wanted = expected()
+    _require_supported(found)
     if found.revision is None:
         raise SchemaMissing(
             f"adkpg's tables do not exist in this database (expected revision {wanted}); "
             "run: adkpg db upgrade"
         )
-    _require_known(found.revision, fresh_start)
-    if found.revision != wanted:
-        raise SchemaOutOfDate(
-            f"adkpg's tables are at revision {found.revision}, but this version expects {wanted}; "
-            "run: adkpg db upgrade"
-        )
+    if not _is_later_and_works(found):
+        _require_known(found.revision, fresh_start)
+        if found.revision != wanted:
+            raise SchemaOutOfDate(
+                f"adkpg's tables are at revision {found.revision}, but this version expects "
+                f"{wanted}; run: adkpg db upgrade"
+            )
     _require_usable(found)
+
+
+def _is_later_and_works(found: Found) -> bool:
+    """Whether a later version of adkpg made the tables so that this one works with them, too."""
+    return not knows(found.revision) and knows(found.works_with)
 
 
 def _require_known(revision: str, fresh_start: str) -> None:
     """Refuses a revision that no migration of this version starts from."""
-    known = {
-        script.revision for script in ScriptDirectory.from_config(_config("adkpg")).walk_revisions()
-    }
-    if revision in known:
+    if knows(revision):
         return
     wanted = expected()
     found = f"adkpg's tables are at revision {revision}, but this version expects {wanted}"
@@ -127,6 +167,14 @@ def _require_known(revision: str, fresh_start: str) -> None:
             f"{found}; an unreleased adkpg made them, and nothing migrates them: {fresh_start}"
         )
     raise SchemaOutOfDate(f"{found}; upgrade the adkpg package")
+
+
+def _require_supported(found: Found) -> None:
+    if found.postgres < _OLDEST_POSTGRES * 10_000:
+        raise ConfigurationError(
+            f"The server is Postgres {found.postgres // 10_000}, and adkpg needs "
+            f"{_OLDEST_POSTGRES} or later; connect to a newer server, or upgrade this one."
+        )
 
 
 def _require_usable(found: Found) -> None:
@@ -157,19 +205,38 @@ async def inspect(engine: AsyncEngine, schema: str) -> Found:
 
 
 def _inspect(connection: Connection, schema: str) -> Found:
-    pgvector, pgvector_schema, visible, role = connection.execute(_PGVECTOR).one()
-    return Found(_revision(connection, schema), pgvector, pgvector_schema, visible, role)
-
-
-def _revision(connection: Connection, schema: str) -> str | None:
-    context = MigrationContext.configure(connection, opts={"version_table_schema": schema})
-    return context.get_current_revision()
+    versioned, postgres, *pgvector = connection.execute(_FOUND, {"schema": schema}).one()
+    note: dict[str, str] = {}
+    if versioned:
+        # As an object, since an earlier adkpg's table has not all of the columns.
+        version = table("alembic_version", schema=schema).alias()
+        row = select(func.to_jsonb(version.table_valued()))
+        note = connection.scalars(row).one_or_none() or {}
+    revision = note.get("version_num")
+    oldest, _, noted_for = (note.get("works_with") or "").partition("..")
+    return Found(revision, oldest if noted_for == revision else None, postgres, *pgvector)
 
 
 async def current(engine: AsyncEngine, schema: str) -> str | None:
     """Returns the revision the database is at, or None if adkpg was never installed there."""
-    async with engine.connect() as connection:
-        return await connection.run_sync(_revision, schema)
+    return (await inspect(engine, schema)).revision
+
+
+async def require_same_database(served: AsyncEngine, direct: AsyncEngine) -> None:
+    """Raises unless both lead to one database.
+
+    Raises:
+      ConfigurationError: They do not.
+    """
+    identities = []
+    for engine in (served, direct):
+        async with engine.connect() as connection:
+            identities.append(tuple((await connection.execute(_IDENTITY)).one()))
+    if identities[0] != identities[1]:
+        raise ConfigurationError(
+            "ADKPG_DIRECT_URL leads to another database than the database URL; correct it, or "
+            "leave it out."
+        )
 
 
 async def upgrade(
@@ -177,22 +244,37 @@ async def upgrade(
 ) -> None:
     """Migrates up to a revision; idempotent, and safe from many processes simultaneously.
 
+    Tables that a later version made, and that this one works with, are left as they are.
+
     Raises:
-      ConfigurationError: There is no such revision.
+      ConfigurationError: There is no such revision, or the server is too old.
       ExtensionMissing: The server has no pgvector that adkpg can use, or this role may not create
         it.
+      SchemaMissing: This role may not create the schema.
       SchemaOutOfDate: The tables are at a revision that nothing migrates.
-      Busy: Another process held the migration lock for longer than `timeout_s`.
+      Busy: Others were in the way for longer than `timeout_s`.
     """
     _require_named(revision)
 
-    def migrate(config: Config, connection: Connection) -> None:
-        _require_pgvector(connection)
+    def prepare(connection: Connection) -> list[str]:
+        found = _inspect(connection, schema)
+        _require_supported(found)
+        if found.revision is not None:
+            if revision == "head" and _is_later_and_works(found):
+                return []
+            _require_known(found.revision, fresh_start)
+        if found.pgvector is None:
+            _create_pgvector(connection)
         _require_usable(_inspect(connection, schema))
+        require_schema(connection, schema)
         connection.commit()
-        command.upgrade(config, revision)
+        scripts = ScriptDirectory.from_config(_config(schema))
+        ahead = [script.revision for script in scripts.iterate_revisions(revision, found.revision)]
+        return ahead[::-1]
 
-    await _alone(engine, schema, timeout_s, fresh_start, migrate)
+    async with _alone(engine, timeout_s) as turn:
+        for step in await turn.run(prepare):
+            await turn.run(partial(_move, schema, command.upgrade, step))
 
 
 async def downgrade(
@@ -202,14 +284,33 @@ async def downgrade(
 
     Raises:
       ConfigurationError: There is no such revision.
-      Busy: Another process held the migration lock for longer than `timeout_s`.
+      SchemaOutOfDate: The tables are at a revision that nothing migrates.
+      Busy: Others were in the way for longer than `timeout_s`.
     """
     _require_named(revision)
 
-    def migrate(config: Config, connection: Connection) -> None:
-        command.downgrade(config, revision)
+    def prepare(connection: Connection) -> list[str]:
+        found = _inspect(connection, schema)
+        connection.commit()
+        scripts = ScriptDirectory.from_config(_config(schema))
+        if found.revision is None:
+            scripts.get_revision(revision)
+            return []
+        _require_known(found.revision, fresh_start)
+        undone = scripts.iterate_revisions(found.revision, revision, select_for_downgrade=True)
+        return [str(script.down_revision or "base") for script in undone]
 
-    await _alone(engine, schema, timeout_s, fresh_start, migrate)
+    async with _alone(engine, timeout_s) as turn:
+        for step in await turn.run(prepare):
+            await turn.run(partial(_move, schema, command.downgrade, step))
+
+
+def _move(
+    schema: str, move: Callable[[Config, str], None], revision: str, connection: Connection
+) -> None:
+    config = _config(schema)
+    config.attributes["connection"] = connection
+    move(config, revision)
 
 
 def sql(schema: str, revision: str = "head") -> str:
@@ -247,38 +348,78 @@ def _config(schema: str) -> Config:
     return config
 
 
-async def _alone(
-    engine: AsyncEngine,
-    schema: str,
-    timeout_s: float,
-    fresh_start: str,
-    migrate: Callable[[Config, Connection], None],
-) -> None:
-    def run(connection: Connection) -> None:
-        revision = _revision(connection, schema)
-        if revision is not None:
-            _require_known(revision, fresh_start)
-        connection.commit()
-        config = _config(schema)
-        config.attributes["connection"] = connection
-        migrate(config, connection)
+class _Turn:
+    """The one migration that runs now.
 
-    async with (
-        _process_lock(timeout_s),
-        _database_lock(engine, timeout_s),
-        engine.connect() as connection,
-    ):
-        try:
-            await connection.run_sync(run)
-        except CommandError as exc:
-            raise ConfigurationError(
-                f"Alembic refused the migration: {exc}; `adkpg db current` shows the revision."
-            ) from exc
+    Args:
+      connection: Where it runs.
+      guard: Where the lock is held that keeps others out.
+      deadline: Until when it may wait for others.
+    """
+
+    def __init__(
+        self, connection: AsyncConnection, guard: asyncpg.Connection, deadline: "_Deadline"
+    ) -> None:
+        self._connection = connection
+        self._guard = guard
+        self._deadline = deadline
+
+    async def run(self, work: Callable[[Connection], _T]) -> _T:
+        """Runs work that one transaction does or nothing, again until no lock is in its way."""
+        pause_s = _SHORTEST_PAUSE_S
+        while True:
+            await self._guard.execute("SELECT")  # raises if the lock is lost
+            try:
+                return await self._connection.run_sync(work)
+            except (CommandError, RevisionError) as exc:
+                raise ConfigurationError(
+                    f"Alembic refused the migration: {exc}; `adkpg db current` shows the revision."
+                ) from exc
+            except PendingRollbackError as exc:  # Alembic went on with a connection that was lost
+                raise exc.__context__ or exc from None
+            except DBAPIError as exc:
+                if getattr(exc.orig, "sqlstate", None) not in _IN_THE_WAY:
+                    raise
+                await self._connection.rollback()
+                if self._deadline.left_s < pause_s:
+                    raise Busy(
+                        "Other transactions held locks on adkpg's tables for "
+                        f"{self._deadline.timeout_s:g} s; end those that have been open for long "
+                        "(pg_stat_activity shows them), or raise ADKPG_MIGRATION_TIMEOUT_S.",
+                        written=False,
+                    ) from exc
+            await asyncio.sleep(pause_s * random.uniform(0.5, 1))
+            pause_s = min(pause_s * 2, _LONGEST_PAUSE_S)
+
+
+class _Deadline:
+    def __init__(self, timeout_s: float) -> None:
+        self.timeout_s = timeout_s
+        self._at = time.monotonic() + timeout_s
+
+    @property
+    def left_s(self) -> float:
+        return self._at - time.monotonic()
 
 
 @asynccontextmanager
-async def _process_lock(timeout_s: float) -> AsyncIterator[None]:
-    await _polled(lambda: _ready(_ALEMBIC.acquire(blocking=False)), timeout_s)
+async def _alone(engine: AsyncEngine, timeout_s: float) -> AsyncIterator[_Turn]:
+    deadline = _Deadline(timeout_s)
+    own = clone(engine)  # else, with one connection per pool, it would wait for its guard
+    try:
+        async with (
+            _process_lock(deadline),
+            _database_lock(engine, deadline) as guard,
+            own.connect() as connection,
+        ):
+            yield _Turn(await _unhurried(connection), guard, deadline)
+    finally:
+        await own.dispose()
+
+
+@asynccontextmanager
+async def _process_lock(deadline: _Deadline) -> AsyncIterator[None]:
+    await _polled(lambda: _ready(_ALEMBIC.acquire(blocking=False)), deadline)
     try:
         yield
     finally:
@@ -286,35 +427,62 @@ async def _process_lock(timeout_s: float) -> AsyncIterator[None]:
 
 
 @asynccontextmanager
-async def _database_lock(engine: AsyncEngine, timeout_s: float) -> AsyncIterator[None]:
-    # A pool of its own: with one connection per pool, the migration would wait for its guard.
-    guard = clone(engine).execution_options(isolation_level="AUTOCOMMIT")
-    try:
-        async with guard.connect() as connection:
-            await _polled(
-                lambda: connection.scalar(select(func.pg_try_advisory_lock(_LOCK_KEY))), timeout_s
-            )
-            try:
-                yield
-            finally:
-                await connection.scalar(select(func.pg_advisory_unlock(_LOCK_KEY)))
-    finally:
-        await guard.dispose()
+async def _database_lock(
+    engine: AsyncEngine, deadline: _Deadline
+) -> AsyncIterator[asyncpg.Connection]:
+    async with engine.connect() as connection:
+        # The driver's own, since SQLAlchemy would leave a portal open, and with it its snapshot.
+        guard: Any = (await connection.get_raw_connection()).driver_connection
+
+        async def attempt() -> bool:
+            await guard.execute(_BEGIN)
+            if await guard.execute(_TRY_LOCK) == "SELECT 1":
+                return True
+            await guard.execute("ROLLBACK")
+            return False
+
+        try:
+            await _polled(attempt, deadline)
+            await guard.execute(_NO_TIMEOUTS.format(local="true"))
+            yield guard
+        finally:
+            with suppress(asyncpg.InterfaceError, asyncpg.PostgresError, OSError):
+                await guard.execute("ROLLBACK")  # else the lock ends with the connection
+
+
+async def _unhurried(connection: AsyncConnection) -> AsyncConnection:
+    """Lets a migration's transactions run for long, whatever the role's settings are.
+
+    Through a pooler a setting must end with its transaction, else others would inherit it; so what
+    cannot be in one, building an index, keeps the role's.
+    """
+    await connection.execution_options(isolation_level="READ COMMITTED")
+    driver: Any = (await connection.get_raw_connection()).driver_connection
+    if await is_direct(driver):
+        await driver.execute(_NO_TIMEOUTS.format(local="false"))
+
+    def begun(transaction: Connection) -> None:
+        if transaction.get_execution_options().get("isolation_level") != "AUTOCOMMIT":
+            transaction.exec_driver_sql(_NO_TIMEOUTS.format(local="true"))
+            transaction.execute(select(func.set_config("lock_timeout", _LONGEST_LOCK_WAIT, True)))
+
+    event.listen(connection.sync_connection, "begin", begun)
+    return connection
 
 
 async def _ready(value: bool) -> bool:
     return value
 
 
-async def _polled(attempt: Callable[[], Awaitable[bool | None]], timeout_s: float) -> None:
+async def _polled(attempt: Callable[[], Awaitable[bool]], deadline: _Deadline) -> None:
     try:
-        async with asyncio.timeout(timeout_s):
+        async with asyncio.timeout(deadline.left_s):
             while not await attempt():
                 await asyncio.sleep(_POLL_S)
     except TimeoutError as exc:
         raise Busy(
-            f"Another migration of this database still ran after {timeout_s:g} s; wait for it, or "
-            "raise ADKPG_MIGRATION_TIMEOUT_S.",
+            f"Another migration of this database still ran after {deadline.timeout_s:g} s; wait "
+            "for it, or raise ADKPG_MIGRATION_TIMEOUT_S.",
             written=False,
         ) from exc
 
@@ -324,23 +492,49 @@ _AVAILABLE = (
     .select_from(table("pg_available_extensions"))
     .where(column("name") == "vector")
 )
-_INSTALLED = (
-    select(func.count()).select_from(table("pg_extension")).where(column("extname") == "vector")
-)
-
-
-_PGVECTOR = text(
-    "SELECT e.extversion, quote_ident(n.nspname), to_regtype('halfvec') IS NOT NULL,"
+_FOUND = text(
+    "SELECT EXISTS (SELECT FROM pg_class c JOIN pg_namespace s ON s.oid = c.relnamespace"
+    " WHERE s.nspname = :schema AND c.relname = 'alembic_version'),"
+    " current_setting('server_version_num')::int,"
+    " e.extversion, quote_ident(n.nspname), to_regtype('halfvec') IS NOT NULL,"
     " quote_ident(current_user)"
     " FROM (VALUES (1)) AS one LEFT JOIN pg_extension e ON e.extname = 'vector'"
     " LEFT JOIN pg_namespace n ON n.oid = e.extnamespace"
 )
+_IDENTITY = text(
+    "SELECT (pg_control_system()).system_identifier, oid FROM pg_database"
+    " WHERE datname = current_database()"
+)
+# Those that this version of Postgres has.
+_NO_TIMEOUTS = (
+    "SELECT set_config(name, '0', {local}) FROM pg_settings WHERE name IN"
+    " ('statement_timeout', 'transaction_timeout', 'idle_in_transaction_session_timeout',"
+    " 'idle_session_timeout', 'lock_timeout')"
+)
+# READ COMMITTED: a stricter transaction would keep the snapshot of its first statement.
+_BEGIN = "BEGIN ISOLATION LEVEL READ COMMITTED"
+_TRY_LOCK = f"SELECT FROM (SELECT pg_try_advisory_xact_lock({_LOCK_KEY}) AS got) AS lock WHERE got"
 
 
-def _require_pgvector(connection: Connection) -> None:
-    """Creates the extension, or says in a sentence why it cannot be."""
-    if connection.scalar(_INSTALLED):
+def require_schema(connection: Connection, schema: str) -> None:
+    """Creates the schema if it is missing, or says in a sentence why it cannot be."""
+    exists = select(func.count()).select_from(table("pg_namespace"))
+    if connection.scalar(exists.where(column("nspname") == schema)):
         return
+    try:
+        connection.execute(CreateSchema(schema, if_not_exists=True))
+    except ProgrammingError as exc:
+        if getattr(exc.orig, "sqlstate", None) != _FORBIDDEN:
+            raise
+        raise SchemaMissing(
+            f"This role may not create the schema {schema}; let an administrator run "
+            f"CREATE SCHEMA {schema} AUTHORIZATION followed by this role's name, then run: "
+            "adkpg db upgrade"
+        ) from exc
+
+
+def _create_pgvector(connection: Connection) -> None:
+    """Creates the extension, or says in a sentence why it cannot be."""
     if not connection.scalar(_AVAILABLE):
         raise ExtensionMissing(
             "This Postgres server has no pgvector; install it there (for example Debian's package "

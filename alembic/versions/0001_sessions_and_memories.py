@@ -8,7 +8,7 @@ from alembic import op
 from pgvector.sqlalchemy import HALFVEC
 from sqlalchemy.dialects import postgresql
 
-revision = "0001r5"
+revision = "0001r6"
 down_revision = None
 branch_labels = None
 depends_on = None
@@ -16,6 +16,10 @@ depends_on = None
 
 def upgrade() -> None:
     schema = op.get_context().version_table_schema
+    # Alembic makes this table; `adkpg.database.migrations` says what the column means.
+    op.execute(
+        f'ALTER TABLE "{schema}".alembic_version ADD COLUMN IF NOT EXISTS works_with text COLLATE "C"'
+    )
     op.create_table(
         "app_states",
         sa.Column("app_name", sa.Text(collation="C"), nullable=False),
@@ -730,8 +734,10 @@ def upgrade() -> None:
         f"""
         CREATE FUNCTION "{schema}".delete_memory_lexemes() RETURNS trigger LANGUAGE plpgsql AS $$
         BEGIN
-            DELETE FROM "{schema}".memory_lexemes
-            WHERE position = OLD.position AND app_name = OLD.app_name AND user_id = OLD.user_id;
+            EXECUTE format(
+                'DELETE FROM %I.memory_lexemes'
+                ' WHERE position = $1 AND app_name = $2 AND user_id = $3', TG_TABLE_SCHEMA
+            ) USING OLD.position, OLD.app_name, OLD.user_id;
             RETURN NULL;
         END
         $$

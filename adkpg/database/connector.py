@@ -1,0 +1,97 @@
+"""Opens the driver's connections, and adapts them to a pooler that lies between."""
+
+import logging
+from collections.abc import Awaitable, Callable, Mapping
+from typing import Any
+
+import asyncpg
+
+from adkpg.database import pooler
+from adkpg.database.address import Address
+from adkpg.errors import ConfigurationError
+from adkpg.settings import Settings
+
+logger = logging.getLogger(__name__)
+
+Password = str | Callable[[], str] | Callable[[], Awaitable[str]]
+
+_PREPARED = "statement_cache_size"
+
+
+class Connector:
+    """Opens connections to one address.
+
+    The first one finds out whether prepared statements can be run again, unless the URL or the
+    caller says how many are to be kept. A pooler before PgBouncer 1.21 loses them; then none are
+    kept, and each statement takes two round trips.
+
+    Args:
+      target: Where the database is; its options go over the settings and the defaults.
+      settings: Those of the Database.
+      password: In place of the address's.
+      defaults: Of `asyncpg.connect`, over the settings.
+      options: Of `asyncpg.connect`, over everything else.
+    """
+
+    def __init__(
+        self,
+        target: Address,
+        settings: Settings,
+        *,
+        password: Password | None = None,
+        defaults: Mapping[str, Any] | None = None,
+        options: Mapping[str, Any] | None = None,
+    ) -> None:
+        self._target = target
+        self._options: dict[str, Any] = {
+            "timeout": settings.connect_timeout_s,
+            "command_timeout": settings.command_timeout_s,
+            # A search's statement is longer than asyncpg keeps prepared by default, 15 kB; planned
+            # again each time, a small search takes twice as long.
+            "max_cacheable_statement_size": 65_536,
+            **(defaults or {}),
+            **dict(target.options),
+            **(options or {}),
+        }
+        if password is not None:
+            self._options["password"] = password
+        self._keeps_prepared: bool | None = True if _PREPARED in self._options else None
+
+    async def connect(self, **_options: Any) -> asyncpg.Connection:
+        """Opens a connection.
+
+        Raises:
+          ConfigurationError: The URL or the caller names an option that nobody knows.
+        """
+        if self._keeps_prepared is not False:
+            connection = await self._opened()
+            if self._keeps_prepared or await self._found_to_keep(connection):
+                return connection
+        return await self._opened(statement_cache_size=0)
+
+    async def _opened(self, **options: Any) -> asyncpg.Connection:
+        try:
+            return await asyncpg.connect(self._target.dsn, **self._options, **options)
+        except asyncpg.UndefinedObjectError as exc:  # neither asyncpg's option nor the server's
+            raise ConfigurationError(
+                f"The database URL or connect_args has an option too many ({exc}); remove it."
+            ) from exc
+
+    async def _found_to_keep(self, connection: asyncpg.Connection) -> bool:
+        """Finds out whether prepared statements can be run again; if not, ends the connection."""
+        keeps = False
+        try:
+            keeps = await pooler.keeps_prepared(connection)
+        finally:
+            if not keeps:
+                connection.terminate()
+        if not keeps and self._keeps_prepared is None:
+            logger.warning(
+                "The pooler at %s does not keep prepared statements, so each statement takes two "
+                "round trips and is planned anew. PgBouncer 1.21 and later keep them "
+                "(max_prepared_statements); where it gives each client a connection of its own "
+                "(session mode), add statement_cache_size=100 to the database URL.",
+                self._target.display,
+            )
+        self._keeps_prepared = keeps
+        return keeps
