@@ -56,6 +56,13 @@ class Settings(BaseSettings):
     command_timeout_s: float = Field(
         default=60, gt=0, description="Longest run of one statement, in seconds."
     )
+    retry_timeout_s: float = Field(
+        default=30,
+        ge=0,
+        description="How long a call is repeated that meets a fault that passes (a lost or refused "
+        "connection, a restart, too many clients, a race, a lock, a failover), in seconds from the "
+        "fault on; 0 repeats it once, if its connection was lost.",
+    )
     migration_timeout_s: float = Field(
         default=600,
         gt=0,

@@ -1,6 +1,5 @@
 """Typed statements, and the clauses that many of them share. No I/O."""
 
-import re
 from collections.abc import Mapping
 from datetime import datetime
 from typing import Any, Generic, TypedDict, TypeVar
@@ -36,7 +35,6 @@ ParametersT = TypeVar("ParametersT", bound=Mapping[str, object])
 
 _DIALECT: Any = dialect()  # type: ignore[no-untyped-call] # SQLAlchemy leaves it untyped
 _PLACEHOLDER = "__schema_of_adkpg__"
-_WRITES = re.compile(r"\b(INSERT|UPDATE|DELETE)\b")
 
 
 class NoParameters(TypedDict):
@@ -77,15 +75,14 @@ class Statement(Generic[ParametersT]):
     """A compiled statement and the type of its parameters, a TypedDict by the names of its binds.
 
     The TypedDict has the names of all shapes; those that a shape has no bind for are ignored.
-    SQLAlchemy's tree is not kept: it takes some hundred kilobytes.
+    Running one twice does what running it once does, since it is sent again when the connection was
+    lost before the answer. SQLAlchemy's tree is not kept: it takes some hundred kilobytes.
 
     Args:
       core: The statement as SQLAlchemy has it.
-      idempotent: Whether running it twice does what running it once does, so that it is sent again
-        when a connection was lost before the answer. Default: whether it only reads.
     """
 
-    def __init__(self, core: Executable, *, idempotent: bool | None = None) -> None:
+    def __init__(self, core: Executable) -> None:
         compiled: Any = core.compile(  # type: ignore[attr-defined] # Executable is a mixin of ClauseElement
             dialect=_DIALECT,
             schema_translate_map={SCHEMA: _PLACEHOLDER},
@@ -97,7 +94,6 @@ class Statement(Generic[ParametersT]):
             name: bind.value for bind, name in compiled.bind_names.items() if not bind.required
         }
         self.names: tuple[str, ...] = tuple(compiled.positiontup or ())
-        self.idempotent = not _WRITES.search(self._text) if idempotent is None else idempotent
 
     @property
     def binds(self) -> set[str]:

@@ -87,6 +87,12 @@ def _no_adkpg_settings_of_the_machine(monkeypatch: pytest.MonkeyPatch) -> None:
 
 
 @pytest.fixture
+def impatient(monkeypatch: pytest.MonkeyPatch) -> None:
+    """Calls are repeated once, if their connection was lost, and not for half a minute."""
+    monkeypatch.setenv("ADKPG_RETRY_TIMEOUT_S", "0")
+
+
+@pytest.fixture
 async def empty_database_url(server: Server) -> AsyncIterator[str]:
     """A database of this test's own, without adkpg's tables."""
     name = await server.create()

@@ -13,6 +13,8 @@ import adkpg
 
 T = TypeVar("T")
 
+_RETRY_TIMEOUT_S = 3.0
+
 database_url = click.option(
     "--database-url",
     metavar="URL",
@@ -26,14 +28,18 @@ def run(url: str | None, call: Callable[[adkpg.Database], Awaitable[T]]) -> T:
     Raises:
       ClickException: No database is named.
     """
-    if url is None and adkpg.Settings().database_url is None:
+    settings = adkpg.Settings()
+    if url is None and settings.database_url is None:
         raise click.ClickException(
             "No database is named; set ADKPG_DATABASE_URL or give --database-url, such as "
             "postgresql://user:password@host/database or embedded."
         )
 
+    if "retry_timeout_s" not in settings.model_fields_set:  # a person waits, and may have mistyped
+        settings = settings.model_copy(update={"retry_timeout_s": _RETRY_TIMEOUT_S})
+
     async def opened() -> T:
-        async with adkpg.Database(url) as database:
+        async with adkpg.Database(url, settings=settings) as database:
             return await call(database)
 
     return asyncio.run(opened())

@@ -57,6 +57,13 @@ class Address:
         """Whether this is the server that comes along with ``adkpg[embedded]``."""
         return not self.dsn
 
+    @property
+    def several_hosts(self) -> bool:
+        """Whether it names more than one server, one of which is the primary."""
+        location, _, query = self.dsn.removeprefix("postgresql://").partition("?")
+        hosts = dict(parse_qsl(query)).get("host", "")
+        return "," in location.rpartition("@")[2].partition("/")[0] or "," in hosts
+
 
 def parse(url: str) -> Address:
     """Reads a database URL.

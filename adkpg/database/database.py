@@ -2,13 +2,15 @@
 
 import asyncio
 import inspect
+import logging
 import math
+import random
 import time
 import weakref
 from abc import ABC, abstractmethod
-from collections.abc import AsyncIterator
+from collections.abc import AsyncIterator, Awaitable, Callable
 from contextlib import asynccontextmanager
-from typing import Any, Protocol, Self
+from typing import Any, Protocol, Self, TypeVar
 
 import asyncpg
 from sqlalchemy import NullPool
@@ -17,24 +19,27 @@ from sqlalchemy.util import greenlet_spawn
 
 from adkpg.database import address, libpq, migrations
 from adkpg.database.connector import Connector, Password
-from adkpg.database.driver import Attempt, idle_after, lost, translated
+from adkpg.database.driver import Attempt, Fault, idle_after, translated
 from adkpg.database.pools import LoopPools, clone
 from adkpg.embedded import EmbeddedServer
-from adkpg.errors import (
-    Busy,
-    ConfigurationError,
-    DatabaseError,
-    DatabaseUnavailable,
-    SchemaError,
-)
+from adkpg.errors import ConfigurationError, DatabaseError, RetryableError, SchemaError
 from adkpg.remember.policy import Remember, RememberPolicy, policy_of
 from adkpg.settings import Settings
 from adkpg.sql import ParametersT, Statement
+
+logger = logging.getLogger(__name__)
+
+T = TypeVar("T")
 
 _BEGIN = "BEGIN ISOLATION LEVEL READ COMMITTED"
 _USED_AT = "adkpg_used_at"
 _LONGEST_IDLE_S = 30.0  # no network device that is known of forgets a connection sooner
 _LONGEST_PING_S = 5.0
+_IS_STANDBY = "SELECT pg_is_in_recovery()"
+_SHORTEST_PAUSE_S = 0.05
+_SAID_PAUSE_S = 0.8
+_LONGEST_PAUSE_S = 1.6
+_NO_LONGER_OF_USE = (asyncpg.InternalClientError, asyncpg.ReadOnlySQLTransactionError)
 
 
 class Closes(ABC):
@@ -114,6 +119,7 @@ class Database(Closes):
             self._url = engine.url.render_as_string(hide_password=True)
         self._password = password
         self._engine_options = engine_options
+        self._several_hosts = self._address is not None and self._address.several_hosts
         embedded = self._address is not None and self._address.embedded
         self._auto_upgrade = embedded or (
             self.settings.auto_upgrade if auto_upgrade is None else auto_upgrade
@@ -233,8 +239,12 @@ class Database(Closes):
     async def current(self) -> str | None:
         """Returns the revision of the tables in the database, or None if there are none."""
         engine = await self.engine()
-        with translated(self.url, Attempt(sent=True)):
-            return await migrations.current(engine, self.schema)
+
+        async def once(attempt: Attempt, _: Fault | None = None) -> str | None:
+            with translated(self.url, attempt):
+                return await migrations.current(engine, self.schema)
+
+        return await self._tried(once)
 
     async def check(self) -> None:
         """Raises unless the tables are at the revision this version expects.
@@ -245,8 +255,12 @@ class Database(Closes):
           ExtensionMissing: pgvector is missing, too old, or not in the search_path.
         """
         engine = await self.engine()
-        with translated(self.url, Attempt(sent=True)):
-            await self._verify(engine, upgrading=False)
+
+        async def once(attempt: Attempt, _: Fault | None = None) -> None:
+            with translated(self.url, attempt):
+                await self._verify(engine, upgrading=False)
+
+        await self._tried(once)
 
     async def engine(self) -> AsyncEngine:
         """Returns the running loop's engine, and starts the embedded server if it is that one.
@@ -293,8 +307,7 @@ class Database(Closes):
         It runs on the pooled driver connection, outside of any transaction: it commits by itself.
         Rows are read by column name.
 
-        It runs once more, immediately, if it lost a race to other transactions, or if the
-        connection was lost before the answer and the statement is idempotent.
+        While a fault passes it runs again, for up to ``ADKPG_RETRY_TIMEOUT_S``.
 
         Args:
           statement: Built once and kept.
@@ -306,29 +319,91 @@ class Database(Closes):
           InvalidInput: A parameter cannot be stored.
         """
         sql, arguments = statement.text(self.schema), statement.arguments(parameters)
+        attempt = Attempt()
         try:
-            return await self._fetch(sql, arguments, timeout_s)
-        except Busy as exc:
-            if not isinstance(exc.__cause__, asyncpg.TransactionRollbackError):
-                raise
-            # The server's default is a stricter isolation, and the statement is made for this one.
-            async with self.transaction() as transaction:
+            return await self._fetch(attempt, sql, arguments, timeout_s)
+        except RetryableError as exc:
+            failure = exc
+
+        async def again(attempt: Attempt, fault: Fault) -> list[asyncpg.Record]:
+            if fault is not Fault.RACE:
+                return await self._fetch(attempt, sql, arguments, timeout_s)
+            # The server's default may be a stricter isolation than the statement is made for.
+            async with self.transaction(attempt) as transaction:
                 return await transaction.fetch(statement, parameters, timeout_s=timeout_s)
-        except DatabaseUnavailable as exc:
-            if not statement.idempotent or exc.written is False or not lost(exc.__cause__):
-                raise
-            # Whatever broke this connection may have broken those that have been idle for longer.
-            self._doubted_at = time.monotonic()
-        return await self._fetch(sql, arguments, timeout_s)
+
+        return await self._repeated(again, attempt, failure)
 
     async def _fetch(
-        self, sql: str, arguments: list[object], timeout_s: float | None
+        self, attempt: Attempt, sql: str, arguments: list[object], timeout_s: float | None
     ) -> list[asyncpg.Record]:
-        attempt = Attempt()
         async with self._connection(attempt) as connection:
             attempt.sent = True
             rows: list[asyncpg.Record] = await connection.fetch(sql, *arguments, timeout=timeout_s)
         return rows
+
+    async def _tried(
+        self,
+        once: Callable[..., Awaitable[T]],
+        *,
+        races: bool = True,
+    ) -> T:
+        """Makes an idempotent call, and again while a fault passes."""
+        attempt = Attempt()
+        try:
+            return await once(attempt)
+        except RetryableError as exc:
+            failure = exc
+        return await self._repeated(once, attempt, failure, races=races)
+
+    async def _repeated(
+        self,
+        again: Callable[[Attempt, Fault], Awaitable[T]],
+        attempt: Attempt,
+        failure: RetryableError,
+        *,
+        races: bool = True,
+    ) -> T:
+        """Repeats what failed while its fault passes, for up to ``ADKPG_RETRY_TIMEOUT_S``.
+
+        Args:
+          again: The call.
+          attempt: The one that failed.
+          failure: What it raised.
+          races: Whether what lost a race to others is repeated here, too.
+
+        Raises:
+          RetryableError: The last failure; the time is up, or what passes is something else.
+        """
+        deadline = time.monotonic() + self.settings.retry_timeout_s
+        pause_s = 0.0
+        written = failure.written
+        while True:
+            fault = attempt.fault
+            failure.written = written = None if written is None else failure.written
+            if (
+                fault is None
+                or (fault is Fault.RACE and not races)
+                or (fault is Fault.STANDBY and not self._several_hosts)
+            ):
+                raise failure
+            if fault in (Fault.LOST, Fault.STANDBY):
+                # Whatever ended this connection may have ended those that were idle for longer.
+                self._doubted_at = time.monotonic()
+            if pause_s or fault is not Fault.LOST:  # else a new connection may be all it takes
+                if time.monotonic() + pause_s > deadline:
+                    raise failure
+                await asyncio.sleep(max(pause_s, _SHORTEST_PAUSE_S) * random.uniform(0.5, 1))
+            pause_s = min(max(2 * pause_s, _SHORTEST_PAUSE_S), _LONGEST_PAUSE_S)
+            if pause_s == _SAID_PAUSE_S:
+                logger.warning(
+                    "A call is repeated for up to %g s: %s", self.settings.retry_timeout_s, failure
+                )
+            attempt = Attempt()
+            try:
+                return await again(attempt, fault)
+            except RetryableError as exc:
+                failure = exc
 
     async def fetch_one(
         self,
@@ -344,20 +419,28 @@ class Database(Closes):
     async def run_ddl(self, sql: str, *, timeout_s: float) -> None:
         """Runs a data definition that takes no parameters, outside of any transaction.
 
+        While a fault passes it runs again; so it says IF EXISTS or IF NOT EXISTS.
+
         Raises:
           ConfigurationError: ``ADKPG_DIRECT_URL`` leads to another database.
           DatabaseError: The server refused it, or it took longer than `timeout_s`.
         """
-        if self._direct is None:
-            async with self._connection(Attempt(sent=True)) as connection:
-                await connection.execute(sql, timeout=timeout_s)
-            return
-        async with self._migrating() as engine, engine.connect() as connection:
-            driver: Any = (await connection.get_raw_connection()).driver_connection
-            await driver.execute(sql, timeout=timeout_s)
+        direct = self._direct is not None
+
+        async def once(attempt: Attempt, _: Fault | None = None) -> None:
+            attempt.sent = True
+            if direct:
+                async with self._migrating(attempt) as engine, engine.connect() as connection:
+                    driver: Any = (await connection.get_raw_connection()).driver_connection
+                    await driver.execute(sql, timeout=timeout_s)
+            else:
+                async with self._connection(attempt) as pooled:
+                    await pooled.execute(sql, timeout=timeout_s)
+
+        await self._tried(once)
 
     @asynccontextmanager
-    async def _migrating(self) -> AsyncIterator[AsyncEngine]:
+    async def _migrating(self, attempt: Attempt | None = None) -> AsyncIterator[AsyncEngine]:
         """Yields an engine for what is done to tables as a whole, and disposes it.
 
         It leads to ``ADKPG_DIRECT_URL``, if there is one.
@@ -373,16 +456,38 @@ class Database(Closes):
             )
         place = self.url if self._direct is None else self._direct.display
         try:
-            with translated(place, Attempt(sent=True)):
+            with translated(place, attempt or Attempt(sent=True)):
                 if self._direct is not None:
                     await migrations.require_same_database(served, engine)
                 yield engine
         finally:
             await engine.dispose()
 
+    async def transact(
+        self,
+        work: Callable[["Transaction"], Awaitable[T]],
+        *,
+        races: bool = True,
+    ) -> T:
+        """Does work in one READ COMMITTED transaction, and all of it again while a fault passes.
+
+        Args:
+          work: Given the transaction; idempotent, as it may have been committed before.
+          races: Whether what lost a race to others is repeated here, too.
+
+        Raises:
+          DatabaseError: The server refused a statement or the commit.
+        """
+
+        async def once(attempt: Attempt, _: Fault | None = None) -> T:
+            async with self.transaction(attempt) as transaction:
+                return await work(transaction)
+
+        return await self._tried(once, races=races)
+
     @asynccontextmanager
-    async def transaction(self) -> AsyncIterator["Transaction"]:
-        """Yields a READ COMMITTED transaction; rolls back on an exception.
+    async def transaction(self, attempt: Attempt | None = None) -> AsyncIterator["Transaction"]:
+        """Yields a READ COMMITTED transaction; rolls back on an exception. Repeats nothing.
 
         After a cancellation or a timeout nobody knows what the server is doing: the connection is
         closed without another word, and the server rolls back.
@@ -390,7 +495,7 @@ class Database(Closes):
         Raises:
           DatabaseError: The server refused a statement or the commit.
         """
-        attempt = Attempt()
+        attempt = attempt or Attempt()
         async with self._connection(attempt, begin=_BEGIN) as connection:
             try:
                 yield Transaction(connection, self.schema)
@@ -431,8 +536,8 @@ class Database(Closes):
                 self._verified = False
                 raise
             except BaseException as exc:
-                # The server's farewell may have arrived while it was idle.
-                broken = isinstance(exc, asyncpg.InternalClientError)
+                # The server's farewell may have arrived while it was idle, or it is a standby now.
+                broken = isinstance(exc, _NO_LONGER_OF_USE)
                 keep = not broken and (begin is None or idle_after(exc))
                 raise
             finally:
@@ -440,7 +545,7 @@ class Database(Closes):
                 keep = keep and not connection.is_closed() and self._pools.get() is engine
                 if keep:
                     pooled.info[_USED_AT] = time.monotonic()
-                    await greenlet_spawn(pooled.close)
+                    await self._pools.give_back(pooled)
                 else:
                     self._pools.discard(pooled)
 
@@ -452,7 +557,7 @@ class Database(Closes):
         """
         dead_until = -math.inf
         while True:
-            pooled: Any = await engine.raw_connection()
+            pooled = await self._pools.borrow(engine)
             connection = pooled.driver_connection
             used_at = pooled.info.get(_USED_AT, math.inf)
             doubtful = used_at < max(time.monotonic() - _LONGEST_IDLE_S, self._doubted_at)
@@ -464,10 +569,15 @@ class Database(Closes):
                     await greenlet_spawn(pooled.dbapi_connection.commit)
                 usable = not connection.is_closed() and not connection.is_in_transaction()
                 if usable and used_at > dead_until:
-                    if sql is not None:
-                        await connection.execute(sql, timeout=_LONGEST_PING_S if doubtful else None)
-                    keep = True
-                    return pooled
+                    timeout_s = _LONGEST_PING_S if doubtful else None
+                    standby = doubtful and self._several_hosts
+                    if standby:
+                        standby = await connection.fetchval(_IS_STANDBY, timeout=timeout_s)
+                    if sql is not None and not standby:
+                        await connection.execute(sql, timeout=timeout_s)
+                    keep = not standby
+                    if keep:
+                        return pooled
             except Exception as exc:
                 if used_at == math.inf or idle_after(exc):
                     raise

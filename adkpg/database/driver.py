@@ -1,8 +1,9 @@
-"""The driver's errors as adkpg's own, by SQLSTATE and never by message text."""
+"""What the driver's errors mean, and which of them pass: by SQLSTATE and class, never by text."""
 
 from collections.abc import Iterator
 from contextlib import contextmanager
 from dataclasses import dataclass
+from enum import Enum
 
 import asyncpg
 from sqlalchemy.dialects.postgresql.asyncpg import AsyncAdapt_asyncpg_dbapi
@@ -34,10 +35,69 @@ _BUSY = {
     "57014": "it took longer than the server allows, or an operator cancelled it",
     "53000": "the server lacks resources",
     "53200": "the server has no memory left",
+    "25P03": "its transaction stood still for longer than the server allows",
+    "25P04": "its transaction took longer than the server allows",
 }
 _READ_ONLY = "25006"
 _DISK_FULL = "53100"
 _UNKNOWN_END = "40003"
+
+
+class Fault(Enum):
+    """What is known of a fault that passes, and so of when and how to try again."""
+
+    LOST = "the connection ended; other idle ones may have, too"
+    AWAY = "no connection could be made, or none is to be had at present"
+    RACE = "other transactions were first"
+    STANDBY = "the server is a standby, and another one may be the primary"
+
+
+_PASSES = {
+    "08000": Fault.LOST,
+    "08001": Fault.AWAY,
+    "08003": Fault.LOST,
+    "08004": Fault.AWAY,
+    "08006": Fault.LOST,
+    "08007": Fault.LOST,
+    "08P01": Fault.LOST,  # also what a pooler says that lost its server
+    "40001": Fault.RACE,
+    "40003": Fault.LOST,
+    "40P01": Fault.RACE,
+    "53300": Fault.AWAY,
+    "55P03": Fault.RACE,
+    "57P01": Fault.LOST,
+    "57P02": Fault.LOST,
+    "57P03": Fault.AWAY,
+    "57P05": Fault.LOST,
+    _READ_ONLY: Fault.STANDBY,
+}
+"""SQLSTATEs of faults that pass within seconds; what an operator must clear is not among them."""
+
+
+def fault_of(exc: BaseException, *, sent: bool) -> Fault | None:
+    """Returns what passes by itself, and None for what is not worth another try.
+
+    A statement that took too long would again; so a timeout counts before one was sent alone.
+    """
+    state = getattr(exc, "sqlstate", None)
+    if state:
+        return _PASSES.get(state)
+    if isinstance(exc, asyncpg.TargetServerAttributeNotMatched):
+        return Fault.STANDBY
+    if isinstance(exc, (asyncpg.InterfaceError, asyncpg.InternalClientError)):
+        return Fault.LOST
+    if isinstance(exc, TimeoutError):
+        return None if sent else Fault.AWAY
+    if isinstance(exc, OSError):
+        return Fault.LOST if sent else Fault.AWAY
+    return None
+
+
+def _of_driver(exc: BaseException | None) -> BaseException | None:
+    """Returns the driver's own error of one that SQLAlchemy wrapped."""
+    while isinstance(exc, (DBAPIError, AsyncAdapt_asyncpg_dbapi.Error)):
+        exc = (exc.orig if isinstance(exc, DBAPIError) else None) or exc.__cause__
+    return exc
 
 
 @dataclass
@@ -46,9 +106,11 @@ class Attempt:
 
     Attributes:
       sent: Whether something that writes may have reached the server.
+      fault: What it failed of, if that passes; None before it failed.
     """
 
     sent: bool = False
+    fault: Fault | None = None
 
 
 @contextmanager
@@ -57,7 +119,7 @@ def translated(place: str, attempt: Attempt) -> Iterator[None]:
 
     Args:
       place: The database's address without password, for messages.
-      attempt: How far it came; read when an error comes.
+      attempt: How far it came; read when an error comes, and told what passes of it.
 
     Raises:
       DatabaseError: As `translate` says; nothing of the driver's passes.
@@ -66,11 +128,10 @@ def translated(place: str, attempt: Attempt) -> Iterator[None]:
     """
     try:
         yield
-    except DBAPIError as exc:
-        cause = getattr(exc.orig, "__cause__", None) or exc.orig or exc
+    except (DBAPIError, AsyncAdapt_asyncpg_dbapi.Error) as exc:  # of migrations, or of the pool
+        cause = _of_driver(exc) or exc
+        attempt.fault = fault_of(cause, sent=attempt.sent)
         raise translate(cause, place, attempt) from exc
-    except AsyncAdapt_asyncpg_dbapi.Error as exc:  # the pool could not open a connection
-        raise translate(exc.__cause__ or exc, place, attempt) from exc
     except (
         asyncpg.PostgresError,
         asyncpg.InterfaceError,
@@ -78,6 +139,7 @@ def translated(place: str, attempt: Attempt) -> Iterator[None]:
         PoolTimeoutError,
         OSError,
     ) as exc:
+        attempt.fault = fault_of(exc, sent=attempt.sent)
         raise translate(exc, place, attempt) from exc
     except UnicodeEncodeError as exc:
         raise InvalidInput(
@@ -89,7 +151,9 @@ def translate(exc: BaseException, place: str, attempt: Attempt) -> Exception:
     """Returns the adkpg error that a driver's error means."""
     state = getattr(exc, "sqlstate", None) or ""
     refused = bool(state) and not state.startswith("08") and state not in {*_CUT, _UNKNOWN_END}
-    written = False if refused or not attempt.sent else None
+    # Those without a state the driver raises before it sends anything.
+    own = not state and isinstance(exc, (asyncpg.InterfaceError, asyncpg.InternalClientError))
+    written = False if refused or own or not attempt.sent else None
     if state in _MISSING:
         return SchemaMissing(
             f"adkpg's tables are not there as expected ({exc}) in {place}; run: adkpg db upgrade"
@@ -108,11 +172,11 @@ def translate(exc: BaseException, place: str, attempt: Attempt) -> Exception:
         )
     if state in _BUSY:
         return Busy(
-            f"Postgres gave a statement up ({state}: {exc}), since {_BUSY[state]}; nothing was "
+            f"{place} gave a statement up ({state}: {exc}), since {_BUSY[state]}; nothing was "
             "written: try again.",
             written=written,
         )
-    if state == _READ_ONLY:
+    if state == _READ_ONLY or isinstance(exc, asyncpg.TargetServerAttributeNotMatched):
         return ReadOnly(
             f"The server takes no writes ({exc}): {place} is a standby or was set read-only; "
             "connect to the primary, or try again after the failover.",

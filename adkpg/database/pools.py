@@ -16,6 +16,8 @@ from typing import Any
 
 from sqlalchemy import Engine, event
 from sqlalchemy.ext.asyncio import AsyncEngine
+from sqlalchemy.pool import AsyncAdaptedQueuePool
+from sqlalchemy.util import greenlet_spawn
 
 logger = logging.getLogger(__name__)
 
@@ -69,6 +71,27 @@ class LoopPools:
             await anext(pool.closer)
         return self._pools[loop].engine
 
+    async def borrow(self, engine: AsyncEngine) -> Any:
+        """Takes a connection out of the running loop's pool, or opens one.
+
+        Where nothing is to be awaited no greenlet is made, which costs a fifth of an append.
+
+        Args:
+          engine: The running loop's.
+        """
+        pool: Any = engine.sync_engine.pool
+        own = self._pools.get(asyncio.get_running_loop())
+        if own is not None and not own.empty and _immediate(pool) and pool.checkedin():
+            return pool.connect()
+        return await engine.raw_connection()
+
+    async def give_back(self, pooled: Any) -> None:
+        """Puts a connection in no transaction back into its pool; awaits nothing outside of it."""
+        if _immediate(pooled._pool) and pooled._pool.overflow() <= 0:
+            pooled.close()
+        else:
+            await greenlet_spawn(pooled.close)
+
     def discard(self, pooled: Any) -> None:
         """Takes a connection out of its pool and closes it, without an await.
 
@@ -78,8 +101,10 @@ class LoopPools:
           pooled: As the running loop's engine gave it.
         """
         connection = pooled.driver_connection
-        pooled.detach()
         pool = self._pools.get(asyncio.get_running_loop())
+        if pool is not None:
+            pool.empty.add(pooled._connection_record)
+        pooled.detach()
         if pool is None:
             connection.terminate()
         elif not connection.is_closed():
@@ -115,14 +140,24 @@ class LoopPools:
 
 
 class _LoopPool:
+    """A loop's engine.
+
+    Attributes:
+      engine: With the pool.
+      closer: Ends with the loop, and the pool with it.
+      empty: Places of the pool whose connection was discarded, until they have another one.
+    """
+
     def __init__(self, engine: AsyncEngine) -> None:
         self.engine = engine
+        self.empty: weakref.WeakSet[Any] = weakref.WeakSet()
         self.closer: AsyncGenerator[None, None] | None = None
         self._connections: weakref.WeakSet[Any] = weakref.WeakSet()
         self._ending: set[asyncio.Task[None]] = set()
         event.listen(engine.sync_engine.pool, "connect", self._opened)
 
-    def _opened(self, adapter: Any, _record: Any) -> None:
+    def _opened(self, adapter: Any, record: Any) -> None:
+        self.empty.discard(record)
         self._connections.add(adapter.driver_connection)
         _keep_alive(adapter.driver_connection)
 
@@ -146,6 +181,17 @@ class _LoopPool:
                 # TransportSocket hides close(); the transport it belongs to cannot run any more.
                 getattr(sock, "_sock", sock).close()
         self._connections.clear()
+
+
+def _immediate(pool: Any) -> bool:
+    """Whether nobody's hook, and no question to the server, may await something."""
+    hooks = pool.dispatch
+    return (
+        type(pool) is AsyncAdaptedQueuePool
+        and not (hooks.checkout or hooks.checkin or hooks.reset)
+        and not pool._pre_ping
+        and pool._recycle < 0
+    )
 
 
 def _keep_alive(connection: Any) -> None:

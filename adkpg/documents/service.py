@@ -153,8 +153,11 @@ class Documents:
         texts = await asyncio.to_thread(
             chunks, jsontext.storable(text), as_markdown=markdown, max_tokens=self._chunk_tokens
         )
-        async with self._database.transaction() as transaction:
-            report = await self._replace(transaction, app_name, user, source, texts, time, given)
+        report = await self._database.transact(
+            lambda transaction: self._replace(
+                transaction, app_name, user, source, texts, time, given
+            )
+        )
         if self._vectors is not None:
             await self._vectors.embed_quietly(app_name, user)
         return report
@@ -170,10 +173,11 @@ class Documents:
         if not source or not storable(app_name=app_name, user_id=user_id, source=source):
             return 0
         user = scope_user(user_id)
-        async with self._database.transaction() as transaction:
-            nothing = await self._replace(
+        nothing = await self._database.transact(
+            lambda transaction: self._replace(
                 transaction, app_name, user, source, [], clamped(0.0), Attributes()
             )
+        )
         return nothing.removed
 
     async def list_sources(

@@ -30,11 +30,14 @@ async def giving_way(database: Database, work: Callable[[Transaction], Awaitable
     """
     clock = asyncio.get_running_loop()
     deadline = clock.time() + database.settings.command_timeout_s
+
+    async def quick(transaction: Transaction) -> T:
+        await transaction.fetch(give_way(), {})
+        return await work(transaction)
+
     while True:
         try:
-            async with database.transaction() as transaction:
-                await transaction.fetch(give_way(), {})
-                return await work(transaction)
+            return await database.transact(quick, races=False)
         except Busy as exc:
             if clock.time() > deadline:
                 raise Busy(

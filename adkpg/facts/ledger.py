@@ -115,7 +115,8 @@ class Ledger:
         Raises:
           Changed: A text that the extractor was given is gone, or another.
         """
-        async with self._database.transaction() as transaction:
+
+        async def apply(transaction: Transaction) -> Changes:
             await transaction.fetch(write_statements.lock_session(), {**scope, "session_id": _LOCK})
             rows = await transaction.fetch(
                 statements.select_to_merge(),
@@ -173,7 +174,9 @@ class Ledger:
                     "positions": [held[memory_id]["position"] for memory_id in done],
                 },
             )
-        return changes
+            return changes
+
+        return await self._database.transact(apply)
 
     async def summary(self, scope: ScopeParameters, session_id: str) -> Any:
         """Returns the row of a session's summary, with its provenance; None if there is none."""
@@ -189,7 +192,8 @@ class Ledger:
         Raises:
           Changed: The session was changed since it was read.
         """
-        async with self._database.transaction() as transaction:
+
+        async def put(transaction: Transaction) -> None:
             await transaction.fetch(write_statements.lock_session(), {**scope, "session_id": _LOCK})
             held = await self._hold(transaction, scope, asked, (), summary.usage)
             old = await transaction.fetch(
@@ -213,6 +217,8 @@ class Ledger:
                 kind="summary",
                 session_id=session_id,
             )
+
+        await self._database.transact(put)
 
     async def _hold(
         self,

@@ -166,10 +166,11 @@ class PgVectorMemoryService(UsesDatabase, BaseMemoryService):
         if not drafts:
             return
         settings = self._database.settings
-        async with self._database.transaction() as transaction:
-            await writing.write_by_id(
+        await self._database.transact(
+            lambda transaction: writing.write_by_id(
                 transaction, {"app_name": app_name, "user_id": user}, drafts, settings=settings
             )
+        )
         if self._vectors is not None:
             await self._vectors.embed_quietly(app_name, user)
 
@@ -218,8 +219,8 @@ class PgVectorMemoryService(UsesDatabase, BaseMemoryService):
         session_id = await self._origin(place)
         if session_id is None:
             return None
-        async with self._database.transaction() as transaction:
-            found = await writing.update(
+        found = await self._database.transact(
+            lambda transaction: writing.update(
                 transaction,
                 place,
                 session_id,
@@ -236,6 +237,7 @@ class PgVectorMemoryService(UsesDatabase, BaseMemoryService):
                 text=text,
                 settings=self._database.settings,
             )
+        )
         if found and text is not None and self._vectors is not None:
             await self._vectors.embed_quietly(app_name, user)
         return await self.get_memory(app_name=app_name, user_id=user_id, memory_id=memory_id)
@@ -257,8 +259,9 @@ class PgVectorMemoryService(UsesDatabase, BaseMemoryService):
         }
         session_id = await self._origin(place)
         if session_id is not None:
-            async with self._database.transaction() as transaction:
-                await writing.delete(transaction, place, session_id)
+            await self._database.transact(
+                lambda transaction: writing.delete(transaction, place, session_id)
+            )
 
     async def search_memory(
         self, *, app_name: str, user_id: str, query: str
@@ -501,7 +504,10 @@ class PgVectorMemoryService(UsesDatabase, BaseMemoryService):
             ),
         )
         settings = self._database.settings
-        async with self._database.transaction() as transaction:
-            await writing.ingest(transaction, place, drafts, whole=whole, settings=settings)
+        await self._database.transact(
+            lambda transaction: writing.ingest(
+                transaction, place, drafts, whole=whole, settings=settings
+            )
+        )
         if self._vectors is not None:
             await self._vectors.embed_quietly(place["app_name"], place["user_id"])

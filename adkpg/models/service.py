@@ -2,6 +2,7 @@
 
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass
+from typing import Any
 
 from adkpg.database import Database, Transaction
 from adkpg.embedding.embedder import Embedder
@@ -173,30 +174,26 @@ class Models:
         model_id, _ = await self._find(name, dimensions)
         model: ModelIdParameters = {"model_id": model_id}
         timeout_s = self._database.settings.migration_timeout_s
-        async with self._database.transaction() as transaction:
+
+        async def begin(transaction: Transaction) -> None:
             await _lock_inactive(transaction, model_id, name)
             await transaction.fetch(statements.delete_scopes(), model)
-        await drop_index(self._database, model_id)
-        dropped = 0
-        place: tuple[str, str, int] | None = ("", "", -(2**63))
-        while place is not None:
-            app_name, user_id, position = place
-            async with self._database.transaction() as transaction:
-                await _lock_inactive(transaction, model_id, name)
-                rows = await transaction.fetch(
-                    statements.delete_some_vectors(),
-                    {
-                        **model,
-                        "after_app": app_name,
-                        "after_user": user_id,
-                        "after_position": position,
-                        "limit": _DROPPED_TOGETHER,
-                    },
-                    timeout_s=timeout_s,
-                )
-            dropped += len(rows)
-            place = tuple(rows[-1]) if rows else None
-        async with self._database.transaction() as transaction:
+
+        async def go_on(transaction: Transaction) -> list[Any]:
+            await _lock_inactive(transaction, model_id, name)
+            return await transaction.fetch(
+                statements.delete_some_vectors(),
+                {
+                    **model,
+                    "after_app": app_name,
+                    "after_user": user_id,
+                    "after_position": position,
+                    "limit": _DROPPED_TOGETHER,
+                },
+                timeout_s=timeout_s,
+            )
+
+        async def end(transaction: Transaction) -> int:
             await _lock_inactive(transaction, model_id, name)
             (left,) = await transaction.fetch(
                 statements.delete_vectors(), model, timeout_s=timeout_s
@@ -204,7 +201,18 @@ class Models:
             await transaction.fetch(statements.delete_scopes(), model)
             # The foreign key reads all vectors for some that are left.
             await transaction.fetch(statements.delete_model(), model, timeout_s=timeout_s)
-        return dropped + int(left["deleted"])
+            return int(left["deleted"])
+
+        await self._database.transact(begin)
+        await drop_index(self._database, model_id)
+        dropped = 0
+        place: tuple[str, str, int] | None = ("", "", -(2**63))
+        while place is not None:
+            app_name, user_id, position = place
+            rows = await self._database.transact(go_on)
+            dropped += len(rows)
+            place = tuple(rows[-1]) if rows else None
+        return dropped + await self._database.transact(end)
 
     async def reembed(
         self,

@@ -2,7 +2,7 @@
 
 from dataclasses import dataclass
 
-from adkpg.database import Database
+from adkpg.database import Database, Transaction
 from adkpg.errors import ConfigurationError
 from adkpg.memory.vectors.statements import ActivateParameters
 from adkpg.models import statements
@@ -56,7 +56,8 @@ async def switch(
     """
     model: ActivateParameters = {"app_name": app_name, "model_id": model_id}
     timeout_s = database.settings.migration_timeout_s  # an app may have millions of memories
-    async with database.transaction() as transaction:
+
+    async def switch(transaction: Transaction) -> tuple[int | None, int]:
         if not await transaction.fetch(statements.lock_model(drop=False), model):
             raise ConfigurationError(
                 f"The model that app {app_name!r} was to be searched with was dropped meanwhile; "
@@ -74,4 +75,6 @@ async def switch(
         await transaction.fetch(statements.renew_jobs(), model, timeout_s=timeout_s)
         await transaction.fetch(statements.end_covered_jobs(), model, timeout_s=timeout_s)
         await transaction.fetch(statements.set_active(), model)
-    return before, missing
+        return before, missing
+
+    return await database.transact(switch)

@@ -167,8 +167,7 @@ def begin(*, keyed: bool) -> Statement[BeginParameters]:
                 set_={"seen_at": func.now()},
             ).cte("waits"),
             left.cte("left_line"),
-        ),
-        idempotent=True,
+        )
     )
 
 
@@ -179,8 +178,7 @@ def renew() -> Statement[RenewParameters]:
         update(sessions)
         .where(this_session(), held())
         .values(invocation_expires_at=func.now() + _seconds("lease_s"))
-        .returning(sessions.c.session_id),
-        idempotent=True,
+        .returning(sessions.c.session_id)
     )
 
 
@@ -205,9 +203,7 @@ def end(*, keyed: bool) -> Statement[EndParameters]:
     )
     is_ended = exists(select(ended.c.session_id))
     if not keyed:
-        return Statement(
-            select(is_ended.label("ended")).add_cte(left.cte("left_line")), idempotent=True
-        )
+        return Statement(select(is_ended.label("ended")).add_cte(left.cte("left_line")))
     results = invocation_results
     kept = insert(results).from_select(
         ["app_name", "user_id", "session_id", "idempotency_key", "holder", "result", "expires_at"],
@@ -241,6 +237,5 @@ def end(*, keyed: bool) -> Statement[EndParameters]:
     return Statement(
         select(or_(is_ended, is_kept).label("ended")).add_cte(
             left.cte("left_line"), kept.cte("kept"), expired.cte("expired")
-        ),
-        idempotent=True,
+        )
     )

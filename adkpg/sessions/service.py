@@ -3,6 +3,7 @@
 from contextlib import AbstractAsyncContextManager
 from datetime import datetime
 from typing import Any, Literal
+from uuid import uuid4
 
 from google.adk.events.event import Event
 from google.adk.platform import time as platform_time
@@ -150,6 +151,7 @@ class DatabaseSessionService(UsesDatabase, BaseSessionService):
         require_storable(app_name=app_name, user_id=user_id, session_id=session_id)
         delta = split(state)
         require_small(delta, self._database.settings)
+        incarnation = str(uuid4())
         try:
             row = await self._database.fetch_one(
                 statements.create_session(app=delta.app is not None, user=delta.user is not None),
@@ -157,6 +159,7 @@ class DatabaseSessionService(UsesDatabase, BaseSessionService):
                     "app_name": app_name,
                     "user_id": user_id,
                     "session_id": session_id,
+                    "incarnation": incarnation,
                     "session_state": delta.session or "{}",
                     "app_delta": delta.app,
                     "user_delta": delta.user,
@@ -168,6 +171,12 @@ class DatabaseSessionService(UsesDatabase, BaseSessionService):
             refuse_large(exc, self._database.settings)
             raise
         if row is None:
+            found = await self.get_session(
+                app_name=app_name, user_id=user_id, session_id=session_id
+            )
+            made = None if found is None else Marker.of(found)
+            if found is not None and made is not None and made.incarnation == incarnation:
+                return found  # by this call, whose answer was lost
             raise SessionExists(
                 f"Session with id {session_id} already exists; use another id, or get_session."
             )

@@ -43,6 +43,7 @@ EVENT_ID = bindparam("event_id", type_=Text)
 class CreateParameters(SessionParameters):
     """The deltas are JSON text, None where a scope has none."""
 
+    incarnation: str
     session_state: str
     app_delta: str | None
     user_delta: str | None
@@ -153,6 +154,8 @@ def user_state(user_id: ColumnElement[str]) -> Any:
 def create_session(*, app: bool, user: bool) -> Statement[CreateParameters]:
     """Inserts a session and merges the shared states it starts with; no row if it exists.
 
+    A second run finds the session of the first by its incarnation, which the caller gives.
+
     Returns the session's identity and the shared states after the merge.
     """
     created = (
@@ -161,6 +164,7 @@ def create_session(*, app: bool, user: bool) -> Statement[CreateParameters]:
             app_name=APP_NAME,
             user_id=USER_ID,
             session_id=SESSION_ID,
+            incarnation=cast(bindparam("incarnation", type_=Text), UUID),
             state=_limited(_json("session_state")),
             created_at=time("timestamp"),
             updated_at=time("timestamp"),
@@ -288,7 +292,6 @@ def append_event(
         user_cte,
         appended,
         *(capture.steps(moved) if remember else ()),
-        idempotent=True,
     )
 
 
@@ -344,7 +347,7 @@ def delete_session() -> Statement[SessionParameters]:
         .values(needed_at=func.now())
         .cte("ending")
     )
-    return Statement(delete(sessions).where(this_session()).add_cte(ending), idempotent=True)
+    return Statement(delete(sessions).where(this_session()).add_cte(ending))
 
 
 def _shared_states(written: CTE, *, app: bool, user: bool) -> tuple[CTE | None, CTE | None]:
@@ -388,8 +391,8 @@ def _returned(cte: CTE) -> Any:
     return select(cte.c.state).scalar_subquery()
 
 
-def _with(statement: Select[Any], *ctes: CTE | None, idempotent: bool = False) -> Statement[Any]:
+def _with(statement: Select[Any], *ctes: CTE | None) -> Statement[Any]:
     for cte in ctes:
         if cte is not None:
             statement = statement.add_cte(cte)
-    return Statement(statement, idempotent=idempotent)
+    return Statement(statement)

@@ -17,6 +17,7 @@ async def _stored(sessions: DatabaseSessionService, session: Session) -> Session
     return found
 
 
+@pytest.mark.usefixtures("impatient")
 async def test_an_append_whose_answer_was_lost_is_repeated(
     proxy: Proxy, sessions: DatabaseSessionService
 ) -> None:
@@ -38,12 +39,13 @@ async def test_an_append_whose_answer_was_lost_is_repeated(
         assert await _stored(sessions, session) == session
 
 
+@pytest.mark.usefixtures("impatient")
 async def test_a_lost_create_says_that_the_session_exists(
     proxy: Proxy, sessions: DatabaseSessionService
 ) -> None:
     async with DatabaseSessionService(proxy.url) as service:
         await service.create_session(**KEY)
-        proxy.lose_answers = 1
+        proxy.lose_answers = 2
         with pytest.raises(DatabaseUnavailable):
             await service.create_session(**KEY, session_id="x")
         with pytest.raises(SessionExists):

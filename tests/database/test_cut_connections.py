@@ -15,7 +15,7 @@ from tests.fakes.locks import locked
 from tests.fakes.proxy import Proxy
 from tests.server import Server
 
-pytestmark = pytest.mark.fault
+pytestmark = [pytest.mark.fault, pytest.mark.usefixtures("impatient")]
 
 PASSWORD = "s3cr%t@/:pa55"
 

@@ -110,16 +110,7 @@ async def test_a_cancelled_question_leaves_no_connection_behind(
     assert pool.checkedout() == 0
 
 
-async def test_what_is_not_idempotent_is_not_sent_again(
-    own: Database, live: list[Session], proxy: Proxy
-) -> None:
-    service = DatabaseSessionService(own)
-    proxy.forget()
-    with pytest.raises(DatabaseUnavailable) as caught:
-        await service.create_session(**key("ana"), session_id="t")
-    assert caught.value.written is None
-
-
+@pytest.mark.usefixtures("impatient")
 async def test_an_append_that_a_network_cut_twice_is_not_sent_a_third_time(
     own: Database, live: list[Session], proxy: Proxy
 ) -> None:

@@ -11,7 +11,7 @@ from tests.fakes.events import KEY, said, texts
 from tests.fakes.locks import locked
 from tests.fakes.proxy import Proxy
 
-pytestmark = pytest.mark.fault
+pytestmark = [pytest.mark.fault, pytest.mark.usefixtures("impatient")]
 
 
 @pytest.fixture
@@ -79,7 +79,7 @@ async def test_what_a_server_cannot_do_now(
 async def test_a_lost_answer_leaves_open_what_was_written(proxy: Proxy) -> None:
     async with DatabaseSessionService(proxy.url) as service:
         await service.create_session(**KEY, session_id="a")
-        proxy.lose_answers = 1
+        proxy.lose_answers = 2
         with pytest.raises(RetryableError) as caught:
             await service.create_session(**KEY, session_id="b")
         assert caught.value.written is None

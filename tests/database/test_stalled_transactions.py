@@ -12,7 +12,7 @@ from adkpg.sql import SessionParameters
 from tests.fakes.events import KEY, said
 from tests.fakes.proxy import Proxy
 
-pytestmark = pytest.mark.fault
+pytestmark = [pytest.mark.fault, pytest.mark.usefixtures("impatient")]
 
 
 @pytest.fixture

@@ -25,6 +25,15 @@ class Lock:
                 if len(rows) >= count:
                     return [row["pid"] for row in rows]
 
+    async def until_unblocked(self) -> None:
+        """Waits until no other connection waits for a lock."""
+        async with asyncio.timeout(30):
+            while await self._watcher.fetchval(
+                "SELECT count(*) FROM pg_stat_activity WHERE datname = current_database()"
+                " AND wait_event_type = 'Lock'"
+            ):
+                await asyncio.sleep(0)
+
     async def release(self) -> None:
         await self.connection.execute("COMMIT")
 

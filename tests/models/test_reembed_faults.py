@@ -69,6 +69,7 @@ async def test_connections_cut_while_texts_are_embedded_cost_nothing(
 
 
 @pytest.mark.usefixtures("by_threes")
+@pytest.mark.usefixtures("impatient")
 async def test_a_connection_cut_in_a_statement_is_continued(
     models: Models, old: PgVectorMemoryService, connection: asyncpg.Connection, database_url: str
 ) -> None:
@@ -79,8 +80,9 @@ async def test_a_connection_cut_in_a_statement_is_continued(
     lock_table = "LOCK TABLE adkpg.memory_vectors IN EXCLUSIVE MODE"
     async with locked(database_url, lock_table) as lock:
         gated.gate.set()
-        (pid,) = await lock.until_blocked(1)
-        await lock.connection.execute("SELECT pg_terminate_backend($1)", pid)
+        for _ in range(2):  # the first time it is sent again
+            (pid,) = await lock.until_blocked(1)
+            await lock.connection.execute("SELECT pg_terminate_backend($1, 30000)", pid)
         with pytest.raises(DatabaseUnavailable):
             await running
     # Only the batch whose vectors were on their way is asked for again.
@@ -88,6 +90,7 @@ async def test_a_connection_cut_in_a_statement_is_continued(
     assert sorted(asked_of(gated, after)) == sorted([*TEXTS, *gated.documents[0]])
 
 
+@pytest.mark.usefixtures("impatient")
 async def test_a_switch_cut_in_the_middle_changes_nothing(
     models: Models, old: PgVectorMemoryService, connection: asyncpg.Connection, database_url: str
 ) -> None:
@@ -95,8 +98,9 @@ async def test_a_switch_cut_in_the_middle_changes_nothing(
     embedder = ToyEmbedder("new")
     async with locked(database_url, "LOCK TABLE adkpg.memory_jobs IN SHARE MODE") as lock:
         running = asyncio.create_task(models.reembed(embedder, app_name="app"))
-        (pid,) = await lock.until_blocked(1)
-        await lock.connection.execute("SELECT pg_terminate_backend($1)", pid)
+        for _ in range(2):  # the first time it is sent again
+            (pid,) = await lock.until_blocked(1)
+            await lock.connection.execute("SELECT pg_terminate_backend($1, 30000)", pid)
         with pytest.raises(DatabaseUnavailable):
             await running
     assert await active(connection) == "old"

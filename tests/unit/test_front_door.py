@@ -33,6 +33,7 @@ INTERNAL = {
     "Database.fetch",
     "Database.fetch_one",
     "Database.keep_informed",
+    "Database.transact",
     "Database.transaction",
 }
 _BLOCKS = re.compile(r"```py(?:thon|con)?\n(.*?)```", re.DOTALL)

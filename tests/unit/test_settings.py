@@ -33,10 +33,10 @@ def test_every_field_is_described_in_a_sentence(name: str) -> None:
 
 
 @pytest.mark.parametrize("name", [name for name in Settings.model_fields if name.endswith("_s")])
-def test_times_are_in_seconds_above_none(name: str) -> None:
+def test_times_are_in_seconds_and_not_negative(name: str) -> None:
     assert "in seconds" in (Settings.model_fields[name].description or "")
     with pytest.raises(ValidationError, match=name):
-        Settings.model_validate({name: 0})
+        Settings.model_validate({name: -1})
 
 
 @pytest.mark.parametrize(

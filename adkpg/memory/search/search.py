@@ -5,7 +5,7 @@ import math
 from dataclasses import replace
 from typing import Any
 
-from adkpg.database import Database
+from adkpg.database import Database, Transaction
 from adkpg.errors import EmbeddingError
 from adkpg.keys import APP_WIDE
 from adkpg.limits import require_rows, require_size
@@ -136,12 +136,15 @@ class Search:
             shape = replace(shape, approximate=await vectors.numbered_model())
             parameters["approximate_user_ids"] = sorted(approximate)
             parameters["exact_user_ids"] = [each for each in scopes if each not in approximate]
-            async with self._database.transaction() as transaction:
+
+            async def search(transaction: Transaction) -> list[Any]:
                 await transaction.fetch(
                     vector_statements.tune_search(),
                     {"ef_search": str(vector_statements.ef_search(candidates))},
                 )
-                rows = list(await transaction.fetch(statements.search(shape), parameters))
+                return await transaction.fetch(statements.search(shape), parameters)
+
+            rows = await self._database.transact(search)
         else:
             rows = await self._database.fetch(statements.search(shape), parameters)
         # A statement cannot ask first: each search tells how the next is to be answered.

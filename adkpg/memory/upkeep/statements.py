@@ -163,6 +163,5 @@ def sweep_tombstones() -> Statement[SweepParameters]:
         select(
             select(func.count()).select_from(old).scalar_subquery().label("seen"),
             select(func.count()).select_from(gone).scalar_subquery().label("gone"),
-        ).add_cte(renewed),
-        idempotent=True,
+        ).add_cte(renewed)
     )

@@ -34,10 +34,10 @@ async def build_index(
         timeout_s=timeout_s,
     )
     first = await database.fetch_one(statements.mark_approximate(), model, timeout_s=timeout_s)
-    if await index_is_valid(database, model_id) is False:
-        await drop_index(database, model_id)
     create = statements.create_index(database.schema, model_id, dimensions)
-    await database.run_ddl(create, timeout_s=timeout_s)
+    while not await index_is_valid(database, model_id):  # a build that was cut leaves half of one
+        await drop_index(database, model_id)
+        await database.run_ddl(create, timeout_s=timeout_s)
     # A vector may have been on its way when its user was listed; the build waited for it.
     late = await database.fetch_one(statements.mark_approximate(), model, timeout_s=timeout_s)
     await database.fetch(statements.open_approximate_scopes(), model)

@@ -206,7 +206,7 @@ def store_vectors(*, large: bool, ahead: bool = False) -> Statement[StoreParamet
     )
     count = select(func.count().label("stored")).select_from(stored)
     if ahead:
-        return Statement(count, idempotent=True)
+        return Statement(count)
     done = (
         delete(memory_jobs)
         .where(
@@ -217,7 +217,7 @@ def store_vectors(*, large: bool, ahead: bool = False) -> Statement[StoreParamet
         )
         .cte("done")
     )
-    return Statement(count.add_cte(done), idempotent=True)
+    return Statement(count.add_cte(done))
 
 
 @cache
@@ -243,7 +243,6 @@ def insert_model() -> Statement[ModelKey]:
             name=bindparam("model", type_=Text), dimensions=bindparam("dimensions", type_=Integer)
         )
         .on_conflict_do_nothing(),
-        idempotent=True,
     )
 
 
@@ -266,7 +265,6 @@ def activate_first_model() -> Statement[ActivateParameters]:
             set_={"model_id": upsert.excluded.model_id},
             where=app_settings.c.model_id.is_(None),
         ),
-        idempotent=True,
     )
 
 
@@ -320,7 +318,6 @@ def insert_approximate_scopes(*, ahead: bool) -> Statement[ListingParameters]:
         insert(approximate_scopes)
         .from_select(["app_name", "user_id", "model_id"], large)
         .on_conflict_do_nothing(),
-        idempotent=True,
     )
 
 

@@ -3,14 +3,13 @@
 from collections.abc import Callable
 
 from adkpg.database import Database, Transaction
-from adkpg.errors import Busy, ConfigurationError
+from adkpg.errors import ConfigurationError
 from adkpg.keys import require_storable, storable
 from adkpg.memory.drafts import script_of, words_of
 from adkpg.memory.write import word_statements as statements
 from adkpg.sql import AppParameters
 
 _BATCH = 500
-_ATTEMPTS = 3
 
 
 async def text_search_config(database: Database, *, app_name: str) -> str | None:
@@ -62,17 +61,11 @@ async def set_text_search_config(
             raise ConfigurationError(
                 f"Postgres has no text search configuration {config!r}; it has {plain}."
             )
-    attempts = 0
-    while True:
-        try:
-            async with database.transaction() as transaction:
-                return await _derived(transaction, database, app_name, config, progress)
-        except Busy:
-            # Whoever stores vectors holds the table of memories and then waits for the app's
-            # settings, so no order of the two is safe; a deadlock ends before any word is written.
-            attempts += 1
-            if attempts == _ATTEMPTS:
-                raise
+    # Whoever stores vectors holds the table of memories and then waits for the app's settings, so
+    # no order of the two is safe; a deadlock ends before any word is written.
+    return await database.transact(
+        lambda transaction: _derived(transaction, database, app_name, config, progress)
+    )
 
 
 async def _derived(
