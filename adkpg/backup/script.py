@@ -34,7 +34,7 @@ class Script:
                 elif table:
                     self.rows[table] += 1
                     if table == "alembic_version":
-                        self.revision = text.decode()
+                        self.revision = text.decode().partition("\t")[0]
             elif found := _COPY.fullmatch(text):
                 table = found[2].decode() if found[1] == self._schema else ""
                 if table:

@@ -23,6 +23,7 @@ from tests.fakes.later_versions import (
     ADDITIVE_COLUMN,
     CONCURRENT_INDEX,
     RENAMED_COLUMN,
+    SLOW,
     later_version,
 )
 from tests.fakes.locks import locked
@@ -140,16 +141,18 @@ async def test_the_roles_timeouts_and_isolation_are_not_those_of_a_migration(
 ) -> None:
     (name,) = await fetch(empty_database_url, "SELECT current_database()")
     for setting in (
-        "statement_timeout = '20ms'",
-        "lock_timeout = '20ms'",
-        "idle_in_transaction_session_timeout = '20ms'",
+        "statement_timeout = '250ms'",
+        "lock_timeout = '250ms'",
+        "idle_in_transaction_session_timeout = '250ms'",
         "default_transaction_isolation = 'serializable'",
     ):
         await execute(empty_database_url, f"ALTER DATABASE {name[0]} SET {setting}")
-    with later_version(tmp_path, ADDITIVE_COLUMN, CONCURRENT_INDEX) as revisions:
+    with later_version(tmp_path, SLOW, CONCURRENT_INDEX) as revisions:
         async with Database(empty_database_url) as database:
             await database.upgrade()
-            assert await database.current() == revisions[-1]
+    await execute(empty_database_url, f"ALTER DATABASE {name[0]} RESET ALL")
+    async with Database(empty_database_url) as database:
+        assert await database.current() == revisions[-1]
 
 
 # Interruptions

@@ -18,6 +18,9 @@ RENAMED_COLUMN = """
 CONCURRENT_INDEX = """
     concurrent_index.build("sessions_updated_at_idx", "sessions", ["updated_at"])
 """
+SLOW = """
+    op.execute("SELECT pg_sleep(0.5)")
+"""
 
 _REVISION = '''"""A made-up revision."""
 
