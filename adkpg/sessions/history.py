@@ -19,7 +19,7 @@ from adkpg.jsontext import read_events
 from adkpg.sessions import reading_statements
 from adkpg.sql import SessionParameters
 
-# What is parsed at once, in some 10 to 20 ms.
+# What is parsed in one go, in some 10 to 20 ms.
 _SLICE_EVENTS = 200
 _SLICE_CHARACTERS = 1_000_000
 _MANY = 1_000

@@ -37,7 +37,7 @@ from adkpg.tables import events, sessions
 _LIMIT = bindparam("limit", type_=BigInteger)
 _PART = 10  # times as many sessions as a page has tell how old its last one is at most
 _BEFORE_ALL = literal_column("'-9223372036854775808'::bigint", BigInteger)
-# Of a session's events read at once. One counts 4 kB besides its payload, so 1,000 always fill it.
+# Of a session's events read together. One counts 4 kB besides its payload, so 1,000 always fill it.
 _PAGE_EVENTS = 1_000
 _PAGE_BYTES = 4_000_000
 

@@ -11,7 +11,7 @@ from google.adk.sessions.session import Session
 from adkpg.sessions import state
 from adkpg.timestamps import unix
 
-_SLICE = 100  # sessions that are made at once
+_SLICE = 100  # sessions that are made in one go
 _MARKER = re.compile(r"([0-9a-f-]{36}):([0-9]{1,18})")
 
 

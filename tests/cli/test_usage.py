@@ -27,6 +27,7 @@ HUGE = str(2**64)
         (("memory", "search", "tea", *APP, "--top-k", str(MAX_TOP_K + 1)), "'--top-k'"),
         (("models", "add", "x", "--dimensions", str(MAX_DIMENSIONS + 1)), "'--dimensions'"),
         (("worker", "--concurrency", HUGE), "'--concurrency'"),
+        (("facts", "profile", *ANA, "--limit", "10001"), "limit=10001"),
         (("memory", "add", "no such file", *APP), "leads to no file"),
     ],
 )
@@ -54,7 +55,7 @@ def test_the_largest_values_that_are_taken_can_be_used(
         ("memory", "list", *APP, "--limit", most),
         ("memory", "sources", *APP, "--limit", most),
         ("sessions", "list", *APP, "--limit", most),
-        ("facts", "profile", *ANA, "--limit", most),
+        ("facts", "profile", *ANA, "--limit", "10000"),
         ("memory", "prune", *APP, "--max-memories", most, "--yes"),
         ("memory", "search", "tea", *APP, "--top-k", str(MAX_TOP_K)),
         ("models", "add", "x", "--dimensions", str(DIMENSIONS.max)),
