@@ -19,7 +19,7 @@ endif
 endif
 export PIP_DISABLE_PIP_VERSION_CHECK := 1
 
-.PHONY: help demo test check docs bench lock
+.PHONY: help demo test check docs bench soak lock
 
 help: ## list these targets
 	@sed -n 's/^\([a-z]*\):.*## \(.*\)/make \1\t\2/p' $(MAKEFILE_LIST)
@@ -43,6 +43,9 @@ docs: $(INSTALLED) ## write docs/cli.md and docs/settings.md from the code
 
 bench: $(BENCH_INSTALLED) ## measure next to the peers, write docs/benchmarks.*; ARGS="--quick --only sessions" for a part
 	$(BENCH)/bin/python benchmarks $(ARGS)
+
+soak: $(BENCH_INSTALLED) ## mixed load and faults, checked, reported in .soak/; MINUTES=5 for less than 30
+	$(BENCH)/bin/python benchmarks/soak --minutes $(or $(MINUTES),30) $(ARGS)
 
 LOCK := uv pip compile --quiet --universal --python-version 3.11 --all-extras \
   --generate-hashes --no-emit-index-url --no-emit-find-links --no-header
