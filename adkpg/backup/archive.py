@@ -62,7 +62,7 @@ async def back_up(database: Database, file: Path, *, progress: Progress) -> Arch
 
     Args:
       database: Where the tables are, at whatever revision.
-      file: Written anew; what was there before goes when the backup is complete.
+      file: Replaced, if it exists, once the backup is complete.
       progress: Told how many of how many tables are written.
 
     Raises:
@@ -194,7 +194,7 @@ async def counted(database: Database) -> dict[str, int]:
 
 @contextmanager
 def _replacing(file: Path) -> Iterator[Path]:
-    """Yields a new file beside one, which takes its name once it is complete."""
+    """Yields a new file next to one, which takes its name once it is complete."""
     descriptor, name = tempfile.mkstemp(prefix=f".{file.name}.", dir=file.parent)
     os.close(descriptor)
     partial = Path(name)

@@ -73,9 +73,9 @@ def restore(
 ) -> None:
     """Make adkpg's tables what a backup holds.
 
-    FILE is what `adkpg backup` wrote. In one transaction: after any error nothing has changed.
-    Tables that are there already are dropped, which it asks about. Tables of an older revision are
-    migrated. Ownership and grants are not in FILE: the tables belong to who restores them.
+    FILE is what `adkpg backup` wrote. One transaction restores it: after any error nothing has
+    changed. It asks before it drops tables that are there already. Tables of an older revision are
+    migrated. Ownership and grants are not in FILE: the tables belong to the role that restores.
 
     \b
     Example:

@@ -8,7 +8,7 @@ with its connection, also where a pooler lies between, and being idle it holds n
 event loop here.
 
 A revision is one transaction. It waits for locks that others hold only briefly, since everybody
-who comes later waits behind it, and then begins anew.
+who comes later waits for it, and then begins again.
 """
 
 import asyncio

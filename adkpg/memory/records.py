@@ -73,7 +73,7 @@ def storable_text(text: str) -> str:
 def memory(row: Mapping[str, Any]) -> Memory:
     """Reads a stored memory; its times are ISO 8601 with offset.
 
-    What helps a model is in the metadata too: the session, a document's source, and artifacts.
+    The metadata also has what helps a model: the session, a document's source, and artifacts.
     """
     artifacts = jsontext.read(row["artifacts"]) if row["artifacts"] else {}
     session_id, source = row["session_id"], row["source"]

@@ -438,9 +438,9 @@ class PgVectorMemoryService(UsesDatabase, BaseMemoryService):
     async def flush(self, *, app_name: str | None = None, timeout_s: float | None = None) -> None:
         """Returns once nothing waits for a vector: embeds what is free, waits for other workers.
 
-        What fails is tried again as a worker would, so this may take as long as the embedder is
-        down; what was given up (dead) is not waited for. A service without embedder returns
-        immediately.
+        Failures are tried again as a worker would, so this may take as long as the embedder is
+        down. Memories that were given up (dead) are not waited for. A service without embedder
+        returns immediately.
 
         Args:
           app_name: The app; None is every app.

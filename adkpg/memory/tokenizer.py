@@ -86,7 +86,7 @@ _ORDINALS = frozenset(("st", "nd", "rd", "th"))
 _TELEPHONE = re.compile(
     r"(?<![0-9A-Za-z])(?:\+[0-9]|0[0-9]|\([0-9]{2,5}\) ?[0-9])[0-9 ()./-]{5,24}[0-9]"
 )
-# What is typed as one word: "10-15" is a range, and what is longer is an address.
+# Typed as one word: a shorter "10-15" is a range, a longer text is an address.
 _SHORTEST_NUMBER = 6
 _LONGEST_ID = 40
 # Numerals of a version or an IP address; more are cut short, or each would add a longer form.
@@ -226,7 +226,7 @@ def _number(number: str) -> Iterator[str]:
 
 
 def _parts(token: str) -> Iterator[str]:
-    """What an id is made of, and the id without what joins it."""
+    """The parts of an id, and the id without what joins them."""
     if "@" in token:
         yield token
     pieces = _PIECES.findall(token)

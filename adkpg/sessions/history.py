@@ -1,6 +1,6 @@
 """History: a session's events, read and parsed in parts, so that none is too long to be read.
 
-A reader keeps at most one page of texts beside the events that it made of them, and other tasks of
+A reader keeps at most one page of texts besides the events that it made of them, and other tasks of
 the event loop are served between two slices of a page.
 """
 
@@ -61,7 +61,7 @@ async def read(
     """Returns the events that a session's row begins with, and those that it had no room for.
 
     All are of one moment: events never change, and none is read that came later. None if the
-    session was deleted meanwhile, or is no more what it was: read it anew.
+    session was deleted meanwhile, or is no more what it was: read it again.
 
     Args:
       database: Where.

@@ -1,6 +1,6 @@
 """Statements that let invocations of a session take turns. No I/O.
 
-Who may run is decided by one row, the session's: it names the holder, whose appends compare it in
+One row decides who may run, the session's: it names the holder, whose appends compare it in
 the statement that moves the revision. Waiters only say who comes first. Locks are taken in the
 order session, waiters, results.
 """

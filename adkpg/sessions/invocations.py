@@ -132,7 +132,7 @@ def _key_of(database: Database, place: SessionParameters) -> _Place:
 
 
 class _Lease:
-    """What lets one invocation run: it lapses unless it is renewed."""
+    """One invocation's right to run; it lapses unless it is renewed."""
 
     def __init__(self, database: Database, place: SessionParameters, key: str | None) -> None:
         self.holder = platform_uuid.new_uuid()

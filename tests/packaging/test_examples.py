@@ -22,7 +22,7 @@ PROMISED = {
     "notebook.py": "I adopted a golden retriever called Biscuit.",
     "tools.py": "My bike is in the shed.",
     "langchain_embedder.py": "Ana likes green tea.",
-    "outbox.py": "Pay the hotel with [redacted].",
+    "capture.py": "Pay the hotel with [redacted].",
     "own_embedder.py": "Accommodation is booked in Marrakesh.",
 }
 

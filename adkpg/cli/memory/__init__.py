@@ -18,8 +18,8 @@ from adkpg.cli.memory.upkeep import config, index, jobs
 def memory() -> None:
     """Search, list and change memories, and add documents.
 
-    Each command works on one user's memories, or, without --user, on what the app knows for all
-    its users.
+    Commands work on one user's memories, or, without --user, on what the app knows for all its
+    users; `jobs` and `prune` without --user work on everybody's.
 
     \b
     Example:

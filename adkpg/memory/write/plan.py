@@ -52,9 +52,9 @@ class Plan:
 def new_place(user_id: str) -> int:
     """Returns a place at random among 2**62, where nothing else is.
 
-    What is written after it are its neighbours. So sessions and documents, whose memories follow
-    each other, stay apart, and notes stand alone. Places of the app-wide scope are negative, those
-    of users are not, so a search of both is told which is which.
+    The memories that are written after it are its neighbours. So sessions and documents, whose
+    memories follow each other, stay apart, and notes stand alone. Places of the app-wide scope are
+    negative, those of users are not, so a search of both is told which is which.
     """
     place = secrets.randbelow(_PLACES)
     return -1 - place if user_id == APP_WIDE else place

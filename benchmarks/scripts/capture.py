@@ -1,6 +1,6 @@
 """The cost of remembering in an append: plain appends alongside those with remember=True.
 
-    python -m benchmarks.scripts.outbox [--appends 600]
+    python -m benchmarks.scripts.capture [--appends 600]
 
 In turn, in blocks, on one connection of ADKPG_DATABASE_URL's server (else the embedded one), in a
 database of its own, with the server's default durability.
