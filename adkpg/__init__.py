@@ -29,7 +29,9 @@ __all__ = [
     "SearchOverrides",
     "SessionsPage",
     "Settings",
+    "every_scope",
     "redact_secrets",
+    "scope",
     "set_text_search_config",
     "text_search_config",
 ]
@@ -57,6 +59,7 @@ if TYPE_CHECKING:
     from adkpg.memory.write.configuration import set_text_search_config, text_search_config
     from adkpg.remember.policy import Remember, RememberPolicy
     from adkpg.remember.secrets import redact_secrets
+    from adkpg.scopes import every_scope, scope
     from adkpg.sessions.invocations import Invocation
     from adkpg.sessions.pages import EventsPage, ListedSessions, SessionsPage
     from adkpg.sessions.service import DatabaseSessionService
@@ -83,7 +86,9 @@ else:
         "SearchOverrides": "memory.search.options",
         "SessionsPage": "sessions.pages",
         "Settings": "settings",
+        "every_scope": "scopes",
         "redact_secrets": "remember.secrets",
+        "scope": "scopes",
         "set_text_search_config": "memory.write.configuration",
         "text_search_config": "memory.write.configuration",
     }

@@ -5,6 +5,7 @@
     AdkpgError
       + ConfigurationError (ValueError)     a setting, URL or argument cannot work
           + ModelNotActive                  the app is searched with another embedding model
+          + ScopeMissing                    row-level security is on, and nobody said who asks
       + InvalidInput (ValueError)           a value cannot be stored or is above a limit
       + DatabaseError                       the server refused or lost a statement
           + RetryableError                  the cause passes; `written` says what became of it
@@ -12,6 +13,7 @@
               + Busy                        locks, timeouts, or no free connection in the pool
               + ReadOnly                    the server takes no writes: a standby
               + DiskFull                    the server has no space left
+          + PermissionDenied                the role, or the scope, may not do this
           + ConstraintViolated              a key or constraint refused a row
           + SchemaError                     the tables are not what this version expects
               + SchemaMissing
@@ -59,11 +61,13 @@ __all__ = [
     "InvocationLost",
     "ModelNotActive",
     "ModelUnavailable",
+    "PermissionDenied",
     "ReadOnly",
     "RetryableError",
     "SchemaError",
     "SchemaMissing",
     "SchemaOutOfDate",
+    "ScopeMissing",
     "SessionExists",
     "SessionNotFound",
     "StaleSession",
@@ -80,6 +84,10 @@ class ConfigurationError(AdkpgError, ValueError):
 
 class ModelNotActive(ConfigurationError):
     """The app's vectors are of another model than the service's embedder; none are compared."""
+
+
+class ScopeMissing(ConfigurationError):
+    """Row-level security is on, and the call was made in no scope; see `adkpg.scope`."""
 
 
 class InvalidInput(AdkpgError, ValueError):
@@ -118,6 +126,10 @@ class ReadOnly(RetryableError):
 
 class DiskFull(RetryableError):
     """The server has no space left on its disk."""
+
+
+class PermissionDenied(DatabaseError):
+    """The role has no right to do this, or the row is outside of the scope; nothing was written."""
 
 
 class ConstraintViolated(DatabaseError):

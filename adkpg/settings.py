@@ -34,6 +34,12 @@ class Settings(BaseSettings):
         pattern=r"^[a-z_][a-z0-9_]{0,62}$",
         description="Postgres schema that holds adkpg's tables and its migration version.",
     )
+    row_level_security: bool = Field(
+        default=False,
+        description="Whether Postgres itself keeps users apart: each call is made within "
+        "`adkpg.scope(app_name=..., user_id=...)`, and sees that user's rows alone. "
+        "`adkpg db upgrade` makes the policies.",
+    )
     auto_upgrade: bool = Field(
         default=False,
         description="Migrate at first use. The embedded server always does.",

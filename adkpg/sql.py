@@ -1,5 +1,6 @@
 """Typed statements, and the clauses that many of them share. No I/O."""
 
+import re
 from collections.abc import Mapping
 from datetime import datetime
 from typing import Any, Generic, TypedDict, TypeVar
@@ -35,6 +36,22 @@ ParametersT = TypeVar("ParametersT", bound=Mapping[str, object])
 
 _DIALECT: Any = dialect()  # type: ignore[no-untyped-call] # SQLAlchemy leaves it untyped
 _PLACEHOLDER = "__schema_of_adkpg__"
+_VERBS = ("SELECT", "INSERT", "UPDATE", "DELETE")
+_TOKENS = re.compile(
+    rf"""'(?:[^']|'')*'|"(?:[^"]|"")*"|[()]|\b(?:{"|".join(_VERBS)}|RETURNING)\b"""
+)
+
+
+def _body(text: str) -> tuple[int, bool]:
+    """Returns where a statement begins after its WITH, and whether it returns rows."""
+    depth, start, returns = 0, -1, False
+    for found in _TOKENS.finditer(text):
+        token = found[0]
+        depth += (token == "(") - (token == ")")
+        if depth == 0 and token in _VERBS and start < 0:
+            start, returns = found.start(), token == "SELECT"
+        returns = returns or (depth == 0 and start >= 0 and token == "RETURNING")
+    return start, returns
 
 
 class NoParameters(TypedDict):
@@ -89,7 +106,7 @@ class Statement(Generic[ParametersT]):
             render_schema_translate=True,
         )
         self._text = str(compiled)
-        self._texts: dict[str, str] = {}
+        self._texts: dict[tuple[str, int | None], str] = {}
         self._constants: Mapping[str, object] = {
             name: bind.value for bind, name in compiled.bind_names.items() if not bind.required
         }
@@ -100,13 +117,32 @@ class Statement(Generic[ParametersT]):
         """The names of the parameters that it takes."""
         return {name for name in self.names if name not in self._constants}
 
-    def text(self, schema: str) -> str:
-        """Returns the SQL for asyncpg, with the tables in this schema; one string for each."""
-        text = self._texts.get(schema)
+    def text(self, schema: str, gate: int | None = None) -> str:
+        """Returns the SQL for asyncpg, with the tables in this schema; one string for each.
+
+        Args:
+          schema: The schema.
+          gate: None, or the statement first enters the scope that so many more arguments name:
+            app and user, or none for everybody's rows.
+        """
+        text = self._texts.get((schema, gate))
         if text is None:
             quoted = _DIALECT.identifier_preparer.quote_schema(schema)
-            text = self._texts[schema] = self._text.replace(_PLACEHOLDER, quoted)
+            text = self._text if gate is None else self._gated(gate)
+            text = self._texts[schema, gate] = text.replace(_PLACEHOLDER, quoted)
         return text
+
+    def _gated(self, gate: int) -> str:
+        """Puts a condition without columns on top, which Postgres checks before it reads a row."""
+        places = ", ".join(f"${len(self.names) + n}" for n in range(1, gate + 1))
+        function = "enter_scope" if gate else "enter_every_scope"
+        condition = f"{_PLACEHOLDER}.{function}({places})"
+        start, returns = _body(self._text)
+        steps = self._text[:start].rstrip() + "," if start else "WITH"
+        # OFFSET 0 keeps apart what the statement asks before any row, which might come first.
+        gated = "* FROM (SELECT * FROM scoped OFFSET 0) AS gated WHERE "
+        rows = f"{gated}{condition}" if returns else f"1 WHERE NOT {condition}"
+        return f"{steps} scoped AS ({self._text[start:]}) SELECT {rows}"
 
     def arguments(self, parameters: ParametersT) -> list[object]:
         """Returns the values in the order of the placeholders."""

@@ -390,6 +390,7 @@ memories = Table(
         "user_id",
         postgresql_where=text("kind IN ('fact', 'summary')"),
     ),
+    info={"app_wide": True},
     comment="What is remembered of a user, one row per turn, note, fact or piece of a document.",
 )
 
@@ -427,6 +428,7 @@ memory_lexemes = Table(
     # by the statement that writes their memory.
     # Position first, as with the keys of memories: no search for a word must choose it.
     Index("memory_lexemes_position_idx", "position", "app_name", "user_id"),
+    info={"app_wide": True},
     comment="Postings: which words a memory holds. A memory's words go when it goes.",
 )
 
@@ -474,6 +476,7 @@ memory_vectors = Table(
     # For the foreign key: the primary key's model comes before the position, and only Postgres 18
     # would skip it rather than read all vectors of a user for each memory that goes.
     Index("memory_vectors_position_idx", "position", "app_name", "user_id", "model_id"),
+    info={"app_wide": True},
     comment="One vector per memory and model.",
 )
 
@@ -575,6 +578,7 @@ approximate_scopes = Table(
     ForeignKeyConstraint(
         ["model_id"], [embedding_models.c.model_id], name="approximate_scopes_model_fkey"
     ),
+    info={"app_wide": True},
     comment="Users with too many memories for an exact answer; the HNSW index holds theirs alone.",
 )
 

@@ -42,7 +42,8 @@ def run(url: str | None, call: Callable[[adkpg.Database], Awaitable[T]]) -> T:
         async with adkpg.Database(url, settings=settings) as database:
             return await call(database)
 
-    return asyncio.run(opened())
+    with adkpg.every_scope():  # a command is an operator's
+        return asyncio.run(opened())
 
 
 def connected(command: Callable[..., Awaitable[None]]) -> Callable[..., None]:

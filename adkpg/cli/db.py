@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import os
 from dataclasses import asdict
-from typing import Any
+from typing import Any, Literal
 
 import click
 
@@ -171,3 +171,32 @@ def url(database_url: str | None, *, as_json: bool) -> None:
         directory = Directory.at(adkpg.Settings().embedded_dir, os.environ)
         address = url_at(directory.socket_dir)
     say(address, {"url": address}, as_json=as_json)
+
+
+@db.command()
+@click.option(
+    "--role",
+    "purpose",
+    type=click.Choice(["migrate", "serve", "read", "work"]),
+    required=True,
+    help="What it is for: to own the tables, serve users, read only, or work on all memories.",
+)
+@click.argument("name")
+def grants(purpose: Literal["migrate", "serve", "read", "work"], name: str) -> None:
+    """Print the SQL of a role's rights, without connecting.
+
+    NAME is the Postgres role, which must exist. Run that of `migrate` as an administrator before
+    `adkpg db upgrade`, the others afterwards as the role that migrates. With
+    ADKPG_ROW_LEVEL_SECURITY, `work` also passes the policies.
+
+    \b
+    Example:
+      adkpg db grants --role serve app | psql postgresql://owner@localhost/agents
+    """
+    from adkpg.database import grants
+
+    settings = adkpg.Settings()
+    script = grants.script(
+        settings.database_schema, purpose, name, row_level_security=settings.row_level_security
+    )
+    click.echo(script, nl=False)

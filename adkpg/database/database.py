@@ -17,12 +17,14 @@ from sqlalchemy import NullPool
 from sqlalchemy.ext.asyncio import AsyncEngine, create_async_engine
 from sqlalchemy.util import greenlet_spawn
 
-from adkpg.database import address, libpq, migrations
+from adkpg import scopes
+from adkpg.database import address, libpq, migrations, row_security
 from adkpg.database.connector import Connector, Password
 from adkpg.database.driver import Attempt, Fault, idle_after, translated
 from adkpg.database.pools import LoopPools, clone
 from adkpg.embedded import EmbeddedServer
 from adkpg.errors import ConfigurationError, DatabaseError, RetryableError, SchemaError
+from adkpg.keys import APP_WIDE
 from adkpg.remember.policy import Remember, RememberPolicy, policy_of
 from adkpg.settings import Settings
 from adkpg.sql import ParametersT, Statement
@@ -186,6 +188,28 @@ class Database(Closes):
             self._template = None
             await asyncio.to_thread(self._server.stop)
 
+    def require_every_scope(self) -> None:
+        """Refuses what is about all users within the scope of one, if there are any scopes.
+
+        Raises:
+          ScopeMissing: There are, and the context's is not `every_scope`.
+        """
+        if self.settings.row_level_security:
+            scopes.require_every()
+
+    def require_scope_to_write(self, app_name: str, *, user_id: str) -> None:
+        """Refuses to write what an app knows within the scope of a user, if there are any scopes.
+
+        Args:
+          app_name: The app.
+          user_id: Whose memories are written; all but the reserved id are left to the policies.
+
+        Raises:
+          PermissionDenied: They are the app's, and the context's scope is a user's.
+        """
+        if self.settings.row_level_security and user_id == APP_WIDE:
+            scopes.require_app_wide(app_name)
+
     def keep_informed(self, keeper: "Keeper") -> None:
         """Tells a keeper of personal data in this process what is erased; it is held weakly."""
         self._keepers.add(keeper)
@@ -217,6 +241,8 @@ class Database(Closes):
                 self.settings.migration_timeout_s,
                 self._fresh_start,
             )
+            if self.settings.row_level_security or await row_security.is_on(engine, self.schema):
+                await row_security.switch_on(engine, self.schema)
 
     async def downgrade(self, revision: str) -> None:
         """Migrates the schema down; ``base`` drops every table of adkpg with what it holds.
@@ -318,7 +344,12 @@ class Database(Closes):
           DatabaseError: The server refused it; see `adkpg.errors`.
           InvalidInput: A parameter cannot be stored.
         """
-        sql, arguments = statement.text(self.schema), statement.arguments(parameters)
+        arguments = statement.arguments(parameters)
+        gate = None
+        if self.settings.row_level_security:
+            scope = scopes.current().arguments
+            arguments, gate = [*arguments, *scope], len(scope)
+        sql = statement.text(self.schema, gate)
         attempt = Attempt()
         try:
             return await self._fetch(attempt, sql, arguments, timeout_s)
@@ -496,7 +527,10 @@ class Database(Closes):
           DatabaseError: The server refused a statement or the commit.
         """
         attempt = attempt or Attempt()
-        async with self._connection(attempt, begin=_BEGIN) as connection:
+        begin = _BEGIN
+        if self.settings.row_level_security:
+            begin += row_security.entering(self.schema, scopes.current().arguments)
+        async with self._connection(attempt, begin=begin) as connection:
             try:
                 yield Transaction(connection, self.schema)
             except Exception as exc:
@@ -590,10 +624,14 @@ class Database(Closes):
         found = await migrations.inspect(engine, self.schema)
         try:
             migrations.verify(found, self._fresh_start)
+            if self.settings.row_level_security:
+                await row_security.verify(engine, self.schema)
         except SchemaError:
             if not upgrading:
                 raise
             await self.upgrade()
+            if self.settings.row_level_security:
+                await row_security.verify(engine, self.schema)
         self._verified = True
 
     async def _connect_template(self) -> AsyncEngine:

@@ -18,8 +18,10 @@ from adkpg.errors import (
     DatabaseUnavailable,
     DiskFull,
     InvalidInput,
+    PermissionDenied,
     ReadOnly,
     SchemaMissing,
+    ScopeMissing,
 )
 
 # https://www.postgresql.org/docs/current/errcodes-appendix.html
@@ -41,6 +43,8 @@ _BUSY = {
 _READ_ONLY = "25006"
 _DISK_FULL = "53100"
 _UNKNOWN_END = "40003"
+_DENIED = "42501"
+_NO_SCOPE = "ADK01"  # raised by the functions of row_security.py
 
 
 class Fault(Enum):
@@ -186,6 +190,16 @@ def translate(exc: BaseException, place: str, attempt: Attempt) -> Exception:
         return DiskFull(
             f"The disk of {place} is full ({exc}); make room there, then try again.",
             written=written,
+        )
+    if state == _DENIED:
+        return PermissionDenied(
+            f"The role that {place} names may not do this, or the row is outside of the scope "
+            f"({exc}); `adkpg db grants` prints what each role needs."
+        )
+    if state == _NO_SCOPE:
+        return ScopeMissing(
+            f"The tables in {place} have row-level security, and a statement came without a "
+            "scope; set ADKPG_ROW_LEVEL_SECURITY=true and call within adkpg.scope(...)."
         )
     if state in _UNSTORABLE or isinstance(exc, asyncpg.DataError):
         return InvalidInput(

@@ -144,6 +144,7 @@ class Documents:
         _require_name(source)
         require_size(self._database.settings, "max_memory_mb", f"Document {source!r}", text)
         user = scope_user(user_id)
+        self._database.require_scope_to_write(app_name, user_id=user)
         now = platform_time.get_time()
         time = clamped(now) if modified is None else moment("modified", modified)
         given = _attributes(topics, importance, metadata, now)
@@ -173,6 +174,7 @@ class Documents:
         if not source or not storable(app_name=app_name, user_id=user_id, source=source):
             return 0
         user = scope_user(user_id)
+        self._database.require_scope_to_write(app_name, user_id=user)
         nothing = await self._database.transact(
             lambda transaction: self._replace(
                 transaction, app_name, user, source, [], clamped(0.0), Attributes()

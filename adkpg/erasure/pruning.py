@@ -18,6 +18,7 @@ from adkpg.keys import APP_WIDE, require_storable
 from adkpg.memory.filters import SearchFilters
 from adkpg.memory.upkeep.statements import lock_free_positions
 from adkpg.memory.write.statements import PositionsParameters, lock_session
+from adkpg.scopes import narrowed
 from adkpg.sql import ScopeParameters
 from adkpg.timestamps import clamped
 
@@ -99,6 +100,8 @@ async def prune(
         before stay erased.
     """
     require_storable(app_name=app_name, user_id=user_id)
+    if app_name is None or user_id is None:
+        database.require_every_scope()
     if max_importance is not None and not 0 <= max_importance <= 1:
         raise InvalidInput(f"max_importance={max_importance} is not in [0, 1]; scale it.")
     if max_memories is not None and max_memories < 0:
@@ -126,7 +129,8 @@ async def prune(
             )
             counts = Counter({row["reason"]: row["memories"] for row in rows})
         else:
-            counts = await _prune_user(database, rules, parameters, scope, max_memories)
+            with narrowed(**scope):
+                counts = await _prune_user(database, rules, parameters, scope, max_memories)
         if counts.total():
             user = scope["user_id"]
             pruned.append(

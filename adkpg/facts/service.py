@@ -7,6 +7,7 @@ from collections.abc import Awaitable, Sequence
 from dataclasses import dataclass, field, replace
 from typing import Any, TypeVar
 
+from adkpg import scopes
 from adkpg.errors import (
     ConfigurationError,
     ExtractionError,
@@ -193,6 +194,7 @@ class Facts:
           InvalidInput: The name cannot be stored.
         """
         require_storable(app_name=app_name)
+        self._database.require_every_scope()
         await self._database.fetch(statements.switch(on=True), {"app_name": app_name})
         queued, place = 0, ("", _FIRST_POSITION)
         while past:
@@ -220,6 +222,7 @@ class Facts:
           InvalidInput: The name cannot be stored.
         """
         require_storable(app_name=app_name)
+        self._database.require_every_scope()
         await self._database.fetch(statements.switch(on=False), {"app_name": app_name})
         some: statements.AppJobsParameters = {"app_name": app_name, "limit": _QUEUED_TOGETHER}
         while len(await self._database.fetch(statements.end_waiting(), some)) == _QUEUED_TOGETHER:
@@ -284,7 +287,8 @@ class Facts:
         self._required()
         report = ExtractionReport()
         for app_name, user_id in await self._claims.due_users():
-            report += await self.extract(app_name=app_name, user_id=user_id)
+            with scopes.narrowed(app_name, user_id):
+                report += await self.extract(app_name=app_name, user_id=user_id)
             if report.unavailable:
                 break
         return report

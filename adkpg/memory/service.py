@@ -158,6 +158,7 @@ class PgVectorMemoryService(UsesDatabase, BaseMemoryService):
         """
         require_storable(app_name=app_name, user_id=user_id)
         user = scope_user(user_id)
+        self._database.require_scope_to_write(app_name, user_id=user)
         now, policy = platform_time.get_time(), self._database.policy
         drafts = await writing.off_loop(
             text_length(entry.content for entry in memories),
@@ -211,6 +212,7 @@ class PgVectorMemoryService(UsesDatabase, BaseMemoryService):
         if not storable(app_name=app_name, user_id=user_id, memory_id=memory_id):
             return None
         user = scope_user(user_id)
+        self._database.require_scope_to_write(app_name, user_id=user)
         place: statements.MemoryParameters = {
             "app_name": app_name,
             "user_id": user,
@@ -257,6 +259,7 @@ class PgVectorMemoryService(UsesDatabase, BaseMemoryService):
             "user_id": scope_user(user_id),
             "memory_id": memory_id,
         }
+        self._database.require_scope_to_write(app_name, user_id=place["user_id"])
         session_id = await self._origin(place)
         if session_id is not None:
             await self._database.transact(

@@ -67,6 +67,7 @@ class Models:
 
     async def list_models(self) -> tuple[Model, ...]:
         """Returns all models, by name and dimensions. Reads the keys of all memories."""
+        self._database.require_every_scope()
         rows = await self._database.fetch(
             statements.select_coverage(), {}, timeout_s=self._database.settings.migration_timeout_s
         )
@@ -171,6 +172,7 @@ class Models:
           ConfigurationError: There is no such model, an app is searched with it, or it has an
             index that this role may not drop.
         """
+        self._database.require_every_scope()
         model_id, _ = await self._find(name, dimensions)
         model: ModelIdParameters = {"model_id": model_id}
         timeout_s = self._database.settings.migration_timeout_s
@@ -243,6 +245,7 @@ class Models:
         """
         require_storable(app_name=app_name)
         require_indexable(embedder.model, embedder.dimensions)
+        self._database.require_every_scope()
         apps = [app_name]
         if app_name is None:
             rows = await self._database.fetch(

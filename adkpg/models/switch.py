@@ -54,6 +54,7 @@ async def switch(
     Raises:
       ConfigurationError: The model was dropped meanwhile.
     """
+    database.require_every_scope()
     model: ActivateParameters = {"app_name": app_name, "model_id": model_id}
     timeout_s = database.settings.migration_timeout_s  # an app may have millions of memories
 

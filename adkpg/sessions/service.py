@@ -267,6 +267,8 @@ class DatabaseSessionService(UsesDatabase, BaseSessionService):
             return ListedSessions(sessions=page.sessions, next_page_token=page.next_cursor)
         if not storable(app_name=app_name, user_id=user_id):
             return ListedSessions()
+        if user_id is None:
+            self._database.require_every_scope()
         most = self._database.settings.max_results
         rows = await self._database.fetch(
             reading_statements.list_sessions(one_user=user_id is not None),
@@ -300,6 +302,8 @@ class DatabaseSessionService(UsesDatabase, BaseSessionService):
         limit = page_rows(self._database.settings, limit)
         if not storable(app_name=app_name, user_id=user_id):
             return SessionsPage([], None)
+        if user_id is None:
+            self._database.require_every_scope()
         after: tuple[Any, ...] = (None, None, None)
         if cursor is not None:
             after = cursors.read(cursor, datetime, str, str)

@@ -53,6 +53,10 @@ def test_the_table_of_commands_is_the_one_promised() -> None:
     } <= set(LEAVES)
 
 
+PRINTED = ("adkpg db grants", "adkpg db sql")
+"""Commands that print SQL and do not connect."""
+
+
 @pytest.mark.parametrize("name", COMMANDS)
 def test_help_has_a_sentence_and_an_example(name: str) -> None:
     command, context = COMMANDS[name]
@@ -72,14 +76,12 @@ def test_every_option_says_what_it_does(name: str) -> None:
             assert parameter.help, parameter.name
 
 
-@pytest.mark.parametrize("name", [name for name in LEAVES if name != "adkpg db sql"])
+@pytest.mark.parametrize("name", [name for name in LEAVES if name not in PRINTED])
 def test_every_command_that_connects_takes_a_database_url(name: str) -> None:
     assert "--database-url" in options(name)
 
 
-@pytest.mark.parametrize(
-    "name", [name for name in LEAVES if name not in ("adkpg db sql", "adkpg demo")]
-)
+@pytest.mark.parametrize("name", [name for name in LEAVES if name not in (*PRINTED, "adkpg demo")])
 def test_every_command_answers_as_json(name: str) -> None:
     assert "--json" in options(name)
 

@@ -17,13 +17,16 @@ async def explain(
     parameters: Mapping[str, Any],
     *,
     generic: bool = False,
+    scope: tuple[str, str] | None = None,
 ) -> list[dict[str, Any]]:
-    """Runs a statement and returns the nodes of its plan, custom or generic."""
+    """Runs a statement and returns the nodes of its plan, custom or generic, also in a scope."""
     asked = statement if isinstance(statement, Statement) else Statement(statement)
-    values = asked.arguments(parameters)
+    values = [*asked.arguments(parameters), *(scope or ())]
     mode = "force_generic_plan" if generic else "force_custom_plan"
     await connection.execute(f"SET plan_cache_mode = {mode}")
-    await connection.execute(f"PREPARE asked AS {asked.text(SCHEMA)}")
+    await connection.execute(
+        f"PREPARE asked AS {asked.text(SCHEMA, len(scope) if scope else None)}"
+    )
     arguments = ", ".join(map(_literal, values))
     plan = await connection.fetchval(f"EXPLAIN (ANALYZE, FORMAT JSON) EXECUTE asked({arguments})")
     await connection.execute("DEALLOCATE asked")

@@ -1,60 +1,12 @@
 """Each statement's binds are the names of the TypedDict that callers are held to."""
 
-import importlib
-import inspect
-import itertools
-import pkgutil
-from collections.abc import Callable, Iterator
-from typing import Any, get_args, get_origin, get_type_hints
+from typing import get_args, get_type_hints
 
 import pytest
+from sqlalchemy import text
 
-import adkpg
-from adkpg.erasure.pruning_statements import Rules
-from adkpg.erasure.statements import PERSONAL
-from adkpg.memory.search.statements import Shape
-from adkpg.sql import FilterParameters, Statement
-
-_FILTERS = frozenset({"kinds", "session_ids", "others"})
-
-SHAPES: dict[str, list[Any]] = {
-    "rules": [
-        Rules(superseded=True, age=True, importance=True, number=number) for number in (False, True)
-    ],
-    "asked": [frozenset(FilterParameters.__annotations__)],
-    "schema": ["adkpg"],
-    "table": list(PERSONAL),
-    "shape": [
-        Shape(lexical=True, vector=True, filters=_FILTERS),
-        Shape(lexical=True, vector=True, approximate=(1, 3)),
-    ],
-}
-"""By the name of a shaping argument that is no bool: values that together ask for every bind."""
-
-
-def _functions() -> Iterator[tuple[str, Callable[..., Any]]]:
-    for module in pkgutil.walk_packages(adkpg.__path__, "adkpg."):
-        if not module.name.endswith(("statements", ".statement")):
-            continue
-        for name, function in vars(importlib.import_module(module.name)).items():
-            own = inspect.unwrap(function) if callable(function) else None
-            if not inspect.isfunction(own) or name.startswith("_"):
-                continue
-            if own.__module__ != module.name:
-                continue
-            if get_origin(get_type_hints(own).get("return")) is Statement:
-                yield f"{module.name}.{name}", own
-
-
-def _shapes(function: Callable[..., Any]) -> Iterator[dict[str, Any]]:
-    hints = get_type_hints(function)
-    names = list(inspect.signature(function).parameters)
-    values = [[False, True] if hints[name] is bool else SHAPES[name] for name in names]
-    for chosen in itertools.product(*values):
-        yield dict(zip(names, chosen, strict=True))
-
-
-FUNCTIONS = dict(_functions())
+from adkpg.sql import NoParameters, Statement
+from tests.fakes.statements import FUNCTIONS, shapes
 
 
 def test_there_are_statements() -> None:
@@ -66,6 +18,33 @@ def test_binds_are_the_parameters_that_callers_give(name: str) -> None:
     function = FUNCTIONS[name]
     (parameters,) = get_args(get_type_hints(function)["return"])
     binds: set[str] = set()
-    for shape in _shapes(function):
+    for shape in shapes(function):
         binds |= function(**shape).binds
     assert binds == set(parameters.__annotations__)
+
+
+@pytest.mark.parametrize(
+    ("sql", "gated"),
+    [
+        (
+            "SELECT 1",
+            "WITH scoped AS (SELECT 1) SELECT * FROM (SELECT * FROM scoped OFFSET 0) AS gated"
+            " WHERE adkpg.enter_scope($1, $2)",
+        ),
+        (
+            "DELETE FROM t",
+            "WITH scoped AS (DELETE FROM t) SELECT 1 WHERE NOT adkpg.enter_scope($1, $2)",
+        ),
+        (
+            "WITH a AS (SELECT ')' AS \"(\") UPDATE t SET x = a FROM a RETURNING x",
+            "WITH a AS (SELECT ')' AS \"(\"), scoped AS (UPDATE t SET x = a FROM a RETURNING x)"
+            " SELECT * FROM (SELECT * FROM scoped OFFSET 0) AS gated"
+            " WHERE adkpg.enter_scope($1, $2)",
+        ),
+    ],
+)
+def test_a_statement_enters_its_scope_by_a_condition_on_top(sql: str, gated: str) -> None:
+    statement: Statement[NoParameters] = Statement(text(sql))
+    assert statement.text("adkpg", 2) == gated
+    assert statement.text("adkpg", 0) == gated.replace("enter_scope($1, $2)", "enter_every_scope()")
+    assert statement.text("adkpg") == sql

@@ -150,6 +150,7 @@ class Claims:
 
     async def waiting(self, *, app_name: str | None, model_id: int) -> Waiting:
         """Returns what waits for a model, of an app or of all; nothing dead."""
+        self._database.require_every_scope()
         row = await self._database.fetch_one(
             statements.select_waiting(app=app_name is not None),
             {"task": self._task, "app_name": app_name, "model_id": model_id},
@@ -166,6 +167,7 @@ class Claims:
         eager: bool = False,
     ) -> tuple[list[tuple[str, str]], tuple[str, str] | None]:
         """Reads some users with jobs; returns those with work, and the last if more may follow."""
+        self._database.require_every_scope()
         rows = await self._database.fetch(
             statements.select_users(eager=eager, app=app_name is not None),
             {

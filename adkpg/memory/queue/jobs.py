@@ -74,6 +74,8 @@ class Jobs:
     def _asked(
         self, app_name: str | None, user_id: str | EllipsisType | None
     ) -> tuple[dict[str, bool], statements.TaskParameters]:
+        if app_name is None or user_id is ...:
+            self._database.require_every_scope()
         user = None if user_id is ... else scope_user(user_id)
         shape = {"app": app_name is not None, "user": user is not None}
         return shape, {"task": self._task, "app_name": app_name, "user_id": user}

@@ -7,6 +7,7 @@ from collections.abc import Awaitable, Callable, Sequence
 from typing import Protocol
 
 from adkpg.errors import AdkpgError, DatabaseError, ModelUnavailable, RetryableError, SchemaError
+from adkpg.scopes import every_scope, narrowed
 
 logger = logging.getLogger(__name__)
 
@@ -129,7 +130,8 @@ class Worker:
         pause_s = self._chore_interval_s
         for chore in self._chores:
             try:
-                await chore()
+                with every_scope():
+                    await chore()
             except Exception as exc:
                 pause_s = min(self._chore_interval_s, _LONGEST_PAUSE_S)
                 known = isinstance(exc, AdkpgError)
@@ -142,7 +144,8 @@ class Worker:
         return sum([await self._round(work, stop) for work in self._works])
 
     async def _round(self, work: Work, stop: asyncio.Event) -> int:
-        users = await work.due_users()
+        with every_scope():
+            users = await work.due_users()
         random.shuffle(users)  # workers that start together begin apart
         done = 0
 
@@ -151,7 +154,8 @@ class Worker:
             while users and not stop.is_set():
                 app_name, user_id = users.pop()
                 try:
-                    worked = await work.work(app_name, user_id)
+                    with every_scope(), narrowed(app_name, user_id):
+                        worked = await work.work(app_name, user_id)
                     done += worked  # not in one: the sum is read before the wait
                 except RetryableError:
                     raise

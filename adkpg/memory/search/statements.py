@@ -345,8 +345,10 @@ def _candidates(lexical: CTE | None, nearest: CTE | None) -> Select[Any]:
         among(lexical.c.position, nearest), ~among(lexical.c.position, top)
     )
     worded = materialized(union_all(select(top), rest), "worded")
+    # No COALESCE, which row-level security lets no index look up.
+    position = case((worded.c.position.is_not(None), worded.c.position), else_=nearest.c.position)
     return select(
-        func.coalesce(worded.c.position, nearest.c.position).label("position"),
+        position.label("position"),
         func.coalesce(worded.c.score, 0.0).label("lexical"),
         func.coalesce(worded.c.coverage, 0.0).label("coverage"),
         nearest.c.cosine,

@@ -9,6 +9,7 @@ from adkpg.database import Database
 from adkpg.errors import Busy
 from adkpg.memory.upkeep import statements
 from adkpg.memory.write.statements import give_way, lock_session
+from adkpg.scopes import narrowed
 from adkpg.sql import ScopeParameters
 
 _BATCH = 500
@@ -57,6 +58,7 @@ async def erase_expired(database: Database) -> int:
     Raises:
       DatabaseError: As `tidy`.
     """
+    database.require_every_scope()
     erased = 0
     last: Any = None
     while True:
@@ -75,7 +77,8 @@ async def erase_expired(database: Database) -> int:
             by_scope[row["app_name"], row["user_id"]].append(row)
         for (app_name, user_id), rows in by_scope.items():
             scope: ScopeParameters = {"app_name": app_name, "user_id": user_id}
-            erased += await _erase(database, scope, rows)
+            with narrowed(app_name, user_id):
+                erased += await _erase(database, scope, rows)
         if len(found) < _BATCH:
             return erased
         last = found[-1]

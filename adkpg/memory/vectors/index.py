@@ -25,6 +25,7 @@ async def build_index(
     Raises:
       ConfigurationError: This role may not build indexes.
     """
+    database.require_every_scope()
     await require_owner(database)
     model: statements.ModelIdParameters = {"model_id": model_id}
     timeout_s = database.settings.migration_timeout_s

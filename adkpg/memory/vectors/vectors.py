@@ -4,6 +4,7 @@ import logging
 from collections.abc import Sequence
 from typing import Any
 
+from adkpg import scopes
 from adkpg.database import Database
 from adkpg.embedding.cache import QueryCache
 from adkpg.embedding.embedder import Embedder, embed_checked, floor_of
@@ -135,7 +136,8 @@ class Vectors:
         failure: EmbeddingError | None = None
         async for app, user in self.claims.users(app_name=app_name, model_id=model_id):
             try:
-                total += await self.embed_user(app, user, eager=True)
+                with scopes.narrowed(app, user):
+                    total += await self.embed_user(app, user, eager=True)
             except EmbedderUnavailable:
                 raise
             except EmbeddingError as exc:

@@ -4,6 +4,7 @@ import asyncio
 import logging
 from dataclasses import dataclass
 
+from adkpg import scopes
 from adkpg.errors import EmbeddingError
 from adkpg.memory.vectors.vectors import Vectors
 
@@ -42,7 +43,8 @@ class Embedding:
             model_id, _ = await self.vectors.numbered_model()
             async for app, user in self.vectors.claims.users(app_name=app_name, model_id=model_id):
                 try:
-                    await self.vectors.embed_user(app, user, eager=eager)
+                    with scopes.narrowed(app, user):
+                        await self.vectors.embed_user(app, user, eager=eager)
                 except EmbeddingError as exc:
                     logger.warning("Flushing goes on: %s", exc)
             model_id, _ = await self.vectors.numbered_model()

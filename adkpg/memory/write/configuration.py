@@ -54,6 +54,7 @@ async def set_text_search_config(
       InvalidInput: The app's name cannot be stored.
     """
     require_storable(app_name=app_name)
+    database.require_every_scope()
     if config is not None:
         known = [row["name"] for row in await database.fetch(statements.select_configs(), {})]
         if config not in known:

@@ -1,0 +1,219 @@
+"""Row-level security: the policies of every table, the functions that they ask, who may pass.
+
+The scope of a statement (`adkpg.scopes`) is two settings of the server that end with the
+transaction. ``enter_scope`` sets them, ``scope_app`` and ``scope_user`` read them and raise where
+nobody did. Policies ask these in a subquery: once for each scan, not for each row, and equal to
+what the statement itself says, so that Postgres checks it once and keeps to its indexes.
+"""
+
+from collections.abc import Iterator, Sequence
+
+from sqlalchemy import Connection, Table, text
+from sqlalchemy.ext.asyncio import AsyncEngine
+
+from adkpg.errors import ConfigurationError, SchemaOutOfDate
+from adkpg.keys import APP_WIDE
+from adkpg.tables import metadata
+
+EVERY = "every"
+"""The policies that let the owner and workers, in no user's scope, at everybody's rows."""
+
+_LOCK_KEY = 0x61646B7068  # next to the migrations'
+_LOCK_TIMEOUT_S = 10
+
+_FUNCTIONS = (
+    # Declared STABLE, since a volatile condition would be asked for each row instead of first.
+    """enter_scope(app_name text, user_id text) RETURNS boolean LANGUAGE plpgsql STABLE AS $$
+    BEGIN
+        PERFORM pg_catalog.set_config('adkpg.app_name', ':' || app_name, true),
+                pg_catalog.set_config('adkpg.user_id', ':' || user_id, true);
+        RETURN true;
+    END $$""",
+    """enter_every_scope() RETURNS boolean LANGUAGE plpgsql STABLE AS $$
+    BEGIN
+        PERFORM pg_catalog.set_config('adkpg.app_name', '*', true),
+                pg_catalog.set_config('adkpg.user_id', '*', true);
+        RETURN true;
+    END $$""",
+    *(
+        f"""scope_{of}() RETURNS text LANGUAGE plpgsql STABLE PARALLEL RESTRICTED AS $$
+        DECLARE
+            entered text := pg_catalog.current_setting('adkpg.{setting}', true);
+        BEGIN
+            IF entered IS NULL OR entered = '' THEN
+                RAISE EXCEPTION 'no scope was entered' USING ERRCODE = 'ADK01';
+            END IF;
+            RETURN CASE WHEN entered <> '*' THEN pg_catalog.substr(entered, 2) END;
+        END $$"""
+        for of, setting in (("app", "app_name"), ("user", "user_id"))
+    ),
+    """scope_is_every() RETURNS boolean LANGUAGE sql STABLE PARALLEL RESTRICTED
+    RETURN pg_catalog.current_setting('adkpg.app_name', true) IS NOT DISTINCT FROM '*'""",
+)
+
+
+def entering(schema: str, scope: Sequence[str]) -> str:
+    """Returns what is sent along with BEGIN, as one message, to enter a scope.
+
+    Args:
+      schema: Of the functions.
+      scope: The app and the user; none of them is everybody.
+    """
+    # A message of several statements takes no parameters; of hexadecimal digits nothing escapes.
+    values = (f"convert_from('\\x{each.encode().hex()}'::bytea, 'UTF8')" for each in scope)
+    function = "enter_scope" if scope else "enter_every_scope"
+    return f'; SELECT "{schema}".{function}({", ".join(values)})'
+
+
+def protected() -> list[Table]:
+    """Returns the tables that have policies: those of a person, and those of an app."""
+    return [table for table in metadata.sorted_tables if "app_name" in table.c]
+
+
+def policies(schema: str, table: Table) -> dict[str, str]:
+    """Returns a table's policies for everybody by their names, as the SQL that follows the table.
+
+    Reading and writing is one person's; what an app knows for all its users, they read.
+    """
+    app, user = (f'(SELECT "{schema}".scope_{of}())' for of in ("app", "user"))
+    of_app = f"app_name = {app}"
+    if "user_id" not in table.c:
+        return {"own": f"USING ({of_app})"}
+    # An equality would be one more thing that few rows meet: the planner would take any index that
+    # begins with the user for good enough. It cannot see into a CASE, which costs next to nothing.
+    own, shared = (
+        f"{of_app} AND CASE WHEN user_id = {user} THEN true ELSE {otherwise} END"
+        for otherwise in ("false", f"user_id = U&'{_escaped(APP_WIDE)}'")
+    )
+    if not table.info.get("app_wide"):
+        return {"own": f"USING ({own})"}
+    return {
+        "read": f"FOR SELECT USING ({shared})",
+        "insert": f"FOR INSERT WITH CHECK ({own})",
+        "update": f"FOR UPDATE USING ({own})",
+        "delete": f"FOR DELETE USING ({own})",
+    }
+
+
+def admitting(schema: str, role: str) -> list[str]:
+    """Returns the SQL that lets a role enter the scope of everybody, as a worker must."""
+    return [
+        f'GRANT EXECUTE ON FUNCTION "{schema}".enter_every_scope() TO {quoted(role)}',
+        *(statement for table in protected() for statement in _admitted(schema, table.name, role)),
+    ]
+
+
+def _admitted(schema: str, table: str, role: str) -> tuple[str, str]:
+    name = quoted(f"{EVERY} {role}")
+    place = f'"{schema}".{table}'
+    return (
+        f"DROP POLICY IF EXISTS {name} ON {place}",
+        f"CREATE POLICY {name} ON {place} TO {quoted(role)}"
+        f' USING ((SELECT "{schema}".scope_is_every()))',
+    )
+
+
+def quoted(name: str) -> str:
+    """Returns a name as SQL takes it."""
+    return '"' + name.replace('"', '""') + '"'
+
+
+def _escaped(value: str) -> str:
+    return "".join(f"\\{ord(each):04x}" for each in value)
+
+
+async def is_on(engine: AsyncEngine, schema: str) -> bool:
+    """Whether the tables have row-level security."""
+    async with engine.connect() as connection:
+        return bool(await connection.scalar(_IS_ON, {"schema": schema}))
+
+
+async def switch_on(engine: AsyncEngine, schema: str) -> None:
+    """Makes what is missing of functions and policies, and forces them on the tables' owner too.
+
+    Idempotent, and safe from many processes simultaneously. Each table is locked for a moment.
+    """
+    async with engine.connect() as connection:
+        await connection.run_sync(_switch_on, schema)
+
+
+def _switch_on(connection: Connection, schema: str) -> None:
+    known = {}
+    _alone(connection)
+    for function in _FUNCTIONS:
+        connection.exec_driver_sql(f'CREATE OR REPLACE FUNCTION "{schema}".{function}')
+        name = function.split(" RETURNS ")[0]
+        connection.exec_driver_sql(f'GRANT EXECUTE ON FUNCTION "{schema}".{name} TO PUBLIC')
+    connection.exec_driver_sql(f'REVOKE ALL ON FUNCTION "{schema}".enter_every_scope() FROM PUBLIC')
+    owner = connection.scalar(text("SELECT current_user"))
+    connection.exec_driver_sql(
+        f'GRANT EXECUTE ON FUNCTION "{schema}".enter_every_scope() TO {quoted(owner)}'
+    )
+    for row in connection.execute(_KNOWN, {"schema": schema}):
+        known[row.relname] = row
+    connection.commit()
+    admitted = {owner} | {role for row in known.values() for role in row.admitted}
+    for table in (table for table in protected() if table.name in known):
+        missing = list(_missing(schema, table, known[table.name], admitted))
+        if missing:
+            _alone(connection)
+            connection.exec_driver_sql(f"SET LOCAL lock_timeout = '{_LOCK_TIMEOUT_S}s'")
+            for statement in missing:
+                connection.exec_driver_sql(statement)
+            connection.commit()
+
+
+def _missing(schema: str, table: Table, found: object, admitted: set[str]) -> Iterator[str]:
+    place = f'"{schema}".{table.name}'
+    for name, policy in policies(schema, table).items():
+        if name not in found.policies:  # type: ignore[attr-defined]
+            yield f"CREATE POLICY {name} ON {place} {policy}"
+    for role in sorted(admitted - set(found.admitted)):  # type: ignore[attr-defined]
+        yield from _admitted(schema, table.name, role)
+    if not found.forced:  # type: ignore[attr-defined]
+        yield f"ALTER TABLE {place} ENABLE ROW LEVEL SECURITY, FORCE ROW LEVEL SECURITY"
+
+
+def _alone(connection: Connection) -> None:
+    connection.execute(text("SELECT pg_advisory_xact_lock(:key)"), {"key": _LOCK_KEY})
+
+
+async def verify(engine: AsyncEngine, schema: str) -> None:
+    """Refuses what would leave users unprotected.
+
+    Raises:
+      ConfigurationError: The role passes all policies.
+      SchemaOutOfDate: A table has none.
+    """
+    async with engine.connect() as connection:
+        role, passes = (await connection.execute(_ROLE)).one()
+        if passes:
+            raise ConfigurationError(
+                f"ADKPG_ROW_LEVEL_SECURITY is on, but Postgres holds the role {role} to no policy, "
+                "since it is a superuser or has BYPASSRLS; connect as one that "
+                "`adkpg db grants` prints the rights of."
+            )
+        rows = await connection.execute(_KNOWN, {"schema": schema})
+        known = {row.relname: row.forced for row in rows}
+    bare = [table.name for table in protected() if not known.get(table.name)]
+    if bare:
+        raise SchemaOutOfDate(
+            f"ADKPG_ROW_LEVEL_SECURITY is on, but {', '.join(bare)} in the schema {schema} have no "
+            "row-level security; run with the same setting: adkpg db upgrade"
+        )
+
+
+_ROLE = text("SELECT rolname, rolsuper OR rolbypassrls FROM pg_roles WHERE rolname = current_user")
+_IS_ON = text(
+    "SELECT bool_or(relforcerowsecurity) FROM pg_class"
+    " WHERE relkind IN ('r', 'p') AND relnamespace = to_regnamespace(quote_ident(:schema))"
+)
+_KNOWN = text(
+    "SELECT c.relname, c.relrowsecurity AND c.relforcerowsecurity AS forced,"
+    " array_remove(array_agg(p.polname::text), NULL) AS policies,"
+    " array_remove(array_agg(CASE WHEN starts_with(p.polname::text, 'every ')"
+    " THEN (SELECT rolname::text FROM pg_roles WHERE oid = p.polroles[1]) END), NULL) AS admitted"
+    " FROM pg_class c LEFT JOIN pg_policy p ON p.polrelid = c.oid"
+    " WHERE c.relkind IN ('r', 'p') AND c.relnamespace = to_regnamespace(quote_ident(:schema))"
+    " GROUP BY c.oid, c.relname, c.relrowsecurity, c.relforcerowsecurity"
+)

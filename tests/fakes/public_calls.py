@@ -1,0 +1,264 @@
+"""Every public call of the services, as one user makes it about something of one user."""
+
+import inspect
+from collections.abc import Awaitable, Callable, Iterator
+from dataclasses import dataclass
+from datetime import timedelta
+from types import ModuleType
+from typing import Any, NamedTuple
+
+import asyncpg
+from google.adk.sessions.session import Session
+
+import adkpg.documents
+import adkpg.erasure
+import adkpg.facts
+import adkpg.models
+from adkpg import Database, DatabaseSessionService, Jobs, PgVectorMemoryService
+from adkpg.documents import Documents
+from adkpg.facts import Add, Extraction, Facts, Summary
+from adkpg.models import Models
+from tests.fakes.conversation import entry, said
+from tests.fakes.life import PERSONAL, event, live_through
+from tests.fakes.toys import ToyEmbedder
+
+APP = "app"
+
+
+class Echo:
+    """An extractor that takes each turn for a fact."""
+
+    async def extract(self, turns: Any, known: Any) -> Extraction:
+        new = [turn for turn in turns if not turn.read]
+        return Extraction(tuple(Add(f"fact: {turn.text}", (turn.memory_id,)) for turn in new))
+
+    async def summarize(self, turns: Any) -> Summary:
+        return Summary(" ".join(turn.text for turn in turns))
+
+
+class Person(NamedTuple):
+    """A user, and the ids of what is theirs alone."""
+
+    user_id: str
+
+    @property
+    def secret(self) -> str:
+        return f"the secret of {self.user_id}"
+
+    @property
+    def session_id(self) -> str:
+        return f"{self.user_id}-session"
+
+    @property
+    def memory_id(self) -> str:
+        return f"{self.user_id}-memory"
+
+    @property
+    def source(self) -> str:
+        return f"{self.user_id}.md"
+
+
+@dataclass(frozen=True)
+class Services:
+    """All services on one database."""
+
+    sessions: DatabaseSessionService
+    memory: PgVectorMemoryService
+    documents: Documents
+    facts: Facts
+    models: Models
+    jobs: Jobs
+    live: dict[str, Session]
+
+    @classmethod
+    def on(cls, database: Database, live: dict[str, Session] | None = None) -> "Services":
+        memory = PgVectorMemoryService(database, embedder=ToyEmbedder())
+        return cls(
+            DatabaseSessionService(database),
+            memory,
+            Documents(memory),
+            Facts(memory, extractor=Echo()),
+            Models(database),
+            Jobs(database, task="embed"),
+            live or {},
+        )
+
+    @property
+    def database(self) -> Database:
+        return self.memory.database
+
+
+async def furnish(services: Services, connection: asyncpg.Connection, *people: Person) -> None:
+    """Gives each a life, and their secret in every kind of row; keeps their live sessions."""
+    for person in people:
+        scope: dict[str, Any] = {"app_name": APP, "user_id": person.user_id}
+        await live_through(services.database, services.memory, connection, person.user_id)
+        session = await services.sessions.create_session(
+            **scope, session_id=person.session_id, state={"user:is": person.secret}
+        )
+        await services.sessions.append_event(
+            session, event(person.secret, f"{person.user_id}-event", {"is": person.secret})
+        )
+        await services.memory.add_session_to_memory(session)
+        await services.memory.add_memory(**scope, memories=[entry(person.secret, person.memory_id)])
+        await services.documents.add(**scope, source=person.source, text=person.secret)
+        services.live[person.user_id] = session
+
+
+async def kept(connection: asyncpg.Connection, person: Person) -> dict[str, Any]:
+    """All rows of a person, by table."""
+    return {
+        table: await connection.fetchval(
+            f"SELECT array_agg(t::text ORDER BY t::text) FROM {table} t WHERE user_id = $1",
+            person.user_id,
+        )
+        for table in PERSONAL
+    }
+
+
+Call = Callable[[Services, dict[str, Any], Person], Awaitable[object]]
+"""Given the services, the app and user that it is made as, and whose ids it names."""
+
+
+async def _append(s: Services, who: dict[str, Any], of: Person) -> object:
+    session = s.live[of.user_id].model_copy(deep=True)
+    session.user_id = who["user_id"]
+    return await s.sessions.append_event(session, said("appended"))
+
+
+async def _run(s: Services, who: dict[str, Any], of: Person) -> object:
+    place = {**who, "session_id": of.session_id}
+    async with s.sessions.invocation(**place, timeout_s=0, key="k") as run:
+        run.finish(of.user_id)
+    async with s.sessions.invocation(**place, timeout_s=0, key="k") as again:
+        return again.result
+
+
+def _session(who: dict[str, Any], of: Person, *events: Any) -> Session:
+    return Session(id=of.session_id, app_name=APP, user_id=who["user_id"], events=list(events))
+
+
+CALLS: dict[str, Call] = {
+    "DatabaseSessionService.get_session": lambda s, who, of: s.sessions.get_session(
+        **who, session_id=of.session_id
+    ),
+    "DatabaseSessionService.list_sessions": lambda s, who, of: s.sessions.list_sessions(**who),
+    "DatabaseSessionService.list_sessions_page": lambda s, who, of: s.sessions.list_sessions_page(
+        **who
+    ),
+    "DatabaseSessionService.list_events_page": lambda s, who, of: s.sessions.list_events_page(
+        **who, session_id=of.session_id
+    ),
+    "DatabaseSessionService.get_user_state": lambda s, who, of: s.sessions.get_user_state(**who),
+    "DatabaseSessionService.create_session": lambda s, who, of: s.sessions.create_session(
+        **who, session_id=f"another of {of.user_id}", state={"user:new": 1}
+    ),
+    "DatabaseSessionService.append_event": _append,
+    "DatabaseSessionService.invocation": _run,
+    "PgVectorMemoryService.search": lambda s, who, of: s.memory.search(**who, query=of.secret),
+    "PgVectorMemoryService.search_memory": lambda s, who, of: s.memory.search_memory(
+        **who, query=of.secret
+    ),
+    "PgVectorMemoryService.get_memory": lambda s, who, of: s.memory.get_memory(
+        **who, memory_id=of.memory_id
+    ),
+    "PgVectorMemoryService.list_memories": lambda s, who, of: s.memory.list_memories(**who),
+    "PgVectorMemoryService.count_memories": lambda s, who, of: s.memory.count_memories(**who),
+    "PgVectorMemoryService.add_memory": lambda s, who, of: s.memory.add_memory(
+        **who, memories=[entry("a kitten", of.memory_id)]
+    ),
+    "PgVectorMemoryService.update_memory": lambda s, who, of: s.memory.update_memory(
+        **who, memory_id=of.memory_id, text="changed", topics=["t"]
+    ),
+    "PgVectorMemoryService.add_events_to_memory": lambda s, who, of: s.memory.add_events_to_memory(
+        **who, session_id=of.session_id, events=[said("more", f"{of.user_id}-event")]
+    ),
+    "PgVectorMemoryService.add_session_to_memory": lambda s, who, of: (
+        s.memory.add_session_to_memory(_session(who, of, said("again", "other")))
+    ),
+    "Documents.list_sources": lambda s, who, of: s.documents.list_sources(**who),
+    "Documents.add": lambda s, who, of: s.documents.add(**who, source=of.source, text="replaced"),
+    "Facts.profile": lambda s, who, of: s.facts.profile(**who),
+    "Facts.topics": lambda s, who, of: s.facts.topics(**who),
+    "Facts.history": lambda s, who, of: s.facts.history(**who, memory_id="fact: has a cat"),
+    "Facts.extract": lambda s, who, of: s.facts.extract(**who),
+    "Facts.summarize": lambda s, who, of: s.facts.summarize(**who, session_id=of.session_id),
+    "Jobs.backlog": lambda s, who, of: s.jobs.backlog(**who),
+    "Jobs.revive": lambda s, who, of: s.jobs.revive(**who),
+    "text_search_config": lambda s, who, of: adkpg.text_search_config(s.database, app_name=APP),
+    "Documents.delete": lambda s, who, of: s.documents.delete(**who, source=of.source),
+    "PgVectorMemoryService.delete_memory": lambda s, who, of: s.memory.delete_memory(
+        **who, memory_id=of.memory_id
+    ),
+    "DatabaseSessionService.delete_session": lambda s, who, of: s.sessions.delete_session(
+        **who, session_id=of.session_id, forget=True
+    ),
+    "prune": lambda s, who, of: adkpg.erasure.prune(
+        s.database, **who, older_than=timedelta(0), superseded=True
+    ),
+    "forget": lambda s, who, of: adkpg.erasure.forget(s.database, **who),
+}
+"""About one user; what destroys most comes last."""
+
+EVERYBODYS: dict[str, Callable[[Services], Awaitable[object]]] = {
+    "DatabaseSessionService.list_sessions": lambda s: s.sessions.list_sessions(app_name=APP),
+    "DatabaseSessionService.list_sessions_page": lambda s: s.sessions.list_sessions_page(
+        app_name=APP
+    ),
+    "PgVectorMemoryService.embed_pending": lambda s: s.memory.embed_pending(),
+    "PgVectorMemoryService.flush": lambda s: s.memory.flush(app_name=APP, timeout_s=60),
+    "Facts.enable": lambda s: s.facts.enable(APP),
+    "Facts.extract_pending": lambda s: s.facts.extract_pending(),
+    "Facts.disable": lambda s: s.facts.disable(APP),
+    "Jobs.backlog": lambda s: s.jobs.backlog(),
+    "Jobs.revive": lambda s: s.jobs.revive(app_name=APP),
+    "Models.list_models": lambda s: s.models.list_models(),
+    "Models.activate": lambda s: s.models.activate("toy", app_name=APP, force=True),
+    "Models.reembed": lambda s: s.models.reembed(ToyEmbedder(model="new"), app_name=APP),
+    "Models.drop": lambda s: s.models.drop("toy"),
+    "set_text_search_config": lambda s: adkpg.set_text_search_config(
+        s.database, app_name=APP, config="german"
+    ),
+    "prune": lambda s: adkpg.erasure.prune(s.database, app_name=APP, older_than=timedelta(0)),
+    "tidy": lambda s: adkpg.erasure.tidy(s.database),
+    "erase_expired": lambda s: adkpg.erasure.erase_expired(s.database),
+}
+"""About all users, in the role of a worker."""
+
+OTHERS = {
+    "DatabaseSessionService.flush": "ADK's; does nothing",
+    "DatabaseSessionService.close": "closes connections",
+    "PgVectorMemoryService.close": "closes connections",
+    "PgVectorMemoryService.run_worker": "tested with the worker",
+    "PgVectorMemoryService.index_large_scopes": "the owner's; tested with the index",
+    "Models.index": "the owner's; tested with the index",
+    "Models.add": "names a model; no person's",
+    "FactExtractor.extract": "asks a model",
+    "FactExtractor.summarize": "asks a model",
+    "MemoryExtractor.extract": "an interface",
+    "Summarizer.summarize": "an interface",
+    "InMemoryVectorMemoryService": "keeps nothing in a database",
+    "Database": "runs what it is given",
+}
+"""Public calls that read and write no person's rows by themselves, and why."""
+
+
+def public_calls() -> Iterator[str]:
+    """The names of all public coroutines of the services, as the tables above have them."""
+    for package in (adkpg, adkpg.documents, adkpg.erasure, adkpg.facts, adkpg.models):
+        yield from _calls_of(package)
+
+
+def _calls_of(package: ModuleType) -> Iterator[str]:
+    for name in package.__all__:
+        found = getattr(package, name)
+        if inspect.iscoroutinefunction(found):
+            yield name
+        elif inspect.isclass(found) and name not in OTHERS:
+            for method, bound in inspect.getmembers(found, inspect.isfunction):
+                function = inspect.unwrap(bound)
+                called = inspect.iscoroutinefunction(function) or "AsyncContextManager" in str(
+                    inspect.signature(function).return_annotation
+                )
+                if called and not method.startswith("_"):
+                    yield f"{name}.{method}"

@@ -1,0 +1,55 @@
+"""Every statement of adkpg, in the shapes that it is built in."""
+
+import importlib
+import inspect
+import itertools
+import pkgutil
+from collections.abc import Callable, Iterator
+from typing import Any, get_origin, get_type_hints
+
+import adkpg
+from adkpg.erasure.pruning_statements import Rules
+from adkpg.erasure.statements import PERSONAL
+from adkpg.memory.search.statements import Shape
+from adkpg.sql import FilterParameters, Statement
+
+_FILTERS = frozenset({"kinds", "session_ids", "others"})
+
+SHAPES: dict[str, list[Any]] = {
+    "rules": [
+        Rules(superseded=True, age=True, importance=True, number=number) for number in (False, True)
+    ],
+    "asked": [frozenset(FilterParameters.__annotations__)],
+    "schema": ["adkpg"],
+    "table": list(PERSONAL),
+    "shape": [
+        Shape(lexical=True, vector=True, filters=_FILTERS),
+        Shape(lexical=True, vector=True, approximate=(1, 3)),
+    ],
+}
+"""By the name of a shaping argument that is no bool: values that together ask for every bind."""
+
+
+def _functions() -> Iterator[tuple[str, Callable[..., Any]]]:
+    for module in pkgutil.walk_packages(adkpg.__path__, "adkpg."):
+        if not module.name.endswith(("statements", ".statement")):
+            continue
+        for name, function in vars(importlib.import_module(module.name)).items():
+            own = inspect.unwrap(function) if callable(function) else None
+            if not inspect.isfunction(own) or name.startswith("_"):
+                continue
+            if own.__module__ != module.name:
+                continue
+            if get_origin(get_type_hints(own).get("return")) is Statement:
+                yield f"{module.name}.{name}", own
+
+
+def shapes(function: Callable[..., Any]) -> Iterator[dict[str, Any]]:
+    hints = get_type_hints(function)
+    names = list(inspect.signature(function).parameters)
+    values = [[False, True] if hints[name] is bool else SHAPES[name] for name in names]
+    for chosen in itertools.product(*values):
+        yield dict(zip(names, chosen, strict=True))
+
+
+FUNCTIONS = dict(_functions())
