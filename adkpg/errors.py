@@ -218,7 +218,11 @@ class SessionNotFound(AdkpgError, SessionNotFoundError):
 
 
 class StaleSession(AdkpgError, StaleSessionError):
-    """The session was modified in storage since this Session object was loaded."""
+    """The session was modified in storage since this Session object was loaded, or went back.
+
+    It goes back when a failover or a restored backup loses what was acknowledged; the message tells
+    which of both it was.
+    """
 
 
 class InvocationLost(StaleSession):

@@ -141,6 +141,13 @@ events = Table(
         nullable=False,
         comment="Append order within the session, from 1; the revision this event made.",
     ),
+    Column(
+        "revision_token",
+        UUID(as_uuid=False),
+        nullable=False,
+        server_default=text("gen_random_uuid()"),
+        comment="The revision's own: its number may come again after a failover, this does not.",
+    ),
     _key("event_id"),
     Column(
         "timestamp",

@@ -25,14 +25,14 @@ class Prefix:
     Attributes:
       incarnation: Of the session; one created again under the same id has another.
       revision: Of the session when they were read; the seq of the last event.
-      event_id: The last event's.
+      token: The last event's; an event of the same number in another history has another.
       events: In append order; never empty.
       size: An estimate, in bytes.
     """
 
     incarnation: str
     revision: int
-    event_id: str
+    token: str
     events: tuple[Event, ...]
     size: int
 
@@ -45,7 +45,7 @@ def again(key: Key, prefix: Prefix | None) -> SessionAgainParameters:
         "session_id": key[2],
         "incarnation": prefix.incarnation if prefix else None,
         "revision": prefix.revision if prefix else None,
-        "event_id": prefix.event_id if prefix else None,
+        "revision_token": prefix.token if prefix else None,
         "count": len(prefix.events) if prefix else None,
     }
 
@@ -88,14 +88,14 @@ class SharedEvents:
           before: The events that the reader had already; None if the new ones are all.
           new: The events of the row, and those that it had no room for.
         """
-        event_id = row["last_event_id"]
-        if event_id is None or any(event.error_code == UNREADABLE for event in new.events):
+        token = row["revision_token"]
+        if token is None or any(event.error_code == UNREADABLE for event in new.events):
             self.drop(key)
             return
         prefix = Prefix(
             incarnation=row["incarnation"],
             revision=row["revision"],
-            event_id=event_id,
+            token=token,
             events=(*(before.events if before else ()), *new.events),
             size=(before.size if before else 0) + new.size + EVENT_BYTES * len(new.events),
         )

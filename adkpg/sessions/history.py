@@ -78,6 +78,7 @@ async def read(
                 **place,
                 "incarnation": row["incarnation"],
                 "revision": row["revision"],
+                "revision_token": row["revision_token"],
                 "next_seq": next_seq,
                 "after": after,
             },

@@ -25,10 +25,13 @@ from sqlalchemy.dialects.postgresql import UUID
 
 from adkpg.sessions.statements import (
     APP_STATE,
-    EVENT_ID,
+    REVISION,
+    REVISION_TOKEN,
+    expected,
     its_events,
     this_session,
     time,
+    token_of,
     user_state,
 )
 from adkpg.sql import APP_NAME, USER_ID, ScopeParameters, SessionParameters, Statement
@@ -50,11 +53,12 @@ _IDENTITY = (
 )
 _STANDING = (
     *_IDENTITY,
+    token_of(sessions),
     cast(sessions.c.state, Text).label("state"),
     APP_STATE.label("app_state"),
     user_state(USER_ID).label("user_state"),
 )
-_LISTED = (*_IDENTITY, sessions.c.created_at, sessions.c.state)
+_LISTED = (sessions.c.app_name, *_IDENTITY, sessions.c.created_at, sessions.c.state)
 
 
 class SessionEventsParameters(SessionParameters):
@@ -65,11 +69,11 @@ class SessionEventsParameters(SessionParameters):
 
 
 class SessionAgainParameters(SessionParameters):
-    """Up to which revision the caller has events, the last one's id, and how many; or None."""
+    """Up to which revision the caller has events, its token, and how many they are; or None."""
 
     incarnation: str | None
     revision: int | None
-    event_id: str | None
+    revision_token: str | None
     count: int | None
 
 
@@ -78,6 +82,7 @@ class FurtherEventsParameters(SessionParameters):
 
     incarnation: str
     revision: int
+    revision_token: str
     next_seq: int
     after: datetime | None
 
@@ -131,18 +136,14 @@ def select_further_events(*, after: bool) -> Statement[FurtherEventsParameters]:
 
     No row if the session is no more the one that was read.
     """
-    revision = bindparam("revision", type_=BigInteger)
     chosen = select(events.c.seq, events.c.payload).where(
         its_events(),
         events.c.seq >= bindparam("next_seq", type_=BigInteger),
-        events.c.seq <= revision,
+        events.c.seq <= REVISION,
     )
     if after:
         chosen = chosen.where(events.c.timestamp >= time("after"))
-    same = and_(
-        sessions.c.incarnation == cast(bindparam("incarnation", type_=Text), UUID),
-        sessions.c.revision >= revision,
-    )
+    same = expected(later=True)
     return Statement(select(*_first_page(chosen)).where(this_session(), same))
 
 
@@ -169,20 +170,17 @@ def select_session_again() -> Statement[SessionAgainParameters]:
     """Reads a session like `select_session`, but only the events that the caller lacks.
 
     The caller has those up to a revision. It has them still, and ``had`` is true, if the session
-    is the same incarnation, the event of that revision is the same one (a restored database
+    is the same incarnation, the event of that revision has the same token (a restored database
     or a standby may have another history), and none of those events was deleted. Else ``had`` is
     not true and ``payloads`` are all events. Those that there was no room for begin with
     ``next_seq``.
-
-    Returns also ``last_event_id``, of the event of the session's revision; None if there is none.
     """
-    revision = bindparam("revision", type_=BigInteger)
     same_history = exists(
         select(events.c.seq).where(
-            its_events(), events.c.seq == revision, events.c.event_id == EVENT_ID
+            its_events(), events.c.seq == REVISION, events.c.revision_token == REVISION_TOKEN
         )
     )
-    count = select(func.count()).select_from(events).where(its_events(), events.c.seq <= revision)
+    count = select(func.count()).select_from(events).where(its_events(), events.c.seq <= REVISION)
     known = (
         select(
             and_(
@@ -194,13 +192,11 @@ def select_session_again() -> Statement[SessionAgainParameters]:
         .where(this_session())
         .cte("known")
     )
-    start = select(case((known.c.had, revision), else_=_BEFORE_ALL)).scalar_subquery()
-    last = select(events.c.event_id).where(its_events(), events.c.seq == sessions.c.revision)
+    start = select(case((known.c.had, REVISION), else_=_BEFORE_ALL)).scalar_subquery()
     missing = select(events.c.seq, events.c.payload).where(its_events(), events.c.seq > start)
     session = select(
         *_STANDING,
         select(known.c.had).scalar_subquery().label("had"),
-        last.correlate(sessions).scalar_subquery().label("last_event_id"),
         *_first_page(missing),
     ).where(this_session())
     return Statement(session)
@@ -282,7 +278,8 @@ def _after_cursor(table: Any, order: str) -> ColumnElement[bool]:
 def _listing(chosen: Select[Any], order: str, *, newest_first: bool) -> Statement[Any]:
     """Orders a listing and adds the shared states; each travels once, on its first row.
 
-    States become text here: below a limit, those that are not on the page would too.
+    States become text here, and tokens are read: below a limit, those that are not on the page
+    would too.
     """
     page = chosen.subquery("page")
     place = [column.desc() if newest_first else column.asc() for column in _place(page, order)]
@@ -290,6 +287,7 @@ def _listing(chosen: Select[Any], order: str, *, newest_first: bool) -> Statemen
     number_of_user = func.row_number().over(partition_by=page.c.user_id, order_by=place)
     listing = select(
         *(each for each in page.c if each.key != "state"),
+        token_of(page),
         cast(page.c.state, Text).label("state"),
         case((number == 1, APP_STATE), else_=null()).label("app_state"),
         case((number_of_user == 1, user_state(page.c.user_id)), else_=null()).label("user_state"),

@@ -12,24 +12,34 @@ from adkpg.sessions import state
 from adkpg.timestamps import unix
 
 _SLICE = 100  # sessions that are made in one go
-_MARKER = re.compile(r"([0-9a-f-]{36}):([0-9]{1,18})")
+_MARKER = re.compile(r"([0-9a-f-]{36}):([0-9]{1,18}):([0-9a-f-]{36})?")
 
 
 @dataclass(frozen=True)
 class Marker:
-    """The incarnation and revision of storage that a live Session stands at."""
+    """The incarnation and revision of storage that a live Session stands at.
+
+    As text, ``incarnation:revision:token``, it is the Session's ``_storage_update_marker``.
+
+    Attributes:
+      incarnation: Of the session; one created again under the same id has another.
+      revision: How many events were ever appended.
+      token: The last event's, since the number of a revision may come again: storage goes back when
+        an asynchronous standby takes over. None before the first event.
+    """
 
     incarnation: str
     revision: int
+    token: str | None
 
     def __str__(self) -> str:
-        return f"{self.incarnation}:{self.revision}"
+        return f"{self.incarnation}:{self.revision}:{self.token or ''}"
 
     @classmethod
     def of(cls, session: Session) -> "Marker | None":
         """Returns the marker of a live Session; None if another service or JSON made it."""
         match = _MARKER.fullmatch(session._storage_update_marker or "")
-        return cls(match[1], int(match[2])) if match else None
+        return cls(match[1], int(match[2]), match[3]) if match else None
 
     def set(self, session: Session) -> None:
         """Marks a live Session as being at this revision."""
@@ -52,7 +62,7 @@ def session(
         events=[],
         last_update_time=unix(row["updated_at"]),
     )
-    Marker(row["incarnation"], row["revision"]).set(live)
+    Marker(row["incarnation"], row["revision"], row["revision_token"]).set(live)
     return live
 
 

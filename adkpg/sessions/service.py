@@ -486,7 +486,8 @@ class DatabaseSessionService(UsesDatabase, BaseSessionService):
         Raises:
           SessionNotFound: The session was deleted, or never stored.
           StaleSession: Storage has moved past this Session object (with ``on_conflict="raise"``),
-            or the session was deleted and created again. Load it again.
+            has lost events that it holds (a failover to an asynchronous standby, a restored
+            backup), or the session was deleted and created again. Load it again.
           EventConflict: Another event with this id is stored in the session.
           InvocationLost: It is awaited within an `invocation` of the session that has ended, or
             lost it to another.
@@ -536,6 +537,7 @@ class DatabaseSessionService(UsesDatabase, BaseSessionService):
             "state_limit": bytes_of(settings, "max_state_mb"),
             "incarnation": marker.incarnation,
             "revision": marker.revision,
+            "revision_token": marker.token,
             "holder": holder,
             **(memory or {}),
         }
@@ -554,11 +556,11 @@ class DatabaseSessionService(UsesDatabase, BaseSessionService):
                 refuse_large(exc, settings)
                 raise
             answer = None  # the same event was delivered twice; the other one was first
-        if answer is not None and answer["revision"] is not None:
+        if answer is not None:
             session.last_update_time = unix(answer["updated_at"])
-            Marker(marker.incarnation, answer["revision"]).set(session)
+            Marker(marker.incarnation, answer["revision"], answer["revision_token"]).set(session)
             return self._commit_event_to_session(session, event)
-        return await self._not_appended(session, event, marker, parameters, answer)
+        return await self._not_appended(session, event, marker, parameters)
 
     async def _not_appended(
         self,
@@ -566,29 +568,31 @@ class DatabaseSessionService(UsesDatabase, BaseSessionService):
         event: Event,
         marker: Marker,
         parameters: statements.AppendParameters,
-        found: Any,
     ) -> Event:
         """Says why nothing was written, or accepts the event as one that is stored already."""
-        if found is None or (
-            found["stored_seq"] is None
-            and found["found_incarnation"] == marker.incarnation
-            and (self._merge or found["found_revision"] == marker.revision)
-            and found["found_held"]
-        ):  # the statement's snapshot was older than the lock it waited for
-            holder = parameters["holder"]
-            found = await self._database.fetch_one(
-                statements.select_head(fenced=holder is not None),
-                {**_place(session, event), "holder": holder},
-            )
-        if found is None or found["found_incarnation"] is None:
+        holder = parameters["holder"]
+        found = await self._database.fetch_one(
+            statements.select_head(fenced=holder is not None),
+            {
+                **_place(session, event),
+                "revision": marker.revision,
+                "revision_token": marker.token,
+                "last_event_id": None,
+                "holder": holder,
+            },
+        )
+        if found is None:
             raise SessionNotFound(
-                f"Session {session.id} not found; it was deleted or never stored."
+                f"Session {session.id} not found; it was deleted, or a failover or a restored "
+                "backup lost it."
             )
         if found["found_incarnation"] != marker.incarnation:
             raise StaleSession(
                 f"Session {session.id} has been modified in storage: it was deleted and created "
                 "again since it was loaded; load it again."
             )
+        if found["went_back"]:
+            raise _set_back(session)
         if found["stored_seq"] is not None:
             return self._redelivered(session, event, marker, parameters, found)
         if not found["found_held"]:
@@ -619,7 +623,8 @@ class DatabaseSessionService(UsesDatabase, BaseSessionService):
         if catching_up and all(known.id != event.id for known in session.events):
             # The answer to the first delivery was lost: the live object catches up now.
             session.last_update_time = unix(parameters["timestamp"])
-            Marker(marker.incarnation, max(marker.revision, seq)).set(session)
+            stored_at = Marker(marker.incarnation, seq, found["stored_token"])
+            max(stored_at, marker, key=lambda each: each.revision).set(session)
             self._commit_event_to_session(session, event)
         return event
 
@@ -627,27 +632,44 @@ class DatabaseSessionService(UsesDatabase, BaseSessionService):
         """Places a Session that was rebuilt from JSON, by ADK's rule (DatabaseSessionService).
 
         It is current if storage is not newer than it, or its last event is the stored last one.
+        If storage is older, and has not even its last event, storage went back.
         """
+        last = session.events[-1].id if session.events else None
         head = await self._database.fetch_one(
-            statements.select_head(), {**_place(session, event), "holder": None}
+            statements.select_head(),
+            {
+                **_place(session, event),
+                "revision": None,
+                "revision_token": None,
+                "last_event_id": last,
+                "holder": None,
+            },
         )
         if head is None:
             raise SessionNotFound(
                 f"Session {session.id} not found; it was deleted or never stored."
             )
-        last = session.events[-1].id if session.events else None
         newer = unix(head["updated_at"]) > session.last_update_time
         stale = newer and head["last_event_id"] != last
         seq = head["stored_seq"]
         if seq is not None and (stale or head["last_event_id"] == event.id):
             # Its answer was lost: the object knows what came before it, and nothing after it.
-            return Marker(head["found_incarnation"], seq - 1)
+            return Marker(head["found_incarnation"], seq - 1, None)
+        if head["lacks_last"] and unix(head["updated_at"]) < session.last_update_time:
+            raise _set_back(session)
         if stale and not self._merge:
             raise StaleSession(
                 f"Session {session.id} has been modified in storage since it was loaded; "
                 "load it again."
             )
-        return Marker(head["found_incarnation"], head["found_revision"])
+        return Marker(head["found_incarnation"], head["found_revision"], head["found_token"])
+
+
+def _set_back(session: Session) -> StaleSession:
+    return StaleSession(
+        f"Session {session.id} went back in storage: a failover or a restored backup lost events "
+        "that this Session object holds; load it again, and repeat what is missing."
+    )
 
 
 def _place(session: Session, event: Event) -> statements.EventParameters:

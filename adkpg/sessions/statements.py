@@ -24,9 +24,11 @@ from sqlalchemy import (
     cast,
     delete,
     exists,
+    false,
     func,
-    literal,
     literal_column,
+    null,
+    or_,
     select,
     true,
     update,
@@ -58,7 +60,7 @@ class EventParameters(SessionParameters):
 
 
 class AppendParameters(EventParameters, capture.CaptureParameters):
-    """The deltas are JSON text, None where a scope has none; revision is unused with `merge`.
+    """The deltas are JSON text, None where a scope has none; the marker is as `Marker` says.
 
     `state_limit` is in bytes.
     """
@@ -73,11 +75,15 @@ class AppendParameters(EventParameters, capture.CaptureParameters):
     state_limit: int
     incarnation: str
     revision: int
+    revision_token: str | None
 
 
 class HeadParameters(EventParameters):
-    """Parameters of `select_head`."""
+    """Where the caller's object stands, and its last event; None if the caller does not say."""
 
+    revision: int | None
+    revision_token: str | None
+    last_event_id: str | None
     holder: str | None
 
 
@@ -133,6 +139,44 @@ def its_events() -> ColumnElement[bool]:
     )
 
 
+def token_of(session: Any) -> ColumnElement[str | None]:
+    """The token of a session's revision: its last event's; null without one.
+
+    Args:
+      session: The table `sessions`, or a part of its rows.
+    """
+    last = select(cast(events.c.revision_token, Text)).where(
+        events.c.app_name == session.c.app_name,
+        events.c.user_id == session.c.user_id,
+        events.c.session_id == session.c.session_id,
+        events.c.seq == session.c.revision,
+    )
+    return last.correlate(session).scalar_subquery().label("revision_token")
+
+
+REVISION = bindparam("revision", type_=BigInteger)
+REVISION_TOKEN = cast(bindparam("revision_token", type_=Text), UUID)
+
+# The token that the event of the caller's revision has now.
+_THERE = (
+    select(events.c.revision_token).where(its_events(), events.c.seq == REVISION).scalar_subquery()
+)
+
+
+def expected(*, later: bool) -> ColumnElement[bool]:
+    """The session is where the caller has seen it, or with `later` anywhere after that.
+
+    The event of the revision that the caller has seen has its token still; one that was deleted
+    since contradicts nobody.
+    """
+    revision = sessions.c.revision
+    return and_(
+        sessions.c.incarnation == cast(bindparam("incarnation", type_=Text), UUID),
+        revision >= REVISION if later else revision == REVISION,
+        (_THERE == REVISION_TOKEN).is_not(false()),
+    )
+
+
 APP_STATE = (
     select(cast(app_states.c.state, Text))
     .where(app_states.c.app_name == APP_NAME)
@@ -176,6 +220,7 @@ def create_session(*, app: bool, user: bool) -> Statement[CreateParameters]:
             sessions.c.session_id,
             cast(sessions.c.incarnation, Text).label("incarnation"),
             sessions.c.revision,
+            cast(null(), Text).label("revision_token"),
             sessions.c.updated_at,
             cast(sessions.c.state, Text).label("state"),
         )
@@ -205,28 +250,18 @@ def append_event(
     remember: bool = False,
     fenced: bool = False,
 ) -> Statement[AppendParameters]:
-    """Appends an event where the session is as expected and the event is new; one row always.
+    """Appends an event where the session is as expected and the event is new; else no row.
 
     The session is moved to its next revision, which is the event's ``seq``; a scope's state is
-    merged (``state || delta``) only where there is a delta. `merge` compares the incarnation but
-    not the revision. `remember` writes the event's memory, its words and its place in the queue,
-    after the session's last memory. `fenced` appends only while the holder has the session.
+    merged (``state || delta``) only where there is a delta. `merge` takes any later revision than
+    the expected one, too, if the expected one is part of its history. `remember` writes the event's
+    memory, its words and its place in the queue, after the session's last memory. `fenced` appends
+    only while the holder has the session.
 
-    Returns one row. ``revision`` and ``updated_at`` are null if nothing was appended; then, as
-    the statement's snapshot saw them, ``found_incarnation`` and ``found_revision`` tell a missing
-    from a stale session, ``found_held`` whether the holder has it (true if not `fenced`), and
-    ``stored_seq`` and ``stored_payload`` a redelivered event.
+    `select_head` tells why there is no row.
     """
-    known = (
-        select(events.c.seq, cast(events.c.payload, Text).label("payload"))
-        .where(its_events(), events.c.event_id == EVENT_ID)
-        .cte("known")
-    )
-    expected = [sessions.c.incarnation == cast(bindparam("incarnation", type_=Text), UUID)]
-    if not merge:
-        expected.append(sessions.c.revision == bindparam("revision", type_=BigInteger))
-    if fenced:
-        expected.append(held())
+    known = exists(select(events.c.seq).where(its_events(), events.c.event_id == EVENT_ID))
+    holds = [held()] if fenced else []
     values: dict[Any, Any] = {
         sessions.c.revision: sessions.c.revision + 1,
         sessions.c.updated_at: time("timestamp"),
@@ -237,7 +272,7 @@ def append_event(
         values[sessions.c.memory_position] = capture.following_place()
     moved = (
         update(sessions)
-        .where(this_session(), *expected, ~exists(select(known.c.seq)))
+        .where(this_session(), expected(later=merge), *holds, ~known)
         .values(values)
         .returning(
             sessions.c.app_name,
@@ -264,33 +299,13 @@ def append_event(
                 cast(bindparam("payload", type_=Text), JSON),
             ),
         )
+        .returning(cast(events.c.revision_token, Text).label("revision_token"))
         .cte("appended")
     )
-    found = (
-        select(
-            sessions.c.incarnation,
-            sessions.c.revision,
-            (held() if fenced else true()).label("held"),
-        )
-        .where(this_session())
-        .subquery("found")
-    )
-    one = select(literal(1).label("one")).subquery("one")
     return _with(
-        select(
-            moved.c.revision,
-            moved.c.updated_at,
-            cast(found.c.incarnation, Text).label("found_incarnation"),
-            found.c.revision.label("found_revision"),
-            found.c.held.label("found_held"),
-            known.c.seq.label("stored_seq"),
-            known.c.payload.label("stored_payload"),
-        ).select_from(
-            one.outerjoin(moved, true()).outerjoin(found, true()).outerjoin(known, true())
-        ),
+        select(moved.c.revision, appended.c.revision_token, moved.c.updated_at),
         app_cte,
         user_cte,
-        appended,
         *(capture.steps(moved) if remember else ()),
     )
 
@@ -299,7 +314,9 @@ def append_event(
 def select_head(*, fenced: bool = False) -> Statement[HeadParameters]:
     """Reads where a session stands: its marker, its last event's id, and one event if stored.
 
-    `fenced` asks whether the holder has it.
+    ``went_back`` says whether storage lost the caller's revision: there is none, or another one of
+    that number. ``lacks_last``: the caller's last event is not stored. `fenced` asks whether the
+    holder has it.
 
     No row if the session does not exist.
     """
@@ -311,19 +328,27 @@ def select_head(*, fenced: bool = False) -> Statement[HeadParameters]:
         .scalar_subquery()
     )
     stored = (
-        select(events.c.seq, cast(events.c.payload, Text).label("payload"))
+        select(
+            events.c.seq.label("stored_seq"),
+            cast(events.c.revision_token, Text).label("stored_token"),
+            cast(events.c.payload, Text).label("stored_payload"),
+        )
         .where(its_events(), events.c.event_id == EVENT_ID)
         .subquery("stored")
     )
+    last_event_id = bindparam("last_event_id", type_=Text)
+    its_last = exists(select(events.c.seq).where(its_events(), events.c.event_id == last_event_id))
     head = (
         select(
             cast(sessions.c.incarnation, Text).label("found_incarnation"),
             sessions.c.revision.label("found_revision"),
+            token_of(sessions).label("found_token"),
             (held() if fenced else true()).label("found_held"),
             sessions.c.updated_at,
             last.label("last_event_id"),
-            stored.c.seq.label("stored_seq"),
-            stored.c.payload.label("stored_payload"),
+            and_(last_event_id.is_not(None), ~its_last).label("lacks_last"),
+            or_(sessions.c.revision < REVISION, REVISION_TOKEN != _THERE).label("went_back"),
+            stored,
         )
         .select_from(sessions.outerjoin(stored, true()))
         .where(this_session())

@@ -8,7 +8,7 @@ from alembic import op
 from pgvector.sqlalchemy import HALFVEC
 from sqlalchemy.dialects import postgresql
 
-revision = "0001r6"
+revision = "0001r7"
 down_revision = None
 branch_labels = None
 depends_on = None
@@ -409,6 +409,13 @@ def upgrade() -> None:
             sa.BigInteger(),
             nullable=False,
             comment="Append order within the session, from 1; the revision this event made.",
+        ),
+        sa.Column(
+            "revision_token",
+            sa.UUID(as_uuid=False),
+            server_default=sa.text("gen_random_uuid()"),
+            nullable=False,
+            comment="The revision's own: its number may come again after a failover, this does not.",
         ),
         sa.Column("event_id", sa.Text(collation="C"), nullable=False),
         sa.Column(

@@ -183,11 +183,13 @@ def _type(kind: Any) -> str:
     return f'{schema}"{name}"' + ("[]" if kind.name.endswith("[]") else "")
 
 
-APPEND = "SELECT tried.append_event($1, $2, $3, $4, $5, $6, $7, $8, $9, $10, $11, $12, $13, $14)"
+APPEND = (
+    "SELECT tried.append_event($1, $2, $3, $4, $5, $6, $7, $8, $9, $10, $11, $12, $13, $14, $15)"
+)
 APPEND_NAMES = (
     *("app_name", "user_id", "session_id", "event_id", "timestamp", "payload"),
     *("session_delta", "app_delta", "user_delta", "incarnation", "revision"),
-    *("place", "memories", "config"),
+    *("revision_token", "place", "memories", "config"),
 )
 CREATE = "SELECT tried.create_session($1, $2, $3, $4, $5, $6, $7)"
 CREATE_NAMES = (
@@ -225,7 +227,7 @@ class Client:
     drafts: list[Draft]
     scoped: frozenset[str] = frozenset()
     number: int = 0
-    sessions: dict[tuple[str, str], tuple[str, str, int]] = field(default_factory=dict)
+    sessions: dict[tuple[str, str], tuple[str, str, int, str]] = field(default_factory=dict)
 
     async def call(self, form: str, name: str) -> None:
         """Makes one call."""
@@ -252,14 +254,16 @@ class Client:
                 (row,) = await self.connection.fetch(
                     create.sql, *create.arguments(user_id=user, session_id=key)
                 )
-            self.sessions[form, name] = (key, row["incarnation"], row["revision"])
-        key, incarnation, revision = self.sessions[form, name]
+            marker = (row["incarnation"], row["revision"], row["revision_token"])
+            self.sessions[form, name] = (key, *marker)
+        key, incarnation, revision, token = self.sessions[form, name]
         given = call.arguments(
             user_id=user,
             session_id=key,
             event_id=f"{self.number}",
             incarnation=incarnation,
             revision=revision,
+            revision_token=token,
             **({"memories": self.memory(call, name)} if "remember" in name else {}),
         )
         if form in self.scoped:
@@ -271,7 +275,7 @@ class Client:
         answer = row[0] if form == "function" else row
         if answer["revision"] != revision + 1:
             raise AssertionError(f"{form}: {name} was refused: {answer}")
-        self.sessions[form, name] = (key, incarnation, revision + 1)
+        self.sessions[form, name] = (key, incarnation, revision + 1, answer["revision_token"])
 
     def memory(self, call: Call, name: str) -> str:
         """The event's memory, as an append takes it."""
@@ -528,12 +532,13 @@ CREATE ROLE {ROLE} LOGIN;
 GRANT USAGE ON SCHEMA adkpg, tried TO {ROLE};
 GRANT SELECT, INSERT, UPDATE, DELETE ON ALL TABLES IN SCHEMA adkpg TO {ROLE};
 CREATE FUNCTION tried.scoped_append(
-  text, text, text, text, timestamptz, text, text, text, text, text, bigint, bigint, text, text)
+  text, text, text, text, timestamptz, text, text, text, text, text, bigint, text, bigint, text,
+  text)
 RETURNS tried.appended LANGUAGE plpgsql AS $$
 BEGIN
   PERFORM set_config('adkpg.user_id', $2, true);
   RETURN tried.append_event($1, $2, $3, $4, $5, $6, $7, $8, $9, $10, $11, $12, $13,
-    $14);
+    $14, $15);
 END $$;
 """
 ENABLE = """

@@ -2,8 +2,8 @@
 -- no INSERT inside a WITH. Only benchmarks/scripts/writes.py uses them.
 CREATE SCHEMA tried;
 
-CREATE TYPE tried.created AS (incarnation text, revision bigint, updated_at timestamptz, state text, app_state text, user_state text);
-CREATE TYPE tried.appended AS (revision bigint, updated_at timestamptz, found_incarnation text, found_revision bigint, stored_seq bigint, stored_payload text);
+CREATE TYPE tried.created AS (incarnation text, revision bigint, revision_token text, updated_at timestamptz, state text, app_state text, user_state text);
+CREATE TYPE tried.appended AS (revision bigint, revision_token text, updated_at timestamptz, found_incarnation text, found_revision bigint, stored_seq bigint, stored_payload text);
 
 CREATE FUNCTION tried.merge_app(a text, delta text) RETURNS text LANGUAGE sql AS $$
   INSERT INTO adkpg.app_states AS x (app_name, state) VALUES (a, delta::jsonb)
@@ -61,7 +61,7 @@ BEGIN
 END $$;
 
 CREATE FUNCTION tried.append_event(
-  a text, u text, s text, ev text, at timestamptz, body text, session_delta text, app_delta text, user_delta text, inc text, rev bigint,
+  a text, u text, s text, ev text, at timestamptz, body text, session_delta text, app_delta text, user_delta text, inc text, rev bigint, tok text,
   block bigint, memories text, config text)
 RETURNS tried.appended LANGUAGE plpgsql AS $$
 DECLARE r tried.appended; place bigint;
@@ -73,12 +73,14 @@ BEGIN
            state = CASE WHEN session_delta IS NULL THEN x.state ELSE x.state || session_delta::jsonb END,
            memory_position = CASE WHEN memories IS NULL THEN x.memory_position ELSE coalesce(x.memory_position, block) + 1 END
      WHERE x.app_name = a AND x.user_id = u AND x.session_id = s AND x.incarnation = inc::uuid AND x.revision = rev
+       AND ((SELECT e.revision_token FROM adkpg.events e
+              WHERE e.app_name = a AND e.user_id = u AND e.session_id = s AND e.seq = rev) = tok::uuid) IS NOT FALSE
     RETURNING x.revision, x.updated_at, x.memory_position INTO r.revision, r.updated_at, place;
     IF FOUND THEN
       IF app_delta IS NOT NULL THEN PERFORM tried.merge_app(a, app_delta); END IF;
       IF user_delta IS NOT NULL THEN PERFORM tried.merge_user(a, u, user_delta); END IF;
       INSERT INTO adkpg.events (app_name, user_id, session_id, seq, event_id, timestamp, payload)
-      VALUES (a, u, s, r.revision, ev, at, body::json);
+      VALUES (a, u, s, r.revision, ev, at, body::json) RETURNING revision_token::text INTO r.revision_token;
       IF memories IS NOT NULL AND NOT EXISTS (SELECT FROM adkpg.memory_tombstones t
            WHERE t.app_name = a AND t.user_id = u AND t.session_id = s AND t.event_id = ev) THEN
         PERFORM tried.write_memories(a, u, config, place - 1, memories::json);

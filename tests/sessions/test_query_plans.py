@@ -51,6 +51,8 @@ _PARAMETERS: dict[str, Any] = {
     "revision": 10,
     "next_seq": 5,
     "state_limit": 1_000_000,
+    "revision_token": "00000000-0000-0000-0000-000000000001",
+    "last_event_id": "new",
     "count": 10,
     "payload": "{}",
     **dict.fromkeys(("session_state", "session_delta", "app_delta", "user_delta"), '{"k": 2}'),

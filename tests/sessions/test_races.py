@@ -9,6 +9,7 @@ from google.adk.sessions.session import Session
 
 from adkpg import Database, DatabaseSessionService
 from adkpg.errors import SessionExists, SessionNotFound, StaleSession
+from adkpg.sessions.records import Marker
 from tests.fakes.events import KEY, said, texts
 from tests.fakes.locks import locked
 
@@ -172,10 +173,11 @@ async def test_at_one_lock_merge_appends_both(
         await lock.release()
         await calls
     assert await _sequence(database_url) == [1, 2]
-    assert {handle._storage_update_marker for handle in handles} == {
-        f"{(session._storage_update_marker or '').partition(':')[0]}:{revision}"
-        for revision in (1, 2)
-    }
+    markers = [Marker.of(handle) for handle in (session, *handles)]
+    assert None not in markers
+    assert len({marker.incarnation for marker in markers if marker}) == 1
+    assert len({marker.token for marker in markers if marker}) == 3
+    assert sorted(marker.revision for marker in markers if marker) == [0, 1, 2]
 
 
 @pytest.mark.parametrize("on_conflict", ["raise", "merge"])

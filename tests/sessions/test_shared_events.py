@@ -16,6 +16,7 @@ from adkpg.erasure import forget
 from adkpg.jsontext import UNREADABLE
 from adkpg.sessions.cache import again
 from adkpg.sessions.reading_statements import select_session_again
+from adkpg.sessions.records import Marker
 from tests.fakes.events import KEY, said, session_with_events, texts
 from tests.fakes.proxy import Proxy
 
@@ -306,9 +307,9 @@ async def test_readers_and_writers_on_many_loops(database_url: str) -> None:
             place = KEY | {"session_id": names[(number + turn) % 3]}
             session = await service.get_session(**place)
             assert session is not None
-            marker = session._storage_update_marker
+            marker = Marker.of(session)
             assert marker is not None
-            assert len(session.events) == int(marker.rpartition(":")[2])
+            assert len(session.events) == marker.revision
             assert len({event.id for event in session.events}) == len(session.events)
             for _ in range(2):
                 await service.append_event(session, said("x" * 3_000, author=str(number)))

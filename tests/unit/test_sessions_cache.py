@@ -24,7 +24,7 @@ def _keep(shared: SharedEvents, session_id: str, *events: Event, **row: Any) -> 
     read = {
         "incarnation": "i",
         "revision": len(events),
-        "last_event_id": events[-1].id if events else None,
+        "revision_token": events[-1].id if events else None,
     }
     shared.keep(_key(session_id), read | row, None, _history(*events))
 
@@ -96,7 +96,7 @@ def test_new_events_are_put_behind_those_there_were() -> None:
     row = {
         "incarnation": "i",
         "revision": 2,
-        "last_event_id": second.id,
+        "revision_token": "of second",
     }
     shared.keep(_key("a"), row, shared.get(_key("a")), _history(second))
     prefix = shared.get(_key("a"))
@@ -108,7 +108,7 @@ def test_new_events_are_put_behind_those_there_were() -> None:
         "session_id": "s",
         "incarnation": "i",
         "revision": 2,
-        "event_id": second.id,
+        "revision_token": "of second",
         "count": 2,
     }
 
@@ -117,7 +117,7 @@ def test_new_events_are_put_behind_those_there_were() -> None:
     ("events", "row"),
     [
         ([], {}),
-        ([Event(author="a")], {"last_event_id": None}),
+        ([Event(author="a")], {"revision_token": None}),
         ([Event(author="a", error_code=UNREADABLE), Event(author="a")], {}),
     ],
     ids=["no event", "the last event was deleted", "an event could not be read"],

@@ -163,7 +163,11 @@ def _session(marker: str | None) -> Session:
 
 
 @pytest.mark.parametrize(
-    "text", [None, "", "5", ":5", "abc", "2026-01-02T03:04:05+00:00", "1:x", "a:1", "a:²"]
+    "text",
+    [
+        *(None, "", "5", ":5", "abc", "2026-01-02T03:04:05+00:00", "1:x", "a:1", "a:²"),
+        "0b5f2ab2-0f3a-4b1c-8f4e-5a9cbb1ac9f1:12",
+    ],
 )
 def test_a_marker_that_is_not_ours_is_none(text: str | None) -> None:
     assert Marker.of(_session(text)) is None
@@ -171,7 +175,9 @@ def test_a_marker_that_is_not_ours_is_none(text: str | None) -> None:
 
 def test_a_marker_comes_back() -> None:
     session = _session(None)
-    marker = Marker("0b5f2ab2-0f3a-4b1c-8f4e-5a9cbb1ac9f1", 12)
+    marker = Marker(
+        "0b5f2ab2-0f3a-4b1c-8f4e-5a9cbb1ac9f1", 12, "7f1c55a0-98a5-4f4c-8d5e-0c2b5f8f1a11"
+    )
     marker.set(session)
     assert Marker.of(session) == marker
 

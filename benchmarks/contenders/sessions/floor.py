@@ -25,6 +25,7 @@ class _Live:
     session_id: str
     incarnation: str
     revision: int
+    token: str
     events: list[Event] = field(default_factory=list)
     row: Mapping[str, Any] | None = None
 
@@ -53,7 +54,9 @@ class _Service:
                 "timestamp": datetime.now(UTC),
             },
         )
-        return _Live(user_id, session_id, row["incarnation"], row["revision"])
+        return _Live(
+            user_id, session_id, row["incarnation"], row["revision"], row["revision_token"]
+        )
 
     async def append(self, live: _Live, event: Event) -> None:
         delta = split(event.actions.state_delta)
@@ -76,9 +79,10 @@ class _Service:
                 "user_delta": delta.user,
                 "incarnation": live.incarnation,
                 "revision": live.revision,
+                "revision_token": live.token,
             },
         )
-        live.revision = row["revision"]
+        live.revision, live.token = row["revision"], row["revision_token"]
 
     async def get(self, user_id: str, session_id: str) -> _Live:
         (row,) = await self._fetch(
@@ -86,7 +90,8 @@ class _Service:
             {"app_name": APP, "user_id": user_id, "session_id": session_id},
         )
         events = _EVENTS.validate_json(f"[{','.join(row['payloads'])}]")
-        return _Live(user_id, session_id, row["incarnation"], row["revision"], events, row)
+        marker = (row["incarnation"], row["revision"], row["revision_token"])
+        return _Live(user_id, session_id, *marker, events, row)
 
     async def list_sessions(self, user_id: str, limit: int) -> Sequence[str]:
         rows = await self._fetch(
