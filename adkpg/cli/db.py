@@ -85,9 +85,9 @@ async def check(database: adkpg.Database, *, as_json: bool) -> None:
 async def tidy(database: adkpg.Database, *, as_json: bool) -> None:
     """Erase what has expired and what nobody needs any more.
 
-    Expired memories, and marks of deleted memories whose event has not been stored for
-    ADKPG_TOMBSTONE_DAYS. Workers do the same every ten minutes; without one, run this regularly. It
-    asks nothing: what it erases is found by nobody.
+    Expired memories, results of invocations whose key has expired, and marks of deleted memories
+    whose event has not been stored for ADKPG_TOMBSTONE_DAYS. Workers do the same every ten minutes;
+    without one, run this regularly. It asks nothing: what it erases is found by nobody.
 
     \b
     Example:
@@ -95,7 +95,8 @@ async def tidy(database: adkpg.Database, *, as_json: bool) -> None:
     """
     tidied = await adkpg.erasure.tidy(database)
     say(
-        f"Erased: {tidied.memories} expired memories, {tidied.tombstones} marks of deleted ones.",
+        f"Erased: {tidied.memories} expired memories, {tidied.tombstones} marks of deleted ones, "
+        f"{tidied.results} expired results.",
         asdict(tidied),
         as_json=as_json,
     )

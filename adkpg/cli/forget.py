@@ -23,6 +23,8 @@ _LABELS = {
     "memory_jobs": "pending jobs",
     "memory_provenance": "provenance of facts",
     "memory_tombstones": "marks of deleted memories",
+    "invocation_waiters": "waiting requests",
+    "invocation_results": "results of requests",
     "approximate_scopes": "index entries",
 }
 _FIRST = ("sessions", "events", "user_states", "memories")

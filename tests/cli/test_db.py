@@ -79,8 +79,10 @@ def test_tidy_erases_and_counts(
             )
 
     asyncio.run(remember())
-    assert json.loads(adkpg("db", "tidy", "--json").out) == {"memories": 1, "tombstones": 0}
-    assert adkpg("db", "tidy").out == "Erased: 0 expired memories, 0 marks of deleted ones.\n"
+    tidied = json.loads(adkpg("db", "tidy", "--json").out)
+    assert tidied == {"memories": 1, "tombstones": 0, "results": 0}
+    nothing = "Erased: 0 expired memories, 0 marks of deleted ones, 0 expired results.\n"
+    assert adkpg("db", "tidy").out == nothing
 
 
 def test_the_option_wins_over_the_environment(

@@ -13,6 +13,7 @@ from adkpg.memory.upkeep import statements, tidying
 from adkpg.memory.write.statements import lock_session
 from tests.fakes.conversation import entry, said, session_of
 from tests.fakes.life import PERSONAL, add_drawn, live_through, scope_of
+from tests.fakes.locks import locked
 from tests.fakes.query_plans import explain, rows_read, scans
 
 ALICE = scope_of("alice")
@@ -220,6 +221,25 @@ async def test_nobody_elses_rows_are_touched(
     assert await connection.fetch(counts) == before
 
 
+async def test_results_go_when_their_key_has_expired(
+    database: Database, database_url: str, connection: asyncpg.Connection
+) -> None:
+    sessions = DatabaseSessionService(database)
+    await sessions.create_session(app_name="app", user_id="ana", session_id="s")
+    for key in ("a", "b", "c"):
+        async with sessions.invocation(app_name="app", user_id="ana", session_id="s", key=key):
+            pass
+    await connection.execute(
+        "UPDATE invocation_results SET expires_at = now() WHERE idempotency_key < 'c'"
+    )
+    held = "SELECT FROM adkpg.invocation_results WHERE idempotency_key = 'a' FOR UPDATE"
+    async with locked(database_url, held):
+        assert await tidy(database) == Tidied(0, 0, results=1)
+    assert await tidy(database) == Tidied(0, 0, results=1)
+    left = await connection.fetch("SELECT idempotency_key FROM invocation_results")
+    assert [row["idempotency_key"] for row in left] == ["c"]
+
+
 @pytest.mark.plan
 async def test_each_batch_is_found_through_an_index(
     database: Database, connection: asyncpg.Connection
@@ -235,7 +255,16 @@ async def test_each_batch_is_found_through_an_index(
         " 'note', '', now(), '{}', 'tea', 1, 'd', now() + interval '1 day' * (1 + n % 30)"
         " FROM generate_series(1, 20000) n"
     )
-    await connection.execute("ANALYZE memories, memory_tombstones, events")
+    await connection.execute(
+        "INSERT INTO sessions (app_name, user_id, session_id)"
+        " SELECT 'app', 'u' || n, 's' FROM generate_series(1, 100) n"
+    )
+    await connection.execute(
+        "INSERT INTO invocation_results (app_name, user_id, session_id, idempotency_key, holder,"
+        " result, expires_at) SELECT 'app', 'u' || (1 + n % 100), 's', 'k' || n, gen_random_uuid(),"
+        " 'null', now() + interval '1 minute' * n FROM generate_series(1, 20000) n"
+    )
+    await connection.execute("ANALYZE memories, memory_tombstones, events, invocation_results")
     expired: dict[str, Any] = {
         "limit": 500,
         "after_expires_at": None,
@@ -247,6 +276,7 @@ async def test_each_batch_is_found_through_an_index(
     for statement, parameters, table in (
         (statements.select_expired(after=False), expired, "memories"),
         (statements.sweep_tombstones(), swept, "memory_tombstones"),
+        (statements.sweep_results(), swept, "invocation_results"),
     ):
         for generic in (False, True):
             nodes = await explain(connection, statement, parameters, generic=generic)

@@ -3,7 +3,7 @@
 from dataclasses import dataclass
 from datetime import datetime
 from functools import cache
-from typing import TypedDict
+from typing import Any, TypedDict
 
 from sqlalchemy import (
     BigInteger,
@@ -25,7 +25,7 @@ from sqlalchemy.dialects.postgresql import ARRAY, TIMESTAMP
 
 from adkpg.memory.write.statements import PositionsParameters, buried
 from adkpg.sql import Statement, in_scope
-from adkpg.tables import events, memories, memory_tombstones
+from adkpg.tables import events, invocation_results, memories, memory_tombstones
 
 _POSITIONS = bindparam("positions", type_=ARRAY(BigInteger))
 _LIMIT = bindparam("limit", type_=Integer)
@@ -47,15 +47,19 @@ class ExpiredParameters(TypedDict):
     after_position: int | None
 
 
-class SweepParameters(TypedDict):
+class BatchParameters(TypedDict):
+    """Most rows that one run looks at."""
+
+    limit: int
+
+
+class SweepParameters(BatchParameters):
     """What the sweeps take; each ignores the others'.
 
     Attributes:
-      limit: Most rows that one run looks at.
       tombstone_days: How long the mark of an event that is not stored stays.
     """
 
-    limit: int
     tombstone_days: float
 
 
@@ -65,17 +69,21 @@ class Sweep:
 
     Attributes:
       table: Its name.
-      statement: Returns one row: ``seen``, how many rows it looked at, at most ``limit``, and
-        ``gone``. It passes over what others have locked, and looks at the oldest first.
+      statement: Takes `SweepParameters`, or fewer. Returns one row: ``seen``, how many rows it
+        looked at, at most ``limit``, and ``gone``. It passes over what others have locked, and
+        looks at the oldest first.
     """
 
     table: str
-    statement: Statement[SweepParameters]
+    statement: Statement[Any]
 
 
 def sweeps() -> tuple[Sweep, ...]:
     """Returns all of them; a table whose rows end by themselves has its sweep here."""
-    return (Sweep("memory_tombstones", sweep_tombstones()),)
+    return (
+        Sweep("memory_tombstones", sweep_tombstones()),
+        Sweep("invocation_results", sweep_results()),
+    )
 
 
 def expired() -> ColumnElement[bool]:
@@ -164,4 +172,31 @@ def sweep_tombstones() -> Statement[SweepParameters]:
             select(func.count()).select_from(old).scalar_subquery().label("seen"),
             select(func.count()).select_from(gone).scalar_subquery().label("gone"),
         ).add_cte(renewed)
+    )
+
+
+@cache
+def sweep_results() -> Statement[BatchParameters]:
+    """Deletes results of invocations whose key has expired."""
+    key = [column.name for column in invocation_results.primary_key]
+    old = (
+        select(*(invocation_results.c[name] for name in key))
+        .where(invocation_results.c.expires_at <= func.now())
+        .order_by(invocation_results.c.expires_at)
+        .limit(_LIMIT)
+        .with_for_update(skip_locked=True)
+        .cte("old")
+    )
+    gone = (
+        delete(invocation_results)
+        .where(*(invocation_results.c[name] == old.c[name] for name in key))
+        .returning(literal_column("1"))
+        .cte("gone")
+    )
+    return Statement(
+        select(
+            select(func.count()).select_from(old).scalar_subquery().label("seen"),
+            select(func.count()).select_from(gone).scalar_subquery().label("gone"),
+        ),
+        idempotent=True,
     )

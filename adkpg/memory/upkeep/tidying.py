@@ -22,14 +22,16 @@ class Tidied:
     Attributes:
       memories: That had expired, and what was drawn from them.
       tombstones: Marks of deleted memories whose event is not stored.
+      results: Of invocations whose key has expired.
     """
 
     memories: int
     tombstones: int
+    results: int = 0
 
 
 async def tidy(database: Database) -> Tidied:
-    """Erases expired memories, and marks of deleted memories that nobody needs; idempotent.
+    """Erases expired memories and results, and marks that nobody needs; idempotent.
 
     A worker does it every ten minutes. Batches of 500 rows, each found through an index and erased
     in a transaction of its own: it may be ended anywhere, and goes on the next time. Many processes
@@ -44,7 +46,7 @@ async def tidy(database: Database) -> Tidied:
     """
     memories = await erase_expired(database)
     gone = {sweep.table: await _swept(database, sweep) for sweep in statements.sweeps()}
-    return Tidied(memories, gone["memory_tombstones"])
+    return Tidied(memories, gone["memory_tombstones"], gone["invocation_results"])
 
 
 async def erase_expired(database: Database) -> int:
