@@ -81,8 +81,8 @@ def begin(*, keyed: bool) -> Statement[BeginParameters]:
     Args:
       keyed: Takes nothing if an invocation with the key has finished.
 
-    Returns one row, or none if the session does not exist: ``taken``, ``done`` (whether the key's
-    has finished) and its ``result``.
+    Returns one row, or none if the session does not exist: ``taken``, ``ahead`` (how many wait for
+    longer), ``done`` (whether the key's has finished) and its ``result``.
     """
     before = (
         select(sessions.c.invocation_holder, sessions.c.invocation_expires_at)
@@ -153,6 +153,7 @@ def begin(*, keyed: bool) -> Statement[BeginParameters]:
     )
     answer = select(
         is_taken.label("taken"),
+        select(func.count()).select_from(ahead).scalar_subquery().label("ahead"),
         exists(select(done.c.result)).label("done")
         if keyed
         else literal_column("false").label("done"),

@@ -36,7 +36,8 @@ LARGEST_RESULT = 1_000_000
 """Characters of a result as JSON text."""
 
 _SHORTEST_PAUSE_S = 0.02
-_LONGEST_PAUSE_S = 0.25
+_NEXT_PAUSE_S = 0.1  # at most, of who is next
+_LONGEST_PAUSE_S = 0.5
 
 _Place = tuple[str, str, str, str, str]
 _HOLDERS: ContextVar[Mapping[_Place, str]] = ContextVar(
@@ -157,8 +158,9 @@ class _Lease:
                         f"it for {timeout_s:g} s; try again later, or raise timeout_s.",
                         written=False,
                     )
+                longest_s = _LONGEST_PAUSE_S if row["ahead"] else _NEXT_PAUSE_S
+                pause_s = min(1.5 * pause_s, longest_s)
                 await asyncio.sleep(min(random.uniform(0.5, 1) * pause_s, left_s))
-                pause_s = min(1.5 * pause_s, _LONGEST_PAUSE_S)
         except (asyncio.CancelledError, Busy):
             await uninterrupted(self.release())
             raise

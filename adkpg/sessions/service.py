@@ -438,8 +438,8 @@ class DatabaseSessionService(UsesDatabase, BaseSessionService):
             async with sessions.invocation(**place, timeout_s=60):
                 async for event in runner.run_async(...): ...
 
-        Taking the session and freeing it are one round trip each; whoever waits asks again about
-        four times a second and holds nothing, whoever runs renews its lease
+        Taking the session and freeing it are one round trip each; whoever waits asks again some
+        times a second and holds nothing, whoever runs renews its lease
         (``ADKPG_INVOCATION_LEASE_S``). Who came first runs first. What is appended to the session
         within the block, also by tasks that it starts, is refused once another has taken its
         place. Appends outside of any block are judged by their revision alone.
