@@ -98,7 +98,9 @@ async def main() -> None:
         for answer in answers:
             print(answer.status_code, answer.json())
         page = await sessions.list_events_page(app_name="web", user_id="ana", session_id=session.id)
-        print(f"{len(page.events)} events:", " ".join(event.author for event in page.events))
+        fine = sum(answer.status_code == 200 for answer in answers)
+        authors = " ".join(event.author for event in page.events)
+        print(f"{fine} of {len(answers)} requests answered, {len(page.events)} events: {authors}")
 
 
 if __name__ == "__main__":

@@ -49,7 +49,8 @@ class QueuedRuns:
 
     async def __call__(self, scope: Scope, receive: Receive, send: Send) -> None:
         """Serves one request, as ASGI says."""
-        if scope["type"] != "http" or scope["path"] not in _PATHS:
+        path = scope.get("path", "").removeprefix(scope.get("root_path", ""))
+        if scope["type"] != "http" or path not in _PATHS:
             await self._app(scope, receive, send)
             return
         body = await Request(scope, receive).body()

@@ -105,6 +105,19 @@ class ApiServer:
             self._process.stdout.close()
 
 
+class OwnServer(ApiServer):
+    """A program that serves the app of ADK's server itself, on a free port.
+
+    Args:
+      program: Its text.
+      env: Its environment.
+    """
+
+    def __init__(self, program: str, *, env: Mapping[str, str]) -> None:
+        super().__init__(Path(), env=env)
+        self._command = [sys.executable, "-W", "default::ResourceWarning", "-c", program]
+
+
 @dataclass(frozen=True)
 class Account:
     """A role of the test's own, whose password nobody may print.
