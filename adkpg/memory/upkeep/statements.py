@@ -198,5 +198,4 @@ def sweep_results() -> Statement[BatchParameters]:
             select(func.count()).select_from(old).scalar_subquery().label("seen"),
             select(func.count()).select_from(gone).scalar_subquery().label("gone"),
         ),
-        idempotent=True,
     )
