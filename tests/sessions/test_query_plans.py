@@ -9,6 +9,7 @@ import asyncpg
 import pytest
 
 from adkpg import Database, DatabaseSessionService
+from adkpg.sessions import invocation_statements as invocations
 from adkpg.sessions import reading_statements, statements
 from adkpg.sql import Statement
 from tests.fakes.events import KEY, said
@@ -31,6 +32,13 @@ INSERT INTO adkpg.app_states (app_name, state)
 SELECT 'app ' || n, '{"k": 1}' FROM generate_series(1, 2000) n;
 INSERT INTO adkpg.memory_tombstones (app_name, user_id, session_id, event_id)
 SELECT app_name, user_id, session_id, event_id FROM adkpg.events WHERE seq <= 3;
+INSERT INTO adkpg.invocation_waiters (app_name, user_id, session_id, holder)
+SELECT app_name, user_id, session_id, gen_random_uuid() FROM adkpg.sessions, generate_series(1, 3);
+INSERT INTO adkpg.invocation_results
+  (app_name, user_id, session_id, idempotency_key, holder, result, expires_at)
+SELECT app_name, user_id, session_id, 'key ' || n, gen_random_uuid(), 'null',
+       now() + n * interval '1 hour'
+FROM adkpg.sessions, generate_series(1, 10) n;
 VACUUM ANALYZE;
 """
 
@@ -55,9 +63,15 @@ _PARAMETERS: dict[str, Any] = {
     "last_event_id": "new",
     "count": 10,
     "payload": "{}",
+    "holder": "00000000-0000-0000-0000-000000000000",
+    "key": "key 7",
+    "lease_s": 30.0,
+    "ttl_s": 30.0,
+    "result": "null",
     **dict.fromkeys(("session_state", "session_delta", "app_delta", "user_delta"), '{"k": 2}'),
 }
 _SESSION, _EVENT = "sessions_pkey", "events_event_id_key"
+_WAITERS, _RESULTS = "invocation_waiters_pkey", "invocation_results_pkey"
 
 HOT: dict[str, tuple[Statement[Any], set[str]]] = {
     "create": (statements.create_session(app=True, user=True), set()),
@@ -69,6 +83,15 @@ HOT: dict[str, tuple[Statement[Any], set[str]]] = {
         statements.append_event(session=False, app=False, user=False, merge=True),
         {_SESSION, _EVENT},
     ),
+    "append of an invocation": (
+        statements.append_event(session=False, app=False, user=False, merge=False, fenced=True),
+        {_SESSION, _EVENT},
+    ),
+    "begin an invocation": (invocations.begin(keyed=False), {_SESSION, _WAITERS}),
+    "begin with a key": (invocations.begin(keyed=True), {_SESSION, _WAITERS, _RESULTS}),
+    "renew an invocation": (invocations.renew(), {_SESSION}),
+    "end an invocation": (invocations.end(keyed=False), {_SESSION, _WAITERS}),
+    "end with a key": (invocations.end(keyed=True), {_SESSION, _WAITERS, _RESULTS}),
     "head": (statements.select_head(), {_SESSION, _EVENT, "events_pkey"}),
     "get": (
         reading_statements.select_session(events_wanted=True, after=False, recent=False),
@@ -160,13 +183,15 @@ async def test_a_page_of_an_app_reads_no_more_than_the_page(
     assert read == [20]
 
 
-async def test_appends_are_hot(database_url: str) -> None:
+async def test_appends_and_invocations_are_hot(database_url: str) -> None:
     """So few that a page holds every version: other tests' transactions may put off pruning."""
     async with DatabaseSessionService(database_url) as service:
         session = await service.create_session(**KEY, state={"a": 0, "user:a": 0, "app:a": 0})
-        for number in range(20):
-            delta = {"a": number, "user:a": number, "app:a": number}
-            await service.append_event(session, said("x", state=delta))
+        for run in range(4):
+            async with service.invocation(**KEY, session_id=session.id):
+                for number in range(5):
+                    delta = dict.fromkeys(("a", "user:a", "app:a"), 5 * run + number)
+                    await service.append_event(session, said("x", state=delta))
     await until_connections(database_url, 0)  # a connection that ends has written its statistics
     connection = await asyncpg.connect(database_url)
     rows = await connection.fetch(
@@ -175,7 +200,7 @@ async def test_appends_are_hot(database_url: str) -> None:
     )
     await connection.close()
     found = {row["relname"]: (row["n_tup_upd"], row["n_tup_hot_upd"]) for row in rows}
-    assert found == dict.fromkeys(("sessions", "app_states", "user_states"), (20, 20))
+    assert found == {"sessions": (28, 28), "app_states": (20, 20), "user_states": (20, 20)}
 
 
 async def test_a_state_without_a_delta_is_not_rewritten(
