@@ -24,6 +24,10 @@ _CONNECT_OPTIONS: dict[str, Callable[[str], Any]] = {
     "direct_tls": lambda value: value.lower() in {"1", "true", "yes", "on"},
 }
 
+# Another option may be the end of a password with a raw question mark.
+_SHOWN = {"application_name", "database", "dbname", "host", "password", "port", "sslmode"}
+_SHOWN |= {"target_session_attrs", "user"}
+
 _LIBPQ_NAMES = {"connect_timeout": "timeout"}
 
 # A password with raw / ? # [ or ], which SQLAlchemy's URLs allow. `host:5432/db?user=a@b` has none.
@@ -109,13 +113,22 @@ def parse(url: str) -> Address:
                 ) from exc
         elif name == "port" and not re.fullmatch(r"[0-9]+(,[0-9]+)*", value):
             raise ConfigurationError(f"The URL's option {name}={value!r} is no port; correct it.")
+        elif "@" in name:
+            raise ConfigurationError(
+                "The database URL cannot be read; write a password's own ? as %3F and its own @ as "
+                "%40."
+            )
         elif name not in _IGNORED:
             passed.append((name, value))
     suffix = "?" + urlencode(passed, quote_via=quote) if passed else ""
     shown = [(name, "***" if name == "password" else value) for name, value in passed]
+    shown = [(name, value) for name, value in shown if name in _SHOWN]
     shown_suffix = "?" + urlencode(shown, quote_via=quote, safe="/*") if shown else ""
+    authority, slash, path = location.partition("/")
+    userinfo, at, hosts = authority.rpartition("@")
+    userinfo = userinfo.replace("@", "%40")  # for the driver, a password ends at the first one
     return Address(
-        dsn=f"postgresql://{location}{suffix}",
+        dsn=f"postgresql://{userinfo}{at}{hosts}{slash}{path}{suffix}",
         options=tuple(options),
         display=f"postgresql://{_redacted(location)}{shown_suffix}",
     )

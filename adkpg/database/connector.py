@@ -72,6 +72,15 @@ class Connector:
     async def _opened(self, **options: Any) -> asyncpg.Connection:
         try:
             return await asyncpg.connect(self._target.dsn, **self._options, **options)
+        except asyncpg.ClientConfigurationError:
+            raise
+        except ValueError:  # its text repeats a part of the URL, which may be the password
+            if callable(self._options.get("password")):  # or it is the caller's own
+                raise
+            raise ConfigurationError(
+                "The driver cannot read the database URL; write what is special in a user, "
+                "password or database name as %XX, and ports as numbers."
+            ) from None
         except asyncpg.UndefinedObjectError as exc:  # neither asyncpg's option nor the server's
             raise ConfigurationError(
                 f"The database URL or connect_args has an option too many ({exc}); remove it."

@@ -110,13 +110,16 @@ class LoadMemoryTool(MemoryTool):
             )
         except InvalidInput as exc:
             return {"error": str(exc)}
-        memories = await recall(
-            tool_context,
-            service,
-            args["query"],
-            filters=filters if given else None,
-            max_entries=self._max_entries,
-        )
+        try:
+            memories = await recall(
+                tool_context,
+                service,
+                args["query"],
+                filters=filters if given else None,
+                max_entries=self._max_entries,
+            )
+        except InvalidInput as exc:
+            return {"error": str(exc)}
         return {"memories": [_answer(memory) for memory in memories]}
 
 

@@ -56,7 +56,7 @@ def test_options(query: str, dsn: str, options: tuple[tuple[str, object], ...]) 
         ("u:[a]", "u:%5Ba%5D"),
         (":a/b", ":a%2Fb"),
         ("u:a%2Fb/", "u:a%2Fb%2F"),
-        ("u:a@b", "u:a@b"),
+        ("u:a@b", "u:a%40b"),
     ],
 )
 def test_a_password_may_hold_what_sqlalchemy_allows(userinfo: str, quoted: str) -> None:
