@@ -1,5 +1,7 @@
 """Keys: which ids Postgres can hold, and how long they may be. Pure."""
 
+from types import EllipsisType
+
 from adkpg.errors import InvalidInput
 
 APP_WIDE = "\x01app"
@@ -79,6 +81,15 @@ def _storable(value: str) -> bool:
     if value.isascii():
         return True
     return not any("\ud800" <= character <= "\udfff" for character in value)
+
+
+def asked_user(user_id: str | EllipsisType | None) -> str | None:
+    """Returns the stored user id that is asked for; None for everybody, if it was left out.
+
+    Raises:
+      InvalidInput: The user id cannot be stored.
+    """
+    return None if user_id is ... else scope_user(user_id)
 
 
 def scope_user(user_id: str | None) -> str:

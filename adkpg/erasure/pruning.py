@@ -5,6 +5,7 @@ from collections.abc import AsyncIterator, Sequence
 from dataclasses import dataclass
 from datetime import timedelta
 from functools import partial
+from types import EllipsisType
 from typing import Any
 
 from google.adk.platform import time as platform_time
@@ -14,7 +15,7 @@ from adkpg.erasure import pruning_statements as statements
 from adkpg.erasure.locks import giving_way
 from adkpg.erasure.pruning_statements import Rules
 from adkpg.errors import InvalidInput
-from adkpg.keys import APP_WIDE, require_storable
+from adkpg.keys import APP_WIDE, asked_user, require_storable
 from adkpg.memory.filters import SearchFilters
 from adkpg.memory.upkeep.statements import lock_free_positions
 from adkpg.memory.write.statements import PositionsParameters, lock_session
@@ -63,7 +64,7 @@ async def prune(
     database: Database,
     *,
     app_name: str | None = None,
-    user_id: str | None = None,
+    user_id: str | EllipsisType | None = ...,
     older_than: timedelta | None = None,
     max_importance: float | None = None,
     max_memories: int | None = None,
@@ -80,8 +81,8 @@ async def prune(
     Args:
       database: The database.
       app_name: One app's memories; None is all apps'.
-      user_id: One user's; None is all users', and of what the app knows for all (which has no
-        user id to name) what has expired or was superseded.
+      user_id: One user's; None is what the app knows for all its users, of which only expired and
+        superseded memories go. Left out, it is both, of every user.
       older_than: Memories said longer ago than this go.
       max_importance: Memories of this importance, in [0, 1], and less go; with `older_than` only
         those that are old too.
@@ -99,8 +100,9 @@ async def prune(
       DatabaseError: The server refused, or a writer held on for too long; batches that were erased
         before stay erased.
     """
-    require_storable(app_name=app_name, user_id=user_id)
-    if app_name is None or user_id is None:
+    require_storable(app_name=app_name)
+    user = asked_user(user_id)
+    if app_name is None or user is None:
         database.require_every_scope()
     if max_importance is not None and not 0 <= max_importance <= 1:
         raise InvalidInput(f"max_importance={max_importance} is not in [0, 1]; scale it.")
@@ -121,7 +123,7 @@ async def prune(
         "kinds": list(SearchFilters(kinds=kinds).kinds),
     }
     pruned = []
-    async for scope in _scopes(database, app_name, user_id, rules, parameters):
+    async for scope in _scopes(database, app_name, user, rules, parameters):
         if dry_run:
             rows = await database.fetch(
                 statements.count_candidates(rules),
@@ -132,11 +134,10 @@ async def prune(
             with narrowed(**scope):
                 counts = await _prune_user(database, rules, parameters, scope, max_memories)
         if counts.total():
-            user = scope["user_id"]
             pruned.append(
                 Pruned(
                     scope["app_name"],
-                    None if user == APP_WIDE else user,
+                    None if scope["user_id"] == APP_WIDE else scope["user_id"],
                     *(counts[reason] for reason in _REASONS),
                 )
             )

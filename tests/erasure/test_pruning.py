@@ -160,7 +160,10 @@ async def test_documents_and_app_wide_knowledge_are_not_capped(
     assert await left(connection) == ["alicedocument"]
     assert await prune(database, max_memories=0, kinds=["document"]) == [pruned(surplus=1)]
     await connection.execute(EXPIRE.format("memory_id = 'Nonenote'"))
-    assert await prune(database) == [pruned(None, expired=1)]
+    assert await prune(database, app_name="app", user_id="alice") == []
+    assert await prune(database, app_name="app", user_id=None, max_memories=0) == [
+        pruned(None, expired=1)
+    ]
     assert await memory.count_memories(app_name="app", user_id=None) == 1
 
 

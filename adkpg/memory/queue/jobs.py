@@ -5,7 +5,7 @@ from types import EllipsisType
 from typing import Literal
 
 from adkpg.database import Database
-from adkpg.keys import scope_user
+from adkpg.keys import asked_user
 from adkpg.memory.queue import statements
 
 Task = Literal["embed", "extract"]
@@ -74,8 +74,8 @@ class Jobs:
     def _asked(
         self, app_name: str | None, user_id: str | EllipsisType | None
     ) -> tuple[dict[str, bool], statements.TaskParameters]:
-        if app_name is None or user_id is ...:
+        user = asked_user(user_id)
+        if app_name is None or user is None:
             self._database.require_every_scope()
-        user = None if user_id is ... else scope_user(user_id)
         shape = {"app": app_name is not None, "user": user is not None}
         return shape, {"task": self._task, "app_name": app_name, "user_id": user}

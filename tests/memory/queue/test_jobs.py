@@ -341,13 +341,12 @@ async def test_a_release_without_a_connection_lets_the_lease_lapse(
     words: PgVectorMemoryService, proxy: Proxy, caplog: pytest.LogCaptureFixture
 ) -> None:
     await wait(words, "one")
-    async with Database(proxy.url) as own:
+    async with Database(proxy.url, settings=Settings(retry_timeout_s=0.3)) as own:
         claims = Claims(own, task="embed")
         claimed = await claims.claim(*ANA, 10)
-        proxy.lose_answers = 1
+        proxy.lose_answers = 1_000
         await claims.release(claimed)
         assert "lease lapses" in caplog.text
-        proxy.lose_answers = 1
         with pytest.raises(DatabaseUnavailable):
             await claims.complete(claimed)
 
