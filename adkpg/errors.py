@@ -170,7 +170,13 @@ class EmbeddingError(AdkpgError):
 
 
 class ModelUnavailable(AdkpgError):
-    """A model does not answer now, whatever it is asked; a worker asks for nobody else then."""
+    """A model does not answer now, whatever it is asked; a worker asks for nobody else then.
+
+    Attributes:
+      asked: False if it was not even asked, since it had failed a moment ago.
+    """
+
+    asked = True
 
 
 class EmbedderUnavailable(EmbeddingError, ModelUnavailable):

@@ -22,7 +22,8 @@ from google.adk.platform import time as platform_time
 from google.adk.sessions.session import Session
 
 from adkpg import cursors
-from adkpg.embedding.embedder import Embedder, embed_checked, embed_query_checked, floor_of
+from adkpg.embedding.embedder import Embedder, floor_of
+from adkpg.embedding.guarded import GuardedEmbedder
 from adkpg.errors import EmbeddingError, InvalidInput
 from adkpg.keys import require_storable, scope_user, storable
 from adkpg.memory import records
@@ -39,6 +40,7 @@ from adkpg.memory.search.options import (
     service_defaults,
 )
 from adkpg.memory.tokenizer import searchable
+from adkpg.outages.breaker import Breakers
 from adkpg.remember.policy import Remember, policy_of
 from adkpg.settings import Settings
 from adkpg.timestamps import clamped
@@ -84,9 +86,12 @@ class InMemoryVectorMemoryService(BaseMemoryService):
         **options: Unpack[SearchOverrides],
     ) -> None:
         settings = Settings()
-        self._defaults, self._embedder = service_defaults(
+        self._defaults, embedder = service_defaults(
             SearchOptions(top_k=5), embedder, settings.embedder, options
         )
+        self._embedder: GuardedEmbedder | None = None
+        if embedder is not None:
+            self._embedder = GuardedEmbedder(embedder, Breakers(), settings)
         self._policy = policy_of(settings.remember if remember is None else remember)
         self._scopes: dict[Scope, dict[str, _Entry]] = {}  # app and user; memory id
         self._deleted: set[tuple[str, str, str]] = set()  # app, user, memory id
@@ -202,14 +207,17 @@ class InMemoryVectorMemoryService(BaseMemoryService):
         if not text:
             return []
         vector, least = None, options.min_score
+        words_alone: str | None = None
         if options.mode != "text" and self._embedder is not None:
-            least = floor_of(self._embedder) if least is None else least
+            least = floor_of(self._embedder.embedder) if least is None else least
             try:
-                vector = records.unit_vector(await embed_query_checked(self._embedder, text))
+                vector = records.unit_vector(await self._embedder.question(text))
             except EmbeddingError as exc:
                 if options.mode == "vector":
                     raise
-                logger.warning("The search answers by words alone: %s", exc)
+                words_alone = str(exc)
+                if self._embedder.news("searches", exc):
+                    logger.warning("The search answers by words alone: %s", exc)
         running = options.exclude_invocation_id
         entries = [
             entry
@@ -231,7 +239,7 @@ class InMemoryVectorMemoryService(BaseMemoryService):
                 shared = sum(rarity[word] for word in lexemes)
                 lexical = shared / sum(rarity.values()) if lexemes else 0.0
                 score = lexical + max(cosine or 0.0, 0.0)
-                reason = Reason(lexical, lexemes, cosine, 1.0, 1.0, score)
+                reason = Reason(lexical, lexemes, cosine, 1.0, 1.0, score, words_alone)
                 found.append(Hit(entry.memory(), score, reason))
         found = folded(sorted(found, key=lambda hit: -hit.score))[: options.top_k]
         return found if options.max_tokens is None else within_budget(found, options.max_tokens)
@@ -263,8 +271,9 @@ class InMemoryVectorMemoryService(BaseMemoryService):
         waiting = [entry for entry in [*held.values()] if entry.vector is None]
         if self._embedder is None:
             return
+        self._embedder.forgive()  # no worker would catch up
         try:
-            vectors = await embed_checked(self._embedder, [entry.draft.body for entry in waiting])
+            vectors = await self._embedder.documents([entry.draft.body for entry in waiting])
         except EmbeddingError as exc:
             logger.warning("The memories are found by their words, but have no vectors: %s", exc)
             return

@@ -99,6 +99,25 @@ class Settings(BaseSettings):
     embedding_batch_size: int = Field(
         default=64, ge=1, le=2048, description="Texts sent to the embedder in one call, in texts."
     )
+    embedding_timeout_s: float = Field(
+        default=30,
+        gt=0,
+        description="Longest wait for the embedder's answer to a batch, its retries included, in "
+        "seconds. What was to be embedded waits for the next ingest or a worker.",
+    )
+    search_timeout_s: float = Field(
+        default=2,
+        gt=0,
+        description="Time after which a search answers by words alone, whatever the embedder does, "
+        "in seconds; with `mode='vector'` it fails. The first loading of a local model does not "
+        "count.",
+    )
+    extraction_timeout_s: float = Field(
+        default=120,
+        gt=0,
+        description="Longest wait for the answer of what draws facts or sums up, its second "
+        "attempt included, in seconds.",
+    )
     job_lease_s: float = Field(
         default=300,
         gt=0,

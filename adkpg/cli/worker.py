@@ -53,8 +53,9 @@ async def worker(
     """Embed memories that wait for a vector, until stopped.
 
     For applications that remember with each event (remember=), or that write much. Ctrl-C and
-    SIGTERM end it after the running batches. Run as many as you like: each claims jobs user by
-    user, retries them with growing delays, and gives up those that keep failing, with their error.
+    SIGTERM end it after the running batches, which have five seconds. Run as many as you like:
+    each claims jobs user by user, retries them with growing delays, and gives up those that keep
+    failing, with their error.
     It also does what `adkpg db tidy` does, every ten minutes.
 
     \b
@@ -91,10 +92,10 @@ async def worker(
         poll_interval_s=poll_interval.total_seconds(),
         concurrency=concurrency,
     )
-    done = 0
+    done, stop = 0, _stopped_by_signals()
     if not once:
-        done = await found.run(_stopped_by_signals())
-    while once and (progress := await found.run_once()):
+        done = await found.run(stop)
+    while once and not stop.is_set() and (progress := await found.run_once(stop)):
         done += progress
     say(f"Done: {done} memories.", {"done": done, "revived": revived}, as_json=as_json)
 

@@ -25,6 +25,7 @@ from adkpg.database.pools import LoopPools, clone
 from adkpg.embedded import EmbeddedServer
 from adkpg.errors import ConfigurationError, DatabaseError, RetryableError, SchemaError
 from adkpg.keys import APP_WIDE
+from adkpg.outages.breaker import Breakers
 from adkpg.remember.policy import Remember, RememberPolicy, policy_of
 from adkpg.settings import Settings
 from adkpg.sql import ParametersT, Statement
@@ -84,6 +85,7 @@ class Database(Closes):
     Attributes:
       settings: As given, or those of the environment.
       captures: Whether appends remember through services that were not told themselves.
+      breakers: Of the embedders and extractors that its services ask.
 
     Raises:
       ConfigurationError: No database is named, or it cannot be read.
@@ -132,6 +134,7 @@ class Database(Closes):
         self._pools = LoopPools()
         self._doubted_at = -math.inf
         self._verified = False
+        self.breakers = Breakers()
         self._keepers: weakref.WeakSet[Keeper] = weakref.WeakSet()
 
     @property

@@ -5,8 +5,6 @@ from array import array
 from collections import OrderedDict
 from collections.abc import Hashable
 
-from adkpg.embedding.embedder import Embedder, embed_query_checked
-
 
 class VectorCache:
     """Keeps the latest vectors, each under a key; tasks, loops and threads may share it."""
@@ -37,35 +35,3 @@ class VectorCache:
             self._vectors.move_to_end(key)
             while len(self._vectors) > self._max_entries:
                 self._vectors.popitem(last=False)
-
-
-class QueryCache:
-    """Remembers the vectors of the latest questions, so that a repeated one costs no call.
-
-    ADK's ``preload_memory`` asks the same question on every model request of a turn. Safe to share
-    between tasks, loops and threads; tasks that ask a new question at the same moment may each
-    call the embedder once. A failure is not remembered.
-    """
-
-    def __init__(self, max_entries: int = 256) -> None:
-        """Makes an empty cache.
-
-        Args:
-          max_entries: Questions kept; the one unused for longest goes first. 0 keeps none.
-        """
-        self._vectors = VectorCache(max_entries)
-
-    async def vector(self, embedder: Embedder, text: str) -> list[float]:
-        """Returns the question's vector ``[d]``, from the cache or by `embed_query_checked`.
-
-        The list is the caller's own.
-
-        Raises:
-          EmbeddingError: As `embed_query_checked` says.
-        """
-        key = (embedder.model, embedder.dimensions, text)
-        vector = self._vectors.get(key)
-        if vector is None:
-            vector = await embed_query_checked(embedder, text)
-            self._vectors.put(key, vector)
-        return vector

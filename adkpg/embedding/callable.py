@@ -8,6 +8,7 @@ from typing import TypeAlias, TypeVar, cast
 from adkpg.embedding.calls import Calls
 from adkpg.embedding.failures import failures_of, retried, transient
 from adkpg.errors import ConfigurationError, EmbedderUnavailable, EmbeddingError
+from adkpg.outages.threads import Threads
 
 ArgumentT = TypeVar("ArgumentT")
 AnswerT = TypeVar("AnswerT")
@@ -24,8 +25,9 @@ class CallableEmbedder:
     or as long as the server asks, up to 60 s. The methods of another embedder are functions too,
     so this gives all of it to an embedder of your own.
 
-    A sync function runs in a thread. It cannot be stopped there: after its time is up it runs on
-    unheard, and is not called again for the same texts.
+    A sync function runs in a thread of its own. It cannot be stopped there: after its time is up
+    it runs on unheard, and is not called again for the same texts. Once twice `concurrency` of its
+    calls do so, it is not called until one of them ends.
 
     Attributes:
       model: The model's name, as given.
@@ -87,6 +89,8 @@ class CallableEmbedder:
         self._query = query
         self._timeout_s = timeout_s
         self._max_retries = max_retries
+        self._threads = Threads()
+        self._most_left = 2 * concurrency
         self._calls = Calls(
             model=model,
             dimensions=dimensions,
@@ -125,6 +129,11 @@ class CallableEmbedder:
 
     async def _answer(self, function: Function[ArgumentT, AnswerT], argument: ArgumentT) -> AnswerT:
         asynchronous = _is_async(function)
+        if not asynchronous and self._threads.left >= self._most_left:
+            raise EmbedderUnavailable(
+                f"Embedder {self.model!r} hangs: {self._threads.left} of its calls still run whose "
+                "time is up; see what they wait for."
+            )
 
         def again(exc: BaseException) -> bool:
             # Our own says that time is up; another thread would only join the first one's wait.
@@ -134,7 +143,7 @@ class CallableEmbedder:
         async def attempt() -> AnswerT:
             try:
                 async with asyncio.timeout(self._timeout_s) as limit:
-                    return await _called(function, argument, asynchronous=asynchronous)
+                    return await self._called(function, argument, asynchronous=asynchronous)
             except TimeoutError as exc:
                 if limit.expired():
                     raise EmbedderUnavailable(
@@ -146,16 +155,15 @@ class CallableEmbedder:
         with failures_of(self.model):
             return await retried(attempt, max_retries=self._max_retries, again=again)
 
+    async def _called(
+        self, function: Function[ArgumentT, AnswerT], argument: ArgumentT, *, asynchronous: bool
+    ) -> AnswerT:
+        answer = function(argument) if asynchronous else await self._threads.run(function, argument)
+        # Such as a lambda around an async function.
+        return await answer if inspect.isawaitable(answer) else cast("AnswerT", answer)
+
 
 def _is_async(function: object) -> bool:
     return inspect.iscoroutinefunction(function) or inspect.iscoroutinefunction(
         getattr(function, "__call__", None)  # noqa: B004 - an object whose call is async
     )
-
-
-async def _called(
-    function: Function[ArgumentT, AnswerT], argument: ArgumentT, *, asynchronous: bool
-) -> AnswerT:
-    answer = function(argument) if asynchronous else await asyncio.to_thread(function, argument)
-    # Such as a lambda around an async function.
-    return await answer if inspect.isawaitable(answer) else cast("AnswerT", answer)

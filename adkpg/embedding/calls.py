@@ -101,7 +101,7 @@ class Calls:
         return [vectors[text].copy() for text in sent]
 
     async def query(self, text: str, ask: Ask) -> list[float]:
-        """Returns the vector ``[d]`` of a question; `QueryCache` remembers those.
+        """Returns the vector ``[d]`` of a question; `GuardedEmbedder` remembers those.
 
         Raises:
           EmbeddingMismatch: As `documents` says.

@@ -20,6 +20,7 @@ from adkpg.errors import ConfigurationError, EmbeddingMismatch
 
 # The server adds up squares in 32-bit floats, where 1e-30 and 1e30 are still numbers.
 _MIN_NORM, _MAX_NORM = 1e-15, 1e15
+_TEXTS = frozenset({str, bytes})  # of which float() would read the digits
 
 
 @runtime_checkable
@@ -28,8 +29,12 @@ class Embedder(Protocol):
 
     One embedder may be used by many tasks and by several event loops in turn. Vectors need not be
     of unit length: they are compared by cosine. An embedder may also have an attribute
-    ``floor: float``, see `floor_of`. It may raise anything; to say that texts should wait, raise
-    `EmbedderUnavailable`, or an error that `adkpg.embedding.failures.unavailable` knows.
+    ``floor: float``, see `floor_of`, and a method ``async def warm(self) -> None`` that loads what
+    it needs, such as a local model: the first search waits for that, and for nothing else longer
+    than ``ADKPG_SEARCH_TIMEOUT_S``. It may raise anything; to say that texts should wait, raise
+    `EmbedderUnavailable`, or an error that `adkpg.embedding.failures.unavailable` knows. It may
+    also keep silent, since each call has a deadline; but it must not block the event loop, where
+    nobody could end it: give a function that blocks to `CallableEmbedder`, which has threads.
 
     Attributes:
       model: Name stored with each vector; vectors of two models are never compared.
@@ -84,9 +89,9 @@ async def embed_checked(embedder: Embedder, texts: list[str]) -> list[list[float
         return []
     with failures_of(embedder.model):
         vectors = await embedder.embed_documents([well_formed(text) for text in texts])
-    return checked_vectors(
-        vectors, count=len(texts), model=embedder.model, dimensions=embedder.dimensions
-    )
+        return checked_vectors(
+            vectors, count=len(texts), model=embedder.model, dimensions=embedder.dimensions
+        )
 
 
 async def embed_query_checked(embedder: Embedder, text: str) -> list[float]:
@@ -102,10 +107,10 @@ async def embed_query_checked(embedder: Embedder, text: str) -> list[float]:
     """
     with failures_of(embedder.model):
         vector = await embedder.embed_query(well_formed(text))
-    [checked] = checked_vectors(
-        [vector], count=1, model=embedder.model, dimensions=embedder.dimensions
-    )
-    return checked
+        [checked] = checked_vectors(
+            [vector], count=1, model=embedder.model, dimensions=embedder.dimensions
+        )
+        return checked
 
 
 def checked_vectors(
@@ -117,7 +122,7 @@ def checked_vectors(
       EmbeddingMismatch: As `embed_checked` says.
     """
     try:
-        rows = [list(map(float, vector)) for vector in vectors]
+        rows = [_numbers(vector) for vector in vectors]
     except (TypeError, ValueError, OverflowError) as exc:
         raise EmbeddingMismatch(
             f"Embedder {model!r} returned something else than lists of numbers; "
@@ -141,6 +146,13 @@ def checked_vectors(
                 "check the model, since such a vector can be neither stored nor found."
             )
     return rows
+
+
+def _numbers(vector: Sequence[float]) -> list[float]:
+    numbers = list(vector)
+    if type(vector) in _TEXTS or not _TEXTS.isdisjoint(map(type, numbers)):
+        raise TypeError("a text is no vector")
+    return list(map(float, numbers))
 
 
 def well_formed(text: str, max_bytes: int | None = None) -> str:

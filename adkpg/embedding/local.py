@@ -89,6 +89,14 @@ class LocalEmbedder:
         """Tells whether the packages of ``adkpg[local]`` are here, without importing them."""
         return all(map(find_spec, (_MODEL_PACKAGE, "onnxruntime", "numpy", "tokenizers")))
 
+    async def warm(self) -> None:
+        """Loads the model; the first call does, otherwise.
+
+        Raises:
+          EmbedderUnavailable: A package or file of ``adkpg[local]`` is missing or altered.
+        """
+        await asyncio.to_thread(self._loaded)
+
     async def embed_documents(self, texts: list[str]) -> list[list[float]]:
         """Returns unit vectors ``[n, 384]`` in the order of the texts; a cancelled call ends.
 

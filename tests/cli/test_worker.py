@@ -14,6 +14,7 @@ import pytest
 from adkpg import PgVectorMemoryService
 from tests.fakes.commands import Adkpg
 from tests.fakes.conversation import USER, entry
+from tests.fakes.embedding_server import EmbeddingServer, Reply
 
 WORKER = [sys.executable, "-m", "adkpg", "worker", "--poll-interval", "0.05s"]
 
@@ -114,3 +115,31 @@ def test_a_signal_ends_it_cleanly(
     worker.send_signal(number)
     out, err = worker.communicate(timeout=60)
     assert (worker.returncode, out, err) == (0, "Done: 4 memories.\n", "")
+
+
+@pytest.fixture
+def silent() -> Iterator[EmbeddingServer]:
+    server = EmbeddingServer(lambda _: Reply(silent=True))
+    yield server
+    server.close()
+
+
+@pytest.mark.parametrize("options", [(), ("--once",)])
+@pytest.mark.parametrize("number", [signal.SIGTERM, signal.SIGINT])
+def test_a_signal_ends_it_though_its_embedder_hangs(
+    waiting: str, silent: EmbeddingServer, number: signal.Signals, options: tuple[str, ...]
+) -> None:
+    environment = {"ADKPG_EMBEDDER": "openai", "OPENAI_BASE_URL": f"{silent.url}/v1"}
+    process = subprocess.Popen(
+        [*WORKER, *options],
+        stdout=subprocess.PIPE,
+        text=True,
+        env=os.environ | environment,
+    )
+    with process:
+        while not silent.requests:
+            assert process.poll() is None
+        process.send_signal(number)
+        out, _ = process.communicate(timeout=60)
+    assert (process.returncode, out) == (0, "Done: 0 memories.\n")
+    assert value(waiting, f"{WAITING} AND lease_expires_at IS NULL") == 3

@@ -6,7 +6,7 @@ import random
 from collections.abc import Awaitable, Callable, Sequence
 from typing import Protocol
 
-from adkpg.errors import AdkpgError, DatabaseError, ModelUnavailable, RetryableError, SchemaError
+from adkpg.errors import AdkpgError, ModelUnavailable, RetryableError, SchemaError
 from adkpg.scopes import every_scope, narrowed
 
 logger = logging.getLogger(__name__)
@@ -20,6 +20,14 @@ class Work(Protocol):
     @property
     def name(self) -> str:
         """What the log calls it."""
+        ...
+
+    def pause_s(self) -> float:
+        """Returns for how many seconds its model is not asked, since it is away; else 0.0."""
+        ...
+
+    def forgive(self) -> None:
+        """Has a model that is away asked again now."""
         ...
 
     async def due_users(self) -> list[tuple[str, str]]:
@@ -42,7 +50,8 @@ class Worker:
     Failures are logged, and their work is due again after a delay. Many workers share the work, in
     one process or in many. One that is killed leaves leases, which lapse after
     ``ADKPG_JOB_LEASE_S``. While the database refuses or loses statements it waits, longer each
-    time; while a model is down, it is asked for a few users at a time.
+    time. While a model is away, nothing is claimed for it, longer each time too; then it is asked
+    for one user, and for the others once it has answered.
 
     Args:
       works: The kinds of work to do.
@@ -50,6 +59,7 @@ class Worker:
       chore_interval_s: How often, in seconds; sooner after a chore that failed.
       poll_interval_s: Pause when nothing is due, in seconds.
       concurrency: Most users whose batches run side by side.
+      stop_timeout_s: How long batches may run on after a stop, in seconds.
     """
 
     def __init__(
@@ -60,6 +70,7 @@ class Worker:
         chore_interval_s: float = 600.0,
         poll_interval_s: float = 1.0,
         concurrency: int = 2,
+        stop_timeout_s: float = 5.0,
     ) -> None:
         self._works = works
         self._chores = chores
@@ -67,12 +78,14 @@ class Worker:
         self._next_chores = float("-inf")
         self._poll_interval_s = poll_interval_s
         self._concurrency = concurrency
+        self._stop_timeout_s = stop_timeout_s
+        self._done = 0
 
     async def run(self, stop: asyncio.Event | None = None) -> int:
-        """Works until `stop` is set: batches that run are finished, and no more are begun.
+        """Works until `stop` is set: batches that run may end, and no more are begun.
 
-        A cancelled one gives back what it has claimed. Chores are cancelled: they go on the next
-        time.
+        What does not end in time is cancelled, as it is if this is cancelled: it gives back what it
+        has claimed. Chores are cancelled: they go on the next time.
 
         Returns:
           How many memories it worked on.
@@ -89,26 +102,30 @@ class Worker:
             await asyncio.wait([chores])
 
     async def _work_until(self, stop: asyncio.Event) -> int:
-        done = 0
+        before = self._done
         pause_s = self._poll_interval_s
         while not stop.is_set():
             try:
                 progress = await self._batches(stop)
             except SchemaError:
                 raise
-            except DatabaseError as exc:
+            except AdkpgError as exc:
                 pause_s = min(2 * pause_s, _LONGEST_PAUSE_S)
                 logger.warning("The worker waits for the database: %s", exc)
                 progress = 0
             else:
                 pause_s = self._poll_interval_s
-            done += progress
             if not progress:
                 await _pause(stop, pause_s * random.uniform(0.5, 1))
-        return done
+        return self._done - before
 
     async def run_once(self, stop: asyncio.Event | None = None) -> int:
         """Does the chores if it is time, and a batch for each user with due work.
+
+        Models that are away are asked, too.
+
+        Args:
+          stop: Ends it, as `run` says.
 
         Returns:
           How many memories it worked on.
@@ -119,6 +136,8 @@ class Worker:
         now = asyncio.get_running_loop().time()
         if now >= self._next_chores:
             self._next_chores = now + await self._do_chores()
+        for work in self._works:
+            work.forgive()
         return await self._batches(stop or asyncio.Event())
 
     async def _do_chores_until(self, stop: asyncio.Event) -> None:
@@ -141,33 +160,53 @@ class Worker:
         return pause_s
 
     async def _batches(self, stop: asyncio.Event) -> int:
-        return sum([await self._round(work, stop) for work in self._works])
+        """Does a round of each work; after a stop it has some time, then it is cancelled."""
+        before = self._done
+        running = asyncio.create_task(self._rounds(stop))
+        stopping = asyncio.create_task(stop.wait())
+        try:
+            await asyncio.wait({running, stopping}, return_when=asyncio.FIRST_COMPLETED)
+            if not running.done():
+                await asyncio.wait({running}, timeout=self._stop_timeout_s)
+        finally:
+            stopping.cancel()
+            running.cancel()
+            # It gives back what it has claimed, if the database lets it.
+            await asyncio.wait({running, stopping}, timeout=self._stop_timeout_s)
+        if running.done() and not running.cancelled():
+            running.result()
+        return self._done - before
 
-    async def _round(self, work: Work, stop: asyncio.Event) -> int:
+    async def _rounds(self, stop: asyncio.Event) -> None:
+        for work in self._works:
+            if not work.pause_s():
+                await self._round(work, stop)
+
+    async def _round(self, work: Work, stop: asyncio.Event) -> None:
         with every_scope():
             users = await work.due_users()
         random.shuffle(users)  # workers that start together begin apart
-        done = 0
 
         async def serve() -> None:
-            nonlocal done
             while users and not stop.is_set():
                 app_name, user_id = users.pop()
                 try:
                     with every_scope(), narrowed(app_name, user_id):
                         worked = await work.work(app_name, user_id)
-                    done += worked  # not in one: the sum is read before the wait
+                    self._done += worked  # not in one: the sum is read before the wait
                 except RetryableError:
                     raise
                 except AdkpgError as exc:
+                    if isinstance(exc, ModelUnavailable):
+                        users.clear()  # nor would it answer for them
+                        if not exc.asked:
+                            continue
                     logger.warning(
                         "%s failed for a user of app %r and is tried again later: %s",
                         work.name.capitalize(),
                         app_name,
                         exc,
                     )
-                    if isinstance(exc, ModelUnavailable):
-                        users.clear()  # nor would it answer for them
 
         try:
             async with asyncio.TaskGroup() as group:
@@ -175,7 +214,6 @@ class Worker:
                     group.create_task(serve())
         except* RetryableError as group_error:
             raise group_error.exceptions[0] from None
-        return done
 
 
 async def _pause(stop: asyncio.Event, seconds: float) -> None:

@@ -31,6 +31,8 @@ class Reason:
       recency: Factor in (0, 1] of its age; 1 without a half-life.
       importance: Factor of its importance; 1 for the default of 0.5.
       score: Fused score, with both factors.
+      words_alone: Why vectors had no part in a search that asked for them, such as an embedder that
+        is away; None if they had.
     """
 
     lexical: float
@@ -39,6 +41,7 @@ class Reason:
     recency: float
     importance: float
     score: float
+    words_alone: str | None = None
 
 
 @dataclass(frozen=True)
@@ -63,8 +66,13 @@ class Hit:
     cut: bool = False
 
 
-def hit(row: Mapping[str, Any]) -> Hit:
-    """Reads a row of a search."""
+def hit(row: Mapping[str, Any], *, words_alone: str | None = None) -> Hit:
+    """Reads a row of a search.
+
+    Args:
+      row: As the statement returns it.
+      words_alone: As in `Reason`.
+    """
     reason = Reason(
         lexical=row["lexical"],
         lexemes=tuple(row["lexemes"] or ()),
@@ -72,6 +80,7 @@ def hit(row: Mapping[str, Any]) -> Hit:
         recency=row["recency"],
         importance=row["importance_factor"],
         score=row["score"],
+        words_alone=words_alone,
     )
     return Hit(memory=records.memory(row), score=row["score"], reason=reason, cut=bool(row["cut"]))
 

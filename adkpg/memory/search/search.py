@@ -36,7 +36,7 @@ class Search:
         self._database = database
         self._vectors = vectors
         self._approximate: dict[tuple[str, tuple[str, ...]], frozenset[str]] = {}
-        self._warned: set[str] = set()
+        self._inactive: dict[str, str] = {}  # by app, what is wrong with its model
 
     async def hits(
         self, app_name: str, user_id: str, query: str, options: SearchOptions, *, explain: bool
@@ -63,14 +63,16 @@ class Search:
         half_life, own_floor = options.half_life, options.min_score is None
         vectors = self._vectors if options.mode != "text" else None
         query_vector: list[float] = []
+        words_alone: str | None = None
         if vectors is not None:
             try:
                 query_vector = await vectors.of_query(text)
             except EmbeddingError as exc:
                 if options.mode == "vector":
                     raise
-                logger.warning("The search answers by words alone: %s", exc)
-                vectors = None
+                if vectors.guarded.news("searches", exc):
+                    logger.warning("The search answers by words alone: %s", exc)
+                vectors, words_alone = None, str(exc)
         floor = 0.0 if vectors is None else vectors.floor
         parameters: SearchParameters = {
             "app_name": app_name,
@@ -103,9 +105,14 @@ class Search:
             parameters["top_k"] = math.ceil(more * options.top_k)
             if vectors is not None:
                 rows = await self._with_vectors(vectors, shape, parameters)
+                words_alone = self._inactive.get(app_name)
             else:
                 rows = await self._database.fetch(statements.search(shape), parameters)
-            unfolded = [hits.hit(row) for row in rows if row["memory_id"] is not None]
+            unfolded = [
+                hits.hit(row, words_alone=words_alone)
+                for row in rows
+                if row["memory_id"] is not None
+            ]
             found = hits.folded(unfolded)
             if len(found) >= options.top_k or len(rows) < parameters["top_k"]:
                 break
@@ -154,22 +161,22 @@ class Search:
             self._approximate.pop(key, None)
         if rows[0]["active_model"] not in (None, (await vectors.numbered_model())[0]):
             await self._say_not_active(vectors, app_name, required=not shape.lexical)
+        else:
+            self._inactive.pop(app_name, None)
         return rows
 
     async def _say_not_active(self, vectors: Vectors, app_name: str, *, required: bool) -> None:
         """Raises that the app has another model, or says so once and lets words alone answer."""
         if required:
             await vectors.require_active(app_name)
-        elif app_name not in self._warned:
-            self._warned.add(app_name)
+        elif app_name not in self._inactive:
             active = await self._database.fetch_one(
                 vector_statements.select_active_model(), {"app_name": app_name}
             )
             if active is not None:
-                logger.warning(
-                    "Searches answer by words alone: %s",
-                    vectors.not_active(app_name, active["name"], active["dimensions"]),
-                )
+                error = vectors.not_active(app_name, active["name"], active["dimensions"])
+                self._inactive[app_name] = str(error)
+                logger.warning("Searches answer by words alone: %s", error)
 
     async def _with_neighbours(
         self,

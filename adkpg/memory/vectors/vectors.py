@@ -6,8 +6,8 @@ from typing import Any
 
 from adkpg import scopes
 from adkpg.database import Database
-from adkpg.embedding.cache import QueryCache
-from adkpg.embedding.embedder import Embedder, embed_checked, floor_of
+from adkpg.embedding.embedder import Embedder, floor_of
+from adkpg.embedding.guarded import GuardedEmbedder
 from adkpg.errors import (
     AdkpgError,
     ConfigurationError,
@@ -91,6 +91,7 @@ class Vectors:
 
     Attributes:
       embedder: The same.
+      guarded: The same, behind deadlines.
       floor: The cosine under which the model finds noise.
       large: Whether the vectors are too long for the covering index.
       model: The model's key, as statements take it.
@@ -103,6 +104,7 @@ class Vectors:
     def __init__(self, database: Database, embedder: Embedder) -> None:
         require_indexable(embedder.model, embedder.dimensions)
         self.embedder = embedder
+        self.guarded = GuardedEmbedder(embedder, database.breakers, database.settings)
         self.floor = floor_of(embedder)
         self.large = embedder.dimensions > INLINE_DIMENSIONS
         self.model: statements.ModelKey = {
@@ -110,7 +112,6 @@ class Vectors:
             "dimensions": embedder.dimensions,
         }
         self._database = database
-        self._queries = QueryCache(database.settings.query_cache_size)
         self.claims = Claims(database, task="embed")
         self._model_id = _UNREGISTERED
 
@@ -118,9 +119,9 @@ class Vectors:
         """Returns a question's vector of unit length, from the cache if it was asked before.
 
         Raises:
-          EmbeddingError: The embedder failed.
+          EmbeddingError: The embedder failed, or gave no answer in a search's time.
         """
-        return records.unit_vector(await self._queries.vector(self.embedder, text))
+        return records.unit_vector(await self.guarded.question(text))
 
     async def embed_pending(self, *, app_name: str | None) -> int:
         """Does what `PgVectorMemoryService.embed_pending` says.
@@ -131,6 +132,7 @@ class Vectors:
         """
         if app_name is not None:
             await self.require_active(app_name)
+        self.guarded.forgive()
         model_id, _ = await self.numbered_model()
         total = 0
         failure: EmbeddingError | None = None
@@ -147,7 +149,12 @@ class Vectors:
         return total
 
     async def embed_user(
-        self, app_name: str, user_id: str, *, eager: bool, batches: int | None = None
+        self,
+        app_name: str,
+        user_id: str,
+        *,
+        eager: bool,
+        batches: int | None = None,
     ) -> int:
         """Embeds what one user has pending and nobody else has claimed.
 
@@ -168,6 +175,7 @@ class Vectors:
           EmbeddingError: The embedder failed for some; they are given back, the others stored.
           DatabaseError: The database failed or refused; what it did not store is given back.
         """
+        self.guarded.require()  # nothing is claimed for one that is away
         found = await self._app_models(app_name)
         self._model_id = found["own"] or _UNREGISTERED
         first = found["active"] is None
@@ -215,11 +223,12 @@ class Vectors:
                 "The memories are stored and found by their words, but wait for vectors: %s", exc
             )
         except (EmbeddingError, DatabaseError, InvalidInput) as exc:
-            logger.warning(
-                "The memories are stored and found by their words, but wait for vectors: %s "
-                "The next ingest, a worker, or embed_pending(), catches up.",
-                exc,
-            )
+            if self.guarded.news("ingests", exc):
+                logger.warning(
+                    "The memories are stored and found by their words, but wait for vectors: %s "
+                    "The next ingest, a worker, or embed_pending(), catches up.",
+                    exc,
+                )
 
     async def require_active(self, app_name: str) -> None:
         """Raises unless the app's vectors are of this model, or it has none yet.
@@ -247,7 +256,8 @@ class Vectors:
         """Returns how many vectors were stored, and the memories that were refused."""
 
         async def embed(batch: Sequence[Any]) -> list[Embedded]:
-            vectors = await embed_checked(self.embedder, [row["body"] for row in batch])
+            texts = [row["body"] for row in batch]
+            vectors = await self.guarded.documents(texts)
             return list(zip(batch, vectors, strict=True))
 
         async def keep(batch: Sequence[Embedded]) -> int:

@@ -5,12 +5,13 @@ import logging
 from dataclasses import dataclass
 
 from adkpg import scopes
-from adkpg.errors import EmbeddingError
+from adkpg.errors import EmbedderUnavailable, EmbeddingError
 from adkpg.memory.vectors.vectors import Vectors
 
 logger = logging.getLogger(__name__)
 
 _FLUSH_POLL_S = 0.05
+_LONGEST_POLL_S = 1.0
 
 
 @dataclass(frozen=True)
@@ -25,6 +26,14 @@ class Embedding:
     vectors: Vectors
     name: str = "embedding"
 
+    def pause_s(self) -> float:
+        """Returns for how many seconds the embedder is not asked, since it is away."""
+        return self.vectors.guarded.pause_s()
+
+    def forgive(self) -> None:
+        """Has an embedder that is away asked again now."""
+        self.vectors.guarded.forgive()
+
     async def due_users(self) -> list[tuple[str, str]]:
         """Returns users with memories that wait for a vector of this model."""
         model_id, _ = await self.vectors.numbered_model()
@@ -36,6 +45,8 @@ class Embedding:
 
     async def flush(self, *, app_name: str | None) -> None:
         """Does what `PgVectorMemoryService.flush` says, without a limit of time."""
+        guarded = self.vectors.guarded
+        guarded.forgive()
         eager = True  # what failed before is tried immediately, and then again when it is due
         while True:
             if app_name is not None:
@@ -46,7 +57,10 @@ class Embedding:
                     with scopes.narrowed(app, user):
                         await self.vectors.embed_user(app, user, eager=eager)
                 except EmbeddingError as exc:
-                    logger.warning("Flushing goes on: %s", exc)
+                    if guarded.news("flush", exc):
+                        logger.warning("Flushing goes on: %s", exc)
+                    if isinstance(exc, EmbedderUnavailable):
+                        break
             model_id, _ = await self.vectors.numbered_model()
             waiting = await self.vectors.claims.waiting(app_name=app_name, model_id=model_id)
             if not waiting.own:
@@ -54,4 +68,5 @@ class Embedding:
                     return
                 await self.vectors.require_active(waiting.other_app)
             eager = False
-            await asyncio.sleep(_FLUSH_POLL_S)
+            # Another process may end what waits while the embedder is away from this one.
+            await asyncio.sleep(max(_FLUSH_POLL_S, min(guarded.pause_s(), _LONGEST_POLL_S)))

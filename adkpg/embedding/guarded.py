@@ -1,0 +1,232 @@
+"""GuardedEmbedder: an embedder that may hang, fail or be away, behind deadlines and a breaker."""
+
+import asyncio
+import inspect
+from collections.abc import Awaitable, Callable, Coroutine, Hashable
+from dataclasses import dataclass
+from typing import Any, TypeVar, cast
+
+from adkpg.embedding.cache import VectorCache
+from adkpg.embedding.embedder import Embedder, embed_checked, embed_query_checked
+from adkpg.embedding.failures import failure_of, failures_of, retry_after_s
+from adkpg.errors import EmbedderUnavailable, EmbeddingError
+from adkpg.loops import PerLoop
+from adkpg.outages.breaker import Breaker, Breakers
+from adkpg.outages.deadline import Overdue, answer_within
+from adkpg.settings import Settings
+
+AnswerT = TypeVar("AnswerT")
+
+_WARMING = "warm"
+# What is left of a search's time when it gives its embedder up is for the words.
+_EMBEDDERS_SHARE = 0.9
+
+
+@dataclass
+class _Flight:
+    """A question on its way: whoever asks the same joins it.
+
+    Attributes:
+      task: Asks, and remembers the answer.
+      permit: Of the searches' breaker.
+      waiting: How many wait for it.
+    """
+
+    task: asyncio.Task[list[float]]
+    permit: int
+    waiting: int = 0
+
+
+class GuardedEmbedder:
+    """Asks an embedder, for a limited time, and not while it is away.
+
+    Two breakers, since a question is given up long before a batch: one that everybody heeds opens
+    when the embedder fails or lets the deadline pass; one for searches also when a question took
+    longer than a search may. Such a question goes on: its answer is remembered, and closes both.
+
+    The vectors of the latest questions are remembered: ADK's ``preload_memory`` asks the same one
+    on every model request of a turn. Tasks, loops and threads may share it all.
+
+    Args:
+      embedder: Any.
+      breakers: Of those who share the embedder.
+      settings: Deadlines and the size of the cache.
+
+    Attributes:
+      embedder: The same.
+    """
+
+    def __init__(self, embedder: Embedder, breakers: Breakers, settings: Settings) -> None:
+        self.embedder = embedder
+        self._breaker = breakers.of(embedder)
+        self._searches = breakers.of(embedder, "search")
+        self._timeout_s = settings.embedding_timeout_s
+        self._search_timeout_s = settings.search_timeout_s
+        self._cache = VectorCache(settings.query_cache_size)
+        self._flights: PerLoop[dict[Hashable, _Flight]] = PerLoop(dict)
+        warm = getattr(embedder, "warm", None)
+        self._warm: Callable[[], Awaitable[object]] | None = None
+        if inspect.iscoroutinefunction(warm):
+            self._warm = cast("Callable[[], Awaitable[object]]", warm)
+
+    def pause_s(self) -> float:
+        """Returns for how many seconds the embedder is not asked, since it failed; else 0.0."""
+        return self._breaker.pause_s()
+
+    def news(self, hearer: str, failure: Exception) -> bool:
+        """Tells whether a failure belongs in a log: one that was not asked is told of once.
+
+        Args:
+          hearer: Who writes the log.
+          failure: What was raised here.
+        """
+        opened = [breaker.news(hearer) for breaker in (self._breaker, self._searches)]
+        return any(opened) or not isinstance(failure, EmbedderUnavailable) or failure.asked
+
+    def require(self) -> None:
+        """Raises while the embedder is not asked.
+
+        Raises:
+          EmbedderUnavailable: It failed a moment ago.
+        """
+        if self._breaker.pause_s():
+            raise self._not_asked(self._breaker)
+
+    def forgive(self) -> None:
+        """Has an embedder that is away asked again, since somebody wants it now."""
+        self._breaker.forgive()
+        self._searches.forgive()
+
+    async def documents(self, texts: list[str]) -> list[list[float]]:
+        """Embeds documents as `embed_checked` does.
+
+        Raises:
+          EmbeddingError: As `embed_checked` says.
+          EmbedderUnavailable: Also without an answer in time, and at once while it is away.
+        """
+        await self._loaded(self._timeout_s)
+        return await self._asked(lambda: embed_checked(self.embedder, texts), self._timeout_s)
+
+    async def question(self, text: str) -> list[float]:
+        """Returns a question's vector ``[d]``, a list that is the caller's own.
+
+        Tasks that ask the same at once make one call. It ends when the last of them is cancelled.
+
+        Raises:
+          EmbeddingError: As `embed_query_checked` says; a failure is not remembered.
+          EmbedderUnavailable: Also without an answer in time, and at once while it is away.
+        """
+        key = (self.embedder.model, self.embedder.dimensions, text)
+        vector = self._cache.get(key)
+        return await self._flown(key, text) if vector is None else vector
+
+    async def warm(self, timeout_s: float | None) -> None:
+        """Loads what the embedder needs and asks it one question, also one that is away.
+
+        Args:
+          timeout_s: Longest wait; None is the deadline of any call.
+
+        Raises:
+          EmbeddingError: It failed, or gave no answer in time.
+        """
+        timeout_s = timeout_s or self._timeout_s
+        self.forgive()
+        await self._loaded(timeout_s)
+        await self._asked(lambda: embed_query_checked(self.embedder, _WARMING), timeout_s)
+
+    async def _loaded(self, timeout_s: float) -> None:
+        if self._warm is None:
+            return
+
+        async def load(warm: Callable[[], Awaitable[object]] = self._warm) -> None:
+            with failures_of(self.embedder.model):
+                await warm()
+
+        await self._asked(load, timeout_s)
+        self._warm = None
+
+    async def _flown(self, key: Hashable, text: str) -> list[float]:
+        await self._loaded(self._timeout_s)
+        flights = self._flights.here()
+        flight = flights.get(key)
+        if flight is None:
+            self.require()
+            permit = self._searches.admit(self._search_timeout_s)
+            if permit is None:
+                raise self._not_asked(self._searches)
+            flight = flights[key] = _Flight(asyncio.create_task(self._ask(key, text)), permit)
+            flight.task.add_done_callback(lambda task: _landed(flights, key, task))
+        flight.waiting += 1
+        try:
+            await asyncio.wait({flight.task}, timeout=_EMBEDDERS_SHARE * self._search_timeout_s)
+        except asyncio.CancelledError:
+            if flight.waiting == 1:
+                flight.task.cancel()
+                flights.pop(key, None)
+                self._searches.withdrawn(flight.permit)
+            raise
+        finally:
+            flight.waiting -= 1
+        if not flight.task.done():
+            error = self._silent(self._search_timeout_s, "ADKPG_SEARCH_TIMEOUT_S")
+            self._searches.failed(flight.permit, str(error))
+            raise error
+        return flight.task.result().copy()
+
+    async def _ask(self, key: Hashable, text: str) -> list[float]:
+        vector = await self._asked(
+            lambda: embed_query_checked(self.embedder, text), self._timeout_s
+        )
+        self._searches.answered()
+        self._cache.put(key, vector)
+        return vector
+
+    async def _asked(
+        self, ask: Callable[[], Coroutine[Any, Any, AnswerT]], timeout_s: float
+    ) -> AnswerT:
+        permit = self._breaker.admit(timeout_s)
+        if permit is None:
+            raise self._not_asked(self._breaker)
+        try:
+            answer = await answer_within(ask(), timeout_s)
+        except asyncio.CancelledError:
+            self._breaker.withdrawn(permit)
+            raise
+        except (Overdue, ConnectionAbortedError) as exc:
+            error: EmbeddingError = self._silent(timeout_s, "ADKPG_EMBEDDING_TIMEOUT_S")
+            if not isinstance(exc, Overdue):
+                error = failure_of(self.embedder.model, exc)
+            self._breaker.failed(permit, str(error))
+            raise error from exc
+        except EmbedderUnavailable as exc:
+            self._breaker.failed(permit, str(exc), at_least_s=retry_after_s(exc))
+            raise
+        except EmbeddingError:
+            self._breaker.answered()
+            raise
+        self._breaker.answered()
+        return answer
+
+    def _silent(self, timeout_s: float, setting: str) -> EmbedderUnavailable:
+        return EmbedderUnavailable(
+            f"Embedder {self.embedder.model!r} gave no answer within {timeout_s:g} s; see why it "
+            f"is slow, or raise {setting}."
+        )
+
+    def _not_asked(self, breaker: Breaker) -> EmbedderUnavailable:
+        error = EmbedderUnavailable(
+            f"Embedder {self.embedder.model!r} is away and not asked for another "
+            f"{breaker.pause_s():.0f} s: {breaker.cause}"
+        )
+        error.asked = False
+        return error
+
+
+def _landed(
+    flights: dict[Hashable, _Flight], key: Hashable, task: asyncio.Task[list[float]]
+) -> None:
+    flight = flights.get(key)
+    if flight is not None and flight.task is task:
+        del flights[key]
+    if not task.cancelled():
+        task.exception()  # heard, if nobody waits any more
