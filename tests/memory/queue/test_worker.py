@@ -22,6 +22,9 @@ from tests.fakes.locks import locked
 from tests.fakes.proxy import Proxy
 from tests.fakes.toys import BrokenEmbedder, GatedEmbedder, ToyEmbedder
 
+GIVES_UP = Settings(retry_timeout_s=0)
+"""A database that hides no fault that lasts."""
+
 
 def working(database: Database, embedder: ToyEmbedder, **options: Any) -> Worker:
     embedding = Embedding(Vectors(database, embedder))
@@ -219,7 +222,7 @@ async def test_a_worker_goes_on_when_the_database_is_back(
     """The way to the database is gone for a while: connections are cut, new ones refused."""
     await wait(database, "a", "kitten")
     stop = asyncio.Event()
-    async with Proxy(database_url) as proxy, Database(proxy.url) as own:
+    async with Proxy(database_url) as proxy, Database(proxy.url, settings=GIVES_UP) as own:
         worker = working(own, ToyEmbedder())
         assert await worker.run_once() == 1
         proxy.lose_answers = 2
@@ -243,7 +246,8 @@ async def test_a_worker_without_a_database_waits_and_can_be_stopped(
     caplog: pytest.LogCaptureFixture,
 ) -> None:
     stop = asyncio.Event()
-    async with Database("postgresql://nobody@127.0.0.1:1/nowhere") as nowhere:
+    url = "postgresql://nobody@127.0.0.1:1/nowhere"
+    async with Database(url, settings=GIVES_UP) as nowhere:
         run = asyncio.create_task(working(nowhere, ToyEmbedder()).run(stop))
 
         async def warned() -> bool:
@@ -262,7 +266,7 @@ async def test_a_worker_outlives_errors_that_pass(
     impatient = {"server_settings": {"lock_timeout": "20ms"}}
     stop = asyncio.Event()
     async with (
-        Database(database_url, connect_args=impatient) as own,
+        Database(database_url, connect_args=impatient, settings=GIVES_UP) as own,
         locked(database_url, "LOCK TABLE adkpg.memory_jobs") as lock,
     ):
         run = asyncio.create_task(working(own, ToyEmbedder()).run(stop))
