@@ -12,6 +12,7 @@ from adkpg.scopes import every_scope, narrowed
 logger = logging.getLogger(__name__)
 
 _LONGEST_PAUSE_S = 60.0
+_GIVING_BACK_S = 5.0  # what was claimed; if the database does not answer, its lease lapses
 
 
 class Work(Protocol):
@@ -171,8 +172,7 @@ class Worker:
         finally:
             stopping.cancel()
             running.cancel()
-            # It gives back what it has claimed, if the database lets it.
-            await asyncio.wait({running, stopping}, timeout=self._stop_timeout_s)
+            await asyncio.wait({running, stopping}, timeout=_GIVING_BACK_S)
         if running.done() and not running.cancelled():
             running.result()
         return self._done - before
