@@ -1,7 +1,8 @@
 """Where the database is: one reading of every URL form that adkpg accepts."""
 
+import os
 import re
-from collections.abc import Callable
+from collections.abc import Callable, Mapping
 from dataclasses import dataclass
 from typing import Any
 from urllib.parse import parse_qsl, quote, urlencode
@@ -35,6 +36,9 @@ _RAW_PASSWORD = re.compile(r"([^:/?#@\[\]]*):([^@?]*[/#\[\]][^@?]*|[^@?]*\?[^@=]
 _RESERVED = re.compile(r"[/?#\[\]]")
 _HOST_AND_PORT = re.compile(r"(?:\[[^\[\]]*\]|[^:\[\]]*)(?::([0-9]{0,5}))?")
 
+_TARGET = "target_session_attrs"
+_WRITABLE = ("read-write", "primary")
+
 EMBEDDED = "embedded"
 
 
@@ -47,11 +51,13 @@ class Address:
         it is kept out of ``repr``.
       options: Further arguments of `asyncpg.connect` that the URL's query named.
       display: The same address without password, for people.
+      seeks_primary: Whether it names several servers, of which the one that takes writes is wanted.
     """
 
     dsn: str
     options: tuple[tuple[str, Any], ...]
     display: str
+    seeks_primary: bool = False
 
     def __repr__(self) -> str:
         return f"Address({self.display!r})"
@@ -61,13 +67,6 @@ class Address:
         """Whether this is the server that comes along with ``adkpg[embedded]``."""
         return not self.dsn
 
-    @property
-    def several_hosts(self) -> bool:
-        """Whether it names more than one server, one of which is the primary."""
-        location, _, query = self.dsn.removeprefix("postgresql://").partition("?")
-        hosts = dict(parse_qsl(query)).get("host", "")
-        return "," in location.rpartition("@")[2].partition("/")[0] or "," in hosts
-
 
 def parse(url: str) -> Address:
     """Reads a database URL.
@@ -76,7 +75,9 @@ def parse(url: str) -> Address:
     ``embedded`` and ``adkpg://embedded`` are the embedded server. Query options are asyncpg's
     (``?host=/socket/dir``, ``?ssl=require`` or libpq's ``?sslmode=require`` and
     ``?connect_timeout=5``, ``?command_timeout=5``, both in seconds, server settings such as
-    ``?application_name=bot``); SQLAlchemy's ``prepared_statement_…`` are left out.
+    ``?application_name=bot``); SQLAlchemy's ``prepared_statement_…`` are left out. Of several
+    hosts (``h1:5432,h2:5432``) the one that takes writes is wanted, unless
+    ``?target_session_attrs=`` or ``PGTARGETSESSIONATTRS`` says otherwise.
 
     Raises:
       ConfigurationError: The URL names another driver, or cannot be read.
@@ -120,6 +121,11 @@ def parse(url: str) -> Address:
             )
         elif name not in _IGNORED:
             passed.append((name, value))
+    wanted = dict(passed).get(_TARGET) or os.environ.get("PGTARGETSESSIONATTRS")
+    several = "," in _hosts(location, dict(passed))
+    if several and not wanted:
+        wanted = _WRITABLE[0]
+        options.append((_TARGET, wanted))
     suffix = "?" + urlencode(passed, quote_via=quote) if passed else ""
     shown = [(name, "***" if name == "password" else value) for name, value in passed]
     shown = [(name, value) for name, value in shown if name in _SHOWN]
@@ -131,7 +137,14 @@ def parse(url: str) -> Address:
         dsn=f"postgresql://{userinfo}{at}{hosts}{slash}{path}{suffix}",
         options=tuple(options),
         display=f"postgresql://{_redacted(location)}{shown_suffix}",
+        seeks_primary=several and wanted in _WRITABLE,
     )
+
+
+def _hosts(location: str, query: Mapping[str, str]) -> str:
+    """Returns the hosts as asyncpg finds them: in the URL, its query, or libpq's variable."""
+    named = location.rpartition("@")[2].partition("/")[0]
+    return named or query.get("host") or os.environ.get("PGHOST", "")
 
 
 def _with_quoted_password(rest: str) -> str:

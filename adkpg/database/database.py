@@ -123,7 +123,7 @@ class Database(Closes):
             self._url = engine.url.render_as_string(hide_password=True)
         self._password = password
         self._engine_options = engine_options
-        self._several_hosts = self._address is not None and self._address.several_hosts
+        self._seeks_primary = self._address is not None and self._address.seeks_primary
         embedded = self._address is not None and self._address.embedded
         self._auto_upgrade = embedded or (
             self.settings.auto_upgrade if auto_upgrade is None else auto_upgrade
@@ -418,7 +418,7 @@ class Database(Closes):
             if (
                 fault is None
                 or (fault is Fault.RACE and not races)
-                or (fault is Fault.STANDBY and not self._several_hosts)
+                or (fault is Fault.STANDBY and not self._seeks_primary)
             ):
                 raise failure
             if fault in (Fault.LOST, Fault.STANDBY):
@@ -607,7 +607,7 @@ class Database(Closes):
                 usable = not connection.is_closed() and not connection.is_in_transaction()
                 if usable and used_at > dead_until:
                     timeout_s = _LONGEST_PING_S if doubtful else None
-                    standby = doubtful and self._several_hosts
+                    standby = doubtful and self._seeks_primary
                     if standby:
                         standby = await connection.fetchval(_IS_STANDBY, timeout=timeout_s)
                     if sql is not None and not standby:

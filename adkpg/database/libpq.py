@@ -65,7 +65,10 @@ def environment(target: Address, password: str | None = None) -> dict[str, str]:
             settings.append(f"-c {name}={_escaped(value)}")
     if settings:
         found["PGOPTIONS"] = " ".join(settings)
-    if timeout_s := dict(target.options).get("timeout"):
+    options = dict(target.options)
+    if wanted := options.get("target_session_attrs"):
+        found["PGTARGETSESSIONATTRS"] = wanted
+    if timeout_s := options.get("timeout"):
         found["PGCONNECT_TIMEOUT"] = str(max(round(timeout_s), 1))
     if password is not None:
         found["PGPASSWORD"] = password

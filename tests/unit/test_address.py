@@ -7,6 +7,7 @@ from sqlalchemy.ext.asyncio import create_async_engine
 
 from adkpg import Database
 from adkpg.database.address import Address, parse
+from adkpg.database.libpq import environment
 from adkpg.errors import ConfigurationError
 
 PASSWORD = "s3cr3t-pa55"
@@ -82,6 +83,54 @@ def test_hosts_that_cannot_be_read_are_refused_without_repeating_them(location: 
         parse(f"postgresql://u:{PASSWORD}@{location}")
     assert location not in str(caught.value)
     assert PASSWORD not in str(caught.value)
+
+
+@pytest.mark.parametrize(
+    "url",
+    [
+        "postgresql://u@h1:1,h2:2/d",
+        "postgresql://h1,[::1]:2/d?application_name=a",
+        "postgresql:///d?host=h1,h2&port=1,2",
+        "postgresql://u:a,b@h1,h2/d",
+    ],
+)
+def test_of_several_hosts_the_one_that_takes_writes_is_wanted(url: str) -> None:
+    address = parse(url)
+    assert dict(address.options) == {"target_session_attrs": "read-write"}
+    assert address.seeks_primary
+    assert environment(address)["PGTARGETSESSIONATTRS"] == "read-write"
+
+
+@pytest.mark.parametrize(
+    ("stated", "seeks"),
+    [("any", False), ("standby", False), ("prefer-standby", False), ("primary", True)],
+)
+def test_what_is_stated_of_several_hosts_wins(
+    stated: str, seeks: bool, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    address = parse(f"postgresql://h1,h2/d?target_session_attrs={stated}")
+    assert (address.options, address.seeks_primary) == ((), seeks)
+    assert address.dsn.endswith(f"?target_session_attrs={stated}")
+    monkeypatch.setenv("PGTARGETSESSIONATTRS", stated)
+    address = parse("postgresql://h1,h2/d")
+    assert (address.options, address.seeks_primary) == ((), seeks)
+
+
+@pytest.mark.parametrize("url", ["postgresql://u:a,b@h/d", "postgresql:///d,e", "postgresql://h/d"])
+def test_one_host_may_be_whatever_it_is(url: str) -> None:
+    address = parse(url)
+    assert (address.options, address.seeks_primary) == ((), False)
+
+
+def test_several_hosts_of_the_environment(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setenv("PGHOST", "h1,h2")
+    assert parse("postgresql:///d").seeks_primary
+    assert not parse("postgresql://h/d").seeks_primary
+
+
+def test_a_message_names_all_hosts() -> None:
+    url = f"postgresql://u:{PASSWORD}@h1:1,h2:2/d"
+    assert Database(url).url == "postgresql://u:***@h1:1,h2:2/d"
 
 
 def test_a_port_that_is_no_number_is_named() -> None:
