@@ -29,9 +29,6 @@ from adkpg.sql import SessionParameters
 
 logger = logging.getLogger(__name__)
 
-LONGEST_KEY = 255
-"""Characters of an idempotency key."""
-
 LARGEST_RESULT = 1_000_000
 """Characters of a result as JSON text."""
 
@@ -40,7 +37,7 @@ _NEXT_PAUSE_S = 0.1  # at most, of who is next
 _LONGEST_PAUSE_S = 0.5
 
 _Place = tuple[str, str, str, str, str]
-_HOLDERS: ContextVar[Mapping[_Place, str]] = ContextVar(
+_LEASES: ContextVar[Mapping[_Place, "_Lease"]] = ContextVar(
     "adkpg_invocations", default=MappingProxyType({})
 )
 
@@ -90,10 +87,11 @@ class Invocation:
         self.result, self._text = result, text
 
 
-def holder_in(database: Database, place: SessionParameters) -> str | None:
+def holder_here(database: Database, place: SessionParameters) -> str | None:
     """Returns the token of the invocation of a session that this code runs in; None in none."""
-    holders = _HOLDERS.get()
-    return holders.get(_key_of(database, place)) if holders else None
+    leases = _LEASES.get()
+    lease = leases.get(_key_of(database, place)) if leases else None
+    return None if lease is None or lease.left() else lease.holder
 
 
 @asynccontextmanager
@@ -106,8 +104,8 @@ async def invocation(
     result = jsontext.read(begun["result"]) if begun["done"] else None
     run = Invocation(done=begun["done"], result=result)
     # Not reset by a token: a generator may be closed in another context than it began in.
-    outer = _HOLDERS.get()
-    _HOLDERS.set({**outer, _key_of(database, place): lease.holder})
+    outer = _LEASES.get()
+    _LEASES.set({**outer, _key_of(database, place): lease})
     heart = None if run.done else asyncio.create_task(lease.keep())
     try:
         yield run
@@ -119,7 +117,8 @@ async def invocation(
         if heart is not None:
             await uninterrupted(lease.release(heart, run._text))
     finally:
-        _HOLDERS.set(outer)
+        lease.ended = True
+        _LEASES.set(outer)
 
 
 def _key_of(database: Database, place: SessionParameters) -> _Place:
@@ -137,10 +136,16 @@ class _Lease:
 
     def __init__(self, database: Database, place: SessionParameters, key: str | None) -> None:
         self.holder = platform_uuid.new_uuid()
+        self.ended = False
+        self._task = asyncio.current_task()
         self._database = database
         self._place = place
         self._key = key
         self._lease_s = database.settings.invocation_lease_s
+
+    def left(self) -> bool:
+        """Whether its own task goes on after it, where closing a generator could not tell."""
+        return self.ended and asyncio.current_task() is self._task
 
     async def begin(self, timeout_s: float) -> Any:
         """Waits for its turn, asking again after pauses; a cancelled one leaves the line."""

@@ -454,17 +454,14 @@ class DatabaseSessionService(UsesDatabase, BaseSessionService):
         Raises:
           Busy: Its turn did not come in time.
           SessionNotFound: There is no such session.
-          InvalidInput: An id or the key cannot be stored, or the key is empty or longer than 255
-            characters.
+          InvalidInput: An id or the key cannot be stored, or the key is empty.
           InvocationLost: At the end of a block with a key, whose lease lapsed: its result is not
             stored, and another may run.
         """
         session_id = _stripped(session_id)
         require_storable(app_name=app_name, user_id=user_id, session_id=session_id, key=key)
-        if key is not None and not 0 < len(key) <= invocations.LONGEST_KEY:
-            raise InvalidInput(
-                f"key={key[:20]!r} has {len(key)} characters; give 1 to {invocations.LONGEST_KEY}."
-            )
+        if key == "":
+            raise InvalidInput("key='' is empty; give each request a key of its own, or None.")
         place: SessionParameters = {
             "app_name": app_name,
             "user_id": user_id,
@@ -498,8 +495,9 @@ class DatabaseSessionService(UsesDatabase, BaseSessionService):
             return event
         self._apply_temp_state(session, event)
         event = self._trim_temp_delta_state(event)
+        holder = invocations.holder_here(self._database, _place(session, event))
         async with self._queues.of(session):
-            return await uninterrupted(self._append(session, event))
+            return await uninterrupted(self._append(session, event, holder))
 
     def _prepared(self, session: Session, event: Event) -> tuple[str, CaptureParameters | None]:
         """Returns an event's payload, and what is remembered of it."""
@@ -510,7 +508,7 @@ class DatabaseSessionService(UsesDatabase, BaseSessionService):
         settings = self._database.settings
         return payload, capture.parameters(policy, event, _place(session, event), settings)
 
-    async def _append(self, session: Session, event: Event) -> Event:
+    async def _append(self, session: Session, event: Event, holder: str | None) -> Event:
         require_storable(
             app_name=session.app_name,
             user_id=session.user_id,
@@ -524,11 +522,9 @@ class DatabaseSessionService(UsesDatabase, BaseSessionService):
         settings = self._database.settings
         require_size(settings, "max_event_mb", f"Event {event.id}", payload)
         require_small(delta, settings)
-        place = _place(session, event)
-        holder = invocations.holder_in(self._database, place)
         marker = Marker.of(session) or await self._marker_of(session, event)
         parameters: statements.AppendParameters = {
-            **place,
+            **_place(session, event),
             "timestamp": clamped(event.timestamp),
             "payload": payload,
             "session_delta": delta.session,
