@@ -4,7 +4,9 @@ from __future__ import annotations
 
 import asyncio
 import functools
+import re
 from collections.abc import Awaitable, Callable
+from pathlib import Path
 from typing import Any, TypeVar
 
 import click
@@ -13,6 +15,9 @@ import adkpg
 
 T = TypeVar("T")
 
+# Up to the last @: a password may have one, too.
+_PASSWORD = re.compile(rb"(://[^/:@\0]*:)([^\0]+)(?=@)|(password=)([^&\0]+)")
+
 _RETRY_TIMEOUT_S = 3.0
 
 database_url = click.option(
@@ -20,6 +25,33 @@ database_url = click.option(
     metavar="URL",
     help="postgresql://user:password@host/database, or embedded.  [default: ADKPG_DATABASE_URL]",
 )
+
+
+def hide_passwords() -> None:
+    """Blanks the passwords of database URLs in what ``ps`` shows of this process, on Linux.
+
+    Elsewhere, and until this has run, other users of the machine can read them there; the variable
+    ADKPG_DATABASE_URL is nobody else's to read.
+    """
+    try:
+        shown = Path("/proc/self/cmdline").read_bytes()
+        if not _PASSWORD.search(shown):
+            return
+        # The numbers 48 and 49 say where the arguments lie; the name, number 2, may have spaces.
+        numbers = Path("/proc/self/stat").read_text().rpartition(")")[2].split()
+    except OSError:  # no Linux
+        return
+    import ctypes
+
+    start, end = int(numbers[45]), int(numbers[46])
+    if end - start == len(shown):
+        hidden = _PASSWORD.sub(_blanked, shown)
+        ctypes.memmove(start, hidden, len(hidden))
+
+
+def _blanked(found: re.Match[bytes]) -> bytes:
+    before = found[1] or found[3]
+    return before + b"*" * (len(found[0]) - len(before))
 
 
 def run(url: str | None, call: Callable[[adkpg.Database], Awaitable[T]]) -> T:

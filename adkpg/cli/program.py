@@ -6,6 +6,7 @@ import click
 
 import adkpg
 from adkpg.cli.backup import backup, restore
+from adkpg.cli.connection import hide_passwords
 from adkpg.cli.db import db
 from adkpg.cli.demo import demo
 from adkpg.cli.facts import facts
@@ -64,6 +65,7 @@ def main() -> None:
       export ADKPG_DATABASE_URL=postgresql://user:password@localhost/agents
       adkpg db upgrade
     """
+    hide_passwords()
 
 
 def _sentence(exc: Exception) -> str | None:
