@@ -19,10 +19,10 @@ endif
 endif
 export PIP_DISABLE_PIP_VERSION_CHECK := 1
 
-.PHONY: help demo test check docs bench soak lock
+.PHONY: help demo test test-pgbouncer test-versions check docs bench soak lock
 
 help: ## list these targets
-	@sed -n 's/^\([a-z]*\):.*## \(.*\)/make \1\t\2/p' $(MAKEFILE_LIST)
+	@sed -n 's/^\([a-z-]*\):.*## \(.*\)/make \1\t\2/p' $(MAKEFILE_LIST)
 
 demo: $(INSTALLED) ## an agent that remembers, on the Postgres that comes along
 	@$(BIN)/adkpg demo
@@ -31,6 +31,18 @@ demo: $(INSTALLED) ## an agent that remembers, on the Postgres that comes along
 
 test: $(INSTALLED) ## the whole suite on a real Postgres; ARGS="tests/unit -x" for a part
 	$(BIN)/python -m pytest -n auto --maxprocesses 8 $(ARGS)
+
+PGBOUNCER ?= pgbouncer
+test-pgbouncer: $(INSTALLED) ## the suite through PgBouncer; PGBOUNCER=/path/to/pgbouncer
+	@PATH="$$PATH:/usr/sbin" command -v $(PGBOUNCER) >/dev/null || { printf '%s\n' \
+	  "PgBouncer is missing: apt-get install pgbouncer, or name one with PGBOUNCER=/path/to/pgbouncer"; exit 1; }
+	ADKPG_TEST_PGBOUNCER=$$(PATH="$$PATH:/usr/sbin" command -v $(PGBOUNCER)) \
+	  $(BIN)/python -m pytest -n auto --maxprocesses 8 $(ARGS)
+
+test-versions: $(INSTALLED) ## the suite on another Postgres; POSTGRES_BIN=/usr/lib/postgresql/15/bin
+	@test -x "$(POSTGRES_BIN)/initdb" || { printf '%s\n' \
+	  "Name the folder of a Postgres with pgvector: make test-versions POSTGRES_BIN=/usr/lib/postgresql/15/bin"; exit 1; }
+	ADKPG_TEST_POSTGRES_BIN="$(POSTGRES_BIN)" $(BIN)/python -m pytest -n auto --maxprocesses 8 -m server $(ARGS)
 
 check: $(INSTALLED) ## lint, format, types, import contracts
 	$(BIN)/ruff check

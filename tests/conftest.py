@@ -6,6 +6,7 @@ lends it to all its workers, and stops it.
 
 import os
 from collections.abc import AsyncIterator, Iterator
+from contextlib import ExitStack
 from typing import Any
 
 import asyncpg
@@ -14,6 +15,7 @@ from hypothesis import HealthCheck
 from hypothesis import settings as hypothesis_settings
 
 from adkpg import Database, DatabaseSessionService, PgVectorMemoryService
+from tests.fakes.pgbouncer import KEEPS_PREPARED, PROGRAM, PgBouncer
 from tests.fakes.proxy import Proxy
 from tests.fakes.toys import ToyEmbedder
 from tests.server import Server, Shared, borrowed, choose
@@ -54,13 +56,23 @@ def pytest_unconfigure(config: pytest.Config) -> None:
 
 
 @pytest.hookimpl(tryfirst=True)
-def pytest_collection_modifyitems(items: list[pytest.Item]) -> None:
-    """Marks what needs the server, and what hypothesis draws."""
+def pytest_collection_modifyitems(config: pytest.Config, items: list[pytest.Item]) -> None:
+    """Marks what needs the server, and what hypothesis draws; through a pooler, leaves out more."""
     for item in items:
         if "server" in getattr(item, "fixturenames", ()):
             item.add_marker(pytest.mark.server)
         if getattr(getattr(item, "obj", None), "is_hypothesis_test", False):
             item.add_marker(pytest.mark.property)
+    if PROGRAM:
+        led = [
+            item
+            for item in items
+            if item.get_closest_marker("server")
+            and not item.get_closest_marker("direct")
+            and not (item.get_closest_marker("prepared") and not KEEPS_PREPARED)
+        ]
+        config.hook.pytest_deselected(items=[item for item in items if item not in led])
+        items[:] = led
 
 
 def _start() -> Server:
@@ -71,12 +83,16 @@ def _start() -> Server:
 def server(request: pytest.FixtureRequest) -> Iterator[Server]:
     """The run's server, with its template database."""
     workerinput = getattr(request.config, "workerinput", None)
-    if workerinput is not None:
-        yield borrowed(workerinput["adkpg_server"])
-        return
-    started = _start()
-    yield started
-    started.close()
+    with ExitStack() as stack:
+        if workerinput is not None:
+            chosen = borrowed(workerinput["adkpg_server"])
+        else:
+            chosen = _start()
+            stack.callback(chosen.close)
+        if PROGRAM:
+            pooler = stack.enter_context(PgBouncer(chosen.url))
+            stack.enter_context(pooler.in_front())
+        yield chosen
 
 
 @pytest.fixture(autouse=True)

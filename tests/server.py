@@ -21,6 +21,7 @@ from docker.errors import DockerException
 
 from adkpg import Database, Settings
 from adkpg.embedded import EmbeddedServer
+from adkpg.embedded.account import Account
 
 IMAGE = "pgvector/pgvector:pg18"
 
@@ -41,7 +42,7 @@ class Server:
     """A server that the run may create databases on.
 
     Attributes:
-      kind: ``"url"``, ``"docker"`` or ``"embedded"``.
+      kind: ``"url"``, ``"installed"``, ``"docker"`` or ``"embedded"``.
       url: A database to create others from.
       stop: Takes down what was started for the run.
       run: Marks this run's databases on a server that is shared with others.
@@ -118,6 +119,8 @@ def choose(
     """Returns the server that is named, else one in a container, else the embedded one."""
     if url := environ.get("ADKPG_TEST_DATABASE_URL"):
         return Server("url", url)
+    if folder := environ.get("ADKPG_TEST_POSTGRES_BIN"):
+        return start_installed(Path(folder))
     if (engine_answers or docker_answers)(environ):
         return (container or start_container)()
     return (embedded or start_embedded)()
@@ -171,6 +174,34 @@ def start_embedded() -> Server:
 
     server.start()
     return Server("embedded", server.url, stop)
+
+
+def start_installed(programs: Path) -> Server:
+    """Starts a server of the Postgres whose programs are in a folder."""
+    directory = Path(tempfile.mkdtemp(prefix="adkpg-tests-", dir=_memory()))
+    data = directory / "data"
+    account = Account.of_server(directory, data)
+    account.give(directory)
+    settings = {**TUNING, "listen_addresses": "", "unix_socket_directories": str(directory)}
+    options = " ".join(f"-c {name}='{value}'" for name, value in settings.items())
+
+    def run(program: str, *arguments: str | Path) -> None:
+        # What the server inherits stays open, so its words go into a file.
+        with (directory / "log").open("ab") as log:
+            ended = account.run(
+                [programs / program, "-D", data, *arguments], timeout_s=120, stderr=log
+            )
+        if ended.returncode:
+            said = (directory / "log").read_text(encoding="utf-8")
+            raise RuntimeError(f"{program} failed: {ended.stdout}{said}")
+
+    def stop() -> None:
+        run("pg_ctl", "-w", "-m", "immediate", "stop")
+        shutil.rmtree(directory, ignore_errors=True)
+
+    run("initdb", "-U", "postgres", "-A", "trust", "-E", "UTF8", "--locale=C.UTF-8")
+    run("pg_ctl", "-w", "-l", data / "server.log", "-o", options, "start")
+    return Server("installed", f"postgresql://postgres@/postgres?host={directory}&port=5432", stop)
 
 
 def _memory() -> Path | None:

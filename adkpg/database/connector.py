@@ -55,7 +55,13 @@ class Connector:
         }
         if password is not None:
             self._options["password"] = password
-        self._keeps_prepared: bool | None = True if _PREPARED in self._options else None
+        self._told = _PREPARED in self._options
+        self._keeps_prepared: bool | None = True if self._told else None
+
+    def doubt_prepared(self) -> None:
+        """Lets the next connection find out again, after a prepared statement was lost."""
+        if self._keeps_prepared and not self._told:
+            self._keeps_prepared = None
 
     async def connect(self, **_options: Any) -> asyncpg.Connection:
         """Opens a connection.

@@ -42,7 +42,12 @@ _IS_STANDBY = "SELECT pg_is_in_recovery()"
 _SHORTEST_PAUSE_S = 0.05
 _SAID_PAUSE_S = 0.8
 _LONGEST_PAUSE_S = 1.6
-_NO_LONGER_OF_USE = (asyncpg.InternalClientError, asyncpg.ReadOnlySQLTransactionError)
+_NO_LONGER_OF_USE = (
+    asyncpg.InternalClientError,
+    asyncpg.ReadOnlySQLTransactionError,
+    asyncpg.InvalidSQLStatementNameError,
+    asyncpg.DuplicatePreparedStatementError,
+)
 
 
 class Closes(ABC):
@@ -131,8 +136,9 @@ class Database(Closes):
         self._server = EmbeddedServer(self.settings.embedded_dir) if embedded else None
         self._direct = None if embedded else _direct(self.settings)
         self._target: address.Address | None = None
+        self._connector: Connector | None = None
         self._pools = LoopPools()
-        self._doubted_at = -math.inf
+        self._doubted_at = self._dead_until = -math.inf
         self._verified = False
         self.breakers = Breakers()
         self._keepers: weakref.WeakSet[Keeper] = weakref.WeakSet()
@@ -421,6 +427,10 @@ class Database(Closes):
                 or (fault is Fault.STANDBY and not self._seeks_primary)
             ):
                 raise failure
+            if fault is Fault.UNPREPARED:
+                self._dead_until = time.monotonic()
+                if self._connector is not None:
+                    self._connector.doubt_prepared()
             if fault in (Fault.LOST, Fault.STANDBY):
                 # Whatever ended this connection may have ended those that were idle for longer.
                 self._doubted_at = time.monotonic()
@@ -484,7 +494,9 @@ class Database(Closes):
         if target is None:
             engine = clone(served)
         else:
-            connector = self._connector(target, command_timeout=self.settings.migration_timeout_s)
+            connector = self._connector_to(
+                target, command_timeout=self.settings.migration_timeout_s
+            )
             engine = create_async_engine(
                 "postgresql+asyncpg://", async_creator=connector.connect, poolclass=NullPool
             )
@@ -592,7 +604,7 @@ class Database(Closes):
         One that a network device forgot looks open, so one that was idle for long, or for longer
         than one that broke, is asked before it is used.
         """
-        dead_until = -math.inf
+        dead_until = self._dead_until
         while True:
             pooled = await self._pools.borrow(engine)
             connection = pooled.driver_connection
@@ -658,16 +670,18 @@ class Database(Closes):
             options.clear()
         options.update(self._engine_options)
         options.pop("connect_args", None)
-        connect = self._connector(target).connect
+        self._connector = self._connector_to(target)
         try:
-            return create_async_engine("postgresql+asyncpg://", async_creator=connect, **options)
+            return create_async_engine(
+                "postgresql+asyncpg://", async_creator=self._connector.connect, **options
+            )
         except TypeError as exc:
             raise ConfigurationError(
                 f"SQLAlchemy refused the engine options {sorted(self._engine_options)} ({exc}); "
                 "correct them or leave them out."
             ) from exc
 
-    def _connector(self, target: address.Address, **defaults: Any) -> Connector:
+    def _connector_to(self, target: address.Address, **defaults: Any) -> Connector:
         return Connector(
             target,
             self.settings,

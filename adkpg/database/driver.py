@@ -45,6 +45,7 @@ _DISK_FULL = "53100"
 _UNKNOWN_END = "40003"
 _DENIED = "42501"
 _NO_SCOPE = "ADK01"  # raised by the functions of row_security.py
+_UNPREPARED = {"26000", "42P05"}  # not there any more, or another client's of that name is
 
 
 class Fault(Enum):
@@ -53,6 +54,7 @@ class Fault(Enum):
     LOST = "the connection ended; other idle ones may have, too"
     AWAY = "no connection could be made, or none is to be had at present"
     RACE = "other transactions were first"
+    UNPREPARED = "a pooler lost prepared statements; those of other connections, too"
     STANDBY = "the server is a standby, and another one may be the primary"
 
 
@@ -74,6 +76,7 @@ _PASSES = {
     "57P03": Fault.AWAY,
     "57P05": Fault.LOST,
     _READ_ONLY: Fault.STANDBY,
+    **dict.fromkeys(_UNPREPARED, Fault.UNPREPARED),
 }
 """SQLSTATEs of faults that pass within seconds; what an operator must clear is not among them."""
 
@@ -184,6 +187,12 @@ def translate(exc: BaseException, place: str, attempt: Attempt) -> Exception:
         return ReadOnly(
             f"The server takes no writes ({exc}): {place} is a standby or was set read-only; "
             "connect to the primary, or try again after the failover.",
+            written=written,
+        )
+    if state in _UNPREPARED:
+        return DatabaseUnavailable(
+            f"A pooler at {place} does not keep prepared statements ({state}); add "
+            "statement_cache_size=0 to the database URL or the engine's connect_args.",
             written=written,
         )
     if state == _DISK_FULL:

@@ -8,7 +8,10 @@ from pathlib import Path
 import pytest
 
 from adkpg.embedded import EmbeddedServer
+from tests.fakes.pgbouncer import PROGRAM
 from tests.server import TUNING
+
+collect_ignore = [] if PROGRAM else ["test_poolers.py"]
 
 
 @pytest.fixture

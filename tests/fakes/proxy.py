@@ -11,6 +11,11 @@ from urllib.parse import parse_qs, urlsplit, urlunsplit
 Part = Literal["question", "answer"]
 
 
+def led(url: str) -> str:
+    """Returns where a database is; through the pooler, when the suite is led through one."""
+    return url
+
+
 class Proxy:
     """Counts round trips: bursts of the client that follow an answer of the server.
 
@@ -115,7 +120,7 @@ class Proxy:
             self._clients.discard(writer)
 
     async def _connect(self) -> tuple[asyncio.StreamReader, asyncio.StreamWriter]:
-        parts = urlsplit(self._url)
+        parts = urlsplit(led(self._url))
         query = parse_qs(parts.query)
         host = query.get("host", [parts.hostname or "localhost"])[0]
         port = int(query.get("port", [parts.port or 5432])[0])
