@@ -53,6 +53,7 @@ CALLS: dict[str, tuple[Call, int]] = {
 }
 
 
+@pytest.mark.prepared
 @pytest.mark.parametrize("name", CALLS)
 async def test_round_trips(service: DatabaseSessionService, proxy: Proxy, name: str) -> None:
     call, expected = CALLS[name]
@@ -65,6 +66,7 @@ async def test_round_trips(service: DatabaseSessionService, proxy: Proxy, name: 
     assert counted[1:] == [expected] * 7
 
 
+@pytest.mark.prepared
 async def test_appends_of_one_turn(service: DatabaseSessionService, proxy: Proxy) -> None:
     session = await service.create_session(**KEY)
     for delta in ({}, {"a": 1}, ALL):

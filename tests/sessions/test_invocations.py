@@ -58,6 +58,7 @@ async def held(connection: asyncpg.Connection) -> tuple[bool, int]:
     )
 
 
+@pytest.mark.prepared
 async def test_a_run_costs_two_round_trips(proxy: Proxy) -> None:
     async with DatabaseSessionService(proxy.url) as sessions:
         session = await sessions.create_session(**PLACE)

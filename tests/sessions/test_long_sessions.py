@@ -77,6 +77,7 @@ async def test_windows_of_more_than_a_page(
     assert texts(session) == [str(number) for number in range(first, 2_501)]
 
 
+@pytest.mark.prepared
 async def test_a_session_of_a_page_takes_one_round_trip(
     through_proxy: DatabaseSessionService, proxy: Proxy, database_url: str
 ) -> None:
@@ -89,6 +90,7 @@ async def test_a_session_of_a_page_takes_one_round_trip(
         assert proxy.round_trips - before == 1
 
 
+@pytest.mark.prepared
 async def test_large_events_share_a_page_with_few(
     through_proxy: DatabaseSessionService, proxy: Proxy
 ) -> None:
@@ -103,6 +105,7 @@ async def test_large_events_share_a_page_with_few(
     assert proxy.round_trips - before > 1
 
 
+@pytest.mark.prepared
 async def test_events_appended_while_it_is_read_are_no_part_of_it(
     through_proxy: DatabaseSessionService,
     sessions: DatabaseSessionService,
@@ -122,6 +125,7 @@ async def test_events_appended_while_it_is_read_are_no_part_of_it(
     assert read.state == {}
 
 
+@pytest.mark.prepared
 async def test_one_deleted_and_created_again_while_it_is_read_is_never_mixed(
     through_proxy: DatabaseSessionService,
     sessions: DatabaseSessionService,

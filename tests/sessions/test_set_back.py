@@ -186,6 +186,7 @@ async def test_events_that_others_repeat_in_another_order_are_another_history(
             await service.append_event(before, said("on top"))
 
 
+@pytest.mark.prepared
 @pytest.mark.parametrize("mode", ["raise", "merge"])
 async def test_being_told_so_takes_one_more_round_trip(
     proxy: Proxy, backup: Backup, mode: Mode

@@ -270,6 +270,7 @@ async def test_ids_under_other_users_and_apps_are_others(sharing: DatabaseSessio
         assert [texts(session) for session in found] == [[f"{app} {user}"] for app, user in places]
 
 
+@pytest.mark.prepared
 async def test_it_is_one_flight_with_and_without_what_is_kept(proxy: Proxy) -> None:
     async with DatabaseSessionService(proxy.url, shared_events_mb=1) as service:
         live = await session_with_events(service, [1.0, 2.0])

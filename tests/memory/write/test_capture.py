@@ -39,6 +39,7 @@ async def test_event_and_memory_are_written_by_one_transaction(
     ]
 
 
+@pytest.mark.prepared
 async def test_an_append_that_remembers_is_one_flight(proxy: Proxy) -> None:
     async with DatabaseSessionService(proxy.url, remember=True) as service:
         session = await service.create_session(**USER)
