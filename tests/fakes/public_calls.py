@@ -228,6 +228,7 @@ EVERYBODYS: dict[str, Callable[[Services], Awaitable[object]]] = {
 OTHERS = {
     "DatabaseSessionService.flush": "ADK's; does nothing",
     "DatabaseSessionService.close": "closes connections",
+    "PgVectorMemoryService.warm": "loads the embedder",
     "PgVectorMemoryService.close": "closes connections",
     "PgVectorMemoryService.run_worker": "tested with the worker",
     "PgVectorMemoryService.index_large_scopes": "the owner's; tested with the index",

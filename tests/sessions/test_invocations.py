@@ -286,6 +286,7 @@ async def test_a_lease_that_lapsed_is_still_its_own_until_another_begins(
     async with sessions.invocation(**PLACE):
         await lapse(connection)
         await sessions.append_event(session, said("nobody was waiting"))
+    assert texts(await stored(sessions)) == ["nobody was waiting"]
 
 
 async def test_a_lease_is_renewed_while_its_run_lasts(
