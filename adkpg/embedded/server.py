@@ -11,13 +11,14 @@ from contextlib import ExitStack
 from pathlib import Path
 from types import TracebackType
 
-from adkpg.embedded import configuration
+from adkpg.embedded import cluster, configuration
 from adkpg.embedded.account import Account
 from adkpg.embedded.binaries import Binaries, require_cpu
 from adkpg.embedded.directory import Directory, url_at
 from adkpg.embedded.launch import Launch
 from adkpg.embedded.lock import FileLock
 from adkpg.embedded.postmaster import Postmaster
+from adkpg.embedded.upgrade import Upgraded, move
 from adkpg.errors import ConfigurationError, EmbeddedServerError
 
 # A search reads indexes alone once what was just written is vacuumed; by default that is a minute.
@@ -161,6 +162,43 @@ class EmbeddedServer:
                     self._leave(share)
             finally:
                 share.close()
+
+    def upgrade(self, old: Path | None = None) -> Upgraded:
+        """Moves data that an older major version of Postgres made to the version installed now.
+
+        Everything is dumped from the old server and restored in a new one, which takes its place
+        once it is complete; the old data stay beside it. Nobody may use the server meanwhile.
+
+        Args:
+          old: A folder with the old version's programs: where pip put its wheel (``--target``), or
+            the prefix of another installation that has pgvector. By default the copies that were
+            made for root are searched.
+
+        Raises:
+          EmbeddedServerError: There is nothing to move, it is in use, or it failed; the data are as
+            they were.
+        """
+        with self._mutex, ExitStack() as stack:
+            deadline = time.monotonic() + self._timeout_s
+            directory = Directory.at(self._data_dir, os.environ)
+            account = directory.account()
+            new = Binaries.find().for_account(account)
+            before, after = cluster.version(directory.pgdata), new.major()
+            if before >= after:
+                raise EmbeddedServerError(
+                    f"The data in {directory.pgdata} was made by PostgreSQL {before}, which is not "
+                    f"older than the installed PostgreSQL {after}; there is nothing to move."
+                )
+            place = None if old is None else Path(os.path.abspath(old))
+            binaries = Binaries.of_major(before, place).for_account(account)
+            share = _Share(directory, account)
+            stack.callback(share.close)
+            with share.starting.exclusive(deadline):
+                if not share.clients.try_exclusive():
+                    raise EmbeddedServerError(
+                        f"The server in {directory.path} is in use; end its clients and try again."
+                    )
+                return move(directory, account, binaries, new, deadline=deadline)
 
     def __enter__(self) -> "EmbeddedServer":
         return self.start()

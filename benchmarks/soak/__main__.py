@@ -59,11 +59,9 @@ class Clients:
             await self._start(kind, 0)
 
     async def kill_writer(self) -> int:
-        """Kills a writer that is running and starts it again; returns how many that were."""
+        """Kills a writer and starts it again; returns how many that were."""
         number = random.randrange(clients.WRITERS)
-        process = self._running[f"writer-{number}"]
-        if process.returncode is not None:
-            return 0
+        process = self._running.pop(f"writer-{number}")
         process.kill()
         await process.wait()
         await self._start("writer", number)
@@ -115,16 +113,20 @@ class Clients:
         direct, through_cable = self._urls
         url = direct if kind == "writer" and number % 2 else through_cable
         with (self._folder / f"{kind}-{number}.err").open("ab") as errors:
-            self._running[f"{kind}-{number}"] = await asyncio.create_subprocess_exec(
+            process = await asyncio.create_subprocess_exec(
                 sys.executable,
                 "-m",
                 "benchmarks.soak.clients",
                 *(kind, str(number), url, str(self._folder)),
+                stdout=asyncio.subprocess.PIPE,
                 stderr=errors,
                 cwd=Path(__file__).parents[2],
                 start_new_session=True,
                 env={**os.environ, "ADKPG_TOMBSTONE_DAYS": str(_TOMBSTONE_DAYS)},
             )
+        self._running[f"{kind}-{number}"] = process
+        assert process.stdout is not None
+        await process.stdout.readline()  # from then on it ends at SIGTERM
 
 
 async def soak(

@@ -13,7 +13,7 @@ import random
 import signal
 import sys
 import time
-from collections.abc import Awaitable, Callable
+from collections.abc import AsyncIterator, Awaitable, Callable
 from datetime import timedelta
 from pathlib import Path
 from typing import Any, TypeVar
@@ -36,7 +36,7 @@ SLOTS = 3  # live Session objects in each
 SHARED = 2  # sessions that all writers append to
 GENERATION_S = 45.0  # after which writers go on in another shared session
 LENGTH = 40  # events, then a session is deleted and the next one begins
-PACE_S = 0.12
+PACE_S = 0.25  # between the appends of one live Session, however long each takes
 PRUNED_AFTER_S = 40.0
 TIDIED_EVERY_S = 5.0
 GUESTS = 6
@@ -99,12 +99,20 @@ class Client:
             await asyncio.sleep(self.random.uniform(0.05, 0.5))
 
     async def pause(self, seconds: float) -> None:
-        """Waits for about so long, or for the end."""
+        """Waits for so long, or for the end."""
         try:
-            async with asyncio.timeout(self.random.uniform(0, 2 * seconds)):
+            async with asyncio.timeout(max(seconds, 0)):
                 await self.stop.wait()
         except TimeoutError:
             return
+
+    async def beats(self, seconds: float) -> AsyncIterator[None]:
+        """Yields at a steady pace until the end, so that what is stored depends on no speed."""
+        at = time.monotonic() + self.random.uniform(0, seconds)
+        while not self.stop.is_set():
+            await self.pause(at - time.monotonic())
+            yield
+            at = max(at + seconds, time.monotonic())
 
     async def read(self, session_id: str, user_id: str) -> Session | None:
         """Reads a session and logs what it held."""
@@ -121,6 +129,7 @@ class Client:
         loop = asyncio.get_running_loop()
         loop.add_signal_handler(signal.SIGTERM, self.stop.set)
         loop.add_signal_handler(signal.SIGINT, lambda: None)  # for the parent to handle
+        print("ready", flush=True)
         async with self.database:
             await self.work()
         self.log.close()
@@ -143,12 +152,11 @@ class Writer(Client):
     async def write(self, slot: int) -> None:
         user_id = f"writer{self.number}-{slot}"
         generation, session = await self.taken_up(user_id)
-        while not self.stop.is_set():
+        async for _ in self.beats(PACE_S):
             if session is None:
                 generation += 1
                 session = await self.created(user_id, f"{user_id}-{generation}")
             session = await self.append(self.sessions, session)
-            await self.pause(PACE_S)
             if self.random.random() < 0.1:
                 await self.read(session.id, user_id)
             if len(session.events) >= LENGTH:
@@ -233,12 +241,11 @@ class Writer(Client):
 
     async def share(self, slot: int) -> None:
         session: Session | None = None
-        while not self.stop.is_set():
+        async for _ in self.beats(8 * PACE_S):
             session_id = f"shared{slot}-{int(time.monotonic() / GENERATION_S)}"
             if session is None or session.id != session_id:
                 session = await self.created("shared", session_id)
             await self.append(self.merging, session)
-            await self.pause(10 * PACE_S)
             session = await self.read(session_id, "shared")
 
 
@@ -252,15 +259,14 @@ class Reader(Client):
         return f"writer{self.random.randrange(WRITERS)}-{self.random.randrange(SLOTS)}"
 
     async def reading(self) -> None:
-        while not self.stop.is_set():
+        async for _ in self.beats(PACE_S):
             user_id = self.user()
             listed = await self.insist(self.sessions.list_sessions, app_name=APP, user_id=user_id)
             for session in listed.sessions:
                 await self.read(session.id, user_id)
-            await self.pause(PACE_S)
 
     async def searching(self) -> None:
-        while not self.stop.is_set():
+        async for _ in self.beats(PACE_S):
             user_id, began = self.user(), time.monotonic()
             word = self.random.choice(WORDS)
             hits = await self.insist(self.memory.search, app_name=APP, user_id=user_id, query=word)
@@ -269,7 +275,6 @@ class Reader(Client):
                 text = (hit.memory.content.parts or [types.Part()])[0].text or ""
                 if f"of {user_id}:" not in text:
                     self.log("violation", what=f"{user_id} was shown {text!r}")
-            await self.pause(PACE_S)
 
     async def ingesting(self) -> None:
         """Sessions that are stored elsewhere: one turn is deleted, and must not come back.
@@ -277,7 +282,7 @@ class Reader(Client):
         Their users are forgotten now and then.
         """
         number = 0
-        while not self.stop.is_set():
+        async for _ in self.beats(8 * PACE_S):
             number += 1
             guest = f"guest{number % GUESTS}"
             session = Session(
@@ -299,7 +304,6 @@ class Reader(Client):
             self.log("ingest")
             if number % (5 * GUESTS) < GUESTS:
                 await self.insist(forget, self.database, **scope)
-            await self.pause(5 * PACE_S)
 
     def said(self, text: str) -> Event:
         content = types.Content(role="user", parts=[types.Part(text=text)])
@@ -317,12 +321,11 @@ class Upkeep(Client):
     """Prunes, tidies, and ends shared sessions that nobody appends to any more."""
 
     async def work(self) -> None:
-        while not self.stop.is_set():
+        async for _ in self.beats(TIDIED_EVERY_S):
             age = timedelta(seconds=PRUNED_AFTER_S)
             await self.insist(prune, self.database, app_name=APP, older_than=age)
             await self.insist(tidy, self.database)
             await self.end_shared()
-            await self.pause(TIDIED_EVERY_S)
 
     async def end_shared(self) -> None:
         newest = int(time.monotonic() / GENERATION_S)

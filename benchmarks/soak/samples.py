@@ -17,6 +17,13 @@ TABLES = """
            n_dead_tup AS dead, n_tup_upd AS updated, n_tup_hot_upd AS hot
     FROM pg_stat_user_tables WHERE schemaname = 'adkpg'
 """
+ROWS = """
+    SELECT (SELECT count(*) FROM adkpg.sessions) AS sessions,
+           (SELECT count(*) FROM adkpg.events) AS events,
+           (SELECT count(*) FROM adkpg.memories) AS memories,
+           (SELECT count(*) FROM adkpg.memory_tombstones) AS memory_tombstones,
+           (SELECT count(*) FROM adkpg.memory_jobs) AS memory_jobs
+"""
 CONNECTIONS = """
     SELECT count(*) FROM pg_stat_activity
     WHERE datname = current_database() AND pid <> pg_backend_pid()
@@ -33,12 +40,14 @@ class Sample:
       rss_mb: Of each client that is never killed, in megabytes.
       connections: To the server.
       table_mb: Of each table, with its indexes.
+      rows: Of some tables.
     """
 
     at_s: float
     rss_mb: Mapping[str, float]
     connections: int
     table_mb: Mapping[str, float]
+    rows: Mapping[str, int]
 
 
 @dataclass
@@ -64,6 +73,7 @@ class Samples:
         """
         rows = await connection.fetch(TABLES)
         connections: int = await connection.fetchval(CONNECTIONS)
+        counts = await connection.fetchrow(ROWS)
         for row in rows:
             self._count(row["name"], row["updated"], row["hot"])
         self.taken.append(
@@ -72,6 +82,7 @@ class Samples:
                 {name: _rss_mb(pid) for name, pid in pids.items()},
                 connections,
                 {row["name"]: row["bytes"] / _MB for row in rows},
+                dict(counts.items()),
             )
         )
 
@@ -95,6 +106,8 @@ class Samples:
             sizes = [sample.table_mb.get(name, 0.0) for sample in self.taken]
             if max(sizes) >= 1:
                 found[f"{name} (MB)"] = sizes
+        for name in self.taken[-1].rows:
+            found[f"{name} (rows)"] = [float(sample.rows[name]) for sample in self.taken]
         return found
 
 

@@ -137,7 +137,9 @@ def test_data_of_another_major_version_are_refused(place: Path, serve: Serve) ->
         pass
     version = place / "pgdata" / "PG_VERSION"
     version.write_text("17\n")
-    with pytest.raises(EmbeddedServerError, match=r"made by PostgreSQL 17.*pg_dump"):
+    with pytest.raises(
+        EmbeddedServerError, match=r"made by PostgreSQL 17.*adkpg db upgrade-server"
+    ):
         serve().start()
     version.write_text("18\n")
     serve().start()
