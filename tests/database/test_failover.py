@@ -5,7 +5,7 @@ import asyncio
 import pytest
 from google.adk.sessions.session import Session
 
-from adkpg import Database, DatabaseSessionService
+from adkpg import Database, DatabaseSessionService, Settings
 from adkpg.errors import ReadOnly, StaleSession
 from tests.fakes.events import KEY, said, texts
 from tests.fakes.replication import Node, replicated, until
@@ -113,6 +113,13 @@ async def test_an_asynchronous_failover_tells_who_holds_what_was_lost() -> None:
                 with pytest.raises(ReadOnly, match="is a standby") as caught:
                     await rejoined.append_event(followed, said("to a standby"))
             assert caught.value.written is False
+            hosts = f"{pair.primary.host},{pair.primary.host}"  # several, and none takes writes
+            impatient = Settings(retry_timeout_s=0.5)
+            async with Database(
+                f"postgresql://postgres@{hosts}/postgres", settings=impatient
+            ) as nobody:
+                with pytest.raises(ReadOnly, match=hosts):
+                    await DatabaseSessionService(nobody).append_event(followed, said("to nobody"))
             # Of both, the first of which is the standby now, a new connection finds the primary.
             async with DatabaseSessionService(pair.url) as late:
                 await late.append_event(followed, said("to the primary"))
