@@ -14,7 +14,7 @@ from adkpg.backup import statements
 from adkpg.backup.process import Processes
 from adkpg.backup.programs import Programs
 from adkpg.backup.script import Script
-from adkpg.database import Database, migrations
+from adkpg.database import Database, migrations, row_security
 from adkpg.errors import ConfigurationError, SchemaMissing, SchemaOutOfDate
 
 Progress = Callable[[int, int], None]
@@ -47,11 +47,13 @@ class _Server:
       major: Its version.
       programs: Of its version or later.
       environment: Leads them to it.
+      guarded: Whether the tables have row-level security.
     """
 
     major: int
     programs: Programs
     environment: Mapping[str, str]
+    guarded: bool
 
 
 async def back_up(database: Database, file: Path, *, progress: Progress) -> Archive:
@@ -83,6 +85,8 @@ async def back_up(database: Database, file: Path, *, progress: Progress) -> Arch
             *("--format=custom", "--no-password", "--no-owner", "--no-privileges", "--verbose"),
             *(f"--schema={database.schema}", f"--file={partial}"),
         ]
+        if server.guarded:
+            dump.append("--enable-row-security")  # in everybody's scope, or pg_dump reads nothing
 
         def work(processes: Processes) -> None:
             with processes.start(dump, environment=server.environment, errors=True) as running:
@@ -142,6 +146,7 @@ async def restore(database: Database, archive: Archive, *, progress: Progress) -
             f"The backup is of revision {archive.revision}, which this version of adkpg does not "
             "know; upgrade the adkpg package, or restore it with the version that wrote it."
         )
+    await database.require_held_role()
     async with _connected(database) as connection:
         exists = bool(
             (await connection.execute(statements.select_schema(database.schema))).scalar()
@@ -185,6 +190,8 @@ async def counted(database: Database) -> dict[str, int]:
     await database.current()  # says in a sentence what is wrong with the connection
     async with _connected(database) as connection:
         names = await connection.execute(statements.select_tables(database.schema))
+        if await database.require_everybodys_rows():
+            await connection.execute(statements.enter_every_scope(database.schema))
         rows = {}
         for name in names.scalars().all():
             count = await connection.execute(statements.count_rows(database.schema, name))
@@ -217,9 +224,14 @@ async def _server(database: Database) -> _Server:
     await database.current()  # says in a sentence what is wrong with the connection
     async with _connected(database) as connection:
         number = (await connection.execute(statements.select_server_version())).scalar_one()
+    environment = await database.client_environment()
+    guarded = await database.require_everybodys_rows()
+    if guarded:
+        options = (environment.get("PGOPTIONS", ""), row_security.EVERY_SCOPE)
+        environment["PGOPTIONS"] = " ".join(filter(None, options))
     major = int(number) // 10_000
     programs = Programs.for_server(major, embedded=database.url == "embedded")
-    return _Server(major, programs, await database.client_environment())
+    return _Server(major, programs, environment, guarded)
 
 
 def _without_revision(rows: Mapping[str, int]) -> dict[str, int]:

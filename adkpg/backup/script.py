@@ -9,6 +9,7 @@ _END = b"\\."
 # Debian's PostgreSQL 15 keeps this of each column, and a newer pg_dump takes it for an option.
 _OWN_OPTION = re.compile(rb"ALTER TABLE ONLY \S+ ALTER COLUMN \S+ SET \(pg_attver=\d+\);")
 _NEW_SETTING = b"SET transaction_timeout = 0;"  # pg_restore 17 sets it, and older servers have none
+_POLICY = re.compile(rb"CREATE POLICY |ALTER TABLE .* (ENABLE|FORCE) ROW LEVEL SECURITY;$")
 
 
 class Script:
@@ -29,6 +30,7 @@ class Script:
         left_out = {b"CREATE SCHEMA " + self._schema + b";"}
         if server_major < 17:
             left_out.add(_NEW_SETTING)
+        policy = False
         table: str | None = None  # whose rows these are; "" of another schema
         for line in script:
             text = line.rstrip(b"\n")
@@ -45,7 +47,10 @@ class Script:
                     self.rows[table] += 0
             elif text in left_out or _OWN_OPTION.fullmatch(text):
                 continue
-            yield line
+            policy = policy or (table is None and _POLICY.match(text) is not None)
+            if not policy:  # the upgrade that follows makes them, if they are wanted
+                yield line
+            policy = policy and not text.endswith(b";")
 
     def read(self, script: Iterable[bytes]) -> None:
         """Only counts."""

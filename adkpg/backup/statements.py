@@ -28,6 +28,11 @@ def select_schema(schema: str) -> TextClause:
     ).bindparams(schema=schema)
 
 
+def enter_every_scope(schema: str) -> TextClause:
+    """Lets a transaction read everybody's rows, by a role that may."""
+    return text(f'SELECT "{schema}".enter_every_scope()')
+
+
 def count_rows(schema: str, name: str) -> Select[Any]:
     """Counts the rows of one table."""
     found = table(name, column("any"), schema=schema)

@@ -219,6 +219,30 @@ class Database(Closes):
         if self.settings.row_level_security and user_id == APP_WIDE:
             scopes.require_app_wide(app_name)
 
+    async def require_held_role(self) -> None:
+        """Refuses a role that passes policies, if there are to be any.
+
+        Raises:
+          ConfigurationError: Row-level security is on, and Postgres holds the role to none.
+        """
+        if self.settings.row_level_security:
+            engine = await self.engine()
+            with translated(self.url, Attempt(sent=True)):
+                await row_security.verify_role(engine)
+
+    async def require_everybodys_rows(self) -> bool:
+        """Returns whether the tables have row-level security; refuses whom it hides rows from.
+
+        Raises:
+          PermissionDenied: They have, and this role may not enter everybody's scope.
+        """
+        engine = await self.engine()
+        with translated(self.url, Attempt(sent=True)):
+            guarded = await row_security.is_on(engine, self.schema)
+            if guarded:
+                await row_security.enter_every_scope(engine, self.schema)
+        return guarded
+
     def keep_informed(self, keeper: "Keeper") -> None:
         """Tells a keeper of personal data in this process what is erased; it is held weakly."""
         self._keepers.add(keeper)

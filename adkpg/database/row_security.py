@@ -18,6 +18,9 @@ from adkpg.tables import metadata
 EVERY = "every"
 """The policies that let the owner and workers, in no user's scope, at everybody's rows."""
 
+EVERY_SCOPE = "-c adkpg.app_name=* -c adkpg.user_id=*"
+"""As an option of the server: everybody's scope, for a role that may, while a connection lasts."""
+
 _LOCK_KEY = 0x61646B7068  # next to the migrations'
 _LOCK_TIMEOUT_S = 10
 
@@ -128,6 +131,12 @@ async def is_on(engine: AsyncEngine, schema: str) -> bool:
         return bool(await connection.scalar(_IS_ON, {"schema": schema}))
 
 
+async def enter_every_scope(engine: AsyncEngine, schema: str) -> None:
+    """Fails, as a statement would, in a role that does not see everybody's rows."""
+    async with engine.connect() as connection:
+        await connection.exec_driver_sql(f'SELECT "{schema}".enter_every_scope()')
+
+
 async def switch_on(engine: AsyncEngine, schema: str) -> None:
     """Makes what is missing of functions and policies, and forces them on the tables' owner too.
 
@@ -185,14 +194,8 @@ async def verify(engine: AsyncEngine, schema: str) -> None:
       ConfigurationError: The role passes all policies.
       SchemaOutOfDate: A table has none.
     """
+    await verify_role(engine)
     async with engine.connect() as connection:
-        role, passes = (await connection.execute(_ROLE)).one()
-        if passes:
-            raise ConfigurationError(
-                f"ADKPG_ROW_LEVEL_SECURITY is on, but Postgres holds the role {role} to no policy, "
-                "since it is a superuser or has BYPASSRLS; connect as one that "
-                "`adkpg db grants` prints the rights of."
-            )
         rows = await connection.execute(_KNOWN, {"schema": schema})
         known = {row.relname: row.forced for row in rows}
     bare = [table.name for table in protected() if not known.get(table.name)]
@@ -200,6 +203,22 @@ async def verify(engine: AsyncEngine, schema: str) -> None:
         raise SchemaOutOfDate(
             f"ADKPG_ROW_LEVEL_SECURITY is on, but {', '.join(bare)} in the schema {schema} have no "
             "row-level security; run with the same setting: adkpg db upgrade"
+        )
+
+
+async def verify_role(engine: AsyncEngine) -> None:
+    """Refuses a role that passes all policies.
+
+    Raises:
+      ConfigurationError: It does.
+    """
+    async with engine.connect() as connection:
+        role, passes = (await connection.execute(_ROLE)).one()
+    if passes:
+        raise ConfigurationError(
+            f"ADKPG_ROW_LEVEL_SECURITY is on, but Postgres holds the role {role} to no policy, "
+            "since it is a superuser or has BYPASSRLS; connect as one that `adkpg db grants` "
+            "prints the rights of."
         )
 
 

@@ -61,7 +61,7 @@ class Roles:
     async def drop(self) -> None:
         for purpose in reversed(self._made):
             name = quoted(self.name(purpose))
-            await self.execute([f"DROP OWNED BY {name}", f"DROP ROLE {name}"])
+            await self.execute([f"DROP OWNED BY {name} CASCADE", f"DROP ROLE {name}"])
 
 
 @asynccontextmanager
