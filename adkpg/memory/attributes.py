@@ -9,6 +9,7 @@ import re
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 from datetime import datetime, timedelta
+from typing import Any
 
 from pydantic_core import PydanticSerializationError, to_jsonable_python
 
@@ -129,15 +130,22 @@ def _object(metadata: Mapping[str, object]) -> str | None:
     if not metadata:
         return None
     try:
-        plain = to_jsonable_python(
-            metadata, serialize_unknown=True, bytes_mode="base64", inf_nan_mode="null"
-        )
+        try:
+            plain = _plain(metadata)
+        except UnicodeEncodeError:  # a key with a lone surrogate
+            plain = jsontext.without_surrogates(_plain, metadata)
         # It leaves NaN a float, which is no JSON: as null.
         return jsontext.write(jsontext.mapped(plain, _finite))
     except (PydanticSerializationError, ValueError, RecursionError) as exc:
         raise InvalidInput(
             f"custom_metadata cannot be written as JSON: {exc}; give simpler values."
         ) from exc
+
+
+def _plain(metadata: object) -> Any:
+    return to_jsonable_python(
+        metadata, serialize_unknown=True, bytes_mode="base64", inf_nan_mode="null"
+    )
 
 
 def _finite(leaf: object) -> object:

@@ -138,10 +138,17 @@ def _moment(name: str, value: Any) -> datetime:
     return moment(name, value)
 
 
+def _plain(metadata: Any) -> Any:
+    return to_jsonable_python(metadata, bytes_mode="base64")
+
+
 def _json(metadata: Any) -> str:
     """Metadata as `attributes.read` stores it."""
     try:
-        return jsontext.write(to_jsonable_python(dict(metadata), bytes_mode="base64"))
+        try:
+            return jsontext.write(_plain(dict(metadata)))
+        except UnicodeEncodeError:  # a key with a lone surrogate
+            return jsontext.write(jsontext.without_surrogates(_plain, dict(metadata)))
     except (PydanticSerializationError, ValueError, TypeError, RecursionError) as exc:
         raise InvalidInput(
             f"The metadata to look for cannot be written as JSON: {exc}; give simpler values."
