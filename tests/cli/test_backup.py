@@ -94,6 +94,7 @@ def empty(empty_database_url: str) -> str:
     return empty_database_url
 
 
+@pytest.mark.direct("pg_dump needs a session")
 def test_everything_comes_back_in_an_empty_database(
     adkpg: Adkpg, lived: str, empty: str, file: Path
 ) -> None:
@@ -126,6 +127,7 @@ async def live_on(url: str) -> None:
         ]
 
 
+@pytest.mark.direct("pg_dump needs a session")
 def test_tables_that_are_there_are_dropped_after_a_question_alone(
     adkpg: Adkpg, lived: str, server: Server, file: Path
 ) -> None:
@@ -222,6 +224,7 @@ def crowded(server: Server, lived: str) -> Iterator[str]:
     asyncio.run(server.execute(f"DROP ROLE {role}"))
 
 
+@pytest.mark.direct("pg_dump needs a session")
 def test_no_program_is_given_the_password_as_an_argument(
     adkpg: Adkpg, crowded: str, file: Path, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:

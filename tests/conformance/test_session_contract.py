@@ -290,6 +290,7 @@ async def test_a_service_given_a_database_leaves_it_open(database: Database) -> 
     assert await _pids(database) == before
 
 
+@pytest.mark.direct("tells connections by their server processes, which clients share")
 async def test_a_service_made_from_a_url_closes_its_own(
     database_url: str, database: Database
 ) -> None:

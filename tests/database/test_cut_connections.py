@@ -71,6 +71,7 @@ async def test_a_farewell_to_an_idle_connection_costs_nothing(
     await other.close()
 
 
+@pytest.mark.direct("the pooler has words of its own for a database that is gone")
 async def test_a_pool_that_can_open_no_more_connections_says_why(
     empty_database_url: str, server: Server
 ) -> None:

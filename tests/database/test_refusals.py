@@ -42,6 +42,7 @@ async def test_a_timeout_of_the_server(
         assert texts(session) == ["x"]
 
 
+@pytest.mark.direct("the pooler's connections began before the setting")
 async def test_a_server_that_takes_no_writes(admin: asyncpg.Connection, database_url: str) -> None:
     async with DatabaseSessionService(database_url) as service:
         session = await service.create_session(**KEY)

@@ -9,6 +9,7 @@ from adkpg.sql import NoParameters, Statement
 pytestmark = pytest.mark.race
 
 
+@pytest.mark.direct("the pooler refuses settings of the server in startup parameters")
 async def test_a_transaction_is_read_committed_whatever_the_default(database_url: str) -> None:
     mark = "&" if "?" in database_url else "?"
     url = f"{database_url}{mark}default_transaction_isolation=serializable"

@@ -233,6 +233,7 @@ async def test_the_index_is_there_before_the_vectors(
         assert await connection.fetchval("SELECT count(*) FROM approximate_scopes") == 1
 
 
+@pytest.mark.direct("the pooler refuses settings of the server in startup parameters")
 async def test_the_index_is_a_matter_of_the_role_that_migrates(
     plain_url: str, old: PgVectorMemoryService, models: Models, connection: asyncpg.Connection
 ) -> None:

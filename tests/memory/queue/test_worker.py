@@ -258,6 +258,7 @@ async def test_a_worker_without_a_database_waits_and_can_be_stopped(
         assert await asyncio.wait_for(run, 30) == 0
 
 
+@pytest.mark.direct("the pooler refuses settings of the server in startup parameters")
 async def test_a_worker_outlives_errors_that_pass(
     database: Database, database_url: str, caplog: pytest.LogCaptureFixture
 ) -> None:

@@ -27,6 +27,10 @@ SMALL: dict[str, Any] = {"app_name": "app", "user_id": "small"}
 INDEX = "memory_vectors_hnsw_1"
 
 
+# The planner is led by settings in the URL.
+pytestmark = pytest.mark.direct("the pooler refuses settings of the server in startup parameters")
+
+
 @pytest.fixture
 async def large(database_url: str) -> AsyncIterator[PgVectorMemoryService]:
     """One user of 3,000 memories and one of 100, with an exact limit of 1,000.

@@ -165,6 +165,7 @@ async def test_a_vector_that_cannot_be_stored_holds_up_no_other_and_is_not_made_
     assert len(embedder.documents) == 1
 
 
+@pytest.mark.direct("the pooler refuses settings of the server in startup parameters")
 async def test_a_database_in_trouble_uses_up_no_attempt(
     database: Database, database_url: str, connection: asyncpg.Connection
 ) -> None:
