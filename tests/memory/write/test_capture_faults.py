@@ -6,13 +6,15 @@ import contextlib
 import asyncpg
 import pytest
 
-from adkpg import DatabaseSessionService
+from adkpg import DatabaseSessionService, Settings
 from adkpg.errors import DatabaseUnavailable
 from tests.fakes.events import KEY, said
 from tests.fakes.locks import locked
 from tests.fakes.proxy import Proxy
 
 pytestmark = pytest.mark.fault
+
+GIVES_UP = Settings(retry_timeout_s=0)  # after a second try, which needs no pause
 
 
 async def both(url: str) -> tuple[list[str], list[str]]:
@@ -29,7 +31,7 @@ async def both(url: str) -> tuple[list[str], list[str]]:
 async def test_an_append_cut_in_the_middle_remembers_nothing_until_it_is_repeated(
     database_url: str,
 ) -> None:
-    async with DatabaseSessionService(database_url, remember=True) as sessions:
+    async with DatabaseSessionService(database_url, remember=True, settings=GIVES_UP) as sessions:
         session = await sessions.create_session(**KEY, state={"app:n": 0})
         event = said("x", id="e1", state={"app:n": 1})
         async with locked(database_url, "SELECT FROM adkpg.app_states FOR UPDATE") as lock:
@@ -48,7 +50,7 @@ async def test_an_append_cut_in_the_middle_remembers_nothing_until_it_is_repeate
 async def test_an_append_whose_answer_was_lost_is_remembered_once(
     proxy: Proxy, database_url: str
 ) -> None:
-    async with DatabaseSessionService(proxy.url, remember=True) as sessions:
+    async with DatabaseSessionService(proxy.url, remember=True, settings=GIVES_UP) as sessions:
         session = await sessions.create_session(**KEY)
         await sessions.append_event(session, said("first", id="e1"))
         event = said("second", id="e2")
