@@ -28,6 +28,7 @@ from adkpg.embedded import EmbeddedServer
 from benchmarks.soak import checker, clients, invariants
 from benchmarks.soak.faults import Faults
 from benchmarks.soak.history import History, Log
+from benchmarks.soak.plot import draw
 from benchmarks.soak.proxy import Cable
 from benchmarks.soak.report import Report
 from benchmarks.soak.samples import Samples
@@ -253,7 +254,7 @@ def main() -> None:
             )
         )
     (folder / "soak.md").write_text(report.text(), encoding="utf-8")
-    report.draw(folder / "soak.png")
+    draw(report, folder / "soak.png")
     print(f"\n{report.text()}\n{folder / 'soak.png'}")
     sys.exit(1 if report.failures else 0)
 

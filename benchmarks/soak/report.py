@@ -1,19 +1,13 @@
-"""The report of a soak: what was done, what was found, and what grew, as a page and a plot."""
+"""The report of a soak: what was done, what was found, and what grew."""
 
 import platform
 from collections import defaultdict
 from collections.abc import Sequence
 from dataclasses import dataclass
-from pathlib import Path
-
-import matplotlib as mpl
-from matplotlib.figure import Figure
 
 from benchmarks.soak.faults import Fault
 from benchmarks.soak.history import History
 from benchmarks.soak.samples import Samples, growth, hot_share
-
-mpl.use("Agg")
 
 MOST_GROWTH = 0.05
 _FLAT = ("connections", "all tables (MB)")
@@ -106,37 +100,3 @@ class Report:
         lines += ["", "Failed:" if failures else "All invariants held.", ""]
         lines += [f"* {failure}" for failure in failures[:50]]
         return "\n".join(lines) + "\n"
-
-    def draw(self, path: Path) -> None:
-        """Draws what was held, with a line for each fault."""
-        minutes = [sample.at_s / 60 for sample in self.samples.taken]
-        series = self.samples.series()
-        memory = {
-            name.removeprefix("memory of the ").removesuffix(" (MB)"): values
-            for name, values in series.items()
-            if name.startswith("memory of")
-        }
-        tables = {
-            name.removesuffix(" (MB)"): values
-            for name, values in series.items()
-            if name.endswith("(MB)") and not name.startswith("memory of")
-        }
-        sheet = Figure(figsize=(8.4, 8.0), layout="constrained")
-        sheet.suptitle("Does anything grow under load and faults?", fontweight="bold")
-        panels = sheet.subplots(3, 1, sharex=True)
-        for panel, title, lines in (
-            (panels[0], "memory of clients, MB", memory),
-            (panels[1], "connections", {"connections": series["connections"]}),
-            (panels[2], "tables with their indexes, MB", tables),
-        ):
-            for fault in self.faults:
-                panel.axvline(fault.at_s / 60, color="#d95f02", alpha=0.25, linewidth=1)
-            for name, values in lines.items():
-                panel.plot(minutes, values, label=name, linewidth=1.4)
-            panel.set_title(title, loc="left", fontsize=10, color="#444444")
-            panel.set_ylim(bottom=0)
-            if len(lines) > 1:
-                panel.legend(fontsize=8, frameon=False, loc="center left", bbox_to_anchor=(1, 0.5))
-            panel.spines[["top", "right"]].set_visible(False)
-        panels[2].set_xlabel("minutes; each vertical line is a fault")
-        sheet.savefig(path, dpi=120, metadata={"Software": None})

@@ -6,7 +6,6 @@ from collections import defaultdict
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field
 from pathlib import Path
-from typing import Any
 
 import asyncpg
 
@@ -75,7 +74,7 @@ class Samples:
         connections: int = await connection.fetchval(CONNECTIONS)
         counts = await connection.fetchrow(ROWS)
         for row in rows:
-            self._count(row["name"], row["updated"], row["hot"])
+            self.count(row["name"], row["updated"], row["hot"])
         self.taken.append(
             Sample(
                 time.monotonic() - self._began,
@@ -86,7 +85,8 @@ class Samples:
             )
         )
 
-    def _count(self, table: str, updated: int, hot: int) -> None:
+    def count(self, table: str, updated: int, hot: int) -> None:
+        """Adds what a table's statistics say now: its updates, and how many of them were HOT."""
         before = self._last.get(table, (0, 0))
         if updated < before[0]:  # a crash resets the statistics
             before = (0, 0)
@@ -134,8 +134,3 @@ def hot_share(samples: Samples, table: str) -> float:
     """Returns the share of HOT updates of a table, 1 without any."""
     updated, hot = samples.updates[table]
     return hot / updated if updated else 1.0
-
-
-def as_json(samples: Samples) -> dict[str, Any]:
-    """Returns the series, to be drawn again."""
-    return {"at_s": [sample.at_s for sample in samples.taken], **samples.series()}
