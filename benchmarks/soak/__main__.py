@@ -143,7 +143,6 @@ async def soak(
       quiet: Without a line of progress.
     """
     server = EmbeddedServer(place, settings=_SETTINGS, timeout_s=120)
-    samples = Samples()
     try:
         await asyncio.to_thread(server.start)
         async with Database(server.url) as database:
@@ -153,6 +152,7 @@ async def soak(
             load = Clients((server.url, through), folder)
             try:
                 await load.start()
+                samples = Samples()
                 faults = Faults(server, cable, load.kill_writer, _BETWEEN_FAULTS_S)
                 running = asyncio.create_task(faults.run()) if with_faults else None
                 until = time.monotonic() + 60 * minutes

@@ -111,13 +111,17 @@ class Samples:
         return found
 
 
-def growth(values: Sequence[float]) -> float:
-    """Returns how much more the last third is than the second: medians, so that a fault is none."""
+def thirds(values: Sequence[float]) -> tuple[float, float]:
+    """Returns the medians of the second and the last third: a fault is none of them."""
     third = len(values) // 3
     if third == 0:
-        return 0.0
-    middle = statistics.median(values[third : 2 * third])
-    last = statistics.median(values[2 * third :])
+        return 0.0, 0.0
+    return statistics.median(values[third : 2 * third]), statistics.median(values[2 * third :])
+
+
+def growth(values: Sequence[float]) -> float:
+    """Returns by what share the last third is more than the second."""
+    middle, last = thirds(values)
     return last / middle - 1 if middle else 0.0
 
 

@@ -52,6 +52,13 @@ def test_what_grows_fails() -> None:
     assert grown.failures == ["memory of the reader (MB) grew by 5.0 % over the last two thirds"]
 
 
+def test_connections_may_vary_by_two_and_no_more() -> None:
+    for last, failed in ((22, False), (24, True)):
+        counts = (20, 20, 20, 20, last, last)
+        taken = [Sample(at, {"reader": 1.0}, n, {}, {}) for at, n in enumerate(counts)]
+        assert bool(report(history("invoke", "ok"), Samples(taken), HIT).failures) is failed
+
+
 def test_growth_is_that_of_medians_after_the_first_third() -> None:
     assert growth([1, 1, 1, 10, 10, 10, 11, 11, 900]) == 11 / 10 - 1
     assert growth([5, 5]) == 0
