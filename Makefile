@@ -56,7 +56,7 @@ docs: $(INSTALLED) ## write docs/cli.md and docs/settings.md from the code
 bench: $(BENCH_INSTALLED) ## measure next to the peers, write docs/benchmarks.*; ARGS="--quick --only sessions" for a part
 	$(BENCH)/bin/python benchmarks $(ARGS)
 
-soak: $(BENCH_INSTALLED) ## mixed load and faults, checked, reported in .soak/; MINUTES=5 for less than 30
+soak: $(BENCH_INSTALLED) ## mixed load and faults, checked, reported in .soak/; MINUTES=10 for less than 30
 	$(BENCH)/bin/python benchmarks/soak --minutes $(or $(MINUTES),30) $(ARGS)
 
 LOCK := uv pip compile --quiet --universal --python-version 3.11 --all-extras \

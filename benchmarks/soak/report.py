@@ -10,6 +10,7 @@ from benchmarks.soak.history import History
 from benchmarks.soak.samples import Samples, growth, hot_share, thirds
 
 MOST_GROWTH = 0.05
+SHORTEST_MIN = 10
 _FEW_CONNECTIONS = 2  # a pool opens them as its tasks happen to meet
 _FLAT = ("connections", "all tables (MB)")
 
@@ -43,7 +44,12 @@ class Report:
 
     @property
     def grown(self) -> list[str]:
-        """What is not flat: the tables together, the connections, the memory of any process."""
+        """What is not flat: the tables together, the connections, the memory of any process.
+
+        Nothing of a run that is shorter than it takes to fill the tables.
+        """
+        if self.minutes < SHORTEST_MIN:
+            return []
         return [
             f"{name} grew by {100 * grows:.1f} % over the last two thirds"
             for name, values in self.samples.series().items()
@@ -99,6 +105,8 @@ class Report:
         for name, values in self.samples.series().items():
             lines.append(f"| {name} | {values[-1]:.1f} | {100 * growth(values):+.1f} % |")
         failures = self.failures
+        if self.minutes < SHORTEST_MIN:
+            lines += ["", f"Growth is judged from {SHORTEST_MIN} minutes on."]
         lines += ["", "Failed:" if failures else "All invariants held.", ""]
         lines += [f"* {failure}" for failure in failures[:50]]
         return "\n".join(lines) + "\n"

@@ -25,7 +25,7 @@ def samples(*megabytes: float) -> Samples:
 
 
 def report(found: History, held: Samples, *faults: Fault) -> Report:
-    return Report(1, found, held, faults, [])
+    return Report(10, found, held, faults, [])
 
 
 def test_a_run_that_holds() -> None:
@@ -50,6 +50,12 @@ def test_an_error_that_reached_a_caller_fails() -> None:
 def test_what_grows_fails() -> None:
     grown = report(history("invoke", "ok"), samples(9, 9, 100, 100, 105, 105), HIT)
     assert grown.failures == ["memory of the reader (MB) grew by 5.0 % over the last two thirds"]
+
+
+def test_a_run_that_is_too_short_to_fill_the_tables_may_grow() -> None:
+    short = Report(9, history("invoke", "ok"), samples(1, 2, 3), (HIT,), [])
+    assert short.failures == []
+    assert "Growth is judged from 10 minutes on." in short.text()
 
 
 def test_connections_may_vary_by_two_and_no_more() -> None:
