@@ -17,6 +17,7 @@ async def _stored(sessions: DatabaseSessionService, session: Session) -> Session
     return found
 
 
+@pytest.mark.prepared
 @pytest.mark.usefixtures("impatient")
 async def test_an_append_whose_answer_was_lost_is_repeated(
     proxy: Proxy, sessions: DatabaseSessionService
@@ -39,6 +40,7 @@ async def test_an_append_whose_answer_was_lost_is_repeated(
         assert await _stored(sessions, session) == session
 
 
+@pytest.mark.prepared
 @pytest.mark.usefixtures("impatient")
 async def test_a_lost_create_says_that_the_session_exists(
     proxy: Proxy, sessions: DatabaseSessionService

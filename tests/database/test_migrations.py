@@ -218,6 +218,7 @@ def _as(url: str, userinfo: str) -> str:
 # pgvector
 
 
+@pytest.mark.newest
 async def test_a_server_without_pgvector(empty_database_url: str, empty: Database) -> None:
     (name,) = await fetch(empty_database_url, "SELECT current_database()")
     # Extensions are looked for in a directory that has none (since Postgres 18).

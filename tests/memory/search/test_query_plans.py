@@ -130,6 +130,7 @@ async def test_writes_of_one_session_read_no_table_whole(
             assert "Seq Scan" not in {node["Node Type"] for node in scans(nodes, "memories")}
 
 
+@pytest.mark.newest
 async def test_the_queue_is_read_in_the_order_of_its_index(
     crowded: PgVectorMemoryService, connection: asyncpg.Connection
 ) -> None:
