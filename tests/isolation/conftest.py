@@ -37,3 +37,17 @@ def sessions(served: Database) -> DatabaseSessionService:
 @pytest.fixture
 def memory(served: Database, embedder: ToyEmbedder) -> PgVectorMemoryService:
     return PgVectorMemoryService(served, embedder=embedder)
+
+
+@pytest.fixture
+async def owned(empty_database_url: str) -> AsyncIterator[Roles]:
+    """A database whose tables a role made that is no superuser, and nobody else's roles."""
+    roles = Roles(empty_database_url)
+    await roles.create("migrate", "serve", "read", "work")
+    try:
+        await roles.grant("migrate")
+        async with Database(roles.url("migrate")) as database:
+            await database.upgrade()
+        yield roles
+    finally:
+        await roles.drop()

@@ -10,10 +10,7 @@ import adkpg
 from adkpg import Database, DatabaseSessionService, Settings
 from adkpg.backup.archive import back_up, read, restore
 from adkpg.errors import ConfigurationError, PermissionDenied
-from tests.fakes.roles import GUARDED, Roles
-from tests.isolation.test_roles import as_owner, owned
-
-__all__ = ["owned"]
+from tests.fakes.roles import GUARDED, Roles, as_owner
 
 PEOPLE = ("ada", "bob")
 

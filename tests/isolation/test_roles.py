@@ -1,47 +1,22 @@
 """What each role may do by the scripts that `adkpg db grants` prints."""
 
-from collections.abc import AsyncIterator
 from typing import Any
 
 import asyncpg
 import pytest
 
 import adkpg
-from adkpg import Database, DatabaseSessionService, PgVectorMemoryService, Settings
+from adkpg import Database, DatabaseSessionService, PgVectorMemoryService
 from adkpg.database.grants import script
 from adkpg.errors import DatabaseError, PermissionDenied, ScopeMissing
 from adkpg.tables import metadata
 from tests.fakes.conversation import entry, found, said
 from tests.fakes.public_calls import APP, CALLS, EVERYBODYS, Person, Services, furnish
-from tests.fakes.roles import GUARDED, Roles
+from tests.fakes.roles import GUARDED, Roles, as_owner
 from tests.fakes.toys import SeededEmbedder
 
 ADA = Person("ada")
 HERS: dict[str, Any] = {"app_name": APP, "user_id": "ada"}
-
-
-@pytest.fixture
-async def owned(empty_database_url: str) -> AsyncIterator[Roles]:
-    """A database whose tables a role made that is no superuser, and nobody else's roles."""
-    roles = Roles(empty_database_url)
-    await roles.create("migrate", "serve", "read", "work")
-    try:
-        await roles.grant("migrate")
-        async with Database(roles.url("migrate")) as database:
-            await database.upgrade()
-        yield roles
-    finally:
-        await roles.drop()
-
-
-async def as_owner(roles: Roles, *, guarded: bool) -> None:
-    async with Database(
-        roles.url("migrate"), settings=Settings(row_level_security=guarded)
-    ) as database:
-        await database.upgrade()
-        await database.check()
-    for _ in range(2):  # running the scripts again changes nothing
-        await roles.grant("serve", "read", "work", guarded=guarded, by="migrate")
 
 
 async def test_each_role_does_what_it_is_for_without_row_level_security(owned: Roles) -> None:
