@@ -143,7 +143,7 @@ def test_another_file_is_refused_in_a_sentence(
     file = tmp_path / "notes.txt"
     file.write_text("no JSON")
     outcome = quick_demo("--transcript", str(file), ADKPG_DATABASE_URL=database_url)
-    assert outcome.code == 1
-    assert outcome.err.startswith("Error: The transcript ")
+    assert outcome.code == 2
+    assert "Error: The transcript " in outcome.err
     assert "not JSON" in outcome.err
     assert "Traceback" not in outcome.err

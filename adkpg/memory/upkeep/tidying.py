@@ -5,7 +5,7 @@ from collections.abc import Sequence
 from dataclasses import dataclass
 from typing import Any
 
-from adkpg.database import Database
+from adkpg.database import Database, Transaction
 from adkpg.errors import Busy
 from adkpg.memory.upkeep import statements
 from adkpg.memory.write.statements import give_way, lock_session
@@ -93,21 +93,24 @@ async def _erase(database: Database, scope: ScopeParameters, rows: Sequence[Any]
     so that it sees what writers have committed. None is waited for: nobody is kept waiting by what
     waits here, and nothing deadlocks.
     """
+
+    async def erase(transaction: Transaction) -> int:
+        await transaction.fetch(give_way(), {})
+        # An ingest that is writing one of them again would not be seen, and bring it back.
+        for session_id in sorted({row["session_id"] for row in rows}):
+            await transaction.fetch(lock_session(), {**scope, "session_id": session_id})
+        free = await transaction.fetch(
+            statements.lock_free_positions(),
+            {**scope, "positions": [row["position"] for row in rows]},
+        )
+        (gone,) = await transaction.fetch(
+            statements.erase_expired_positions(),
+            {**scope, "positions": [row["position"] for row in free]},
+        )
+        return int(gone["erased"])
+
     try:
-        async with database.transaction() as transaction:
-            await transaction.fetch(give_way(), {})
-            # An ingest that is writing one of them again would not be seen, and bring it back.
-            for session_id in sorted({row["session_id"] for row in rows}):
-                await transaction.fetch(lock_session(), {**scope, "session_id": session_id})
-            free = await transaction.fetch(
-                statements.lock_free_positions(),
-                {**scope, "positions": [row["position"] for row in rows]},
-            )
-            (gone,) = await transaction.fetch(
-                statements.erase_expired_positions(),
-                {**scope, "positions": [row["position"] for row in free]},
-            )
-            return int(gone["erased"])
+        return await database.transact(erase, races=False)
     except Busy:  # a writer holds the session, or a fact that was drawn from them
         return 0
 
