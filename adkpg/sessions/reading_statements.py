@@ -13,7 +13,6 @@ from sqlalchemy import (
     bindparam,
     case,
     cast,
-    exists,
     func,
     literal_column,
     null,
@@ -27,6 +26,7 @@ from adkpg.sessions.statements import (
     APP_STATE,
     REVISION,
     REVISION_TOKEN,
+    TOKEN_THERE,
     expected,
     its_events,
     this_session,
@@ -150,19 +150,28 @@ def select_further_events(*, after: bool) -> Statement[FurtherEventsParameters]:
 def _first_page(chosen: Select[Any]) -> tuple[ColumnElement[Any], ColumnElement[Any]]:
     """The first of chosen events as ``payloads``, and in ``next_seq`` the first one left out."""
     some = chosen.subquery("chosen")
-    first = select(some).order_by(some.c.seq).limit(literal_column(str(_PAGE_EVENTS + 1)))
-    part = first.subquery("part")
-    # As they are stored, which is compressed: no payload is unpacked to be measured.
-    size = func.pg_column_size(part.c.payload) + literal_column(str(_PAGE_BYTES // _PAGE_EVENTS))
-    before = func.sum(size).over(order_by=part.c.seq, rows=(None, 0)) - size
-    room = before < literal_column(str(_PAGE_BYTES))
-    page = select(part.c.seq, part.c.payload, room.label("room")).cte("page")
-    payloads = select(cast(page.c.payload, Text)).where(page.c.room).order_by(page.c.seq)
-    rest = select(func.min(page.c.seq)).where(~page.c.room)
-    return (
-        func.array(payloads.scalar_subquery()).label("payloads"),
-        rest.scalar_subquery().label("next_seq"),
+    # As they are stored, which is compressed: no payload is unpacked to be measured, nor kept.
+    size = func.pg_column_size(some.c.payload) + literal_column(str(_PAGE_BYTES // _PAGE_EVENTS))
+    before = func.sum(size).over(order_by=some.c.seq, rows=(None, 0)) - size
+    measured = (
+        select(some.c.seq, before.label("before"))
+        .order_by(some.c.seq)
+        .limit(literal_column(str(_PAGE_EVENTS + 1)))
+        .subquery("measured")
     )
+    rest = (
+        select(func.min(measured.c.seq).label("seq"))
+        .where(measured.c.before >= literal_column(str(_PAGE_BYTES)))
+        .cte("rest")
+    )
+    next_seq = select(rest.c.seq).scalar_subquery()
+    again = chosen.subquery("again")
+    payloads = (
+        select(cast(again.c.payload, Text))
+        .where(again.c.seq < func.coalesce(next_seq, literal_column(str(2**63 - 1))))
+        .order_by(again.c.seq)
+    )
+    return func.array(payloads.scalar_subquery()).label("payloads"), next_seq.label("next_seq")
 
 
 @cache
@@ -175,17 +184,12 @@ def select_session_again() -> Statement[SessionAgainParameters]:
     not true and ``payloads`` are all events. Those that there was no room for begin with
     ``next_seq``.
     """
-    same_history = exists(
-        select(events.c.seq).where(
-            its_events(), events.c.seq == REVISION, events.c.revision_token == REVISION_TOKEN
-        )
-    )
     count = select(func.count()).select_from(events).where(its_events(), events.c.seq <= REVISION)
     known = (
         select(
             and_(
                 sessions.c.incarnation == cast(bindparam("incarnation", type_=Text), UUID),
-                same_history,
+                TOKEN_THERE == REVISION_TOKEN,
                 count.scalar_subquery() == bindparam("count", type_=BigInteger),
             ).label("had")
         )

@@ -139,28 +139,42 @@ def its_events() -> ColumnElement[bool]:
     )
 
 
-def token_of(session: Any) -> ColumnElement[str | None]:
+def token_of(session: Any) -> ColumnElement[Any]:
     """The token of a session's revision: its last event's; null without one.
 
     Args:
       session: The table `sessions`, or a part of its rows.
     """
-    last = select(cast(events.c.revision_token, Text)).where(
+    its = and_(
         events.c.app_name == session.c.app_name,
         events.c.user_id == session.c.user_id,
         events.c.session_id == session.c.session_id,
-        events.c.seq == session.c.revision,
     )
-    return last.correlate(session).scalar_subquery().label("revision_token")
+    last = _at(session.c.revision, its, session).correlate(session).scalar_subquery()
+    return cast(last, Text).label("revision_token")
+
+
+def _at(revision: ColumnElement[int], its: ColumnElement[bool], *outer: Any) -> Select[Any]:
+    """The token of the event of a revision, read in the order of the primary key.
+
+    Before a first ANALYZE Postgres finds the index of event ids as good, and reads all of them.
+    """
+    first = (
+        select(events.c.seq, events.c.revision_token)
+        .where(its, events.c.seq >= revision)
+        .order_by(events.c.seq)
+        .limit(literal_column("1"))
+        .correlate(*outer)
+        .subquery("first")
+    )
+    return select(first.c.revision_token).where(first.c.seq == revision)
 
 
 REVISION = bindparam("revision", type_=BigInteger)
 REVISION_TOKEN = cast(bindparam("revision_token", type_=Text), UUID)
 
 # The token that the event of the caller's revision has now.
-_THERE = (
-    select(events.c.revision_token).where(its_events(), events.c.seq == REVISION).scalar_subquery()
-)
+TOKEN_THERE = _at(REVISION, its_events()).scalar_subquery()
 
 
 def expected(*, later: bool) -> ColumnElement[bool]:
@@ -173,7 +187,7 @@ def expected(*, later: bool) -> ColumnElement[bool]:
     return and_(
         sessions.c.incarnation == cast(bindparam("incarnation", type_=Text), UUID),
         revision >= REVISION if later else revision == REVISION,
-        (_THERE == REVISION_TOKEN).is_not(false()),
+        (TOKEN_THERE == REVISION_TOKEN).is_not(false()),
     )
 
 
@@ -347,7 +361,7 @@ def select_head(*, fenced: bool = False) -> Statement[HeadParameters]:
             sessions.c.updated_at,
             last.label("last_event_id"),
             and_(last_event_id.is_not(None), ~its_last).label("lacks_last"),
-            or_(sessions.c.revision < REVISION, REVISION_TOKEN != _THERE).label("went_back"),
+            or_(sessions.c.revision < REVISION, REVISION_TOKEN != TOKEN_THERE).label("went_back"),
             stored,
         )
         .select_from(sessions.outerjoin(stored, true()))

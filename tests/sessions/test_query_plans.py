@@ -167,6 +167,20 @@ async def test_hot_statements_use_their_indexes(
         assert indexes <= used, name
 
 
+@pytest.mark.parametrize("name", ["append", "append merging", "get", "head"])
+async def test_no_session_is_read_for_a_revision_before_a_first_analyze(
+    connection: asyncpg.Connection, database: Database, name: str
+) -> None:
+    service = DatabaseSessionService(database)
+    session = await service.create_session(**KEY)
+    for number in range(20):
+        await service.append_event(session, said(f"{number}"))
+    nodes = await _plan(connection, database, HOT[name][0])
+    of_ids = [node["Index Cond"] for node in nodes if node.get("Index Name") == _EVENT]
+    assert all("event_id" in condition for condition in of_ids)
+    assert any(node.get("Index Name") == "events_pkey" for node in nodes)
+
+
 async def test_a_page_of_an_app_reads_no_more_than_the_page(
     loaded: asyncpg.Connection, database: Database
 ) -> None:
