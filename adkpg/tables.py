@@ -78,6 +78,13 @@ sessions = Table(
         server_default="0",
         comment="Number of events ever appended; the seq of the last one.",
     ),
+    Column(
+        "payload_bytes",
+        BigInteger,
+        nullable=False,
+        server_default="0",
+        comment="Bytes of the payloads ever appended; a small session is read without measuring.",
+    ),
     Column("created_at", _TIME, nullable=False, server_default=_NOW),
     Column(
         "updated_at",

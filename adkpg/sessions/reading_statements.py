@@ -119,15 +119,14 @@ def select_session(
     No row if the session does not exist. ``payloads`` is in append order; ``next_seq`` says where
     the events go on that there was no room for.
     """
-    columns: list[Any] = [*_STANDING]
-    if events_wanted:
-        chosen = select(events.c.seq, events.c.payload).where(its_events())
-        if after:
-            chosen = chosen.where(events.c.timestamp >= time("after"))
-        if recent:
-            chosen = chosen.order_by(events.c.seq.desc()).limit(_LIMIT)
-        columns += _first_page(chosen)
-    return Statement(select(*columns).where(this_session()))
+    if not events_wanted:
+        return Statement(select(*_STANDING).where(this_session()))
+    chosen = select(events.c.seq, events.c.payload).where(its_events())
+    if after:
+        chosen = chosen.where(events.c.timestamp >= time("after"))
+    if recent:
+        chosen = chosen.order_by(events.c.seq.desc()).limit(_LIMIT)
+    return Statement(_with_page(chosen, *_STANDING))
 
 
 @cache
@@ -143,15 +142,20 @@ def select_further_events(*, after: bool) -> Statement[FurtherEventsParameters]:
     )
     if after:
         chosen = chosen.where(events.c.timestamp >= time("after"))
-    same = expected(later=True)
-    return Statement(select(*_first_page(chosen)).where(this_session(), same))
+    return Statement(_with_page(chosen).where(expected(later=True)))
 
 
-def _first_page(chosen: Select[Any]) -> tuple[ColumnElement[Any], ColumnElement[Any]]:
-    """The first of chosen events as ``payloads``, and in ``next_seq`` the first one left out."""
-    some = chosen.subquery("chosen")
+def _with_page(chosen: Select[Any], *columns: Any) -> Select[Any]:
+    """The session with the first of chosen events, and in ``next_seq`` the first one left out.
+
+    Most sessions are small by the count that appends keep, and nothing of theirs is measured.
+    """
+    each = literal_column(str(_PAGE_BYTES // _PAGE_EVENTS), BigInteger)
+    full = literal_column(str(_PAGE_BYTES), BigInteger)
+    small = sessions.c.payload_bytes.between(sessions.c.revision, full - each * sessions.c.revision)
+    some = chosen.subquery("some")
     # As they are stored, which is compressed: no payload is unpacked to be measured, nor kept.
-    size = func.pg_column_size(some.c.payload) + literal_column(str(_PAGE_BYTES // _PAGE_EVENTS))
+    size = func.pg_column_size(some.c.payload) + each
     before = func.sum(size).over(order_by=some.c.seq, rows=(None, 0)) - size
     measured = (
         select(some.c.seq, before.label("before"))
@@ -159,19 +163,25 @@ def _first_page(chosen: Select[Any]) -> tuple[ColumnElement[Any], ColumnElement[
         .limit(literal_column(str(_PAGE_EVENTS + 1)))
         .subquery("measured")
     )
-    rest = (
-        select(func.min(measured.c.seq).label("seq"))
-        .where(measured.c.before >= literal_column(str(_PAGE_BYTES)))
-        .cte("rest")
+    rest = select(func.min(measured.c.seq)).where(measured.c.before >= full)
+    page = (
+        select(case((small, null()), else_=rest.scalar_subquery()).label("next_seq"))
+        .correlate(sessions)
+        .offset(literal_column("0"))  # else it would be worked out for each use
+        .lateral("page")
     )
-    next_seq = select(rest.c.seq).scalar_subquery()
-    again = chosen.subquery("again")
+    again = chosen.subquery("chosen")
     payloads = (
         select(cast(again.c.payload, Text))
-        .where(again.c.seq < func.coalesce(next_seq, literal_column(str(2**63 - 1))))
+        .where(again.c.seq < func.coalesce(page.c.next_seq, literal_column(str(2**63 - 1))))
         .order_by(again.c.seq)
+        .correlate(page)
     )
-    return func.array(payloads.scalar_subquery()).label("payloads"), next_seq.label("next_seq")
+    return (
+        select(*columns, func.array(payloads.scalar_subquery()).label("payloads"), page.c.next_seq)
+        .select_from(sessions.join(page, true()))
+        .where(this_session())
+    )
 
 
 @cache
@@ -198,12 +208,8 @@ def select_session_again() -> Statement[SessionAgainParameters]:
     )
     start = select(case((known.c.had, REVISION), else_=_BEFORE_ALL)).scalar_subquery()
     missing = select(events.c.seq, events.c.payload).where(its_events(), events.c.seq > start)
-    session = select(
-        *_STANDING,
-        select(known.c.had).scalar_subquery().label("had"),
-        *_first_page(missing),
-    ).where(this_session())
-    return Statement(session)
+    had = select(known.c.had).scalar_subquery().label("had")
+    return Statement(_with_page(missing, *_STANDING, had))
 
 
 @cache

@@ -170,6 +170,7 @@ def _at(revision: ColumnElement[int], its: ColumnElement[bool], *outer: Any) -> 
     return select(first.c.revision_token).where(first.c.seq == revision)
 
 
+_PAYLOAD = bindparam("payload", type_=Text)
 REVISION = bindparam("revision", type_=BigInteger)
 REVISION_TOKEN = cast(bindparam("revision_token", type_=Text), UUID)
 
@@ -279,6 +280,7 @@ def append_event(
     values: dict[Any, Any] = {
         sessions.c.revision: sessions.c.revision + 1,
         sessions.c.updated_at: time("timestamp"),
+        sessions.c.payload_bytes: sessions.c.payload_bytes + func.octet_length(_PAYLOAD),
     }
     if session:
         values[sessions.c.state] = _limited(_merged("sessions.state", _json("session_delta")))
@@ -310,7 +312,7 @@ def append_event(
                 moved.c.revision,
                 EVENT_ID,
                 time("timestamp"),
-                cast(bindparam("payload", type_=Text), JSON),
+                cast(_PAYLOAD, JSON),
             ),
         )
         .returning(cast(events.c.revision_token, Text).label("revision_token"))

@@ -8,7 +8,7 @@ from alembic import op
 from pgvector.sqlalchemy import HALFVEC
 from sqlalchemy.dialects import postgresql
 
-revision = "0001r7"
+revision = "0001r8"
 down_revision = None
 branch_labels = None
 depends_on = None
@@ -270,6 +270,13 @@ def upgrade() -> None:
             server_default="0",
             nullable=False,
             comment="Number of events ever appended; the seq of the last one.",
+        ),
+        sa.Column(
+            "payload_bytes",
+            sa.BigInteger(),
+            server_default="0",
+            nullable=False,
+            comment="Bytes of the payloads ever appended; a small session is read without measuring.",
         ),
         sa.Column(
             "created_at",

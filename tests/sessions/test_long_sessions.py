@@ -90,6 +90,19 @@ async def test_a_session_of_a_page_takes_one_round_trip(
         assert proxy.round_trips - before == 1
 
 
+async def test_a_session_counts_the_bytes_of_its_events(
+    sessions: DatabaseSessionService, database_url: str
+) -> None:
+    session = await sessions.create_session(**ID)
+    for text in ("short", "ä" * 5_000, "last"):
+        await sessions.append_event(session, said(text))
+    connection = await asyncpg.connect(database_url)
+    counted = await connection.fetchval("SELECT payload_bytes FROM adkpg.sessions")
+    stored = await connection.fetchval("SELECT sum(octet_length(payload::text)) FROM adkpg.events")
+    await connection.close()
+    assert counted == stored > 10_000
+
+
 @pytest.mark.prepared
 async def test_large_events_share_a_page_with_few(
     through_proxy: DatabaseSessionService, proxy: Proxy
