@@ -46,6 +46,7 @@ if TYPE_CHECKING:
         facts,
         models,
         tools,
+        transfer,
     )
     from adkpg.database import Database
     from adkpg.in_memory import InMemoryVectorMemoryService
@@ -92,7 +93,17 @@ else:
         "set_text_search_config": "memory.write.configuration",
         "text_search_config": "memory.write.configuration",
     }
-    _PACKAGES = ("adk", "documents", "embedding", "erasure", "errors", "facts", "models", "tools")
+    _PACKAGES = (
+        "adk",
+        "documents",
+        "embedding",
+        "erasure",
+        "errors",
+        "facts",
+        "models",
+        "tools",
+        "transfer",
+    )
 
     def __getattr__(name):
         if name in _PACKAGES:

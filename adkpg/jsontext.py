@@ -91,6 +91,14 @@ def mapped(value: Any, leaf: Callable[[Any], Any]) -> Any:
     return leaf(value)
 
 
+def same_json(one: str, other: str) -> bool:
+    """Whether two JSON texts say the same, however they are spelled."""
+    try:
+        return bool(json.loads(one) == json.loads(other))
+    except (ValueError, RecursionError):
+        return False
+
+
 def storable(text: str) -> str:
     """Returns a text that a text column can hold: NUL and lone surrogates become spaces."""
     return _UNSTORABLE_IN_TEXT.sub(" ", text)

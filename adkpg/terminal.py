@@ -2,11 +2,20 @@
 
 import re
 import sys
+import time
 from collections.abc import Callable, Iterable, Iterator, Sequence
 from contextlib import contextmanager
 
 from rich.console import Console
-from rich.progress import BarColumn, MofNCompleteColumn, Progress, TextColumn, TimeRemainingColumn
+from rich.progress import (
+    BarColumn,
+    MofNCompleteColumn,
+    Progress,
+    ProgressColumn,
+    TaskProgressColumn,
+    TextColumn,
+    TimeRemainingColumn,
+)
 from rich.text import Text
 
 _LEAST_ROOM = 30
@@ -66,20 +75,54 @@ def _in_one_line(text: Text) -> Text:
 @contextmanager
 def bar(description: str) -> Iterator[Callable[[int, int], None]]:
     """Yields a function that is told how much of how much is done; silent without a terminal."""
-    console = Console(stderr=True, markup=False, highlight=False, emoji=False)
     columns = (
         TextColumn("{task.description}", markup=False),
         BarColumn(),
         MofNCompleteColumn(),
         TimeRemainingColumn(),
     )
-    with Progress(*columns, console=console, disable=not console.is_terminal) as shown:
+    with _shown(columns) as shown:
         task = shown.add_task(printable(description), total=None)
 
         def show(done: int, total: int) -> None:
             shown.update(task, completed=done, total=total)
 
         yield show
+
+
+@contextmanager
+def rate_bar(description: str, noun: str) -> Iterator[Callable[[int, int, int], None]]:
+    """Yields a function that is told how much of how much is done, and how many things these are.
+
+    It shows how many of them were done in a second, and the time that is left; silent without a
+    terminal.
+
+    Args:
+      description: What is being done.
+      noun: What the things are called.
+    """
+    columns = (
+        TextColumn("{task.description}", markup=False),
+        BarColumn(),
+        TaskProgressColumn(),
+        TextColumn("{task.fields[count]:,} {task.fields[noun]}", markup=False),
+        TextColumn("{task.fields[rate]:,.0f}/s", markup=False),
+        TimeRemainingColumn(),
+    )
+    begun = time.monotonic()
+    with _shown(columns) as shown:
+        task = shown.add_task(printable(description), total=None, count=0, noun=noun, rate=0.0)
+
+        def show(done: int, total: int, count: int) -> None:
+            rate = count / max(time.monotonic() - begun, 0.001)
+            shown.update(task, completed=done, total=total or None, count=count, rate=rate)
+
+        yield show
+
+
+def _shown(columns: Sequence[ProgressColumn]) -> Progress:
+    console = Console(stderr=True, markup=False, highlight=False, emoji=False)
+    return Progress(*columns, console=console, disable=not console.is_terminal)
 
 
 def cell(text: object, style: str = "") -> Text:

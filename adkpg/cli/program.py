@@ -15,6 +15,7 @@ from adkpg.cli.memory import memory
 from adkpg.cli.models import models
 from adkpg.cli.reembed import reembed
 from adkpg.cli.sessions import sessions
+from adkpg.cli.transfer import export, import_
 from adkpg.cli.worker import worker
 
 
@@ -42,7 +43,21 @@ class Program(click.Group):
 @click.group(
     cls=Program,
     context_settings={"max_content_width": 100},
-    commands=[demo, db, sessions, memory, facts, models, reembed, worker, forget, backup, restore],
+    commands=[
+        demo,
+        db,
+        sessions,
+        memory,
+        facts,
+        models,
+        reembed,
+        worker,
+        forget,
+        import_,
+        export,
+        backup,
+        restore,
+    ],
     epilog="""\b
 Conventions:
   --json             prints JSON on standard output, and nothing else.

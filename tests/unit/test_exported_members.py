@@ -20,6 +20,7 @@ import pytest
         "adkpg.facts",
         "adkpg.models",
         "adkpg.tools",
+        "adkpg.transfer",
     ],
 )
 def test_all_is_sorted_and_exact(package: str) -> None:

@@ -25,6 +25,7 @@ PACKAGES = (
     "adkpg.facts",
     "adkpg.models",
     "adkpg.tools",
+    "adkpg.transfer",
 )
 PAGES = (CHECKOUT / "README.md", *sorted((CHECKOUT / "docs").glob("*.md")))
 EXAMPLES = tuple(sorted((CHECKOUT / "examples").glob("*.py")))

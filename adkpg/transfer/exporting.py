@@ -1,0 +1,86 @@
+"""Exporting: what is stored of an app, a person or a session, as lines of JSON."""
+
+from collections import Counter
+from collections.abc import AsyncIterator, Callable
+from importlib.metadata import version
+
+from adkpg.database import Database
+from adkpg.errors import InvalidInput
+from adkpg.keys import require_storable
+from adkpg.transfer.jsonl import lines
+from adkpg.transfer.reading.stored import Stored
+from adkpg.transfer.records import SessionRecord
+
+
+async def export(
+    database: Database,
+    *,
+    app_name: str,
+    user_id: str | None = None,
+    session_id: str | None = None,
+    progress: Callable[[int], None] | None = None,
+) -> AsyncIterator[str]:
+    """Yields an export line by line, in bounded memory; `import_from` reads it back.
+
+    First come the app's settings and state, then users' states, marks of deleted memories,
+    memories, and sessions, each followed by its events. Each session is as of one moment. Vectors
+    and words are derived and left out.
+
+    Args:
+      database: Where.
+      app_name: The app.
+      user_id: One user alone; None is everybody, and what the app knows for all of them.
+      session_id: One session of the user alone, and what was remembered of it.
+      progress: Is told how many lines there are so far.
+
+    Yields:
+      Lines without their line breaks.
+
+    Raises:
+      InvalidInput: A session is named without its user, or an id cannot be stored.
+      ScopeMissing: Row-level security is on, and the context's scope is one user's, or none.
+      DatabaseError: The server refused a statement.
+    """
+    if session_id is not None and user_id is None:
+        raise InvalidInput("A session is named by its user, too; give the user's id.")
+    require_storable(app_name=app_name, user_id=user_id, session_id=session_id)
+    if user_id is None:
+        database.require_every_scope()
+    counts: Counter[str] = Counter()
+    async for kind, line in _lines(database, app_name, user_id, session_id):
+        counts[kind] += kind != "export"
+        yield line
+        if progress is not None:
+            progress(counts.total())
+    yield lines.end({kind: count for kind, count in counts.items() if count})
+
+
+async def _lines(
+    database: Database, app_name: str, user_id: str | None, session_id: str | None
+) -> AsyncIterator[tuple[str, str]]:
+    writer = f"adkpg {version('adkpg')}"
+    yield (
+        "export",
+        lines.header(app_name=app_name, user_id=user_id, session_id=session_id, writer=writer),
+    )
+    stored = Stored(database, app_name=app_name, user_id=user_id, session_id=session_id)
+    settings = await stored.settings()
+    if settings is not None:
+        yield "app_settings", lines.app_settings(settings)
+    state = await stored.app_state()
+    if state is not None:
+        yield "app_state", lines.shared_state(state)
+    async for state in stored.user_states():
+        yield "user_state", lines.shared_state(state)
+    async for tombstone in stored.tombstones():
+        yield "tombstone", lines.tombstone(tombstone)
+    async for memory in stored.memories():
+        yield "memory", lines.memory(memory)
+    place: SessionRecord | None = None
+    async for record in stored.sessions():
+        if isinstance(record, SessionRecord):
+            place = record
+            yield "session", lines.session(record)
+        else:
+            assert place is not None
+            yield "event", lines.event(place, *record)

@@ -1,0 +1,1 @@
+"""Our own format: JSON Lines, as docs/export-format.md says."""

@@ -1,0 +1,393 @@
+"""Lines: records as lines of JSON, and back. Pure; docs/export-format.md says what they mean."""
+
+import json
+import math
+from collections.abc import Callable, Mapping
+from datetime import UTC, datetime
+from typing import Any
+
+from adkpg import jsontext
+from adkpg.errors import InvalidInput
+from adkpg.keys import APP_WIDE
+from adkpg.memory.drafts import Draft
+from adkpg.transfer.records import (
+    AppSettingsRecord,
+    EventRecord,
+    MemoryRecord,
+    Record,
+    SessionRecord,
+    SharedState,
+    TombstoneRecord,
+)
+
+FORMAT = "adkpg"
+"""What the first line of each export calls its format."""
+
+VERSION = 1
+"""The newest version of the format that is read, and the one that is written."""
+
+
+def header(*, app_name: str, user_id: str | None, session_id: str | None, writer: str) -> str:
+    """Returns the first line of an export: what it holds, and who wrote it."""
+    value: dict[str, Any] = {
+        "type": "export",
+        "format": FORMAT,
+        "version": VERSION,
+        "writer": writer,
+        "exported_at": _text(datetime.now(UTC)),
+        "app_name": app_name,
+    }
+    if user_id is not None:
+        value["user_id"] = user_id
+    if session_id is not None:
+        value["session_id"] = session_id
+    return _line(value)
+
+
+def end(counts: Mapping[str, int]) -> str:
+    """Returns the last line of an export, which says that none is missing."""
+    return _line({"type": "end", "records": dict(counts)})
+
+
+def session(record: SessionRecord) -> str:
+    """Returns a session's line, which its events' lines follow."""
+    return _line(
+        {
+            "type": "session",
+            "app_name": record.app_name,
+            "user_id": record.user_id,
+            "session_id": record.session_id,
+            "state": record.state,
+            "revision": record.revision,
+            "created_at": _text(record.created_at),
+            "updated_at": _text(record.updated_at),
+            "memory_position": record.memory_position,
+        }
+    )
+
+
+def event(place: SessionRecord, seq: int, payload: str) -> str:
+    """Returns an event's line; its payload stands there as it is stored."""
+    start = _line(
+        {
+            "type": "event",
+            "app_name": place.app_name,
+            "user_id": place.user_id,
+            "session_id": place.session_id,
+            "seq": seq,
+        }
+    )
+    if "\n" in payload or "\r" in payload or not payload.isprintable():
+        payload = json.dumps(json.loads(payload), separators=(",", ":"))
+    return f'{start[:-1]},"event":{payload}}}'
+
+
+def shared_state(record: SharedState) -> str:
+    """Returns the line of an app's or user's state."""
+    value: dict[str, Any] = {"type": "app_state", "app_name": record.app_name}
+    if record.user_id is not None:
+        value = {"type": "user_state", "app_name": record.app_name, "user_id": record.user_id}
+    return _line({**value, "state": record.state, "updated_at": _text(record.updated_at)})
+
+
+def app_settings(record: AppSettingsRecord) -> str:
+    """Returns the line of an app's settings."""
+    model = None
+    if record.model is not None:
+        model = {"name": record.model[0], "dimensions": record.model[1]}
+    return _line(
+        {
+            "type": "app_settings",
+            "app_name": record.app_name,
+            "text_search_config": record.text_search_config,
+            "extract_facts": record.extract_facts,
+            "model": model,
+        }
+    )
+
+
+def tombstone(record: TombstoneRecord) -> str:
+    """Returns the line of a deleted memory's mark."""
+    return _line(
+        {
+            "type": "tombstone",
+            "app_name": record.app_name,
+            "user_id": record.user_id,
+            "session_id": record.session_id,
+            "event_id": record.event_id,
+            "needed_at": _text(record.needed_at),
+        }
+    )
+
+
+def memory(record: MemoryRecord) -> str:
+    """Returns a memory's line; what an app knows for all its users has null for the user."""
+    draft = record.draft
+    return _line(
+        {
+            "type": "memory",
+            "app_name": record.app_name,
+            "user_id": None if record.user_id == APP_WIDE else record.user_id,
+            "memory_id": draft.memory_id,
+            "kind": draft.kind,
+            "session_id": draft.session_id or None,
+            "event_id": draft.event_id,
+            "invocation_id": draft.invocation_id,
+            "author": draft.author,
+            "timestamp": _text(draft.timestamp),
+            "content": json.loads(draft.content),
+            "body": draft.body,
+            "custom_metadata": _read(draft.custom_metadata),
+            "source": draft.source,
+            "artifacts": _read(draft.artifacts),
+            "topics": _read(draft.topics),
+            "importance": draft.importance,
+            "expires_at": _text(draft.expires_at),
+            "superseded_by": record.superseded_by,
+            "extracted_at": _text(record.extracted_at),
+            "created_at": _text(record.created_at),
+            "position": record.position,
+            "digest": draft.digest,
+            "origins": list(record.origins),
+        }
+    )
+
+
+def read(text: str) -> Mapping[str, Any]:
+    """Reads a line as its JSON object.
+
+    Raises:
+      InvalidInput: It is none.
+    """
+    try:
+        value = json.loads(text)
+    except (ValueError, RecursionError) as exc:
+        raise InvalidInput(f"it is no JSON ({exc}).") from exc
+    if not isinstance(value, dict) or not isinstance(value.get("type"), str):
+        raise InvalidInput("it is no JSON object with a type.")
+    return value
+
+
+def require_readable(value: Mapping[str, Any], name: str) -> None:
+    """Refuses what does not begin as an export does.
+
+    Args:
+      value: The first line's object.
+      name: The file's.
+
+    Raises:
+      InvalidInput: It is no export, or of a newer version.
+    """
+    if value.get("type") != "export" or value.get("format") != FORMAT:
+        raise InvalidInput(
+            f"{name} is no export of adkpg: its first line says neither type 'export' nor format "
+            f"{FORMAT!r}; give a file that `adkpg export` wrote."
+        )
+    version = value.get("version")
+    if not isinstance(version, int) or not 1 <= version <= VERSION:
+        raise InvalidInput(
+            f"{name} has version {version!r} of the format, and this adkpg reads up to {VERSION}; "
+            "upgrade adkpg."
+        )
+
+
+def record(value: Mapping[str, Any]) -> Record | None:
+    """Returns what a line's object says; None if its type is unknown.
+
+    Raises:
+      InvalidInput: A value is missing or is none.
+    """
+    make = _READERS.get(value["type"])
+    try:
+        return None if make is None else make(value)
+    except KeyError as exc:
+        raise InvalidInput(f"its {exc.args[0]} is missing.") from exc
+    except (TypeError, ValueError, OverflowError, RecursionError) as exc:
+        raise InvalidInput(f"it cannot be read ({exc}).") from exc
+
+
+def _session(value: Mapping[str, Any]) -> SessionRecord:
+    return SessionRecord(
+        app_name=_string(value, "app_name"),
+        user_id=_string(value, "user_id"),
+        session_id=_string(value, "session_id"),
+        state=_object(value, "state"),
+        created_at=_time(value.get("created_at")),
+        updated_at=_time(value.get("updated_at")),
+        revision=_number(value, "revision"),
+        memory_position=_number(value, "memory_position"),
+    )
+
+
+def place_of(value: Mapping[str, Any]) -> tuple[str, str, str]:
+    """Returns the session that an event's line names.
+
+    Raises:
+      InvalidInput: It names none.
+    """
+    try:
+        return (
+            _string(value, "app_name"),
+            _string(value, "user_id"),
+            _string(value, "session_id"),
+        )
+    except (KeyError, ValueError) as exc:
+        raise InvalidInput("it names no session.") from exc
+
+
+def _event(value: Mapping[str, Any]) -> EventRecord:
+    fields = value["event"]
+    if not isinstance(fields, dict) or not isinstance(fields.get("id"), str):
+        raise ValueError("its event is no object with an id")
+    payload = _compact(fields)
+    return EventRecord(jsontext.read_event(payload), payload, _number(value, "seq"))
+
+
+def _app_state(value: Mapping[str, Any]) -> SharedState:
+    return SharedState(
+        app_name=_string(value, "app_name"),
+        user_id=None,
+        state=_object(value, "state"),
+        updated_at=_time(value.get("updated_at")),
+    )
+
+
+def _user_state(value: Mapping[str, Any]) -> SharedState:
+    return SharedState(
+        app_name=_string(value, "app_name"),
+        user_id=_string(value, "user_id"),
+        state=_object(value, "state"),
+        updated_at=_time(value.get("updated_at")),
+    )
+
+
+def _app_settings(value: Mapping[str, Any]) -> AppSettingsRecord:
+    model = value.get("model")
+    return AppSettingsRecord(
+        app_name=_string(value, "app_name"),
+        text_search_config=value.get("text_search_config"),
+        extract_facts=bool(value.get("extract_facts")),
+        model=None if model is None else (_string(model, "name"), int(model["dimensions"])),
+    )
+
+
+def _tombstone(value: Mapping[str, Any]) -> TombstoneRecord:
+    return TombstoneRecord(
+        app_name=_string(value, "app_name"),
+        user_id=_string(value, "user_id"),
+        session_id=_string(value, "session_id"),
+        event_id=_string(value, "event_id"),
+        needed_at=_required(value, "needed_at"),
+    )
+
+
+def _memory(value: Mapping[str, Any]) -> MemoryRecord:
+    importance = float(value["importance"])
+    if not math.isfinite(importance):
+        raise ValueError("its importance is no number")
+    user_id = value["user_id"]
+    draft = Draft(
+        memory_id=_string(value, "memory_id"),
+        kind=_string(value, "kind"),
+        session_id=value.get("session_id") or "",
+        event_id=value.get("event_id"),
+        invocation_id=value.get("invocation_id"),
+        author=value.get("author"),
+        timestamp=_required(value, "timestamp"),
+        content=_compact(_object(value, "content")),
+        body=jsontext.storable(_string(value, "body")),
+        custom_metadata=_written(value.get("custom_metadata")),
+        source=value.get("source"),
+        artifacts=_written(value.get("artifacts")),
+        topics=jsontext.write([str(topic) for topic in value.get("topics") or []]),
+        importance=importance,
+        expires_at=_time(value.get("expires_at")),
+        digest=_string(value, "digest"),
+    )
+    return MemoryRecord(
+        app_name=_string(value, "app_name"),
+        user_id=APP_WIDE if user_id is None else str(user_id),
+        position=int(value["position"]),
+        draft=draft,
+        created_at=_time(value.get("created_at")),
+        superseded_by=value.get("superseded_by"),
+        extracted_at=_time(value.get("extracted_at")),
+        origins=tuple(str(origin) for origin in value.get("origins") or ()),
+    )
+
+
+_READERS: dict[str, Callable[[Mapping[str, Any]], Record]] = {
+    "session": _session,
+    "event": _event,
+    "app_state": _app_state,
+    "user_state": _user_state,
+    "app_settings": _app_settings,
+    "tombstone": _tombstone,
+    "memory": _memory,
+}
+
+
+def _compact(value: Mapping[str, Any]) -> str:
+    """Returns JSON text as pydantic writes it."""
+    text = json.dumps(value, ensure_ascii=False, separators=(",", ":"), allow_nan=False)
+    try:
+        text.encode()
+    except UnicodeEncodeError:  # lone surrogates
+        return json.dumps(value, separators=(",", ":"))
+    return text
+
+
+def _line(value: Mapping[str, Any]) -> str:
+    text = json.dumps(value, ensure_ascii=False, separators=(",", ":"), allow_nan=False)
+    return text if text.isprintable() else json.dumps(value, separators=(",", ":"))
+
+
+def _text(time: datetime | None) -> str | None:
+    return None if time is None else time.astimezone(UTC).isoformat(timespec="microseconds")
+
+
+def _time(value: object) -> datetime | None:
+    if value is None:
+        return None
+    time = datetime.fromisoformat(str(value))
+    if time.tzinfo is None:
+        raise ValueError(f"the time {value!r} has no offset")
+    return time
+
+
+def _required(value: Mapping[str, Any], name: str) -> datetime:
+    time = _time(value[name])
+    if time is None:
+        raise ValueError(f"its {name} is null")
+    return time
+
+
+def _number(value: Mapping[str, Any], name: str) -> int | None:
+    number = value.get(name)
+    if number is None:
+        return None
+    if not isinstance(number, int) or not 0 <= number < 2**62 + 2**40:
+        raise ValueError(f"its {name} is no number in range")
+    return number
+
+
+def _string(value: Mapping[str, Any], name: str) -> str:
+    text = value[name]
+    if not isinstance(text, str):
+        raise ValueError(f"its {name} is no text")
+    return text
+
+
+def _object(value: Mapping[str, Any], name: str) -> dict[str, Any]:
+    found = value[name]
+    if not isinstance(found, dict):
+        raise ValueError(f"its {name} is no object")
+    return found
+
+
+def _read(text: str | None) -> Any:
+    return None if text is None else jsontext.read(text)
+
+
+def _written(value: Any) -> str | None:
+    return None if value is None else jsontext.write(value)

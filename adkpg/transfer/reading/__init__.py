@@ -1,0 +1,1 @@
+"""Reading what is stored, record by record, to be written elsewhere."""

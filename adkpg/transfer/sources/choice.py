@@ -1,0 +1,68 @@
+"""Choice: which source a URL, a file or a service is."""
+
+import asyncio
+from collections.abc import AsyncGenerator
+from pathlib import Path
+from typing import Protocol
+
+from google.adk.sessions.base_session_service import BaseSessionService
+
+from adkpg.errors import ConfigurationError
+from adkpg.settings import Settings
+from adkpg.transfer.jsonl.file import JsonLinesSource
+from adkpg.transfer.records import Record
+from adkpg.transfer.sources.selection import Selection
+
+_SQLITE = b"SQLite format 3\0"
+
+
+class Source(Protocol):
+    """What can be read from its beginning to its end, any number of times.
+
+    Attributes:
+      name: What it is, without passwords.
+    """
+
+    name: str
+
+    async def close(self) -> None:
+        """Gives up what it holds."""
+
+    async def total(self) -> int:
+        """Returns how much there is to read, in its own unit; 0 if nobody knows."""
+
+    def records(self) -> AsyncGenerator[tuple[Record, int]]:
+        """Yields its records, and how much was read.
+
+        Shared states, marks and memories may come anywhere; a session's events follow it.
+        """
+
+
+async def chosen(
+    source: str | Path | BaseSessionService,
+    selection: Selection,
+    *,
+    settings: Settings,
+    source_timezone: str | None = None,
+    source_schema: str | None = None,
+) -> Source:
+    """Returns the source that is meant, opened as far as it takes to know what it is.
+
+    Args:
+      source: A URL, a file, or a live session service.
+      selection: What of it is wanted.
+      settings: Of the database that is written to; its own tables are no source.
+      source_timezone: The zone of times that say none.
+      source_schema: The Postgres schema of the source's tables.
+
+    Raises:
+      ConfigurationError: It cannot be read, or is no source.
+    """
+    if isinstance(source, str) and "://" in source:
+        raise ConfigurationError("not yet")
+    path = Path(str(source))
+    if not await asyncio.to_thread(path.is_file):
+        raise ConfigurationError(
+            f"There is no file {path}; name a file, or a URL such as sqlite:///f.db."
+        )
+    return JsonLinesSource(path, selection)

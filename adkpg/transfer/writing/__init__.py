@@ -1,0 +1,1 @@
+"""Writing what was read elsewhere, as if it had been appended here."""

@@ -1,0 +1,341 @@
+"""What is exported comes back equal: sessions, states, memories and what belongs to them."""
+
+import json
+from pathlib import Path
+from typing import Any
+
+import asyncpg
+import pytest
+from google.adk.events.event import Event
+from google.adk.events.event_actions import EventActions
+from google.adk.memory.memory_entry import MemoryEntry
+from google.genai import types
+
+from adkpg import Database, DatabaseSessionService, PgVectorMemoryService
+from adkpg.documents import Documents
+from adkpg.errors import InvalidInput
+from adkpg.facts import FactExtractor, Facts
+from adkpg.tables import metadata
+from adkpg.transfer import export, import_from
+from tests.fakes.events import said
+from tests.fakes.facts_llm import FactsLlm, Script, add, operations
+from tests.fakes.moves import MOVED, exported, imported, stored
+
+ANA: dict[str, Any] = {"app_name": "app", "user_id": "ana"}
+BEN: dict[str, Any] = {"app_name": "app", "user_id": "ben"}
+
+
+async def _fill(database: Database, memory: PgVectorMemoryService) -> None:
+    """Two users with sessions and memories of every kind, one of them deleted."""
+    sessions = DatabaseSessionService(database)
+    script = Script()
+    facts = Facts(memory, extractor=FactExtractor(FactsLlm.following(script)))
+    await facts.enable("app")
+    session = await sessions.create_session(
+        **ANA,
+        session_id="s1",
+        state={"a": 1, "user:lang": "de", "app:v": [1, None], "nul\x00": "\x1a"},
+    )
+    await sessions.append_event(session, said("I keep bees.", id="e1", timestamp=20.5))
+    await sessions.append_event(
+        session,
+        Event(
+            id="e2",
+            author="bot",
+            timestamp=10.25,  # earlier than the one before it
+            content=types.Content(
+                role="model",
+                parts=[
+                    types.Part(inline_data=types.Blob(data=b"\x00\xff\xfe", mime_type="a/b")),
+                    types.Part(text="nul \x00, paragraph \u2028, \U0001f41d"),
+                ],
+            ),
+            actions=EventActions(state_delta={"user:big": 1e300, "b": {"deep": [True]}}),
+        ),
+    )
+    await sessions.append_event(session, said("Forget this one.", id="e3"))
+    await sessions.create_session(**ANA, session_id="empty", state={"only": "state"})
+    other = await sessions.create_session(**BEN, session_id="s1")
+    await sessions.append_event(other, said("I am Ben.", id="e1"))
+    await memory.add_session_to_memory(session)
+    await memory.add_session_to_memory(other)
+    script.says(operations(add("Ana keeps bees.", "t1")))
+    await facts.extract(**ANA)
+    note = MemoryEntry(
+        id="note",
+        content=types.Content(role="user", parts=[types.Part(text="Likes honey.")]),
+        custom_metadata={
+            "topics": ["food"],
+            "importance": 0.75,
+            "expires_at": "2999-01-01T00:00:00Z",
+            "k": "v\x00",
+        },
+    )
+    await memory.add_memory(**ANA, memories=[note])
+    await Documents(memory).add(app_name="app", source="bees.md", text="# Bees\n\nBees fly.")
+    (forgotten,) = [
+        each for each in (await memory.list_memories(**ANA)).memories if each.event_id == "e3"
+    ]
+    assert forgotten.id is not None
+    await memory.delete_memory(**ANA, memory_id=forgotten.id)
+
+
+async def test_an_app_comes_back_as_it_was(
+    database: Database,
+    database_url: str,
+    memory: PgVectorMemoryService,
+    target: Database,
+    target_url: str,
+    tmp_path: Path,
+) -> None:
+    await _fill(database, memory)
+    lines = await exported(database, tmp_path / "app.jsonl", app_name="app")
+    report = await imported(target, tmp_path / "app.jsonl")
+    assert await stored(target_url) == await stored(database_url)
+    assert (report.sessions, report.created, report.verified) == (3, 3, 3)
+    counts = lines[-1]["records"]
+    assert lines[-1]["type"] == "end"
+    assert counts["event"] == report.events == report.events_written == 4
+    assert counts["memory"] == report.memories == report.memories_written
+    assert counts["tombstone"] == report.tombstones == 1
+
+    for place in ({**ANA, "session_id": "s1"}, {**ANA, "session_id": "empty"}):
+        there = await DatabaseSessionService(target).get_session(**place)
+        here = await DatabaseSessionService(database).get_session(**place)
+        assert there is not None
+        assert here is not None
+        assert there.model_dump() == here.model_dump()
+
+
+async def test_again_changes_nothing(
+    database: Database,
+    memory: PgVectorMemoryService,
+    target: Database,
+    target_url: str,
+    tmp_path: Path,
+) -> None:
+    await _fill(database, memory)
+    await exported(database, tmp_path / "app.jsonl", app_name="app")
+    await imported(target, tmp_path / "app.jsonl")
+    before = await stored(target_url)
+    again = await imported(target, str(tmp_path / "app.jsonl"))
+    assert await stored(target_url) == before
+    assert (again.created, again.unchanged, again.events_written, again.memories_written) == (
+        0,
+        3,
+        0,
+        0,
+    )
+
+
+async def test_a_person_alone(
+    database: Database,
+    memory: PgVectorMemoryService,
+    target: Database,
+    target_url: str,
+    tmp_path: Path,
+) -> None:
+    await _fill(database, memory)
+    lines = await exported(database, tmp_path / "ana.jsonl", **ANA)
+    assert {line["user_id"] for line in lines[:-1]} == {"ana"}
+    await imported(target, tmp_path / "ana.jsonl")
+    rows = await stored(target_url)
+    assert {row["user_id"] for row in rows["memories"]} == {"ana"}
+    assert (len(rows["sessions"]), len(rows["user_states"]), len(rows["app_states"])) == (2, 1, 0)
+
+
+async def test_a_session_alone_with_what_was_drawn_from_it(
+    database: Database, memory: PgVectorMemoryService, tmp_path: Path
+) -> None:
+    await _fill(database, memory)
+    lines = await exported(database, tmp_path / "s1.jsonl", **ANA, session_id="s1")
+    kinds = [line["kind"] for line in lines if line["type"] == "memory"]
+    assert sorted(kinds) == ["fact", "turn", "turn"]
+    assert [line["session_id"] for line in lines if line["type"] == "session"] == ["s1"]
+
+
+async def test_several_exports_in_one_file_and_the_later_one_wins(
+    database: Database,
+    database_url: str,
+    memory: PgVectorMemoryService,
+    target: Database,
+    target_url: str,
+    tmp_path: Path,
+) -> None:
+    await _fill(database, memory)
+    path = tmp_path / "both.jsonl"
+    await exported(database, path, app_name="app")
+    sessions = DatabaseSessionService(database)
+    session = await sessions.get_session(**ANA, session_id="s1")
+    assert session is not None
+    await sessions.append_event(session, said("More.", id="e4", state={"a": 2, "user:lang": "en"}))
+    await memory.add_session_to_memory(session)
+    await memory.delete_memory(**ANA, memory_id="note")
+    await exported(database, path, **ANA)
+    await exported(database, path, **BEN)
+    report = await import_from(target, source=path)
+    assert report.unread.first == []
+    there, here = await stored(target_url), await stored(database_url)
+    # A note leaves no mark: what was deleted without one is still in the first export.
+    there["memories"] = [row for row in there["memories"] if row["memory_id"] != "note"]
+    for name in ("sessions", "events", "user_states", "memories", "memory_tombstones"):
+        assert there[name] == here[name]
+
+
+async def test_what_was_deleted_does_not_return(
+    database: Database, memory: PgVectorMemoryService, target: Database, tmp_path: Path
+) -> None:
+    await _fill(database, memory)
+    await exported(database, tmp_path / "app.jsonl", app_name="app")
+    await imported(target, tmp_path / "app.jsonl")
+    session = await DatabaseSessionService(target).get_session(**ANA, session_id="s1")
+    assert session is not None
+    theirs = PgVectorMemoryService(target, mode="text")
+    await theirs.add_session_to_memory(session)
+    events = {each.event_id for each in (await theirs.list_memories(**ANA)).memories}
+    assert "e3" not in events
+    assert "e1" in events
+
+
+async def test_an_imported_session_goes_on(
+    database: Database, memory: PgVectorMemoryService, target: Database, tmp_path: Path
+) -> None:
+    await _fill(database, memory)
+    await exported(database, tmp_path / "app.jsonl", app_name="app")
+    await imported(target, tmp_path / "app.jsonl")
+    sessions = DatabaseSessionService(target)
+    session = await sessions.get_session(**ANA, session_id="s1")
+    assert session is not None
+    await sessions.append_event(session, said("Going on.", state={"a": 3}))
+    report = await imported(target, tmp_path / "app.jsonl")
+    assert (report.unchanged, report.events_written) == (3, 0)
+    again = await sessions.get_session(**ANA, session_id="s1")
+    assert again is not None
+    assert again.state["a"] == 3
+    assert len(again.events) == 4
+
+
+async def test_another_session_of_its_id_is_left_alone(
+    database: Database, memory: PgVectorMemoryService, target: Database, tmp_path: Path
+) -> None:
+    await _fill(database, memory)
+    await exported(database, tmp_path / "app.jsonl", app_name="app")
+    sessions = DatabaseSessionService(target)
+    session = await sessions.create_session(**ANA, session_id="s1", state={"mine": 1})
+    await sessions.append_event(session, said("Something else.", id="mine"))
+    report = await import_from(target, source=tmp_path / "app.jsonl")
+    assert not report.complete
+    assert any("event number 1 is 'mine'" in sentence for sentence in report.differing.first)
+    assert (report.created, report.unread.count) == (2, 0)
+    kept = await sessions.get_session(**ANA, session_id="s1")
+    assert kept is not None
+    assert [event.id for event in kept.events] == ["mine"]
+
+
+async def test_a_dry_run_writes_nothing(
+    database: Database,
+    memory: PgVectorMemoryService,
+    target: Database,
+    target_url: str,
+    tmp_path: Path,
+) -> None:
+    await _fill(database, memory)
+    await exported(database, tmp_path / "app.jsonl", app_name="app")
+    before = await stored(target_url)
+    report = await imported(target, tmp_path / "app.jsonl", dry_run=True)
+    assert await stored(target_url) == before
+    assert (report.created, report.events_written) == (3, 4)
+
+
+async def test_only_a_part_of_a_file(
+    database: Database,
+    memory: PgVectorMemoryService,
+    target: Database,
+    target_url: str,
+    tmp_path: Path,
+) -> None:
+    await _fill(database, memory)
+    await exported(database, tmp_path / "app.jsonl", app_name="app")
+    await imported(target, tmp_path / "app.jsonl", app_name="app", user_id="ben")
+    rows = await stored(target_url)
+    assert {row["user_id"] for row in rows["sessions"]} == {"ben"}
+    report = await imported(target, tmp_path / "app.jsonl", app_name="another")
+    assert (report.sessions, report.states, report.memories) == (0, 0, 0)
+
+
+async def test_bad_lines_cost_no_others(
+    database: Database, memory: PgVectorMemoryService, target: Database, tmp_path: Path
+) -> None:
+    await _fill(database, memory)
+    path = tmp_path / "app.jsonl"
+    lines = await exported(database, path, app_name="app")
+    text = path.read_text().splitlines()
+    of = {line["type"]: number for number, line in enumerate(lines)}
+    cut = json.loads(text[of["session"]])
+    text[of["event"]] = text[of["event"]][:50]
+    text.insert(of["event"], json.dumps({**cut, "type": "event", "event": {"id": 5}}))
+    text.insert(of["event"], '{"type":"from the future"}')
+    text.insert(of["event"], "[1]")
+    path.write_text("\n".join(text[:-1]))
+    report = await import_from(target, source=path)
+    assert report.unread.count == 3
+    assert report.sessions == 3
+    assert any("from the future" in note for note in report.notes)
+    assert any("cut" in note for note in report.notes)
+
+
+@pytest.mark.parametrize(
+    "text",
+    [
+        "",
+        "nothing",
+        "{}",
+        '{"type":"export","format":"adkpg","version":2}',
+        '{"type":"session"}',
+        "\x00\xff",
+    ],
+)
+async def test_what_is_no_export_is_refused(target: Database, tmp_path: Path, text: str) -> None:
+    path = tmp_path / "file"
+    path.write_bytes(text.encode("latin-1"))
+    with pytest.raises(InvalidInput):
+        await import_from(target, source=path)
+
+
+async def test_a_session_needs_its_user(database: Database) -> None:
+    with pytest.raises(InvalidInput, match="named by its user"):
+        async for _ in export(database, app_name="app", session_id="s"):
+            pass
+
+
+def test_every_table_moves_or_derives() -> None:
+    """Whoever adds a table says here how it is exported, or why it is not."""
+    derived = {
+        "embedding_models",  # named in the app's settings
+        "memory_vectors",
+        "memory_jobs",
+        "approximate_scopes",
+        "invocation_waiters",  # of what runs now, in this database alone
+        "invocation_results",
+    }
+    assert {table.name for table in metadata.sorted_tables} == {*MOVED, *derived}
+
+
+async def test_a_pruned_session_keeps_its_numbers(
+    database: Database,
+    connection: asyncpg.Connection,
+    target: Database,
+    target_url: str,
+    database_url: str,
+    tmp_path: Path,
+) -> None:
+    sessions = DatabaseSessionService(database)
+    session = await sessions.create_session(**ANA, session_id="s")
+    for number in range(5):
+        await sessions.append_event(session, said(str(number), id=f"e{number}"))
+    await connection.execute("DELETE FROM events WHERE seq <= 2")
+    await exported(database, tmp_path / "app.jsonl", app_name="app")
+    await imported(target, tmp_path / "app.jsonl")
+    assert await stored(target_url) == await stored(database_url)
+    back = await imported(database, tmp_path / "app.jsonl")
+    assert (back.unchanged, back.events_written) == (1, 0)
