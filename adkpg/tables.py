@@ -516,6 +516,12 @@ memory_jobs = Table(
         comment="Until when a worker has claimed it; one that is gone claims nothing for good.",
     ),
     Column(
+        "claim",
+        UUID(as_uuid=False),
+        nullable=True,
+        comment="The last claim: one that is asked for again, as its answer was lost, is the same.",
+    ),
+    Column(
         "attempts",
         SmallInteger,
         nullable=False,

@@ -4,6 +4,7 @@ The server starts when the first test asks for it. Under pytest-xdist the contro
 lends it to all its workers, and stops it.
 """
 
+import logging
 import os
 from collections.abc import AsyncIterator, Iterator
 from contextlib import ExitStack
@@ -100,6 +101,12 @@ def _no_adkpg_settings_of_the_machine(monkeypatch: pytest.MonkeyPatch) -> None:
     for name in _ENVIRON:
         if name.startswith("ADKPG_"):
             monkeypatch.delenv(name)
+
+
+@pytest.fixture(autouse=bool(PROGRAM) and not KEEPS_PREPARED)
+def _an_old_pooler_is_told_of_elsewhere(monkeypatch: pytest.MonkeyPatch) -> None:
+    """Tests that count warnings do not mean the one about the pooler; `test_poolers` does."""
+    monkeypatch.setattr(logging.getLogger("adkpg.database.connector"), "level", logging.ERROR)
 
 
 @pytest.fixture

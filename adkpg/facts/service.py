@@ -278,7 +278,7 @@ class Facts:
                 await self._claims.release(left)
             if session_id is not None or report.failed or len(rows) < limit or claims == batches:
                 break
-        if report.added or report.updated:
+        if report.turns > report.failed:  # also if a lost answer hides what was written
             await self._embed(app_name, user_id)
         return report
 

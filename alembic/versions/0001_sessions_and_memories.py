@@ -8,7 +8,7 @@ from alembic import op
 from pgvector.sqlalchemy import HALFVEC
 from sqlalchemy.dialects import postgresql
 
-revision = "0001r8"
+revision = "0001r9"
 down_revision = None
 branch_labels = None
 depends_on = None
@@ -563,6 +563,12 @@ def upgrade() -> None:
             postgresql.TIMESTAMP(timezone=True),
             nullable=True,
             comment="Until when a worker has claimed it; one that is gone claims nothing for good.",
+        ),
+        sa.Column(
+            "claim",
+            sa.UUID(as_uuid=False),
+            nullable=True,
+            comment="The last claim: one that is asked for again, as its answer was lost, is the same.",
         ),
         sa.Column(
             "attempts",

@@ -181,6 +181,7 @@ async def test_stricter_defaults_of_the_server(
         assert len(await asyncio.gather(*creates)) == 16
 
 
+@pytest.mark.prepared
 async def test_a_standby_that_is_the_only_host_is_told_of_immediately(
     connection: asyncpg.Connection, database_url: str
 ) -> None:

@@ -73,7 +73,7 @@ async def test_a_pooler_that_loses_prepared_statements_is_told_of_once(
     url_of_losing: str, caplog: pytest.LogCaptureFixture
 ) -> None:
     async with Database(url_of_losing) as database:
-        with caplog.at_level(logging.WARNING, logger="adkpg"):
+        with caplog.at_level(logging.WARNING, logger="adkpg.database.connector"):
             await _converse(database, "a")
     (record,) = caplog.records
     assert "does not keep prepared statements" in record.message

@@ -159,7 +159,7 @@ BEFORE: dict[str, Call] = {
 async def held_by_others(connection: asyncpg.Connection) -> list[str]:
     """Transactions and advisory locks of other connections, once those that end have ended."""
     found: list[str] = []
-    for _ in range(200):
+    for _ in range(2_000):
         rows = await connection.fetch(
             "SELECT format('%s: %s', state, query) AS what FROM pg_stat_activity"
             " WHERE datname = current_database() AND pid <> pg_backend_pid()"

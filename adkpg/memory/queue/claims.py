@@ -3,6 +3,7 @@
 import asyncio
 import logging
 import random
+import uuid
 from collections.abc import AsyncIterator, Sequence
 from dataclasses import dataclass
 from typing import Any
@@ -105,6 +106,7 @@ class Claims:
                     "app_name": app_name,
                     "user_id": user_id,
                     "task": self._task,
+                    "claim": str(uuid.uuid4()),
                     "limit": limit,
                     "lease_s": self._database.settings.job_lease_s,
                     "model_id": model_id,

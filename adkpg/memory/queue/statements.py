@@ -22,6 +22,7 @@ from sqlalchemy import (
     and_,
     bindparam,
     case,
+    cast,
     delete,
     exists,
     false,
@@ -34,13 +35,15 @@ from sqlalchemy import (
     union_all,
     update,
 )
-from sqlalchemy.dialects.postgresql import ARRAY, TIMESTAMP
+from sqlalchemy.dialects.postgresql import ARRAY, TIMESTAMP, UUID
 
 from adkpg.sql import APP_NAME, USER_ID, ScopeParameters, Statement, in_scope
 from adkpg.tables import app_settings, memories, memory_jobs
 
 _TASK = bindparam("task", type_=Text)
 _LIMIT = bindparam("limit", type_=Integer)
+_CLAIM = cast(bindparam("claim", type_=Text), UUID)
+_IN_CLAIM = func.coalesce(memory_jobs.c.claim == _CLAIM, false())
 
 
 class AppParameters(TypedDict):
@@ -80,6 +83,7 @@ class ClaimParameters(ScopeParameters):
 
     task: str
     model_id: int | None
+    claim: str
     limit: int
     lease_s: float
 
@@ -124,10 +128,12 @@ def _seconds(name: str) -> Any:
     return func.make_interval(0, 0, 0, 0, 0, 0, bindparam(name, type_=Double))
 
 
-def _waiting() -> ColumnElement[bool]:
-    """Jobs that are to be done and that nobody has claimed."""
+def _waiting(*besides: ColumnElement[bool]) -> ColumnElement[bool]:
+    """Jobs that are to be done and that nobody has claimed, or with one of some conditions."""
     unclaimed = or_(
-        memory_jobs.c.lease_expires_at.is_(None), memory_jobs.c.lease_expires_at <= func.now()
+        memory_jobs.c.lease_expires_at.is_(None),
+        memory_jobs.c.lease_expires_at <= func.now(),
+        *besides,
     )
     return and_(memory_jobs.c.task == _TASK, ~memory_jobs.c.dead, unclaimed)
 
@@ -220,7 +226,7 @@ def _chosen(*, due: bool, limit: ColumnElement[int], name: str) -> CTE:
     """Some of a user's free jobs, by place, locked; those that others are claiming are left out."""
     return (
         select(memory_jobs.c.position)
-        .where(in_scope(memory_jobs), _waiting(), _due() if due else ~_due())
+        .where(in_scope(memory_jobs), _waiting(_IN_CLAIM), _due() if due else ~_due())
         .where(_of_this_model(APP_NAME))
         .order_by(memory_jobs.c.position)
         .limit(limit)
@@ -232,6 +238,8 @@ def _chosen(*, due: bool, limit: ColumnElement[int], name: str) -> CTE:
 @cache
 def claim(*, eager: bool) -> Statement[ClaimParameters]:
     """Claims some of a user's jobs, in the order of their memories.
+
+    Asked for again, a claim keeps what it has.
 
     Returns each job's position, attempts and lease_expires_at, and of its memory what the task
     needs, by position.
@@ -255,7 +263,8 @@ def claim(*, eager: bool) -> Statement[ClaimParameters]:
         )
         .values(
             lease_expires_at=func.now() + _seconds("lease_s"),
-            attempts=memory_jobs.c.attempts + 1,
+            attempts=case((_IN_CLAIM, memory_jobs.c.attempts), else_=memory_jobs.c.attempts + 1),
+            claim=_CLAIM,
         )
         .returning(memory_jobs.c.position, memory_jobs.c.attempts, memory_jobs.c.lease_expires_at)
         .cte("claimed")
@@ -313,6 +322,7 @@ def put_back() -> Statement[PutBackParameters]:
         .where(_as_claimed(), memory_jobs.c.position.in_(places))
         .values(
             lease_expires_at=None,
+            claim=None,
             attempts=counted,
             due_at=case(
                 (error.is_(None), memory_jobs.c.due_at), else_=func.now() + _seconds("delay_s")

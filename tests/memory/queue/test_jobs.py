@@ -78,6 +78,23 @@ async def test_claims_are_of_one_user_the_untried_first_and_in_order(
     assert await claims.claim("app", "nobody", 10) == []
 
 
+async def test_a_claim_whose_answer_was_lost_is_the_same_when_it_is_asked_for_again(
+    words: PgVectorMemoryService, connection: asyncpg.Connection, proxy: Proxy
+) -> None:
+    await wait(words, "one", "two")
+    async with Database(proxy.url) as database:
+        claims = Claims(database, task="embed")
+        assert await claims.claim("app", "nobody", 10) == []  # what is prepared is run at once
+        proxy.lose_answers = 1
+        (one,) = await claims.claim(*ANA, 1)
+        (two,) = await claims.claim(*ANA, 10)
+        assert [one["body"], two["body"]] == ["user: one", "user: two"]
+        assert [one["attempts"], two["attempts"]] == [1, 1]
+        await claims.complete([one])
+        await claims.complete([two])
+    assert await rows(connection) == []
+
+
 async def test_a_lease_that_lapsed_is_claimed_by_another(
     words: PgVectorMemoryService, claims: Claims, connection: asyncpg.Connection
 ) -> None:

@@ -335,6 +335,7 @@ async def test_what_is_said_in_an_invocation_is_not_recalled_to_it(
     assert other == await memory.search(**USER, **everything)
 
 
+@pytest.mark.prepared
 async def test_the_longest_search_is_prepared_once(
     memory: PgVectorMemoryService, database: Database
 ) -> None:

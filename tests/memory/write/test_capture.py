@@ -51,6 +51,7 @@ async def test_an_append_that_remembers_is_one_flight(proxy: Proxy) -> None:
     assert counted[1:] == [1] * 9
 
 
+@pytest.mark.prepared
 async def test_an_append_that_remembers_nothing_is_a_plain_one(
     database_url: str, connection: asyncpg.Connection
 ) -> None:

@@ -47,6 +47,7 @@ async def test_an_append_cut_in_the_middle_remembers_nothing_until_it_is_repeate
     assert await both(database_url) == (["e1", "e2"], ["e1", "e2"])
 
 
+@pytest.mark.prepared
 async def test_an_append_whose_answer_was_lost_is_remembered_once(
     proxy: Proxy, database_url: str
 ) -> None:
