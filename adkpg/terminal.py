@@ -12,6 +12,7 @@ from rich.progress import (
     MofNCompleteColumn,
     Progress,
     ProgressColumn,
+    TaskID,
     TaskProgressColumn,
     TextColumn,
     TimeRemainingColumn,
@@ -75,6 +76,16 @@ def _in_one_line(text: Text) -> Text:
 @contextmanager
 def bar(description: str) -> Iterator[Callable[[int, int], None]]:
     """Yields a function that is told how much of how much is done; silent without a terminal."""
+    with bars() as shown:
+        yield lambda done, total: shown(description, done, total)
+
+
+@contextmanager
+def bars() -> Iterator[Callable[[str, int, int], None]]:
+    """Yields a function that is told what is done, and how much of how much; a bar for each.
+
+    Nothing is shown without a terminal.
+    """
     columns = (
         TextColumn("{task.description}", markup=False),
         BarColumn(),
@@ -82,10 +93,12 @@ def bar(description: str) -> Iterator[Callable[[int, int], None]]:
         TimeRemainingColumn(),
     )
     with _shown(columns) as shown:
-        task = shown.add_task(printable(description), total=None)
+        tasks: dict[str, TaskID] = {}
 
-        def show(done: int, total: int) -> None:
-            shown.update(task, completed=done, total=total)
+        def show(description: str, done: int, total: int) -> None:
+            if description not in tasks:
+                tasks[description] = shown.add_task(printable(description), total=None)
+            shown.update(tasks[description], completed=done, total=total)
 
         yield show
 

@@ -1,4 +1,4 @@
-"""Recall on conversations in LoCoMo's format: python benchmarks/recall.py FILE [--help]."""
+"""Recall on a data set's own file: python benchmarks/recall.py FILE [--help]."""
 
 import sys
 from pathlib import Path

@@ -20,7 +20,7 @@ _ACTS = 3
     "transcript_file",
     type=click.Path(exists=True, dir_okay=False, path_type=Path),
     metavar="FILE",
-    help="Remember the conversations of a file in LoCoMo's format and measure recall.",
+    help="Remember a data set's conversations, such as LoCoMo's, and measure recall.",
 )
 @click.option(
     "--limit-questions",

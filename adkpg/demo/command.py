@@ -13,16 +13,17 @@ from pathlib import Path
 import click
 
 from adkpg.database import Database
-from adkpg.demo import figures, process, replay, rows, transcript
+from adkpg.demo import process, replay, rows
 from adkpg.demo.act import FIRST_SESSION, Act
-from adkpg.demo.figures import Answer, Figures
 from adkpg.demo.line import Checked, Line, Rows, Started
 from adkpg.demo.model import GEMINI_MODEL, OfflineModel, choose_model
 from adkpg.demo.rows import APP
 from adkpg.demo.screen import Screen
 from adkpg.demo.story import STORY, WORD_STORY, Story
-from adkpg.demo.transcript import Conversation
 from adkpg.embedding.embedder import Embedder
+from adkpg.evaluation import Report, Store, read
+from adkpg.evaluation.evaluation import require_conversations
+from adkpg.evaluation.figures import Outcome
 from adkpg.memory.service import PgVectorMemoryService
 from adkpg.sessions.service import DatabaseSessionService
 from adkpg.settings import Settings
@@ -138,67 +139,69 @@ async def measure(
       ClickException: None was.
       InvalidInput: The file cannot be read.
     """
-    conversations = transcript.read(file)
+    data = read(file)
+    require_conversations(data)
+    data = data.first(questions=limit)
     prefix = _new_user()
     async with Database(url) as database:
         await database.upgrade()
         memory = PgVectorMemoryService(database)
         _say_embedder(screen, memory.embedder)
-        answers, skipped = await _replay(
-            [(f"{prefix}-{conversation.name}", conversation) for conversation in conversations],
+        outcomes = await _replay(
+            [(f"{prefix}-{store.name}", store) for store in data.stores],
             DatabaseSessionService(database),
             memory,
-            limit,
         )
-    total = Figures.of(answers)
+    report = Report.of(outcomes)
     screen.heading("Recall of the turns that answer")
-    screen.figures(total, figures.by_category(answers))
+    screen.figures(report)
     screen.text(
-        f"A search took {total.p50_ms:.1f} ms (median), the question's embedding included. "
-        f"{skipped} questions name no turn as evidence and were skipped."
+        f"A search took {report.latency_ms['search p50']:.1f} ms (median), the question's "
+        f"embedding included. {sum(data.skipped.values())} questions name no turn as "
+        "evidence and were skipped."
     )
-    first = next((i.text for c in conversations for i in c.inquiries if i.evidence), "anything")
-    user_id = f"{prefix}-{conversations[0].name}"
+    asked = [each.text for store in data.stores for each in store.questions if each.answerable]
+    first = asked[0]
+    user_id = f"{prefix}-{data.stores[0].name}"
     _say_next(
         screen,
         database_url,
         ["sessions", "list", "--app", APP, "--user", user_id],
         ["memory", "search", first, "--app", APP, "--user", user_id],
     )
-    if not total.recall[max(total.recall)] > 0:
+    if not report.estimates["recall@20"].mean > 0:
         raise click.ClickException("No question's evidence was found; check the file's questions.")
 
 
 async def _replay(
-    users: Sequence[tuple[str, Conversation]],
+    users: Sequence[tuple[str, Store]],
     sessions: DatabaseSessionService,
     memory: PgVectorMemoryService,
-    limit: int | None,
-) -> tuple[list[Answer], int]:
-    """Remembers the conversations, each as a user's; returns the answers and what was skipped."""
-    answers: list[Answer] = []
-    inquiries = [
-        (user_id, conversation, inquiry)
-        for user_id, conversation in users
-        for inquiry in conversation.inquiries[:limit]
+) -> list[Outcome]:
+    """Remembers the stores, each as a user's, and asks the questions that something answers."""
+    outcomes: list[Outcome] = []
+    asked = [
+        (user_id, store, question)
+        for user_id, store in users
+        for question in store.questions
+        if question.answerable
     ]
-    askable = [entry for entry in inquiries if entry[2].evidence]
-    turns = sum(len(chat.turns) for _, conversation in users for chat in conversation.chats)
+    turns = sum(len(chat.turns) for _, store in users for chat in store.chats)
     remembered = 0
     with bar("turns remembered") as shown:
-        for user_id, conversation in users:
+        for user_id, store in users:
             async for chat in replay.remember(
-                conversation, sessions, memory, app_name=APP, user_id=user_id
+                store, sessions, memory, app_name=APP, user_id=user_id
             ):
                 remembered += len(chat.turns)
                 shown(remembered, turns)
     with bar("questions asked ") as shown:
-        for user_id, conversation, inquiry in askable:
-            answers.append(
-                await replay.ask(conversation, inquiry, memory, app_name=APP, user_id=user_id)
+        for user_id, store, question in asked:
+            outcomes.append(
+                await replay.ask(store, question, memory, app_name=APP, user_id=user_id)
             )
-            shown(len(answers), len(askable))
-    return answers, len(inquiries) - len(askable)
+            shown(len(outcomes), len(asked))
+    return outcomes
 
 
 async def left(url: str, *, forget: bool) -> list[Rows]:

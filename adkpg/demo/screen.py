@@ -8,7 +8,6 @@ from contextlib import contextmanager
 from rich.console import Console
 from rich.table import Table
 
-from adkpg.demo.figures import CUTOFFS, Figures
 from adkpg.demo.line import (
     Called,
     Checked,
@@ -22,10 +21,10 @@ from adkpg.demo.line import (
     Started,
     State,
 )
+from adkpg.evaluation import Report
 from adkpg.terminal import cell, show
 
-_CATEGORIES = {1: "multi-hop", 2: "temporal", 3: "open domain", 4: "single-hop", 5: "adversarial"}
-"""LoCoMo's names for its categories of questions."""
+_RECALLS = ("recall@5", "recall@10", "recall@20")
 
 
 class Screen:
@@ -83,15 +82,17 @@ class Screen:
         columns = ("TABLE", "ROWS", "WHAT A ROW IS")
         show(columns, [(row.table, row.count, row.comment) for row in rows], full=True)
 
-    def figures(self, figures: Figures, by_category: dict[int, Figures]) -> None:
+    def figures(self, report: Report) -> None:
         """Prints recall, all in all and by category of question."""
-        cutoffs = [f"RECALL@{cutoff}" for cutoff in CUTOFFS]
-        parts = [(_CATEGORIES.get(key, str(key)), part) for key, part in by_category.items()]
+        names = (*_RECALLS, "any@10", "MRR")
+        means = {name: report.estimates[name].mean for name in names}
         rows = []
-        for name, part in [*parts, ("all", figures)]:
-            values = (*(part.recall[cutoff] for cutoff in CUTOFFS), part.hit, part.mrr)
-            rows.append((name, part.questions, *(f"{value:.3f}" for value in values)))
-        show(("QUESTIONS", "COUNT", *cutoffs, "HIT@10", "MRR"), rows)
+        parts = [*report.categories.items(), ("all", {"questions": report.questions, **means})]
+        for category, part in parts:
+            values = (f"{part[name]:.3f}" for name in names)
+            rows.append((category or "(none)", f"{part['questions']:.0f}", *values))
+        headings = (*map(str.upper, _RECALLS), "HIT@10", "MRR")
+        show(("QUESTIONS", "COUNT", *headings), rows)
 
     def _searched(self, question: str, found: list[Found]) -> None:
         self.heading(f"What memory finds for: {question}")

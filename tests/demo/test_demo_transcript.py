@@ -144,6 +144,6 @@ def test_another_file_is_refused_in_a_sentence(
     file.write_text("no JSON")
     outcome = quick_demo("--transcript", str(file), ADKPG_DATABASE_URL=database_url)
     assert outcome.code == 2
-    assert "Error: The transcript " in outcome.err
-    assert "not JSON" in outcome.err
+    assert outcome.err.startswith("Error: ")
+    assert "notes.txt is not JSON" in outcome.err
     assert "Traceback" not in outcome.err

@@ -17,6 +17,7 @@ import pytest
         "adkpg.embedded",
         "adkpg.embedding",
         "adkpg.erasure",
+        "adkpg.evaluation",
         "adkpg.facts",
         "adkpg.models",
         "adkpg.tools",

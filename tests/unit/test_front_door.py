@@ -22,6 +22,7 @@ PACKAGES = (
     "adkpg.embedding",
     "adkpg.erasure",
     "adkpg.errors",
+    "adkpg.evaluation",
     "adkpg.facts",
     "adkpg.models",
     "adkpg.tools",

@@ -4,6 +4,7 @@ import click
 
 from adkpg.cli.memory.catalog import count, delete, get, list_, update
 from adkpg.cli.memory.documents import add, sources
+from adkpg.cli.memory.evaluate import evaluate
 from adkpg.cli.memory.prune import prune
 from adkpg.cli.memory.search import search
 from adkpg.cli.memory.upkeep import config, index, jobs
@@ -11,7 +12,7 @@ from adkpg.cli.memory.upkeep import config, index, jobs
 
 @click.group(
     commands=[
-        *(search, list_, get, count, update, delete),
+        *(search, evaluate, list_, get, count, update, delete),
         *(add, sources, config, jobs, index, prune),
     ]
 )

@@ -1,0 +1,1 @@
+"""Formats of data sets, a loader each: JSON values to stores. Pure."""
