@@ -30,11 +30,13 @@ class Found:
       names: Ids that evidence may name it by.
       text: What it says.
       cost: What it costs a model, in tokens.
+      session_id: Where it was said; None if the system does not tell.
     """
 
     names: frozenset[str]
     text: str
     cost: int
+    session_id: str | None = None
 
 
 @dataclass(frozen=True)
@@ -111,6 +113,7 @@ def _found(hit: hits.Hit) -> Found:
         names=frozenset(name for name in names if name),
         text=records.text_of(memory.content),
         cost=hits.tokens(memory),
+        session_id=memory.session_id,
     )
 
 
@@ -193,8 +196,9 @@ def outcome(question: Question, recalled: Recalled, sessions: Mapping[str, str])
     for rank, hit in enumerate(recalled.hits, 1):
         for name in hit.names:
             first.setdefault(name, rank)
-            if name in sessions:
-                first_session.setdefault(sessions[name], rank)
+            session_id = hit.session_id or sessions.get(name)
+            if session_id is not None:
+                first_session.setdefault(session_id, rank)
     by_name = first_session if question.level == "session" else first
     texts = [folded(hit.text) for hit in recalled.hits] if question.contains else []
     ranks = [by_name.get(name) for name in question.evidence]

@@ -21,7 +21,7 @@ class Turn:
     """An author's words.
 
     Attributes:
-      id: Of no other turn of the store.
+      id: Of no other turn of the session; evidence names every turn that has it.
       author: Who said it.
       text: What was said.
       moment: When, in UTC.
@@ -94,6 +94,7 @@ class DataSet:
       stores: At least one; their names differ.
       skipped: How many questions are not asked, by the reason.
       dropped: How many names of evidence were left out, since nothing has them.
+      repeated: How many turns were left out, since a later one of their session has their id.
       note: What the figures mean, if not what they usually mean; ``""`` otherwise.
     """
 
@@ -101,6 +102,7 @@ class DataSet:
     stores: tuple[Store, ...]
     skipped: Mapping[str, int] = field(default_factory=dict)
     dropped: int = 0
+    repeated: int = 0
     note: str = ""
 
     @property
@@ -124,7 +126,7 @@ class DataSet:
             Store(store.name, store.chats, store.questions[:questions])
             for store in self.stores[:stores]
         )
-        return DataSet(self.format, kept, self.skipped, self.dropped, self.note)
+        return DataSet(self.format, kept, self.skipped, self.dropped, self.repeated, self.note)
 
 
 NO_EVIDENCE = "it names no evidence"
@@ -144,6 +146,7 @@ class Collected:
         self._stores: list[Store] = []
         self._skipped: dict[str, int] = {}
         self._dropped = 0
+        self._repeated = 0
 
     def skip(self, reason: str) -> None:
         """Counts a question that cannot be asked."""
@@ -172,40 +175,44 @@ class Collected:
         if not question.evidence:
             self.skip(NO_EVIDENCE)
             return
-        place = {turn.id: chat.id for chat in chats for turn in chat.turns}
-        if question.level == "session":
-            place = {chat.id: chat.id for chat in chats}
+        place: dict[str, list[str]] = {}
+        for chat in chats:
+            for name in [turn.id for turn in chat.turns] if question.level == "turn" else [chat.id]:
+                place.setdefault(name, []).append(chat.id)
         named = tuple(dict.fromkeys(question.evidence))
         known = tuple(name for name in named if name in place)
         self._dropped += len(named) - len(known)
         if not known:
             self.skip(UNKNOWN_EVIDENCE)
             return
-        sessions = tuple(dict.fromkeys(place[name] for name in known))
+        sessions = tuple(dict.fromkeys(each for name in known for each in place[name]))
         yield _with(question, evidence=known, sessions=sessions)
 
     def add(self, name: str, chats: Sequence[Chat], questions: Sequence[Question]) -> None:
         """Adds a store; a name that another has gets a number.
 
+        Of turns that have one id in a session the last counts; others are counted as left out.
+
         Raises:
-          InvalidInput: Two of its turns, or two of its sessions, have one id.
+          InvalidInput: Two of its sessions have one id.
         """
-        for kind, ids in (
-            ("session", [chat.id for chat in chats]),
-            ("turn", [turn.id for chat in chats for turn in chat.turns]),
-        ):
-            if len(set(ids)) < len(ids):
-                twice = next(each for place, each in enumerate(ids) if each in ids[:place])
-                raise InvalidInput(
-                    f"The store {name!r} has the {kind} {twice!r} twice; give each an id of its "
-                    "own."
-                )
+        ids = [chat.id for chat in chats]
+        if len(set(ids)) < len(ids):
+            twice = next(each for each in ids if ids.count(each) > 1)
+            raise InvalidInput(
+                f"The store {name!r} has the session {twice!r} twice; give each an id of its own."
+            )
+        kept = []
+        for chat in chats:
+            last = {turn.id: turn for turn in chat.turns}  # as memory has it of a session's events
+            self._repeated += len(chat.turns) - len(last)
+            kept.append(Chat(chat.id, tuple(last.values())))
         taken = {store.name for store in self._stores}
         unique, number = name, 1
         while unique in taken:
             number += 1
             unique = f"{name}-{number}"
-        self._stores.append(Store(unique, tuple(chats), tuple(questions)))
+        self._stores.append(Store(unique, tuple(kept), tuple(questions)))
 
     def dataset(self, note: str = "") -> DataSet:
         """Returns all of it.
@@ -215,7 +222,9 @@ class Collected:
         """
         if not self._stores:
             raise InvalidInput(f"The file has no conversation in {self._format}'s format.")
-        return DataSet(self._format, tuple(self._stores), self._skipped, self._dropped, note)
+        return DataSet(
+            self._format, tuple(self._stores), self._skipped, self._dropped, self._repeated, note
+        )
 
 
 def _with(question: Question, *, evidence: tuple[str, ...], sessions: tuple[str, ...]) -> Question:

@@ -64,6 +64,7 @@ class Evaluation:
             "unanswerable": self.data.unanswerable,
             "skipped": dict(self.data.skipped),
             "evidence_dropped": self.data.dropped,
+            "turns_repeated": self.data.repeated,
             "note": self.data.note,
             "asked": self.digest,
             "systems": {name: report.document() for name, report in self.reports.items()},

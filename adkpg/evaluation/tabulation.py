@@ -22,6 +22,8 @@ def sentences(data: DataSet) -> list[str]:
     lines += [f"{count} questions skipped: {reason}." for reason, count in data.skipped.items()]
     if data.dropped:
         lines.append(f"{data.dropped} names of evidence left out, since nothing has them.")
+    if data.repeated:
+        lines.append(f"{data.repeated} turns left out: a later one of their session has their id.")
     if data.note:
         lines.append(data.note)
     return lines

@@ -27,7 +27,7 @@ from adkpg.evaluation.formats import fields
 
 _DATE_FORMATS = ("%I:%M %p on %d %B, %Y",)
 _SESSION = re.compile(r"session_(\d+)")
-_TURN = re.compile(r"D?0*(\d+):0*(\d+)", re.IGNORECASE)
+_TURN = re.compile(r"D?:?0*(\d+):0*(\d+)", re.IGNORECASE)
 
 CATEGORIES = {1: "multi-hop", 2: "temporal", 3: "open domain", 4: "single-hop", 5: "adversarial"}
 """The names of the numbers."""
@@ -65,7 +65,7 @@ def load(entries: list[Any]) -> DataSet:
     """Reads a list of conversations.
 
     Turns are a second apart. A session without a date is a day after the one before it. Evidence
-    that names several turns ("D8:6; D9:17") is taken apart, "D30:05" is D30:5; ids that no turn has
+    that names several turns ("D8:6; D9:17") is taken apart, "D30:05" is D30:5, "D:11:26" is D11:26; ids that no turn has
     are left out.
 
     Raises:
@@ -136,6 +136,6 @@ def _evidence(written: list[str] | str | None) -> tuple[str, ...]:
 
 
 def _normalised(name: str) -> str:
-    """Returns an id without leading zeros; D1:1 for 1:1."""
+    """Returns an id without leading zeros; D1:1 for 1:1 and D:1:1."""
     found = _TURN.fullmatch(name.strip())
     return f"D{found[1]}:{found[2]}" if found else name
