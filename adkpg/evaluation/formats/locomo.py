@@ -65,8 +65,8 @@ def load(entries: list[Any]) -> DataSet:
     """Reads a list of conversations.
 
     Turns are a second apart. A session without a date is a day after the one before it. Evidence
-    that names several turns ("D8:6; D9:17") is taken apart, "D30:05" is D30:5, "D:11:26" is D11:26; ids that no turn has
-    are left out.
+    that names several turns ("D8:6; D9:17") is taken apart, "D30:05" is D30:5 and "D:11:26" is
+    D11:26; ids that no turn has are left out.
 
     Raises:
       InvalidInput: It is not in the format; the message says where.
