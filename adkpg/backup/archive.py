@@ -11,7 +11,7 @@ from pathlib import Path
 from sqlalchemy.ext.asyncio import AsyncConnection
 
 from adkpg.backup import statements
-from adkpg.backup.process import Processes
+from adkpg.backup.process import Process, Processes
 from adkpg.backup.programs import Programs
 from adkpg.backup.script import Script
 from adkpg.database import Database, migrations, row_security
@@ -89,7 +89,9 @@ async def back_up(database: Database, file: Path, *, progress: Progress) -> Arch
             dump.append("--enable-row-security")  # in everybody's scope, or pg_dump reads nothing
 
         def work(processes: Processes) -> None:
-            with processes.start(dump, environment=server.environment, errors=True) as running:
+            with processes.take(
+                Process(dump, environment=server.environment, errors=True)
+            ) as running:
                 for done, _ in enumerate(filter(_DUMPING.match, running.lines()), 1):
                     progress(done, tables)
 
@@ -110,7 +112,7 @@ async def read(database: Database, file: Path) -> Archive:
     restore = [server.programs.program("pg_restore"), "--file=-", str(file)]
 
     def work(processes: Processes) -> None:
-        with processes.start(restore, speaks=True) as running:
+        with processes.take(Process(restore, speaks=True)) as running:
             script.read(running.lines())
 
     await Processes.run(work)
@@ -163,8 +165,8 @@ async def restore(database: Database, archive: Archive, *, progress: Progress) -
 
     def work(processes: Processes) -> None:
         with (
-            processes.start(psql, environment=server.environment, reads=True) as runs,
-            processes.start(restore, speaks=True) as running,
+            processes.take(Process(psql, environment=server.environment, reads=True)) as runs,
+            processes.take(Process(restore, speaks=True)) as running,
         ):
             runs.write(statements.begin(database.schema, exists=exists).encode())
             for number, line in enumerate(script.lines(running.lines(), server_major=server.major)):

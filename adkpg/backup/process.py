@@ -122,23 +122,14 @@ class Process:
 
 
 class Processes:
-    """Starts programs in a thread; all of them end when whoever waits for it is cancelled."""
+    """Programs started in a thread; all of them end when whoever waits for it is cancelled."""
 
     def __init__(self) -> None:
         self._started: list[Process] = []
         self._cancelled = False
 
-    def start(
-        self,
-        argv: Sequence[str],
-        *,
-        environment: Mapping[str, str] | None = None,
-        reads: bool = False,
-        speaks: bool = False,
-        errors: bool = False,
-    ) -> Process:
-        """Starts one; see `Process`."""
-        process = Process(argv, environment=environment, reads=reads, speaks=speaks, errors=errors)
+    def take(self, process: Process) -> Process:
+        """Takes one that was just started, and returns it."""
         self._started.append(process)
         if self._cancelled:
             process.kill()
