@@ -30,7 +30,7 @@ from sqlalchemy import (
     func,
     text,
 )
-from sqlalchemy.dialects.postgresql import BIT, JSON, JSONB, REAL, TIMESTAMP, UUID
+from sqlalchemy.dialects.postgresql import BIT, INT4RANGE, JSON, JSONB, REAL, TIMESTAMP, UUID
 
 SCHEMA = "adkpg"
 """The name that stands for the configured Postgres schema in every statement."""
@@ -454,6 +454,19 @@ memory_vectors = Table(
     Column("model_id", SmallInteger, nullable=False),
     Column("position", BigInteger, nullable=False),
     Column(
+        "passage",
+        SmallInteger,
+        nullable=False,
+        server_default="0",
+        comment="Number of the passage, from 0; a memory that is embedded whole has that one only.",
+    ),
+    Column(
+        "span",
+        INT4RANGE,
+        nullable=True,
+        comment="Which characters of the memory's text the passage has; NULL is all.",
+    ),
+    Column(
         "embedding",
         HALFVEC(),
         nullable=True,
@@ -475,8 +488,9 @@ memory_vectors = Table(
         "user_id",
         "model_id",
         "position",
+        "passage",
         name="memory_vectors_pkey",
-        postgresql_include=["embedding", "bits"],
+        postgresql_include=["embedding", "bits", "span"],
     ),
     ForeignKeyConstraint(
         ["app_name", "user_id", "position"],
@@ -491,7 +505,7 @@ memory_vectors = Table(
     # would skip it rather than read all vectors of a user for each memory that goes.
     Index("memory_vectors_position_idx", "position", "app_name", "user_id", "model_id"),
     info={"app_wide": True},
-    comment="One vector per memory and model.",
+    comment="One vector per memory and model; of a long memory one per passage.",
 )
 
 memory_jobs = Table(

@@ -11,6 +11,7 @@ from collections.abc import Iterable, Iterator, Sequence
 
 from adkpg.documents import markdown
 from adkpg.documents.markdown import Block
+from adkpg.memory.vectors.passages import SENTENCES, tokens
 
 CHUNK_TOKENS = 200
 """Estimated tokens of a piece; see docs/documents.md for what was measured."""
@@ -18,17 +19,8 @@ CHUNK_TOKENS = 200
 BLOCK_TOKENS = 1_000
 """Estimated tokens up to which a code block or a table is kept whole."""
 
-# WordPiece's tokens of six letters or three digits, about; any other character is one of its own.
-_TOKEN = re.compile(r"[A-Za-z]{1,6}|[0-9]{1,3}|[^\sA-Za-z0-9]")
-# Where a text may end: at whitespace after the end of a sentence, or after an East Asian full stop.
-_SENTENCES = re.compile(r"(?<=[.!?…؟।])[\"'”’»)\]*_]*\s+|(?<=[。！？｡])[”’」』）]*\s*")  # noqa: RUF001 - scripts' own marks
 _LINES = re.compile(r"\n+")
 _BLANKS = re.compile(r"\s+")
-
-
-def tokens(text: str) -> int:
-    """Estimates how many tokens an embedder reads: of WordPiece's count 0.8 to 1.2 in prose."""
-    return len(_TOKEN.findall(text))
 
 
 def chunks(text: str, *, as_markdown: bool, max_tokens: int = CHUNK_TOKENS) -> list[str]:
@@ -92,7 +84,7 @@ def _parts(block: Block, room: int) -> Iterator[str]:
     if tokens(text) <= (room if block.kind == "paragraph" else max(room, BLOCK_TOKENS)):
         yield text
     elif block.kind == "paragraph":
-        yield from _cut(text, room, (_SENTENCES, _LINES, _BLANKS))
+        yield from _cut(text, room, (SENTENCES, _LINES, _BLANKS))
     else:
         yield from _cut_lines(block, room)
 

@@ -6,6 +6,7 @@ from collections.abc import Awaitable, Callable, Iterable, Sequence
 from typing import TypeAlias, TypeVar, cast
 
 from adkpg.embedding.calls import Calls
+from adkpg.embedding.embedder import DEFAULT_WINDOW
 from adkpg.embedding.failures import failures_of, retried, transient
 from adkpg.errors import ConfigurationError, EmbedderUnavailable, EmbeddingError
 from adkpg.outages.threads import Threads
@@ -33,6 +34,7 @@ class CallableEmbedder:
       model: The model's name, as given.
       dimensions: Length d of the vectors.
       floor: Cosine under which a hit is noise, in [-1, 1].
+      window: Estimated tokens of a memory up to which it has one vector.
     """
 
     _max_batch_bytes = 1_000_000
@@ -45,6 +47,7 @@ class CallableEmbedder:
         dimensions: int,
         query: Function[str, Vector] | None = None,
         floor: float = 0.0,
+        window: int = DEFAULT_WINDOW,
         batch_size: int = 64,
         concurrency: int = 4,
         timeout_s: float = 30.0,
@@ -63,6 +66,8 @@ class CallableEmbedder:
           query: Takes a question and returns its vector, for models that embed questions
             otherwise than documents. None embeds both alike.
           floor: Cosine under which a hit is noise, measured on your texts.
+          window: Estimated tokens of a memory up to which it has one vector, 16 or more; a longer
+            one has one for each passage of some 200. Give no more than the model reads.
           batch_size: Texts a call, at most; 1 or more.
           concurrency: Most simultaneous calls in one event loop, 1 or more; as many for questions.
           timeout_s: Seconds that one attempt may take, above 0.
@@ -85,6 +90,7 @@ class CallableEmbedder:
         self.model = model
         self.dimensions = dimensions
         self.floor = floor
+        self.window = window
         self._documents = documents
         self._query = query
         self._timeout_s = timeout_s

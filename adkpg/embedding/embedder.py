@@ -28,13 +28,14 @@ class Embedder(Protocol):
     """Anything that turns texts into vectors of one length; no base class is needed.
 
     One embedder may be used by many tasks and by several event loops in turn. Vectors need not be
-    of unit length: they are compared by cosine. An embedder may also have an attribute
-    ``floor: float``, see `floor_of`, and a method ``async def warm(self) -> None`` that loads what
-    it needs, such as a local model: the first search waits for that, and for nothing else longer
-    than ``ADKPG_SEARCH_TIMEOUT_S``. It may raise anything; to say that texts should wait, raise
-    `EmbedderUnavailable`, or an error that `adkpg.embedding.failures.unavailable` knows. It may
-    also keep silent, since each call has a deadline; but it must not block the event loop, where
-    nobody could end it: give a function that blocks to `CallableEmbedder`, which has threads.
+    of unit length: they are compared by cosine. An embedder may also have the attributes
+    ``floor: float``, see `floor_of`, and ``window: int``, see `window_of`, and a method
+    ``async def warm(self) -> None`` that loads what it needs, such as a local model: the first
+    search waits for that, and for nothing else longer than ``ADKPG_SEARCH_TIMEOUT_S``. It may raise
+    anything; to say that texts should wait, raise `EmbedderUnavailable`, or an error that
+    `adkpg.embedding.failures.unavailable` knows. It may also keep silent, since each call has a
+    deadline; but it must not block the event loop, where nobody could end it: give a function that
+    blocks to `CallableEmbedder`, which has threads.
 
     Attributes:
       model: Name stored with each vector; vectors of two models are never compared.
@@ -69,6 +70,31 @@ def floor_of(embedder: Embedder) -> float:
             f"The floor of embedder {embedder.model!r} is {floor!r}; give a cosine in [-1, 1]."
         )
     return float(floor)
+
+
+DEFAULT_WINDOW = 512
+"""The window of an embedder that states none: the least of the common models'."""
+
+_LEAST_WINDOW = 16
+
+
+def window_of(embedder: Embedder) -> int:
+    """Returns how many tokens of a text an embedder reads as one; longer ones go in passages.
+
+    Tokens are estimated (`adkpg.memory.vectors.passages.tokens`): about six letters of English, or
+    one of most other scripts. An embedder states its own as the attribute ``window``; without one
+    it is `DEFAULT_WINDOW`.
+
+    Raises:
+      ConfigurationError: The attribute is not a whole number of at least 16.
+    """
+    window: object = getattr(embedder, "window", DEFAULT_WINDOW)
+    if not isinstance(window, int) or isinstance(window, bool) or window < _LEAST_WINDOW:
+        raise ConfigurationError(
+            f"The window of embedder {embedder.model!r} is {window!r}; give a whole number of "
+            f"tokens, {_LEAST_WINDOW} or more."
+        )
+    return window
 
 
 async def embed_checked(embedder: Embedder, texts: list[str]) -> list[list[float]]:

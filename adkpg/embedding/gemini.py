@@ -8,6 +8,7 @@ from typing import TYPE_CHECKING
 
 from adkpg.embedding.callable import CallableEmbedder
 from adkpg.embedding.clients import LoopClients
+from adkpg.embedding.embedder import DEFAULT_WINDOW
 from adkpg.embedding.environment import settings_from_env
 from adkpg.errors import EmbedderUnavailable
 
@@ -31,6 +32,7 @@ class GeminiEmbedder(CallableEmbedder):
       model: The model's name, as given.
       dimensions: Length d of the vectors.
       floor: Cosine under which a hit is noise, in [-1, 1].
+      window: Estimated tokens of a memory up to which it has one vector.
     """
 
     def __init__(
@@ -47,6 +49,7 @@ class GeminiEmbedder(CallableEmbedder):
         max_retries: int = 3,
         cache_size: int = 1024,
         floor: float = 0.0,
+        window: int = DEFAULT_WINDOW,
     ) -> None:
         """Stores the options; nothing is opened yet.
 
@@ -64,6 +67,8 @@ class GeminiEmbedder(CallableEmbedder):
           max_retries: Attempts after the first, 0 or more.
           cache_size: Vectors of documents remembered; 0 remembers none.
           floor: Measured on your texts; this model's is not known here.
+          window: Estimated tokens of a memory up to which it has one vector, 16 or more; a longer
+            one has one for each passage of some 200. Give no more than the model reads.
 
         Raises:
           ConfigurationError: A number is too small.
@@ -74,6 +79,7 @@ class GeminiEmbedder(CallableEmbedder):
             model=model,
             dimensions=dimensions,
             floor=floor,
+            window=window,
             batch_size=batch_size,
             concurrency=concurrency,
             timeout_s=timeout_s,

@@ -3,6 +3,7 @@
 from typing import Any
 
 from adkpg.embedding.callable import CallableEmbedder
+from adkpg.embedding.embedder import DEFAULT_WINDOW
 from adkpg.errors import ConfigurationError
 
 
@@ -18,6 +19,7 @@ class LangChainEmbedder(CallableEmbedder):
       model: The model's name.
       dimensions: Length d of the vectors.
       floor: Cosine under which a hit is noise, in [-1, 1].
+      window: Estimated tokens of a memory up to which it has one vector.
     """
 
     def __init__(
@@ -27,6 +29,7 @@ class LangChainEmbedder(CallableEmbedder):
         dimensions: int,
         model: str | None = None,
         floor: float = 0.0,
+        window: int = DEFAULT_WINDOW,
         batch_size: int = 64,
         concurrency: int = 4,
         timeout_s: float = 30.0,
@@ -41,6 +44,7 @@ class LangChainEmbedder(CallableEmbedder):
           model: Name stored with each vector. None is the object's ``model`` or
             ``model_name``.
           floor: As for `CallableEmbedder`, like all that follow.
+          window: Estimated tokens of a memory up to which it has one vector.
           batch_size: Texts a call, at most.
           concurrency: Most simultaneous calls in one event loop.
           timeout_s: Seconds that one attempt may take.
@@ -57,6 +61,7 @@ class LangChainEmbedder(CallableEmbedder):
             dimensions=dimensions,
             query=_method(embeddings, "embed_query"),
             floor=floor,
+            window=window,
             batch_size=batch_size,
             concurrency=concurrency,
             timeout_s=timeout_s,

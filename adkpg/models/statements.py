@@ -72,6 +72,7 @@ class SomeVectorsParameters(ModelIdParameters):
     after_app: str
     after_user: str
     after_position: int
+    after_passage: int
     limit: int
 
 
@@ -84,6 +85,7 @@ def select_coverage() -> Statement[NoParameters]:
     """
     counted = (
         select(memory_vectors.c.app_name, memory_vectors.c.model_id, func.count().label("vectors"))
+        .where(memory_vectors.c.passage == _NONE)
         .group_by(memory_vectors.c.app_name, memory_vectors.c.model_id)
         .subquery("counted")
     )
@@ -161,6 +163,7 @@ def _with_vector() -> Any:
             memory_vectors.c.user_id == memories.c.user_id,
             memory_vectors.c.model_id == MODEL_ID,
             memory_vectors.c.position == memories.c.position,
+            memory_vectors.c.passage == _NONE,
         )
         .correlate(memories)
         .offset(_NONE)
@@ -218,7 +221,7 @@ def select_texts() -> Statement[TextsParameters]:
     """Reads memories by their keys, those that still are without a vector of a model.
 
     Returns app_name,
-    user_id, position, body, digest.
+    user_id, position, author, body, digest.
     """
     asked = given_rows(user_ids=Text, positions=BigInteger)
     read = (
@@ -226,6 +229,7 @@ def select_texts() -> Statement[TextsParameters]:
             memories.c.app_name,
             memories.c.user_id,
             memories.c.position,
+            memories.c.author,
             memories.c.body,
             memories.c.digest,
         )
@@ -316,6 +320,7 @@ def end_covered_jobs() -> Statement[ActivateParameters]:
             memory_vectors.c.user_id == memory_jobs.c.user_id,
             memory_vectors.c.model_id == MODEL_ID,
             memory_vectors.c.position == memory_jobs.c.position,
+            memory_vectors.c.passage == _NONE,
         )
     )
     return Statement(
@@ -359,24 +364,37 @@ def delete_scopes() -> Statement[ModelIdParameters]:
 
 @cache
 def delete_some_vectors() -> Statement[SomeVectorsParameters]:
-    """Deletes some of a model's vectors after a place, by app, user and position.
+    """Deletes some of a model's vectors after a place, by app, user, position and passage.
 
     Those that a writer holds are passed over: waiting for it could deadlock.
 
-    Returns app_name, user_id
-    and position of each.
+    Returns app_name, user_id,
+    position and passage of each.
     """
     place = tuple_(
         memory_vectors.c.app_name,
         memory_vectors.c.user_id,
         memory_vectors.c.model_id,
         memory_vectors.c.position,
+        memory_vectors.c.passage,
     )
-    after = tuple_(bindparam("after_app", type_=Text), _AFTER[0], MODEL_ID, _AFTER[1])
+    after = tuple_(
+        bindparam("after_app", type_=Text),
+        _AFTER[0],
+        MODEL_ID,
+        _AFTER[1],
+        bindparam("after_passage", type_=SmallInteger),
+    )
+    named = (
+        memory_vectors.c.app_name,
+        memory_vectors.c.user_id,
+        memory_vectors.c.position,
+        memory_vectors.c.passage,
+    )
     chosen = (
-        select(memory_vectors.c.app_name, memory_vectors.c.user_id, memory_vectors.c.position)
+        select(*named)
         .where(memory_vectors.c.model_id == MODEL_ID, place > after)
-        .order_by(memory_vectors.c.app_name, memory_vectors.c.user_id, memory_vectors.c.position)
+        .order_by(*named)
         .limit(_LIMIT)
         .with_for_update(skip_locked=True)
         .cte("chosen")
@@ -388,8 +406,9 @@ def delete_some_vectors() -> Statement[SomeVectorsParameters]:
             memory_vectors.c.user_id == chosen.c.user_id,
             memory_vectors.c.model_id == MODEL_ID,
             memory_vectors.c.position == chosen.c.position,
+            memory_vectors.c.passage == chosen.c.passage,
         )
-        .returning(memory_vectors.c.app_name, memory_vectors.c.user_id, memory_vectors.c.position)
+        .returning(*named)
         .cte("deleted")
     )
     return Statement(select(*deleted.c).order_by(*deleted.c))

@@ -16,6 +16,7 @@ from google.adk.tools.tool_context import ToolContext
 from google.genai import types
 
 from adkpg.errors import ConfigurationError, InvalidInput
+from adkpg.memory import records
 from adkpg.memory.filters import SearchFilters
 from adkpg.tools.block import artifacts_of, block_of, text_of
 from adkpg.tools.tool import MemoryTool, service_of
@@ -57,6 +58,8 @@ class LoadMemoryTool(MemoryTool):
         finds the user's memories also in an agent that runs inside ADK's ``AgentTool``, whose
         runner has an empty memory.
       max_entries: Most memories, at least 1; None is the service's own limit.
+      passages: Whether the text of a long memory is the passage that matched, about 200 tokens
+        between ellipses, rather than all of it.
 
     Raises:
       ConfigurationError: max_entries is below 1.
@@ -67,6 +70,7 @@ class LoadMemoryTool(MemoryTool):
         *,
         memory_service: BaseMemoryService | None = None,
         max_entries: int | None = None,
+        passages: bool = True,
     ) -> None:
         if max_entries is not None and max_entries < 1:
             raise ConfigurationError(
@@ -79,6 +83,7 @@ class LoadMemoryTool(MemoryTool):
             memory_service=memory_service,
         )
         self._max_entries = max_entries
+        self._passages = passages
 
     async def process_llm_request(
         self, *, tool_context: ToolContext, llm_request: LlmRequest
@@ -117,6 +122,7 @@ class LoadMemoryTool(MemoryTool):
                 args["query"],
                 filters=filters if given else None,
                 max_entries=self._max_entries,
+                passages=self._passages,
             )
         except InvalidInput as exc:
             return {"error": str(exc)}
@@ -161,6 +167,8 @@ class PreloadMemoryTool(BaseTool):
       memory_service: Where to search; None is the runner's. With a service of its own the tool
         finds the user's memories also in an agent that runs inside ADK's ``AgentTool``, whose
         runner has an empty memory.
+      passages: Whether of a long memory the passage that matched is added, about 200 tokens between
+        ellipses, rather than all of it.
       place: ``turn`` puts the block before the user's message, where ADK's own tool does and where
         it leaves a provider's prompt cache intact; ``system`` puts it into the system text.
 
@@ -174,6 +182,7 @@ class PreloadMemoryTool(BaseTool):
         max_entries: int = 5,
         max_tokens: int = 1000,
         memory_service: BaseMemoryService | None = None,
+        passages: bool = True,
         place: Literal["turn", "system"] = "turn",
     ) -> None:
         for name, limit in (("max_entries", max_entries), ("max_tokens", max_tokens)):
@@ -185,6 +194,7 @@ class PreloadMemoryTool(BaseTool):
         self._max_entries = max_entries
         self._max_tokens = max_tokens
         self._memory_service = memory_service
+        self._passages = passages
         self._place = place
         self._turns: OrderedDict[tuple[str, ...], _Turn] = OrderedDict()
 
@@ -233,7 +243,13 @@ class PreloadMemoryTool(BaseTool):
         if service is None:
             return None
         try:
-            memories = await recall(tool_context, service, query, max_entries=self._max_entries)
+            memories = await recall(
+                tool_context,
+                service,
+                query,
+                max_entries=self._max_entries,
+                passages=self._passages,
+            )
         except Exception:
             # As ADK's own preload: any service may stand here, and recall is an extra.
             logger.warning("The turn goes on without its memories.", exc_info=True)
@@ -251,6 +267,20 @@ def takes_options(service: object) -> bool:
     return any_option or parameters.keys() >= _OPTIONS
 
 
+def _passage_of(hit: Any) -> MemoryEntry:
+    """A hit's memory, with the passage that matched, if it has one, instead of its content."""
+    memory: MemoryEntry = hit.memory
+    reason = getattr(hit, "reason", None)
+    passage, span = getattr(reason, "passage", None), getattr(reason, "span", None)
+    if passage is None or span is None:
+        return memory
+    before = "… " if span[0] else ""
+    after = " …" if span[1] < len(records.text_of(memory.content)) else ""
+    part = types.Part(text=f"{before}{passage}{after}")
+    content = types.Content(role=memory.content.role, parts=[part])
+    return memory.model_copy(update={"content": content})
+
+
 async def recall(
     tool_context: ToolContext,
     service: BaseMemoryService,
@@ -258,6 +288,7 @@ async def recall(
     *,
     filters: SearchFilters | None = None,
     max_entries: int | None = None,
+    passages: bool = False,
 ) -> list[MemoryEntry]:
     """Returns what the turn's user has in memory about a query, best first.
 
@@ -267,6 +298,7 @@ async def recall(
     Args:
       filters: For services that `takes_options`; others ignore it.
       max_entries: Most memories, at least 1; None is the service's own limit.
+      passages: Whether long memories say the passage that matched alone, if the service tells it.
 
     Raises:
       InvalidInput: A filter cannot be read.
@@ -282,7 +314,8 @@ async def recall(
         if max_entries is not None:
             options["top_k"] = max_entries + len(now)
         searched: Any = service
-        memories = [hit.memory for hit in await searched.search(**scope, query=query, **options)]
+        hits = await searched.search(**scope, query=query, **options)
+        memories = [_passage_of(hit) if passages else hit.memory for hit in hits]
     else:
         memories = (await service.search_memory(**scope, query=query)).memories
     # ADK's own services give a memory its event's id.

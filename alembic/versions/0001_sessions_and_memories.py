@@ -696,6 +696,19 @@ def upgrade() -> None:
         sa.Column("model_id", sa.SmallInteger(), nullable=False),
         sa.Column("position", sa.BigInteger(), nullable=False),
         sa.Column(
+            "passage",
+            sa.SmallInteger(),
+            server_default="0",
+            nullable=False,
+            comment="Number of the passage, from 0; a memory that is embedded whole has that one only.",
+        ),
+        sa.Column(
+            "span",
+            postgresql.INT4RANGE(),
+            nullable=True,
+            comment="Which characters of the memory's text the passage has; NULL is all.",
+        ),
+        sa.Column(
             "embedding",
             HALFVEC(),
             nullable=True,
@@ -735,11 +748,12 @@ def upgrade() -> None:
             "user_id",
             "model_id",
             "position",
+            "passage",
             name="memory_vectors_pkey",
-            postgresql_include=["embedding", "bits"],
+            postgresql_include=["embedding", "bits", "span"],
         ),
         schema=schema,
-        comment="One vector per memory and model.",
+        comment="One vector per memory and model; of a long memory one per passage.",
     )
     op.create_index(
         "memory_vectors_position_idx",

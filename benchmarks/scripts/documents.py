@@ -15,10 +15,10 @@ from pathlib import Path
 
 from adkpg import Database, PgVectorMemoryService
 from adkpg.documents import markdown
-from adkpg.documents.chunking import tokens
 from adkpg.documents.service import Documents
 from adkpg.memory.records import text_of
 from adkpg.memory.search.options import Mode
+from adkpg.memory.vectors.passages import tokens
 
 SIZES = (50, 100, 150, 200, 300, 450)
 MODES: tuple[Mode, ...] = ("hybrid", "vector", "text")

@@ -6,8 +6,9 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from adkpg.documents.chunking import BLOCK_TOKENS, CHUNK_TOKENS, chunks, tokens
+from adkpg.documents.chunking import BLOCK_TOKENS, CHUNK_TOKENS, chunks
 from adkpg.embedding.local import LocalEmbedder
+from adkpg.memory.vectors.passages import tokens
 
 SENTENCE = "The quick brown fox jumps over the lazy dog near the river bank today. "
 GUIDE = """\

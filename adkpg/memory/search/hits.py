@@ -7,8 +7,11 @@ from dataclasses import dataclass, replace
 from itertools import pairwise
 from typing import Any, NamedTuple
 
+from google.genai import types
+
 from adkpg.memory import records
 from adkpg.memory.records import Memory
+from adkpg.memory.search.passage import Part, best_part
 from adkpg.memory.tokenizer import searchable
 
 DUPLICATE_SHARE = 0.9
@@ -33,6 +36,9 @@ class Reason:
       score: Fused score, with both factors.
       words_alone: Why vectors had no part in a search that asked for them, such as an embedder that
         is away; None if they had.
+      passage: Of a long memory, the part of its text that matches best, some 200 tokens; None if
+        the memory is no longer than that.
+      span: Where the passage is in the memory's text, as characters from and to; None without one.
     """
 
     lexical: float
@@ -42,6 +48,8 @@ class Reason:
     importance: float
     score: float
     words_alone: str | None = None
+    passage: str | None = None
+    span: tuple[int, int] | None = None
 
 
 @dataclass(frozen=True)
@@ -54,8 +62,9 @@ class Hit:
       reason: What the score is made of.
       neighbours: The turns around it, in order, if they were asked for.
       folded: Ids of its near-duplicates, which are not hits of their own.
-      cut: Whether its content is of more than 500 kB, and the memory has only the text that is
-        searched, 100,000 characters; `PgVectorMemoryService.get_memory` returns all of it.
+      cut: Whether the memory has less than its content: its passage (`by_passage`), or, if the
+        content is of more than 500 kB, the text that is searched, 100,000 characters;
+        `PgVectorMemoryService.get_memory` returns all of it.
     """
 
     memory: Memory
@@ -66,13 +75,19 @@ class Hit:
     cut: bool = False
 
 
-def hit(row: Mapping[str, Any], *, words_alone: str | None = None) -> Hit:
+def hit(row: Mapping[str, Any], question: str, *, words_alone: str | None = None) -> Hit:
     """Reads a row of a search.
 
     Args:
       row: As the statement returns it.
+      question: What was asked; it tells which passage matched.
       words_alone: As in `Reason`.
     """
+    memory = records.memory(row)
+    text = records.text_of(memory.content)
+    columns = [row.get(name) or () for name in ("starts", "ends", "cosines")]
+    best = best_part(text, list(map(Part, *columns)), question)
+    span = None if best is None else (best.start, min(best.end, len(text)))
     reason = Reason(
         lexical=row["lexical"],
         lexemes=tuple(row["lexemes"] or ()),
@@ -81,8 +96,10 @@ def hit(row: Mapping[str, Any], *, words_alone: str | None = None) -> Hit:
         importance=row["importance_factor"],
         score=row["score"],
         words_alone=words_alone,
+        passage=None if span is None else text[slice(*span)],
+        span=span,
     )
-    return Hit(memory=records.memory(row), score=row["score"], reason=reason, cut=bool(row["cut"]))
+    return Hit(memory=memory, score=row["score"], reason=reason, cut=bool(row["cut"]))
 
 
 def folded(hits: Sequence[Hit]) -> list[Hit]:
@@ -119,14 +136,28 @@ ROWS_PER_HIT = (1.25, 8, 32)
 """Times as many rows as hits are asked for, one after the other until these are enough."""
 
 
+def by_passage(found: Hit) -> Hit:
+    """Returns a hit whose memory says its passage alone, if it has one."""
+    if found.reason.passage is None:
+        return found
+    part = types.Part(text=found.reason.passage)
+    content = types.Content(role=found.memory.content.role, parts=[part])
+    return replace(found, memory=found.memory.model_copy(update={"content": content}), cut=True)
+
+
 def within_budget(hits: Sequence[Hit], max_tokens: int) -> list[Hit]:
-    """Returns the hits that fit a budget, in their order; one that does not fit is left out."""
+    """Returns the hits that fit a budget, in their order.
+
+    One that does not fit is returned with its passage alone, and if that does not fit, left out.
+    """
     fitting = []
     for found in hits:
-        cost = sum(map(tokens, (found.memory, *found.neighbours)))
-        if cost <= max_tokens:
-            fitting.append(found)
-            max_tokens -= cost
+        for form in (found, by_passage(found)):
+            cost = sum(map(tokens, (form.memory, *form.neighbours)))
+            if cost <= max_tokens:
+                fitting.append(form)
+                max_tokens -= cost
+                break
     return fitting
 
 

@@ -31,6 +31,7 @@ class SearchOverrides(TypedDict, total=False):
     min_score: float | None
     half_life: timedelta | None
     max_tokens: int | None
+    passages: bool | None
     neighbours: int | None
     mode: Mode | None
     app_wide: bool | None
@@ -53,7 +54,10 @@ class SearchOptions:
         the embedder's own floor, under which its model finds noise.
       half_life: After this time a memory's score counts half; None never fades.
       max_tokens: Most tokens of all hits and their neighbours, estimated at four bytes each; a hit
-        that does not fit is left out. None is no limit.
+        that does not fit has its passage alone, and if that does not fit, is left out. None is no
+        limit.
+      passages: Whether long memories are returned as the passage that matched, about 200 tokens
+        instead of all that they say.
       neighbours: How many turns on each side of a hit are returned with it, 0 to 10.
       mode: ``hybrid`` is words and vectors together, ``vector`` and ``text`` one of them alone.
       app_wide: Whether to find what the app knows for all its users.
@@ -68,6 +72,7 @@ class SearchOptions:
     min_score: float | None = None
     half_life: timedelta | None = None
     max_tokens: int | None = None
+    passages: bool = False
     neighbours: int = 0
     mode: Mode = "hybrid"
     app_wide: bool = True
@@ -90,8 +95,9 @@ class SearchOptions:
             raise InvalidInput(
                 f"half_life={self.half_life!r} is no time; give a positive timedelta."
             )
-        if not isinstance(self.app_wide, bool):
-            raise InvalidInput(f"app_wide={self.app_wide!r} is neither True nor False.")
+        for name, value in (("app_wide", self.app_wide), ("passages", self.passages)):
+            if not isinstance(value, bool):
+                raise InvalidInput(f"{name}={value!r} is neither True nor False.")
         if self.mode not in MODES:
             raise InvalidInput(f"mode is 'hybrid', 'vector' or 'text', not {self.mode!r}.")
 

@@ -109,7 +109,7 @@ class Search:
             else:
                 rows = await self._database.fetch(statements.search(shape), parameters)
             unfolded = [
-                hits.hit(row, words_alone=words_alone)
+                hits.hit(row, text, words_alone=words_alone)
                 for row in rows
                 if row["memory_id"] is not None
             ]
@@ -123,6 +123,8 @@ class Search:
                 id(hit.memory): row["position"] for hit, row in zip(unfolded, rows, strict=True)
             }
             found = await self._with_neighbours(app_name, scopes, found, positions, options)
+        if options.passages:
+            found = list(map(hits.by_passage, found))
         if options.max_tokens is not None:
             found = hits.within_budget(found, options.max_tokens)
         return found

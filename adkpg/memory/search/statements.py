@@ -44,8 +44,9 @@ from adkpg.memory.search.steps import (
     materialized,
     number,
 )
+from adkpg.memory.vectors.passages import PASSAGE_TOKENS
 from adkpg.sql import FilterParameters, Statement, conditions, given_rows, live, stored_columns
-from adkpg.tables import approximate_scopes, memories, memory_vectors
+from adkpg.tables import approximate_scopes, memories
 
 
 @dataclass(frozen=True)
@@ -147,9 +148,9 @@ def search(shape: Shape) -> Statement[SearchParameters]:
 
     Returns the memory's columns (all null in the one row of a search that found nothing), whether
     its content is cut, position, score, lexical, cosine, recency, importance_factor and lexemes;
-    and in every row ``approximate``, the scopes that the HNSW index holds, and ``active_model``,
-    the app's, which is null if it has none yet. Vectors of a model that is not active are not
-    compared.
+    by vectors also starts, ends and cosines of its passages, null if it has none; and in every row
+    ``approximate``, the scopes that the HNSW index holds, and ``active_model``, the app's, which is
+    null if it has none yet. Vectors of a model that is not active are not compared.
     """
     question = by_vectors.question_vector()
     model = by_vectors.compared_model() if shape.vector else None
@@ -179,9 +180,20 @@ def search(shape: Shape) -> Statement[SearchParameters]:
     memory = looked_up(
         select(*stored_columns(cut=True)).where(at_place(memories, best.c.position)), "memory"
     )
+    rows = info.outerjoin(source, true()).outerjoin(memory, true())
+    parts: list[Any] = []
+    if model is not None:
+        passages = looked_up(
+            by_vectors.passages_at(best.c.position, question, model, large=shape.large).where(
+                # Of as many characters as a passage has tokens: it has no passages.
+                func.length(memory.c.content) > number(PASSAGE_TOKENS)
+            ),
+            "parts",
+        )
+        rows, parts = rows.outerjoin(passages, true()), [*passages.c]
     return Statement(
-        select(*memory.c, *best.c, words.label("lexemes"), *info.c)
-        .select_from(info.outerjoin(source, true()).outerjoin(memory, true()))
+        select(*memory.c, *best.c, words.label("lexemes"), *parts, *info.c)
+        .select_from(rows)
         .order_by(best.c.score.desc(), memory.c.timestamp.desc(), best.c.position.desc())
     )
 
@@ -361,16 +373,8 @@ def _fused(found: Select[Any], question: CTE, model: CTE | None, shape: Shape) -
     source: Any = candidates
     cosine: Any = candidates.c.cosine
     if shape.lexical and model is not None:
-        vectors = memory_vectors.alias("vectors")
-        vector = vectors.c.large if shape.large else vectors.c.embedding
-        other = looked_up(
-            select((-by_vectors.distance_to(vector, question)).label("cosine")).where(
-                at_place(vectors, candidates.c.position),
-                vectors.c.model_id == by_vectors.compared(model),
-                candidates.c.cosine.is_(None),
-            ),
-            "other",
-        )
+        own = by_vectors.cosine_at(candidates.c.position, question, model, large=shape.large)
+        other = looked_up(own.where(candidates.c.cosine.is_(None)), "other")
         source = candidates.outerjoin(other, true())
         cosine = func.coalesce(cosine, other.c.cosine)
     scored = (

@@ -1,8 +1,9 @@
 """The vector step of a search: the nearest memories by cosine. No I/O.
 
-Exact, from the primary key's index, which holds a user's vectors side by side. Above 1,024
-dimensions the index holds their sign bits; the best by those are compared whole. Scopes that the
-HNSW index holds are answered from it.
+A long memory has a vector for each of its passages, of which the nearest counts. Exact, from the
+primary key's index, which holds a user's vectors side by side. Above 1,024 dimensions the index
+holds their sign bits; the best by those are compared whole. Scopes that the HNSW index holds are
+answered from it.
 """
 
 from typing import Any
@@ -19,16 +20,27 @@ from sqlalchemy import (
     case,
     cast,
     func,
+    or_,
     select,
     union_all,
 )
 from sqlalchemy.dialects.postgresql import ARRAY, REAL
 
 from adkpg.memory.search.ranking import RANKING
-from adkpg.memory.search.steps import at_least, in_scopes, materialized, number, outside, within
+from adkpg.memory.search.steps import (
+    at_least,
+    at_place,
+    in_scopes,
+    materialized,
+    number,
+    outside,
+    within,
+)
 from adkpg.memory.vectors.statements import model_number
 from adkpg.sql import APP_NAME
 from adkpg.tables import app_settings, memory_vectors
+
+_PASSAGES = 3  # for each memory that is wanted
 
 
 def question_vector() -> CTE:
@@ -77,6 +89,7 @@ def nearest(
     if approximate is None:
         mine = in_scopes(memory_vectors)
         return materialized(_exact(question, model, dead, eligible, mine, large=large), "nearest")
+    # Passages of the same memories may be among the nearest, so fewer memories may come of these.
     model_id, dimensions = approximate
     vectors = memory_vectors
     column = vectors.c.large if large else vectors.c.embedding
@@ -105,7 +118,9 @@ def nearest(
     others = and_(vectors.c.app_name == APP_NAME, vectors.c.user_id == func.any(exact_users))
     exact = _exact(question, model, dead, eligible, others, large=large).subquery("exact")
     both = union_all(
-        select(indexed.c.position, indexed.c.cosine).where(full),
+        select(indexed.c.position, func.max(indexed.c.cosine).label("cosine"))
+        .where(full)
+        .group_by(indexed.c.position),
         select(exact.c.position, exact.c.cosine),
     ).subquery("both_ways")
     return materialized(
@@ -122,6 +137,11 @@ def _exact(
     *,
     large: bool,
 ) -> Select[Any]:
+    """The memories whose nearest passages are the nearest.
+
+    The nearest passages tell them, as many as make enough memories, since the first of a memory's
+    passages is its nearest. Where many are of few memories, all passages are looked at.
+    """
     vectors = memory_vectors
     of_model = and_(scope, vectors.c.model_id == compared(model))
     mine = and_(
@@ -130,28 +150,78 @@ def _exact(
         *within(vectors.c.position, eligible),
     )
     vector: ColumnElement[Any] = vectors.c.large if large else vectors.c.embedding
-    source: Any = vectors
+    most = at_least(RANKING.candidates)
     if large:
         bits = select(cast(func.binary_quantize(question.c.vector), vectors.c.bits.type))
         coarse = materialized(
-            select(vectors.c.position)
+            select(vectors.c.position, vectors.c.passage)
             .where(mine)
             .order_by(vectors.c.bits.op("<~>")(bits.scalar_subquery()))
             .limit(at_least(RANKING.coarse)),
             "coarse",
         )
-        source = coarse.join(vectors, vectors.c.position == coarse.c.position)
-        mine = of_model
+        same = and_(vectors.c.position == coarse.c.position, vectors.c.passage == coarse.c.passage)
+        cosine = func.max(-distance_to(vector, question)).label("cosine")
+        return (
+            select(vectors.c.position, cosine)
+            .select_from(coarse.join(vectors, same))
+            .where(of_model)
+            .group_by(vectors.c.position)
+            .order_by(cosine.desc())
+            .limit(most)
+        )
     distance = distance_to(vector, question).label("distance")
-    best = (
-        select(vectors.c.position, distance)
-        .select_from(source)
-        .where(mine)
-        .order_by(distance)
-        .limit(at_least(RANKING.candidates))
-        .subquery("best_vectors")
+    passages = number(_PASSAGES) * most
+    ranked = materialized(
+        select(vectors.c.position, distance).where(mine).order_by(distance).limit(passages),
+        "nearest_passages",
     )
-    return select(best.c.position, (-best.c.distance).label("cosine"))
+    counted = select(
+        or_(
+            func.count(ranked.c.position.distinct()) >= most,
+            func.count() < passages,
+        )
+    ).select_from(ranked)
+    # Asked before any row is read, so that only one of the two is.
+    enough = counted.scalar_subquery()
+    either = union_all(
+        select(ranked.c.position, (-ranked.c.distance).label("cosine")).where(enough),
+        select(vectors.c.position, -distance_to(vector, question)).where(mine, ~enough),
+    ).subquery("either")
+    cosine = func.max(either.c.cosine).label("cosine")
+    return (
+        select(either.c.position, cosine)
+        .group_by(either.c.position)
+        .order_by(cosine.desc())
+        .limit(most)
+    )
+
+
+def cosine_at(place: ColumnElement[Any], question: CTE, model: CTE, *, large: bool) -> Select[Any]:
+    """The cosine of the memory at a place: of its nearest passage; null if it has no vector."""
+    vectors = memory_vectors.alias("vectors")
+    vector = vectors.c.large if large else vectors.c.embedding
+    return select(func.max(-distance_to(vector, question)).label("cosine")).where(
+        at_place(vectors, place), vectors.c.model_id == compared(model)
+    )
+
+
+def passages_at(
+    place: ColumnElement[Any], question: CTE, model: CTE, *, large: bool
+) -> Select[Any]:
+    """The passages of the memory at a place: starts, ends, cosines; null if it has none."""
+    vectors = memory_vectors.alias("passages")
+    vector = vectors.c.large if large else vectors.c.embedding
+    parts: list[ColumnElement[Any]] = [
+        func.array_agg(func.lower(vectors.c.span)).label("starts"),
+        func.array_agg(func.upper(vectors.c.span)).label("ends"),
+        func.array_agg(-distance_to(vector, question)).label("cosines"),
+    ]
+    return select(*parts).where(
+        at_place(vectors, place),
+        vectors.c.model_id == compared(model),
+        vectors.c.span.is_not(None),
+    )
 
 
 def distance_to(vector: ColumnElement[Any], question: CTE) -> Any:

@@ -20,6 +20,7 @@ from sqlalchemy import (
     Text,
     and_,
     bindparam,
+    case,
     cast,
     column,
     delete,
@@ -97,9 +98,11 @@ class IndexParameters(SchemaParameters):
 
 
 class StoreParameters(ModelIdParameters):
-    """Memories in parallel arrays, and their vectors.
+    """Memories in parallel arrays, once for each of their passages, and their vectors.
 
     Attributes:
+      passages: Numbers of the passages, from 0.
+      starts, ends: Which characters of the text each has; null is all.
       values: All vectors, one after the other: numbers travel in less time than their text.
       dimensions: How long each is.
     """
@@ -108,6 +111,9 @@ class StoreParameters(ModelIdParameters):
     user_ids: list[str]
     positions: list[int]
     digests: list[str]
+    passages: list[int]
+    starts: list[int | None]
+    ends: list[int | None]
     values: list[float]
     dimensions: int
 
@@ -118,16 +124,23 @@ def store_vectors(*, large: bool, ahead: bool = False) -> Statement[StoreParamet
 
     Only where the app's active model is this one: a change of models waits for it, and it for the
     change. A memory that a writer holds is left pending: waiting for it could deadlock with one
-    that moves several.
+    that moves several. All passages of a memory are given together.
 
-    Returns how many were stored.
+    Returns how many memories' vectors were stored.
 
     Args:
       large: For vectors above 1,024 dimensions.
       ahead: For a model that may become the active one: whatever is, and the jobs are left to it.
     """
     given = given_rows(
-        numbered=True, app_names=Text, user_ids=Text, positions=BigInteger, digests=Text
+        numbered=True,
+        app_names=Text,
+        user_ids=Text,
+        positions=BigInteger,
+        digests=Text,
+        passages=SmallInteger,
+        starts=Integer,
+        ends=Integer,
     )
     values: Any = Grouping(bindparam("values", type_=ARRAY(REAL)))  # a cast cannot be sliced bare
     length = bindparam("dimensions", type_=Integer)
@@ -158,6 +171,10 @@ def store_vectors(*, large: bool, ahead: bool = False) -> Statement[StoreParamet
             memories.c.app_name,
             memories.c.user_id,
             memories.c.position,
+            given.c.passages.label("passage"),
+            case((given.c.ends.is_not(None), func.int4range(given.c.starts, given.c.ends))).label(
+                "span"
+            ),
             cast(vectors, HALFVEC()).label("vector"),
         )
         .select_from(as_given)
@@ -178,6 +195,8 @@ def store_vectors(*, large: bool, ahead: bool = False) -> Statement[StoreParamet
         unchanged.c.user_id,
         MODEL_ID,
         unchanged.c.position,
+        unchanged.c.passage,
+        unchanged.c.span,
         null() if large else vector,
         cast(func.binary_quantize(vector), BIT(varying=True)) if large else null(),
         vector if large else null(),
@@ -189,6 +208,8 @@ def store_vectors(*, large: bool, ahead: bool = False) -> Statement[StoreParamet
             "user_id",
             "model_id",
             "position",
+            "passage",
+            "span",
             "embedding",
             "bits",
             "large",
@@ -198,13 +219,18 @@ def store_vectors(*, large: bool, ahead: bool = False) -> Statement[StoreParamet
     )
     stored = (
         upsert.on_conflict_do_update(
-            index_elements=["app_name", "user_id", "model_id", "position"],
-            set_={name: upsert.excluded[name] for name in ("embedding", "bits", "large")},
+            index_elements=["app_name", "user_id", "model_id", "position", "passage"],
+            set_={name: upsert.excluded[name] for name in ("span", "embedding", "bits", "large")},
         )
-        .returning(memory_vectors.c.app_name, memory_vectors.c.user_id, memory_vectors.c.position)
+        .returning(
+            memory_vectors.c.app_name,
+            memory_vectors.c.user_id,
+            memory_vectors.c.position,
+            memory_vectors.c.passage,
+        )
         .cte("stored")
     )
-    count = select(func.count().label("stored")).select_from(stored)
+    count = select(func.count().label("stored")).where(stored.c.passage == literal_column("0"))
     if ahead:
         return Statement(count)
     done = (
@@ -213,6 +239,7 @@ def store_vectors(*, large: bool, ahead: bool = False) -> Statement[StoreParamet
             memory_jobs.c.app_name == stored.c.app_name,
             memory_jobs.c.user_id == stored.c.user_id,
             memory_jobs.c.position == stored.c.position,
+            stored.c.passage == literal_column("0"),
             memory_jobs.c.task == literal_column("'embed'"),
         )
         .cte("done")

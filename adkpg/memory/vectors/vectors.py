@@ -1,12 +1,13 @@
 """Vectors: a memory service's embedder, and the vectors it keeps up to date in the database."""
 
 import logging
-from collections.abc import Sequence
+from collections.abc import AsyncGenerator, Sequence
+from contextlib import aclosing
 from typing import Any
 
 from adkpg import scopes
 from adkpg.database import Database
-from adkpg.embedding.embedder import Embedder, floor_of
+from adkpg.embedding.embedder import Embedder, floor_of, window_of
 from adkpg.embedding.guarded import GuardedEmbedder
 from adkpg.errors import (
     AdkpgError,
@@ -23,14 +24,26 @@ from adkpg.memory.queue.apart import apart
 from adkpg.memory.queue.claims import Claims
 from adkpg.memory.vectors import statements
 from adkpg.memory.vectors.index import build_index
+from adkpg.memory.vectors.passages import Passage, passages
 from adkpg.tables import INLINE_DIMENSIONS, MAX_DIMENSIONS
 
 logger = logging.getLogger(__name__)
 
-Embedded = tuple[Any, list[float]]
-"""A memory as it was read, and its vector."""
+Span = tuple[int | None, int | None]
+"""Which characters of a memory's text a vector is of; none is all."""
+
+Embedded = tuple[Any, list[tuple[Span, list[float]]]]
+"""A memory as it was read, and the vectors of its passages, or one of all that it says."""
 
 _UNREGISTERED = 0  # numbers begin at 1
+_WHOLE: Span = (None, None)
+
+
+Prepared = tuple[Any, list[Passage]]
+"""A memory as it was read, and its passages; none if it is embedded whole."""
+
+Answered = tuple[list[Embedded], list[tuple[Any, AdkpgError]]]
+"""Memories with their vectors, and those that were refused."""
 
 
 def require_indexable(model: str, dimensions: int) -> None:
@@ -63,23 +76,31 @@ async def store(
       database: Where the memories are.
       model_id: The model's number.
       embedded: Memories as they were read (app_name, user_id, position, digest), each with its
-        vector ``[d]``.
+        vectors ``[d]``.
       ahead: For a model that may become the active one; see `statements.store_vectors`.
     """
-    dimensions = len(embedded[0][1])
-    row = await database.fetch_one(
+    rows = [
+        (row, number, span, vector)
+        for row, parts in embedded
+        for number, (span, vector) in enumerate(parts)
+    ]
+    dimensions = len(rows[0][3])
+    counted = await database.fetch_one(
         statements.store_vectors(large=dimensions > INLINE_DIMENSIONS, ahead=ahead),
         {
             "model_id": model_id,
-            "app_names": [row["app_name"] for row, _ in embedded],
-            "user_ids": [row["user_id"] for row, _ in embedded],
-            "positions": [row["position"] for row, _ in embedded],
-            "digests": [row["digest"] for row, _ in embedded],
-            "values": [value for _, vector in embedded for value in records.unit_vector(vector)],
+            "app_names": [row["app_name"] for row, *_ in rows],
+            "user_ids": [row["user_id"] for row, *_ in rows],
+            "positions": [row["position"] for row, *_ in rows],
+            "digests": [row["digest"] for row, *_ in rows],
+            "passages": [number for _, number, _, _ in rows],
+            "starts": [start for *_, (start, _), _ in rows],
+            "ends": [end for *_, (_, end), _ in rows],
+            "values": [value for *_, vector in rows for value in records.unit_vector(vector)],
             "dimensions": dimensions,
         },
     )
-    return int(row["stored"]) if row else 0
+    return int(counted["stored"]) if counted else 0
 
 
 class Vectors:
@@ -93,6 +114,7 @@ class Vectors:
       embedder: The same.
       guarded: The same, behind deadlines.
       floor: The cosine under which the model finds noise.
+      window: How many tokens of a text it reads as one.
       large: Whether the vectors are too long for the covering index.
       model: The model's key, as statements take it.
       claims: The queue of what waits for a vector.
@@ -106,6 +128,7 @@ class Vectors:
         self.embedder = embedder
         self.guarded = GuardedEmbedder(embedder, database.breakers, database.settings)
         self.floor = floor_of(embedder)
+        self.window = window_of(embedder)
         self.large = embedder.dimensions > INLINE_DIMENSIONS
         self.model: statements.ModelKey = {
             "model": embedder.model,
@@ -122,6 +145,59 @@ class Vectors:
           EmbeddingError: The embedder failed, or gave no answer in a search's time.
         """
         return records.unit_vector(await self.guarded.question(text))
+
+    async def of_memories(self, rows: Sequence[Any]) -> AsyncGenerator[Answered]:
+        """Embeds memories a few at a time, so that what is stored of many does not wait for all.
+
+        Args:
+          rows: As they were read: author and body, and what `store` needs.
+
+        Yields:
+          Those that were answered, and those that were refused, each with its error.
+
+        Raises:
+          EmbedderUnavailable: The embedder answers no text now.
+        """
+        most = self._database.settings.embedding_batch_size
+        group: list[Prepared] = []
+        texts = 0
+        for row in rows:
+            parts = passages(row["author"], row["body"], self.window)
+            if group and texts + max(1, len(parts)) > most:
+                yield await self._answered(group)
+                group, texts = [], 0
+            group.append((row, parts))
+            texts += max(1, len(parts))
+        if group:
+            yield await self._answered(group)
+
+    async def _answered(self, group: Sequence[Prepared]) -> Answered:
+        most = self._database.settings.embedding_batch_size
+
+        async def embed(batch: Sequence[Prepared]) -> list[Embedded]:
+            texts = [
+                text
+                for row, parts in batch
+                for text in [part.text for part in parts] or [row["body"]]
+            ]
+            # One memory may have more passages than an embedder answers in its time.
+            vectors: list[list[float]] = []
+            for start in range(0, len(texts), most):
+                vectors += await self.guarded.documents(texts[start : start + most])
+            left = iter(vectors)
+            return [
+                (
+                    row,
+                    [((part.start, part.end), next(left)) for part in parts]
+                    or [(_WHOLE, next(left))],
+                )
+                for row, parts in batch
+            ]
+
+        answered, refused = await apart(group, embed)
+        return [each for batch in answered for each in batch], [
+            (row, error) for (row, _), error in refused
+        ]
 
     async def embed_pending(self, *, app_name: str | None) -> int:
         """Does what `PgVectorMemoryService.embed_pending` says.
@@ -253,29 +329,36 @@ class Vectors:
     async def _embed(
         self, rows: Sequence[Any], *, first: bool
     ) -> tuple[int, list[tuple[Any, AdkpgError]]]:
-        """Returns how many vectors were stored, and the memories that were refused."""
+        """Returns how many got their vectors, and the memories that were refused."""
+        total = 0
+        failed: list[tuple[Any, AdkpgError]] = []
+        async with aclosing(self.of_memories(rows)) as groups:
+            async for embedded, refused in groups:
+                failed += refused
+                if not embedded:
+                    continue
+                stored, unstored = await self._keep(embedded, first=first)
+                first = False
+                total += stored
+                failed += unstored
+        return total, failed
 
-        async def embed(batch: Sequence[Any]) -> list[Embedded]:
-            texts = [row["body"] for row in batch]
-            vectors = await self.guarded.documents(texts)
-            return list(zip(batch, vectors, strict=True))
+    async def _keep(
+        self, embedded: Sequence[Embedded], *, first: bool
+    ) -> tuple[int, list[tuple[Any, AdkpgError]]]:
+        model_id = self._model_id or await registered(self._database, **self.model)
+        self._model_id = model_id
+        if first:
+            app_name = embedded[0][0]["app_name"]
+            await self._database.fetch(
+                statements.activate_first_model(), {"app_name": app_name, "model_id": model_id}
+            )
 
         async def keep(batch: Sequence[Embedded]) -> int:
             return await store(self._database, model_id, batch)
 
-        answered, refused = await apart(rows, embed)
-        embedded = [each for batch in answered for each in batch]
-        if not embedded:
-            return 0, refused
-        model_id = self._model_id or await registered(self._database, **self.model)
-        self._model_id = model_id
-        if first:
-            await self._database.fetch(
-                statements.activate_first_model(),
-                {"app_name": rows[0]["app_name"], "model_id": model_id},
-            )
         stored, unstored = await apart(embedded, keep)
-        return sum(stored), [*refused, *((row, error) for (row, _), error in unstored)]
+        return sum(stored), [(row, error) for (row, _), error in unstored]
 
     async def index_large_scopes(self) -> int:
         """Does what `PgVectorMemoryService.index_large_scopes` says."""

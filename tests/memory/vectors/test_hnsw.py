@@ -92,7 +92,9 @@ async def indexes_of(
         names |= {
             node["Index Name"]
             for node in nodes
-            if str(node.get("Index Name", "")).startswith("memory_vectors") and rows_read(node)
+            if str(node.get("Index Name", "")).startswith("memory_vectors")
+            and rows_read(node)
+            and node["Actual Loops"] == 1  # the hits' passages are looked up one by one
         }
     return names
 
