@@ -11,6 +11,7 @@ __version__ = "0.1.0"
 __all__ = [
     "Backlog",
     "Database",
+    "DatabaseArtifactService",
     "DatabaseSessionService",
     "EventsPage",
     "Hit",
@@ -39,6 +40,7 @@ __all__ = [
 if TYPE_CHECKING:
     from adkpg import (  # noqa: F401 - so that type checkers know adkpg.facts and its like
         adk,
+        artifacts,
         documents,
         embedding,
         erasure,
@@ -49,6 +51,7 @@ if TYPE_CHECKING:
         tools,
         transfer,
     )
+    from adkpg.artifacts.service import DatabaseArtifactService
     from adkpg.database import Database
     from adkpg.in_memory import InMemoryVectorMemoryService
     from adkpg.memory.filters import SearchFilters
@@ -70,6 +73,7 @@ else:
     _MODULES = {
         "Backlog": "memory.queue.jobs",
         "Database": "database",
+        "DatabaseArtifactService": "artifacts.service",
         "DatabaseSessionService": "sessions.service",
         "EventsPage": "sessions.pages",
         "Hit": "memory.search.hits",
@@ -96,6 +100,7 @@ else:
     }
     _PACKAGES = (
         "adk",
+        "artifacts",
         "documents",
         "embedding",
         "erasure",

@@ -7,6 +7,7 @@
           + ModelNotActive                  the app is searched with another embedding model
           + ScopeMissing                    row-level security is on, and nobody said who asks
       + InvalidInput (ValueError)           a value cannot be stored or is above a limit
+          + InvalidArtifact (ADK InputValidationError)
       + DatabaseError                       the server refused or lost a statement
           + RetryableError                  the cause passes; `written` says what became of it
               + DatabaseUnavailable         no connection, or it was cut
@@ -29,6 +30,7 @@
       + SessionExists (ADK AlreadyExistsError)
       + EventConflict (ADK AlreadyExistsError)
       + SessionNotFound (ADK SessionNotFoundError)
+      + ArtifactGone                        a file was deleted while it was read
       + StaleSession (ADK StaleSessionError)
           + InvocationLost                  another invocation runs in the session
 
@@ -39,10 +41,12 @@ catches ours. Each message says cause and cure; the driver's error, where there 
 
 from google.adk.errors import StaleSessionError
 from google.adk.errors.already_exists_error import AlreadyExistsError
+from google.adk.errors.input_validation_error import InputValidationError
 from google.adk.errors.session_not_found_error import SessionNotFoundError
 
 __all__ = [
     "AdkpgError",
+    "ArtifactGone",
     "Busy",
     "ConfigurationError",
     "ConstraintViolated",
@@ -57,6 +61,7 @@ __all__ = [
     "ExtensionMissing",
     "ExtractionError",
     "ExtractorUnavailable",
+    "InvalidArtifact",
     "InvalidInput",
     "InvocationLost",
     "ModelNotActive",
@@ -92,6 +97,10 @@ class ScopeMissing(ConfigurationError):
 
 class InvalidInput(AdkpgError, ValueError):
     """A value cannot be stored, or more is asked for than a limit allows; nothing was written."""
+
+
+class InvalidArtifact(InvalidInput, InputValidationError):
+    """A file's place, name or content cannot be stored, or it is too large; nothing was written."""
 
 
 class DatabaseError(AdkpgError):
@@ -221,6 +230,10 @@ class EventConflict(AdkpgError, AlreadyExistsError):
 
 class SessionNotFound(AdkpgError, SessionNotFoundError):
     """The session does not exist, or was deleted."""
+
+
+class ArtifactGone(AdkpgError):
+    """A file was deleted while it was read; what was read of it is not all."""
 
 
 class StaleSession(AdkpgError, StaleSessionError):

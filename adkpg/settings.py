@@ -190,6 +190,12 @@ class Settings(BaseSettings):
         description="Largest memory, as JSON with its metadata, and largest text of a document, in "
         "megabytes. Below `max_event_mb`, some events cannot be remembered.",
     )
+    max_artifact_mb: int = Field(
+        default=256,
+        ge=1,
+        le=100_000,
+        description="Largest file that agents save, in megabytes of a million bytes.",
+    )
     max_query_kb: int = Field(
         default=1_000,
         ge=1,

@@ -30,7 +30,17 @@ from sqlalchemy import (
     func,
     text,
 )
-from sqlalchemy.dialects.postgresql import BIT, INT4RANGE, JSON, JSONB, REAL, TIMESTAMP, UUID
+from sqlalchemy.dialects.postgresql import (
+    BIT,
+    BYTEA,
+    INT4RANGE,
+    INTERVAL,
+    JSON,
+    JSONB,
+    REAL,
+    TIMESTAMP,
+    UUID,
+)
 
 SCHEMA = "adkpg"
 """The name that stands for the configured Postgres schema in every statement."""
@@ -93,6 +103,12 @@ sessions = Table(
         server_default=_NOW,
         comment="Timestamp of the last event. In no index, so that appends stay HOT.",
     ),
+    Column(
+        "expires_at",
+        _TIME,
+        nullable=True,
+        comment="From when on nobody sees it; NULL is never. In no index: appends renew it.",
+    ),
     _key("app_name"),
     _key("user_id"),
     _key("session_id"),
@@ -121,8 +137,29 @@ sessions = Table(
         nullable=True,
         comment="When another may take its place; NULL if none runs. In no index.",
     ),
+    Column(
+        "ttl",
+        INTERVAL,
+        nullable=True,
+        comment="How long it lives after each append; NULL if none renews it.",
+    ),
+    Column(
+        "expires",
+        Boolean,
+        nullable=False,
+        server_default=false(),
+        comment="Whether it ever ends by itself; never changes, so appends stay HOT.",
+    ),
     PrimaryKeyConstraint("app_name", "user_id", "session_id", name="sessions_pkey"),
     Index("sessions_created_at_idx", "app_name", "created_at", "user_id", "session_id"),
+    # What ends by itself, in the order of the key: the sweep looks at each of them.
+    Index(
+        "sessions_expires_idx",
+        "app_name",
+        "user_id",
+        "session_id",
+        postgresql_where=text("expires"),
+    ),
     comment="One row per ADK session.",
 )
 
@@ -636,4 +673,66 @@ memory_tombstones = Table(
     ),
     Index("memory_tombstones_needed_at_idx", "needed_at"),
     comment="Deleted memories of events, so that re-adding their session does not bring them back.",
+)
+
+artifacts = Table(
+    "artifacts",
+    metadata,
+    _key("app_name"),
+    _key("user_id"),
+    _key("session_id", "The session that the file belongs to; '' if it is the user's."),
+    _key("name", "The file's name; a user's begins with 'user:'."),
+    Column("version", Integer, nullable=False, comment="From 0 on, in the order of saving."),
+    Column(
+        "artifact_id",
+        UUID(as_uuid=False),
+        nullable=False,
+        comment="This version's own, made by who saved it: a save that is repeated is known by it.",
+    ),
+    Column(
+        "part",
+        JSON,
+        nullable=False,
+        comment="google.genai types.Part as JSON text, without its bytes or its text.",
+    ),
+    Column("mime_type", Text, nullable=True),
+    Column("custom_metadata", JSON, nullable=False, comment="An object, given with the file."),
+    Column(
+        "size", BigInteger, nullable=False, comment="Bytes of the file, or of its text as UTF-8."
+    ),
+    Column(
+        "location",
+        Text,
+        nullable=True,
+        comment="Where in the object store its bytes are; NULL if they are in artifact_chunks.",
+    ),
+    Column("created_at", _TIME, nullable=False, server_default=_NOW),
+    PrimaryKeyConstraint(
+        "app_name", "user_id", "session_id", "name", "version", name="artifacts_pkey"
+    ),
+    # What it alone knows comes first, as with the keys of memories.
+    UniqueConstraint("artifact_id", "app_name", "user_id", name="artifacts_artifact_id_key"),
+    comment="The versions of files that agents save. No foreign key: any session may have files; "
+    "a stored session's go with it, by a trigger.",
+)
+artifacts.add_is_dependent_on(sessions)  # by that trigger
+
+artifact_chunks = Table(
+    "artifact_chunks",
+    metadata,
+    _key("app_name"),
+    _key("user_id"),
+    Column("artifact_id", UUID(as_uuid=False), nullable=False),
+    Column("chunk", Integer, nullable=False, comment="From 0 on, in the order of the bytes."),
+    Column("data", BYTEA, nullable=False, comment="262,144 bytes, the last one fewer."),
+    PrimaryKeyConstraint(
+        "app_name", "user_id", "artifact_id", "chunk", name="artifact_chunks_pkey"
+    ),
+    ForeignKeyConstraint(
+        ["artifact_id", "app_name", "user_id"],
+        [artifacts.c.artifact_id, artifacts.c.app_name, artifacts.c.user_id],
+        name="artifact_chunks_artifact_fkey",
+        ondelete="CASCADE",
+    ),
+    comment="The bytes of files.",
 )

@@ -12,9 +12,11 @@ or, without code, with a ``services.yaml`` in the same place::
     services:
       - {scheme: adkpg, type: session, class: adkpg.adk.SessionService}
       - {scheme: adkpg, type: memory, class: adkpg.adk.MemoryService}
+      - {scheme: adkpg, type: artifact, class: adkpg.adk.ArtifactService}
 
-Then ``adk web --session_service_uri=adkpg:// --memory_service_uri=adkpg:// agents`` keeps sessions
-and memories in ``ADKPG_DATABASE_URL``; ``adkpg://embedded`` is the server that comes with
+Then ``adk web --session_service_uri=adkpg:// --memory_service_uri=adkpg://
+--artifact_service_uri=adkpg:// agents`` keeps sessions, memories and files in
+``ADKPG_DATABASE_URL``; ``adkpg://embedded`` is the server that comes with
 ``adkpg[embedded]``, ``adkpg://user:password@host/database?options`` any other.
 
 `MemoryPlugin` remembers every turn of a Runner or App by itself. `QueuedRuns` lets the runs of a
@@ -23,6 +25,13 @@ session take turns in the app of ``get_fast_api_app``.
 
 from adkpg.adk.plugin import MemoryPlugin
 from adkpg.adk.queued_runs import QueuedRuns
-from adkpg.adk.services import MemoryService, SessionService, register
+from adkpg.adk.services import ArtifactService, MemoryService, SessionService, register
 
-__all__ = ["MemoryPlugin", "MemoryService", "QueuedRuns", "SessionService", "register"]
+__all__ = [
+    "ArtifactService",
+    "MemoryPlugin",
+    "MemoryService",
+    "QueuedRuns",
+    "SessionService",
+    "register",
+]

@@ -6,6 +6,7 @@ from weakref import WeakValueDictionary
 
 from google.adk.cli.service_registry import get_service_registry
 
+from adkpg.artifacts.service import DatabaseArtifactService
 from adkpg.database import Database
 from adkpg.memory.service import PgVectorMemoryService
 from adkpg.remember.policy import Remember
@@ -14,7 +15,7 @@ from adkpg.settings import Settings
 
 SCHEME = "adkpg"
 
-# ADK makes the two services of a process apart from each other, and a services.yaml names nothing
+# ADK makes the services of a process apart from each other, and a services.yaml names nothing
 # but classes: so this is where they meet. A Database lives and dies with the services made from it.
 _shared: WeakValueDictionary[tuple[str, Settings], Database] = WeakValueDictionary()
 _sharing = threading.Lock()
@@ -95,8 +96,26 @@ class MemoryService(PgVectorMemoryService):
         super().__init__(_database_of(uri), **options)
 
 
+class ArtifactService(DatabaseArtifactService):
+    """`DatabaseArtifactService` for ``--artifact_service_uri``.
+
+    Shares the `Database` of its URI with the other services of the same URI in this process.
+
+    Args:
+      uri: As for `SessionService`.
+      agents_dir: Given by ADK; not used.
+      **options: As for `DatabaseArtifactService`.
+
+    Raises:
+      ConfigurationError: No database is named, or it or an option cannot be read.
+    """
+
+    def __init__(self, uri: str, *, agents_dir: str | None = None, **options: Any) -> None:
+        super().__init__(_database_of(uri), **options)
+
+
 def register() -> None:
-    """Makes ``adkpg://`` URIs known to ADK's commands, for sessions and for memory.
+    """Makes ``adkpg://`` URIs known to ADK's commands, for sessions, memory and artifacts.
 
     Does no I/O and opens no connection. Idempotent. Tables are migrated at first use for
     ``adkpg://embedded``, elsewhere with ``ADKPG_AUTO_UPGRADE=true`` only: a database that lacks
@@ -105,3 +124,4 @@ def register() -> None:
     registry = get_service_registry()
     registry.register_session_service(SCHEME, SessionService)
     registry.register_memory_service(SCHEME, MemoryService)
+    registry.register_artifact_service(SCHEME, ArtifactService)

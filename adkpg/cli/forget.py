@@ -26,6 +26,8 @@ _LABELS = {
     "invocation_waiters": "waiting requests",
     "invocation_results": "results of requests",
     "approximate_scopes": "index entries",
+    "artifacts": "versions of saved files",
+    "artifact_chunks": "parts of saved files",
 }
 _FIRST = ("sessions", "events", "user_states", "memories")
 
@@ -38,8 +40,8 @@ _FIRST = ("sessions", "events", "user_states", "memories")
 @click.option(
     "--artifact-service-uri",
     metavar="URI",
-    help="Where the user's files are, as for adk web: gs://bucket or file:///folder.  "
-    "[default: files are left alone]",
+    help="Where else the user's files are, as for adk web: gs://bucket or file:///folder.  "
+    "[default: those are left alone]",
 )
 @removes
 @database_url
@@ -52,8 +54,8 @@ def forget(
 ) -> None:
     """Erase everything that is kept of a person.
 
-    Sessions, events, state, memories, facts, vectors, pending work, and files if their service is
-    named. One transaction per app; idempotent.
+    Sessions, events, state, memories, facts, vectors, pending work, saved files, and those of
+    another artifact service if it is named. One transaction per app; idempotent.
 
     \b
     Example:

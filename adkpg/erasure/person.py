@@ -25,7 +25,7 @@ class Erased:
       user_id: The person.
       rows: Number of rows by table; tables without any are left out.
       memories: Number of memories by kind, as in ``rows["memories"]`` together.
-      files: Number of files in the artifact service, all versions of one counted as one.
+      files: Number of files in the other artifact service, all versions of one counted as one.
     """
 
     app_name: str
@@ -48,12 +48,12 @@ async def forget(
 ) -> Erased:
     """Erases everything that an app keeps of a person; idempotent.
 
-    Sessions, events, the user's state, memories of every kind with their words, vectors, provenance
-    and pending work, and the marks of deleted memories go in one transaction. Whoever is writing
-    is waited for, and what they wrote goes too: appends, ingests and workers that began before.
-    An append that comes later raises `SessionNotFound`, and a worker finds nothing to add to. What
-    a caller gives to memory afterwards is stored like anything new. The state that all users of
-    the app share is left alone.
+    Sessions, events, the user's state, saved files, memories of every kind with their words,
+    vectors, provenance and pending work, and the marks of deleted memories go in one transaction.
+    Whoever is writing is waited for, and what they wrote goes too: appends, ingests and workers
+    that began before. An append that comes later raises `SessionNotFound`, and a worker finds
+    nothing to add to. What a caller gives to memory afterwards is stored like anything new. The
+    state that all users of the app share is left alone.
 
     Files go before the rows, since only the rows tell which sessions there were: if the artifact
     service fails, the rows are still there, and forgetting can be asked for again.
@@ -62,7 +62,7 @@ async def forget(
       database: The database.
       app_name: The app.
       user_id: The person.
-      artifact_service: Where the person's files are; None leaves files alone.
+      artifact_service: Where else the person's files are; None leaves those alone.
       dry_run: Only counts.
 
     Returns:

@@ -1,4 +1,4 @@
-"""Sessions, events, states, memories, their words, vectors, jobs and sources.
+"""Sessions, events, states, files, memories, their words, vectors, jobs and sources.
 
 Locks: nothing; every table is new.
 """
@@ -291,6 +291,12 @@ def upgrade() -> None:
             nullable=False,
             comment="Timestamp of the last event. In no index, so that appends stay HOT.",
         ),
+        sa.Column(
+            "expires_at",
+            postgresql.TIMESTAMP(timezone=True),
+            nullable=True,
+            comment="From when on nobody sees it; NULL is never. In no index: appends renew it.",
+        ),
         sa.Column("app_name", sa.Text(collation="C"), nullable=False),
         sa.Column("user_id", sa.Text(collation="C"), nullable=False),
         sa.Column("session_id", sa.Text(collation="C"), nullable=False),
@@ -319,6 +325,19 @@ def upgrade() -> None:
             nullable=True,
             comment="When another may take its place; NULL if none runs. In no index.",
         ),
+        sa.Column(
+            "ttl",
+            postgresql.INTERVAL(),
+            nullable=True,
+            comment="How long it lives after each append; NULL if none renews it.",
+        ),
+        sa.Column(
+            "expires",
+            sa.Boolean(),
+            server_default=sa.text("false"),
+            nullable=False,
+            comment="Whether it ever ends by itself; never changes, so appends stay HOT.",
+        ),
         sa.PrimaryKeyConstraint("app_name", "user_id", "session_id", name="sessions_pkey"),
         schema=schema,
         comment="One row per ADK session.",
@@ -329,6 +348,113 @@ def upgrade() -> None:
         ["app_name", "created_at", "user_id", "session_id"],
         unique=False,
         schema=schema,
+    )
+    op.create_index(
+        "sessions_expires_idx",
+        "sessions",
+        ["app_name", "user_id", "session_id"],
+        unique=False,
+        schema=schema,
+        postgresql_where=sa.text("expires"),
+    )
+    op.create_table(
+        "artifacts",
+        sa.Column("app_name", sa.Text(collation="C"), nullable=False),
+        sa.Column("user_id", sa.Text(collation="C"), nullable=False),
+        sa.Column(
+            "session_id",
+            sa.Text(collation="C"),
+            nullable=False,
+            comment="The session that the file belongs to; '' if it is the user's.",
+        ),
+        sa.Column(
+            "name",
+            sa.Text(collation="C"),
+            nullable=False,
+            comment="The file's name; a user's begins with 'user:'.",
+        ),
+        sa.Column(
+            "version",
+            sa.Integer(),
+            nullable=False,
+            comment="From 0 on, in the order of saving.",
+        ),
+        sa.Column(
+            "artifact_id",
+            sa.UUID(as_uuid=False),
+            nullable=False,
+            comment="This version's own, made by who saved it: a save that is repeated is known by it.",
+        ),
+        sa.Column(
+            "part",
+            postgresql.JSON(astext_type=sa.Text()),
+            nullable=False,
+            comment="google.genai types.Part as JSON text, without its bytes or its text.",
+        ),
+        sa.Column("mime_type", sa.Text(), nullable=True),
+        sa.Column(
+            "custom_metadata",
+            postgresql.JSON(astext_type=sa.Text()),
+            nullable=False,
+            comment="An object, given with the file.",
+        ),
+        sa.Column(
+            "size",
+            sa.BigInteger(),
+            nullable=False,
+            comment="Bytes of the file, or of its text as UTF-8.",
+        ),
+        sa.Column(
+            "location",
+            sa.Text(),
+            nullable=True,
+            comment="Where in the object store its bytes are; NULL if they are in artifact_chunks.",
+        ),
+        sa.Column(
+            "created_at",
+            postgresql.TIMESTAMP(timezone=True),
+            server_default=sa.text("now()"),
+            nullable=False,
+        ),
+        sa.PrimaryKeyConstraint(
+            "app_name", "user_id", "session_id", "name", "version", name="artifacts_pkey"
+        ),
+        sa.UniqueConstraint("artifact_id", "app_name", "user_id", name="artifacts_artifact_id_key"),
+        schema=schema,
+        comment="The versions of files that agents save. No foreign key: any session may have files; a stored session's go with it, by a trigger.",
+    )
+    op.create_table(
+        "artifact_chunks",
+        sa.Column("app_name", sa.Text(collation="C"), nullable=False),
+        sa.Column("user_id", sa.Text(collation="C"), nullable=False),
+        sa.Column("artifact_id", sa.UUID(as_uuid=False), nullable=False),
+        sa.Column(
+            "chunk",
+            sa.Integer(),
+            nullable=False,
+            comment="From 0 on, in the order of the bytes.",
+        ),
+        sa.Column(
+            "data",
+            postgresql.BYTEA(),
+            nullable=False,
+            comment="262,144 bytes, the last one fewer.",
+        ),
+        sa.ForeignKeyConstraint(
+            ["artifact_id", "app_name", "user_id"],
+            [
+                f"{schema}.artifacts.artifact_id",
+                f"{schema}.artifacts.app_name",
+                f"{schema}.artifacts.user_id",
+            ],
+            name="artifact_chunks_artifact_fkey",
+            ondelete="CASCADE",
+        ),
+        sa.PrimaryKeyConstraint(
+            "app_name", "user_id", "artifact_id", "chunk", name="artifact_chunks_pkey"
+        ),
+        schema=schema,
+        comment="The bytes of files.",
     )
     op.create_table(
         "user_states",
@@ -781,6 +907,27 @@ def upgrade() -> None:
         f'CREATE TRIGGER memories_delete_lexemes AFTER DELETE ON "{schema}".memories '
         f'FOR EACH ROW EXECUTE FUNCTION "{schema}".delete_memory_lexemes()'
     )
+    # No foreign key, since a session that is stored elsewhere has files here, too. A trigger sees what
+    # was saved while the deletion waited for it, which the deleting statement would not.
+    op.execute(
+        f"""
+        CREATE FUNCTION "{schema}".delete_session_artifacts() RETURNS trigger LANGUAGE plpgsql AS $$
+        BEGIN
+            EXECUTE format(
+                'DELETE FROM %I.artifacts'
+                ' WHERE app_name = $1 AND user_id = $2 AND session_id = $3', TG_TABLE_SCHEMA
+            ) USING OLD.app_name, OLD.user_id, OLD.session_id;
+            RETURN NULL;
+        END
+        $$
+        """  # noqa: S608 - a schema is no parameter
+    )
+    op.execute(
+        f'CREATE TRIGGER sessions_delete_artifacts AFTER DELETE ON "{schema}".sessions '
+        f'FOR EACH ROW EXECUTE FUNCTION "{schema}".delete_session_artifacts()'
+    )
+    # Most files are compressed already.
+    op.execute(f'ALTER TABLE "{schema}".artifact_chunks ALTER data SET STORAGE EXTERNAL')
     # Room on the page for the next version of a row that every append rewrites (HOT).
     for table in ("sessions", "app_states", "user_states", "memory_jobs"):
         op.execute(f'ALTER TABLE "{schema}".{table} SET (fillfactor = 80)')
@@ -823,8 +970,17 @@ def downgrade() -> None:
     op.drop_table("approximate_scopes", schema=schema)
     op.drop_table("app_settings", schema=schema)
     op.drop_table("user_states", schema=schema)
+    op.drop_table("artifact_chunks", schema=schema)
+    op.drop_table("artifacts", schema=schema)
+    op.drop_index(
+        "sessions_expires_idx",
+        table_name="sessions",
+        schema=schema,
+        postgresql_where=sa.text("expires"),
+    )
     op.drop_index("sessions_created_at_idx", table_name="sessions", schema=schema)
     op.drop_table("sessions", schema=schema)
+    op.execute(f'DROP FUNCTION "{schema}".delete_session_artifacts()')
     op.drop_table("memory_tombstones", schema=schema)
     op.drop_index(
         "memories_invocation_idx",

@@ -8,8 +8,8 @@ import pytest
 from google.adk.cli.service_registry import get_service_registry
 from sqlalchemy import QueuePool
 
-from adkpg import DatabaseSessionService, PgVectorMemoryService
-from adkpg.adk import MemoryService, SessionService, register
+from adkpg import DatabaseArtifactService, DatabaseSessionService, PgVectorMemoryService
+from adkpg.adk import ArtifactService, MemoryService, SessionService, register
 from adkpg.errors import ConfigurationError
 
 URI = "adkpg://ada:secret@127.0.0.1:1/agents"
@@ -57,6 +57,13 @@ def test_the_policy_of_the_sessions_holds_for_the_memory(options: dict[str, Any]
     memory = MemoryService(uri=URI)
     assert sessions.database.policy is not None
     assert memory.database.policy == sessions.database.policy
+
+
+def test_files_share_the_database_of_the_others() -> None:
+    sessions = made_sessions(URI)
+    files = get_service_registry().create_artifact_service(URI, agents_dir="agents")
+    assert isinstance(files, DatabaseArtifactService)
+    assert files.database is ArtifactService(uri=URI).database is sessions.database
 
 
 def test_uri_without_an_address_is_the_one_of_the_environment(

@@ -10,7 +10,12 @@ from google.adk.events.event import Event
 from google.adk.events.event_actions import EventActions
 from google.genai import types
 
-from adkpg import Database, DatabaseSessionService, PgVectorMemoryService
+from adkpg import (
+    Database,
+    DatabaseArtifactService,
+    DatabaseSessionService,
+    PgVectorMemoryService,
+)
 from adkpg.memory.records import Memory
 from adkpg.tables import metadata
 from tests.fakes.conversation import entry
@@ -53,6 +58,9 @@ async def live_through(
         " VALUES ($1, $2, 's1', gen_random_uuid())",
         app_name,
         user_id,
+    )
+    await DatabaseArtifactService(database).save_artifact(
+        **scope, session_id="s1", filename="a.txt", artifact=types.Part(text="a list")
     )
     await memory.add_memory(**scope, memories=[entry("keeps an automobile", f"{user_id}-note")])
     turns = await connection.fetch(

@@ -1,7 +1,7 @@
 """Every public call of the services, as one user makes it about something of one user."""
 
 import inspect
-from collections.abc import Awaitable, Callable, Iterator
+from collections.abc import AsyncIterator, Awaitable, Callable, Iterator
 from dataclasses import dataclass
 from datetime import timedelta
 from types import ModuleType
@@ -9,12 +9,20 @@ from typing import Any, NamedTuple
 
 import asyncpg
 from google.adk.sessions.session import Session
+from google.genai import types
 
+import adkpg.artifacts
 import adkpg.documents
 import adkpg.erasure
 import adkpg.facts
 import adkpg.models
-from adkpg import Database, DatabaseSessionService, Jobs, PgVectorMemoryService
+from adkpg import (
+    Database,
+    DatabaseArtifactService,
+    DatabaseSessionService,
+    Jobs,
+    PgVectorMemoryService,
+)
 from adkpg.documents import Documents
 from adkpg.facts import Add, Extraction, Facts, Summary
 from adkpg.models import Models
@@ -63,6 +71,7 @@ class Services:
     """All services on one database."""
 
     sessions: DatabaseSessionService
+    artifacts: DatabaseArtifactService
     memory: PgVectorMemoryService
     documents: Documents
     facts: Facts
@@ -75,6 +84,7 @@ class Services:
         memory = PgVectorMemoryService(database, embedder=ToyEmbedder())
         return cls(
             DatabaseSessionService(database),
+            DatabaseArtifactService(database),
             memory,
             Documents(memory),
             Facts(memory, extractor=Echo()),
@@ -102,6 +112,12 @@ async def furnish(services: Services, connection: asyncpg.Connection, *people: P
         await services.memory.add_session_to_memory(session)
         await services.memory.add_memory(**scope, memories=[entry(person.secret, person.memory_id)])
         await services.documents.add(**scope, source=person.source, text=person.secret)
+        await services.artifacts.save_artifact(
+            **scope,
+            session_id=person.session_id,
+            filename="a.txt",
+            artifact=types.Part(text=person.secret),
+        )
         services.live[person.user_id] = session
 
 
@@ -134,6 +150,22 @@ async def _run(s: Services, who: dict[str, Any], of: Person) -> object:
         return again.result
 
 
+def _file(who: dict[str, Any], of: Person) -> dict[str, Any]:
+    return {**who, "session_id": of.session_id, "filename": "a.txt"}
+
+
+async def _open(s: Services, who: dict[str, Any], of: Person) -> object:
+    opened = await s.artifacts.open_artifact(**_file(who, of))
+    return opened and [part async for part in opened]
+
+
+async def _stream(s: Services, who: dict[str, Any], of: Person) -> object:
+    async def parts() -> AsyncIterator[bytes]:
+        yield b"streamed"
+
+    return await s.artifacts.save_stream(**_file(who, of), data=parts(), mime_type="text/plain")
+
+
 def _session(who: dict[str, Any], of: Person, *events: Any) -> Session:
     return Session(id=of.session_id, app_name=APP, user_id=who["user_id"], events=list(events))
 
@@ -155,6 +187,32 @@ CALLS: dict[str, Call] = {
     ),
     "DatabaseSessionService.append_event": _append,
     "DatabaseSessionService.invocation": _run,
+    "DatabaseArtifactService.load_artifact": lambda s, who, of: s.artifacts.load_artifact(
+        **_file(who, of)
+    ),
+    "DatabaseArtifactService.open_artifact": _open,
+    "DatabaseArtifactService.list_artifact_keys": lambda s, who, of: s.artifacts.list_artifact_keys(
+        **who, session_id=of.session_id
+    ),
+    "DatabaseArtifactService.list_artifacts_page": lambda s, who, of: (
+        s.artifacts.list_artifacts_page(**who)
+    ),
+    "DatabaseArtifactService.list_versions": lambda s, who, of: s.artifacts.list_versions(
+        **_file(who, of)
+    ),
+    "DatabaseArtifactService.list_artifact_versions": lambda s, who, of: (
+        s.artifacts.list_artifact_versions(**_file(who, of))
+    ),
+    "DatabaseArtifactService.get_artifact_version": lambda s, who, of: (
+        s.artifacts.get_artifact_version(**_file(who, of))
+    ),
+    "DatabaseArtifactService.save_artifact": lambda s, who, of: s.artifacts.save_artifact(
+        **_file(who, of), artifact=types.Part(text="saved")
+    ),
+    "DatabaseArtifactService.save_stream": _stream,
+    "DatabaseArtifactService.delete_artifact": lambda s, who, of: s.artifacts.delete_artifact(
+        **_file(who, of)
+    ),
     "PgVectorMemoryService.search": lambda s, who, of: s.memory.search(**who, query=of.secret),
     "PgVectorMemoryService.search_memory": lambda s, who, of: s.memory.search_memory(
         **who, query=of.secret
@@ -228,6 +286,7 @@ EVERYBODYS: dict[str, Callable[[Services], Awaitable[object]]] = {
 OTHERS = {
     "DatabaseSessionService.flush": "ADK's; does nothing",
     "DatabaseSessionService.close": "closes connections",
+    "DatabaseArtifactService.close": "closes connections",
     "PgVectorMemoryService.warm": "loads the embedder",
     "PgVectorMemoryService.close": "closes connections",
     "PgVectorMemoryService.run_worker": "tested with the worker",
@@ -246,7 +305,14 @@ OTHERS = {
 
 def public_calls() -> Iterator[str]:
     """The names of all public coroutines of the services, as the tables above have them."""
-    for package in (adkpg, adkpg.documents, adkpg.erasure, adkpg.facts, adkpg.models):
+    for package in (
+        adkpg,
+        adkpg.artifacts,
+        adkpg.documents,
+        adkpg.erasure,
+        adkpg.facts,
+        adkpg.models,
+    ):
         yield from _calls_of(package)
 
 

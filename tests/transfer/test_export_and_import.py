@@ -317,6 +317,8 @@ def test_every_table_moves_or_derives() -> None:
         "approximate_scopes",
         "invocation_waiters",  # of what runs now, in this database alone
         "invocation_results",
+        "artifacts",  # files are not exported yet
+        "artifact_chunks",
     }
     assert {table.name for table in metadata.sorted_tables} == {*MOVED, *derived}
 

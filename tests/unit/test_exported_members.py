@@ -13,6 +13,7 @@ import pytest
     [
         "adkpg",
         "adkpg.adk",
+        "adkpg.artifacts",
         "adkpg.documents",
         "adkpg.embedded",
         "adkpg.embedding",

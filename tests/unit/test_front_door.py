@@ -18,6 +18,7 @@ CHECKOUT = Path(__file__).parents[2]
 PACKAGES = (
     "adkpg",
     "adkpg.adk",
+    "adkpg.artifacts",
     "adkpg.documents",
     "adkpg.embedding",
     "adkpg.erasure",

@@ -135,6 +135,11 @@ def _key(*parts: ColumnElement[Any]) -> ColumnElement[int]:
     return func.hashtextextended(array, literal(0, BigInteger))
 
 
+def with_person() -> ColumnElement[Any]:
+    """Waits for whoever forgets the person, and makes them wait, to the transaction's end."""
+    return func.pg_advisory_xact_lock_shared(_key(APP_NAME, USER_ID))
+
+
 @cache
 def give_way() -> Statement[NoParameters]:
     """Bounds how long each lock is waited for, to the transaction's end."""
@@ -149,7 +154,7 @@ def lock_session() -> Statement[SessionParameters]:
     """
     return Statement(
         select(
-            func.pg_advisory_xact_lock_shared(_key(APP_NAME, USER_ID)),
+            with_person(),
             func.pg_advisory_xact_lock(_key(APP_NAME, USER_ID, SESSION_ID)),
         )
     )

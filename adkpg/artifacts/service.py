@@ -1,0 +1,485 @@
+"""DatabaseArtifactService: files that agents save, next to their sessions and memories."""
+
+import asyncio
+import io
+import tempfile
+from collections.abc import AsyncIterable, Mapping
+from dataclasses import dataclass
+from typing import IO, Any
+from uuid import uuid4
+
+from google.adk.artifacts import artifact_util
+from google.adk.artifacts.base_artifact_service import ArtifactVersion, BaseArtifactService
+from google.adk.errors.input_validation_error import InputValidationError
+from google.adk.platform import time as platform_time
+from google.genai import types
+
+from adkpg import cursors
+from adkpg.artifacts import records, statements
+from adkpg.artifacts.place import Place, place, scope
+from adkpg.artifacts.stream import ArtifactStream, following
+from adkpg.database import Database, Transaction, UsesDatabase
+from adkpg.errors import InvalidArtifact
+from adkpg.limits import page_rows
+from adkpg.timestamps import clamped
+
+_TOGETHER = 16
+"""Chunks that travel in one round trip: 4 MB."""
+
+_DEPTH = 5  # of references, as in ADK's own services
+_TOMBSTONE = "application/octet-stream"
+
+
+@dataclass(frozen=True)
+class StoredArtifact:
+    """One version of a file, without its bytes.
+
+    Attributes:
+      session_id: The session that it belongs to; None if it is the user's own.
+      filename: Its name.
+      size: Bytes of the file, or of its text as UTF-8.
+      version: What ADK is told of it.
+    """
+
+    session_id: str | None
+    filename: str
+    size: int
+    version: ArtifactVersion
+
+
+@dataclass(frozen=True)
+class ArtifactsPage:
+    """Some versions of files.
+
+    Attributes:
+      artifacts: At most `limit` of them.
+      next_cursor: Give it as `cursor` to get the following page; None at the end.
+    """
+
+    artifacts: list[StoredArtifact]
+    next_cursor: str | None
+
+
+class DatabaseArtifactService(UsesDatabase, BaseArtifactService):
+    """A complete ADK artifact service on Postgres.
+
+    Versions count from 0; a name whose versions were all deleted starts again. Names that begin
+    with ``user:``, and whatever is saved without a session, are the user's own; the others belong
+    to one session, and go with it when `DatabaseSessionService` deletes it. `adkpg.erasure.forget`
+    erases all of a person's. A file of up to 4 MB is saved, and loaded, in one round trip; larger
+    ones go in parts, and are there as a whole or not at all. Errors about what is given are also
+    ADK's ``InputValidationError``.
+
+    Safe to use from many tasks, event loops, processes and machines simultaneously: each save gets
+    a version of its own.
+
+    Args:
+      database: A `Database` to share (it stays open when the service closes), or a URL.
+      **options: With a URL: for a `Database` of its own.
+
+    Raises:
+      ConfigurationError: No database is named, or it cannot be read.
+    """
+
+    def __init__(self, database: Database | str | None = None, **options: Any) -> None:
+        super().__init__(database, **options)
+
+    async def save_artifact(
+        self,
+        *,
+        app_name: str,
+        user_id: str,
+        filename: str,
+        artifact: types.Part | dict[str, Any],
+        session_id: str | None = None,
+        custom_metadata: dict[str, Any] | None = None,
+    ) -> int:
+        """Saves a new version of a file.
+
+        Args:
+          filename: May hold slashes.
+          artifact: A Part with ``inline_data``, ``text`` or ``file_data`` (kept as the reference
+            that it is), or a dict of one.
+          session_id: None makes the file the user's own.
+          custom_metadata: An object of JSON values.
+
+        Returns:
+          The version: 0, or the last one's and 1.
+
+        Raises:
+          InvalidArtifact: An id or the name cannot be stored, the part is of no kind that can be,
+            it refers to a file of somebody else, or it is too large.
+        """
+        where = place(app_name, user_id, filename, session_id)
+        draft = records.draft(artifact)
+        self._require_own(draft, where, session_id)
+        data = draft.data or b""
+        self._require_small(len(data) + len(draft.part))
+        return await self._save(where, draft, custom_metadata, io.BytesIO(data), len(data))
+
+    async def save_stream(
+        self,
+        *,
+        app_name: str,
+        user_id: str,
+        filename: str,
+        data: AsyncIterable[bytes],
+        mime_type: str,
+        session_id: str | None = None,
+        display_name: str | None = None,
+        custom_metadata: dict[str, Any] | None = None,
+    ) -> int:
+        """Saves a new version of a file that is never whole in memory.
+
+        What comes is first kept in a temporary file, so no transaction waits for it.
+
+        Args:
+          data: The bytes, in parts of any size.
+          mime_type: Of the file.
+          display_name: Of the Part that `load_artifact` returns.
+
+        Returns:
+          The version, as `save_artifact`.
+
+        Raises:
+          InvalidArtifact: As `save_artifact`; what `data` raises goes on, and nothing is saved.
+        """
+        where = place(app_name, user_id, filename, session_id)
+        draft = records.Draft(records.blob(mime_type, display_name), b"", mime_type)
+        size = 0
+        with tempfile.SpooledTemporaryFile(max_size=_TOGETHER * records.CHUNK_BYTES) as file:
+            async for part in data:
+                size += len(part)
+                self._require_small(size)
+                await asyncio.to_thread(file.write, part)
+            return await self._save(where, draft, custom_metadata, file, size)
+
+    async def load_artifact(
+        self,
+        *,
+        app_name: str,
+        user_id: str,
+        filename: str,
+        session_id: str | None = None,
+        version: int | None = None,
+    ) -> types.Part | None:
+        """Loads a version of a file; a reference to another of the user's files is followed.
+
+        Args:
+          version: None is the latest.
+
+        Returns:
+          A Part equal to the saved one; None if there is no such version, or a rewind took it.
+
+        Raises:
+          InvalidArtifact: An id cannot be, or a reference leads too far or to somebody else.
+        """
+        found = await self._found(app_name, user_id, filename, session_id, version)
+        if found is None:
+            return None
+        _, row = found
+        read = ArtifactStream(
+            self._database, app_name=app_name, user_id=user_id, row=row, version=None
+        )
+        return records.part(row["part"], [part async for part in read])
+
+    async def open_artifact(
+        self,
+        *,
+        app_name: str,
+        user_id: str,
+        filename: str,
+        session_id: str | None = None,
+        version: int | None = None,
+    ) -> ArtifactStream | None:
+        """Opens a version of a file, to read its bytes in parts: ``async for part in opened``.
+
+        Args:
+          version: None is the latest.
+
+        Returns:
+          What it is, and its bytes (a text's as UTF-8); None as for `load_artifact`.
+
+        Raises:
+          InvalidArtifact: As `load_artifact`.
+        """
+        found = await self._found(app_name, user_id, filename, session_id, version)
+        if found is None:
+            return None
+        where, row = found
+        told = records.version(where, row)
+        return ArtifactStream(
+            self._database, app_name=app_name, user_id=user_id, row=row, version=told
+        )
+
+    async def list_artifact_keys(
+        self, *, app_name: str, user_id: str, session_id: str | None = None
+    ) -> list[str]:
+        """Returns the names of a session's files and the user's own, sorted; all of them.
+
+        Args:
+          session_id: None lists the user's own files alone.
+
+        Raises:
+          InvalidArtifact: An id cannot be.
+        """
+        rows = await self._database.fetch(
+            statements.select_names(session=session_id is not None),
+            {**scope(app_name, user_id, session_id), "session_id": session_id or ""},
+        )
+        return [row["name"] for row in rows]
+
+    async def delete_artifact(
+        self, *, app_name: str, user_id: str, filename: str, session_id: str | None = None
+    ) -> None:
+        """Deletes all versions of a file; idempotent.
+
+        Raises:
+          InvalidArtifact: An id or the name cannot be.
+        """
+        where = place(app_name, user_id, filename, session_id)
+        await self._database.fetch(statements.delete_artifact(), _parameters(where))
+
+    async def list_versions(
+        self, *, app_name: str, user_id: str, filename: str, session_id: str | None = None
+    ) -> list[int]:
+        """Returns the versions of a file, ascending; none if there is no such file.
+
+        Raises:
+          InvalidArtifact: An id or the name cannot be.
+        """
+        listed = await self.list_artifact_versions(
+            app_name=app_name, user_id=user_id, filename=filename, session_id=session_id
+        )
+        return [each.version for each in listed]
+
+    async def list_artifact_versions(
+        self, *, app_name: str, user_id: str, filename: str, session_id: str | None = None
+    ) -> list[ArtifactVersion]:
+        """Returns what the versions of a file are, ascending, without their bytes.
+
+        Raises:
+          InvalidArtifact: An id or the name cannot be.
+        """
+        where = place(app_name, user_id, filename, session_id)
+        rows = await self._database.fetch(statements.select_versions(), _parameters(where))
+        return [records.version(where, row) for row in rows]
+
+    async def get_artifact_version(
+        self,
+        *,
+        app_name: str,
+        user_id: str,
+        filename: str,
+        session_id: str | None = None,
+        version: int | None = None,
+    ) -> ArtifactVersion | None:
+        """Returns what a version of a file is, without its bytes; None if there is none.
+
+        Args:
+          version: None is the latest.
+
+        Raises:
+          InvalidArtifact: An id or the name cannot be.
+        """
+        where = place(app_name, user_id, filename, session_id)
+        row = await self._row(where, version, content=False)
+        return None if row is None else records.version(where, row)
+
+    async def list_artifacts_page(
+        self,
+        *,
+        app_name: str,
+        user_id: str,
+        limit: int = 100,
+        cursor: str | None = None,
+    ) -> ArtifactsPage:
+        """Returns some versions of all files of a user: by session, the own first, name, version.
+
+        Args:
+          limit: At most this many, at least 1, and at most ``ADKPG_MAX_RESULTS``.
+          cursor: The ``next_cursor`` of the page before; None starts at the first.
+
+        Raises:
+          InvalidInput: `limit` is below 1, or `cursor` did not come from a page.
+          InvalidArtifact: An id cannot be.
+        """
+        limit = page_rows(self._database.settings, limit)
+        whose = scope(app_name, user_id, None)
+        after = (None, None, None) if cursor is None else cursors.read(cursor, str, str, int)
+        rows = await self._database.fetch(
+            statements.select_page(after=cursor is not None),
+            {
+                **whose,
+                "limit": limit + 1,
+                "after_session_id": after[0],
+                "after_name": after[1],
+                "after_version": after[2],
+            },
+        )
+        page = []
+        for row in rows[:limit]:
+            where = Place(app_name, user_id, row["session_id"], row["name"])
+            told = records.version(where, row)
+            page.append(StoredArtifact(row["session_id"] or None, row["name"], row["size"], told))
+        next_cursor = None
+        if len(rows) > limit:
+            last = page[-1]
+            next_cursor = cursors.written(
+                last.session_id or "", last.filename, last.version.version
+            )
+        return ArtifactsPage(page, next_cursor)
+
+    async def _found(
+        self,
+        app_name: str,
+        user_id: str,
+        filename: str,
+        session_id: str | None,
+        version: int | None,
+    ) -> tuple[Place, Mapping[str, Any]] | None:
+        """Returns a version with its first bytes, at the end of all references."""
+        for depth in range(_DEPTH, -1, -1):
+            where = place(app_name, user_id, filename, session_id)
+            row = await self._row(where, version, content=True)
+            if row is None or _is_tombstone(row):
+                return None
+            uri = _reference(row["part"])
+            if uri is None:
+                return where, row
+            try:
+                target = artifact_util.resolve_artifact_reference(
+                    file_uri=uri,
+                    app_name=app_name,
+                    user_id=user_id,
+                    session_id=session_id,
+                    remaining_depth=depth,
+                )
+            except InputValidationError as exc:
+                raise InvalidArtifact(f"{exc} Save the file itself.") from exc
+            filename, session_id, version = target.filename, target.session_id, target.version
+        raise AssertionError("ADK bounds how many references are followed")
+
+    async def _row(
+        self, where: Place, version: int | None, *, content: bool
+    ) -> Mapping[str, Any] | None:
+        if version is not None and not 0 <= version < 2**31:
+            return None
+        row: Mapping[str, Any] | None = await self._database.fetch_one(
+            statements.select_version(latest=version is None, content=content),
+            {**_parameters(where), "version": version, "chunk_count": _TOGETHER},
+        )
+        return row
+
+    async def _save(
+        self,
+        where: Place,
+        draft: records.Draft,
+        custom_metadata: dict[str, Any] | None,
+        file: IO[bytes] | Any,
+        size: int,
+    ) -> int:
+        """Stores a version; a file of several parts in one transaction."""
+        artifact_id = str(uuid4())
+        file.seek(0)
+        first = await asyncio.to_thread(file.read, _TOGETHER * records.CHUNK_BYTES)
+        parameters: statements.SaveParameters = {
+            **_parameters(where),
+            "artifact_id": artifact_id,
+            "part": draft.part,
+            "mime_type": draft.mime_type,
+            "custom_metadata": records.described(custom_metadata),
+            "size": size,
+            "location": None,
+            "created_at": clamped(platform_time.get_time()),
+            "first_chunk": 0,
+            "data": records.chunks(first),
+        }
+
+        async def in_parts(transaction: Transaction) -> int | None:
+            if contended:
+                await transaction.fetch(statements.lock_name(), _parameters(where))
+            rows = await transaction.fetch(statements.save(), parameters)
+            if not rows:
+                return None
+            async for start, part in following(file, size=_TOGETHER * records.CHUNK_BYTES):
+                await transaction.fetch(
+                    statements.add_chunks(),
+                    {
+                        "app_name": where.app_name,
+                        "user_id": where.user_id,
+                        "artifact_id": artifact_id,
+                        "first_chunk": start // records.CHUNK_BYTES,
+                        "data": records.chunks(part),
+                    },
+                )
+            return int(rows[0]["version"])
+
+        contended = False
+        while True:
+            if not contended and len(first) == size:
+                row = await self._database.fetch_one(statements.save(), parameters)
+                saved = None if row is None else int(row["version"])
+            else:
+                saved = await self._database.transact(in_parts)
+            if saved is not None:
+                return saved
+            contended = True  # somebody else saved the same version, and has committed
+
+    def _require_small(self, size: int) -> None:
+        most = self._database.settings.max_artifact_mb
+        if size > most * 1_000_000:
+            raise InvalidArtifact(
+                f"The artifact has {size:,} bytes or more, and ADKPG_MAX_ARTIFACT_MB={most} allows "
+                f"{most * 1_000_000:,}; save less, or raise that setting."
+            )
+
+    def _require_own(self, draft: records.Draft, where: Place, session_id: str | None) -> None:
+        """Refuses a reference to what is not the user's, or another session's."""
+        uri = _reference(draft.part)
+        if uri is None:
+            return
+        parsed = artifact_util.parse_artifact_uri(uri)
+        if parsed is None:
+            raise InvalidArtifact(
+                f"{uri!r} is no reference to an artifact; write artifact://apps/A/users/U/sessions/"
+                "S/artifacts/F/versions/N."
+            )
+        try:
+            artifact_util.validate_artifact_reference_scope(
+                app_name=where.app_name,
+                user_id=where.user_id,
+                session_id=session_id,
+                parsed_uri=parsed,
+            )
+        except InputValidationError as exc:
+            raise InvalidArtifact(f"{exc} Save the file itself.") from exc
+
+
+def _parameters(where: Place) -> statements.ArtifactParameters:
+    return {
+        "app_name": where.app_name,
+        "user_id": where.user_id,
+        "session_id": where.session_id,
+        "name": where.name,
+    }
+
+
+def _reference(part: str) -> str | None:
+    if '"artifact://' not in part:
+        return None
+    read = types.Part.model_validate_json(part)
+    if read.inline_data is not None or read.text is not None:
+        return None
+    return (
+        read.file_data.file_uri if read.file_data and artifact_util.is_artifact_ref(read) else None
+    )
+
+
+def _is_tombstone(row: Mapping[str, Any]) -> bool:
+    """Whether it is what a rewind saves to take a file away: no bytes, of no kind."""
+    if row["size"] or row["mime_type"] != _TOMBSTONE:
+        return False
+    return records.part(row["part"], []) == types.Part(
+        inline_data=types.Blob(mime_type=_TOMBSTONE, data=b"")
+    )

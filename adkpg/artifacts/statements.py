@@ -1,0 +1,323 @@
+"""Statements on files that agents save. Each is built once per shape and does no I/O."""
+
+from datetime import datetime
+from functools import cache
+from typing import Any
+
+from sqlalchemy import (
+    BigInteger,
+    ColumnElement,
+    Integer,
+    Text,
+    and_,
+    bindparam,
+    cast,
+    delete,
+    exists,
+    func,
+    literal,
+    literal_column,
+    or_,
+    select,
+    true,
+    tuple_,
+)
+from sqlalchemy.dialects.postgresql import BYTEA, JSON, TIMESTAMP, UUID, insert
+
+from adkpg.memory.write.statements import with_person
+from adkpg.sql import (
+    SESSION_ID,
+    ScopeParameters,
+    SessionParameters,
+    Statement,
+    given_rows,
+    in_scope,
+)
+from adkpg.tables import artifact_chunks, artifacts, sessions
+
+_NAME = bindparam("name", type_=Text)
+_ARTIFACT_ID = cast(bindparam("artifact_id", type_=Text), UUID)
+_FIRST_CHUNK = bindparam("first_chunk", type_=Integer)
+_CHUNKS = bindparam("chunk_count", type_=Integer)
+
+
+class ArtifactParameters(SessionParameters):
+    """All versions of a file; of the user's own, the session is ``""``."""
+
+    name: str
+
+
+class VersionParameters(ArtifactParameters):
+    """One version; None where the latest is asked for. `chunk_count` of its first chunks."""
+
+    version: int | None
+    chunk_count: int
+
+
+class SaveParameters(ArtifactParameters):
+    """A new version, and its first chunks."""
+
+    artifact_id: str
+    part: str
+    mime_type: str | None
+    custom_metadata: str
+    size: int
+    location: str | None
+    created_at: datetime
+    first_chunk: int
+    data: list[bytes]
+
+
+class ChunksParameters(ScopeParameters):
+    """Chunks of a version, from the first one on."""
+
+    artifact_id: str
+    first_chunk: int
+    chunk_count: int
+
+
+class AddChunksParameters(ScopeParameters):
+    """Further chunks of a version."""
+
+    artifact_id: str
+    first_chunk: int
+    data: list[bytes]
+
+
+class PageParameters(ScopeParameters):
+    """A page of a user's files, after one; None where the first page is asked for."""
+
+    limit: int
+    after_session_id: str | None
+    after_name: str | None
+    after_version: int | None
+
+
+def _all_versions() -> ColumnElement[bool]:
+    return and_(
+        in_scope(artifacts), artifacts.c.session_id == SESSION_ID, artifacts.c.name == _NAME
+    )
+
+
+def _chunks_of(artifact_id: ColumnElement[Any]) -> ColumnElement[bool]:
+    return and_(in_scope(artifact_chunks), artifact_chunks.c.artifact_id == artifact_id)
+
+
+@cache
+def save() -> Statement[SaveParameters]:
+    """Stores a version after the last one, with its first chunks; returns its ``version``.
+
+    No row if somebody else stored the same version meanwhile: run it again. A second run finds the
+    version of the first by its id, which the caller gives.
+
+    Whoever forgets the person, or deletes the session, is waited for, and waits.
+    """
+    person = select(with_person().label("locked")).cte("person").prefix_with("MATERIALIZED")
+    session = (
+        select(sessions.c.session_id)
+        .where(
+            in_scope(sessions),
+            sessions.c.session_id == SESSION_ID,
+            select(func.count()).select_from(person).scalar_subquery() >= 0,
+        )
+        .with_for_update(read=True, key_share=True)
+        .cte("session")
+        .prefix_with("MATERIALIZED")
+    )
+    known = (
+        select(artifacts.c.version)
+        .where(in_scope(artifacts), artifacts.c.artifact_id == _ARTIFACT_ID)
+        .cte("known")
+    )
+    last = (
+        select((func.coalesce(func.max(artifacts.c.version), -1) + 1).label("version"))
+        .where(_all_versions())
+        .subquery("last")
+    )
+    values: dict[str, ColumnElement[Any]] = {
+        "app_name": bindparam("app_name", type_=Text),
+        "user_id": bindparam("user_id", type_=Text),
+        "session_id": SESSION_ID,
+        "name": _NAME,
+        "version": last.c.version,
+        "artifact_id": _ARTIFACT_ID,
+        "part": cast(bindparam("part", type_=Text), JSON),
+        "mime_type": bindparam("mime_type", type_=Text),
+        "custom_metadata": cast(bindparam("custom_metadata", type_=Text), JSON),
+        "size": bindparam("size", type_=BigInteger),
+        "location": bindparam("location", type_=Text),
+        "created_at": bindparam("created_at", type_=TIMESTAMP(timezone=True)),
+    }
+    made = (
+        insert(artifacts)
+        .from_select(
+            list(values),
+            select(*values.values())
+            .select_from(last)
+            .where(
+                select(func.count()).select_from(session).scalar_subquery() >= 0,
+                ~exists(select(known.c.version)),
+            ),
+        )
+        .on_conflict_do_nothing()
+        .returning(
+            artifacts.c.app_name,
+            artifacts.c.user_id,
+            artifacts.c.artifact_id,
+            artifacts.c.version,
+        )
+        .cte("made")
+    )
+    given = given_rows(numbered=True, data=BYTEA)
+    filled = (
+        insert(artifact_chunks)
+        .from_select(
+            ["app_name", "user_id", "artifact_id", "chunk", "data"],
+            select(
+                made.c.app_name,
+                made.c.user_id,
+                made.c.artifact_id,
+                cast(given.c.number, Integer) - 1 + _FIRST_CHUNK,
+                given.c.data,
+            ).join_from(made, given, true()),
+        )
+        .cte("filled")
+    )
+    return Statement(
+        select(made.c.version).union_all(select(known.c.version)).add_cte(session, filled)
+    )
+
+
+@cache
+def lock_name() -> Statement[ArtifactParameters]:
+    """Makes those who found a name in others' hands save to it one after another."""
+    key = func.jsonb_build_array(
+        bindparam("app_name", type_=Text), bindparam("user_id", type_=Text), SESSION_ID, _NAME
+    ).cast(Text)
+    return Statement(
+        select(
+            with_person(),
+            func.pg_advisory_xact_lock(func.hashtextextended(key, literal(1, BigInteger))),
+        )
+    )
+
+
+@cache
+def add_chunks() -> Statement[AddChunksParameters]:
+    """Stores further chunks of a version, within the transaction that stored the version."""
+    given = given_rows(numbered=True, data=BYTEA)
+    return Statement(
+        insert(artifact_chunks)
+        .from_select(
+            ["app_name", "user_id", "artifact_id", "chunk", "data"],
+            select(
+                bindparam("app_name", type_=Text),
+                bindparam("user_id", type_=Text),
+                _ARTIFACT_ID,
+                cast(given.c.number, Integer) - 1 + _FIRST_CHUNK,
+                given.c.data,
+            ),
+        )
+        .on_conflict_do_nothing()
+    )
+
+
+@cache
+def select_version(*, latest: bool, content: bool) -> Statement[VersionParameters]:
+    """Reads one version: what it is and, with `content`, its first chunks as ``chunks``.
+
+    Without chunks there is ``chunks``, too, and it is empty.
+    """
+    wanted = _all_versions()
+    if not latest:
+        wanted = and_(wanted, artifacts.c.version == bindparam("version", type_=Integer))
+    found = (
+        select(artifacts).where(wanted).order_by(artifacts.c.version.desc()).limit(1).cte("found")
+    )
+    data = (
+        select(artifact_chunks.c.data)
+        .where(
+            _chunks_of(select(found.c.artifact_id).scalar_subquery()),
+            artifact_chunks.c.chunk < _CHUNKS,
+        )
+        .order_by(artifact_chunks.c.chunk)
+    )
+    chunks: ColumnElement[Any] = (
+        func.array(data.scalar_subquery()) if content else literal_column("'{}'::bytea[]")
+    )
+    return Statement(select(*_described(found), chunks.label("chunks")))
+
+
+@cache
+def select_chunks() -> Statement[ChunksParameters]:
+    """Reads some chunks of a version in their order: ``data``."""
+    return Statement(
+        select(artifact_chunks.c.data)
+        .where(
+            _chunks_of(_ARTIFACT_ID),
+            artifact_chunks.c.chunk >= _FIRST_CHUNK,
+            artifact_chunks.c.chunk < _FIRST_CHUNK + _CHUNKS,
+        )
+        .order_by(artifact_chunks.c.chunk)
+    )
+
+
+@cache
+def select_versions() -> Statement[ArtifactParameters]:
+    """Reads what all versions of a file are, in their order."""
+    return Statement(
+        select(*_described(artifacts)).where(_all_versions()).order_by(artifacts.c.version)
+    )
+
+
+@cache
+def select_names(*, session: bool) -> Statement[SessionParameters]:
+    """Reads the names of a user's own files and, with `session`, of the session's, sorted."""
+    whose = artifacts.c.session_id == literal_column("''")
+    if session:
+        whose = or_(whose, artifacts.c.session_id == SESSION_ID)
+    return Statement(
+        select(artifacts.c.name)
+        .where(in_scope(artifacts), whose)
+        .group_by(artifacts.c.name)
+        .order_by(artifacts.c.name)
+    )
+
+
+@cache
+def select_page(*, after: bool) -> Statement[PageParameters]:
+    """Reads what some versions of a user's files are, in the order of the key."""
+    key = (artifacts.c.session_id, artifacts.c.name, artifacts.c.version)
+    page = (
+        select(artifacts.c.session_id, artifacts.c.name, *_described(artifacts))
+        .where(in_scope(artifacts))
+        .order_by(*key)
+        .limit(bindparam("limit", type_=Integer))
+    )
+    if after:
+        last = (
+            bindparam("after_session_id", type_=Text),
+            bindparam("after_name", type_=Text),
+            bindparam("after_version", type_=Integer),
+        )
+        page = page.where(tuple_(*key) > tuple_(*last))
+    return Statement(page)
+
+
+@cache
+def delete_artifact() -> Statement[ArtifactParameters]:
+    """Deletes all versions of a file; returns where in the object store bytes of them are."""
+    return Statement(delete(artifacts).where(_all_versions()).returning(artifacts.c.location))
+
+
+def _described(of: Any) -> list[ColumnElement[Any]]:
+    return [
+        of.c.version,
+        cast(of.c.artifact_id, Text).label("artifact_id"),
+        cast(of.c.part, Text).label("part"),
+        of.c.mime_type,
+        cast(of.c.custom_metadata, Text).label("custom_metadata"),
+        of.c.size,
+        of.c.location,
+        of.c.created_at,
+    ]
