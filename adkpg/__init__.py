@@ -14,6 +14,8 @@ __all__ = [
     "DatabaseArtifactService",
     "DatabaseSessionService",
     "EventsPage",
+    "FoundEvent",
+    "FoundEvents",
     "Hit",
     "InMemoryVectorMemoryService",
     "Invocation",
@@ -65,6 +67,7 @@ if TYPE_CHECKING:
     from adkpg.remember.policy import Remember, RememberPolicy
     from adkpg.remember.secrets import redact_secrets
     from adkpg.scopes import every_scope, scope
+    from adkpg.sessions.finding import FoundEvent, FoundEvents
     from adkpg.sessions.invocations import Invocation
     from adkpg.sessions.pages import EventsPage, ListedSessions, SessionsPage
     from adkpg.sessions.service import DatabaseSessionService
@@ -76,6 +79,8 @@ else:
         "DatabaseArtifactService": "artifacts.service",
         "DatabaseSessionService": "sessions.service",
         "EventsPage": "sessions.pages",
+        "FoundEvent": "sessions.finding",
+        "FoundEvents": "sessions.finding",
         "Hit": "memory.search.hits",
         "InMemoryVectorMemoryService": "in_memory",
         "Invocation": "sessions.invocations",

@@ -138,6 +138,18 @@ sessions = Table(
         comment="When another may take its place; NULL if none runs. In no index.",
     ),
     Column(
+        "initial_state",
+        JSONB,
+        nullable=True,
+        comment="Its own state before the first event, written as state is; NULL is none.",
+    ),
+    Column(
+        "watched_until",
+        _TIME,
+        nullable=True,
+        comment="Until when appends tell the listeners; NULL is nobody. In no index.",
+    ),
+    Column(
         "ttl",
         INTERVAL,
         nullable=True,

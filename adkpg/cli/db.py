@@ -121,9 +121,10 @@ def upgrade_server(old: Path | None, *, as_json: bool) -> None:
 async def tidy(database: adkpg.Database, *, as_json: bool) -> None:
     """Erase what has expired and what nobody needs any more.
 
-    Expired memories, results of invocations whose key has expired, and marks of deleted memories
-    whose event has not been stored for ADKPG_TOMBSTONE_DAYS. Workers do the same every ten minutes;
-    without one, run this regularly. It asks nothing: what it erases is found by nobody.
+    Expired sessions and memories, results of invocations whose key has expired, and marks of
+    deleted memories whose event has not been stored for ADKPG_TOMBSTONE_DAYS. Workers do the same
+    every ten minutes; without one, run this regularly. It asks nothing: what it erases is found by
+    nobody.
 
     \b
     Example:
@@ -131,8 +132,8 @@ async def tidy(database: adkpg.Database, *, as_json: bool) -> None:
     """
     tidied = await adkpg.erasure.tidy(database)
     say(
-        f"Erased: {tidied.memories} expired memories, {tidied.tombstones} marks of deleted ones, "
-        f"{tidied.results} expired results.",
+        f"Erased: {tidied.sessions} expired sessions, {tidied.memories} expired memories, "
+        f"{tidied.tombstones} marks of deleted ones, {tidied.results} expired results.",
         asdict(tidied),
         as_json=as_json,
     )

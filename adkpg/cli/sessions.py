@@ -3,15 +3,18 @@
 from __future__ import annotations
 
 import json
-from datetime import UTC, datetime
+from dataclasses import asdict
+from datetime import UTC, datetime, timedelta
 from typing import TYPE_CHECKING, Any
 
 import click
 
 import adkpg
 from adkpg.cli.answers import answer
-from adkpg.cli.connection import connected
-from adkpg.cli.options import MOST, app, as_json, cursor, limit, user
+from adkpg.cli.connection import connected, database_url, run
+from adkpg.cli.options import MOST, app, as_json, cursor, limit, span, user
+from adkpg.cli.removal import Removal, removes
+from adkpg.terminal import printable
 from adkpg.terminal import show as show_table
 
 if TYPE_CHECKING:
@@ -21,11 +24,12 @@ if TYPE_CHECKING:
 
 @click.group()
 def sessions() -> None:
-    """Look at the stored sessions.
+    """Look at the stored sessions, and delete them.
 
     \b
     Example:
       adkpg sessions list --app my_agent
+      adkpg sessions prune --app my_agent --older-than 90d
     """
 
 
@@ -122,6 +126,130 @@ async def show(
         click.echo()
         said = [(_moment(each.timestamp), each.author, _content(each)) for each in session.events]
         show_table(("TIME", "AUTHOR", "CONTENT"), said, full=True)
+
+
+@sessions.command()
+@click.argument("session_ids", metavar="ID...", nargs=-1, required=True)
+@app
+@user
+@click.option("--forget", is_flag=True, help="Erase what was remembered of it, too.")
+@removes
+@database_url
+def delete(
+    session_ids: tuple[str, ...],
+    app_name: str,
+    user_id: str,
+    forget: bool,
+    database_url: str | None,
+    **consent: bool,
+) -> None:
+    """Delete sessions with their events and saved files.
+
+    The user's and the app's state stay, and memories unless --forget is given.
+
+    \b
+    Example:
+      adkpg sessions delete 3f2a --app my_agent --user alice
+      adkpg sessions delete 3f2a 77b1 --app my_agent --user alice --forget --yes
+    """
+
+    def remove(dry_run: bool) -> list[Session]:
+        async def each(database: adkpg.Database) -> list[Session]:
+            from google.adk.sessions.base_session_service import GetSessionConfig
+
+            service = adkpg.DatabaseSessionService(database)
+            stored = [
+                await service.get_session(
+                    app_name=app_name,
+                    user_id=user_id,
+                    session_id=session_id,
+                    config=GetSessionConfig(num_recent_events=0),
+                )
+                for session_id in dict.fromkeys(session_ids)
+            ]
+            found = [session for session in stored if session is not None]
+            for session in [] if dry_run else found:
+                await service.delete_session(
+                    app_name=app_name, user_id=user_id, session_id=session.id, forget=forget
+                )
+            return found
+
+        return run(database_url, each)
+
+    Removal(
+        remove=remove,
+        show=lambda found: show_table(_COLUMNS, [*map(_row, found)]),
+        jsonable=lambda found: {"deleted": [session.id for session in found]},
+        question="Delete these sessions for good?",
+        nothing=f"User {printable(user_id)} of app {printable(app_name)} has no such session.",
+    ).carry_out(**consent)
+
+
+@sessions.command()
+@click.option("--app", "app_name", help="Only this app's sessions.")
+@click.option("--user", "user_id", help="Only this user's sessions.")
+@click.option("--older-than", type=span, help="Sessions whose last event is older than this go.")
+@click.option(
+    "--events-only", is_flag=True, help="Only the old events go; sessions and state stay."
+)
+@click.option(
+    "--user-state",
+    "user_states",
+    is_flag=True,
+    help="The old user: state of users who have no session left goes, too.",
+)
+@removes
+@database_url
+def prune(
+    app_name: str | None,
+    user_id: str | None,
+    older_than: timedelta | None,
+    events_only: bool,
+    user_states: bool,
+    database_url: str | None,
+    **consent: bool,
+) -> None:
+    """Delete expired sessions, and old ones.
+
+    Expired sessions always go, others by age, with their events and saved files. Memories stay, and
+    so does everybody's user: state unless --user-state is given. Rows are deleted in short
+    transactions.
+
+    \b
+    Example:
+      adkpg sessions prune --dry-run
+      adkpg sessions prune --app my_agent --older-than 90d
+      adkpg sessions prune --app my_agent --older-than 30d --events-only --yes
+    """
+
+    def remove(dry_run: bool) -> list[adkpg.erasure.PrunedSessions]:
+        return run(
+            database_url,
+            lambda database: adkpg.erasure.prune_sessions(
+                database,
+                app_name=app_name,
+                user_id=user_id,
+                older_than=older_than,
+                events_only=events_only,
+                user_states=user_states,
+                dry_run=dry_run,
+            ),
+        )
+
+    Removal(
+        remove=remove,
+        show=_show_pruned,
+        jsonable=lambda pruned: {"pruned": [asdict(each) for each in pruned]},
+        question="Delete these events for good?" if events_only else "Delete these for good?",
+        nothing="No session is to go." if not events_only else "No event is to go.",
+    ).carry_out(**consent)
+
+
+def _show_pruned(pruned: list[adkpg.erasure.PrunedSessions]) -> None:
+    rows = [
+        (each.app_name, each.user_id, each.sessions, each.events, each.states) for each in pruned
+    ]
+    show_table(("APP", "USER", "SESSIONS", "EVENTS", "USER STATES"), rows)
 
 
 _COLUMNS = ("USER", "SESSION", "LAST UPDATE", "STATE")

@@ -2,6 +2,17 @@
 
 from adkpg.erasure.person import Erased, forget
 from adkpg.erasure.pruning import Pruned, prune
+from adkpg.erasure.retention import PrunedSessions, prune_sessions
 from adkpg.memory.upkeep.tidying import Tidied, erase_expired, tidy
 
-__all__ = ["Erased", "Pruned", "Tidied", "erase_expired", "forget", "prune", "tidy"]
+__all__ = [
+    "Erased",
+    "Pruned",
+    "PrunedSessions",
+    "Tidied",
+    "erase_expired",
+    "forget",
+    "prune",
+    "prune_sessions",
+    "tidy",
+]

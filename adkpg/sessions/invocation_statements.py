@@ -27,7 +27,7 @@ from sqlalchemy import (
 )
 from sqlalchemy.dialects.postgresql import JSON, insert
 
-from adkpg.sessions.statements import HOLDER, held, this_session
+from adkpg.sessions.statements import HOLDER, held, live_session, this_session
 from adkpg.sql import APP_NAME, SESSION_ID, USER_ID, SessionParameters, Statement
 from adkpg.tables import invocation_results, invocation_waiters, sessions
 
@@ -86,7 +86,7 @@ def begin(*, keyed: bool) -> Statement[BeginParameters]:
     """
     before = (
         select(sessions.c.invocation_holder, sessions.c.invocation_expires_at)
-        .where(this_session())
+        .where(live_session())
         .cte("before")
     )
     done = (

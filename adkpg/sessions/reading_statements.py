@@ -13,6 +13,7 @@ from sqlalchemy import (
     bindparam,
     case,
     cast,
+    exists,
     func,
     literal_column,
     null,
@@ -29,9 +30,10 @@ from adkpg.sessions.statements import (
     TOKEN_THERE,
     expected,
     its_events,
-    this_session,
+    live_session,
     time,
     token_of,
+    unexpired,
     user_state,
 )
 from adkpg.sql import APP_NAME, USER_ID, ScopeParameters, SessionParameters, Statement
@@ -120,7 +122,7 @@ def select_session(
     the events go on that there was no room for.
     """
     if not events_wanted:
-        return Statement(select(*_STANDING).where(this_session()))
+        return Statement(select(*_STANDING).where(live_session()))
     chosen = select(events.c.seq, events.c.payload).where(its_events())
     if after:
         chosen = chosen.where(events.c.timestamp >= time("after"))
@@ -180,7 +182,7 @@ def _with_page(chosen: Select[Any], *columns: Any) -> Select[Any]:
     return (
         select(*columns, func.array(payloads.scalar_subquery()).label("payloads"), page.c.next_seq)
         .select_from(sessions.join(page, true()))
-        .where(this_session())
+        .where(live_session())
     )
 
 
@@ -203,7 +205,7 @@ def select_session_again() -> Statement[SessionAgainParameters]:
                 count.scalar_subquery() == bindparam("count", type_=BigInteger),
             ).label("had")
         )
-        .where(this_session())
+        .where(live_session())
         .cte("known")
     )
     start = select(case((known.c.had, REVISION), else_=_BEFORE_ALL)).scalar_subquery()
@@ -218,7 +220,7 @@ def list_sessions(*, one_user: bool) -> Statement[ListParameters]:
 
     Any of them, if there are more than the limit.
     """
-    wanted = sessions.c.app_name == APP_NAME
+    wanted = and_(sessions.c.app_name == APP_NAME, unexpired())
     if one_user:
         wanted = and_(wanted, sessions.c.user_id == USER_ID)
     return _listing(select(*_LISTED).where(wanted).limit(_LIMIT), "updated_at", newest_first=False)
@@ -232,7 +234,7 @@ def list_sessions_page(*, one_user: bool, after: bool) -> Statement[SessionsPage
     page = select(*_place(newest, order))
     if one_user:  # the bar first: it is all that is compared of most rows
         page = page.where(newest.c.updated_at >= _bar(after=after), newest.c.user_id == USER_ID)
-    page = page.where(newest.c.app_name == APP_NAME)
+    page = page.where(newest.c.app_name == APP_NAME, unexpired(newest))
     if after:
         page = page.where(_after_cursor(newest, order))
     page = page.order_by(*(column.desc() for column in _place(newest, order))).limit(_LIMIT)
@@ -260,7 +262,7 @@ def _bar(*, after: bool) -> ColumnElement[Any]:
     """
     part = (
         select(sessions)
-        .where(sessions.c.app_name == APP_NAME, sessions.c.user_id == USER_ID)
+        .where(sessions.c.app_name == APP_NAME, sessions.c.user_id == USER_ID, unexpired())
         .order_by(sessions.c.session_id.desc())
         .limit(_LIMIT * literal_column(str(_PART)))
         .subquery("part")
@@ -310,7 +312,11 @@ def list_events_page() -> Statement[EventsPageParameters]:
     """Reads one page of a session's events in append order."""
     page = (
         select(events.c.seq, cast(events.c.payload, Text).label("payload"))
-        .where(its_events(), events.c.seq > bindparam("after_seq", type_=BigInteger))
+        .where(
+            exists(select(sessions.c.session_id).where(live_session())),
+            its_events(),
+            events.c.seq > bindparam("after_seq", type_=BigInteger),
+        )
         .order_by(events.c.seq)
         .limit(_LIMIT)
     )

@@ -1,7 +1,8 @@
 """DatabaseSessionService: ADK sessions that outlive the process."""
 
+from collections.abc import Mapping, Sequence
 from contextlib import AbstractAsyncContextManager
-from datetime import datetime
+from datetime import datetime, timedelta
 from typing import Any, Literal
 from uuid import uuid4
 
@@ -13,6 +14,7 @@ from google.adk.sessions.base_session_service import (
     GetSessionConfig,
 )
 from google.adk.sessions.session import Session
+from google.adk.sessions.state import State
 from sqlalchemy.ext.asyncio import AsyncEngine
 
 from adkpg import cursors, jsontext
@@ -34,19 +36,31 @@ from adkpg.memory.write import capture
 from adkpg.memory.write.apply import off_loop
 from adkpg.memory.write.capture_steps import CaptureParameters
 from adkpg.remember.policy import Remember
-from adkpg.sessions import history, invocations, reading_statements, records, statements
+from adkpg.sessions import (
+    finding,
+    forks,
+    history,
+    invocations,
+    life_statements,
+    reading_statements,
+    records,
+    statements,
+)
 from adkpg.sessions.append_queue import AppendQueues, uninterrupted
 from adkpg.sessions.cache import Key, SharedEvents, again
+from adkpg.sessions.expiry import expiry
+from adkpg.sessions.finding import FoundEvents
 from adkpg.sessions.history import History
 from adkpg.sessions.invocations import Invocation
 from adkpg.sessions.pages import EventsPage, ListedSessions, SessionsPage
 from adkpg.sessions.records import Marker
-from adkpg.sessions.state import refuse_large, require_small, split
+from adkpg.sessions.state import merge, refuse_large, require_small, split
 from adkpg.sql import SessionParameters
 from adkpg.tables import EVENT_ID_KEY
 from adkpg.timestamps import clamped, unix
 
 _MOST = 10**9  # events of a session
+_SHARED = (State.APP_PREFIX, State.USER_PREFIX)
 
 
 class DatabaseSessionService(UsesDatabase, BaseSessionService):
@@ -130,6 +144,8 @@ class DatabaseSessionService(UsesDatabase, BaseSessionService):
         user_id: str,
         state: dict[str, Any] | None = None,
         session_id: str | None = None,
+        ttl: str | float | timedelta | None = None,
+        expire_time: str | float | datetime | None = None,
     ) -> Session:
         """Creates a session; ``app:`` and ``user:`` keys of its state go to the shared states.
 
@@ -137,6 +153,10 @@ class DatabaseSessionService(UsesDatabase, BaseSessionService):
           user_id: ``""`` is a user like any other.
           state: The initial state; ``temp:`` keys are dropped.
           session_id: Stripped of surrounding whitespace; None or an empty one generates one.
+          ttl: How long it lives after its creation, and after each append: ``"7200s"``, a number
+            of seconds, or a timedelta. None: forever.
+          expire_time: When it ends, whatever is appended: ISO 8601, a datetime, or Unix seconds.
+            From its end on nobody sees it, its id is free, and a worker deletes it.
 
         Returns:
           The session with the merged state, equal to what `get_session` returns.
@@ -144,42 +164,54 @@ class DatabaseSessionService(UsesDatabase, BaseSessionService):
         Raises:
           SessionExists: This user of this app has a session of this id (also ADK's
             ``AlreadyExistsError``).
-          InvalidInput: An id or a value cannot be stored, or a state is too large; nothing was
-            written.
+          InvalidInput: An id or a value cannot be stored, a state is too large, or both `ttl` and
+            `expire_time` are given, or one that cannot be; nothing was written.
         """
         session_id = _stripped(session_id) or platform_uuid.new_uuid()
+        now = platform_time.get_time()
+        end = expiry(ttl, expire_time, now)
         require_storable(app_name=app_name, user_id=user_id, session_id=session_id)
         delta = split(state)
         require_small(delta, self._database.settings)
+        place: SessionParameters = {
+            "app_name": app_name,
+            "user_id": user_id,
+            "session_id": session_id,
+        }
         incarnation = str(uuid4())
+        statement = statements.create_session(
+            app=delta.app is not None, user=delta.user is not None
+        )
+        parameters: statements.CreateParameters = {
+            **place,
+            "incarnation": incarnation,
+            "session_state": delta.session or "{}",
+            "initial_state": delta.session,
+            "app_delta": delta.app,
+            "user_delta": delta.user,
+            "state_limit": bytes_of(self._database.settings, "max_state_mb"),
+            "timestamp": clamped(now),
+            "ttl": end.ttl,
+            "expires_at": end.expires_at,
+        }
         try:
-            row = await self._database.fetch_one(
-                statements.create_session(app=delta.app is not None, user=delta.user is not None),
-                {
-                    "app_name": app_name,
-                    "user_id": user_id,
-                    "session_id": session_id,
-                    "incarnation": incarnation,
-                    "session_state": delta.session or "{}",
-                    "app_delta": delta.app,
-                    "user_delta": delta.user,
-                    "state_limit": bytes_of(self._database.settings, "max_state_mb"),
-                    "timestamp": clamped(platform_time.get_time()),
-                },
-            )
+            row = await self._database.fetch_one(statement, parameters)
+            while row is None:
+                found = await self.get_session(**place)
+                made = None if found is None else Marker.of(found)
+                if found is not None and made is not None and made.incarnation == incarnation:
+                    return found  # by this call, whose answer was lost
+                if found is not None:
+                    raise SessionExists(
+                        f"Session with id {session_id} already exists; use another id, or "
+                        "get_session."
+                    )
+                # It has expired, or was deleted this moment.
+                await self._database.fetch(statements.delete_expired_session(), place)
+                row = await self._database.fetch_one(statement, parameters)
         except ConstraintViolated as exc:
             refuse_large(exc, self._database.settings)
             raise
-        if row is None:
-            found = await self.get_session(
-                app_name=app_name, user_id=user_id, session_id=session_id
-            )
-            made = None if found is None else Marker.of(found)
-            if found is not None and made is not None and made.incarnation == incarnation:
-                return found  # by this call, whose answer was lost
-            raise SessionExists(
-                f"Session with id {session_id} already exists; use another id, or get_session."
-            )
         return records.session(
             app_name=app_name, row=row, app_state=row["app_state"], user_state=row["user_state"]
         )
@@ -365,6 +397,153 @@ class DatabaseSessionService(UsesDatabase, BaseSessionService):
         page = History()
         await page.add([row["payload"] for row in rows[:limit]])
         return EventsPage(page.events, next_cursor)
+
+    async def search_events(
+        self,
+        *,
+        app_name: str,
+        user_id: str,
+        query: str,
+        session_id: str | None = None,
+        authors: Sequence[str] | None = None,
+        after: datetime | str | float | None = None,
+        before: datetime | str | float | None = None,
+        limit: int = 20,
+        cursor: str | None = None,
+    ) -> FoundEvents:
+        """Finds events of a user's sessions that hold all words of a query, newest first.
+
+        It looks for parts of words, whatever their case, in texts, calls and answers of tools, and
+        transcriptions. No index helps it, so that appends need keep none: it reads all of the
+        user's events on the server. A memory finds by meaning.
+
+        Args:
+          query: Words, divided by white space.
+          session_id: Only in this session; stripped of surrounding whitespace.
+          authors: Only by any of these.
+          after: Only at or after this time: a datetime, ISO 8601, or Unix seconds.
+          before: Only before this time.
+          limit: At most this many, at least 1, and at most ``ADKPG_MAX_RESULTS``.
+          cursor: The ``next_cursor`` of the page before; None starts at the newest.
+
+        Raises:
+          InvalidInput: The query has no word, or too many; another argument is out of range, or
+            `cursor` did not come from a page.
+        """
+        session_id = None if session_id is None else _stripped(session_id)
+        if not storable(app_name=app_name, user_id=user_id, session_id=session_id):
+            return FoundEvents([], None)
+        return await finding.find(
+            self._database,
+            {"app_name": app_name, "user_id": user_id},
+            query=query,
+            session_id=session_id,
+            authors=authors,
+            after=after,
+            before=before,
+            limit=limit,
+            cursor=cursor,
+        )
+
+    async def fork_session(
+        self,
+        *,
+        app_name: str,
+        user_id: str,
+        session_id: str,
+        event_id: str | None = None,
+        fork_id: str | None = None,
+        ttl: str | float | timedelta | None = None,
+        expire_time: str | float | datetime | None = None,
+    ) -> Session:
+        """Copies a session up to an event, with its own state as it was there.
+
+        The copy goes its own way: neither sees what is appended to the other. The user's and the
+        app's state are shared with the original as with every session, and stay what they are now;
+        saved files and memories stay the original's.
+
+        Args:
+          session_id: The session to copy; stripped of surrounding whitespace.
+          event_id: The last event that is copied; None copies all.
+          fork_id: The copy's id; None or an empty one generates one.
+          ttl: How long the copy lives, as for `create_session`. It does not inherit an end.
+          expire_time: When the copy ends, as for `create_session`.
+
+        Returns:
+          The copy, as `get_session` returns it.
+
+        Raises:
+          SessionNotFound: There is no such session.
+          SessionExists: There is one of the id that the copy is to have.
+          InvalidInput: The session has no such event, or an argument cannot be; nothing was
+            written.
+        """
+        end = expiry(ttl, expire_time, platform_time.get_time())
+        session_id = _stripped(session_id)
+        fork_id = _stripped(fork_id) or platform_uuid.new_uuid()
+        require_storable(app_name=app_name, user_id=user_id, session_id=session_id, fork_id=fork_id)
+        source = await self.get_session(app_name=app_name, user_id=user_id, session_id=session_id)
+        if source is None:
+            raise SessionNotFound(
+                f"Session {session_id} not found; list_sessions names those that are stored."
+            )
+        await forks.fork(self._database, source, fork_id=fork_id, event_id=event_id, end=end)
+        copy = await self.get_session(app_name=app_name, user_id=user_id, session_id=fork_id)
+        if copy is None:
+            raise SessionNotFound(f"Session {fork_id} not found; it was deleted when just made.")
+        return copy
+
+    async def update_state(
+        self, *, app_name: str, user_id: str | None = None, state_delta: Mapping[str, Any]
+    ) -> dict[str, Any]:
+        """Sets keys of the app's state and of a user's, without a session; idempotent.
+
+        They are merged as by an append: keys that are not named stay, and sessions that were loaded
+        before see them when they are loaded again.
+
+        Args:
+          user_id: Whose ``user:`` keys are set; None if there are none.
+          state_delta: Keys with the prefix ``app:`` or ``user:``, and no others.
+
+        Returns:
+          The states that were changed, with their prefixes.
+
+        Raises:
+          InvalidInput: A key has another prefix or none, a value cannot be stored, a state is too
+            large, or there are ``user:`` keys and no user; nothing was written.
+        """
+        require_storable(app_name=app_name, user_id=user_id)
+        delta = split(state_delta)
+        alone = [key for key in state_delta if not key.startswith(_SHARED)]
+        if alone:
+            raise InvalidInput(
+                f"State key {alone[0]!r} belongs to no user or app; begin it with 'user:' or "
+                "'app:', or append it to a session."
+            )
+        if delta.user is not None and user_id is None:
+            raise InvalidInput("There are user: keys and no user; give user_id.")
+        if delta.app is None and delta.user is None:
+            return {}
+        settings = self._database.settings
+        require_small(delta, settings)
+        try:
+            row = await self._database.fetch_one(
+                life_statements.merge_states(
+                    app=delta.app is not None, user=delta.user is not None
+                ),
+                {
+                    "app_name": app_name,
+                    "user_id": user_id or "",
+                    "app_delta": delta.app,
+                    "user_delta": delta.user,
+                    "state_limit": bytes_of(settings, "max_state_mb"),
+                },
+            )
+        except ConstraintViolated as exc:
+            refuse_large(exc, settings)
+            raise
+        assert row is not None
+        return merge(None, row["app_state"], row["user_state"])
 
     async def get_user_state(self, *, app_name: str, user_id: str) -> dict[str, Any]:
         """Returns a user's state without the ``user:`` prefix; a copy, ``{}`` if there is none."""
@@ -579,8 +758,8 @@ class DatabaseSessionService(UsesDatabase, BaseSessionService):
         )
         if found is None:
             raise SessionNotFound(
-                f"Session {session.id} not found; it was deleted, or a failover or a restored "
-                "backup lost it."
+                f"Session {session.id} not found; it was deleted, has expired, or a failover or a "
+                "restored backup lost it."
             )
         if found["found_incarnation"] != marker.incarnation:
             raise StaleSession(
@@ -643,7 +822,7 @@ class DatabaseSessionService(UsesDatabase, BaseSessionService):
         )
         if head is None:
             raise SessionNotFound(
-                f"Session {session.id} not found; it was deleted or never stored."
+                f"Session {session.id} not found; it was deleted, has expired, or was never stored."
             )
         newer = unix(head["updated_at"]) > session.last_update_time
         stale = newer and head["last_event_id"] != last

@@ -6,7 +6,7 @@ what the one before returned, since Postgres runs sibling CTEs in whatever order
 pulls them.
 """
 
-from datetime import datetime
+from datetime import datetime, timedelta
 from functools import cache
 from typing import Any
 
@@ -33,7 +33,7 @@ from sqlalchemy import (
     true,
     update,
 )
-from sqlalchemy.dialects.postgresql import JSON, JSONB, TIMESTAMP, UUID, insert
+from sqlalchemy.dialects.postgresql import INTERVAL, JSON, JSONB, TIMESTAMP, UUID, insert
 
 from adkpg.memory.write import capture_steps as capture
 from adkpg.sql import APP_NAME, SESSION_ID, USER_ID, SessionParameters, Statement, in_scope
@@ -43,14 +43,17 @@ EVENT_ID = bindparam("event_id", type_=Text)
 
 
 class CreateParameters(SessionParameters):
-    """The deltas are JSON text, None where a scope has none."""
+    """The deltas are JSON text, None where a scope has none; `initial_state` is null for `{}`."""
 
     incarnation: str
     session_state: str
+    initial_state: str | None
     app_delta: str | None
     user_delta: str | None
     state_limit: int
     timestamp: datetime
+    ttl: timedelta | None
+    expires_at: datetime | None
 
 
 class EventParameters(SessionParameters):
@@ -111,7 +114,7 @@ def _merged(state: str, delta: ColumnElement[Any]) -> ColumnElement[Any]:
     return literal_column(state, JSONB).op("||")(delta)
 
 
-def _limited(state: ColumnElement[Any]) -> ColumnElement[Any]:
+def limited(state: ColumnElement[Any]) -> ColumnElement[Any]:
     """A state, or null if it has more than `state_limit` bytes: its column refuses that.
 
     So the statement ends, whoever merged what meanwhile. It is made once and measured.
@@ -128,6 +131,16 @@ def this_session() -> ColumnElement[bool]:
         sessions.c.user_id == USER_ID,
         sessions.c.session_id == SESSION_ID,
     )
+
+
+def unexpired(session: Any = sessions) -> ColumnElement[bool]:
+    """Sessions that are seen: those without an end, and those before it."""
+    return or_(session.c.expires_at.is_(None), session.c.expires_at > func.now())
+
+
+def live_session() -> ColumnElement[bool]:
+    """The session's row, if it has not expired."""
+    return and_(this_session(), unexpired())
 
 
 def its_events() -> ColumnElement[bool]:
@@ -209,6 +222,13 @@ def user_state(user_id: ColumnElement[str]) -> Any:
     )
 
 
+def end_of_session() -> dict[str, ColumnElement[Any]]:
+    """When a session that is created ends by itself."""
+    ttl = bindparam("ttl", type_=INTERVAL)
+    expires_at = func.coalesce(func.now() + ttl, time("expires_at"))
+    return {"ttl": ttl, "expires_at": expires_at, "expires": expires_at.is_not(None)}
+
+
 @cache
 def create_session(*, app: bool, user: bool) -> Statement[CreateParameters]:
     """Inserts a session and merges the shared states it starts with; no row if it exists.
@@ -224,9 +244,11 @@ def create_session(*, app: bool, user: bool) -> Statement[CreateParameters]:
             user_id=USER_ID,
             session_id=SESSION_ID,
             incarnation=cast(bindparam("incarnation", type_=Text), UUID),
-            state=_limited(_json("session_state")),
+            state=limited(_json("session_state")),
+            initial_state=_json("initial_state"),
             created_at=time("timestamp"),
             updated_at=time("timestamp"),
+            **end_of_session(),
         )
         .on_conflict_do_nothing()
         .returning(
@@ -241,7 +263,7 @@ def create_session(*, app: bool, user: bool) -> Statement[CreateParameters]:
         )
         .cte("created")
     )
-    app_cte, user_cte = _shared_states(created, app=app, user=user)
+    app_cte, user_cte = shared_states(created, app=app, user=user)
     return _with(
         select(
             created,
@@ -280,15 +302,16 @@ def append_event(
     values: dict[Any, Any] = {
         sessions.c.revision: sessions.c.revision + 1,
         sessions.c.updated_at: time("timestamp"),
+        sessions.c.expires_at: func.coalesce(func.now() + sessions.c.ttl, sessions.c.expires_at),
         sessions.c.payload_bytes: sessions.c.payload_bytes + func.octet_length(_PAYLOAD),
     }
     if session:
-        values[sessions.c.state] = _limited(_merged("sessions.state", _json("session_delta")))
+        values[sessions.c.state] = limited(_merged("sessions.state", _json("session_delta")))
     if remember:
         values[sessions.c.memory_position] = capture.following_place()
     moved = (
         update(sessions)
-        .where(this_session(), expected(later=merge), *holds, ~known)
+        .where(live_session(), expected(later=merge), *holds, ~known)
         .values(values)
         .returning(
             sessions.c.app_name,
@@ -300,7 +323,7 @@ def append_event(
         )
         .cte("moved")
     )
-    app_cte, user_cte = _shared_states(moved, app=app, user=user)
+    app_cte, user_cte = shared_states(moved, app=app, user=user)
     appended = (
         insert(events)
         .from_select(
@@ -367,9 +390,15 @@ def select_head(*, fenced: bool = False) -> Statement[HeadParameters]:
             stored,
         )
         .select_from(sessions.outerjoin(stored, true()))
-        .where(this_session())
+        .where(live_session())
     )
     return Statement(head)
+
+
+@cache
+def delete_expired_session() -> Statement[SessionParameters]:
+    """Deletes a session that has expired, so that another may have its id."""
+    return Statement(delete(sessions).where(this_session(), ~unexpired()))
 
 
 @cache
@@ -391,18 +420,18 @@ def delete_session() -> Statement[SessionParameters]:
     return Statement(delete(sessions).where(this_session()).add_cte(ending))
 
 
-def _shared_states(written: CTE, *, app: bool, user: bool) -> tuple[CTE | None, CTE | None]:
+def shared_states(written: CTE, *, app: bool, user: bool) -> tuple[CTE | None, CTE | None]:
     """Merges the shared deltas for the session row that was written: the app's, then the user's."""
     app_cte = user_cte = None
     if app:
         upsert = insert(app_states).from_select(
-            ["app_name", "state"], select(written.c.app_name, _limited(_json("app_delta")))
+            ["app_name", "state"], select(written.c.app_name, limited(_json("app_delta")))
         )
         app_cte = (
             upsert.on_conflict_do_update(
                 index_elements=["app_name"],
                 set_={
-                    "state": _limited(_merged("app_states.state", _json("app_delta"))),
+                    "state": limited(_merged("app_states.state", _json("app_delta"))),
                     "updated_at": func.now(),
                 },
             )
@@ -410,7 +439,7 @@ def _shared_states(written: CTE, *, app: bool, user: bool) -> tuple[CTE | None, 
             .cte("app")
         )
     if user:
-        source = select(written.c.app_name, written.c.user_id, _limited(_json("user_delta")))
+        source = select(written.c.app_name, written.c.user_id, limited(_json("user_delta")))
         if app_cte is not None:  # reads the app's row first, so it is locked first
             source = source.where(select(func.count()).select_from(app_cte).scalar_subquery() >= 0)
         upsert = insert(user_states).from_select(["app_name", "user_id", "state"], source)
@@ -418,7 +447,7 @@ def _shared_states(written: CTE, *, app: bool, user: bool) -> tuple[CTE | None, 
             upsert.on_conflict_do_update(
                 index_elements=["app_name", "user_id"],
                 set_={
-                    "state": _limited(_merged("user_states.state", _json("user_delta"))),
+                    "state": limited(_merged("user_states.state", _json("user_delta"))),
                     "updated_at": func.now(),
                 },
             )

@@ -8,7 +8,7 @@ from alembic import op
 from pgvector.sqlalchemy import HALFVEC
 from sqlalchemy.dialects import postgresql
 
-revision = "0001r9"
+revision = "0001r11"
 down_revision = None
 branch_labels = None
 depends_on = None
@@ -324,6 +324,18 @@ def upgrade() -> None:
             postgresql.TIMESTAMP(timezone=True),
             nullable=True,
             comment="When another may take its place; NULL if none runs. In no index.",
+        ),
+        sa.Column(
+            "initial_state",
+            postgresql.JSONB(astext_type=sa.Text()),
+            nullable=True,
+            comment="Its own state before the first event, written as state is; NULL is none.",
+        ),
+        sa.Column(
+            "watched_until",
+            postgresql.TIMESTAMP(timezone=True),
+            nullable=True,
+            comment="Until when appends tell the listeners; NULL is nobody. In no index.",
         ),
         sa.Column(
             "ttl",

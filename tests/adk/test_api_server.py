@@ -221,3 +221,33 @@ async def test_memory_endpoint_without_a_memory_service_is_a_bad_request(
         assert answer.status_code == 400
         found = await client.get(f"{USER}/sessions/one")
         assert found.status_code == 200
+
+
+def test_a_new_session_takes_its_end_in_options(registered: Path, account: Account) -> None:
+    env = commands.environment()
+    uri = ("--artifact_service_uri", account.uri)
+    with ApiServer(registered, *uris(account.uri), *uri, env=env) as server:
+        client = server.client
+        for options, status in (
+            ({"ttl": "7200s"}, 200),
+            ({"expire_time": "2100-01-01T00:00:00Z"}, 200),
+            ({"ttl": "7200s", "expire_time": "2100-01-01T00:00:00Z"}, 400),
+            ({"ttl": "soon"}, 400),
+            ({"expire_time": "2001-01-01T00:00:00Z"}, 400),
+            ({"no_such_option": 1}, 400),
+        ):
+            answer = client.post(f"{USER}/sessions", json={"options": options})
+            assert answer.status_code == status, (options, answer.text)
+        assert create(client, "files").status_code == 200
+        place = f"{USER}/sessions/files/artifacts"
+        saved = client.post(
+            place,
+            json={"filename": "a.txt", "artifact": {"text": "a list"}, "customMetadata": {"k": 1}},
+        )
+        assert saved.status_code == 200, saved.text
+        assert saved.json()["canonicalUri"].endswith("/sessions/files/artifacts/a.txt/versions/0")
+        assert client.get(place).json() == ["a.txt"]
+        assert client.get(f"{place}/a.txt").json()["text"] == "a list"
+        assert client.get(f"{place}/none").status_code == 404
+        assert client.delete(f"{place}/a.txt").status_code == 200
+        assert client.get(place).json() == []

@@ -3,6 +3,7 @@
 import asyncio
 import json
 
+import asyncpg
 import pytest
 from google.adk.events.event import Event
 from google.adk.events.event_actions import EventActions
@@ -129,6 +130,54 @@ def test_another_users_session_is_not_found(adkpg: Adkpg) -> None:
     outcome = adkpg("sessions", "show", "a1", "--app", "weather", "--user", "bob")
     assert (outcome.code, outcome.out) == (1, "")
     assert "no session 'a1'" in outcome.err
+
+
+@pytest.mark.usefixtures("stored")
+def test_delete_shows_and_deletes_what_is_there(adkpg: Adkpg) -> None:
+    place = ("--app", "weather", "--user", "alice")
+    shown = adkpg("sessions", "delete", "a1", "none", *place, "--dry-run")
+    assert (shown.code, "a1" in shown.out, "Nothing was removed." in shown.out) == (0, True, True)
+    refused = adkpg("sessions", "delete", "a1", *place)
+    assert refused.code == 1
+    assert "add --yes" in refused.err
+    gone = adkpg("sessions", "delete", "a1", "none", *place, "--yes", "--json")
+    assert json.loads(gone.out) == {"dry_run": False, "deleted": ["a1"]}
+    again = adkpg("sessions", "delete", "a1", *place, "--yes", "--forget")
+    assert (again.code, again.out.strip()) == (
+        0,
+        "User alice of app weather has no such session.",
+    )
+    listed = adkpg("sessions", "list", *place, "--json")
+    assert [each["id"] for each in json.loads(listed.out)["sessions"]] == ["a2"]
+
+
+def test_prune_shows_first(adkpg: Adkpg, stored: str) -> None:
+    async def age() -> None:
+        connection = await asyncpg.connect(stored)
+        await connection.execute(
+            "UPDATE adkpg.sessions SET created_at = now() - interval '40 days',"
+            " updated_at = now() - interval '40 days' WHERE session_id <> 'a2'"
+        )
+        await connection.close()
+
+    asyncio.run(age())
+    asked = ("sessions", "prune", "--app", "weather", "--older-than", "30d")
+    counts = [
+        {"app_name": "weather", "user_id": "alice", "sessions": 1, "events": 0, "states": 0},
+        {"app_name": "weather", "user_id": "bob", "sessions": 1, "events": 3, "states": 0},
+    ]
+    shown = adkpg(*asked, "--dry-run", "--json")
+    assert json.loads(shown.out) == {"dry_run": True, "pruned": counts}
+    assert adkpg(*asked).code == 1
+    events = adkpg(*asked, "--events-only", "--yes", "--json")
+    assert json.loads(events.out)["pruned"] == [{**counts[1], "events": 2}]  # one is of the future
+    gone = adkpg(*asked, "--yes")
+    assert "SESSIONS" in gone.out
+    assert "Removed." in gone.out
+    assert "No session is to go." in adkpg(*asked, "--yes").out
+    wrong = adkpg("sessions", "prune", "--events-only", "--yes")
+    assert (wrong.code, wrong.out) == (2, "")
+    assert "older_than" in wrong.err
 
 
 def test_without_tables_the_sentence_names_the_command(

@@ -12,7 +12,16 @@ from adkpg.transfer import ImportReport, export, import_from
 # What a database makes itself: tokens and incarnations tell two databases apart, vectors, words and
 # jobs derive from the memories.
 DERIVED = {
-    "sessions": {"incarnation", "invocation_holder", "invocation_expires_at"},
+    "sessions": {
+        "incarnation",
+        "invocation_holder",
+        "invocation_expires_at",
+        "watched_until",
+        "initial_state",  # this one and the end are not exported yet
+        "ttl",
+        "expires",
+        "expires_at",
+    },
     "events": {"revision_token"},
     "app_settings": {"model_id", "updated_at"},
 }

@@ -181,6 +181,15 @@ CALLS: dict[str, Call] = {
     "DatabaseSessionService.list_events_page": lambda s, who, of: s.sessions.list_events_page(
         **who, session_id=of.session_id
     ),
+    "DatabaseSessionService.search_events": lambda s, who, of: s.sessions.search_events(
+        **who, query=of.secret, limit=3
+    ),
+    "DatabaseSessionService.fork_session": lambda s, who, of: s.sessions.fork_session(
+        **who, session_id=of.session_id, fork_id=f"fork of {of.user_id}"
+    ),
+    "DatabaseSessionService.update_state": lambda s, who, of: s.sessions.update_state(
+        **who, state_delta={"user:set": 1}
+    ),
     "DatabaseSessionService.get_user_state": lambda s, who, of: s.sessions.get_user_state(**who),
     "DatabaseSessionService.create_session": lambda s, who, of: s.sessions.create_session(
         **who, session_id=f"another of {of.user_id}", state={"user:new": 1}
@@ -251,6 +260,9 @@ CALLS: dict[str, Call] = {
     "DatabaseSessionService.delete_session": lambda s, who, of: s.sessions.delete_session(
         **who, session_id=of.session_id, forget=True
     ),
+    "prune_sessions": lambda s, who, of: adkpg.erasure.prune_sessions(
+        s.database, **who, older_than=timedelta(0), user_states=True
+    ),
     "prune": lambda s, who, of: adkpg.erasure.prune(
         s.database, **who, older_than=timedelta(0), superseded=True
     ),
@@ -278,6 +290,9 @@ EVERYBODYS: dict[str, Callable[[Services], Awaitable[object]]] = {
         s.database, app_name=APP, config="german"
     ),
     "prune": lambda s: adkpg.erasure.prune(s.database, app_name=APP, older_than=timedelta(0)),
+    "prune_sessions": lambda s: adkpg.erasure.prune_sessions(
+        s.database, older_than=timedelta(days=1)
+    ),
     "tidy": lambda s: adkpg.erasure.tidy(s.database),
     "erase_expired": lambda s: adkpg.erasure.erase_expired(s.database),
 }

@@ -68,6 +68,9 @@ _PARAMETERS: dict[str, Any] = {
     "lease_s": 30.0,
     "ttl_s": 30.0,
     "result": "null",
+    "ttl": None,
+    "expires_at": _TIME,
+    "initial_state": None,
     **dict.fromkeys(("session_state", "session_delta", "app_delta", "user_delta"), '{"k": 2}'),
 }
 _SESSION, _EVENT = "sessions_pkey", "events_event_id_key"
@@ -200,7 +203,9 @@ async def test_a_page_of_an_app_reads_no_more_than_the_page(
 async def test_appends_and_invocations_are_hot(database_url: str) -> None:
     """So few that a page holds every version: other tests' transactions may put off pruning."""
     async with DatabaseSessionService(database_url) as service:
-        session = await service.create_session(**KEY, state={"a": 0, "user:a": 0, "app:a": 0})
+        session = await service.create_session(
+            **KEY, state={"a": 0, "user:a": 0, "app:a": 0}, ttl="3600s"
+        )
         for run in range(4):
             async with service.invocation(**KEY, session_id=session.id):
                 for number in range(5):

@@ -13,6 +13,7 @@ from adkpg.scopes import narrowed
 from adkpg.sql import ScopeParameters
 
 _BATCH = 500
+_SESSIONS = 100  # whose events go with them
 
 
 @dataclass(frozen=True)
@@ -23,15 +24,17 @@ class Tidied:
       memories: That had expired, and what was drawn from them.
       tombstones: Marks of deleted memories whose event is not stored.
       results: Of invocations whose key has expired.
+      sessions: That had expired; their events and saved files went, too.
     """
 
     memories: int
     tombstones: int
     results: int = 0
+    sessions: int = 0
 
 
 async def tidy(database: Database) -> Tidied:
-    """Erases expired memories and results, and marks that nobody needs; idempotent.
+    """Erases expired sessions, memories and results, and marks that nobody needs; idempotent.
 
     A worker does it every ten minutes. Batches of 500 rows, each found through an index and erased
     in a transaction of its own: it may be ended anywhere, and goes on the next time. Many processes
@@ -44,9 +47,10 @@ async def tidy(database: Database) -> Tidied:
     Raises:
       DatabaseError: The server refused; batches that were erased before stay erased.
     """
+    sessions = await _sweep_sessions(database)
     memories = await erase_expired(database)
     gone = {sweep.table: await _swept(database, sweep) for sweep in statements.sweeps()}
-    return Tidied(memories, gone["memory_tombstones"], gone["invocation_results"])
+    return Tidied(memories, gone["memory_tombstones"], gone["invocation_results"], sessions)
 
 
 async def erase_expired(database: Database) -> int:
@@ -83,6 +87,39 @@ async def erase_expired(database: Database) -> int:
                 erased += await _erase(database, scope, rows)
         if len(found) < _BATCH:
             return erased
+        last = found[-1]
+
+
+async def _sweep_sessions(database: Database) -> int:
+    database.require_every_scope()
+    count = 0
+    last: Any = None
+    while True:
+        found = await database.fetch(
+            statements.select_expired_sessions(after=last is not None),
+            {
+                "limit": _SESSIONS,
+                "after_app_name": last["app_name"] if last else None,
+                "after_user_id": last["user_id"] if last else None,
+                "after_session_id": last["session_id"] if last else None,
+            },
+        )
+        if found:
+            gone = await database.fetch(
+                statements.delete_expired_sessions(),
+                {
+                    "app_names": [row["app_name"] for row in found],
+                    "user_ids": [row["user_id"] for row in found],
+                    "session_ids": [row["session_id"] for row in found],
+                },
+            )
+            count += len(gone)
+            for row in gone:
+                database.erased(
+                    app_name=row["app_name"], user_id=row["user_id"], session_id=row["session_id"]
+                )
+        if len(found) < _SESSIONS:
+            return count
         last = found[-1]
 
 

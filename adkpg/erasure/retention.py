@@ -1,0 +1,191 @@
+"""Retention: deleting old sessions, or old events of sessions, in batches."""
+
+from collections import defaultdict
+from collections.abc import AsyncIterator, Sequence
+from dataclasses import dataclass
+from datetime import UTC, datetime, timedelta
+from typing import Any
+
+from google.adk.platform import time as platform_time
+
+from adkpg.database import Database
+from adkpg.erasure import retention_statements as statements
+from adkpg.errors import InvalidInput
+from adkpg.keys import require_storable
+from adkpg.timestamps import clamped
+
+_PAGE = 100
+_EVENTS = 5_000
+_EVER = datetime(1, 1, 2, tzinfo=UTC)
+
+
+@dataclass(frozen=True)
+class PrunedSessions:
+    """What was deleted of one user's sessions, or would be.
+
+    Attributes:
+      app_name: The app.
+      user_id: The user.
+      sessions: How many sessions went, or with `events_only` lost events.
+      events: How many events went.
+      states: 1 if the user's state went, too.
+    """
+
+    app_name: str
+    user_id: str
+    sessions: int
+    events: int
+    states: int
+
+
+async def prune_sessions(
+    database: Database,
+    *,
+    app_name: str | None = None,
+    user_id: str | None = None,
+    older_than: timedelta | None = None,
+    events_only: bool = False,
+    user_states: bool = False,
+    dry_run: bool = False,
+) -> list[PrunedSessions]:
+    """Deletes expired sessions, and others by age; idempotent.
+
+    A session goes with its events and saved files, as by `delete_session`: what was remembered of
+    it stays. Batches of 100 sessions, each a transaction of its own: it may be ended anywhere, and
+    goes on the next time. Sessions that somebody writes to are passed over until then.
+
+    Args:
+      database: The database.
+      app_name: One app's; None is all apps'.
+      user_id: One user's; None is everybody's.
+      older_than: Sessions whose last event and creation are longer ago than this; None is those
+        that have expired only.
+      events_only: Sessions and their states stay; their events that are longer ago go. A session
+        whose events went is read without them, by agents, too.
+      user_states: The ``user:`` states of those who have no session left go too, if they were
+        changed longer ago; else nobody's do.
+      dry_run: Only counts.
+
+    Returns:
+      What went of each user, by app and user; without those of whom nothing did.
+
+    Raises:
+      InvalidInput: An id cannot be stored, or `older_than` is missing or in the future.
+      DatabaseError: The server refused; batches that were deleted before stay deleted.
+    """
+    require_storable(app_name=app_name, user_id=user_id)
+    if app_name is None or user_id is None:
+        database.require_every_scope()
+    if older_than is not None and older_than < timedelta():
+        raise InvalidInput(f"older_than={older_than} is in the future; give a positive time.")
+    if older_than is None and (events_only or user_states):
+        raise InvalidInput("Events and states go by age alone; give older_than, such as 90 days.")
+    before = _EVER
+    if older_than is not None:
+        before = clamped(platform_time.get_time() - older_than.total_seconds())
+    counts: defaultdict[tuple[str, str], list[int]] = defaultdict(lambda: [0, 0, 0])
+    async for page in _pages(database, app_name, user_id, before, whole=not events_only):
+        gone: Sequence[Any] = page
+        if not dry_run:
+            given: statements.GivenParameters = {
+                "app_names": [row["app_name"] for row in page],
+                "user_ids": [row["user_id"] for row in page],
+                "session_ids": [row["session_id"] for row in page],
+                "before": before,
+            }
+            delete = _delete_events if events_only else _delete_sessions
+            gone = await delete(database, given)
+        for row in gone:
+            count = counts[row["app_name"], row["user_id"]]
+            count[0] += 1
+            count[1] += row["events"]
+    if user_states:
+        for row in await _states(database, app_name, user_id, before, dry_run=dry_run):
+            counts[row["app_name"], row["user_id"]][2] = 1
+    return [PrunedSessions(*whose, *count) for whose, count in sorted(counts.items())]
+
+
+async def _pages(
+    database: Database,
+    app_name: str | None,
+    user_id: str | None,
+    before: datetime,
+    *,
+    whole: bool,
+) -> AsyncIterator[Sequence[Any]]:
+    last: Any = None
+    while True:
+        page = await database.fetch(
+            statements.select_old(
+                whole=whole,
+                app=app_name is not None,
+                user=user_id is not None,
+                after=last is not None,
+            ),
+            {
+                "app_name": app_name,
+                "user_id": user_id,
+                "before": before,
+                "limit": _PAGE,
+                "after_app_name": last["app_name"] if last else None,
+                "after_user_id": last["user_id"] if last else None,
+                "after_session_id": last["session_id"] if last else None,
+            },
+        )
+        if page:
+            yield page
+        if len(page) < _PAGE:
+            return
+        last = page[-1]
+
+
+async def _delete_sessions(database: Database, given: statements.GivenParameters) -> Sequence[Any]:
+    gone = await database.fetch(statements.delete_old_sessions(), given)
+    _tell(database, gone)
+    return gone
+
+
+async def _delete_events(database: Database, given: statements.GivenParameters) -> Sequence[Any]:
+    counts: defaultdict[tuple[str, str, str], int] = defaultdict(int)
+    while True:
+        gone = await database.fetch(statements.delete_old_events(), {**given, "limit": _EVENTS})
+        for row in gone:
+            counts[row["app_name"], row["user_id"], row["session_id"]] += 1
+        if len(gone) < _EVENTS:
+            break
+    names = ("app_name", "user_id", "session_id")
+    deleted = [{**dict(zip(names, key, strict=True)), "events": n} for key, n in counts.items()]
+    _tell(database, deleted)
+    return deleted
+
+
+async def _states(
+    database: Database,
+    app_name: str | None,
+    user_id: str | None,
+    before: datetime,
+    *,
+    dry_run: bool,
+) -> Sequence[Any]:
+    shape = {"app": app_name is not None, "user": user_id is not None}
+    gone: list[Any] = []
+    if dry_run:
+        return await database.fetch(
+            statements.select_nobodys_states(**shape),
+            {"app_name": app_name, "user_id": user_id, "before": before, "limit": 2**31 - 1},
+        )
+    while True:
+        batch = await database.fetch(
+            statements.delete_nobodys_states(**shape),
+            {"app_name": app_name, "user_id": user_id, "before": before, "limit": _EVENTS},
+        )
+        gone += batch
+        if len(batch) < _EVENTS:
+            return gone
+
+
+def _tell(database: Database, gone: Sequence[Any]) -> None:
+    for row in gone:
+        database.erased(
+            app_name=row["app_name"], user_id=row["user_id"], session_id=row["session_id"]
+        )

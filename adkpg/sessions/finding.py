@@ -1,0 +1,152 @@
+"""Finding: events of a user's sessions by the words that were said in them."""
+
+import json
+from collections.abc import Iterator, Mapping, Sequence
+from dataclasses import dataclass
+from datetime import datetime
+from typing import Any
+
+from google.adk.events.event import Event
+
+from adkpg import cursors
+from adkpg.database import Database
+from adkpg.errors import InvalidInput
+from adkpg.jsontext import read_events
+from adkpg.limits import page_rows, require_size
+from adkpg.sessions import life_statements
+from adkpg.sql import ScopeParameters
+from adkpg.timestamps import moment
+
+_PAGE = 100
+_MOST_WORDS = 32
+
+
+@dataclass(frozen=True)
+class FoundEvent:
+    """An event that has all words.
+
+    Attributes:
+      session_id: Where it was said.
+      event: The event.
+    """
+
+    session_id: str
+    event: Event
+
+
+@dataclass(frozen=True)
+class FoundEvents:
+    """Some events of a user's sessions, newest first.
+
+    Attributes:
+      found: At most `limit` of them.
+      next_cursor: Give it as `cursor` to get the following page; None at the end.
+    """
+
+    found: list[FoundEvent]
+    next_cursor: str | None
+
+
+async def find(
+    database: Database,
+    scope: ScopeParameters,
+    *,
+    query: str,
+    session_id: str | None,
+    authors: Sequence[str] | None,
+    after: datetime | str | float | None,
+    before: datetime | str | float | None,
+    limit: int,
+    cursor: str | None,
+) -> FoundEvents:
+    """Reads a page of events; `DatabaseSessionService.search_events` says of which."""
+    limit = page_rows(database.settings, limit)
+    require_size(database.settings, "max_query_kb", "The question", query)
+    words = list(dict.fromkeys(query.casefold().split()))
+    if not words:
+        raise InvalidInput("The query has no word; give at least one.")
+    if len(words) > _MOST_WORDS:
+        raise InvalidInput(f"The query has {len(words)} words; give at most {_MOST_WORDS}.")
+    last: Any = (None, None, None)
+    following = cursor is not None
+    if cursor is not None:
+        last = cursors.read(cursor, datetime, str, int)
+    parameters: life_statements.FindParameters = {
+        **scope,
+        "patterns": ["\x1f".join(_patterns(word)) for word in words],
+        "session_id": session_id,
+        "after": None if after is None else moment("after", after),
+        "before": None if before is None else moment("before", before),
+        "last_time": last[0],
+        "last_session_id": last[1],
+        "last_seq": last[2],
+        "limit": _PAGE,
+    }
+    found: list[FoundEvent] = []
+    places: list[Any] = []
+    while True:
+        rows = await database.fetch(
+            life_statements.find_events(
+                session=session_id is not None,
+                after=after is not None,
+                before=before is not None,
+                following=following,
+            ),
+            parameters,
+        )
+        for row, event in zip(rows, read_events([row["payload"] for row in rows]), strict=True):
+            said = "\n".join(_texts(event)).casefold()
+            by_them = authors is None or event.author in authors
+            if by_them and all(word in said for word in words):
+                if len(found) == limit:
+                    return FoundEvents(found, _cursor(places[-1]))
+                found.append(FoundEvent(row["session_id"], event))
+                places.append(row)
+        if len(rows) < _PAGE:
+            return FoundEvents(found, None)
+        following = True
+        parameters = {
+            **parameters,
+            "last_time": rows[-1]["timestamp"],
+            "last_session_id": rows[-1]["session_id"],
+            "last_seq": rows[-1]["seq"],
+        }
+
+
+def _cursor(row: Mapping[str, Any]) -> str:
+    return cursors.written(row["timestamp"], row["session_id"], row["seq"])
+
+
+def _patterns(word: str) -> Iterator[str]:
+    """What a word is like in JSON, whatever its case; the server folds ASCII for certain."""
+    for variant in dict.fromkeys((word, word.upper(), word.title(), word.swapcase())):
+        written = json.dumps(variant, ensure_ascii=False)[1:-1]
+        yield f"%{''.join(map(_escaped, written))}%"
+
+
+def _escaped(character: str) -> str:
+    if "\ud800" <= character <= "\udfff":  # lies in JSON as an escape, and is looked at afterwards
+        return "%"
+    return f"\\{character}" if character in "\\%_" else character
+
+
+def _texts(event: Event) -> Iterator[str]:
+    """Everything that an event says: texts, calls and answers of tools, transcriptions."""
+    yield from _leaves(event.content.model_dump(exclude_none=True) if event.content else None)
+    for heard in (event.input_transcription, event.output_transcription):
+        if heard is not None and heard.text:
+            yield heard.text
+
+
+def _leaves(value: Any) -> Iterator[str]:
+    if isinstance(value, str):
+        yield value
+    elif isinstance(value, dict):
+        for key, item in value.items():
+            yield str(key)
+            yield from _leaves(item)
+    elif isinstance(value, (list, tuple)):
+        for item in value:
+            yield from _leaves(item)
+    elif isinstance(value, (int, float)) and not isinstance(value, bool):
+        yield str(value)
