@@ -93,12 +93,27 @@ class _Chunk:
     rows: list[tuple[int, EventRecord]] = field(default_factory=list)
 
 
+@dataclass(frozen=True)
+class _Moved:
+    """A session that gets events: up to which revision, its time then, and the events' bytes."""
+
+    chunk: _Chunk
+    revision: int
+    updated: datetime
+    size: int
+
+    @classmethod
+    def by(cls, chunk: _Chunk, rows: Sequence[tuple[int, EventRecord]]) -> "_Moved":
+        size = sum(len(event.payload.encode()) for _, event in rows)
+        return cls(chunk, *_end(chunk), size)
+
+
 @dataclass
 class _Outcome:
     """What one batch does, and what is then said of it."""
 
-    create: list[tuple[_Chunk, int, datetime]] = field(default_factory=list)
-    advance: list[tuple[_Chunk, int, datetime]] = field(default_factory=list)
+    create: list[_Moved] = field(default_factory=list)
+    advance: list[_Moved] = field(default_factory=list)
     events: list[tuple[_Open, int, EventRecord]] = field(default_factory=list)
     differing: list[tuple[_Open, str]] = field(default_factory=list)
     failed: list[_Open] = field(default_factory=list)
@@ -302,7 +317,7 @@ class SessionWriter:
         elif not chunk.first and self._mode is Mode.WRITE:
             outcome.differing.append((session, "it was deleted during the import."))
         else:
-            outcome.create.append((chunk, *_end(chunk)))
+            outcome.create.append(_Moved.by(chunk, chunk.rows))
             outcome.events += [(session, seq, event) for seq, event in chunk.rows]
             return
         outcome.failed.append(session)
@@ -335,7 +350,7 @@ class SessionWriter:
                 outcome.differing.append((session, "events of it went during the import."))
                 outcome.failed.append(session)
                 return
-            outcome.advance.append((chunk, *_end(chunk)))
+            outcome.advance.append(_Moved.by(chunk, new))
             outcome.events += [(session, seq, event) for seq, event in new]
         last = max(session.record.revision or 0, session.seq)
         if chunk.last and self._mode is Mode.VERIFY and revision == last:
@@ -344,11 +359,11 @@ class SessionWriter:
                 outcome.differing.append((session, "its state differs from the source's."))
 
     def _tell(self, outcome: _Outcome) -> None:
-        for chunk, _, _ in outcome.create:
-            if chunk.first:
-                chunk.session.created = True
-        for chunk, _, _ in outcome.advance:
-            chunk.session.extended = not chunk.session.created
+        for moved in outcome.create:
+            if moved.chunk.first:
+                moved.chunk.session.created = True
+        for moved in outcome.advance:
+            moved.chunk.session.extended = not moved.chunk.session.created
         for session in outcome.failed:
             session.failed = True
         for session, sentence in outcome.differing:
@@ -425,16 +440,16 @@ def _keys(keys: Iterable[tuple[str, str, str]]) -> statements.KeysParameters:
     }
 
 
-def _sessions(
-    moved: Sequence[tuple[_Chunk, int, datetime]],
-) -> statements.SessionsParameters:
+def _sessions(moved: Sequence[_Moved]) -> statements.SessionsParameters:
+    opened = [each.chunk.session for each in moved]
     return {
-        **_keys(chunk.session.record.key for chunk, _, _ in moved),
-        "states": [chunk.session.state for chunk, _, _ in moved],
-        "revisions": [revision for _, revision, _ in moved],
-        "created": [_created(chunk, updated) for chunk, _, updated in moved],
-        "updated": [updated for _, _, updated in moved],
-        "places": [chunk.session.record.memory_position for chunk, _, _ in moved],
+        **_keys(session.record.key for session in opened),
+        "states": [session.state for session in opened],
+        "revisions": [each.revision for each in moved],
+        "created": [_created(each.chunk, each.updated) for each in moved],
+        "updated": [each.updated for each in moved],
+        "places": [session.record.memory_position for session in opened],
+        "sizes": [each.size for each in moved],
     }
 
 

@@ -53,6 +53,7 @@ class SessionsParameters(KeysParameters):
     created: list[datetime]
     updated: list[datetime]
     places: list[int | None]
+    sizes: list[int]
 
 
 class EventsParameters(KeysParameters):
@@ -168,7 +169,13 @@ def select_known() -> Statement[KnownParameters]:
 
 def _given_sessions() -> TableValuedAlias:
     return given_rows(
-        **_KEYS, states=Text, revisions=BigInteger, created=_TIME, updated=_TIME, places=BigInteger
+        **_KEYS,
+        states=Text,
+        revisions=BigInteger,
+        created=_TIME,
+        updated=_TIME,
+        places=BigInteger,
+        sizes=BigInteger,
     )
 
 
@@ -185,9 +192,10 @@ def insert_sessions() -> Statement[SessionsParameters]:
         given.c.created,
         given.c.updated,
         given.c.places,
+        given.c.sizes,
     ).order_by(given.c.app_names, given.c.user_ids, given.c.session_ids)
     names = ["app_name", "user_id", "session_id", "state", "revision", "created_at", "updated_at"]
-    names.append("memory_position")
+    names += ["memory_position", "payload_bytes"]
     return Statement(
         insert(sessions)
         .from_select(names, source)
@@ -207,6 +215,7 @@ def advance_sessions() -> Statement[SessionsParameters]:
             state=cast(given.c.states, JSONB),
             revision=given.c.revisions,
             updated_at=given.c.updated,
+            payload_bytes=sessions.c.payload_bytes + given.c.sizes,
             memory_position=func.coalesce(sessions.c.memory_position, given.c.places),
         )
     )
