@@ -7,11 +7,16 @@ from typing import Protocol
 
 from google.adk.sessions.base_session_service import BaseSessionService
 
+from adkpg.database.address import EMBEDDED
 from adkpg.errors import ConfigurationError
 from adkpg.settings import Settings
 from adkpg.transfer.jsonl.file import JsonLinesSource
 from adkpg.transfer.records import Record
+from adkpg.transfer.sources.adk_database import adk_database
+from adkpg.transfer.sources.clock import zone_of
+from adkpg.transfer.sources.opening import opened
 from adkpg.transfer.sources.selection import Selection
+from adkpg.transfer.sources.service import ServiceSource
 
 _SQLITE = b"SQLite format 3\0"
 
@@ -58,11 +63,35 @@ async def chosen(
     Raises:
       ConfigurationError: It cannot be read, or is no source.
     """
-    if isinstance(source, str) and "://" in source:
-        raise ConfigurationError("not yet")
-    path = Path(str(source))
-    if not await asyncio.to_thread(path.is_file):
-        raise ConfigurationError(
-            f"There is no file {path}; name a file, or a URL such as sqlite:///f.db."
+    zone = zone_of(source_timezone)
+    if isinstance(source, BaseSessionService):
+        return ServiceSource(source, selection)
+    text = str(source)
+    if "://" not in text and text != EMBEDDED and not await asyncio.to_thread(_is_sqlite, text):
+        return JsonLinesSource(Path(text), selection)
+    database = await opened(text, settings)
+    try:
+        return await adk_database(
+            database, selection, settings=settings, zone=zone, schema=source_schema
         )
-    return JsonLinesSource(path, selection)
+    except BaseException:
+        await database.close()
+        raise
+
+
+def _is_sqlite(name: str) -> bool:
+    """Whether a file is one of SQLite's.
+
+    Raises:
+      ConfigurationError: There is no such file.
+    """
+    try:
+        with Path(name).open("rb") as file:
+            return file.read(len(_SQLITE)) == _SQLITE
+    except FileNotFoundError as exc:
+        raise ConfigurationError(
+            f"There is no file {name}; name one, or a URL such as sqlite:///sessions.db or "
+            "postgresql://user:password@host/database."
+        ) from exc
+    except OSError as exc:
+        raise ConfigurationError(f"{name} cannot be read ({exc.strerror}).") from exc

@@ -35,8 +35,10 @@ class StateWriter:
         self._waiting: dict[_Key, tuple[SharedState, str]] = {}
 
     async def add(self, shared: SharedState) -> None:
-        """Adds a state."""
+        """Adds a state; an empty one says nothing."""
         key = (shared.app_name, shared.user_id)
+        if not shared.state:
+            return
         try:
             require_storable(app_name=shared.app_name, user_id=shared.user_id)
             text = jsontext.write_state(shared.state)
