@@ -256,7 +256,7 @@ async def test_a_killed_import_is_completed_by_the_next(
         ("nowhere.jsonl", "no file"),
         ("oracle://u:s3cret@h/d", "asyncpg"),
         ("postgresql://u:s3cret@127.0.0.1:1/d", "reached"),
-        ("mysql://u:s3cret@[broken/d", "%XX"),
+        ("mysql://u:s3cret@h:port/d", "%XX"),
         (str(FIXTURES), "cannot be read"),
     ],
 )

@@ -223,31 +223,22 @@ def advance_sessions() -> Statement[SessionsParameters]:
 
 @cache
 def insert_events() -> Statement[EventsParameters]:
-    """Writes events of sessions that the transaction holds or created, and counts their bytes."""
+    """Writes events of sessions that the transaction holds or created."""
     given = given_rows(**_KEYS, seqs=BigInteger, event_ids=Text, timestamps=_TIME, payloads=Text)
     names = ["app_name", "user_id", "session_id", "seq", "event_id", "timestamp", "payload"]
-    source = select(
-        given.c.app_names,
-        given.c.user_ids,
-        given.c.session_ids,
-        given.c.seqs,
-        given.c.event_ids,
-        given.c.timestamps,
-        cast(given.c.payloads, JSON),
-    )
-    keys = (events.c.app_name, events.c.user_id, events.c.session_id)
-    size = func.octet_length(cast(events.c.payload, Text)).label("size")
-    written = insert(events).from_select(names, source).returning(*keys, size).cte("written")
-    key = (written.c.app_name, written.c.user_id, written.c.session_id)
-    counted = select(*key, func.sum(written.c.size).label("size")).group_by(*key).cte("counted")
     return Statement(
-        update(sessions)
-        .where(
-            sessions.c.app_name == counted.c.app_name,
-            sessions.c.user_id == counted.c.user_id,
-            sessions.c.session_id == counted.c.session_id,
+        insert(events).from_select(
+            names,
+            select(
+                given.c.app_names,
+                given.c.user_ids,
+                given.c.session_ids,
+                given.c.seqs,
+                given.c.event_ids,
+                given.c.timestamps,
+                cast(given.c.payloads, JSON),
+            ),
         )
-        .values(payload_bytes=sessions.c.payload_bytes + counted.c.size)
     )
 
 
