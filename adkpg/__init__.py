@@ -32,6 +32,7 @@ __all__ = [
     "SearchOverrides",
     "SessionsPage",
     "Settings",
+    "WatchedEvent",
     "every_scope",
     "redact_secrets",
     "scope",
@@ -71,6 +72,7 @@ if TYPE_CHECKING:
     from adkpg.sessions.invocations import Invocation
     from adkpg.sessions.pages import EventsPage, ListedSessions, SessionsPage
     from adkpg.sessions.service import DatabaseSessionService
+    from adkpg.sessions.watching.watch import WatchedEvent
     from adkpg.settings import Settings
 else:
     _MODULES = {
@@ -97,6 +99,7 @@ else:
         "SearchOverrides": "memory.search.options",
         "SessionsPage": "sessions.pages",
         "Settings": "settings",
+        "WatchedEvent": "sessions.watching.watch",
         "every_scope": "scopes",
         "redact_secrets": "remember.secrets",
         "scope": "scopes",

@@ -18,13 +18,15 @@ from sqlalchemy.ext.asyncio import AsyncEngine, create_async_engine
 from sqlalchemy.util import greenlet_spawn
 
 from adkpg import scopes
-from adkpg.database import address, libpq, migrations, row_security
+from adkpg.database import address, libpq, migrations, pooler, row_security
 from adkpg.database.connector import Connector, Password
 from adkpg.database.driver import Attempt, Fault, idle_after, translated
+from adkpg.database.listening import Listener
 from adkpg.database.pools import LoopPools, clone
 from adkpg.embedded import EmbeddedServer
 from adkpg.errors import ConfigurationError, DatabaseError, RetryableError, SchemaError
 from adkpg.keys import APP_WIDE
+from adkpg.loops import PerLoop
 from adkpg.outages.breaker import Breakers
 from adkpg.remember.policy import Remember, RememberPolicy, policy_of
 from adkpg.settings import Settings
@@ -140,6 +142,7 @@ class Database(Closes):
         self._pools = LoopPools()
         self._doubted_at = self._dead_until = -math.inf
         self._verified = False
+        self._listeners = PerLoop(lambda: Listener(self._listening))
         self.breakers = Breakers()
         self._keepers: weakref.WeakSet[Keeper] = weakref.WeakSet()
 
@@ -192,6 +195,8 @@ class Database(Closes):
 
         Idempotent; a closed Database opens again at its next use.
         """
+        if (listener := self._listeners.pop()) is not None:
+            listener.close()
         await self._pools.close()
         if self._server is not None and self._template is not None:
             self._template = None
@@ -332,6 +337,26 @@ class Database(Closes):
                 self._template = await self._connect_template()
             engine = await self._pools.open(self._template)
         return engine
+
+    def listener(self) -> Listener:
+        """Returns the running loop's listener; it connects while somebody listens."""
+        return self._listeners.here()
+
+    async def _listening(self) -> asyncpg.Connection | None:
+        """Opens a connection to listen on; None behind a pooler, or with an engine that was given."""
+        await self.engine()
+        target = self._direct or self._target
+        if target is None:
+            return None
+        with translated(self.url, Attempt()):
+            connection = await self._connector_to(target).connect()
+            direct = False
+            try:
+                direct = await pooler.is_direct(connection)
+            finally:
+                if not direct:
+                    connection.terminate()
+        return connection if direct else None
 
     async def client_environment(self) -> dict[str, str]:
         """Returns the variables by which Postgres's own programs reach this database.

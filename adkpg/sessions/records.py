@@ -38,7 +38,12 @@ class Marker:
     @classmethod
     def of(cls, session: Session) -> "Marker | None":
         """Returns the marker of a live Session; None if another service or JSON made it."""
-        match = _MARKER.fullmatch(session._storage_update_marker or "")
+        return cls.read(session._storage_update_marker or "")
+
+    @classmethod
+    def read(cls, text: str) -> "Marker | None":
+        """Reads a marker; None if the text is none."""
+        match = _MARKER.fullmatch(text)
         return cls(match[1], int(match[2]), match[3]) if match else None
 
     def set(self, session: Session) -> None:

@@ -1,6 +1,6 @@
 """DatabaseSessionService: ADK sessions that outlive the process."""
 
-from collections.abc import Mapping, Sequence
+from collections.abc import AsyncGenerator, Mapping, Sequence
 from contextlib import AbstractAsyncContextManager
 from datetime import datetime, timedelta
 from typing import Any, Literal
@@ -55,6 +55,7 @@ from adkpg.sessions.invocations import Invocation
 from adkpg.sessions.pages import EventsPage, ListedSessions, SessionsPage
 from adkpg.sessions.records import Marker
 from adkpg.sessions.state import merge, refuse_large, require_small, split
+from adkpg.sessions.watching.watch import WatchedEvent, position, watch
 from adkpg.sql import SessionParameters
 from adkpg.tables import EVENT_ID_KEY
 from adkpg.timestamps import clamped, unix
@@ -492,6 +493,46 @@ class DatabaseSessionService(UsesDatabase, BaseSessionService):
         if copy is None:
             raise SessionNotFound(f"Session {fork_id} not found; it was deleted when just made.")
         return copy
+
+    def watch_session(
+        self,
+        *,
+        app_name: str,
+        user_id: str,
+        session_id: str,
+        after: Session | str | None = None,
+        poll_interval_s: float = 1.0,
+    ) -> AsyncGenerator[WatchedEvent, None]:
+        """Yields a session's new events as they are appended, by whatever process; without end.
+
+        Each comes once, in append order, and none is missed, whatever happens to connections. The
+        server tells of them at once (LISTEN), on one connection of each event loop beside its pool.
+        Where that cannot be had, behind a pooler in transaction mode without
+        ``ADKPG_DIRECT_URL``, or with an engine of your own, it is asked at intervals; it is now and
+        then in any case. Appends to sessions that nobody watches tell nothing.
+
+        Args:
+          session_id: Stripped of surrounding whitespace.
+          after: A Session: events that it does not hold yet. The ``cursor`` of an event: those
+            after it, also in another process. None: those after the first one is asked for.
+          poll_interval_s: Pause between two questions where nothing is told, in seconds.
+
+        Raises:
+          InvalidInput: An id cannot be, the interval is not above 0, or `after` is no place.
+          SessionNotFound: While iterating: there is no such session, or none any more.
+          StaleSession: While iterating: it was created again, or storage went back.
+          DatabaseUnavailable: While iterating: the fault lasts; go on with the last cursor.
+        """
+        session_id = _stripped(session_id)
+        require_storable(app_name=app_name, user_id=user_id, session_id=session_id)
+        if not poll_interval_s > 0:
+            raise InvalidInput(f"poll_interval_s={poll_interval_s} is not above 0; give seconds.")
+        place: SessionParameters = {
+            "app_name": app_name,
+            "user_id": user_id,
+            "session_id": session_id,
+        }
+        return watch(self._database, place, after=position(after), poll_interval_s=poll_interval_s)
 
     async def update_state(
         self, *, app_name: str, user_id: str | None = None, state_delta: Mapping[str, Any]

@@ -41,6 +41,9 @@ from adkpg.tables import app_states, events, memory_tombstones, sessions, user_s
 
 EVENT_ID = bindparam("event_id", type_=Text)
 
+CHANNEL = "adkpg"
+"""On which appends to watched sessions tell the listeners."""
+
 
 class CreateParameters(SessionParameters):
     """The deltas are JSON text, None where a scope has none; `initial_state` is null for `{}`."""
@@ -277,6 +280,22 @@ def create_session(*, app: bool, user: bool) -> Statement[CreateParameters]:
     )
 
 
+def watch_key(session: Any) -> ColumnElement[Any]:
+    """What appends tell the listeners of a session: a digest of its key."""
+    return func.md5(
+        cast(
+            func.jsonb_build_array(session.c.app_name, session.c.user_id, session.c.session_id),
+            Text,
+        )
+    )
+
+
+def _told(moved: Any) -> ColumnElement[Any]:
+    """Tells the listeners when the append is committed, if anybody watches."""
+    channel = literal_column(f"'{CHANNEL}'", Text)
+    return case((moved.c.watched_until > func.now(), func.pg_notify(channel, watch_key(moved))))
+
+
 @cache
 def append_event(
     *,
@@ -319,6 +338,7 @@ def append_event(
             sessions.c.session_id,
             sessions.c.revision,
             sessions.c.updated_at,
+            sessions.c.watched_until,
             *([sessions.c.memory_position] if remember else []),
         )
         .cte("moved")
@@ -342,7 +362,12 @@ def append_event(
         .cte("appended")
     )
     return _with(
-        select(moved.c.revision, appended.c.revision_token, moved.c.updated_at),
+        select(
+            moved.c.revision,
+            appended.c.revision_token,
+            moved.c.updated_at,
+            _told(moved).label("told"),
+        ),
         app_cte,
         user_cte,
         *(capture.steps(moved) if remember else ()),

@@ -36,6 +36,7 @@ INTERNAL = {
     "Database.fetch",
     "Database.fetch_one",
     "Database.keep_informed",
+    "Database.listener",
     "Database.transact",
     "Database.transaction",
 }

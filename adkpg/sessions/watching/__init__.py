@@ -1,0 +1,1 @@
+"""Watching a session: its new events, from any process, as they come."""

@@ -1,0 +1,132 @@
+"""Watching: new events of a session, each once, in append order."""
+
+import asyncio
+from collections.abc import AsyncGenerator
+from contextlib import suppress
+from dataclasses import dataclass
+
+from google.adk.events.event import Event
+from google.adk.sessions.session import Session
+
+from adkpg.database import Database
+from adkpg.errors import (
+    InvalidInput,
+    PermissionDenied,
+    ReadOnly,
+    SessionNotFound,
+    StaleSession,
+)
+from adkpg.jsontext import read_events
+from adkpg.sessions.records import Marker
+from adkpg.sessions.watching import statements
+from adkpg.sql import SessionParameters
+
+_PAGE = 100
+_RENEWAL_S = 20.0
+_LISTENING_POLL_S = 5.0
+"""How often it is looked whether an event came of which nobody told."""
+
+
+@dataclass(frozen=True)
+class WatchedEvent:
+    """An event that was appended to a watched session.
+
+    Attributes:
+      event: The event.
+      cursor: Give it as `after` to go on after this event.
+    """
+
+    event: Event
+    cursor: str
+
+
+def position(after: Session | str | None) -> Marker | None:
+    """Returns the place that a watcher goes on from; None is the end of the session.
+
+    Raises:
+      InvalidInput: It came neither from a stored session nor from a watched event.
+    """
+    if after is None:
+        return None
+    marker = Marker.of(after) if isinstance(after, Session) else Marker.read(after)
+    if marker is None:
+        raise InvalidInput(
+            "after is neither a Session that this service returned nor the cursor of a watched "
+            "event; load the session, or leave it out."
+        )
+    return marker
+
+
+async def watch(
+    database: Database,
+    place: SessionParameters,
+    *,
+    after: Marker | None,
+    poll_interval_s: float,
+) -> AsyncGenerator[WatchedEvent, None]:
+    """Yields events after a place as they come; `DatabaseSessionService.watch_session` says how."""
+    head = await database.fetch_one(statements.select_position(), place)
+    if head is None:
+        raise _gone(place)
+    here = after or Marker(head["incarnation"], head["revision"], head["revision_token"])
+    clock = asyncio.get_running_loop()
+    listener = database.listener()
+    renewal = clock.time()
+    told = True  # whether appends may tell of themselves
+    with listener.listening(head["key"]) as woken:
+        while True:
+            if told and clock.time() >= renewal:
+                try:
+                    await database.fetch(statements.keep_watched(), place)
+                except (PermissionDenied, ReadOnly):
+                    told = False
+                renewal = clock.time() + _RENEWAL_S
+            woken.clear()
+            found = await _news(database, place, here)
+            for event, marker in found:
+                here = marker
+                yield WatchedEvent(event, str(marker))
+            if found:
+                continue
+            wait_s = _LISTENING_POLL_S if told and listener.hears else poll_interval_s
+            with suppress(TimeoutError):
+                await asyncio.wait_for(woken.wait(), wait_s)
+
+
+async def _news(
+    database: Database, place: SessionParameters, here: Marker
+) -> list[tuple[Event, Marker]]:
+    rows = await database.fetch(
+        statements.select_news(),
+        {
+            **place,
+            "revision": here.revision,
+            "revision_token": here.token,
+            "limit": _PAGE,
+        },
+    )
+    if not rows:
+        raise _gone(place)
+    if rows[0]["incarnation"] != here.incarnation:
+        raise StaleSession(
+            f"Session {place['session_id']} was deleted and created again since this place; watch "
+            "it from its beginning, as get_session returns it."
+        )
+    if rows[0]["went_back"]:
+        raise StaleSession(
+            f"Session {place['session_id']} went back in storage: a failover or a restored backup "
+            "lost events that were watched; load it again."
+        )
+    new = [row for row in rows if row["seq"] is not None]
+    read = read_events([row["payload"] for row in new])
+    return [
+        (event, Marker(here.incarnation, row["seq"], row["revision_token"]))
+        for event, row in zip(read, new, strict=True)
+    ]
+
+
+def _gone(place: SessionParameters) -> SessionNotFound:
+    return SessionNotFound(
+        f"Session {place['session_id']} not found; it was deleted, has expired, or was never "
+        "stored."
+    )
