@@ -343,7 +343,7 @@ class Database(Closes):
         return self._listeners.here()
 
     async def _listening(self) -> asyncpg.Connection | None:
-        """Opens a connection to listen on; None behind a pooler, or with an engine that was given."""
+        """Opens a connection to listen on; None behind a pooler or with a caller's engine."""
         await self.engine()
         target = self._direct or self._target
         if target is None:
