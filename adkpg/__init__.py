@@ -51,6 +51,7 @@ if TYPE_CHECKING:
         evaluation,
         facts,
         models,
+        reranking,
         tools,
         transfer,
     )
@@ -116,6 +117,7 @@ else:
         "evaluation",
         "facts",
         "models",
+        "reranking",
         "tools",
         "transfer",
     )

@@ -21,10 +21,12 @@
               + SchemaOutOfDate
               + ExtensionMissing            pgvector is not installed on the server
       + EmbeddedServerError                 the embedded Postgres cannot run here
-      + ModelUnavailable                    a model answers nobody now; also the parent of two below
+      + ModelUnavailable                    a model answers nobody now; parent of three below, too
       + EmbeddingError                      an embedder failed
           + EmbedderUnavailable             it answers no text now; ask again later
           + EmbeddingMismatch               wrong number, length or values of vectors
+      + RerankingError                      a reranker failed; the search's own order stands
+          + RerankerUnavailable             it answers nobody now
       + ExtractionError                     an extractor of facts gave no usable answer
           + ExtractorUnavailable            it answers nothing now; ask again later
       + SessionExists (ADK AlreadyExistsError)
@@ -68,6 +70,8 @@ __all__ = [
     "ModelUnavailable",
     "PermissionDenied",
     "ReadOnly",
+    "RerankerUnavailable",
+    "RerankingError",
     "RetryableError",
     "SchemaError",
     "SchemaMissing",
@@ -186,6 +190,14 @@ class ModelUnavailable(AdkpgError):
     """
 
     asked = True
+
+
+class RerankingError(AdkpgError):
+    """A reranker could not score passages; searches keep the order they have without it."""
+
+
+class RerankerUnavailable(RerankingError, ModelUnavailable):
+    """A reranker does not answer now, whatever it is asked; searches do without it for a while."""
 
 
 class EmbedderUnavailable(EmbeddingError, ModelUnavailable):

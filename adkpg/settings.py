@@ -112,6 +112,19 @@ class Settings(BaseSettings):
         "in seconds; with `mode='vector'` it fails. The first loading of a local model does not "
         "count.",
     )
+    rerank_timeout_s: float = Field(
+        default=2,
+        gt=0,
+        description="Longest wait of a search for a reranker, in seconds; then the order that it "
+        "has without one stands.",
+    )
+    rerank_candidates: int = Field(
+        default=50,
+        ge=1,
+        le=1_000,
+        description="Best hits of a search that a reranker looks at, in hits; more if more are "
+        "asked for.",
+    )
     extraction_timeout_s: float = Field(
         default=120,
         gt=0,

@@ -27,7 +27,7 @@ def embedder_named(name: str) -> adkpg.embedding.Embedder:
     if name in NAMES:
         found: object = default_embedder(name)
     elif ":" in name:
-        found = _own(name)
+        found = own_object(name, adkpg.embedding.Embedder)
     else:
         raise adkpg.errors.ConfigurationError(
             f"{name!r} names no embedder; say {', '.join(NAMES)}, or module:attribute."
@@ -39,7 +39,16 @@ def embedder_named(name: str) -> adkpg.embedding.Embedder:
     return found
 
 
-def _own(name: str) -> object:
+def own_object(name: str, kind: type) -> object:
+    """Returns what ``module:attribute`` names; a function or class that makes one is called.
+
+    Args:
+      name: As a command line has it. Modules are found in the working directory too.
+      kind: What it should be.
+
+    Raises:
+      ConfigurationError: It cannot be imported, or makes nothing.
+    """
     module_name, _, attribute = name.partition(":")
     if (here := str(Path.cwd())) not in sys.path:
         sys.path.insert(0, here)
@@ -49,6 +58,17 @@ def _own(name: str) -> object:
         raise adkpg.errors.ConfigurationError(
             f"{name!r} cannot be imported ({exc}); name it as Python would, from this directory."
         ) from exc
-    # A class has the members of an embedder, and is none.
-    makes_one = isinstance(found, type) or not isinstance(found, adkpg.embedding.Embedder)
-    return found() if makes_one and callable(found) else found
+    # A class has the members of what it makes, and is none.
+    makes_one = isinstance(found, type) or not isinstance(found, kind)
+    if not (makes_one and callable(found)):
+        return found
+    try:
+        made: object = found()
+    except adkpg.errors.AdkpgError:
+        raise
+    except Exception as exc:
+        raise adkpg.errors.ConfigurationError(
+            f"{name!r} makes nothing when it is called without arguments ({type(exc).__name__}: "
+            f"{exc}); name an object, or a function that makes one."
+        ) from exc
+    return made

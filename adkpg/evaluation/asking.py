@@ -30,12 +30,14 @@ class Found:
       names: Ids that evidence may name it by.
       text: What it says.
       cost: What it costs a model, in tokens.
+      short_cost: What its passage alone costs, if it has one; else None.
       session_id: Where it was said; None if the system does not tell.
     """
 
     names: frozenset[str]
     text: str
     cost: int
+    short_cost: int | None = None
     session_id: str | None = None
 
 
@@ -48,12 +50,14 @@ class Recalled:
       search_s: How long the search took, without the question's embedding.
       embedding_s: How long that took.
       words_alone: Whether vectors had no part though they were asked for.
+      fused_alone: Whether a reranker had no part though it was asked for.
     """
 
     hits: tuple[Found, ...]
     search_s: float
     embedding_s: float = 0.0
     words_alone: bool = False
+    fused_alone: bool = False
 
 
 class System(Protocol):
@@ -103,6 +107,7 @@ class Memory:
             search_s=search_s,
             embedding_s=self._embedder.seconds[question.text] if self._embedder else 0.0,
             words_alone=any(hit.reason.words_alone for hit in found),
+            fused_alone=any(hit.reason.fused_alone for hit in found),
         )
 
 
@@ -113,6 +118,7 @@ def _found(hit: hits.Hit) -> Found:
         names=frozenset(name for name in names if name),
         text=records.text_of(memory.content),
         cost=hits.tokens(memory),
+        short_cost=hits.tokens(hits.by_passage(hit).memory),
         session_id=memory.session_id,
     )
 
@@ -209,7 +215,9 @@ def outcome(question: Question, recalled: Recalled, sessions: Mapping[str, str])
         ranks=tuple(ranks),
         session_ranks=tuple(first_session.get(name) for name in question.sessions),
         costs=tuple(hit.cost for hit in recalled.hits),
+        short_costs=tuple(hit.short_cost or hit.cost for hit in recalled.hits),
         search_s=recalled.search_s,
         embedding_s=recalled.embedding_s,
         words_alone=recalled.words_alone,
+        fused_alone=recalled.fused_alone,
     )

@@ -20,6 +20,7 @@ from adkpg.evaluation.figures import CUTOFFS, DEPTH, RESAMPLES, Estimate, Report
 from adkpg.evaluation.remembering import APP, remember
 from adkpg.memory.search.options import Mode, SearchOverrides
 from adkpg.memory.service import PgVectorMemoryService
+from adkpg.reranking import Reranker
 from adkpg.settings import Settings
 
 COMPARED = (*(f"recall@{cutoff}" for cutoff in CUTOFFS), "complete@40", "MRR", "NDCG@10")
@@ -211,6 +212,7 @@ async def evaluate_stored(
     app_name: str,
     user_id: str | None = None,
     modes: Sequence[Mode] = ("hybrid",),
+    reranked: bool = False,
     told: Told = silent,
 ) -> Evaluation:
     """Asks questions about what is stored, such as a team's saved ones; it writes nothing.
@@ -221,6 +223,8 @@ async def evaluate_stored(
       app_name: The app.
       user_id: Whose memories a question is about that does not say it; None is what the app knows.
       modes: The ways to search, each once.
+      reranked: Measures each mode a second time, with the service's reranker; without it none is
+        asked.
       told: Is told the progress.
 
     Raises:
@@ -233,11 +237,29 @@ async def evaluate_stored(
             "The file brings conversations of its own, which are remembered apart; leave the app "
             'out, or give questions alone: [{"q": ..., "evidence": [...]}].'
         )
-    systems: dict[str, System] = {
-        mode: Memory(memory, app_name, overrides=SearchOverrides(mode=mode))
-        for mode in dict.fromkeys(modes)
-    }
+    systems = ways(memory, app_name, modes, reranked=reranked)
     return await evaluate(data, systems, user_id=user_id, told=told)
+
+
+def ways(
+    memory: PgVectorMemoryService,
+    app_name: str,
+    modes: Sequence[Mode],
+    *,
+    embedder: MeasuredEmbedder | None = None,
+    reranked: bool = False,
+) -> dict[str, System]:
+    """Returns the ways to ask a service, by name: its modes, and each reranked, if that is said."""
+    return {
+        f"{mode} reranked" if rerank else mode: Memory(
+            memory,
+            app_name,
+            embedder=embedder,
+            overrides=SearchOverrides(mode=mode, rerank=rerank),
+        )
+        for mode in dict.fromkeys(modes)
+        for rerank in ((False, True) if reranked else (False,))
+    }
 
 
 @asynccontextmanager
@@ -247,6 +269,7 @@ async def remembered(
     *,
     settings: Settings | None = None,
     embedder: Embedder | None = None,
+    reranker: Reranker | None = None,
     words: bool = False,
     vectors: Path | None = None,
     told: Told = silent,
@@ -259,6 +282,7 @@ async def remembered(
       server_url: A database of the server, by a role that may create others; or ``embedded``.
       settings: None are those of the environment.
       embedder: None is ``ADKPG_EMBEDDER``.
+      reranker: The service's.
       words: Whether nothing is embedded.
       vectors: A file that keeps vectors for the next run.
       told: Is told the progress.
@@ -287,12 +311,13 @@ async def remembered(
             scratch_database(server_url, settings, prefix="adkpg_evaluation") as url,
             Database(url, settings=settings, auto_upgrade=True) as database,
         ):
-            writer = PgVectorMemoryService(database, mode="text")
+            writer = PgVectorMemoryService(database, mode="text", reranker=reranker)
             await remember(writer, stores, told=told)
             if measured is None:
+                await writer.warm(timeout_s=settings.embedding_timeout_s)
                 yield writer, None
                 return
-            service = PgVectorMemoryService(database, embedder=measured)
+            service = PgVectorMemoryService(database, embedder=measured, reranker=reranker)
             await service.warm(timeout_s=settings.embedding_timeout_s)
             await service.embed_pending()
             yield service, measured
@@ -308,6 +333,7 @@ async def evaluate_apart(
     modes: Sequence[Mode] = ("text", "vector", "hybrid"),
     settings: Settings | None = None,
     embedder: Embedder | None = None,
+    reranker: Reranker | None = None,
     vectors: Path | None = None,
     told: Told = silent,
 ) -> Evaluation:
@@ -319,6 +345,7 @@ async def evaluate_apart(
       modes: The ways to search, each once.
       settings: None are those of the environment.
       embedder: None is ``ADKPG_EMBEDDER``.
+      reranker: Each mode is measured with it, too.
       vectors: A file that keeps vectors for the next run.
       told: Is told the progress.
 
@@ -333,6 +360,7 @@ async def evaluate_apart(
         data.stores,
         settings=settings,
         embedder=embedder,
+        reranker=reranker,
         words=modes == ["text"],
         vectors=vectors,
         told=told,
@@ -342,10 +370,7 @@ async def evaluate_apart(
                 f"{', '.join(modes)} need an embedder, and none is installed; run pip install "
                 "'adkpg[local]', or measure text alone."
             )
-        systems: dict[str, System] = {
-            mode: Memory(memory, APP, embedder=measured, overrides=SearchOverrides(mode=mode))
-            for mode in modes
-        }
+        systems = ways(memory, APP, modes, embedder=measured, reranked=reranker is not None)
         return await evaluate(data, systems, told=told)
 
 
@@ -374,6 +399,7 @@ def _patient(settings: Settings) -> Settings:
             "embedding_batch_size": max(settings.embedding_batch_size, 256),
             "embedding_timeout_s": max(settings.embedding_timeout_s, 600),
             "search_timeout_s": max(settings.search_timeout_s, 60),
+            "rerank_timeout_s": max(settings.rerank_timeout_s, 60),
             "job_lease_s": max(settings.job_lease_s, 1800),
         }
     )

@@ -52,18 +52,22 @@ class Outcome:
       session_ranks: Of each session that evidence lies in, the place of its first hit; empty where
         nobody knows the sessions.
       costs: What each hit would cost a model, in tokens, in the order of the hits.
+      short_costs: The same if long ones are cut to the passage that matched; empty if none is.
       search_s: How long the search took, without the question's embedding.
       embedding_s: How long that took; 0 for a search that needs none.
       words_alone: Whether vectors had no part though they were asked for.
+      fused_alone: Whether a reranker had no part though it was asked for.
     """
 
     category: str
     ranks: tuple[int | None, ...]
     session_ranks: tuple[int | None, ...] = ()
     costs: tuple[int, ...] = ()
+    short_costs: tuple[int, ...] = ()
     search_s: float = 0.0
     embedding_s: float = 0.0
     words_alone: bool = False
+    fused_alone: bool = False
 
     def measures(self) -> dict[str, float]:
         """Returns the question's own figures by name, see `MEASURES`.
@@ -91,9 +95,14 @@ class Outcome:
         return measures
 
     def _recall_within(self, budget: int) -> float:
-        """Returns recall in the hits that fit a budget; a hit that does not fit is skipped."""
+        """Returns recall in the hits that fit a budget.
+
+        As `max_tokens` has it: one that does not fit is cut to its passage, or skipped.
+        """
         fitting, rest = set(), budget
-        for rank, cost in enumerate(self.costs, 1):
+        forms = zip(self.costs, self.short_costs or self.costs, strict=True)
+        for rank, (whole, short) in enumerate(forms, 1):
+            cost = whole if whole <= rest else short
             if cost <= rest:
                 fitting.add(rank)
                 rest -= cost
@@ -163,6 +172,7 @@ class Report:
       unanswerable: Hits of questions that the file says nothing answers.
       latency_ms: p50 and p95 of a search, and with the question's embedding.
       words_alone: How many searches vectors had no part in though they were asked for.
+      fused_alone: How many a reranker had no part in though it was asked for.
     """
 
     estimates: dict[str, Estimate]
@@ -172,6 +182,7 @@ class Report:
     unanswerable: Unanswered | None = None
     latency_ms: dict[str, float] = field(default_factory=dict)
     words_alone: int = 0
+    fused_alone: int = 0
 
     @classmethod
     def of(
@@ -197,6 +208,7 @@ class Report:
             unanswerable=Unanswered.of(unanswerable),
             latency_ms=_latency_ms(outcomes),
             words_alone=sum(outcome.words_alone for outcome in outcomes),
+            fused_alone=sum(outcome.fused_alone for outcome in outcomes),
         )
 
     @property

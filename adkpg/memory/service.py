@@ -39,6 +39,8 @@ from adkpg.memory.vectors.vectors import Vectors
 from adkpg.memory.vectors.work import Embedding
 from adkpg.memory.write import apply as writing
 from adkpg.memory.write import statements
+from adkpg.reranking.guarded import GuardedReranker
+from adkpg.reranking.reranker import Reranker, require_reranker
 from adkpg.sql import SessionParameters
 
 
@@ -57,6 +59,7 @@ class PgVectorMemoryService(UsesDatabase, BaseMemoryService):
         nothing for ``ADKPG_DATABASE_URL``.
       embedder: What turns texts into vectors. None is ``ADKPG_EMBEDDER``: by default the offline
         one if ``adkpg[local]`` is installed, else words only, with one warning.
+      reranker: Orders the best hits of each search anew; see `adkpg.reranking`. None: nobody does.
       **options: How searches answer unless they say otherwise: `SearchOptions` by name, and
         Vertex's ``similarity_top_k`` and ``vector_distance_threshold``.
 
@@ -69,6 +72,7 @@ class PgVectorMemoryService(UsesDatabase, BaseMemoryService):
         database: Database | str | None = None,
         *,
         embedder: Embedder | None = None,
+        reranker: Reranker | None = None,
         **options: Unpack[SearchOverrides],
     ) -> None:
         super().__init__(database)
@@ -76,7 +80,13 @@ class PgVectorMemoryService(UsesDatabase, BaseMemoryService):
         usual = SearchOptions(top_k=min(SearchOptions.top_k, settings.max_results))
         self._defaults, embedder = service_defaults(usual, embedder, settings.embedder, options)
         self._vectors = None if embedder is None else Vectors(self._database, embedder)
-        self._search = Search(self._database, self._vectors)
+        self._reranker: GuardedReranker | None = None
+        if reranker is not None:
+            require_reranker(reranker)
+            self._reranker = GuardedReranker(
+                reranker, self._database.breakers, settings.rerank_timeout_s
+            )
+        self._search = Search(self._database, self._vectors, self._reranker)
 
     @property
     def embedder(self) -> Embedder | None:
@@ -294,7 +304,8 @@ class PgVectorMemoryService(UsesDatabase, BaseMemoryService):
 
         If the embedder fails or takes longer than ``ADKPG_SEARCH_TIMEOUT_S``, or the app's vectors
         are of another model, a hybrid search answers by words alone; a warning and each hit's
-        reason say why. Near-duplicates are folded (`hits.folded`). Turns of the invocation that
+        reason say why. A reranker that fails or takes longer than ``ADKPG_RERANK_TIMEOUT_S`` leaves
+        the order as it is. Near-duplicates are folded (`hits.folded`). Turns of the invocation that
         awaits the answer are left out, or of the one that is named.
 
         Args:
@@ -466,16 +477,20 @@ class PgVectorMemoryService(UsesDatabase, BaseMemoryService):
     async def warm(self, *, timeout_s: float | None = None) -> None:
         """Loads a local model, or connects to the embedder's service, before the first search.
 
-        Without it the first search waits for the loading. Without an embedder it does nothing.
+        Without it the first search waits for the embedder's loading, and goes without a local
+        reranker that takes too long. Without either it does nothing.
 
         Args:
           timeout_s: Longest wait in seconds; None is ``ADKPG_EMBEDDING_TIMEOUT_S``.
 
         Raises:
           EmbeddingError: The embedder failed, or gave no answer in time.
+          RerankingError: The reranker did.
         """
         if self._vectors is not None:
             await self._vectors.guarded.warm(timeout_s)
+        if self._reranker is not None:
+            await self._reranker.warm(timeout_s or self._database.settings.embedding_timeout_s)
 
     async def index_large_scopes(self) -> int:
         """Builds the HNSW index for users with more than ``ADKPG_EXACT_LIMIT`` memories.

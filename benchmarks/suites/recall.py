@@ -31,11 +31,11 @@ from typing import Any
 from google.adk.memory import InMemoryMemoryService
 from google.adk.memory._sqlite_memory_service import SqliteMemoryService
 
-from adkpg import SearchOverrides, Settings
+from adkpg import Settings
 from adkpg.errors import AdkpgError
 from adkpg.evaluation import DataSet, read
-from adkpg.evaluation.asking import Memory, System
-from adkpg.evaluation.evaluation import evaluate, remembered, require_conversations
+from adkpg.evaluation.asking import System
+from adkpg.evaluation.evaluation import evaluate, remembered, require_conversations, ways
 from adkpg.evaluation.figures import DEPTH, RESAMPLES
 from adkpg.evaluation.remembering import APP
 from adkpg.evaluation.tabulation import compared, sentences, tables
@@ -81,10 +81,7 @@ async def systems(
         )
         if embedder is None:
             modes = ["text"]
-        for mode in modes:
-            overrides = SearchOverrides(mode=mode)
-            found[mode] = Memory(memory, APP, embedder=embedder, overrides=overrides)
-        yield found
+        yield found | ways(memory, APP, modes, embedder=embedder)
 
 
 async def measure(url: str, arguments: argparse.Namespace) -> None:

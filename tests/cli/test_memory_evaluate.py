@@ -11,6 +11,7 @@ from google.genai import types
 
 from adkpg import PgVectorMemoryService
 from tests.fakes.commands import Adkpg
+from tests.fakes.cross_encoder import export
 from tests.fakes.data_sets import own
 
 PLACE = ("--app", "chat", "--user", "alice")
@@ -93,6 +94,25 @@ def test_bars_for_ci(adkpg: Adkpg, write: Any, tmp_path: Path) -> None:
     assert json.loads(outcome.out)["compared"]["text"]["MRR"]["mean"] == -0.5
 
 
+@pytest.mark.usefixtures("stored")
+def test_each_mode_is_measured_reranked_too(adkpg: Adkpg, write: Any, tmp_path: Path) -> None:
+    export(tmp_path / "encoder")
+    judge = ("--mode", "text", "--reranker", f"onnx:{tmp_path / 'encoder'}", "--json")
+    for value, place in (([own()], ()), (ASKED, PLACE)):
+        outcome = adkpg("memory", "evaluate", write(value), *place, *judge)
+        assert (outcome.code, outcome.err) == (0, "")
+        document = json.loads(outcome.out)
+        assert list(document["systems"]) == ["text", "text reranked"]
+        assert document["systems"]["text reranked"]["fused_alone"] == 0
+        assert list(document["paired"]) == ["text reranked minus text"]
+    outcome = adkpg(
+        *("memory", "evaluate", write(ASKED), *PLACE, "--mode", "text"),
+        *("--reranker", "tei:http://127.0.0.1:1"),
+    )
+    assert outcome.code == 0
+    assert "searches of text reranked got no answer of the reranker." in outcome.out
+
+
 def test_conversations_are_remembered_apart(stored: str, adkpg: Adkpg, write: Any) -> None:
     outcome = adkpg("memory", "evaluate", write([own()]), "--mode", "text")
     assert (outcome.code, outcome.err) == (0, "")
@@ -116,6 +136,10 @@ def test_conversations_are_remembered_apart(stored: str, adkpg: Adkpg, write: An
         ([own(questions=[])], (), "nothing to measure"),
         ([own()], ("--mode", "vector"), "need an embedder"),
         (ASKED, (*PLACE, "--mode", "vector"), "embedder"),
+        (ASKED, (*PLACE, "--reranker", "mine"), "names no reranker"),
+        (ASKED, (*PLACE, "--reranker", "json:dumps"), "makes nothing"),
+        (ASKED, (*PLACE, "--reranker", "nowhere:it"), "cannot be imported"),
+        (ASKED, (*PLACE, "--reranker", "tei:localhost"), "http://"),
         (ASKED, (*PLACE, "--compare", "{file}"), "no earlier run"),
         (ASKED, (*PLACE, "--compare", "/dev/null"), ""),
         (ASKED, ("--min-recall", "2"), "min-recall"),

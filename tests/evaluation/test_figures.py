@@ -45,6 +45,8 @@ def test_a_hit_that_does_not_fit_the_budget_makes_room_for_the_next() -> None:
     assert recall(600, 300, 200) == 0.5, "the first is skipped, the third fits"
     assert recall(500, 300, 200) == 0.5, "the first takes it all"
     assert recall(300, 600, 200) == 1
+    cut = answer(1, 3, costs=(900, 300, 200), short_costs=(250, 300, 200))
+    assert cut.measures()["recall in 500 tokens"] == 1, "the first as its passage"
 
 
 def test_an_interval_holds_the_mean_and_repeats() -> None:

@@ -21,6 +21,7 @@ import pytest
         "adkpg.evaluation",
         "adkpg.facts",
         "adkpg.models",
+        "adkpg.reranking",
         "adkpg.tools",
         "adkpg.transfer",
     ],

@@ -26,6 +26,7 @@ PACKAGES = (
     "adkpg.evaluation",
     "adkpg.facts",
     "adkpg.models",
+    "adkpg.reranking",
     "adkpg.tools",
     "adkpg.transfer",
 )
@@ -144,9 +145,13 @@ def test_all_is_sorted_and_each_type_of_public_calls_is_public(package: str) -> 
 
 # ADK's own signature, and what a user's own class is asked with.
 POSITIONAL = {
+    "CohereReranker.scores",
     "DatabaseSessionService.append_event",
     "FactExtractor.extract",
     "MemoryExtractor.extract",
+    "OnnxReranker.scores",
+    "Reranker.scores",
+    "TEIReranker.scores",
 }
 
 

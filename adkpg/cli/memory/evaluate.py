@@ -12,11 +12,13 @@ import click
 import adkpg
 from adkpg.cli.answers import fail
 from adkpg.cli.connection import database_url, run
+from adkpg.cli.memory.rerankers import reranker_named
 from adkpg.cli.options import as_json
 from adkpg.terminal import bars, printable, show
 
 if TYPE_CHECKING:
     from adkpg.evaluation import DataSet, Estimate, Evaluation
+    from adkpg.reranking import Reranker
 
     Told = Callable[[str, int, int], None]
 
@@ -76,6 +78,12 @@ _MODES = ("text", "vector", "hybrid")
     metavar="FILE",
     help="Keep a data set's vectors there for the next run.",
 )
+@click.option(
+    "--reranker",
+    metavar="NAME",
+    help="Measure each mode reranked, too: cohere:MODEL, tei:URL, onnx:FOLDER, or "
+    "module:attribute of one of yours.",
+)
 @as_json
 @database_url
 def evaluate(
@@ -90,6 +98,7 @@ def evaluate(
     earlier: Path | None,
     misses: int,
     vectors: Path | None,
+    reranker: str | None,
     as_json: bool,
     database_url: str | None,
 ) -> None:
@@ -118,11 +127,12 @@ def evaluate(
     kept = _kept(earlier)
     data = evaluation.read(file).first(stores=stores, questions=questions)
     chosen = list(modes) or ["hybrid"]
+    judge = reranker_named(reranker) if reranker is not None else None
     with bars() as told:
         if app_name is not None:
-            found = run(database_url, _stored(data, app_name, user_id, chosen, told))
+            found = run(database_url, _stored(data, app_name, user_id, chosen, judge, told))
         else:
-            found = _apart(database_url, data, chosen, vectors, told)
+            found = _apart(database_url, data, chosen, judge, vectors, told)
     since = found.since(kept) if kept is not None else {}
     failed = [
         f"{name} of {way} is {report.estimates[name].mean:.3f}, below {least:g}."
@@ -140,22 +150,40 @@ def evaluate(
 
 
 def _stored(
-    data: DataSet, app_name: str, user_id: str | None, modes: list[Any], told: Told
+    data: DataSet,
+    app_name: str,
+    user_id: str | None,
+    modes: list[Any],
+    reranker: Reranker | None,
+    told: Told,
 ) -> Callable[[adkpg.Database], Awaitable[Evaluation]]:
     from adkpg import evaluation
 
     async def asked(database: adkpg.Database) -> Evaluation:
         words = modes == ["text"]
-        memory = adkpg.PgVectorMemoryService(database, mode="text" if words else "hybrid")
+        memory = adkpg.PgVectorMemoryService(
+            database, mode="text" if words else "hybrid", reranker=reranker
+        )
         return await evaluation.evaluate_stored(
-            data, memory=memory, app_name=app_name, user_id=user_id, modes=modes, told=told
+            data,
+            memory=memory,
+            app_name=app_name,
+            user_id=user_id,
+            modes=modes,
+            reranked=reranker is not None,
+            told=told,
         )
 
     return asked
 
 
 def _apart(
-    url: str | None, data: DataSet, modes: list[Any], vectors: Path | None, told: Told
+    url: str | None,
+    data: DataSet,
+    modes: list[Any],
+    reranker: Reranker | None,
+    vectors: Path | None,
+    told: Told,
 ) -> Evaluation:
     import asyncio
 
@@ -167,7 +195,12 @@ def _apart(
     with adkpg.every_scope():  # a command is an operator's
         return asyncio.run(
             evaluation.evaluate_apart(
-                data, server_url=server, modes=modes, vectors=vectors, told=told
+                data,
+                server_url=server,
+                modes=modes,
+                reranker=reranker,
+                vectors=vectors,
+                told=told,
             )
         )
 
@@ -211,6 +244,8 @@ def _print(found: Evaluation, since: Mapping[str, Mapping[str, Estimate]], misse
                 f"\n{report.words_alone} searches in mode {way} were answered by words alone: the "
                 "embedder failed, was too slow, or is not the app's."
             )
+        if report.fused_alone:
+            click.echo(f"\n{report.fused_alone} searches of {way} got no answer of the reranker.")
     if misses:
         click.echo()
         show(

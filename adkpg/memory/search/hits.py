@@ -34,11 +34,13 @@ class Reason:
       recency: Factor in (0, 1] of its age; 1 without a half-life.
       importance: Factor of its importance; 1 for the default of 0.5.
       score: Fused score, with both factors.
+      rerank: The reranker's score, on its own scale; None if it was not asked, or did not answer.
       words_alone: Why vectors had no part in a search that asked for them, such as an embedder that
         is away; None if they had.
       passage: Of a long memory, the part of its text that matches best, some 200 tokens; None if
         the memory is no longer than that.
       span: Where the passage is in the memory's text, as characters from and to; None without one.
+      fused_alone: Why a reranker had no part in a search of a service that has one; None if it had.
     """
 
     lexical: float
@@ -50,6 +52,8 @@ class Reason:
     words_alone: str | None = None
     passage: str | None = None
     span: tuple[int, int] | None = None
+    rerank: float | None = None
+    fused_alone: str | None = None
 
 
 @dataclass(frozen=True)
@@ -58,7 +62,8 @@ class Hit:
 
     Attributes:
       memory: The memory.
-      score: Fused score; higher is better, comparable within one search only.
+      score: What orders the hits; higher is better, comparable within one search only. The fused
+        score, or the reranker's, scaled to [0, 1] over the hits, times both factors.
       reason: What the score is made of.
       neighbours: The turns around it, in order, if they were asked for.
       folded: Ids of its near-duplicates, which are not hits of their own.

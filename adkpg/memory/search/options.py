@@ -35,6 +35,7 @@ class SearchOverrides(TypedDict, total=False):
     neighbours: int | None
     mode: Mode | None
     app_wide: bool | None
+    rerank: bool | None
     exclude_invocation_id: str | None
     similarity_top_k: int | None
     """Vertex's name for `top_k`."""
@@ -61,6 +62,7 @@ class SearchOptions:
       neighbours: How many turns on each side of a hit are returned with it, 0 to 10.
       mode: ``hybrid`` is words and vectors together, ``vector`` and ``text`` one of them alone.
       app_wide: Whether to find what the app knows for all its users.
+      rerank: Whether the service's reranker, if it has one, orders the hits.
       exclude_invocation_id: The agent's run whose memories are left out, since it knows them.
 
     Raises:
@@ -76,6 +78,7 @@ class SearchOptions:
     neighbours: int = 0
     mode: Mode = "hybrid"
     app_wide: bool = True
+    rerank: bool = True
     exclude_invocation_id: str | None = None
 
     def __post_init__(self) -> None:
@@ -95,7 +98,11 @@ class SearchOptions:
             raise InvalidInput(
                 f"half_life={self.half_life!r} is no time; give a positive timedelta."
             )
-        for name, value in (("app_wide", self.app_wide), ("passages", self.passages)):
+        for name, value in (
+            ("app_wide", self.app_wide),
+            ("passages", self.passages),
+            ("rerank", self.rerank),
+        ):
             if not isinstance(value, bool):
                 raise InvalidInput(f"{name}={value!r} is neither True nor False.")
         if self.mode not in MODES:

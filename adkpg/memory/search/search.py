@@ -16,10 +16,12 @@ from adkpg.memory.search import hits, statements
 from adkpg.memory.search.hits import Hit
 from adkpg.memory.search.options import SearchOptions
 from adkpg.memory.search.ranking import RANKING
+from adkpg.memory.search.reranking import reranked
 from adkpg.memory.search.statements import SearchParameters
 from adkpg.memory.tokenizer import script_config, searchable
 from adkpg.memory.vectors import statements as vector_statements
 from adkpg.memory.vectors.vectors import Vectors
+from adkpg.reranking.guarded import GuardedReranker
 
 logger = logging.getLogger(__name__)
 
@@ -30,11 +32,15 @@ class Search:
     Args:
       database: Where the memories are.
       vectors: The embedder's; None searches words only.
+      reranker: Orders the best hits; None leaves them as they are.
     """
 
-    def __init__(self, database: Database, vectors: Vectors | None) -> None:
+    def __init__(
+        self, database: Database, vectors: Vectors | None, reranker: GuardedReranker | None = None
+    ) -> None:
         self._database = database
         self._vectors = vectors
+        self._reranker = reranker
         self._approximate: dict[tuple[str, tuple[str, ...]], frozenset[str]] = {}
         self._inactive: dict[str, str] = {}  # by app, what is wrong with its model
 
@@ -101,8 +107,12 @@ class Search:
             filters=options.filters.shape,
             explain=explain,
         )
+        reranker = self._reranker if options.rerank else None
+        wanted = options.top_k
+        if reranker is not None:
+            wanted = max(wanted, settings.rerank_candidates)
         for more in hits.ROWS_PER_HIT:
-            parameters["top_k"] = math.ceil(more * options.top_k)
+            parameters["top_k"] = math.ceil(more * wanted)
             if vectors is not None:
                 rows = await self._with_vectors(vectors, shape, parameters)
                 words_alone = self._inactive.get(app_name)
@@ -114,8 +124,10 @@ class Search:
                 if row["memory_id"] is not None
             ]
             found = hits.folded(unfolded)
-            if len(found) >= options.top_k or len(rows) < parameters["top_k"]:
+            if len(found) >= wanted or len(rows) < parameters["top_k"]:
                 break
+        if reranker is not None:
+            found = await reranked(reranker, text, found[:wanted])
         found = found[: options.top_k]
         if options.neighbours and found:
             # Not by memory_id: a user's memory and the app's may have the same.

@@ -1,0 +1,105 @@
+"""HTTP: what services that rerank are asked through."""
+
+from collections.abc import AsyncGenerator, Mapping
+from typing import Any
+
+import httpx
+
+from adkpg.embedding.clients import LoopClients
+from adkpg.embedding.embedder import well_formed
+from adkpg.errors import ConfigurationError, RerankingError
+
+MAX_PASSAGE_BYTES = 8_000
+"""Of each passage and question, so much of its UTF-8 is sent; models read less."""
+
+
+class Service:
+    """A service at one address; each event loop has its own connections, closed with the loop.
+
+    Args:
+      model: The reranker's name, for messages.
+      url: Where requests are posted to.
+      headers: Sent with each.
+      timeout_s: How long one request may take.
+
+    Raises:
+      ConfigurationError: The address is none.
+    """
+
+    def __init__(
+        self, model: str, url: str, headers: Mapping[str, str], *, timeout_s: float
+    ) -> None:
+        if not url.startswith(("http://", "https://")):
+            raise ConfigurationError(
+                f"The address of reranker {model!r} does not begin with http:// or https://; "
+                "correct it."
+            )
+        if timeout_s <= 0:
+            raise ConfigurationError(
+                f"timeout_s of reranker {model!r} is {timeout_s}; give seconds above 0."
+            )
+        self._model = model
+        self._url = url
+        self._headers = dict(headers)
+        self._timeout_s = timeout_s
+        self._clients = LoopClients(self._connect)
+
+    async def post(self, body: Mapping[str, Any]) -> Any:
+        """Posts JSON, and returns the answer's.
+
+        Raises:
+          httpx.HTTPError: There was no answer, or a refusal.
+          RerankingError: The answer is no JSON.
+        """
+        client = await self._clients.get()
+        response = await client.post(self._url, json=body, headers=self._headers)
+        response.raise_for_status()
+        try:
+            return response.json()
+        except ValueError as exc:
+            raise RerankingError(
+                f"Reranker {self._model!r} answered something else than JSON; check its address."
+            ) from exc
+
+    async def close(self) -> None:
+        """Closes the running loop's connections now rather than at its end."""
+        await self._clients.close()
+
+    async def _connect(self) -> AsyncGenerator[httpx.AsyncClient, None]:
+        # Reading the authorities' certificates holds the event loop up, and http needs none.
+        verify = self._url.startswith("https://")
+        async with httpx.AsyncClient(timeout=self._timeout_s, verify=verify) as client:
+            yield client
+
+
+def sent(text: str) -> str:
+    """Returns a text as it may be sent."""
+    return well_formed(text, MAX_PASSAGE_BYTES)
+
+
+def by_index(model: str, entries: Any, name: str, count: int) -> list[float]:
+    """Returns the scores of an answer's entries, in the order of the passages.
+
+    Args:
+      model: The reranker's name, for messages.
+      entries: Objects with an ``index`` and a score.
+      name: The score's field.
+      count: How many passages were asked about.
+
+    Raises:
+      RerankingError: They are not one for each passage.
+    """
+    found: dict[int, float] = {}
+    try:
+        for entry in entries:
+            found[int(entry["index"])] = float(entry[name])
+    except (TypeError, KeyError, ValueError) as exc:
+        raise RerankingError(
+            f"Reranker {model!r} answered without index and {name} of each passage; check its "
+            "address."
+        ) from exc
+    if found.keys() != set(range(count)):
+        raise RerankingError(
+            f"Reranker {model!r} scored {len(found)} of {count} passages; ask for fewer at a time."
+        )
+    return [found[place] for place in range(count)]
