@@ -1,8 +1,18 @@
 """Moving in and out: from ADK's databases and services, and as a file or a database of ADK's."""
 
+from adkpg.transfer.adk_schema.leaving import ExportReport, export_to_adk
 from adkpg.transfer.exporting import export
 from adkpg.transfer.importing import import_from
 from adkpg.transfer.records import Progress, Unread
 from adkpg.transfer.report import ImportReport, Listing
 
-__all__ = ["ImportReport", "Listing", "Progress", "Unread", "export", "import_from"]
+__all__ = [
+    "ExportReport",
+    "ImportReport",
+    "Listing",
+    "Progress",
+    "Unread",
+    "export",
+    "export_to_adk",
+    "import_from",
+]

@@ -12,9 +12,10 @@ from typing import IO
 import click
 
 import adkpg
-from adkpg.cli.answers import say
+from adkpg.cli.answers import fail, say
 from adkpg.cli.connection import connected
 from adkpg.cli.options import app, as_json
+from adkpg.terminal import rate_bar
 
 
 @click.command()
@@ -27,6 +28,12 @@ from adkpg.cli.options import app, as_json
     type=click.Path(path_type=Path, dir_okay=False),
     help="Write to a file, over what it holds.  [default: standard output]",
 )
+@click.option(
+    "--to",
+    "url",
+    metavar="URL",
+    help="Write into a database of ADK's own instead, such as sqlite:///sessions.db.",
+)
 @as_json
 @connected
 async def export(
@@ -35,6 +42,7 @@ async def export(
     user_id: str | None,
     session_id: str | None,
     output: Path | None,
+    url: str | None,
     *,
     as_json: bool,
 ) -> None:
@@ -43,15 +51,22 @@ async def export(
     `adkpg import` reads them back: sessions with their events, states, memories with facts and what
     they were drawn from, marks of deleted memories, documents, and the app's settings. With --user
     it is what is stored of a person. docs/export-format.md describes the lines. --json says what a
-    file got; without a file, the lines are JSON anyway.
+    file got; without a file, the lines are JSON anyway. With --to, ADK's own service reads the
+    sessions, events and states (schema v1) that are written there; memories have no place in it.
 
     \b
     Example:
       adkpg export --app my_agent --output my_agent.jsonl
       adkpg export --app my_agent --user alice > alice.jsonl
+      adkpg export --app my_agent --to sqlite:///sessions.db
     """
     if session_id is not None and user_id is None:
         raise click.UsageError("--session needs --user, too: a session is named by both.")
+    if url is not None:
+        if output is not None:
+            raise click.UsageError("--to and --output are two places; give one.")
+        await _leave(database, url, app_name, user_id, session_id, as_json=as_json)
+        return
     from adkpg.transfer import export as exported
 
     lines = exported(database, app_name=app_name, user_id=user_id, session_id=session_id)
@@ -73,6 +88,42 @@ async def export(
         {"file": str(file.path), "lines": file.lines, "bytes": file.size},
         as_json=as_json,
     )
+
+
+async def _leave(
+    database: adkpg.Database,
+    url: str,
+    app_name: str,
+    user_id: str | None,
+    session_id: str | None,
+    *,
+    as_json: bool,
+) -> None:
+    from adkpg.transfer import export_to_adk
+
+    with rate_bar("Exporting", "events") as shown:
+        report = await export_to_adk(
+            database,
+            url=url,
+            app_name=app_name,
+            user_id=user_id,
+            session_id=session_id,
+            progress=lambda events: shown(0, 0, events),
+        )
+    say(
+        f"Written to {report.target}: {report.sessions} new sessions, {report.events} new events; "
+        f"{report.known} events were there already.",
+        report.as_json(),
+        as_json=as_json,
+    )
+    if report.unwritten.count:
+        fail(
+            [
+                *report.unwritten.first[:20],
+                f"{report.unwritten.count} of the records do not fit ADK's tables; all others were "
+                "written.",
+            ]
+        )
 
 
 class _File:

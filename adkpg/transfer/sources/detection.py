@@ -28,6 +28,11 @@ def is_of_adk(tables: Mapping[str, _Columns]) -> bool:
     return known and {"app_name", "user_id", "id", "state", "update_time"} <= sessions.keys()
 
 
+def is_legacy(tables: Mapping[str, _Columns]) -> bool:
+    """Whether an event of ADK's has a column for each field."""
+    return "event_data" not in tables["events"]
+
+
 def layout_of(
     name: str, dialect: str, schema: str | None, tables: Mapping[str, _Columns]
 ) -> Layout:
@@ -47,7 +52,7 @@ def layout_of(
             f"{name} has no tables of ADK's session services; name a database or file that has."
         )
     events = tables["events"]
-    legacy = "event_data" not in events
+    legacy = is_legacy(tables)
     return Layout(
         dialect=dialect,
         schema=schema,

@@ -77,12 +77,13 @@ def _sentence(exc: BaseException) -> str:
     return text.rpartition("'>: ")[2].rstrip(".") + "."
 
 
-async def opened(source: str, settings: Settings) -> Opened:
+async def opened(source: str, settings: Settings, *, writes: bool = False) -> Opened:
     """Opens a database by its URL, or a file of SQLite.
 
     Args:
       source: A URL, or a file's name.
-      settings: Of the database that is written to.
+      settings: Of adkpg's own database.
+      writes: Whether it is written to; a file is then made if there is none.
 
     Raises:
       ConfigurationError: The URL is of no database that can be read, or its driver is missing.
@@ -90,9 +91,9 @@ async def opened(source: str, settings: Settings) -> Opened:
     scheme, separator, rest = source.partition("://")
     kind = scheme.lower().partition("+")[0]
     if not separator:
-        return _sqlite(Path(source))
+        return _sqlite(Path(source), writes=writes)
     if kind == "sqlite":
-        return _sqlite(_path_of(rest))
+        return _sqlite(_path_of(rest), writes=writes)
     if kind in _MYSQL:
         return _mysql(rest)
     return await _postgres(source, settings)
@@ -104,7 +105,10 @@ def _path_of(rest: str) -> Path:
     return Path(unquote(path[1:] if path.startswith("/") else path))
 
 
-def _sqlite(path: Path) -> Opened:
+def _sqlite(path: Path, *, writes: bool) -> Opened:
+    if writes and path.parent.is_dir():
+        engine = create_async_engine(sqlalchemy.URL.create("sqlite+aiosqlite", database=str(path)))
+        return Opened(str(path), "sqlite", engine, engine.dispose)
     if not path.is_file():
         raise ConfigurationError(
             f"There is no file {path}; a URL of SQLite has three slashes before a relative path "

@@ -1,0 +1,1 @@
+"""Writing the schema of ADK's own DatabaseSessionService, for a team that goes back."""
