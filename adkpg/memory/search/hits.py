@@ -35,6 +35,9 @@ class Reason:
       importance: Factor of its importance; 1 for the default of 0.5.
       score: Fused score, with both factors.
       rerank: The reranker's score, on its own scale; None if it was not asked, or did not answer.
+      date: What the score has for being of a time that the question names; 0 if it is not, or the
+        question names none.
+      speaker: What the score has for being said by whom the question names, likewise.
       words_alone: Why vectors had no part in a search that asked for them, such as an embedder that
         is away; None if they had.
       passage: Of a long memory, the part of its text that matches best, some 200 tokens; None if
@@ -54,6 +57,8 @@ class Reason:
     span: tuple[int, int] | None = None
     rerank: float | None = None
     fused_alone: str | None = None
+    date: float = 0.0
+    speaker: float = 0.0
 
 
 @dataclass(frozen=True)
@@ -103,6 +108,8 @@ def hit(row: Mapping[str, Any], question: str, *, words_alone: str | None = None
         words_alone=words_alone,
         passage=None if span is None else text[slice(*span)],
         span=span,
+        date=row["dated"],
+        speaker=row["said_by"],
     )
     return Hit(memory=memory, score=row["score"], reason=reason, cut=bool(row["cut"]))
 

@@ -16,6 +16,7 @@ from sqlalchemy import (
     CTE,
     BigInteger,
     Double,
+    Integer,
     Text,
     bindparam,
     case,
@@ -46,17 +47,24 @@ from adkpg.tables import memories, memory_lexemes
 
 _UNSAID, _ASKS = 0, 2  # values of memories.speech
 
+WORDINESS = bindparam("wordiness", type_=Double)
+"""How many times as many words a text has as one in English that says as much."""
+
 
 def scope_of(dead: CTE) -> CTE:
     """How many live memories there are, and how long they are; one row.
 
-    Those that the app knows for all its users are also counted apart: ``shared``.
+    Those that the app knows for all its users are also counted apart: ``shared``. The places of
+    the long ones, and their lengths, come from the same look at the index. Parameters: wordiness.
     """
+    is_long = memories.c.length > RANKING.lends * WORDINESS
     return materialized(
         select(
             cast(func.count(), Double).label("size"),
             cast(func.count().filter(memories.c.position < number(0)), Double).label("shared"),
             cast(func.greatest(func.avg(memories.c.length), 1), Double).label("mean_length"),
+            func.array_agg(memories.c.position).filter(is_long).label("long_places"),
+            func.array_agg(memories.c.length).filter(is_long).label("long_lengths"),
         ).where(in_scopes(memories), outside(memories.c.position, dead)),
         "scope",
     )
@@ -100,9 +108,10 @@ def matched(asked: CTE, scope: CTE, dead: CTE, eligible: CTE | None) -> CTE:
         ),
         "posting",
     )
-    postings = materialized(
-        select(asked.c.word, *posting.c).select_from(asked.join(posting, true())), "postings"
+    plain = materialized(
+        select(asked.c.word, *posting.c).select_from(asked.join(posting, true())), "plain"
     )
+    postings = _lent(plain, scope)
     counted = _counted(postings)
     leading = _touched(postings, counted, leads=True, places=None)
     rarity = _rarity(counted, leading, scope)
@@ -155,10 +164,12 @@ def scored(matches: CTE, asked: CTE, scope: CTE) -> CTE:
     k1, b = RANKING.k1, RANKING.b
     norm = k1 * (1 - b + b * matches.c.length / mean_length)
     speech, length = func.max(matches.c.speech), cast(func.max(matches.c.length), Double)
+    long = RANKING.long_turn * WORDINESS
     standing = case(
         (speech == _UNSAID, 1.0),
         else_=case((func.bool_or(matches.c.answers), 1.0), else_=length / (length + RANKING.thin))
-        * case((speech == _ASKS, RANKING.question), else_=1.0),
+        * case((speech == _ASKS, RANKING.question), else_=1.0)
+        * case((length > long, func.power(long / length, RANKING.long_turn_power)), else_=1.0),
     )
     score = standing * func.sum(
         matches.c.idf * matches.c.weight * (k1 + 1) / (matches.c.weight + norm)
@@ -184,6 +195,28 @@ def scored(matches: CTE, asked: CTE, scope: CTE) -> CTE:
             cast(coverage, Double).label("coverage"),
         ).group_by(matches.c.position),
         "lexical",
+    )
+
+
+def _lent(plain: CTE, scope: CTE) -> CTE:
+    """The postings, and ``lent``: what of each counts for the neighbours."""
+    places = (
+        func.unnest(scope.c.long_places, scope.c.long_lengths)
+        .table_valued(column("position", BigInteger), column("length", Integer), name="places")
+        .render_derived()
+    )
+    long = materialized(
+        select(places.c.position, places.c.length).select_from(scope.join(places, true())), "long"
+    )
+    share = RANKING.lends * WORDINESS / cast(long.c.length, Double)
+    return materialized(
+        select(
+            *plain.c, (plain.c.frequency * func.coalesce(func.least(share, 1.0), 1.0)).label("lent")
+        )
+        .select_from(plain.join(long, long.c.position == plain.c.position, full=True))
+        # One side is there; said so that the planner does not see it and undo the FULL join.
+        .where(func.coalesce(plain.c.word, 0) > 0),
+        "postings",
     )
 
 
@@ -258,8 +291,9 @@ def _touched(postings: CTE, counted: CTE, *, leads: bool, places: CTE | None) ->
     own_date = case((spread.c.shift == 0, postings.c.date_frequency), else_=0)
     place = postings.c.position + spread.c.shift
     chosen = select(counted.c.word).where(counted.c.leads if leads else ~counted.c.leads)
-    weight = func.sum(postings.c.frequency * cast(spread.c.weight, Double) + own_date)
-    before = func.sum(case((spread.c.shift == 1, postings.c.frequency), else_=0))
+    counted_here = case((spread.c.shift == 0, postings.c.frequency), else_=postings.c.lent)
+    weight = func.sum(counted_here * cast(spread.c.weight, Double) + own_date)
+    before = func.sum(case((spread.c.shift == 1, postings.c.lent), else_=0))
     return materialized(
         select(
             postings.c.word,

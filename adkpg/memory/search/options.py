@@ -2,7 +2,7 @@
 
 import math
 from dataclasses import dataclass, replace
-from datetime import timedelta
+from datetime import datetime, timedelta
 from typing import Any, Literal, TypedDict, Unpack
 
 from adkpg.embedding.default import default_embedder
@@ -37,6 +37,7 @@ class SearchOverrides(TypedDict, total=False):
     app_wide: bool | None
     rerank: bool | None
     exclude_invocation_id: str | None
+    now: datetime | None
     similarity_top_k: int | None
     """Vertex's name for `top_k`."""
 
@@ -64,6 +65,8 @@ class SearchOptions:
       app_wide: Whether to find what the app knows for all its users.
       rerank: Whether the service's reranker, if it has one, orders the hits.
       exclude_invocation_id: The agent's run whose memories are left out, since it knows them.
+      now: When it is asked, with an offset: what "last week" in a question counts from. None is
+        ADK's clock.
 
     Raises:
       InvalidInput: A value is out of range.
@@ -80,6 +83,7 @@ class SearchOptions:
     app_wide: bool = True
     rerank: bool = True
     exclude_invocation_id: str | None = None
+    now: datetime | None = None
 
     def __post_init__(self) -> None:
         if not isinstance(self.filters, SearchFilters):
@@ -105,6 +109,10 @@ class SearchOptions:
         ):
             if not isinstance(value, bool):
                 raise InvalidInput(f"{name}={value!r} is neither True nor False.")
+        if self.now is not None and not (
+            isinstance(self.now, datetime) and self.now.utcoffset() is not None
+        ):
+            raise InvalidInput(f"now={self.now!r} is no time; give a datetime with an offset.")
         if self.mode not in MODES:
             raise InvalidInput(f"mode is 'hybrid', 'vector' or 'text', not {self.mode!r}.")
 

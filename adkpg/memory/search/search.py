@@ -1,9 +1,13 @@
 """Search: one question put to the memories of a user and of the app."""
 
+import asyncio
 import logging
 import math
 from dataclasses import replace
+from datetime import UTC, datetime
 from typing import Any
+
+from google.adk.platform import time as platform_time
 
 from adkpg.database import Database, Transaction
 from adkpg.errors import EmbeddingError
@@ -13,6 +17,7 @@ from adkpg.memory import records
 from adkpg.memory.filters import parameters_of
 from adkpg.memory.records import Memory
 from adkpg.memory.search import hits, statements
+from adkpg.memory.search.cues import Cues, cues_of, dated
 from adkpg.memory.search.hits import Hit
 from adkpg.memory.search.options import SearchOptions
 from adkpg.memory.search.ranking import RANKING
@@ -80,6 +85,7 @@ class Search:
                     logger.warning("The search answers by words alone: %s", exc)
                 vectors, words_alone = None, str(exc)
         floor = 0.0 if vectors is None else vectors.floor
+        cues = await _cues(text, options)
         parameters: SearchParameters = {
             "app_name": app_name,
             "user_id": user_id,
@@ -97,6 +103,15 @@ class Search:
             # A floor that the caller sets is meant: all above it are hits.
             "nearest": RANKING.nearest if own_floor else RANKING.candidates,
             "near": RANKING.near if own_floor else 0.0,
+            "best_hits": _best_hits(cues) if own_floor else 0,
+            "leeway": 0.0 if cues.asks else RANKING.near,
+            # An embedder without a floor of its own does not say what is noise.
+            "model_floor": floor if floor > 0 else None,
+            "wordiness": cues.wordiness,
+            "since": [since for since, _ in cues.times.spans],
+            "until": [until for _, until in cues.times.spans],
+            "first": cues.times.first,
+            "by_user": cues.speaker == "user",
             "exact_user_ids": scopes,
             "approximate_user_ids": [],
             **filters,
@@ -106,6 +121,8 @@ class Search:
             vector=False,
             filters=options.filters.shape,
             explain=explain,
+            dated=bool(cues.times),
+            said_by=cues.speaker is not None,
         )
         reranker = self._reranker if options.rerank else None
         wanted = options.top_k
@@ -217,3 +234,18 @@ class Search:
             replace(hit, neighbours=tuple(around.get(positions[id(hit.memory)], ())))
             for hit in found
         ]
+
+
+async def _cues(text: str, options: SearchOptions) -> Cues:
+    """What the question says of when, by whom and whether it asks."""
+    if options.mode == "vector":
+        return Cues()
+    now = options.now or datetime.fromtimestamp(platform_time.get_time(), UTC)
+    if not dated(text):
+        return cues_of(text, now, times=False)
+    # The parser is imported and its languages read at first use, a quarter of a second.
+    return await asyncio.to_thread(cues_of, text, now)
+
+
+def _best_hits(cues: Cues) -> int:
+    return RANKING.best_of_question if cues.asks else RANKING.best_of_statement

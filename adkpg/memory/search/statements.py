@@ -5,12 +5,14 @@ Words (`lexical`) and vectors (`vector`) put memories forward, each is scored on
 """
 
 from dataclasses import dataclass
+from datetime import datetime, timedelta
 from functools import cache
 from typing import Any, TypedDict
 
 from sqlalchemy import (
     CTE,
     BigInteger,
+    Boolean,
     ColumnElement,
     Double,
     Integer,
@@ -20,6 +22,7 @@ from sqlalchemy import (
     bindparam,
     case,
     cast,
+    false,
     func,
     literal,
     null,
@@ -28,7 +31,7 @@ from sqlalchemy import (
     true,
     union_all,
 )
-from sqlalchemy.dialects.postgresql import ARRAY
+from sqlalchemy.dialects.postgresql import ARRAY, TIMESTAMP
 
 from adkpg.memory.search import lexical_steps as by_words
 from adkpg.memory.search import vector_steps as by_vectors
@@ -43,6 +46,8 @@ from adkpg.memory.search.steps import (
     looked_up,
     materialized,
     number,
+    outside,
+    within,
 )
 from adkpg.memory.vectors.passages import PASSAGE_TOKENS
 from adkpg.sql import FilterParameters, Statement, conditions, given_rows, live, stored_columns
@@ -61,6 +66,8 @@ class Shape:
         HNSW index instead of exactly; not with filters.
       filters: The conditions that memories must meet, as `SearchFilters.shape` names them.
       explain: With the words that matched.
+      dated: The question names a time.
+      said_by: The question says whose words it asks for.
     """
 
     lexical: bool
@@ -69,6 +76,8 @@ class Shape:
     approximate: tuple[int, int] | None = None
     filters: frozenset[str] = frozenset()
     explain: bool = False
+    dated: bool = False
+    said_by: bool = False
 
 
 class SearchParameters(FilterParameters):
@@ -84,6 +93,13 @@ class SearchParameters(FilterParameters):
       exact_user_ids, approximate_user_ids: Which scopes are answered from the HNSW index.
       nearest, near: By both: how many of the nearest are hits whatever their words, if their
         cosine, scaled from `min_cosine` to 1, is `near` at least.
+      best_hits, leeway: By both: how many of the best are hits with little else, if their cosine is
+        not further below `min_cosine` than this, scaled likewise.
+      model_floor: The embedder's own floor; null if it has none that tells noise.
+      wordiness: See `cues.Cues`.
+      since, until: The times that the question names, in parallel; the ends are excluded.
+      first: Whether it asks about the first conversation.
+      by_user: Whether it asks for the user's words, not the others'.
     """
 
     app_name: str
@@ -103,6 +119,14 @@ class SearchParameters(FilterParameters):
     approximate_user_ids: list[str]
     nearest: int
     near: float
+    best_hits: int
+    leeway: float
+    model_floor: float | None
+    wordiness: float
+    since: list[datetime]
+    until: list[datetime]
+    first: bool
+    by_user: bool
 
 
 class NeighbourParameters(TypedDict):
@@ -147,10 +171,10 @@ def search(shape: Shape) -> Statement[SearchParameters]:
     """Finds the memories that answer a question best, the best first; one row at least.
 
     Returns the memory's columns (all null in the one row of a search that found nothing), whether
-    its content is cut, position, score, lexical, cosine, recency, importance_factor and lexemes;
-    by vectors also starts, ends and cosines of its passages, null if it has none; and in every row
-    ``approximate``, the scopes that the HNSW index holds, and ``active_model``, the app's, which is
-    null if it has none yet. Vectors of a model that is not active are not compared.
+    its content is cut, position, score, lexical, cosine, dated, said_by, recency, importance_factor
+    and lexemes; by vectors also starts, ends and cosines of its passages, null if it has none; and
+    in every row ``approximate``, the scopes that the HNSW index holds, and ``active_model``, the
+    app's, which is null if it has none yet. Vectors of a model that is not active are not compared.
     """
     question = by_vectors.question_vector()
     model = by_vectors.compared_model() if shape.vector else None
@@ -167,7 +191,8 @@ def search(shape: Shape) -> Statement[SearchParameters]:
     if asked is not None:
         matched = by_words.matched(asked, scope, dead, eligible)
         lexical = by_words.scored(matched, asked, scope)
-    fused = _fused(_candidates(lexical, nearest), question, model, shape)
+    dated = _dated(dead, eligible, scope) if shape.dated and lexical is not None else None
+    fused = _fused(_candidates(lexical, nearest, dated), question, model, scope, dated, shape)
     best = _best(fused, _relevant(fused, scope, shape))
     words: Any = cast(null(), ARRAY(Text))
     source: Any = best
@@ -203,12 +228,24 @@ def _relevant(fused: Any, scope: CTE, shape: Shape) -> ColumnElement[bool]:
 
     The best of n unrelated memories comes the nearer the more there are, about as ln n; of a user's
     own and of the app's, each for itself: a person's few are not hidden by many documents. The very
-    nearest are hits with less, since a paraphrase shares no word.
+    nearest are hits with less, since a paraphrase shares no word; so are the best few, and more of
+    them if nothing is asked but something told. What is of a time that is asked for is a hit.
     """
     floor = bindparam("min_cosine", type_=Double)
     near: ColumnElement[bool] = fused.c.cosine >= floor
     if not shape.lexical:
         return near
+    return or_(_told(fused, scope, shape, floor, near), fused.c.dated > 0)
+
+
+def _told(
+    fused: Any,
+    scope: CTE,
+    shape: Shape,
+    floor: ColumnElement[float],
+    near: ColumnElement[bool],
+) -> ColumnElement[bool]:
+    """Whether words and cosine tell that a candidate is a hit."""
     size = case(
         (fused.c.position < number(0), select(scope.c.shared).scalar_subquery()),
         else_=select(scope.c.size - scope.c.shared).scalar_subquery(),
@@ -222,10 +259,19 @@ def _relevant(fused: Any, scope: CTE, shape: Shape) -> ColumnElement[bool]:
     chance = func.ln(func.greatest(size / RANKING.small_scope, 1))
     meaning = (fused.c.cosine - floor) / func.nullif(1 - floor, 0, type_=Double)
     evidence = func.greatest(func.coalesce(meaning, 0.0), 0.0) + fused.c.coverage
+    mean_length = select(scope.c.mean_length).scalar_subquery()
+    longer = func.ln(func.greatest(mean_length / (RANKING.usual_turn * by_words.WORDINESS), 1))
+    after = cast(func.greatest(fused.c.place - number(RANKING.sure), 0), Double)
     return or_(
         and_(
             or_(fused.c.lexical > 0, near),
-            evidence >= func.least(RANKING.relevance * chance, RANKING.enough),
+            evidence
+            >= func.least(RANKING.relevance * chance, RANKING.enough)
+            + RANKING.rising * longer * after / 10,
+        ),
+        and_(
+            fused.c.place <= bindparam("best_hits", type_=Integer),
+            fused.c.cosine >= floor - bindparam("leeway", type_=Double) * (1 - floor),
         ),
         and_(
             near,
@@ -262,7 +308,14 @@ def _eligible(asked: frozenset[str]) -> CTE:
 def _best(fused: Any, match: ColumnElement[bool]) -> CTE:
     """The memories to return, with what changes their score besides the question."""
     low, high = RANKING.importance_factors
-    kept = (fused.c.position, fused.c.lexical, fused.c.cosine, fused.c.score)
+    kept = (
+        fused.c.position,
+        fused.c.lexical,
+        fused.c.cosine,
+        fused.c.score,
+        fused.c.dated,
+        fused.c.said_by,
+    )
     relevant = materialized(select(*kept).where(match), "relevant")
     memory = looked_up(
         select(memories.c.importance, memories.c.timestamp).where(
@@ -285,6 +338,8 @@ def _best(fused: Any, match: ColumnElement[bool]) -> CTE:
             score.label("score"),
             relevant.c.lexical,
             relevant.c.cosine,
+            relevant.c.dated,
+            relevant.c.said_by,
             recency.label("recency"),
             factor.label("importance_factor"),
         )
@@ -325,8 +380,66 @@ def _within_reach(relevant: CTE) -> ColumnElement[bool]:
     return func.coalesce(most >= bar, true())
 
 
-def _candidates(lexical: CTE | None, nearest: CTE | None) -> Select[Any]:
-    """The best of each way, with the scores that it knows: position, lexical, cosine."""
+def _dated(dead: CTE, eligible: CTE | None, scope: CTE) -> CTE:
+    """The memories of the times that the question names, unless these are most of all.
+
+    Parameters: since, until, first.
+    """
+    times = given_rows(since=TIMESTAMP(timezone=True), until=TIMESTAMP(timezone=True))
+    first_turn = (
+        select(func.min(memories.c.timestamp))
+        .where(in_scopes(memories), memories.c.speech > number(0))
+        .scalar_subquery()
+    )
+    first_day = func.date_trunc("day", first_turn, "UTC")
+    of_time = materialized(
+        select(memories.c.position, func.count().over().label("total")).where(
+            in_scopes(memories),
+            outside(memories.c.position, dead),
+            *within(memories.c.position, eligible),
+            or_(
+                select(true())
+                .select_from(times)
+                .where(memories.c.timestamp >= times.c.since, memories.c.timestamp < times.c.until)
+                .exists(),
+                and_(
+                    bindparam("first", type_=Boolean),
+                    memories.c.timestamp >= first_day,
+                    memories.c.timestamp < first_day + timedelta(days=1),
+                ),
+            ),
+        ),
+        "of_time",
+    )
+    return materialized(
+        select(
+            of_time.c.position, (of_time.c.total <= RANKING.most_dated).label("candidate")
+        ).where(of_time.c.total <= select(scope.c.size).scalar_subquery() * RANKING.dated_share),
+        "dated",
+    )
+
+
+def _candidates(lexical: CTE | None, nearest: CTE | None, dated: CTE | None) -> Select[Any]:
+    """The best of each way, with the scores that it knows: position, lexical, coverage, cosine."""
+    found = _best_of_each(lexical, nearest)
+    if dated is None or lexical is None:
+        return found
+    ways = materialized(found, "ways")
+    told = lexical.alias("told")
+    rest = (
+        select(
+            dated.c.position,
+            func.coalesce(told.c.score, 0.0).label("lexical"),
+            func.coalesce(told.c.coverage, 0.0).label("coverage"),
+            cast(null(), Double).label("cosine"),
+        )
+        .select_from(dated.join(told, told.c.position == dated.c.position, full=True))
+        .where(func.coalesce(dated.c.candidate, false()), ~among(dated.c.position, ways))
+    )
+    return select(union_all(select(ways), rest).subquery("all_ways"))
+
+
+def _best_of_each(lexical: CTE | None, nearest: CTE | None) -> Select[Any]:
     most = at_least(RANKING.candidates)
     if lexical is None:
         assert nearest is not None
@@ -367,8 +480,15 @@ def _candidates(lexical: CTE | None, nearest: CTE | None) -> Select[Any]:
     ).select_from(worded.join(nearest, nearest.c.position == worded.c.position, full=True))
 
 
-def _fused(found: Select[Any], question: CTE, model: CTE | None, shape: Shape) -> Any:
-    """Each candidate with both scores, and both scaled over the candidates and added."""
+def _fused(
+    found: Select[Any],
+    question: CTE,
+    model: CTE | None,
+    scope: CTE,
+    dated: CTE | None,
+    shape: Shape,
+) -> Any:
+    """Each candidate with both scores, both scaled over the candidates and added, and its place."""
     candidates = found.cte("candidates")
     source: Any = candidates
     cosine: Any = candidates.c.cosine
@@ -377,12 +497,26 @@ def _fused(found: Select[Any], question: CTE, model: CTE | None, shape: Shape) -
         other = looked_up(own.where(candidates.c.cosine.is_(None)), "other")
         source = candidates.outerjoin(other, true())
         cosine = func.coalesce(cosine, other.c.cosine)
+    nothing = literal(0.0, Double)
+    of_time: Any = nothing
+    if dated is not None:
+        of_time = case((among(candidates.c.position, dated), RANKING.dated), else_=nothing)
+    of_speaker: Any = nothing
+    if shape.said_by and shape.lexical:
+        turn = looked_up(
+            select(memories.c.author).where(at_place(memories, candidates.c.position)), "turn"
+        )
+        source = source.outerjoin(turn, true())
+        by_user = (turn.c.author == literal("user", Text)) == bindparam("by_user", type_=Boolean)
+        of_speaker = case((by_user, RANKING.said_by), else_=nothing)
     scored = (
         select(
             candidates.c.position,
             candidates.c.lexical,
             candidates.c.coverage,
             cast(cosine, Double).label("cosine"),
+            cast(of_time, Double).label("dated"),
+            cast(of_speaker, Double).label("said_by"),
         )
         .select_from(source)
         .cte("scored")
@@ -391,18 +525,38 @@ def _fused(found: Select[Any], question: CTE, model: CTE | None, shape: Shape) -
     low, high = func.min(scored.c.cosine).over(), func.max(scored.c.cosine).over()
     words = func.coalesce(scored.c.lexical / func.nullif(best, 0, type_=Double), 0.0)
     meaning = func.coalesce((scored.c.cosine - low) / func.nullif(high - low, 0, type_=Double), 0.0)
+    told = scored.c.dated + scored.c.said_by
     if not shape.lexical:
         score: Any = scored.c.cosine
     elif not shape.vector:
-        score = scored.c.lexical
+        score = scored.c.lexical + best * told
     else:
-        score = words + RANKING.vector * meaning
+        score = words + _weight(scored, low, scope) * meaning + told
     nearness = func.row_number().over(order_by=scored.c.cosine.desc().nulls_last())
-    return select(
-        scored.c.position,
-        scored.c.lexical,
-        scored.c.coverage,
-        scored.c.cosine,
-        nearness.label("nearness"),
-        cast(score, Double).label("score"),
-    ).subquery("fused")
+    added = select(
+        *scored.c, nearness.label("nearness"), cast(score, Double).label("score")
+    ).subquery("added")
+    place = func.row_number().over(order_by=(added.c.score.desc(), added.c.position.desc()))
+    return select(*added.c, place.label("place")).subquery("fused")
+
+
+def _weight(scored: CTE, low: ColumnElement[Any], scope: CTE) -> ColumnElement[Any]:
+    """How much the scaled cosine weighs: by how much the words and the vectors have to say.
+
+    Where even the farthest candidate is as near as the model's floor, it tells nothing apart; but
+    the candidates of a small scope may well all be near. Parameters: model_floor.
+    """
+    covered = func.nullif(func.max(scored.c.coverage).over(), 0, type_=Double)
+    more = func.greatest(
+        func.least(func.coalesce(RANKING.covered / covered, 1.0), RANKING.most_vector), 1.0
+    )
+    floor = bindparam("model_floor", type_=Double)
+    loud, silent = RANKING.silent
+    nearest_of_far = (low - floor) / func.nullif(1 - floor, 0, type_=Double)
+    said = (silent - nearest_of_far) / (silent - loud)
+    size = select(scope.c.size).scalar_subquery()
+    heard = case(
+        (size <= RANKING.small_scope, 1.0),
+        else_=func.coalesce(func.least(func.greatest(said, RANKING.least_vector), 1.0), 1.0),
+    )
+    return RANKING.vector * more * cast(heard, Double)

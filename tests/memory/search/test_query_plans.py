@@ -41,6 +41,10 @@ QUESTION = {
     "min_cosine": 0.2,
     "nearest": 2,
     "near": 0.125,
+    "best_hits": 5,
+    "leeway": 0.0,
+    "model_floor": 0.2,
+    "wordiness": 1.0,
     "invocation_id": None,
     "half_life_s": None,
 }

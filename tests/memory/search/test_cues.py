@@ -1,0 +1,136 @@
+"""Searches by what a question says besides its words: when, by whom, and whether it asks."""
+
+from datetime import UTC, datetime, timedelta
+
+import pytest
+from google.adk.events.event import Event
+from google.adk.sessions.session import Session
+from google.genai import types
+
+from adkpg import Database, PgVectorMemoryService, SearchFilters
+from adkpg.errors import InvalidInput
+from adkpg.memory.search.hits import Hit
+from adkpg.memory.search.options import SearchOptions
+from tests.fakes.conversation import USER, entry
+
+FIRST = datetime(2023, 4, 26, 9, tzinfo=UTC)
+ABOUT = ("boats", "bread", "chess", "dogs", "eggs", "films", "games", "hats", "ice", "jam")
+
+
+def said(number: int, author: str, text: str, moment: datetime) -> Event:
+    return Event(
+        id=f"e{number}",
+        author=author,
+        timestamp=moment.timestamp(),
+        content=types.Content(role="user", parts=[types.Part(text=text)]),
+    )
+
+
+@pytest.fixture
+async def words(database: Database) -> PgVectorMemoryService:
+    """Ten days of a user and an assistant, two turns a day, and another user's."""
+    memory = PgVectorMemoryService(database, mode="text")
+    for user in (USER, USER | {"user_id": "other"}):
+        for number, about in enumerate(ABOUT):
+            moment = FIRST + timedelta(days=number)
+            events = [
+                said(2 * number, "user", f"My thoughts today were of {about}", moment),
+                said(2 * number + 1, "helper", f"Here are my thoughts of {about}", moment),
+            ]
+            session = Session(id=f"s{number}", events=events, **user_keys(user))
+            await memory.add_session_to_memory(session)
+    return memory
+
+
+def user_keys(user: dict[str, str]) -> dict[str, str]:
+    return {"app_name": user["app_name"], "user_id": user["user_id"]}
+
+
+async def texts(memory: PgVectorMemoryService, query: str, **options: object) -> list[Hit]:
+    return await memory.search(**USER, query=query, **options)  # type: ignore[arg-type] # by name
+
+
+async def test_a_day_that_the_question_names_comes_first(words: PgVectorMemoryService) -> None:
+    hits = await texts(words, "What did we say on April 30th?")
+    assert {hit.memory.session_id for hit in hits[:2]} == {"s4"}
+    assert all(hit.reason.date > 0 for hit in hits[:2])
+    assert all(hit.reason.date == 0 for hit in hits[2:])
+
+
+async def test_a_day_in_another_language_needs_no_word_in_common(
+    words: PgVectorMemoryService,
+) -> None:
+    hits = await texts(words, "5月4号我们聊了什么?")
+    assert {hit.memory.session_id for hit in hits[:2]} == {"s8"}
+
+
+async def test_the_first_conversation(words: PgVectorMemoryService) -> None:
+    hits = await texts(words, "What was our first conversation about?")
+    assert {hit.memory.session_id for hit in hits[:2]} == {"s0"}
+
+
+async def test_yesterday_counts_from_the_clock_that_is_given(words: PgVectorMemoryService) -> None:
+    now = FIRST + timedelta(days=4)
+    hits = await texts(words, "What did I tell you yesterday?", now=now)
+    assert {hit.memory.session_id for hit in hits if hit.reason.date} == {"s3"}
+    assert not any(hit.reason.date for hit in await texts(words, "What was it yesterday?"))
+
+
+async def test_a_clock_needs_an_offset() -> None:
+    with pytest.raises(InvalidInput, match="offset"):
+        SearchOptions(now=datetime(2023, 4, 26))  # noqa: DTZ001 - what is refused
+
+
+async def test_a_time_that_is_most_of_all_says_nothing(words: PgVectorMemoryService) -> None:
+    hits = await texts(words, "What were the thoughts in 2023?")
+    assert hits
+    assert not any(hit.reason.date for hit in hits)
+
+
+async def test_a_time_does_not_leave_filters(words: PgVectorMemoryService) -> None:
+    hits = await texts(
+        words, "What did we say on April 30th?", filters=SearchFilters(authors=["user"])
+    )
+    assert {hit.memory.author for hit in hits} == {"user"}
+
+
+@pytest.mark.parametrize(
+    ("question", "author"),
+    [
+        ("What thoughts of chess did I have?", "user"),
+        ("What thoughts of chess did you mention?", "helper"),
+    ],
+)
+async def test_who_is_asked_for_comes_first(
+    words: PgVectorMemoryService, question: str, author: str
+) -> None:
+    hits = await texts(words, question)
+    assert hits[0].memory.author == author
+    assert hits[0].reason.speaker > 0
+    assert "chess" in str(hits[0].memory.content)
+
+
+async def test_a_long_answer_does_not_crowd_out_a_short_turn(database: Database) -> None:
+    memory = PgVectorMemoryService(database, mode="text")
+    long = " ".join(f"word{n} boat harbour budget" for n in range(200))
+    events = [
+        said(1, "user", "Our budget for the boat in the harbour is 9,000 pounds.", FIRST),
+        *(
+            said(2 + n, "helper", f"{long} topic{n}", FIRST + timedelta(minutes=1 + n))
+            for n in range(12)
+        ),
+        *(
+            said(20 + n, "user", f"Something about nothing much {n}", FIRST + timedelta(hours=n))
+            for n in range(1, 8)
+        ),
+    ]
+    await memory.add_session_to_memory(Session(id="s", events=events, **user_keys(USER)))
+    hits = await texts(memory, "What is the budget for the boat in the harbour?")
+    assert hits[0].memory.event_id == "e1"
+
+
+async def test_notes_have_no_author_and_are_found(database: Database) -> None:
+    memory = PgVectorMemoryService(database, mode="text")
+    await memory.add_memory(**USER, memories=[entry("The boat is blue")])
+    hits = await texts(memory, "Which boat did I say is blue?")
+    assert [hit.reason.speaker for hit in hits] == [0]
