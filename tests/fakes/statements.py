@@ -24,7 +24,7 @@ SHAPES: dict[str, list[Any]] = {
     "table": list(PERSONAL),
     "shape": [
         Shape(lexical=True, vector=True, filters=_FILTERS),
-        Shape(lexical=True, vector=True, approximate=(1, 3)),
+        Shape(lexical=True, vector=True, approximate=(1, 3), dated=True, said_by=True),
     ],
 }
 """By the name of a shaping argument that is no bool: values that together ask for every bind."""

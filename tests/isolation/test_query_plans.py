@@ -56,6 +56,7 @@ async def test_each_search_keeps_to_its_indexes(
     await told(connection, database_url)
     shapes_asked = [
         searches.Shape(lexical=True, vector=True),
+        searches.Shape(lexical=True, vector=True, dated=True, said_by=True),
         searches.Shape(lexical=False, vector=True),
         searches.Shape(lexical=True, vector=False),
     ]
@@ -98,6 +99,14 @@ def question(user: str) -> dict[str, Any]:
         "min_cosine": 0.2,
         "nearest": 2,
         "near": 0.125,
+        "best_hits": 5,
+        "leeway": 0.0,
+        "model_floor": 0.2,
+        "wordiness": 1.0,
+        "since": ["2026-01-01"],
+        "until": ["2026-01-02"],
+        "first": True,
+        "by_user": True,
         "invocation_id": None,
         "half_life_s": None,
         "query_vector": EMBEDDER.vector("question 3"),

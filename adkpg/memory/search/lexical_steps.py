@@ -108,10 +108,9 @@ def matched(asked: CTE, scope: CTE, dead: CTE, eligible: CTE | None) -> CTE:
         ),
         "posting",
     )
-    plain = materialized(
-        select(asked.c.word, *posting.c).select_from(asked.join(posting, true())), "plain"
-    )
-    postings = _lent(plain, scope)
+    # No step of its own: thousands of postings would be written down twice.
+    plain = select(asked.c.word, *posting.c).select_from(asked.join(posting, true()))
+    postings = _lent(plain.subquery("plain"), scope)
     counted = _counted(postings)
     leading = _touched(postings, counted, leads=True, places=None)
     rarity = _rarity(counted, leading, scope)
@@ -198,7 +197,7 @@ def scored(matches: CTE, asked: CTE, scope: CTE) -> CTE:
     )
 
 
-def _lent(plain: CTE, scope: CTE) -> CTE:
+def _lent(plain: Any, scope: CTE) -> CTE:
     """The postings, and ``lent``: what of each counts for the neighbours."""
     places = (
         func.unnest(scope.c.long_places, scope.c.long_lengths)

@@ -37,13 +37,9 @@ async def words(database: Database) -> PgVectorMemoryService:
                 said(2 * number, "user", f"My thoughts today were of {about}", moment),
                 said(2 * number + 1, "helper", f"Here are my thoughts of {about}", moment),
             ]
-            session = Session(id=f"s{number}", events=events, **user_keys(user))
+            session = Session(id=f"s{number}", events=events, **user)
             await memory.add_session_to_memory(session)
     return memory
-
-
-def user_keys(user: dict[str, str]) -> dict[str, str]:
-    return {"app_name": user["app_name"], "user_id": user["user_id"]}
 
 
 async def texts(memory: PgVectorMemoryService, query: str, **options: object) -> list[Hit]:
@@ -124,7 +120,7 @@ async def test_a_long_answer_does_not_crowd_out_a_short_turn(database: Database)
             for n in range(1, 8)
         ),
     ]
-    await memory.add_session_to_memory(Session(id="s", events=events, **user_keys(USER)))
+    await memory.add_session_to_memory(Session(id="s", events=events, **USER))
     hits = await texts(memory, "What is the budget for the boat in the harbour?")
     assert hits[0].memory.event_id == "e1"
 
