@@ -5,7 +5,7 @@ Words (`lexical`) and vectors (`vector`) put memories forward, each is scored on
 """
 
 from dataclasses import dataclass
-from datetime import datetime, timedelta
+from datetime import datetime
 from functools import cache
 from typing import Any, TypedDict
 
@@ -25,6 +25,7 @@ from sqlalchemy import (
     false,
     func,
     literal,
+    literal_column,
     null,
     or_,
     select,
@@ -405,7 +406,7 @@ def _dated(dead: CTE, eligible: CTE | None, scope: CTE) -> CTE:
                 and_(
                     bindparam("first", type_=Boolean),
                     memories.c.timestamp >= first_day,
-                    memories.c.timestamp < first_day + timedelta(days=1),
+                    memories.c.timestamp < first_day + literal_column("interval '1 day'"),
                 ),
             ),
         ),
