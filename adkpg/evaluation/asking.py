@@ -2,7 +2,7 @@
 
 import time
 from collections.abc import Callable, Mapping, Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from typing import Protocol
 
 from adkpg.evaluation.dataset import Question, Store
@@ -94,12 +94,13 @@ class Memory:
         """Does what `System.ask` says."""
         if self._embedder is not None:
             await self._embedder.embed_query(question.text)  # the search below finds it there
+        overrides: SearchOverrides = {**self._overrides, "now": question.moment}
         begin = time.perf_counter()
         found = await self._service.search(
             app_name=self._app_name,
             user_id=user_id,
             query=question.text,
-            **self._overrides,
+            **overrides,
         )
         search_s = time.perf_counter() - begin
         return Recalled(
@@ -161,7 +162,8 @@ async def ask(
       name: What the progress calls it.
       system: What is asked.
       stores: One that has conversations is remembered as the user of its name; each of its
-        questions is asked of the next one, too, where nothing answers it.
+        questions is asked of the next one, too, where nothing answers it. What is said to be asked
+        at no time is asked at the end of the conversation.
       user_id: Whose memories other questions are about that do not say it themselves; None is what
         the app knows.
       told: Is told the progress.
@@ -175,7 +177,9 @@ async def ask(
     for place, store in enumerate(stores):
         other = stores[(place + 1) % len(stores)]
         sessions = {turn.id: chat.id for chat in store.chats for turn in chat.turns}
+        end = max((turn.moment for chat in store.chats for turn in chat.turns), default=None)
         for question in store.questions:
+            question = replace(question, moment=question.moment or end)
             own = store.name if store.chats else question.user_id or user_id
             recalled = await system.ask(own, question)
             if question.answerable:

@@ -55,7 +55,7 @@ class Question:
       level: What `evidence` names.
       sessions: Ids of the sessions that the evidence lies in; empty where nobody knows.
       answer: In words, if the file has it.
-      moment: When it was asked, in UTC; None is now.
+      moment: When it was asked, in UTC; None is the end of the conversation, or now without one.
       user_id: Whose memories answer it; None is whoever is asked about.
     """
 

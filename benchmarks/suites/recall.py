@@ -21,6 +21,7 @@ Intervals are 95 % bootstrap intervals over questions; differences are paired. A
 import argparse
 import asyncio
 import json
+import signal
 import tempfile
 from collections.abc import AsyncIterator, Callable, Mapping, Sequence
 from contextlib import AsyncExitStack, asynccontextmanager
@@ -165,6 +166,7 @@ def main(words: Sequence[str] | None = None) -> None:
     arguments = parser.parse_args(words)
     configured = Settings().database_url
     url = arguments.database or (configured.get_secret_value() if configured else "embedded")
+    signal.signal(signal.SIGTERM, signal.default_int_handler)  # drops its database, too
     try:
         asyncio.run(measure(url, arguments))
     except AdkpgError as exc:

@@ -3,6 +3,7 @@
 import asyncio
 from collections.abc import AsyncIterator, Sequence
 from dataclasses import dataclass
+from datetime import datetime
 
 import asyncpg
 import pytest
@@ -109,6 +110,24 @@ async def test_words_need_no_embedder(maker: Maker, value: object) -> None:
             data, server_url=maker.url, modes=["vector"], settings=Settings(embedder="none")
         )
     assert await maker.left() == 0
+
+
+async def test_questions_are_asked_at_their_time(maker: Maker) -> None:
+    turns = [
+        {
+            "id": day,
+            "text": f"We met at the {place}.",
+            "ts": datetime.fromisoformat(f"2024-05-{day}T10:00:00+00:00").timestamp(),
+        }
+        for day, place in (("02", "mill"), ("10", "lake"), ("20", "fair"))
+    ]
+    asked = [
+        {"q": "Where did we meet yesterday?", "evidence": ["10"], "asked": "2024-05-11T10:00:00Z"},
+        {"q": "Where did we meet today?", "evidence": ["20"]},
+    ]
+    store = {"id": "ann", "sessions": [{"id": "s", "turns": turns}], "questions": asked}
+    found = await evaluate_apart(parsed([store]), server_url=maker.url, modes=["text"])
+    assert found.reports["text"].per_question["MRR"] == [1, 1], "today is the conversation's last"
 
 
 @pytest.mark.fault

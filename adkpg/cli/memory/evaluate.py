@@ -186,23 +186,29 @@ def _apart(
     told: Told,
 ) -> Evaluation:
     import asyncio
+    import signal
 
     from adkpg import evaluation
 
     settings = adkpg.Settings()
     named = settings.direct_url or settings.database_url
     server = url or (named.get_secret_value() if named else "embedded")
-    with adkpg.every_scope():  # a command is an operator's
-        return asyncio.run(
-            evaluation.evaluate_apart(
-                data,
-                server_url=server,
-                modes=modes,
-                reranker=reranker,
-                vectors=vectors,
-                told=told,
+    # What CI ends must not leave its database behind, either.
+    before = signal.signal(signal.SIGTERM, signal.default_int_handler)
+    try:
+        with adkpg.every_scope():  # a command is an operator's
+            return asyncio.run(
+                evaluation.evaluate_apart(
+                    data,
+                    server_url=server,
+                    modes=modes,
+                    reranker=reranker,
+                    vectors=vectors,
+                    told=told,
+                )
             )
-        )
+    finally:
+        signal.signal(signal.SIGTERM, before)
 
 
 def _kept(earlier: Path | None) -> Mapping[str, Any] | None:
