@@ -137,6 +137,7 @@ async def test_a_server_that_is_not_there(location: str) -> None:
     assert "pa55w0rd" not in _everything_said(error)
 
 
+@pytest.mark.direct("the pooler has words of its own for a database that is not there")
 async def test_a_database_that_is_not_there(database_url: str) -> None:
     head, _, query = database_url.partition("?")
     error = await _refused(head.rsplit("/", 1)[0] + f"/nowhere?{query}")

@@ -77,6 +77,7 @@ async def test_what_a_server_cannot_do_now(
     await sessions.append_event(session, said("x"))
 
 
+@pytest.mark.prepared
 async def test_a_lost_answer_leaves_open_what_was_written(proxy: Proxy) -> None:
     async with DatabaseSessionService(proxy.url) as service:
         await service.create_session(**KEY, session_id="a")

@@ -31,6 +31,7 @@ SELECT app_name, user_id, model_id, position,
 FROM memories, embedding_models;
 """
 EMBEDDER = SeededEmbedder()
+CLAIM = "00000000-0000-4000-8000-000000000000"
 QUESTION = {
     **USER,
     "user_ids": [USER["user_id"], APP_WIDE],
@@ -125,7 +126,7 @@ async def test_writes_of_one_session_read_no_table_whole(
         (statements.select_by_ids(), {**USER, "memory_ids": ["m"]}),
         (
             job_statements.claim(eager=True),
-            {**USER, "task": "embed", "limit": 64, "lease_s": 1.0, "model_id": 1},
+            {**USER, "task": "embed", "claim": CLAIM, "limit": 64, "lease_s": 1.0, "model_id": 1},
         ),
     ):
         for generic in (False, True):
@@ -148,7 +149,7 @@ async def test_the_queue_is_read_in_the_order_of_its_index(
     )
     assert most is not None
     scope = {"app_name": most[0], "user_id": most[1], "task": "embed", "model_id": 1}
-    claimed = {**scope, "limit": 20, "lease_s": 60.0}
+    claimed = {**scope, "claim": CLAIM, "limit": 20, "lease_s": 60.0}
     users = {**scope, "after_app": "", "after_user": "", "limit": 50}
     for analyze in ("SELECT", "ANALYZE"):
         await connection.execute(analyze)
