@@ -9,7 +9,7 @@ from adkpg.errors import InvalidInput
 from adkpg.keys import require_storable
 from adkpg.transfer.jsonl import lines
 from adkpg.transfer.reading.stored import Stored
-from adkpg.transfer.records import SessionRecord
+from adkpg.transfer.records import ArtifactRecord, SessionRecord
 
 
 async def export(
@@ -23,8 +23,8 @@ async def export(
     """Yields an export line by line, in bounded memory; `import_from` reads it back.
 
     First come the app's settings and state, then users' states, marks of deleted memories,
-    memories, and sessions, each followed by its events. Each session is as of one moment. Vectors
-    and words are derived and left out.
+    memories, files, and sessions, each followed by its events. Each session is as of one moment.
+    Vectors and words are derived and left out.
 
     Args:
       database: Where.
@@ -76,6 +76,11 @@ async def _lines(
         yield "tombstone", lines.tombstone(tombstone)
     async for memory in stored.memories():
         yield "memory", lines.memory(memory)
+    async for file in stored.artifacts():
+        if isinstance(file, ArtifactRecord):
+            yield "artifact", lines.artifact(file)
+        else:
+            yield "artifact_chunk", lines.chunk(file)
     place: SessionRecord | None = None
     async for record in stored.sessions():
         if isinstance(record, SessionRecord):

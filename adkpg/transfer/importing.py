@@ -12,6 +12,8 @@ from adkpg.database import Database
 from adkpg.timestamps import moment
 from adkpg.transfer.records import (
     AppSettingsRecord,
+    ArtifactRecord,
+    ChunkRecord,
     EventRecord,
     MemoryRecord,
     Note,
@@ -24,6 +26,7 @@ from adkpg.transfer.records import (
 from adkpg.transfer.report import ImportReport
 from adkpg.transfer.sources.choice import Source, chosen
 from adkpg.transfer.sources.selection import Selection
+from adkpg.transfer.writing.artifacts import ArtifactWriter
 from adkpg.transfer.writing.memories import MemoryWriter
 from adkpg.transfer.writing.sessions import Mode, SessionWriter
 from adkpg.transfer.writing.states import StateWriter
@@ -117,6 +120,7 @@ class _Pass:
         self._sessions = SessionWriter(database, report, mode=mode, remember=remember)
         self._states = StateWriter(database, report, mode=mode)
         self._memories = MemoryWriter(database, report, mode=mode)
+        self._artifacts = ArtifactWriter(database, report, mode=mode)
 
     async def run(self, passes: int, number: int) -> None:
         """Reads all of it; it is one of so many passes."""
@@ -135,6 +139,7 @@ class _Pass:
         await self._sessions.flush()
         await self._states.flush()
         await self._memories.flush()
+        await self._artifacts.flush()
         if self._progress is not None:
             self._progress(Progress((number + 1) * total, passes * total, int(events)))
 
@@ -155,6 +160,9 @@ class _Pass:
         elif isinstance(record, TombstoneRecord):
             report.tombstones += self._counts
             await self._memories.bury(record)
+        elif isinstance(record, (ArtifactRecord, ChunkRecord)):
+            report.artifacts += self._counts and isinstance(record, ArtifactRecord)
+            await self._artifacts.add(record)
         elif isinstance(record, AppSettingsRecord):
             await self._memories.settle(record)
         elif isinstance(record, Unread) and self._counts:

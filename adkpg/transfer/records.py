@@ -40,6 +40,9 @@ class SessionRecord:
       updated_at: When it was updated, for sessions without events; others have their last event's.
       revision: How many events were ever appended, if the source counts those that are gone.
       memory_position: Where its next memory goes, if the source says.
+      initial_state: Its own state before the first event, if the source says.
+      ttl_s: How many seconds it lives after each append; None if none renews it.
+      expires_at: From when on nobody sees it; None is never.
     """
 
     app_name: str
@@ -50,6 +53,9 @@ class SessionRecord:
     updated_at: datetime | None = None
     revision: int | None = None
     memory_position: int | None = None
+    initial_state: Mapping[str, Any] | None = None
+    ttl_s: float | None = None
+    expires_at: datetime | None = None
 
     @property
     def key(self) -> tuple[str, str, str]:
@@ -117,6 +123,58 @@ class TombstoneRecord:
 
 
 @dataclass(frozen=True, kw_only=True)
+class ArtifactRecord:
+    """A version of a file, without its bytes, which follow it.
+
+    Attributes:
+      app_name: The app.
+      user_id: The user.
+      session_id: The session; ``""`` if it is the user's own.
+      name: The file's name.
+      version: From 0 on.
+      artifact_id: This version's own.
+      part: ``types.Part`` as JSON text, without its bytes or text.
+      mime_type: None if it is not known.
+      custom_metadata: JSON text of an object.
+      size: In bytes.
+      location: Where in an object store its bytes are; None if they follow.
+      created_at: When it was saved.
+    """
+
+    app_name: str
+    user_id: str
+    session_id: str
+    name: str
+    version: int
+    artifact_id: str
+    part: str
+    mime_type: str | None
+    custom_metadata: str
+    size: int
+    location: str | None
+    created_at: datetime
+
+
+@dataclass(frozen=True, kw_only=True)
+class ChunkRecord:
+    """Some bytes of the file before it.
+
+    Attributes:
+      app_name: The app.
+      user_id: The user.
+      artifact_id: The version's.
+      chunk: From 0 on.
+      data: The bytes.
+    """
+
+    app_name: str
+    user_id: str
+    artifact_id: str
+    chunk: int
+    data: bytes
+
+
+@dataclass(frozen=True, kw_only=True)
 class AppSettingsRecord:
     """What holds for the memory of a whole app.
 
@@ -180,6 +238,8 @@ Record: TypeAlias = (
     | EventRecord
     | MemoryRecord
     | TombstoneRecord
+    | ArtifactRecord
+    | ChunkRecord
     | AppSettingsRecord
     | Unread
     | Note

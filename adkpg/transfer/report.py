@@ -44,6 +44,7 @@ class ImportReport:
       memories: Memories that were read from an export.
       memories_written: Memories that were written, of an export or by `remember`.
       tombstones: Marks of deleted memories that were read.
+      artifacts: Versions of files that were read from an export.
       verified: Sessions that were read a second time and compared with what is stored.
       differing: What differs, or is in the way of the source's.
       unread: What could not be read or stored.
@@ -62,6 +63,7 @@ class ImportReport:
     memories: int = 0
     memories_written: int = 0
     tombstones: int = 0
+    artifacts: int = 0
     verified: int = 0
     differing: Listing = field(default_factory=Listing)
     unread: Listing = field(default_factory=Listing)

@@ -17,10 +17,6 @@ DERIVED = {
         "invocation_holder",
         "invocation_expires_at",
         "watched_until",
-        "initial_state",  # this one and the end are not exported yet
-        "ttl",
-        "expires",
-        "expires_at",
     },
     "events": {"revision_token"},
     "app_settings": {"model_id", "updated_at"},
@@ -35,6 +31,8 @@ MOVED = (
     "memory_provenance",
     "memory_tombstones",
     "memory_lexemes",
+    "artifacts",
+    "artifact_chunks",
 )
 
 

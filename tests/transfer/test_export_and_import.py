@@ -12,6 +12,7 @@ from google.adk.memory.memory_entry import MemoryEntry
 from google.genai import types
 
 from adkpg import Database, DatabaseSessionService, PgVectorMemoryService
+from adkpg.artifacts import DatabaseArtifactService
 from adkpg.documents import Documents
 from adkpg.errors import InvalidInput
 from adkpg.facts import FactExtractor, Facts
@@ -57,6 +58,18 @@ async def _fill(database: Database, memory: PgVectorMemoryService) -> None:
     await sessions.create_session(**ANA, session_id="empty", state={"only": "state"})
     other = await sessions.create_session(**BEN, session_id="s1")
     await sessions.append_event(other, said("I am Ben.", id="e1"))
+    await sessions.create_session(**BEN, session_id="ends", ttl="7200s")
+    files = DatabaseArtifactService(database)
+    for text in ("one", "two"):
+        await files.save_artifact(
+            **ANA, session_id="s1", filename="f/a.txt", artifact={"text": text}
+        )
+    await files.save_artifact(
+        **ANA,
+        filename="user:big",
+        artifact=types.Part.from_bytes(data=bytes(range(256)) * 10_000, mime_type="image/png"),
+        custom_metadata={"k": "v"},
+    )
     await memory.add_session_to_memory(session)
     await memory.add_session_to_memory(other)
     script.says(operations(add("Ana keeps bees.", "t1")))
@@ -92,12 +105,13 @@ async def test_an_app_comes_back_as_it_was(
     lines = await exported(database, tmp_path / "app.jsonl", app_name="app")
     report = await imported(target, tmp_path / "app.jsonl")
     assert await stored(target_url) == await stored(database_url)
-    assert (report.sessions, report.created, report.verified) == (3, 3, 3)
+    assert (report.sessions, report.created, report.verified) == (4, 4, 4)
     counts = lines[-1]["records"]
     assert lines[-1]["type"] == "end"
     assert counts["event"] == report.events == report.events_written == 4
     assert counts["memory"] == report.memories == report.memories_written
     assert counts["tombstone"] == report.tombstones == 1
+    assert counts["artifact"] == report.artifacts == 3
 
     for place in ({**ANA, "session_id": "s1"}, {**ANA, "session_id": "empty"}):
         there = await DatabaseSessionService(target).get_session(**place)
@@ -122,7 +136,7 @@ async def test_again_changes_nothing(
     assert await stored(target_url) == before
     assert (again.created, again.unchanged, again.events_written, again.memories_written) == (
         0,
-        3,
+        4,
         0,
         0,
     )
@@ -208,7 +222,7 @@ async def test_an_imported_session_goes_on(
     assert session is not None
     await sessions.append_event(session, said("Going on.", state={"a": 3}))
     report = await imported(target, tmp_path / "app.jsonl")
-    assert (report.unchanged, report.events_written) == (3, 0)
+    assert (report.unchanged, report.events_written) == (4, 0)
     again = await sessions.get_session(**ANA, session_id="s1")
     assert again is not None
     assert again.state["a"] == 3
@@ -226,7 +240,7 @@ async def test_another_session_of_its_id_is_left_alone(
     report = await import_from(target, source=tmp_path / "app.jsonl")
     assert not report.complete
     assert any("event number 1 is 'mine'" in sentence for sentence in report.differing.first)
-    assert (report.created, report.unread.count) == (2, 0)
+    assert (report.created, report.unread.count) == (3, 0)
     kept = await sessions.get_session(**ANA, session_id="s1")
     assert kept is not None
     assert [event.id for event in kept.events] == ["mine"]
@@ -244,7 +258,7 @@ async def test_a_dry_run_writes_nothing(
     before = await stored(target_url)
     report = await imported(target, tmp_path / "app.jsonl", dry_run=True)
     assert await stored(target_url) == before
-    assert (report.created, report.events_written) == (3, 4)
+    assert (report.created, report.events_written) == (4, 4)
 
 
 async def test_only_a_part_of_a_file(
@@ -279,7 +293,7 @@ async def test_bad_lines_cost_no_others(
     path.write_text("\n".join(text[:-1]))
     report = await import_from(target, source=path)
     assert report.unread.count == 3
-    assert report.sessions == 3
+    assert report.sessions == 4
     assert any("from the future" in note for note in report.notes)
     assert any("cut" in note for note in report.notes)
 
@@ -317,8 +331,6 @@ def test_every_table_moves_or_derives() -> None:
         "approximate_scopes",
         "invocation_waiters",  # of what runs now, in this database alone
         "invocation_results",
-        "artifacts",  # files are not exported yet
-        "artifact_chunks",
     }
     assert {table.name for table in metadata.sorted_tables} == {*MOVED, *derived}
 

@@ -49,8 +49,8 @@ async def export(
     """Write sessions, states and memories as JSON Lines.
 
     `adkpg import` reads them back: sessions with their events, states, memories with facts and what
-    they were drawn from, marks of deleted memories, documents, and the app's settings. With --user
-    it is what is stored of a person. docs/export-format.md describes the lines. --json says what a
+    they were drawn from, marks of deleted memories, documents, files, and the app's settings. With
+    --user it is what is stored of a person. docs/export-format.md describes the lines. --json says what a
     file got; without a file, the lines are JSON anyway. With --to, ADK's own service reads the
     sessions, events and states (schema v1) that are written there; memories have no place in it.
 

@@ -111,6 +111,8 @@ def _show(report: ImportReport) -> None:
         ]
     if report.tombstones:
         rows.append(("marks of deleted memories read", report.tombstones))
+    if report.artifacts:
+        rows.append(("versions of files read", report.artifacts))
     if report.verified:
         rows.append(("sessions compared", report.verified))
     show(("WHAT", "NUMBER"), rows)

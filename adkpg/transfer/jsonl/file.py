@@ -6,6 +6,8 @@ from pathlib import Path
 from adkpg.errors import ConfigurationError, InvalidInput
 from adkpg.transfer.jsonl import lines
 from adkpg.transfer.records import (
+    ArtifactRecord,
+    ChunkRecord,
     EventRecord,
     MemoryRecord,
     Note,
@@ -114,7 +116,7 @@ class JsonLinesSource:
         selection = self._selection
         if isinstance(record, SessionRecord):
             return selection.takes_session(record)
-        if isinstance(record, (MemoryRecord, TombstoneRecord, SharedState)):
+        if isinstance(record, _PERSONAL):
             return selection.takes(record.app_name, record.user_id)
         return selection.takes(getattr(record, "app_name", None), None)
 
@@ -131,6 +133,8 @@ class JsonLinesSource:
             session_id=session_id,
         )
 
+
+_PERSONAL = (MemoryRecord, TombstoneRecord, SharedState, ArtifactRecord, ChunkRecord)
 
 _UNFINISHED = (
     "{} has an export without its last line: it was cut while it was written, and what followed is "

@@ -1,10 +1,12 @@
 """Lines: records as lines of JSON, and back. Pure; docs/export-format.md says what they mean."""
 
+import base64
 import json
 import math
 from collections.abc import Callable, Mapping
 from datetime import UTC, datetime
 from typing import Any
+from uuid import UUID
 
 from adkpg import jsontext
 from adkpg.errors import InvalidInput
@@ -12,6 +14,8 @@ from adkpg.keys import APP_WIDE
 from adkpg.memory.drafts import Draft
 from adkpg.transfer.records import (
     AppSettingsRecord,
+    ArtifactRecord,
+    ChunkRecord,
     EventRecord,
     MemoryRecord,
     Record,
@@ -62,6 +66,44 @@ def session(record: SessionRecord) -> str:
             "created_at": _text(record.created_at),
             "updated_at": _text(record.updated_at),
             "memory_position": record.memory_position,
+            "initial_state": record.initial_state,
+            "ttl_s": record.ttl_s,
+            "expires_at": _text(record.expires_at),
+        }
+    )
+
+
+def artifact(record: ArtifactRecord) -> str:
+    """Returns the line of a version of a file, which the lines of its bytes follow."""
+    return _line(
+        {
+            "type": "artifact",
+            "app_name": record.app_name,
+            "user_id": record.user_id,
+            "session_id": record.session_id or None,
+            "name": record.name,
+            "version": record.version,
+            "artifact_id": record.artifact_id,
+            "part": json.loads(record.part),
+            "mime_type": record.mime_type,
+            "custom_metadata": json.loads(record.custom_metadata),
+            "size": record.size,
+            "location": record.location,
+            "created_at": _text(record.created_at),
+        }
+    )
+
+
+def chunk(record: ChunkRecord) -> str:
+    """Returns the line of some bytes of a file, in base64."""
+    return _line(
+        {
+            "type": "artifact_chunk",
+            "app_name": record.app_name,
+            "user_id": record.user_id,
+            "artifact_id": record.artifact_id,
+            "chunk": record.chunk,
+            "data": base64.b64encode(record.data).decode(),
         }
     )
 
@@ -207,6 +249,7 @@ def record(value: Mapping[str, Any]) -> Record | None:
 
 
 def _session(value: Mapping[str, Any]) -> SessionRecord:
+    initial, ttl = value.get("initial_state"), value.get("ttl_s")
     return SessionRecord(
         app_name=_string(value, "app_name"),
         user_id=_string(value, "user_id"),
@@ -216,6 +259,9 @@ def _session(value: Mapping[str, Any]) -> SessionRecord:
         updated_at=_time(value.get("updated_at")),
         revision=_number(value, "revision"),
         memory_position=_number(value, "memory_position"),
+        initial_state=None if initial is None else _object(value, "initial_state"),
+        ttl_s=None if ttl is None else float(ttl),
+        expires_at=_time(value.get("expires_at")),
     )
 
 
@@ -281,6 +327,33 @@ def _tombstone(value: Mapping[str, Any]) -> TombstoneRecord:
     )
 
 
+def _artifact(value: Mapping[str, Any]) -> ArtifactRecord:
+    return ArtifactRecord(
+        app_name=_string(value, "app_name"),
+        user_id=_string(value, "user_id"),
+        session_id=value.get("session_id") or "",
+        name=_string(value, "name"),
+        version=int(value["version"]),
+        artifact_id=str(UUID(value["artifact_id"])),
+        part=_compact(_object(value, "part")),
+        mime_type=value.get("mime_type"),
+        custom_metadata=jsontext.write(_object(value, "custom_metadata")),
+        size=int(value["size"]),
+        location=value.get("location"),
+        created_at=_required(value, "created_at"),
+    )
+
+
+def _chunk(value: Mapping[str, Any]) -> ChunkRecord:
+    return ChunkRecord(
+        app_name=_string(value, "app_name"),
+        user_id=_string(value, "user_id"),
+        artifact_id=str(UUID(value["artifact_id"])),
+        chunk=int(value["chunk"]),
+        data=base64.b64decode(_string(value, "data"), validate=True),
+    )
+
+
 def _memory(value: Mapping[str, Any]) -> MemoryRecord:
     importance = float(value["importance"])
     if not math.isfinite(importance):
@@ -324,6 +397,8 @@ _READERS: dict[str, Callable[[Mapping[str, Any]], Record]] = {
     "app_settings": _app_settings,
     "tombstone": _tombstone,
     "memory": _memory,
+    "artifact": _artifact,
+    "artifact_chunk": _chunk,
 }
 
 

@@ -6,6 +6,7 @@ from typing import Any
 from sqlalchemy import (
     BigInteger,
     ColumnElement,
+    Double,
     Integer,
     Text,
     and_,
@@ -25,6 +26,7 @@ from adkpg.sql import APP_NAME, SESSION_ID, USER_ID, AppParameters, ScopeParamet
 from adkpg.tables import (
     app_settings,
     app_states,
+    artifacts,
     embedding_models,
     events,
     memories,
@@ -173,6 +175,9 @@ def select_sessions(*, user: bool, session: bool) -> Statement[SessionsPageParam
             sessions.c.created_at,
             sessions.c.updated_at,
             sessions.c.memory_position,
+            cast(sessions.c.initial_state, Text).label("initial_state"),
+            cast(func.extract("epoch", sessions.c.ttl), Double).label("ttl_s"),
+            sessions.c.expires_at,
         )
         .where(
             *_of(sessions, user=user, session=session),
@@ -253,6 +258,40 @@ def _drawn_from_session() -> ColumnElement[bool]:
             origin.c.session_id == SESSION_ID,
         )
         .correlate(memories)
+    )
+
+
+class ArtifactsPageParameters(SessionsPageParameters):
+    """Versions of files after one."""
+
+    after_name: str
+    after_version: int
+
+
+@cache
+def select_artifacts(*, user: bool, session: bool) -> Statement[ArtifactsPageParameters]:
+    """Reads versions of files, without their bytes; JSON as text."""
+    key = (artifacts.c.user_id, artifacts.c.session_id, artifacts.c.name, artifacts.c.version)
+    after = tuple_(
+        _AFTER_USER,
+        _AFTER_SESSION,
+        bindparam("after_name", type_=Text),
+        bindparam("after_version", type_=Integer),
+    )
+    return Statement(
+        select(
+            *key,
+            cast(artifacts.c.artifact_id, Text).label("artifact_id"),
+            cast(artifacts.c.part, Text).label("part"),
+            artifacts.c.mime_type,
+            cast(artifacts.c.custom_metadata, Text).label("custom_metadata"),
+            artifacts.c.size,
+            artifacts.c.location,
+            artifacts.c.created_at,
+        )
+        .where(*_of(artifacts, user=user, session=session), tuple_(*key) > after)
+        .order_by(*key)
+        .limit(_LIMIT)
     )
 
 

@@ -5,11 +5,14 @@ from itertools import groupby
 from typing import Any
 
 from adkpg import jsontext
+from adkpg.artifacts import statements as artifact_statements
 from adkpg.database import Database
 from adkpg.memory.drafts import COLUMNS, Draft
 from adkpg.transfer.reading import statements
 from adkpg.transfer.records import (
     AppSettingsRecord,
+    ArtifactRecord,
+    ChunkRecord,
     MemoryRecord,
     SessionRecord,
     SharedState,
@@ -18,6 +21,8 @@ from adkpg.transfer.records import (
 
 _PAGE = 500
 _EVENTS = 1_000
+_FILES = 100
+_CHUNKS = 8
 _LOWEST = -(2**63)
 
 
@@ -167,6 +172,11 @@ class Stored:
                 updated_at=row["updated_at"],
                 revision=row["revision"],
                 memory_position=row["memory_position"],
+                initial_state=None
+                if row["initial_state"] is None
+                else jsontext.read_state(row["initial_state"]),
+                ttl_s=row["ttl_s"],
+                expires_at=row["expires_at"],
             )
             key = (row["user_id"], row["session_id"])
             while True:
@@ -215,6 +225,54 @@ class Stored:
                     break
                 page["after_user"] = rows[-1]["user_id"]
                 page["after_position"] = rows[-1]["position"]
+
+    async def artifacts(self) -> AsyncIterator[ArtifactRecord | ChunkRecord]:
+        """Yields each version of a file, and then its bytes in parts."""
+        page: statements.ArtifactsPageParameters = {
+            **self._page,
+            "after_session": "",
+            "after_name": "",
+            "after_version": -1,
+            "limit": _FILES,
+        }
+        statement = statements.select_artifacts(user=self._one_user, session=self._one_session)
+        while True:
+            rows = await self._database.fetch(statement, page)
+            for row in rows:
+                record = ArtifactRecord(app_name=self._app_name, **row)
+                yield record
+                async for chunk in self._chunks(record):
+                    yield chunk
+            if len(rows) < _FILES:
+                return
+            last = rows[-1]
+            page["after_user"], page["after_session"] = last["user_id"], last["session_id"]
+            page["after_name"], page["after_version"] = last["name"], last["version"]
+
+    async def _chunks(self, record: ArtifactRecord) -> AsyncIterator[ChunkRecord]:
+        chunk = 0
+        while True:
+            rows = await self._database.fetch(
+                artifact_statements.select_chunks(),
+                {
+                    "app_name": record.app_name,
+                    "user_id": record.user_id,
+                    "artifact_id": record.artifact_id,
+                    "first_chunk": chunk,
+                    "chunk_count": _CHUNKS,
+                },
+            )
+            for row in rows:
+                yield ChunkRecord(
+                    app_name=record.app_name,
+                    user_id=record.user_id,
+                    artifact_id=record.artifact_id,
+                    chunk=chunk,
+                    data=row["data"],
+                )
+                chunk += 1
+            if len(rows) < _CHUNKS:
+                return
 
     async def _origins(self, rows: Sequence[Any]) -> dict[tuple[str, str], list[str]]:
         found: dict[tuple[str, str], list[str]] = {}

@@ -53,6 +53,7 @@ class _Open:
     Attributes:
       record: What it is.
       state: Its state as JSON text.
+      initial: Its state before the first event, as JSON text.
       seq: Number of the last event that came.
       created: Whether this import creates it.
       extended: Whether this import adds to what was there.
@@ -62,6 +63,7 @@ class _Open:
 
     record: SessionRecord
     state: str
+    initial: str | None
     seq: int = 0
     created: bool = False
     extended: bool = False
@@ -149,11 +151,13 @@ class SessionWriter:
                 app_name=record.app_name, user_id=record.user_id, session_id=record.session_id
             )
             state = jsontext.write_state(record.state)
+            initial = record.initial_state
+            begun = None if initial is None else jsontext.write_state(initial)
             require_size(self._database.settings, "max_state_mb", "The session's state", state)
         except InvalidInput as exc:
             self._miss(record, None, str(exc))
             return
-        self._open = _Open(record, state)
+        self._open = _Open(record, state, begun)
         self._chunks.append(_Chunk(self._open, before=0, first=True))
 
     def _miss(self, record: SessionRecord, event_id: str | None, reason: str) -> None:
@@ -450,6 +454,9 @@ def _sessions(moved: Sequence[_Moved]) -> statements.SessionsParameters:
         "updated": [each.updated for each in moved],
         "places": [session.record.memory_position for session in opened],
         "sizes": [each.size for each in moved],
+        "initials": [session.initial for session in opened],
+        "ttls": [session.record.ttl_s for session in opened],
+        "ends": [session.record.expires_at for session in opened],
     }
 
 

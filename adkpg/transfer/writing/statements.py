@@ -11,6 +11,7 @@ from typing import Any, TypedDict
 from sqlalchemy import (
     BigInteger,
     ColumnElement,
+    Double,
     Text,
     and_,
     bindparam,
@@ -54,6 +55,9 @@ class SessionsParameters(KeysParameters):
     updated: list[datetime]
     places: list[int | None]
     sizes: list[int]
+    initials: list[str | None]
+    ttls: list[float | None]
+    ends: list[datetime | None]
 
 
 class EventsParameters(KeysParameters):
@@ -176,7 +180,14 @@ def _given_sessions() -> TableValuedAlias:
         updated=_TIME,
         places=BigInteger,
         sizes=BigInteger,
+        initials=Text,
+        ttls=Double,
+        ends=_TIME,
     )
+
+
+def _span(given: TableValuedAlias) -> ColumnElement[Any]:
+    return func.make_interval(0, 0, 0, 0, 0, 0, given.c.ttls)
 
 
 @cache
@@ -193,9 +204,13 @@ def insert_sessions() -> Statement[SessionsParameters]:
         given.c.updated,
         given.c.places,
         given.c.sizes,
+        cast(given.c.initials, JSONB),
+        _span(given),
+        given.c.ends,
+        given.c.ends.is_not(None),
     ).order_by(given.c.app_names, given.c.user_ids, given.c.session_ids)
     names = ["app_name", "user_id", "session_id", "state", "revision", "created_at", "updated_at"]
-    names += ["memory_position", "payload_bytes"]
+    names += ["memory_position", "payload_bytes", "initial_state", "ttl", "expires_at", "expires"]
     return Statement(
         insert(sessions)
         .from_select(names, source)
@@ -215,6 +230,8 @@ def advance_sessions() -> Statement[SessionsParameters]:
             state=cast(given.c.states, JSONB),
             revision=given.c.revisions,
             updated_at=given.c.updated,
+            ttl=func.coalesce(_span(given), sessions.c.ttl),
+            expires_at=func.coalesce(given.c.ends, sessions.c.expires_at),
             payload_bytes=sessions.c.payload_bytes + given.c.sizes,
             memory_position=func.coalesce(sessions.c.memory_position, given.c.places),
         )
