@@ -33,6 +33,7 @@
       + EventConflict (ADK AlreadyExistsError)
       + SessionNotFound (ADK SessionNotFoundError)
       + ArtifactGone                        a file was deleted while it was read
+      + ArtifactStoreError                  the object store of large files failed
       + StaleSession (ADK StaleSessionError)
           + InvocationLost                  another invocation runs in the session
 
@@ -49,6 +50,7 @@ from google.adk.errors.session_not_found_error import SessionNotFoundError
 __all__ = [
     "AdkpgError",
     "ArtifactGone",
+    "ArtifactStoreError",
     "Busy",
     "ConfigurationError",
     "ConstraintViolated",
@@ -246,6 +248,10 @@ class SessionNotFound(AdkpgError, SessionNotFoundError):
 
 class ArtifactGone(AdkpgError):
     """A file was deleted while it was read; what was read of it is not all."""
+
+
+class ArtifactStoreError(AdkpgError):
+    """The object store refused to write, read or remove a file; nothing was saved."""
 
 
 class StaleSession(AdkpgError, StaleSessionError):

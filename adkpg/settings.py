@@ -209,6 +209,17 @@ class Settings(BaseSettings):
         le=100_000,
         description="Largest file that agents save, in megabytes of a million bytes.",
     )
+    artifact_store: SecretStr | None = Field(
+        default=None,
+        description="Where the bytes of large files go instead of the database, as fsspec reads "
+        "it: `s3://bucket/folder`, `gs://…`, `file:///folder`; a folder that belongs to this "
+        "database alone, with `adkpg[files]`.",
+    )
+    artifact_store_above_kb: int = Field(
+        default=4_000,
+        ge=0,
+        description="Files above this size go there, in kilobytes of a thousand bytes.",
+    )
     max_query_kb: int = Field(
         default=1_000,
         ge=1,

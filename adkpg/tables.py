@@ -748,3 +748,17 @@ artifact_chunks = Table(
     ),
     comment="The bytes of files.",
 )
+
+artifact_removals = Table(
+    "artifact_removals",
+    metadata,
+    Column(
+        "location",
+        Text(collation="C"),
+        nullable=False,
+        comment="Where in the object store bytes of a deleted artifact are; a random name.",
+    ),
+    Column("removed_at", _TIME, nullable=False, server_default=_NOW),
+    PrimaryKeyConstraint("location", name="artifact_removals_pkey"),
+    comment="Objects whose artifacts were deleted, until they are removed; a trigger notes them.",
+)

@@ -2,6 +2,7 @@
 
 import asyncio
 import io
+import logging
 import tempfile
 from collections.abc import AsyncIterable, Mapping
 from dataclasses import dataclass
@@ -17,11 +18,14 @@ from google.genai import types
 from adkpg import cursors
 from adkpg.artifacts import records, statements
 from adkpg.artifacts.place import Place, place, scope
+from adkpg.artifacts.store import ObjectStore, location_of
 from adkpg.artifacts.stream import ArtifactStream, following
 from adkpg.database import Database, Transaction, UsesDatabase
-from adkpg.errors import InvalidArtifact
+from adkpg.errors import AdkpgError, InvalidArtifact
 from adkpg.limits import page_rows
 from adkpg.timestamps import clamped
+
+logger = logging.getLogger(__name__)
 
 _TOGETHER = 16
 """Chunks that travel in one round trip: 4 MB."""
@@ -67,7 +71,8 @@ class DatabaseArtifactService(UsesDatabase, BaseArtifactService):
     with ``user:``, and whatever is saved without a session, are the user's own; the others belong
     to one session, and go with it when `DatabaseSessionService` deletes it. `adkpg.erasure.forget`
     erases all of a person's. A file of up to 4 MB is saved, and loaded, in one round trip; larger
-    ones go in parts, and are there as a whole or not at all. Errors about what is given are also
+    ones go in parts, and are there as a whole or not at all; with ``ADKPG_ARTIFACT_STORE`` they go
+    to an object store. Errors about what is given are also
     ADK's ``InputValidationError``.
 
     Safe to use from many tasks, event loops, processes and machines simultaneously: each save gets
@@ -83,6 +88,7 @@ class DatabaseArtifactService(UsesDatabase, BaseArtifactService):
 
     def __init__(self, database: Database | str | None = None, **options: Any) -> None:
         super().__init__(database, **options)
+        self._store = ObjectStore.of(self._database.settings)
 
     async def save_artifact(
         self,
@@ -179,7 +185,12 @@ class DatabaseArtifactService(UsesDatabase, BaseArtifactService):
             return None
         _, row = found
         read = ArtifactStream(
-            self._database, app_name=app_name, user_id=user_id, row=row, version=None
+            self._database,
+            app_name=app_name,
+            user_id=user_id,
+            row=row,
+            version=None,
+            read_object=self._store.read if self._store is not None else None,
         )
         return records.part(row["part"], [part async for part in read])
 
@@ -209,7 +220,12 @@ class DatabaseArtifactService(UsesDatabase, BaseArtifactService):
         where, row = found
         told = records.version(where, row)
         return ArtifactStream(
-            self._database, app_name=app_name, user_id=user_id, row=row, version=told
+            self._database,
+            app_name=app_name,
+            user_id=user_id,
+            row=row,
+            version=told,
+            read_object=self._store.read if self._store is not None else None,
         )
 
     async def list_artifact_keys(
@@ -238,7 +254,14 @@ class DatabaseArtifactService(UsesDatabase, BaseArtifactService):
           InvalidArtifact: An id or the name cannot be.
         """
         where = place(app_name, user_id, filename, session_id)
-        await self._database.fetch(statements.delete_artifact(), _parameters(where))
+        gone = await self._database.fetch(statements.delete_artifact(), _parameters(where))
+        locations = [row["location"] for row in gone if row["location"] is not None]
+        if locations and self._store is not None:
+            try:
+                await self._store.remove(locations)
+                await self._database.fetch(statements.delete_removals(), {"locations": locations})
+            except AdkpgError as exc:  # noted: a worker does it
+                logger.warning("Objects of a deleted artifact are left to the worker: %s", exc)
 
     async def list_versions(
         self, *, app_name: str, user_id: str, filename: str, session_id: str | None = None
@@ -381,16 +404,23 @@ class DatabaseArtifactService(UsesDatabase, BaseArtifactService):
     ) -> int:
         """Stores a version; a file of several parts in one transaction."""
         artifact_id = str(uuid4())
-        file.seek(0)
-        first = await asyncio.to_thread(file.read, _TOGETHER * records.CHUNK_BYTES)
+        metadata = records.described(custom_metadata)
+        location = None
+        first = b""
+        if self._store is not None and self._goes_to_store(size):
+            location = location_of(artifact_id)
+            await self._store.write(location, file)
+        else:
+            file.seek(0)
+            first = await asyncio.to_thread(file.read, _TOGETHER * records.CHUNK_BYTES)
         parameters: statements.SaveParameters = {
             **_parameters(where),
             "artifact_id": artifact_id,
             "part": draft.part,
             "mime_type": draft.mime_type,
-            "custom_metadata": records.described(custom_metadata),
+            "custom_metadata": metadata,
             "size": size,
-            "location": None,
+            "location": location,
             "created_at": clamped(platform_time.get_time()),
             "first_chunk": 0,
             "data": records.chunks(first),
@@ -402,6 +432,8 @@ class DatabaseArtifactService(UsesDatabase, BaseArtifactService):
             rows = await transaction.fetch(statements.save(), parameters)
             if not rows:
                 return None
+            if location is not None:
+                return int(rows[0]["version"])
             async for start, part in following(file, size=_TOGETHER * records.CHUNK_BYTES):
                 await transaction.fetch(
                     statements.add_chunks(),
@@ -417,7 +449,8 @@ class DatabaseArtifactService(UsesDatabase, BaseArtifactService):
 
         contended = False
         while True:
-            if not contended and len(first) == size:
+            in_one = location is not None or len(first) == size
+            if not contended and in_one:
                 row = await self._database.fetch_one(statements.save(), parameters)
                 saved = None if row is None else int(row["version"])
             else:
@@ -425,6 +458,9 @@ class DatabaseArtifactService(UsesDatabase, BaseArtifactService):
             if saved is not None:
                 return saved
             contended = True  # somebody else saved the same version, and has committed
+
+    def _goes_to_store(self, size: int) -> bool:
+        return size > self._database.settings.artifact_store_above_kb * 1_000
 
     def _require_small(self, size: int) -> None:
         most = self._database.settings.max_artifact_mb

@@ -2,7 +2,7 @@
 
 from datetime import datetime
 from functools import cache
-from typing import Any
+from typing import Any, TypedDict
 
 from sqlalchemy import (
     BigInteger,
@@ -11,6 +11,7 @@ from sqlalchemy import (
     Text,
     and_,
     bindparam,
+    case,
     cast,
     delete,
     exists,
@@ -22,7 +23,7 @@ from sqlalchemy import (
     true,
     tuple_,
 )
-from sqlalchemy.dialects.postgresql import BYTEA, JSON, TIMESTAMP, UUID, insert
+from sqlalchemy.dialects.postgresql import ARRAY, BYTEA, JSON, TIMESTAMP, UUID, insert
 
 from adkpg.memory.write.statements import with_person
 from adkpg.sql import (
@@ -33,7 +34,7 @@ from adkpg.sql import (
     given_rows,
     in_scope,
 )
-from adkpg.tables import artifact_chunks, artifacts, sessions
+from adkpg.tables import artifact_chunks, artifact_removals, artifacts, sessions
 
 _NAME = bindparam("name", type_=Text)
 _ARTIFACT_ID = cast(bindparam("artifact_id", type_=Text), UUID)
@@ -82,6 +83,18 @@ class AddChunksParameters(ScopeParameters):
     artifact_id: str
     first_chunk: int
     data: list[bytes]
+
+
+class LocationsParameters(TypedDict):
+    """Some objects."""
+
+    locations: list[str]
+
+
+class RemovalsParameters(TypedDict):
+    """Most objects that are read."""
+
+    limit: int
 
 
 class PageParameters(ScopeParameters):
@@ -302,6 +315,38 @@ def select_page(*, after: bool) -> Statement[PageParameters]:
         )
         page = page.where(tuple_(*key) > tuple_(*last))
     return Statement(page)
+
+
+@cache
+def select_locations() -> Statement[LocationsParameters]:
+    """Reads which of some objects are named by an artifact, anybody's: ``location``."""
+    asked = given_rows(locations=Text)
+    id_of = cast(func.split_part(asked.c.locations, literal_column("'/'"), 2), UUID)
+    valid = asked.c.locations.regexp_match(literal_column(r"'^[0-9]{8}/[0-9a-f-]{36}$'"))
+    named = select(artifacts.c.artifact_id).where(
+        artifacts.c.artifact_id == case((valid, id_of)),
+        artifacts.c.location == asked.c.locations,
+    )
+    return Statement(select(asked.c.locations.label("location")).where(exists(named)))
+
+
+@cache
+def select_removals() -> Statement[RemovalsParameters]:
+    """Reads objects whose artifacts were deleted: ``location``."""
+    return Statement(
+        select(artifact_removals.c.location)
+        .order_by(artifact_removals.c.location)
+        .limit(bindparam("limit", type_=Integer))
+    )
+
+
+@cache
+def delete_removals() -> Statement[LocationsParameters]:
+    """Deletes the notes of objects that were removed."""
+    locations = bindparam("locations", type_=ARRAY(Text))
+    return Statement(
+        delete(artifact_removals).where(artifact_removals.c.location == func.any(locations))
+    )
 
 
 @cache

@@ -1,7 +1,7 @@
 """Streams: the bytes of a file in parts, so that it need not be whole in memory."""
 
 import asyncio
-from collections.abc import AsyncIterator, Mapping
+from collections.abc import AsyncIterator, Callable, Mapping
 from typing import IO, Any
 
 from google.adk.artifacts.base_artifact_service import ArtifactVersion
@@ -9,13 +9,13 @@ from google.adk.artifacts.base_artifact_service import ArtifactVersion
 from adkpg.artifacts import statements
 from adkpg.artifacts.records import CHUNK_BYTES
 from adkpg.database import Database
-from adkpg.errors import ArtifactGone
+from adkpg.errors import ArtifactGone, ConfigurationError
 
 _TOGETHER = 16
 
 
 class ArtifactStream:
-    """One version of a file, which is read by ``async for``; each part has up to 256 kB.
+    """One version of a file, which is read by ``async for``; each part has up to 1 MB.
 
     Versions never change, and what is read is all of this one: reading ends with an error if it is
     deleted meanwhile. It may be read any number of times.
@@ -36,8 +36,9 @@ class ArtifactStream:
         user_id: str,
         row: Mapping[str, Any],
         version: ArtifactVersion | None,
+        read_object: Callable[[str], AsyncIterator[bytes]] | None,
     ) -> None:
-        self._database = database
+        self._database, self._read_object = database, read_object
         self._app_name, self._user_id, self._row = app_name, user_id, row
         self._version = version
         self.size: int = row["size"]
@@ -49,6 +50,10 @@ class ArtifactStream:
         return self._version
 
     async def __aiter__(self) -> AsyncIterator[bytes]:
+        if self._row["location"] is not None:
+            async for part in self._of_object(self._row["location"]):
+                yield part
+            return
         chunks = list(self._row["chunks"])
         read = count = 0
         while True:
@@ -71,6 +76,21 @@ class ArtifactStream:
             if not found:
                 raise ArtifactGone("The artifact was deleted while it was read; load it again.")
             chunks = [row["data"] for row in found]
+
+    async def _of_object(self, location: str) -> AsyncIterator[bytes]:
+        if self._read_object is None:
+            raise ConfigurationError(
+                "The artifact's bytes are in an object store; set ADKPG_ARTIFACT_STORE as it was "
+                "when it was saved."
+            )
+        read = 0
+        async for part in self._read_object(location):
+            read += len(part)
+            yield part
+        if read != self.size:
+            raise ArtifactGone(
+                f"The object of the artifact has {read:,} bytes, and not {self.size:,}; restore it."
+            )
 
 
 async def following(file: IO[bytes], *, size: int) -> AsyncIterator[tuple[int, bytes]]:

@@ -131,10 +131,13 @@ async def tidy(database: adkpg.Database, *, as_json: bool) -> None:
       adkpg db tidy
     """
     tidied = await adkpg.erasure.tidy(database)
+    swept = await adkpg.artifacts.sweep_objects(database)
+    objects = swept.removed + swept.orphans
     say(
         f"Erased: {tidied.sessions} expired sessions, {tidied.memories} expired memories, "
-        f"{tidied.tombstones} marks of deleted ones, {tidied.results} expired results.",
-        asdict(tidied),
+        f"{tidied.tombstones} marks of deleted ones, {tidied.results} expired results"
+        + (f", {objects} objects of files." if objects else "."),
+        {**asdict(tidied), "objects": objects},
         as_json=as_json,
     )
 

@@ -76,6 +76,8 @@ def forget(
                 )
                 for app_name in dict.fromkeys(app_names)
             ]
+            if not dry_run:
+                await adkpg.artifacts.sweep_objects(database)
             return parts if any(parts) else []
 
         return run(database_url, each_app)

@@ -88,7 +88,10 @@ async def worker(
         click.echo(f"Revived: {revived}.")
     found = Worker(
         [*works.values()],
-        chores=[partial(adkpg.erasure.tidy, database)],
+        chores=[
+            partial(adkpg.erasure.tidy, database),
+            partial(adkpg.artifacts.sweep_objects, database),
+        ],
         poll_interval_s=poll_interval.total_seconds(),
         concurrency=concurrency,
     )

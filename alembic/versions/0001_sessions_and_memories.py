@@ -8,7 +8,7 @@ from alembic import op
 from pgvector.sqlalchemy import HALFVEC
 from sqlalchemy.dialects import postgresql
 
-revision = "0001r11"
+revision = "0001r12"
 down_revision = None
 branch_labels = None
 depends_on = None
@@ -434,6 +434,24 @@ def upgrade() -> None:
         sa.UniqueConstraint("artifact_id", "app_name", "user_id", name="artifacts_artifact_id_key"),
         schema=schema,
         comment="The versions of files that agents save. No foreign key: any session may have files; a stored session's go with it, by a trigger.",
+    )
+    op.create_table(
+        "artifact_removals",
+        sa.Column(
+            "location",
+            sa.Text(collation="C"),
+            nullable=False,
+            comment="Where in the object store bytes of a deleted artifact are; a random name.",
+        ),
+        sa.Column(
+            "removed_at",
+            postgresql.TIMESTAMP(timezone=True),
+            server_default=sa.text("now()"),
+            nullable=False,
+        ),
+        sa.PrimaryKeyConstraint("location", name="artifact_removals_pkey"),
+        schema=schema,
+        comment="Objects whose artifacts were deleted, until they are removed; a trigger notes them.",
     )
     op.create_table(
         "artifact_chunks",
@@ -938,6 +956,23 @@ def upgrade() -> None:
         f'CREATE TRIGGER sessions_delete_artifacts AFTER DELETE ON "{schema}".sessions '
         f'FOR EACH ROW EXECUTE FUNCTION "{schema}".delete_session_artifacts()'
     )
+    op.execute(
+        f"""
+        CREATE FUNCTION "{schema}".note_artifact_removal() RETURNS trigger LANGUAGE plpgsql AS $$
+        BEGIN
+            EXECUTE format(
+                'INSERT INTO %I.artifact_removals (location) VALUES ($1) ON CONFLICT DO NOTHING',
+                TG_TABLE_SCHEMA
+            ) USING OLD.location;
+            RETURN NULL;
+        END
+        $$
+        """  # noqa: S608 - a schema is no parameter
+    )
+    op.execute(
+        f'CREATE TRIGGER artifacts_note_removal AFTER DELETE ON "{schema}".artifacts FOR EACH ROW '
+        f'WHEN (OLD.location IS NOT NULL) EXECUTE FUNCTION "{schema}".note_artifact_removal()'
+    )
     # Most files are compressed already.
     op.execute(f'ALTER TABLE "{schema}".artifact_chunks ALTER data SET STORAGE EXTERNAL')
     # Room on the page for the next version of a row that every append rewrites (HOT).
@@ -984,6 +1019,8 @@ def downgrade() -> None:
     op.drop_table("user_states", schema=schema)
     op.drop_table("artifact_chunks", schema=schema)
     op.drop_table("artifacts", schema=schema)
+    op.execute(f'DROP FUNCTION "{schema}".note_artifact_removal()')
+    op.drop_table("artifact_removals", schema=schema)
     op.drop_index(
         "sessions_expires_idx",
         table_name="sessions",

@@ -302,6 +302,7 @@ OTHERS = {
     "DatabaseSessionService.flush": "ADK's; does nothing",
     "DatabaseSessionService.close": "closes connections",
     "DatabaseArtifactService.close": "closes connections",
+    "sweep_objects": "asks nothing without an object store; tested with one",
     "PgVectorMemoryService.warm": "loads the embedder",
     "PgVectorMemoryService.close": "closes connections",
     "PgVectorMemoryService.run_worker": "tested with the worker",
