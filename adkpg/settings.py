@@ -122,8 +122,8 @@ class Settings(BaseSettings):
         default=50,
         ge=1,
         le=1_000,
-        description="Best hits of a search that a reranker looks at, in hits; more if more are "
-        "asked for.",
+        description="Best hits of a search that a reranker looks at, in hits; further ones that "
+        "are asked for follow as they are.",
     )
     extraction_timeout_s: float = Field(
         default=120,

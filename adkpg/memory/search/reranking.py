@@ -12,42 +12,45 @@ from adkpg.reranking.guarded import GuardedReranker
 logger = logging.getLogger(__name__)
 
 
-async def reranked(reranker: GuardedReranker, question: str, hits: Sequence[Hit]) -> list[Hit]:
-    """Returns the hits in a reranker's order; in their own, if it fails or is late.
+async def reranked(
+    reranker: GuardedReranker, question: str, hits: Sequence[Hit], *, most: int
+) -> list[Hit]:
+    """Returns the hits with the best in a reranker's order; in their own, if it fails or is late.
 
-    Its scores are scaled to [0, 1] over the hits, and recency and importance are factors of them,
-    as they are of the fused score. Hits that it scores alike stay as they are.
+    Its scores are scaled to [0, 1] over what it saw, and recency and importance are factors of
+    them, as they are of the fused score. Hits that it scores alike stay as they are, and so do
+    those that it did not see, below all others.
 
     Args:
       reranker: Is shown ``author: text`` of each, of a long one the passage that matched.
       question: What was asked.
       hits: The best first.
+      most: How many it sees.
     """
-    if not hits:
-        return []
+    seen, rest = hits[:most], list(hits[most:])
+    if not seen:
+        return rest
     try:
-        scores = await reranker.scores(question, [_passage(hit) for hit in hits])
+        scores = await reranker.scores(question, [_passage(hit) for hit in seen])
     except RerankingError as exc:
         if reranker.news(exc):
             logger.warning("The search keeps its own order: %s", exc)
         why = str(exc)
         return [replace(hit, reason=replace(hit.reason, fused_alone=why)) for hit in hits]
-    lowest, highest = min(scores), max(scores)
     found = [
         replace(hit, reason=replace(hit.reason, rerank=score))
-        for hit, score in zip(hits, scores, strict=True)
+        for hit, score in zip(seen, scores, strict=True)
     ]
-    if lowest == highest:
-        return found
-    span = highest / 2 - lowest / 2  # halves, since the whole may be beyond a float
-    scaled = [
-        replace(
-            hit,
-            score=(score / 2 - lowest / 2) / span * hit.reason.recency * hit.reason.importance,
-        )
-        for hit, score in zip(found, scores, strict=True)
-    ]
-    return sorted(scaled, key=lambda hit: -hit.score)
+    lowest, highest = min(scores), max(scores)
+    if lowest < highest:
+        below = max((hit.score for hit in rest), default=0.0)
+        span = highest / 2 - lowest / 2  # halves, since the whole may be beyond a float
+        for place, score in enumerate(scores):
+            reason = found[place].reason
+            scaled = (score / 2 - lowest / 2) / span * reason.recency * reason.importance
+            found[place] = replace(found[place], score=below + scaled)
+        found.sort(key=lambda hit: -hit.score)
+    return found + rest
 
 
 def _passage(hit: Hit) -> str:

@@ -144,7 +144,7 @@ class Search:
             if len(found) >= wanted or len(rows) < parameters["top_k"]:
                 break
         if reranker is not None:
-            found = await reranked(reranker, text, found[:wanted])
+            found = await reranked(reranker, text, found[:wanted], most=settings.rerank_candidates)
         found = found[: options.top_k]
         if options.neighbours and found:
             # Not by memory_id: a user's memory and the app's may have the same.

@@ -88,8 +88,11 @@ async def test_it_looks_at_more_hits_than_are_asked_for(database: Database) -> N
         memory = PgVectorMemoryService(narrow, mode="text", reranker=reranker)
         await ask(memory, top_k=1)
         assert len(reranker.asked[-1][1]) == 2
-        await ask(memory, top_k=3)
-        assert len(reranker.asked[-1][1]) == 3
+        hits = await ask(memory, top_k=3)
+        assert len(reranker.asked[-1][1]) == 2
+        assert [hit.reason.rerank is None for hit in hits] == [False, False, True]
+        scores = [hit.score for hit in hits]
+        assert scores == sorted(scores, reverse=True), "what it did not see follows"
 
 
 async def test_without_one_or_switched_off_nothing_changes(database: Database) -> None:
