@@ -19,7 +19,7 @@ endif
 endif
 export PIP_DISABLE_PIP_VERSION_CHECK := 1
 
-.PHONY: help demo test test-pgbouncer test-versions check docs bench soak lock
+.PHONY: help demo test test-pgbouncer test-versions test-mysql check docs bench soak lock
 
 help: ## list these targets
 	@sed -n 's/^\([a-z-]*\):.*## \(.*\)/make \1\t\2/p' $(MAKEFILE_LIST)
@@ -44,6 +44,12 @@ test-versions: $(INSTALLED) ## the suite on another Postgres; POSTGRES_BIN=/usr/
 	  "Name the folder of a Postgres with pgvector: make test-versions POSTGRES_BIN=/usr/lib/postgresql/15/bin"; exit 1; }
 	ADKPG_TEST_POSTGRES_BIN="$(POSTGRES_BIN)" $(BIN)/python -m pytest -n auto --maxprocesses 8 \
 	  -m "server and not newest" $(ARGS)
+
+test-mysql: $(INSTALLED) ## imports from a MariaDB, which apt-get install mariadb-server brings
+	@PATH="$$PATH:/usr/sbin" command -v mariadbd >/dev/null || { printf '%s\n' \
+	  "MariaDB is missing: apt-get install --no-install-recommends mariadb-server"; exit 1; }
+	ADKPG_TEST_MARIADB=$$(PATH="$$PATH:/usr/sbin" command -v mariadbd) \
+	  $(BIN)/python -m pytest -m mysql $(ARGS)
 
 check: $(INSTALLED) ## lint, format, types, import contracts
 	$(BIN)/ruff check

@@ -50,9 +50,9 @@ async def export(
 
     `adkpg import` reads them back: sessions with their events, states, memories with facts and what
     they were drawn from, marks of deleted memories, documents, files, and the app's settings. With
-    --user it is what is stored of a person. docs/export-format.md describes the lines. --json says what a
-    file got; without a file, the lines are JSON anyway. With --to, ADK's own service reads the
-    sessions, events and states (schema v1) that are written there; memories have no place in it.
+    --user it is what is stored of a person. docs/export-format.md describes the lines. --json says
+    what a file got; without a file, the lines are JSON anyway. With --to, ADK's own service reads
+    the sessions, events and states (schema v1) that are written there; memories stay here.
 
     \b
     Example:
