@@ -103,6 +103,11 @@ def test_words_and_vectors_tell_the_passage_together() -> None:
     assert best_part(text, parts, "a means of transport") == parts[2]
     assert best_part(text, [], "short") is None or len(text) > 1_000
     assert best_part("short", [], "short") is None
+    huge = "Nothing of note.\n" * 3_000 + "Order 9981 is late.\n" + "Nothing of note.\n" * 2_000
+    found = best_part(huge, [], "what about order 9981?")
+    assert found is not None
+    assert "Order 9981" in huge[found.start : found.end]
+    assert tokens(huge[found.start : found.end]) <= PASSAGE_TOKENS
     worded = best_part(LONG, [], "what is said of stall 77?")
     assert worded is not None
     assert worded.cosine is None

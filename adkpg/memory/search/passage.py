@@ -12,6 +12,7 @@ from adkpg.memory.vectors.passages import PASSAGE_TOKENS, passages
 
 # As `searchable` leaves them: beyond ASCII there are letters, marks and numerals only.
 _WORD = re.compile("[0-9A-Za-z_\u0080-\U0010ffff]+")
+_BLOCK = 8_000  # characters of a text that is split at once
 _STEM = 5  # of English words, so many letters tell enough: allergy, allergies
 # In a few passages even these look rare.
 _COMMON = re.compile(
@@ -46,12 +47,12 @@ def best_part(text: str, parts: Sequence[Part], question: str) -> Part | None:
       None for a text that is no longer than a passage, or that has ended before all of them.
     """
     if not parts:
-        parts = [Part(start, end, None) for start, end, _ in passages(None, text, PASSAGE_TOKENS)]
+        parts = _made(text, question)
     parts = sorted(part for part in parts if part.start < len(text))
     if not parts:
         return None
     asked = _words(question)
-    said = [asked & _words(text[part.start : part.end]) for part in parts]
+    said = _said(asked, text, parts)
     holders = Counter(word for words in said for word in words)
     weights = {word: math.log(1 + len(parts) / count) for word, count in holders.items()}
     all_words = sum(weights.values()) or 1.0
@@ -65,6 +66,42 @@ def best_part(text: str, parts: Sequence[Part], question: str) -> Part | None:
         return sum(map(weights.__getitem__, said[place])) / all_words + RANKING.vector * meaning
 
     return parts[max(range(len(parts)), key=lambda place: (score(place), -place))]
+
+
+def _made(text: str, question: str) -> list[Part]:
+    """The passages of a text without vectors; of a huge one, those where the words are."""
+    first, end = 0, len(text)
+    if end > 2 * _BLOCK:
+        blocks = [Part(start, min(start + _BLOCK, end), None) for start in range(0, end, _BLOCK)]
+        best = best_part(text, blocks, question) or blocks[0]
+        first, end = best.start, best.end
+    found = passages(None, text[first:end], PASSAGE_TOKENS)
+    return [Part(first + start, first + stop, None) for start, stop, _ in found]
+
+
+def _said(asked: set[str], text: str, parts: Sequence[Part]) -> list[set[str]]:
+    """The words of the question that each passage has."""
+    if not text.isascii():
+        return [asked & _words(text[part.start : part.end]) for part in parts]
+    # Searching for a few words is much quicker than taking the text apart.
+    text = text.lower()
+    said: list[set[str]] = [set() for _ in parts]
+    for word in asked:
+        place = text.find(word)
+        while place >= 0:
+            end = place + len(word)
+            begins = place == 0 or not _is_part(text[place - 1])
+            cut = len(word) == _STEM and word.isalpha()
+            if begins and (cut or end == len(text) or not _is_part(text[end])):
+                for part, words in zip(parts, said, strict=True):
+                    if part.start <= place < part.end:
+                        words.add(word)
+            place = text.find(word, end)
+    return said
+
+
+def _is_part(char: str) -> bool:
+    return char.isalnum() or char == "_"
 
 
 def _words(text: str) -> set[str]:
