@@ -32,13 +32,14 @@ from adkpg.memory.filters import NO_FILTERS, SearchFilters, meets
 from adkpg.memory.invocation import running_invocation
 from adkpg.memory.pages import MemoriesPage
 from adkpg.memory.records import Memory
-from adkpg.memory.search.hits import Hit, Reason, folded, within_budget
+from adkpg.memory.search.hits import Hit, Reason, folded, gathered, within_budget
 from adkpg.memory.search.options import (
     SearchOptions,
     SearchOverrides,
     require_embedder,
     service_defaults,
 )
+from adkpg.memory.search.ranking import RANKING
 from adkpg.memory.tokenizer import searchable
 from adkpg.outages.breaker import Breakers
 from adkpg.remember.policy import Remember, policy_of
@@ -241,7 +242,12 @@ class InMemoryVectorMemoryService(BaseMemoryService):
                 score = lexical + max(cosine or 0.0, 0.0)
                 reason = Reason(lexical, lexemes, cosine, 1.0, 1.0, score, words_alone)
                 found.append(Hit(entry.memory(), score, reason))
-        found = folded(sorted(found, key=lambda hit: -hit.score))[: options.top_k]
+        found = folded(sorted(found, key=lambda hit: -hit.score))
+        if options.gather:
+            return gathered(
+                found[: RANKING.gathered], options.max_tokens or RANKING.gathered_tokens, {}
+            )
+        found = found[: options.top_k]
         return found if options.max_tokens is None else within_budget(found, options.max_tokens)
 
     def _held(self, app_name: str, user_id: str | None) -> dict[str, _Entry]:

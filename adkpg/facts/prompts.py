@@ -43,7 +43,8 @@ now. Of two statements that contradict each other, the later one by time is true
 - "add" is for all else, with "fact" empty. Never state one fact twice.
 - "importance" is a number from 0 (trivial) to 1 (vital, like an allergy).
 - "topics" are one to three general words in lower case, like "family" or "travel"; use the same \
-word as known facts do for the same thing.
+word as known facts do for the same thing. How the user wants to be answered \
+from now on has the topic "instruction", what they like or dislike "preference".
 
 Answer with one JSON object and nothing else:
 {{{{"operations": [{{{{"action": "add", "fact": "", "text": "…", "sources": ["t1"], \

@@ -6,11 +6,13 @@ import logging
 from collections import OrderedDict
 from collections.abc import Sequence
 from dataclasses import dataclass, field
+from datetime import datetime
 from typing import Any, Literal
 
 from google.adk.memory.base_memory_service import BaseMemoryService
 from google.adk.memory.memory_entry import MemoryEntry
 from google.adk.models.llm_request import LlmRequest
+from google.adk.sessions.session import Session
 from google.adk.tools.base_tool import BaseTool
 from google.adk.tools.tool_context import ToolContext
 from google.genai import types
@@ -18,6 +20,8 @@ from google.genai import types
 from adkpg.errors import ConfigurationError, InvalidInput
 from adkpg.memory import records
 from adkpg.memory.filters import SearchFilters
+from adkpg.memory.service import PgVectorMemoryService
+from adkpg.timestamps import clamped
 from adkpg.tools.block import artifacts_of, block_of, text_of
 from adkpg.tools.tool import MemoryTool, service_of
 
@@ -38,6 +42,13 @@ _FILTERS = {
     "author": 'Only what this one said: "user", or the name of an agent.',
     "session_id": "Only what was said in this session; results name theirs.",
 }
+_GATHER = (
+    'Give "all" to collect all that is about the query, in order of time: for lists, counts, '
+    "summaries, and what came first. Leave it out for the best answers to a question."
+)
+# What a fact is about that holds whatever is asked.
+_STANDING = ("instruction", "preference")
+_STANDING_READ = 50
 
 
 class LoadMemoryTool(MemoryTool):
@@ -46,9 +57,10 @@ class LoadMemoryTool(MemoryTool):
     In place of ADK's ``load_memory``. The answer is ``{"memories": [...]}``, best first, each with
     its ``text`` and, as far as the service knows them, ``id``, ``timestamp``, ``author``,
     ``session_id`` and ``artifacts`` (names and versions): what a model reads, and no more. The
-    running invocation is left out. Values that cannot work are answered with ``{"error": ...}``,
-    which the model can read and correct; so are times, authors and sessions if the service takes no
-    filters.
+    running invocation is left out. With ``gather`` the model collects all that is about the query,
+    in order of time, from adkpg's own service. Values that cannot work are answered with
+    ``{"error": ...}``, which the model can read and correct; so are times, authors and sessions if
+    the service takes no filters.
 
     Without a memory service the call raises a ValueError, as ADK's does; a service's own errors are
     raised too.
@@ -79,7 +91,11 @@ class LoadMemoryTool(MemoryTool):
         super().__init__(
             "load_memory",
             description="Searches the memory of earlier conversations with the current user.",
-            texts={"query": "What to look for, in words or as a question.", **_FILTERS},
+            texts={
+                "query": "What to look for, in words or as a question.",
+                **_FILTERS,
+                "gather": _GATHER,
+            },
             memory_service=memory_service,
         )
         self._max_entries = max_entries
@@ -123,6 +139,7 @@ class LoadMemoryTool(MemoryTool):
                 filters=filters if given else None,
                 max_entries=self._max_entries,
                 passages=self._passages,
+                gather=args.get("gather") == "all",
             )
         except InvalidInput as exc:
             return {"error": str(exc)}
@@ -171,6 +188,9 @@ class PreloadMemoryTool(BaseTool):
         ellipses, rather than all of it.
       place: ``turn`` puts the block before the user's message, where ADK's own tool does and where
         it leaves a provider's prompt cache intact; ``system`` puts it into the system text.
+      standing: Most facts about the topics ``instruction`` and ``preference`` that come first in
+        the block whatever the message says, the most important ones, besides `max_entries`; from
+        adkpg's own service. 0 is none, and spares a round trip.
 
     Raises:
       ConfigurationError: An argument cannot work.
@@ -184,10 +204,13 @@ class PreloadMemoryTool(BaseTool):
         memory_service: BaseMemoryService | None = None,
         passages: bool = True,
         place: Literal["turn", "system"] = "turn",
+        standing: int = 3,
     ) -> None:
         for name, limit in (("max_entries", max_entries), ("max_tokens", max_tokens)):
             if limit < 1:
                 raise ConfigurationError(f"{name}={limit} is below 1; leave the tool out instead.")
+        if standing < 0:
+            raise ConfigurationError(f"standing={standing} is below 0; give 0 for none.")
         if place not in ("turn", "system"):
             raise ConfigurationError(f"place is 'turn' or 'system', not {place!r}.")
         super().__init__(name="preload_memory", description="preload_memory")
@@ -196,6 +219,7 @@ class PreloadMemoryTool(BaseTool):
         self._memory_service = memory_service
         self._passages = passages
         self._place = place
+        self._standing = standing
         self._turns: OrderedDict[tuple[str, ...], _Turn] = OrderedDict()
 
     def __call__(self, **options: Any) -> "PreloadMemoryTool":
@@ -243,7 +267,8 @@ class PreloadMemoryTool(BaseTool):
         if service is None:
             return None
         try:
-            memories = await recall(
+            standing = await _standing(tool_context, service, self._standing)
+            found = await recall(
                 tool_context,
                 service,
                 query,
@@ -254,7 +279,11 @@ class PreloadMemoryTool(BaseTool):
             # As ADK's own preload: any service may stand here, and recall is an extra.
             logger.warning("The turn goes on without its memories.", exc_info=True)
             return None
-        return block_of(memories, max_entries=self._max_entries, max_tokens=self._max_tokens)
+        known = {memory.id for memory in standing}
+        memories = [*standing, *(memory for memory in found if memory.id not in known)]
+        return block_of(
+            memories, max_entries=self._max_entries + len(standing), max_tokens=self._max_tokens
+        )
 
 
 def takes_options(service: object) -> bool:
@@ -289,6 +318,7 @@ async def recall(
     filters: SearchFilters | None = None,
     max_entries: int | None = None,
     passages: bool = False,
+    gather: bool = False,
 ) -> list[MemoryEntry]:
     """Returns what the turn's user has in memory about a query, best first.
 
@@ -299,6 +329,8 @@ async def recall(
       filters: For services that `takes_options`; others ignore it.
       max_entries: Most memories, at least 1; None is the service's own limit.
       passages: Whether long memories say the passage that matched alone, if the service tells it.
+      gather: Whether to collect all that is about the query, in order of time, if the service is
+        adkpg's own; `max_entries` does not count then.
 
     Raises:
       InvalidInput: A filter cannot be read.
@@ -313,6 +345,8 @@ async def recall(
         options: dict[str, Any] = {} if filters is None else {"filters": filters}
         if max_entries is not None:
             options["top_k"] = max_entries + len(now)
+        if isinstance(service, PgVectorMemoryService):
+            options |= {"gather": gather, "now": _clock(session)}
         searched: Any = service
         hits = await searched.search(**scope, query=query, **options)
         memories = [_passage_of(hit) if passages else hit.memory for hit in hits]
@@ -320,4 +354,26 @@ async def recall(
         memories = (await service.search_memory(**scope, query=query)).memories
     # ADK's own services give a memory its event's id.
     earlier = [each for each in memories if (getattr(each, "event_id", None) or each.id) not in now]
-    return earlier[:max_entries]
+    return earlier if gather else earlier[:max_entries]
+
+
+def _clock(session: Session) -> datetime | None:
+    """When the session's last event was, which is when the turn asks; None without events."""
+    return clamped(session.events[-1].timestamp) if session.events else None
+
+
+async def _standing(
+    tool_context: ToolContext, service: BaseMemoryService, most: int
+) -> list[MemoryEntry]:
+    """The user's standing instructions and preferences, the most important and latest first."""
+    if not most or not isinstance(service, PgVectorMemoryService):
+        return []
+    session = tool_context.session
+    page = await service.list_memories(
+        app_name=session.app_name,
+        user_id=session.user_id,
+        filters=SearchFilters(kinds=("fact",), topics=_STANDING),
+        limit=_STANDING_READ,
+    )
+    ranked = sorted(page.memories, key=lambda memory: memory.importance, reverse=True)
+    return list(ranked[:most])

@@ -101,6 +101,7 @@ def question(user: str) -> dict[str, Any]:
         "near": 0.125,
         "best_hits": 5,
         "leeway": 0.0,
+        "rising": 0.3,
         "model_floor": 0.2,
         "wordiness": 1.0,
         "since": "{2026-01-01}",

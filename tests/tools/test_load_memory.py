@@ -187,3 +187,14 @@ async def test_on_postgres_the_model_narrows_by_time_author_and_session(
     assert await texts(session_id="other") == []
     [found] = (await asked(stage, query="kitten", author="helper"))["memories"]
     assert found["session_id"] == "before"
+
+
+async def test_a_model_can_gather_all_about_a_thing_in_order_of_time(
+    memory: PgVectorMemoryService,
+) -> None:
+    lines = [f"The boat trip number {n} went to island {n}." for n in range(25)]
+    await told(memory, *lines)
+    found = await asked(stage_on(memory, load_memory), query="boat trip", gather="all")
+    times = [each["timestamp"] for each in found["memories"]]
+    assert len(times) == 25
+    assert times == sorted(times)

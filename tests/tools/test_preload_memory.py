@@ -13,11 +13,12 @@ from google.genai import types
 
 from adkpg import PgVectorMemoryService
 from adkpg.errors import ConfigurationError
+from adkpg.memory.records import Memory
 from adkpg.tools import PreloadMemoryTool, preload_memory, recall
 from adkpg.tools.block import HEADING
 from tests.fakes.recording_memories import CountingMemory, OptionsMemory
 from tests.fakes.scripted_llm import call, text
-from tests.fakes.stage import APP, Stage
+from tests.fakes.stage import APP, USER, Stage
 from tests.fakes.tool_stage import sent, stage_on, told
 
 
@@ -196,3 +197,35 @@ async def test_on_postgres_memories_are_recalled_by_meaning(memory: PgVectorMemo
     stage.script("root", text("On the sofa."))
     await stage.say("Where is my cat?")
     assert "user: The kitten sleeps." in sent(stage, 0)[0]
+
+
+async def test_standing_instructions_come_first_whatever_is_said(
+    memory: PgVectorMemoryService,
+) -> None:
+    await told(memory, "The kitten sleeps.")
+    facts = [
+        ("Wants answers in metric units.", ["instruction"], 0.9),
+        ("Prefers tea.", ["preference", "food"], 0.6),
+        ("Lives in Porto.", ["home"], 1.0),
+    ]
+    await memory.add_memory(
+        app_name=APP,
+        user_id=USER,
+        memories=[
+            Memory(
+                content=types.Content(parts=[types.Part(text=line)]),
+                kind="fact",
+                topics=topics,
+                importance=importance,
+            )
+            for line, topics, importance in facts
+        ],
+    )
+    for tool, expected in ((preload_memory, 2), (preload_memory(standing=1), 1)):
+        stage = stage_on(memory, tool)
+        stage.script("root", text("On the sofa."))
+        await stage.say("Where is my cat?")
+        bullets = [line for line in sent(stage, 0)[0].splitlines() if line.startswith("- ")]
+        assert "metric units" in bullets[0]
+        assert sum("Prefers tea" in line for line in bullets[:2]) == expected - 1
+        assert not any("Porto" in line for line in bullets)

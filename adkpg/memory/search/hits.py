@@ -173,6 +173,20 @@ def within_budget(hits: Sequence[Hit], max_tokens: int) -> list[Hit]:
     return fitting
 
 
+def gathered(hits: Sequence[Hit], max_tokens: int, places: Mapping[str | None, int]) -> list[Hit]:
+    """Returns the best hits that fit a budget in the order of time, equal times by place.
+
+    Args:
+      hits: The best first.
+      max_tokens: The budget.
+      places: A memory's place in its scope's history, by its id.
+    """
+    return sorted(
+        within_budget(hits, max_tokens),
+        key=lambda hit: (hit.memory.timestamp or "", places.get(hit.memory.id, 0)),
+    )
+
+
 def tokens(memory: Memory) -> int:
     """Estimates what a memory's author and text cost a model; see `tokens_of`."""
     text = f"{memory.author}: {records.text_of(memory.content)}"

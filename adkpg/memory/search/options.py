@@ -38,6 +38,7 @@ class SearchOverrides(TypedDict, total=False):
     rerank: bool | None
     exclude_invocation_id: str | None
     now: datetime | None
+    gather: bool | None
     similarity_top_k: int | None
     """Vertex's name for `top_k`."""
 
@@ -67,6 +68,9 @@ class SearchOptions:
       exclude_invocation_id: The agent's run whose memories are left out, since it knows them.
       now: When it is asked, with an offset: what "last week" in a question counts from. None is
         ADK's clock.
+      gather: For what is spread over many turns, such as lists, counts and orders of events: all
+        that is about the question, in order of time, as much of the best as fits `max_tokens`,
+        4,000 if that is None; `top_k` does not count. At most 400 memories.
 
     Raises:
       InvalidInput: A value is out of range.
@@ -84,6 +88,7 @@ class SearchOptions:
     rerank: bool = True
     exclude_invocation_id: str | None = None
     now: datetime | None = None
+    gather: bool = False
 
     def __post_init__(self) -> None:
         if not isinstance(self.filters, SearchFilters):
@@ -106,6 +111,7 @@ class SearchOptions:
             ("app_wide", self.app_wide),
             ("passages", self.passages),
             ("rerank", self.rerank),
+            ("gather", self.gather),
         ):
             if not isinstance(value, bool):
                 raise InvalidInput(f"{name}={value!r} is neither True nor False.")

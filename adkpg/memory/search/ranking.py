@@ -74,6 +74,8 @@ class Ranking:
         recall@40 -0.005.)
       relevance_of_words: For words alone: at least this times ln n, of more than a small scope.
       telling: Of a long question, words as rare as this many unknown ones are the whole.
+      gathered: Most memories that are gathered for what is spread over many,
+      gathered_tokens: and most tokens of them, unless the caller says how many.
       coarse: For vectors above 1,024 dimensions, how many best by sign bits are compared whole.
       importance_factors: What the score of a memory of importance 0 and 1 is multiplied by; linear
         between, so that the default of 0.5 changes nothing.
@@ -103,6 +105,8 @@ class Ranking:
     promising: int = 400
     nearest: int = 2
     near: float = 0.125
+    gathered: int = 400
+    gathered_tokens: int = 4000
     coarse: int = 400
     relevance: float = 0.1
     small_scope: float = 30

@@ -105,6 +105,8 @@ class Search:
             "near": RANKING.near if own_floor else 0.0,
             "best_hits": _best_hits(cues) if own_floor else 0,
             "leeway": 0.0 if cues.asks else RANKING.near,
+            # Whoever gathers wants also what is a little about it.
+            "rising": 0.0 if options.gather else RANKING.rising,
             # An embedder without a floor of its own does not say what is noise.
             "model_floor": floor if floor > 0 else None,
             "wordiness": cues.wordiness,
@@ -125,7 +127,8 @@ class Search:
             said_by=cues.speaker is not None,
         )
         reranker = self._reranker if options.rerank else None
-        wanted = options.top_k
+        most = min(RANKING.gathered, settings.max_results) if options.gather else options.top_k
+        wanted = most
         if reranker is not None:
             wanted = max(wanted, settings.rerank_candidates)
         for more in hits.ROWS_PER_HIT:
@@ -145,7 +148,8 @@ class Search:
                 break
         if reranker is not None:
             found = await reranked(reranker, text, found[:wanted], most=settings.rerank_candidates)
-        found = found[: options.top_k]
+        found = found[:most]
+        places = {row["memory_id"]: row["position"] for row in rows}
         if options.neighbours and found:
             # Not by memory_id: a user's memory and the app's may have the same.
             positions = {
@@ -154,6 +158,8 @@ class Search:
             found = await self._with_neighbours(app_name, scopes, found, positions, options)
         if options.passages:
             found = list(map(hits.by_passage, found))
+        if options.gather:
+            return hits.gathered(found, options.max_tokens or RANKING.gathered_tokens, places)
         if options.max_tokens is not None:
             found = hits.within_budget(found, options.max_tokens)
         return found

@@ -96,6 +96,7 @@ class SearchParameters(FilterParameters):
         cosine, scaled from `min_cosine` to 1, is `near` at least.
       best_hits, leeway: By both: how many of the best are hits with little else, if their cosine is
         not further below `min_cosine` than this, scaled likewise.
+      rising: By both: how fast the bar rises with each ten hits, where turns are long.
       model_floor: The embedder's own floor; null if it has none that tells noise.
       wordiness: See `cues.Cues`.
       since, until: The times that the question names, in parallel; the ends are excluded.
@@ -122,6 +123,7 @@ class SearchParameters(FilterParameters):
     near: float
     best_hits: int
     leeway: float
+    rising: float
     model_floor: float | None
     wordiness: float
     since: list[datetime]
@@ -268,7 +270,7 @@ def _told(
             or_(fused.c.lexical > 0, near),
             evidence
             >= func.least(RANKING.relevance * chance, RANKING.enough)
-            + RANKING.rising * longer * after / 10,
+            + bindparam("rising", type_=Double) * longer * after / 10,
         ),
         and_(
             fused.c.place <= bindparam("best_hits", type_=Integer),

@@ -130,3 +130,26 @@ async def test_notes_have_no_author_and_are_found(database: Database) -> None:
     await memory.add_memory(**USER, memories=[entry("The boat is blue")])
     hits = await texts(memory, "Which boat did I say is blue?")
     assert [hit.reason.speaker for hit in hits] == [0]
+
+
+async def test_gathering_has_all_about_a_thing_in_order_of_time(
+    words: PgVectorMemoryService,
+) -> None:
+    hits = await texts(words, "What are my thoughts of everything?", gather=True, top_k=1)
+    assert len(hits) == 2 * len(ABOUT)
+    times = [hit.memory.timestamp or "" for hit in hits]
+    assert times == sorted(times)
+    pairs = {(hit.memory.author, hit.memory.session_id): place for place, hit in enumerate(hits)}
+    assert all(pairs["user", f"s{n}"] < pairs["helper", f"s{n}"] for n in range(len(ABOUT)))
+
+
+async def test_gathering_keeps_to_its_budget_with_the_best(words: PgVectorMemoryService) -> None:
+    hits = await texts(words, "What thoughts of chess and dogs?", gather=True, max_tokens=40)
+    assert 1 < len(hits) < 5
+    assert {hit.memory.session_id for hit in hits} <= {"s2", "s3"}
+    assert await texts(words, "", gather=True) == []
+
+
+async def test_gather_is_a_truth_value() -> None:
+    with pytest.raises(InvalidInput, match="gather"):
+        SearchOptions(gather="all")  # type: ignore[arg-type] # what is refused

@@ -44,6 +44,7 @@ QUESTION = {
     "near": 0.125,
     "best_hits": 5,
     "leeway": 0.0,
+    "rising": 0.3,
     "model_floor": 0.2,
     "wordiness": 1.0,
     "invocation_id": None,
