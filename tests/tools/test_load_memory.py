@@ -56,7 +56,8 @@ async def test_only_query_is_required_and_the_model_is_told_of_its_memory() -> N
     schema = declared.parameters_json_schema
     assert declared.name == load_memory.name == adk_load_memory.name
     assert schema["required"] == ["query"]
-    assert list(schema["properties"]) == ["query", "after", "before", "author", "session_id"]
+    filters = ["after", "before", "author", "session_id"]
+    assert list(schema["properties"]) == ["query", *filters, "gather"]
     assert "call load_memory" in stage.parts["root"].requests[0]["instruction"]
 
 
