@@ -13,6 +13,7 @@ import sqlalchemy
 from sqlalchemy.ext.asyncio import AsyncConnection, AsyncEngine, create_async_engine
 
 from adkpg.database import Database
+from adkpg.database.address import EMBEDDED
 from adkpg.errors import ConfigurationError, DatabaseError
 from adkpg.settings import Settings
 
@@ -90,6 +91,8 @@ async def opened(source: str, settings: Settings, *, writes: bool = False) -> Op
     """
     scheme, separator, rest = source.partition("://")
     kind = scheme.lower().partition("+")[0]
+    if source == EMBEDDED:
+        return await _postgres(source, settings)
     if not separator:
         return _sqlite(Path(source), writes=writes)
     if kind == "sqlite":
