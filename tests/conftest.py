@@ -1,14 +1,12 @@
 """A server for the run, a template migrated once, a fresh database for each test.
 
-The server starts when the first test asks for it. Under pytest-xdist the controller starts it,
-lends it to all its workers, and stops it.
+Both are adkpg's own fixtures for tests, under shorter names.
 """
 
 import logging
 import os
 from collections.abc import AsyncIterator, Iterator
 from contextlib import ExitStack
-from typing import Any
 
 import asyncpg
 import pytest
@@ -16,10 +14,10 @@ from hypothesis import HealthCheck
 from hypothesis import settings as hypothesis_settings
 
 from adkpg import Database, DatabaseSessionService, PgVectorMemoryService
+from adkpg.testing.server import Server
 from tests.fakes.pgbouncer import KEEPS_PREPARED, PROGRAM, PgBouncer
 from tests.fakes.proxy import Proxy
 from tests.fakes.toys import ToyEmbedder
-from tests.server import Server, Shared, borrowed, choose
 
 # Kept, since each test sees an environment without adkpg's settings.
 _ENVIRON = dict(os.environ)
@@ -37,23 +35,6 @@ for name, examples, derandomize in (("dev", 30, False), ("ci", 100, True)):
 hypothesis_settings.load_profile(
     _ENVIRON.get("HYPOTHESIS_PROFILE", "ci" if _ENVIRON.get("CI") else "dev")
 )
-
-_SHARED = pytest.StashKey[Shared]()
-
-
-@pytest.hookimpl(optionalhook=True)
-def pytest_configure_node(node: Any) -> None:
-    """Tells each of xdist's workers where to ask for the server."""
-    stash = node.config.stash
-    if _SHARED not in stash:
-        stash[_SHARED] = Shared(_start)
-    node.workerinput["adkpg_server"] = stash[_SHARED].address
-
-
-def pytest_unconfigure(config: pytest.Config) -> None:
-    if _SHARED in config.stash:
-        config.stash[_SHARED].close()
-        del config.stash[_SHARED]
 
 
 @pytest.hookimpl(tryfirst=True)
@@ -80,24 +61,14 @@ def pytest_collection_modifyitems(config: pytest.Config, items: list[pytest.Item
         items[:] = led
 
 
-def _start() -> Server:
-    return choose(_ENVIRON).prepare()
-
-
 @pytest.fixture(scope="session")
-def server(request: pytest.FixtureRequest) -> Iterator[Server]:
-    """The run's server, with its template database."""
-    workerinput = getattr(request.config, "workerinput", None)
+def server(adkpg_server: Server) -> Iterator[Server]:
+    """The run's server, with its template database; tests reach it through the pooler, if any."""
     with ExitStack() as stack:
-        if workerinput is not None:
-            chosen = borrowed(workerinput["adkpg_server"])
-        else:
-            chosen = _start()
-            stack.callback(chosen.close)
         if PROGRAM:
-            pooler = stack.enter_context(PgBouncer(chosen.url))
+            pooler = stack.enter_context(PgBouncer(adkpg_server.url))
             stack.enter_context(pooler.in_front())
-        yield chosen
+        yield adkpg_server
 
 
 @pytest.fixture(autouse=True)
@@ -128,11 +99,9 @@ async def empty_database_url(server: Server) -> AsyncIterator[str]:
 
 
 @pytest.fixture
-async def database_url(server: Server) -> AsyncIterator[str]:
+def database_url(server: Server, adkpg_database_url: str) -> str:
     """A migrated database of this test's own."""
-    name = await server.create(template=server.template)
-    yield server.url_of(name)
-    await server.drop(name)
+    return adkpg_database_url
 
 
 @pytest.fixture

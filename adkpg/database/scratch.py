@@ -49,7 +49,7 @@ async def _made(place: address.Address, settings: Settings, prefix: str) -> Asyn
     name = f"{prefix}_{uuid.uuid4().hex[:12]}"
     await _say(place, settings, f'CREATE DATABASE "{name}"')
     try:
-        yield _renamed(place, name)
+        yield renamed(place, name)
     finally:
         # Also if the caller was cancelled: nothing else would ever drop it.
         drop = asyncio.create_task(
@@ -72,8 +72,8 @@ async def _say(place: address.Address, settings: Settings, sql: str) -> None:
             await connection.close()
 
 
-def _renamed(place: address.Address, name: str) -> str:
-    """Returns the address with another database."""
+def renamed(place: address.Address, name: str) -> str:
+    """Returns the URL of another database of the same server."""
     location, _, query = place.dsn.partition("?")
     kept = [each for each in query.split("&") if each and each.partition("=")[0] not in _NAMES]
     kept += [urlencode([(key, str(value))]) for key, value in place.options]

@@ -18,10 +18,10 @@ from google.genai import types
 from adkpg import Database, DatabaseSessionService, PgVectorMemoryService
 from adkpg.database import migrations
 from adkpg.embedded.binaries import Binaries
+from adkpg.testing.server import Server
 from tests.fakes.commands import Adkpg
 from tests.fakes.conversation import entry
 from tests.fakes.toys import ToyEmbedder
-from tests.server import Server
 
 ANA: dict[str, Any] = {"app_name": "app", "user_id": "ana"}
 HOSTILE = "kitten NUL \x00 and a lone surrogate \ud800, a \\. line:\n\\.\nCOPY a.b (c) FROM stdin;"

@@ -8,8 +8,8 @@ from pathlib import Path
 import pytest
 
 from adkpg.embedded import EmbeddedServer
+from adkpg.testing.server import TUNING
 from tests.fakes.pgbouncer import PROGRAM
-from tests.server import TUNING
 
 collect_ignore = [] if PROGRAM else ["test_poolers.py"]
 

@@ -10,10 +10,10 @@ from adkpg import Database, DatabaseSessionService
 from adkpg.database.address import parse
 from adkpg.embedded import EmbeddedServer
 from adkpg.errors import AdkpgError, Busy, DatabaseError, DatabaseUnavailable
+from adkpg.testing.server import Server
 from tests.fakes.events import KEY, said, texts
 from tests.fakes.locks import locked
 from tests.fakes.proxy import Proxy
-from tests.server import Server
 
 pytestmark = [pytest.mark.fault, pytest.mark.usefixtures("impatient")]
 

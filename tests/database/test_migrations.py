@@ -27,10 +27,10 @@ from adkpg.errors import (
     SchemaOutOfDate,
 )
 from adkpg.tables import metadata
+from adkpg.testing.server import Server
 from tests.fakes.catalog import described, execute, fetch
 from tests.fakes.events import KEY, said, texts
 from tests.fakes.locks import locked
-from tests.server import Server
 
 
 @pytest.fixture

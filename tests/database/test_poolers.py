@@ -12,12 +12,12 @@ import pytest
 
 from adkpg import Database, DatabaseSessionService, PgVectorMemoryService
 from adkpg.database import migrations
+from adkpg.testing.server import Server
 from tests.fakes.catalog import fetch
 from tests.fakes.events import KEY, said, texts
 from tests.fakes.pgbouncer import PgBouncer
 from tests.fakes.proxy import Proxy
 from tests.fakes.toys import ToyEmbedder
-from tests.server import Server
 
 
 @pytest.fixture

@@ -6,10 +6,10 @@ import pytest
 
 from adkpg import Database
 from adkpg.backup.archive import read, restore
+from adkpg.testing.server import Server
 from tests.fakes.catalog import described
 from tests.fakes.frozen import FROZEN, freeze, require_filled, say_nothing
 from tests.fakes.later_versions import ADDITIVE_COLUMN, CONCURRENT_INDEX, later_version
-from tests.server import Server
 
 pytestmark = pytest.mark.direct("restores by Postgres's own programs, which need a session")
 

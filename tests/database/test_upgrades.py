@@ -16,6 +16,7 @@ from adkpg.errors import (
     SchemaMissing,
     SchemaOutOfDate,
 )
+from adkpg.testing.server import Server
 from tests.fakes.catalog import execute, fetch
 from tests.fakes.conversation import entry
 from tests.fakes.events import KEY, said, texts
@@ -28,7 +29,6 @@ from tests.fakes.later_versions import (
 )
 from tests.fakes.locks import locked
 from tests.fakes.toys import ToyEmbedder
-from tests.server import Server
 
 pytestmark = pytest.mark.fault
 

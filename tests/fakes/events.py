@@ -1,34 +1,15 @@
-"""Events as a Runner appends them, and what was said in a session."""
+"""Whose the sessions of most tests are, and a session with events."""
 
 from typing import Any
 
-from google.adk.events.event import Event
-from google.adk.events.event_actions import EventActions
 from google.adk.sessions.base_session_service import BaseSessionService
 from google.adk.sessions.session import Session
-from google.genai import types
+
+from adkpg.testing.events import said, texts
+
+__all__ = ["KEY", "said", "session_with_events", "texts"]
 
 KEY: dict[str, Any] = {"app_name": "app", "user_id": "user"}
-
-
-def said(text: str, *, author: str = "user", **fields: Any) -> Event:
-    """Returns an event with a text; ``state=`` is its delta."""
-    delta = fields.pop("state", None)
-    return Event(
-        author=author,
-        content=types.Content(role="user", parts=[types.Part(text=text)]),
-        actions=EventActions(state_delta=delta or {}),
-        **fields,
-    )
-
-
-def texts(session: Session | None) -> list[str | None]:
-    """Returns what was said in a session, in order."""
-    assert session is not None
-    return [
-        event.content.parts[0].text if event.content and event.content.parts else None
-        for event in session.events
-    ]
 
 
 async def session_with_events(service: BaseSessionService, times: list[float]) -> Session:

@@ -2,49 +2,28 @@
 
 import asyncio
 import re
-from collections.abc import Awaitable, Callable
+from collections.abc import Awaitable, Callable, Sequence
 from dataclasses import dataclass, field
 from typing import Any
 
 import numpy as np
 
+from adkpg.testing import DeterministicEmbedder
+
 # Words of one meaning; a text means the sum of its words.
 MEANINGS = ("cat kitten feline", "dog puppy hound", "car automobile vehicle", "tea oolong brew")
-_AXIS = {word: axis for axis, words in enumerate(MEANINGS) for word in words.split()}
 
 
 @dataclass
-class ToyEmbedder:
+class ToyEmbedder(DeterministicEmbedder):
     """Knows the words of `MEANINGS`; a text without any is near nothing.
 
-    Attributes:
-      model: The model's name.
-      dimensions: Length of the vectors, at least two more than there are meanings.
-      floor: Between texts that share a meaning (0.7 and more) and those that share none (0).
-      documents: Every batch that was asked for, in order.
-      questions: Every question that was asked for, in order.
+    Texts that share a meaning have cosines of 0.7 and more, those that share none 0.
     """
 
     model: str = "toy"
     dimensions: int = 8
-    floor: float = 0.5
-    documents: list[list[str]] = field(default_factory=list)
-    questions: list[str] = field(default_factory=list)
-
-    async def embed_documents(self, texts: list[str]) -> list[list[float]]:
-        self.documents.append(texts)
-        return [self.vector(text, nothing=self.dimensions - 1) for text in texts]
-
-    async def embed_query(self, text: str) -> list[float]:
-        self.questions.append(text)
-        return self.vector(text, nothing=self.dimensions - 2)
-
-    def vector(self, text: str, *, nothing: int) -> list[float]:
-        vector = [0.0] * self.dimensions
-        known = [_AXIS[word] for word in re.findall(r"\w+", text.lower()) if word in _AXIS]
-        for axis in known or [nothing]:
-            vector[axis] += 1.0
-        return vector
+    meanings: Sequence[str] = MEANINGS
 
 
 @dataclass

@@ -18,8 +18,8 @@ from pathlib import Path
 
 import pytest
 
+from adkpg.testing.server import Server
 from tests.fakes.checkout import CHECKOUT
-from tests.server import Server
 
 DOCUMENTS = sorted([*CHECKOUT.glob("*.md"), *CHECKOUT.glob("docs/*.md")])
 FENCE = re.compile(r"^```(\w+)\n(.*?)^```$", re.MULTILINE | re.DOTALL)

@@ -7,9 +7,9 @@ import subprocess
 import pytest
 import yaml
 
+from adkpg.testing.server import IMAGE
 from tests.fakes.checkout import CHECKOUT
 from tests.fakes.processes import ordinary_user
-from tests.server import IMAGE
 
 
 def test_ci_checks_and_tests_from_any_directory_without_input() -> None:

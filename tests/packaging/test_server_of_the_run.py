@@ -15,8 +15,10 @@ from subprocess import PIPE
 import asyncpg
 import pytest
 
+from adkpg.errors import AdkpgError
+from adkpg.testing.server import Server, choose
+from adkpg.testing.sharing import Shared, borrowed
 from tests.fakes.checkout import CHECKOUT
-from tests.server import Server, Shared, borrowed, choose
 
 
 class _Engine(BaseHTTPRequestHandler):
@@ -128,7 +130,7 @@ def shared(server: Server, begun: list[Server], stopped: list[bool]) -> Iterator
 # Asks as an xdist worker does: a process of its own, which may die.
 _ASK = """
 import sys
-from tests.server import borrowed
+from adkpg.testing.sharing import borrowed
 server = borrowed(sys.argv[1])
 print(server.kind, server.run, server.url, flush=True)
 sys.stdin.read()
@@ -181,7 +183,7 @@ def test_a_server_that_does_not_start_is_told_to_each_who_asks() -> None:
     sharing = Shared(start)
     try:
         for _ in range(2):
-            with pytest.raises(RuntimeError, match="did not start: OSError: no room"):
+            with pytest.raises(AdkpgError, match="did not start: OSError: no room"):
                 borrowed(sharing.address)
     finally:
         sharing.close()

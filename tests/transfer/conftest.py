@@ -5,7 +5,7 @@ from collections.abc import AsyncIterator
 import pytest
 
 from adkpg import Database
-from tests.server import Server
+from adkpg.testing.server import Server
 
 
 @pytest.fixture

@@ -22,6 +22,7 @@ import pytest
         "adkpg.facts",
         "adkpg.models",
         "adkpg.reranking",
+        "adkpg.testing",
         "adkpg.tools",
         "adkpg.transfer",
     ],

@@ -14,8 +14,8 @@ from google.adk.tools.long_running_tool import LongRunningFunctionTool
 from google.adk.tools.tool_context import ToolContext
 from google.genai import types
 
+from adkpg.testing.scripted_llm import Pause, call, text
 from tests.fakes import stage as stages
-from tests.fakes.scripted_llm import Pause, call, text
 from tests.fakes.stage import APP, USER, Play, Stage
 
 

@@ -19,8 +19,8 @@ from google.genai import types
 
 from adkpg import Database, DatabaseSessionService, PgVectorMemoryService
 from adkpg.memory.invocation import running_invocation
+from adkpg.testing.scripted_llm import call, text
 from adkpg.tools import LoadMemoryTool, PreloadMemoryTool
-from tests.fakes.scripted_llm import call, text
 from tests.fakes.stage import APP, USER, Services, Stage
 from tests.fakes.tool_stage import answers, sent
 

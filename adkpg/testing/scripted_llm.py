@@ -25,26 +25,57 @@ Answer = LlmResponse | list[LlmResponse] | Pause
 
 @dataclass
 class Part:
-    """What one model of a scenario has to say, and has been asked."""
+    """What a model has to say, and has been asked.
+
+    Attributes:
+      answers: Still to be given, the next one first.
+      requests: Each call's instruction and contents, as JSON, and whether it was to stream.
+    """
 
     answers: deque[Answer] = field(default_factory=deque)
     requests: list[dict[str, Any]] = field(default_factory=list)
 
 
 class ScriptedLlm(BaseLlm):
-    """Gives the next answer of its part; a list is given piece by piece."""
+    """A model that gives the answers it was told, one for each call, and records the calls.
 
-    _part: Part = PrivateAttr()
+    Make one with `ScriptedLlm.answering`. A string is an answer in words; `call` and `calls` ask
+    for tools; a list of answers is streamed piece by piece; a `Pause` never answers.
+    """
+
+    _part: Part = PrivateAttr(default_factory=Part)
+
+    @classmethod
+    def answering(cls, *answers: "str | Answer", name: str = "scripted") -> "ScriptedLlm":
+        """Returns a model that gives these answers in order.
+
+        Args:
+          *answers: One for each time the agent calls the model, tool rounds included.
+          name: The model's name.
+        """
+        told = [text(answer) if isinstance(answer, str) else answer for answer in answers]
+        return cls.playing(name, Part(deque(told)))
 
     @classmethod
     def playing(cls, name: str, part: Part) -> "ScriptedLlm":
+        """Returns a model of a part that is kept elsewhere, so that several may play it."""
         llm = cls(model=name)
         llm._part = part
         return llm
 
+    @property
+    def requests(self) -> list[dict[str, Any]]:
+        """What it was asked so far: ``instruction``, ``contents`` and ``stream`` of each call."""
+        return self._part.requests
+
     async def generate_content_async(
         self, llm_request: LlmRequest, stream: bool = False
     ) -> AsyncGenerator[LlmResponse, None]:
+        """Gives the next answer.
+
+        Raises:
+          AssertionError: The script has no more.
+        """
         self._part.requests.append(
             {
                 "stream": stream,
@@ -55,6 +86,11 @@ class ScriptedLlm(BaseLlm):
                 ],
             }
         )
+        if not self._part.answers:
+            raise AssertionError(
+                f"The model {self.model} was asked {len(self._part.requests)} times, which is more "
+                "than its script has answers; add one."
+            )
         answer = self._part.answers.popleft()
         if isinstance(answer, Pause):
             answer.reached.set()

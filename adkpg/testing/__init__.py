@@ -1,0 +1,58 @@
+"""What tests of agents need: databases of their own, a model and an embedder that are predictable.
+
+pytest finds the fixtures by itself once adkpg is installed (`adkpg.testing.plugin`):
+``adkpg_database``, ``adkpg_sessions``, ``adkpg_memory`` and ``adkpg_artifacts``, all on a fresh,
+migrated database of the test's own. The classes here are used with them or alone.
+
+Each name is imported at its first use, so that a run of pytest without them pays nothing.
+"""
+
+from importlib import import_module
+from typing import TYPE_CHECKING
+
+__all__ = [
+    "DeterministicEmbedder",
+    "MemoryDeletionConformance",
+    "MemoryServiceConformance",
+    "Pause",
+    "ScriptedLlm",
+    "SessionServiceConformance",
+    "call",
+    "calls",
+    "said",
+    "text",
+    "texts",
+]
+
+if TYPE_CHECKING:
+    from adkpg.testing.conformance.memories import (
+        MemoryDeletionConformance,
+        MemoryServiceConformance,
+    )
+    from adkpg.testing.conformance.sessions import SessionServiceConformance
+    from adkpg.testing.embedder import DeterministicEmbedder
+    from adkpg.testing.events import said, texts
+    from adkpg.testing.scripted_llm import Pause, ScriptedLlm, call, calls, text
+else:
+    _MODULES = {
+        "DeterministicEmbedder": "embedder",
+        "MemoryDeletionConformance": "conformance.memories",
+        "MemoryServiceConformance": "conformance.memories",
+        "Pause": "scripted_llm",
+        "ScriptedLlm": "scripted_llm",
+        "SessionServiceConformance": "conformance.sessions",
+        "call": "scripted_llm",
+        "calls": "scripted_llm",
+        "said": "events",
+        "text": "scripted_llm",
+        "texts": "events",
+    }
+
+    def __getattr__(name):
+        if name not in _MODULES:
+            raise AttributeError(f"module 'adkpg.testing' has no attribute {name!r}")
+        globals()[name] = found = getattr(import_module(f"adkpg.testing.{_MODULES[name]}"), name)
+        return found
+
+    def __dir__():
+        return list(__all__)
