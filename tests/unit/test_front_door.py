@@ -152,6 +152,7 @@ POSITIONAL = {
     "MemoryExtractor.extract",
     "OnnxReranker.scores",
     "Reranker.scores",
+    "ScriptedLlm.generate_content_async",
     "TEIReranker.scores",
 }
 
