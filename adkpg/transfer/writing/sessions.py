@@ -454,10 +454,20 @@ def _sessions(moved: Sequence[_Moved]) -> statements.SessionsParameters:
         "updated": [each.updated for each in moved],
         "places": [session.record.memory_position for session in opened],
         "sizes": [each.size for each in moved],
-        "initials": [session.initial for session in opened],
+        "initials": [_initial(each.chunk) for each in moved],
         "ttls": [session.record.ttl_s for session in opened],
         "ends": [session.record.expires_at for session in opened],
     }
+
+
+def _initial(chunk: _Chunk) -> str | None:
+    """The state before the first event: as the source says, or what no event has set since."""
+    session = chunk.session
+    if session.record.revision is not None or not (chunk.first and chunk.last):
+        return session.initial
+    set_since = {key for _, event in chunk.rows for key in event.event.actions.state_delta}
+    left = {key: each for key, each in session.record.state.items() if key not in set_since}
+    return jsontext.write_state(left) if left else None
 
 
 def _created(chunk: _Chunk, updated: datetime) -> datetime:
