@@ -249,6 +249,7 @@ async def test_its_connection_ends_with_it(
     async with asyncio.timeout(30):
         while await connection.fetchval(LISTENERS) is not None:
             await asyncio.sleep(0)
+    assert await connection.fetchval(LISTENERS) is None
 
 
 async def test_what_became_of_the_session_is_said(
