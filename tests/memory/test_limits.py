@@ -108,7 +108,8 @@ async def test_every_key_has_room_for_the_longest_ids(
     await Documents(memory).add(**user, source=_noise(8, MAX_SOURCE_BYTES), text="tea as well")
     found = await memory.search(**user, query="tea", exclude_invocation_id="none")
     assert len(found) == 3
-    assert await connection.fetchval("SELECT count(*) FROM memory_vectors") == 3
+    positions = "SELECT count(DISTINCT position) FROM memory_vectors"
+    assert await connection.fetchval(positions) == 3
     await memory.delete_memory(**user, memory_id=found[0].memory.id)
     await sessions.delete_session(**user, session_id=session_id, forget=True)
 
