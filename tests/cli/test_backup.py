@@ -66,9 +66,9 @@ async def seen(url: str) -> dict[str, Any]:
             " AND relnamespace = 'adkpg'::regnamespace ORDER BY 1"
         )
         rows = {
-            table["name"]: await connection.fetch(f"SELECT * FROM {table['name']} ORDER BY 1, 2, 3")
-            if table["name"] not in ("adkpg.alembic_version", "adkpg.app_states")
-            else await connection.fetch(f"SELECT * FROM {table['name']}")
+            table["name"]: sorted(
+                await connection.fetch(f"SELECT * FROM {table['name']}"), key=repr
+            )
             for table in tables
         }
     finally:

