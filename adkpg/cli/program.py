@@ -5,6 +5,7 @@ from typing import Any
 import click
 
 import adkpg
+from adkpg.cli.agents import api_server, run, web
 from adkpg.cli.backup import backup, restore
 from adkpg.cli.connection import hide_passwords
 from adkpg.cli.db import db
@@ -52,6 +53,9 @@ class Program(click.Group):
         models,
         reembed,
         worker,
+        web,
+        api_server,
+        run,
         forget,
         import_,
         export,

@@ -14,7 +14,7 @@ from tests.fakes.commands import Adkpg
 
 # They change or start a server, or run until they are stopped.
 _LONG: set[tuple[str, ...]] = {("demo",), ("worker",), ("backup",), ("restore",), ("reembed",)}
-_LONG |= {("db", "upgrade"), ("db", "downgrade")}
+_LONG |= {("db", "upgrade"), ("db", "downgrade"), ("web",), ("api-server",), ("run",)}
 
 
 def _commands(command: click.Command, *path: str) -> Iterator[tuple[tuple[str, ...], list[str]]]:

@@ -55,6 +55,8 @@ def test_the_table_of_commands_is_the_one_promised() -> None:
 
 PRINTED = ("adkpg db grants", "adkpg db sql")
 """Commands that print SQL and do not connect."""
+OF_ADK = ("adkpg web", "adkpg api-server", "adkpg run")
+"""Commands whose options are all ADK's."""
 
 
 @pytest.mark.parametrize("name", COMMANDS)
@@ -76,7 +78,8 @@ def test_every_option_says_what_it_does(name: str) -> None:
             assert parameter.help, parameter.name
 
 
-UNCONNECTED = (*PRINTED, "adkpg db upgrade-server")  # of the embedded server alone, and stopped
+# The last is of the embedded server alone, and stopped.
+UNCONNECTED = (*PRINTED, *OF_ADK, "adkpg db upgrade-server")
 
 
 @pytest.mark.parametrize("name", [name for name in LEAVES if name not in UNCONNECTED])
@@ -84,7 +87,9 @@ def test_every_command_that_connects_takes_a_database_url(name: str) -> None:
     assert "--database-url" in options(name)
 
 
-@pytest.mark.parametrize("name", [name for name in LEAVES if name not in (*PRINTED, "adkpg demo")])
+@pytest.mark.parametrize(
+    "name", [name for name in LEAVES if name not in (*PRINTED, *OF_ADK, "adkpg demo")]
+)
 def test_every_command_answers_as_json(name: str) -> None:
     assert "--json" in options(name)
 

@@ -28,6 +28,8 @@ for arguments in json.loads(sys.argv[1]):
 print(json.dumps([codes, sorted(sys.modules)]))
 """
 LIGHT = ("adkpg.cli", "adkpg.terminal")
+OF_ADK = {"web", "api-server", "run"}
+"""Commands whose help is ADK's own."""
 
 
 def paths(command: click.Command, *path: str) -> list[list[str]]:
@@ -54,7 +56,7 @@ def answered(*calls: list[str], **variables: str) -> tuple[list[int], list[str]]
 
 
 def test_help_and_version_import_click_alone() -> None:
-    calls = [[*path, "--help"] for path in paths(main)]
+    calls = [[*path, "--help"] for path in paths(main) if not OF_ADK.intersection(path)]
     codes, imported = answered(["--version"], *calls)
     assert imported == []
     assert set(codes) == {0}

@@ -23,6 +23,7 @@ services:
 """
 # What is left open at the end would be told.
 ADK = [sys.executable, "-W", "default::ResourceWarning", "-m", "google.adk.cli"]
+ADKPG = [sys.executable, "-W", "default::ResourceWarning", "-m", "adkpg"]
 
 
 def write_agents(folder: Path) -> Path:
@@ -103,6 +104,23 @@ class ApiServer:
             self._reader.join()
             assert self._process.stdout is not None
             self._process.stdout.close()
+
+
+class AdkpgServer(ApiServer):
+    """A running ``adkpg api-server`` or ``adkpg web`` on a free port.
+
+    Args:
+      agents: The folder of agents.
+      options: More of ADK's options.
+      env: Its environment.
+      command: The command's name.
+    """
+
+    def __init__(
+        self, agents: Path, *options: str, env: Mapping[str, str], command: str = "api-server"
+    ) -> None:
+        super().__init__(agents, env=env)
+        self._command = [*ADKPG, command, "--port", "0", *options, str(agents)]
 
 
 class OwnServer(ApiServer):

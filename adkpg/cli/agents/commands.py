@@ -1,0 +1,90 @@
+"""Commands of ADK, which get adkpg's services unless others are named."""
+
+from __future__ import annotations
+
+from typing import NoReturn
+
+import click
+
+_LOCAL = {"--use_local_storage", "--no_use_local_storage"}
+
+
+class HandedOver(click.Command):
+    """A command that reads none of its arguments: they are ADK's, ``--help`` and ``--`` too."""
+
+    def parse_args(self, ctx: click.Context, args: list[str]) -> list[str]:
+        """Keeps the arguments as they were typed."""
+        ctx.params["arguments"] = tuple(args)
+        return []
+
+
+_arguments = click.argument("arguments", nargs=-1, metavar="[ARGUMENTS OF ADK]...")
+
+
+@click.command(cls=HandedOver, add_help_option=False)
+@_arguments
+def web(arguments: tuple[str, ...]) -> None:
+    """Serve agents with ADK's web UI, on this database.
+
+    This is ADK's `adk web`, and every argument and option is its own; `adkpg web --help` shows
+    them. Sessions, memory and files are in ADKPG_DATABASE_URL; each of --session_service_uri,
+    --memory_service_uri and --artifact_service_uri still names another service, and
+    --[no_]use_local_storage leaves sessions and files to ADK.
+
+    \b
+    Example:
+      adkpg web agents
+      adkpg web --port 8080 --artifact_service_uri gs://bucket agents
+    """
+    _hand_over("web", "web", arguments)
+
+
+@click.command("api-server", cls=HandedOver, add_help_option=False)
+@_arguments
+def api_server(arguments: tuple[str, ...]) -> None:
+    """Serve agents over HTTP with ADK's server, on this database.
+
+    This is ADK's `adk api_server`, and every argument and option is its own; `adkpg api-server
+    --help` shows them. Sessions, memory and files are in ADKPG_DATABASE_URL; each of
+    --session_service_uri, --memory_service_uri and --artifact_service_uri still names another
+    service, and --[no_]use_local_storage leaves sessions and files to ADK.
+
+    \b
+    Example:
+      adkpg api-server agents
+      adkpg api-server --host 0.0.0.0 --port 8080 --auto_create_session agents
+    """
+    _hand_over("api_server", "api-server", arguments)
+
+
+@click.command(cls=HandedOver, add_help_option=False)
+@_arguments
+def run(arguments: tuple[str, ...]) -> None:
+    """Talk with an agent at the terminal, on this database.
+
+    This is ADK's `adk run`, and every argument and option is its own; `adkpg run --help` shows
+    them. Sessions, memory and files are in ADKPG_DATABASE_URL; each of --session_service_uri,
+    --memory_service_uri and --artifact_service_uri still names another service, and
+    --[no_]use_local_storage leaves sessions and files to ADK.
+
+    \b
+    Example:
+      adkpg run agents/companion
+      adkpg run agents/companion "Where did I leave my bike?"
+    """
+    _hand_over("run", "run", arguments)
+
+
+def _hand_over(name: str, own_name: str, arguments: tuple[str, ...]) -> NoReturn:
+    """Runs ADK's command of a name to the end of the process, or of the exception it raises."""
+    from google.adk.cli import main
+
+    from adkpg.adk.services import SCHEME, register
+
+    register()
+    kinds = {"session", "memory", "artifact"}
+    if _LOCAL.intersection(arguments):  # ADK refuses it together with these two URIs
+        kinds = {"memory"}
+    # As defaults, not as arguments: what is typed wins by ADK's own rules.
+    defaults = {f"{kind}_service_uri": f"{SCHEME}://" for kind in kinds}
+    main.commands[name].main(arguments, prog_name=f"adkpg {own_name}", default_map=defaults)

@@ -1,0 +1,114 @@
+"""``adkpg web``, ``adkpg api-server`` and ``adkpg run``: ADK's own commands, on Postgres."""
+
+import subprocess
+from collections.abc import Mapping
+from pathlib import Path
+
+import asyncpg
+import pytest
+from google.adk.cli import main as adk
+
+from tests.fakes import adk_commands as commands
+from tests.fakes.adk_commands import Account, AdkpgServer
+
+USER = "/apps/assistant/users/ada"
+
+
+def adkpg(
+    *arguments: str, env: Mapping[str, str], said: str = ""
+) -> subprocess.CompletedProcess[str]:
+    """Runs a command to its end."""
+    return subprocess.run(
+        [*commands.ADKPG, *arguments],
+        env=env,
+        input=said,
+        capture_output=True,
+        text=True,
+        timeout=100,
+        check=False,
+    )
+
+
+@pytest.mark.parametrize("command", ["api-server", "web"])
+async def test_a_server_keeps_all_three_in_the_database_of_the_environment(
+    agents: Path, account: Account, connection: asyncpg.Connection, command: str
+) -> None:
+    commands.write_agents(agents)  # and no services.py
+    url = account.uri.replace("adkpg://", "postgresql://")
+    env = commands.environment(ADKPG_DATABASE_URL=url)
+    with AdkpgServer(agents, env=env, command=command) as server:
+        client = server.client
+        assert client.post(f"{USER}/sessions", json={"sessionId": "one"}).status_code == 200
+        turn = {
+            "appName": "assistant",
+            "userId": "ada",
+            "sessionId": "one",
+            "newMessage": {"role": "user", "parts": [{"text": "I love quinces"}]},
+        }
+        assert client.post("/run", json=turn).status_code == 200
+        assert client.patch(f"{USER}/memory", json={"session_id": "one"}).status_code == 200
+        file = {"filename": "a.txt", "artifact": {"text": "a list"}}
+        saved = client.post(f"{USER}/sessions/one/artifacts", json=file)
+        assert saved.status_code == 200, saved.text
+    place = "app_name = 'assistant' AND user_id = 'ada'"
+    for table, rows in (("sessions", 1), ("events", 2), ("memories", 2), ("artifacts", 1)):
+        assert await connection.fetchval(f"SELECT count(*) FROM {table} WHERE {place}") == rows
+    assert account.password not in server.log
+    assert "Traceback" not in server.log
+    assert "ResourceWarning" not in server.log
+    assert not (agents / "assistant" / ".adk").exists()
+
+
+async def test_run_answers_and_stores_and_takes_options_of_adk(
+    agents: Path, account: Account, connection: asyncpg.Connection
+) -> None:
+    agent = str(commands.write_agents(agents))
+    env = commands.environment(ADKPG_DATABASE_URL=account.uri, TMPDIR=str(agents))
+    state = '{"topic": "fruit"}'
+    done = adkpg("run", "--state", state, agent, "--", "--help", env=env)
+    assert done.returncode == 0, done.stderr
+    assert "Turn 1: --help" in done.stdout
+    typed = adkpg("run", agent, env=env, said="Good morning\nexit\n")
+    assert "[assistant]: Turn 1: Good morning" in typed.stdout, typed.stderr
+    assert await connection.fetchval("SELECT count(*) FROM sessions") == 2
+    assert await connection.fetchval("SELECT count(*) FROM events") == 4
+    assert account.password not in done.stdout + done.stderr + typed.stdout + typed.stderr
+
+
+@pytest.mark.parametrize(
+    "other",
+    [("--use_local_storage",), ("--session_service_uri", "memory://"), ("--no_use_local_storage",)],
+)
+async def test_services_that_the_caller_names_are_used(
+    agents: Path, account: Account, connection: asyncpg.Connection, other: tuple[str, ...]
+) -> None:
+    agent = str(commands.write_agents(agents))
+    env = commands.environment(ADKPG_DATABASE_URL=account.uri, TMPDIR=str(agents))
+    done = adkpg("run", *other, agent, "Hello", env=env)
+    assert done.returncode == 0, done.stderr
+    assert "Turn 1: Hello" in done.stdout
+    assert await connection.fetchval("SELECT count(*) FROM sessions") == 0
+
+
+@pytest.mark.parametrize(("command", "its"), [("web", "web"), ("api-server", "api_server")])
+def test_help_and_wrong_usage_are_those_of_adk(command: str, its: str) -> None:
+    env = commands.environment(COLUMNS="100")
+    shown = adkpg(command, "--help", env=env)
+    assert shown.returncode == 0
+    assert f"Usage: adkpg {command} [OPTIONS]" in shown.stdout
+    for parameter in adk.commands[its].params:
+        assert all(option in shown.stdout for option in parameter.opts if option.startswith("--"))
+    wrong = adkpg(command, "--no-such-option", env=env)
+    assert wrong.returncode == 2
+    assert "No such option" in wrong.stderr
+    assert "Traceback" not in wrong.stderr
+
+
+def test_no_database_is_one_sentence(agents: Path) -> None:
+    agent = str(commands.write_agents(agents))
+    env = commands.environment(TMPDIR=str(agents))
+    env.pop("ADKPG_DATABASE_URL", None)
+    done = adkpg("run", agent, "Hello", env=env)
+    assert done.returncode != 0
+    assert "ADKPG_DATABASE_URL" in done.stderr
+    assert "Traceback" not in done.stderr
