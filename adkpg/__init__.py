@@ -23,6 +23,7 @@ __all__ = [
     "ListedSessions",
     "MemoriesPage",
     "Memory",
+    "MemoryProfile",
     "PgVectorMemoryService",
     "Reason",
     "Remember",
@@ -60,6 +61,7 @@ if TYPE_CHECKING:
     from adkpg.in_memory import InMemoryVectorMemoryService
     from adkpg.memory.filters import SearchFilters
     from adkpg.memory.pages import MemoriesPage
+    from adkpg.memory.profile import MemoryProfile
     from adkpg.memory.queue.jobs import Backlog, Jobs
     from adkpg.memory.records import Memory
     from adkpg.memory.search.hits import Hit, Reason
@@ -91,6 +93,7 @@ else:
         "ListedSessions": "sessions.pages",
         "MemoriesPage": "memory.pages",
         "Memory": "memory.records",
+        "MemoryProfile": "memory.profile",
         "PgVectorMemoryService": "memory.service",
         "Reason": "memory.search.hits",
         "Remember": "remember.policy",

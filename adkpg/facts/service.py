@@ -31,6 +31,7 @@ from adkpg.memory.filters import SearchFilters
 from adkpg.memory.queue.claims import Claims
 from adkpg.memory.records import Memory, text_of
 from adkpg.memory.service import PgVectorMemoryService
+from adkpg.memory.statements import select_profile
 from adkpg.memory.vectors.vectors import Vectors
 from adkpg.outages.deadline import Overdue, answer_within
 from adkpg.sql import ScopeParameters
@@ -326,7 +327,7 @@ class Facts:
             return Profile(())
         scope: ScopeParameters = {"app_name": app_name, "user_id": user_id}
         rows = await self._database.fetch(
-            statements.select_profile(), {**scope, "topics": about, "limit": limit}
+            select_profile(), {**scope, "topics": about, "limit": limit}
         )
         provenance: dict[str, list[Memory]] = {row["memory_id"]: [] for row in rows}
         for row in await self._database.fetch(

@@ -81,13 +81,6 @@ class RelatedParameters(IdsParameters):
     related_ids: list[str]
 
 
-class ProfileParameters(ScopeParameters):
-    """Facts about any of some topics; None is about anything."""
-
-    topics: list[str] | None
-    limit: int
-
-
 class AppJobsParameters(AppParameters):
     """At most `limit` of an app's jobs."""
 
@@ -387,25 +380,6 @@ def supersede() -> Statement[RelatedParameters]:
             memories.c.kind == _FACT,
         )
         .values(superseded_by=given.c.related_ids, expires_at=func.now())
-    )
-
-
-@cache
-def select_profile() -> Statement[ProfileParameters]:
-    """Reads a user's live facts, the most important and then the latest first."""
-    topics = bindparam("topics", type_=ARRAY(Text))
-    return Statement(
-        select(*stored_columns())
-        .where(
-            in_scope(memories),
-            memories.c.kind == _FACT,
-            live(),
-            or_(topics.is_(None), memories.c.topics.op("?|")(topics)),
-        )
-        .order_by(
-            memories.c.importance.desc(), memories.c.timestamp.desc(), memories.c.position.desc()
-        )
-        .limit(_LIMIT)
     )
 
 

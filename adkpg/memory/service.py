@@ -24,6 +24,7 @@ from adkpg.memory.drafts import changed_draft, drafts_of_events, drafts_of_memor
 from adkpg.memory.filters import NO_FILTERS, SearchFilters, parameters_of
 from adkpg.memory.invocation import running_invocation
 from adkpg.memory.pages import MemoriesPage
+from adkpg.memory.profile import MemoryProfile, profile_of
 from adkpg.memory.queue.worker import Worker
 from adkpg.memory.records import Memory
 from adkpg.memory.search.hits import Hit
@@ -42,6 +43,8 @@ from adkpg.memory.write import statements
 from adkpg.reranking.guarded import GuardedReranker
 from adkpg.reranking.reranker import Reranker, require_reranker
 from adkpg.sql import SessionParameters
+
+_PROFILE_FACTS = 100  # as many as Facts.profile gives unless asked for more
 
 
 class PgVectorMemoryService(UsesDatabase, BaseMemoryService):
@@ -402,6 +405,34 @@ class PgVectorMemoryService(UsesDatabase, BaseMemoryService):
             {"app_name": app_name, "user_id": scope_user(user_id), **parameters_of(filters)},
         )
         return int(row["memories"]) if row else 0
+
+    async def retrieve_profiles(self, *, app_name: str, user_id: str) -> list[MemoryProfile]:
+        """Returns what the facts say of a user, as ADK's tool for profiles asks for it.
+
+        ``VertexAiLoadProfilesTool(memory)`` gives it to an agent. The facts are those that
+        `adkpg.facts.Facts` has drawn, or that were added as a `Memory`
+        of kind ``fact``.
+
+        Args:
+          app_name: The app.
+          user_id: The user.
+
+        Returns:
+          One profile of at most the hundred most important facts, or none if there are no facts.
+        """
+        if not storable(app_name=app_name, user_id=user_id):
+            return []
+        rows = await self._database.fetch(
+            reading.select_profile(),
+            {
+                "app_name": app_name,
+                "user_id": scope_user(user_id),
+                "topics": None,
+                "limit": min(_PROFILE_FACTS, self._database.settings.max_results),
+            },
+        )
+        facts = [records.memory(row) for row in rows]
+        return [profile_of(facts, app_name=app_name, user_id=user_id)] if facts else []
 
     async def embed_pending(self, *, app_name: str | None = None) -> int:
         """Embeds memories that wait for a vector, of an app or of all. Idempotent.

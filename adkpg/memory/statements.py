@@ -3,8 +3,8 @@
 from datetime import datetime
 from functools import cache
 
-from sqlalchemy import BigInteger, Text, bindparam, func, select, tuple_
-from sqlalchemy.dialects.postgresql import TIMESTAMP
+from sqlalchemy import BigInteger, Text, bindparam, func, literal_column, or_, select, tuple_
+from sqlalchemy.dialects.postgresql import ARRAY, TIMESTAMP
 
 from adkpg.memory.write.statements import MemoryParameters
 from adkpg.sql import (
@@ -29,6 +29,13 @@ class ListParameters(CountParameters):
     limit: int
     after_timestamp: datetime | None
     after_position: int | None
+
+
+class ProfileParameters(ScopeParameters):
+    """Facts about any of some topics; None is about anything."""
+
+    topics: list[str] | None
+    limit: int
 
 
 @cache
@@ -80,4 +87,23 @@ def count_memories(*, asked: frozenset[str]) -> Statement[CountParameters]:
         select(func.count().label("memories"))
         .select_from(memories)
         .where(in_scope(memories), live(), *conditions(asked))
+    )
+
+
+@cache
+def select_profile() -> Statement[ProfileParameters]:
+    """Reads a user's live facts, the most important and then the latest first."""
+    topics = bindparam("topics", type_=ARRAY(Text))
+    return Statement(
+        select(*stored_columns())
+        .where(
+            in_scope(memories),
+            memories.c.kind == literal_column("'fact'"),
+            live(),
+            or_(topics.is_(None), memories.c.topics.op("?|")(topics)),
+        )
+        .order_by(
+            memories.c.importance.desc(), memories.c.timestamp.desc(), memories.c.position.desc()
+        )
+        .limit(bindparam("limit", type_=BigInteger))
     )

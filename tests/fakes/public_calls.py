@@ -231,6 +231,7 @@ CALLS: dict[str, Call] = {
     ),
     "PgVectorMemoryService.list_memories": lambda s, who, of: s.memory.list_memories(**who),
     "PgVectorMemoryService.count_memories": lambda s, who, of: s.memory.count_memories(**who),
+    "PgVectorMemoryService.retrieve_profiles": lambda s, who, of: s.memory.retrieve_profiles(**who),
     "PgVectorMemoryService.add_memory": lambda s, who, of: s.memory.add_memory(
         **who, memories=[entry("a kitten", of.memory_id)]
     ),
