@@ -90,7 +90,7 @@ async def test_no_agent_writes_around_the_policy(
     stored = [row["body"] for row in await connection.fetch("SELECT body FROM memories")]
     assert any("Pay the hotel with [redacted]" in body for body in stored)
     everything = await connection.fetch("SELECT memories::text AS row FROM memories")
-    assert all("1111" not in row["row"] for row in everything)
+    assert all("1111 1111" not in row["row"] for row in everything)
     assert not await connection.fetch("SELECT 1 FROM memory_lexemes WHERE lexeme LIKE '%1111%'")
 
 
