@@ -317,16 +317,20 @@ def _turns(promising: CTE, dead: CTE) -> CTE:
     def at(place: Any, *columns: Any) -> Any:
         return select(*columns).where(at_place(memories, place), outside(memories.c.position, dead))
 
-    here = looked_up(at(promising.c.position, memories.c.length, memories.c.speech), "here")
+    # A subtraction in the look-up itself would come after a policy, and not by the key.
+    places = materialized(
+        select(promising.c.position, (promising.c.position - 1).label("before")), "places"
+    )
+    here = looked_up(at(places.c.position, memories.c.length, memories.c.speech), "here")
     before = looked_up(
-        at(promising.c.position - 1, (memories.c.speech == _ASKS).label("asks")), "turn_before"
+        at(places.c.before, (memories.c.speech == _ASKS).label("asks")), "turn_before"
     )
     return materialized(
         select(
-            promising.c.position,
+            places.c.position,
             here.c.length,
             here.c.speech,
             func.coalesce(before.c.asks, False).label("answers"),
-        ).select_from(promising.join(here, true()).outerjoin(before, true())),
+        ).select_from(places.join(here, true()).outerjoin(before, true())),
         "turns",
     )
