@@ -7,6 +7,7 @@ event loop that opened them. Nothing is imported or started before a test asks f
 
 import os
 from collections.abc import Iterator, Mapping
+from contextlib import ExitStack
 from typing import TYPE_CHECKING, Any
 
 import pytest
@@ -67,11 +68,11 @@ def _started(config: pytest.Config) -> "Server":
     from adkpg.testing.server import choose
 
     server = choose(config.stash[_ENVIRONMENT], named=config.getini("adkpg_server"))
-    try:
-        return server.prepare()
-    except BaseException:
-        server.stop()
-        raise
+    with ExitStack() as unprepared:
+        unprepared.callback(server.stop)
+        prepared = server.prepare()
+        unprepared.pop_all()
+    return prepared
 
 
 @pytest.fixture(scope="session")

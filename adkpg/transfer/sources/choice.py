@@ -2,6 +2,7 @@
 
 import asyncio
 from collections.abc import AsyncGenerator
+from contextlib import AsyncExitStack
 from pathlib import Path
 from typing import Protocol
 
@@ -69,14 +70,14 @@ async def chosen(
     text = str(source)
     if "://" not in text and text != EMBEDDED and not await asyncio.to_thread(_is_sqlite, text):
         return JsonLinesSource(Path(text), selection)
-    database = await opened(text, settings)
-    try:
-        return await adk_database(
+    async with AsyncExitStack() as unread:
+        database = await opened(text, settings)
+        unread.push_async_callback(database.close)
+        found = await adk_database(
             database, selection, settings=settings, zone=zone, schema=source_schema
         )
-    except BaseException:
-        await database.close()
-        raise
+        unread.pop_all()
+    return found
 
 
 def _is_sqlite(name: str) -> bool:
