@@ -35,19 +35,30 @@ def split(delta: Mapping[str, Any] | None) -> Delta:
     """
     if not delta:
         return Delta(None, None, None)
-    session: dict[str, Any] = {}
-    app: dict[str, Any] = {}
-    user: dict[str, Any] = {}
-    for key, value in delta.items():
+    for key in delta:
         if not isinstance(key, str):
             raise InvalidInput(f"State key {key!r} is no string; use str({key!r}).")
+    return Delta(*(write_state(scope) if scope else None for scope in parted(delta)))
+
+
+def parted(
+    state: Mapping[str, Any],
+) -> tuple[dict[str, Any], dict[str, Any], dict[str, Any]]:
+    """Returns the session's own keys, the app's and the user's, without prefixes.
+
+    Temporary ones are nobody's.
+    """
+    own: dict[str, Any] = {}
+    app: dict[str, Any] = {}
+    user: dict[str, Any] = {}
+    for key, value in state.items():
         if key.startswith(State.APP_PREFIX):
             app[key.removeprefix(State.APP_PREFIX)] = value
         elif key.startswith(State.USER_PREFIX):
             user[key.removeprefix(State.USER_PREFIX)] = value
         elif not key.startswith(State.TEMP_PREFIX):
-            session[key] = value
-    return Delta(*(write_state(scope) if scope else None for scope in (session, app, user)))
+            own[key] = value
+    return own, app, user
 
 
 def require_small(delta: Delta, settings: Settings) -> None:

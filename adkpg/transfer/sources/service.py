@@ -5,10 +5,10 @@ from datetime import UTC, datetime
 
 from google.adk.sessions.base_session_service import BaseSessionService
 from google.adk.sessions.session import Session
-from google.adk.sessions.state import State
 
 from adkpg import jsontext
 from adkpg.errors import ConfigurationError, InvalidInput
+from adkpg.sessions.state import parted
 from adkpg.timestamps import clamped
 from adkpg.transfer.records import EventRecord, Record, SessionRecord, SharedState, Unread
 from adkpg.transfer.sources.selection import Selection
@@ -65,7 +65,7 @@ class ServiceSource:
             )
             if session is None:  # deleted meanwhile
                 continue
-            own, app, user = _parted(session.state)
+            own, app, user = parted(session.state)
             record = SessionRecord(
                 app_name=self._app_name,
                 user_id=session.user_id,
@@ -98,23 +98,6 @@ class ServiceSource:
                         ),
                         done,
                     )
-
-
-def _parted(
-    state: dict[str, object],
-) -> tuple[dict[str, object], dict[str, object], dict[str, object]]:
-    """Returns the session's own keys, the app's and the user's, without prefixes."""
-    own: dict[str, object] = {}
-    app: dict[str, object] = {}
-    user: dict[str, object] = {}
-    for key, value in state.items():
-        if key.startswith(State.APP_PREFIX):
-            app[key.removeprefix(State.APP_PREFIX)] = value
-        elif key.startswith(State.USER_PREFIX):
-            user[key.removeprefix(State.USER_PREFIX)] = value
-        elif not key.startswith(State.TEMP_PREFIX):
-            own[key] = value
-    return own, app, user
 
 
 def _shared(
