@@ -18,12 +18,13 @@ from hypothesis import given, settings
 from adkpg import DatabaseSessionService
 from adkpg.errors import InvalidInput
 from adkpg.jsontext import UNREADABLE
-from tests.fakes.events import KEY, said, texts
+from adkpg.testing import said, texts
+from tests.fakes.conversation import USER
 from tests.fakes.strategies import an_event, any_json, any_text, nested
 
 
 async def _stored(sessions: DatabaseSessionService, session: Session) -> Session:
-    found = await sessions.get_session(**KEY, session_id=session.id)
+    found = await sessions.get_session(**USER, session_id=session.id)
     assert found is not None
     return found
 
@@ -62,7 +63,7 @@ def _of(part: types.Part) -> Event:
     ],
 )
 async def test_any_content_comes_back(sessions: DatabaseSessionService, event: Event) -> None:
-    session = await sessions.create_session(**KEY)
+    session = await sessions.create_session(**USER)
     await sessions.append_event(session, event)
     assert (await _stored(sessions, session)).events == [event]
     await _goes_on(sessions, session)
@@ -71,7 +72,7 @@ async def test_any_content_comes_back(sessions: DatabaseSessionService, event: E
 def test_any_event_comes_back(database_url: str) -> None:
     with asyncio.Runner() as runner:
         service = DatabaseSessionService(database_url)
-        session = runner.run(service.create_session(**KEY))
+        session = runner.run(service.create_session(**USER))
 
         @settings(max_examples=20)
         @given(an_event)
@@ -79,14 +80,14 @@ def test_any_event_comes_back(database_url: str) -> None:
             runner.run(service.append_event(session, event))
             page = runner.run(
                 service.get_session(
-                    **KEY, session_id=session.id, config=GetSessionConfig(num_recent_events=1)
+                    **USER, session_id=session.id, config=GetSessionConfig(num_recent_events=1)
                 )
             )
             assert page is not None
             assert page.events == [event]
 
         run()
-        whole = runner.run(service.get_session(**KEY, session_id=session.id))
+        whole = runner.run(service.get_session(**USER, session_id=session.id))
         assert whole is not None
         assert whole.events == session.events
         runner.run(service.close())
@@ -109,7 +110,7 @@ def test_any_json_state_comes_back(database_url: str) -> None:
         @given(any_text, any_json.filter(_survives_jsonb))
         def run(key: str, value: Any) -> None:
             delta = {f"k{key}": value, f"user:{key}": value, f"app:{key}": value}
-            session = runner.run(service.create_session(**KEY, state=delta))
+            session = runner.run(service.create_session(**USER, state=delta))
             runner.run(service.append_event(session, said("x", state=dict(delta))))
             found = runner.run(_stored(service, session))
             state = {name: found.state[name] for name in delta}
@@ -122,7 +123,7 @@ def test_any_json_state_comes_back(database_url: str) -> None:
 
 
 async def test_deep_states_come_back(sessions: DatabaseSessionService) -> None:
-    session = await sessions.create_session(**KEY, state={"deep": nested(200)})
+    session = await sessions.create_session(**USER, state={"deep": nested(200)})
     await sessions.append_event(session, said("x", state={"user:deep": nested(200)}))
     assert (await _stored(sessions, session)).state == {
         "deep": nested(200),
@@ -146,7 +147,7 @@ async def test_deep_states_come_back(sessions: DatabaseSessionService) -> None:
 async def test_a_timestamp_is_clamped_in_the_column_and_exact_in_the_event(
     sessions: DatabaseSessionService, timestamp: float, updated_at: float
 ) -> None:
-    session = await sessions.create_session(**KEY)
+    session = await sessions.create_session(**USER)
     await sessions.append_event(session, said("x", timestamp=timestamp))
     assert session.last_update_time == updated_at
     found = await _stored(sessions, session)
@@ -155,7 +156,7 @@ async def test_a_timestamp_is_clamped_in_the_column_and_exact_in_the_event(
     assert math.isnan(found.events[0].timestamp) is math.isnan(timestamp)
     for after in (timestamp, -math.inf):
         config = GetSessionConfig(after_timestamp=after)
-        part = await sessions.get_session(**KEY, session_id=session.id, config=config)
+        part = await sessions.get_session(**USER, session_id=session.id, config=config)
         assert texts(part) == ["x"]
     await _goes_on(sessions, session)
 
@@ -164,7 +165,7 @@ async def test_nan_in_a_state_becomes_null_with_a_warning(
     sessions: DatabaseSessionService, caplog: pytest.LogCaptureFixture
 ) -> None:
     with caplog.at_level(logging.WARNING, logger="adkpg"):
-        session = await sessions.create_session(**KEY, state={"n": math.nan, "user:n": [math.inf]})
+        session = await sessions.create_session(**USER, state={"n": math.nan, "user:n": [math.inf]})
         await sessions.append_event(session, said("x", state={"app:n": {"m": -math.inf}}))
     assert (await _stored(sessions, session)).state == {
         "n": None,
@@ -180,7 +181,7 @@ async def test_what_cannot_be_stored_is_refused_and_the_session_goes_on(
 ) -> None:
     circle: dict[str, Any] = {}
     circle["self"] = circle
-    session = await sessions.create_session(**KEY, state={"a": 1})
+    session = await sessions.create_session(**USER, state={"a": 1})
     before = session.model_copy(deep=True)
     event = Event(author="a", actions=EventActions(state_delta={"b": 1, "endless": circle}))
     with pytest.raises(InvalidInput, match="endless"):
@@ -213,7 +214,7 @@ async def test_ids_that_no_column_holds(
 
 
 async def test_an_event_id_that_no_column_holds(sessions: DatabaseSessionService) -> None:
-    session = await sessions.create_session(**KEY)
+    session = await sessions.create_session(**USER)
     with pytest.raises(InvalidInput, match="event_id"):
         await sessions.append_event(session, said("x", id="\x00"))
     assert session.events == []
@@ -233,7 +234,7 @@ POISON = {
 async def test_one_poisoned_event_costs_its_neighbours_nothing(
     sessions: DatabaseSessionService, database_url: str, name: str
 ) -> None:
-    session = await sessions.create_session(**KEY)
+    session = await sessions.create_session(**USER)
     for text in ("before", "poisoned", "after"):
         await sessions.append_event(session, said(text))
     connection = await asyncpg.connect(database_url)
@@ -243,15 +244,15 @@ async def test_one_poisoned_event_costs_its_neighbours_nothing(
     assert [found.events[0], found.events[2]] == [session.events[0], session.events[2]]
     unreadable = name in ("what no ADK reads", "no event")
     assert (found.events[1].error_code == UNREADABLE) is unreadable
-    page = await sessions.list_events_page(**KEY, session_id=session.id, limit=2)
+    page = await sessions.list_events_page(**USER, session_id=session.id, limit=2)
     assert page.events[0] == session.events[0]
     await sessions.append_event(found, said("goes on"))
     assert len((await _stored(sessions, session)).events) == 4
 
 
 async def test_blanks_around_an_id_do_not_count(sessions: DatabaseSessionService) -> None:
-    await sessions.create_session(**KEY, session_id=" \tx\n ")
+    await sessions.create_session(**USER, session_id=" \tx\n ")
     for session_id in ("x", " x", "x\n"):
-        found = await sessions.get_session(**KEY, session_id=session_id)
+        found = await sessions.get_session(**USER, session_id=session_id)
         assert found is not None
         assert found.id == "x"

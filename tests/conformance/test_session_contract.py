@@ -15,11 +15,12 @@ from adkpg.errors import (
     SessionNotFound,
     StaleSession,
 )
-from tests.fakes.events import KEY, said, texts
+from adkpg.testing import said, texts
+from tests.fakes.conversation import USER
 
 
 async def _stored(sessions: DatabaseSessionService, session: Session) -> Session:
-    found = await sessions.get_session(**KEY, session_id=session.id)
+    found = await sessions.get_session(**USER, session_id=session.id)
     assert found is not None
     return found
 
@@ -30,9 +31,9 @@ async def _stored(sessions: DatabaseSessionService, session: Session) -> Session
 @pytest.mark.parametrize("on_conflict", ["raise", "merge"])
 async def test_a_session_created_again_is_another_one(database: Database, on_conflict: str) -> None:
     service = DatabaseSessionService(database, on_conflict=on_conflict)  # type: ignore[arg-type] # a literal of each
-    old = await service.create_session(**KEY, session_id="x")
-    await service.delete_session(**KEY, session_id="x")
-    new = await service.create_session(**KEY, session_id="x")
+    old = await service.create_session(**USER, session_id="x")
+    await service.delete_session(**USER, session_id="x")
+    new = await service.create_session(**USER, session_id="x")
     with pytest.raises(StaleSession, match="deleted and created again"):
         await service.append_event(old, said("late"))
     assert old.events == []
@@ -40,12 +41,12 @@ async def test_a_session_created_again_is_another_one(database: Database, on_con
 
 
 async def test_errors_name_the_session_and_the_cure(sessions: DatabaseSessionService) -> None:
-    session = await sessions.create_session(**KEY, session_id="x")
+    session = await sessions.create_session(**USER, session_id="x")
     other = await _stored(sessions, session)
     await sessions.append_event(session, said("first"))
     with pytest.raises(StaleSession, match=r"x has been modified in storage.*load it again"):
         await sessions.append_event(other, said("second"))
-    await sessions.delete_session(**KEY, session_id="x")
+    await sessions.delete_session(**USER, session_id="x")
     with pytest.raises(SessionNotFound, match="Session x not found"):
         await sessions.append_event(session, said("third"))
 
@@ -55,7 +56,7 @@ async def test_errors_name_the_session_and_the_cure(sessions: DatabaseSessionSer
 
 async def test_merge_appends_whatever_the_revision(database: Database) -> None:
     service = DatabaseSessionService(database, on_conflict="merge")
-    first = await service.create_session(**KEY)
+    first = await service.create_session(**USER)
     second = await _stored(service, first)
     await service.append_event(first, said("1", state={"a": 1, "user:a": 1, "app:a": 1}))
     await service.append_event(second, said("2", state={"b": 2, "user:b": 2, "app:b": 2}))
@@ -71,7 +72,7 @@ async def test_merge_appends_whatever_the_revision(database: Database) -> None:
 
 async def test_merge_accepts_a_session_rebuilt_from_json(database: Database) -> None:
     service = DatabaseSessionService(database, on_conflict="merge")
-    session = await service.create_session(**KEY)
+    session = await service.create_session(**USER)
     rebuilt = Session.model_validate_json(session.model_dump_json())
     await service.append_event(session, said("1"))
     await service.append_event(rebuilt, said("2"))
@@ -84,7 +85,7 @@ async def test_merge_accepts_a_session_rebuilt_from_json(database: Database) -> 
 async def test_a_rebuilt_session_whose_last_event_is_the_stored_one_goes_on(
     sessions: DatabaseSessionService,
 ) -> None:
-    session = await sessions.create_session(**KEY)
+    session = await sessions.create_session(**USER)
     await sessions.append_event(session, said("1", timestamp=2000.0))
     rebuilt = Session.model_validate_json(session.model_dump_json())
     rebuilt.last_update_time = 0.0
@@ -93,7 +94,7 @@ async def test_a_rebuilt_session_whose_last_event_is_the_stored_one_goes_on(
 
 
 async def test_a_rebuilt_session_repeats_an_append(sessions: DatabaseSessionService) -> None:
-    session = await sessions.create_session(**KEY)
+    session = await sessions.create_session(**USER)
     rebuilt = Session.model_validate_json(session.model_dump_json())
     event = said("1")
     await sessions.append_event(session, event)
@@ -106,32 +107,32 @@ async def test_a_rebuilt_session_repeats_an_append(sessions: DatabaseSessionServ
 async def test_a_rebuilt_session_that_was_deleted_is_not_found(
     sessions: DatabaseSessionService,
 ) -> None:
-    session = await sessions.create_session(**KEY)
+    session = await sessions.create_session(**USER)
     rebuilt = Session.model_validate_json(session.model_dump_json())
-    await sessions.delete_session(**KEY, session_id=session.id)
+    await sessions.delete_session(**USER, session_id=session.id)
     with pytest.raises(SessionNotFound):
         await sessions.append_event(rebuilt, said("1"))
 
 
 async def test_more_recent_events_than_anybody_has(sessions: DatabaseSessionService) -> None:
-    session = await sessions.create_session(**KEY)
+    session = await sessions.create_session(**USER)
     await sessions.append_event(session, said("x"))
     for recent in (2**63 - 1, 2**63, 10**30):
         config = GetSessionConfig(num_recent_events=recent)
-        found = await sessions.get_session(**KEY, session_id=session.id, config=config)
+        found = await sessions.get_session(**USER, session_id=session.id, config=config)
         assert found == session
-    page = await sessions.list_events_page(**KEY, session_id=session.id, limit=10**30)
+    page = await sessions.list_events_page(**USER, session_id=session.id, limit=10**30)
     assert page.events == session.events
-    listed = await sessions.list_sessions_page(**KEY, limit=10**30)
+    listed = await sessions.list_sessions_page(**USER, limit=10**30)
     assert [each.id for each in listed.sessions] == [session.id]
 
 
 async def test_no_session_id_names_no_session(sessions: DatabaseSessionService) -> None:
-    await sessions.create_session(**KEY)
+    await sessions.create_session(**USER)
     nothing: Any = None
     for session_id in (nothing, "", " "):
-        assert await sessions.get_session(**KEY, session_id=session_id) is None
-        await sessions.delete_session(**KEY, session_id=session_id)
+        assert await sessions.get_session(**USER, session_id=session_id) is None
+        await sessions.delete_session(**USER, session_id=session_id)
     assert len((await sessions.list_sessions(app_name="app")).sessions) == 1
 
 
@@ -143,13 +144,13 @@ async def test_pages_of_a_users_sessions_are_by_last_update(
 ) -> None:
     for number in range(7):
         session = await sessions.create_session(
-            **KEY, session_id=f"s{number}", state={"n": number, "user:u": 1, "app:a": 1}
+            **USER, session_id=f"s{number}", state={"n": number, "user:u": 1, "app:a": 1}
         )
         await sessions.append_event(session, said("x", timestamp=1000.0 + number // 2))
     await sessions.create_session(app_name="app", user_id="other")
     found, cursor = [], None
     while True:
-        page = await sessions.list_sessions_page(**KEY, limit=2, cursor=cursor)
+        page = await sessions.list_sessions_page(**USER, limit=2, cursor=cursor)
         found += page.sessions
         cursor = page.next_cursor
         if cursor is None:
@@ -174,13 +175,13 @@ async def test_pages_of_many_sessions_leave_none_out_whatever_their_ids(
         "equal": [0] * 60,
     }[order]
     for number, time in zip(numbers, updated, strict=True):
-        session = await sessions.create_session(**KEY, session_id=f"{number:02}")
+        session = await sessions.create_session(**USER, session_id=f"{number:02}")
         await sessions.append_event(session, said("x", timestamp=1000.0 + time))
     newest_first = sorted(numbers, key=lambda number: (updated[number], number), reverse=True)
     for limit in (1, 7):
         found, cursor = [], None
         while True:
-            page = await sessions.list_sessions_page(**KEY, limit=limit, cursor=cursor)
+            page = await sessions.list_sessions_page(**USER, limit=limit, cursor=cursor)
             found += [int(session.id) for session in page.sessions]
             cursor = page.next_cursor
             if cursor is None:
@@ -217,8 +218,8 @@ async def test_pages_of_an_app_are_by_creation(
 
 async def test_a_page_that_is_exactly_full_is_the_last(sessions: DatabaseSessionService) -> None:
     for number in range(2):
-        await sessions.create_session(**KEY, session_id=str(number))
-    page = await sessions.list_sessions_page(**KEY, limit=2)
+        await sessions.create_session(**USER, session_id=str(number))
+    page = await sessions.list_sessions_page(**USER, limit=2)
     assert (len(page.sessions), page.next_cursor) == (2, None)
     assert (await sessions.list_sessions_page(app_name="none")).sessions == []
 
@@ -226,8 +227,8 @@ async def test_a_page_that_is_exactly_full_is_the_last(sessions: DatabaseSession
 @pytest.mark.parametrize("one_user", [True, False], ids=["user", "app"])
 async def test_pages_by_adks_coming_names(sessions: DatabaseSessionService, one_user: bool) -> None:
     for number in range(5):
-        await sessions.create_session(**KEY, session_id=str(number), state={"user:u": 1})
-    user_id = KEY["user_id"] if one_user else None
+        await sessions.create_session(**USER, session_id=str(number), state={"user:u": 1})
+    user_id = USER["user_id"] if one_user else None
     found, token = [], None
     while True:
         listed = await sessions.list_sessions(
@@ -252,15 +253,15 @@ async def test_pages_by_adks_coming_names(sessions: DatabaseSessionService, one_
 async def test_pages_of_events_are_in_append_order_and_stay_so_while_more_are_appended(
     sessions: DatabaseSessionService,
 ) -> None:
-    session = await sessions.create_session(**KEY)
+    session = await sessions.create_session(**USER)
     for number in range(5):
         await sessions.append_event(session, said(str(number), timestamp=1000.0 - number))
-    first = await sessions.list_events_page(**KEY, session_id=f" {session.id} ", limit=2)
+    first = await sessions.list_events_page(**USER, session_id=f" {session.id} ", limit=2)
     await sessions.append_event(session, said("5"))
-    rest = await sessions.list_events_page(**KEY, session_id=session.id, cursor=first.next_cursor)
+    rest = await sessions.list_events_page(**USER, session_id=session.id, cursor=first.next_cursor)
     assert first.events + rest.events == session.events
     assert rest.next_cursor is None
-    missing = await sessions.list_events_page(**KEY, session_id="none")
+    missing = await sessions.list_events_page(**USER, session_id="none")
     assert (missing.events, missing.next_cursor) == ([], None)
 
 
@@ -269,13 +270,13 @@ async def test_pages_refuse_what_is_no_limit_and_no_cursor(
 ) -> None:
     for limit in (0, -1):
         with pytest.raises(InvalidInput, match=f"limit={limit}"):
-            await sessions.list_sessions_page(**KEY, limit=limit)
+            await sessions.list_sessions_page(**USER, limit=limit)
         with pytest.raises(InvalidInput, match=f"limit={limit}"):
-            await sessions.list_events_page(**KEY, session_id="x", limit=limit)
+            await sessions.list_events_page(**USER, session_id="x", limit=limit)
     with pytest.raises(InvalidInput, match="did not come from a page"):
-        await sessions.list_sessions_page(**KEY, cursor="other")
+        await sessions.list_sessions_page(**USER, cursor="other")
     with pytest.raises(InvalidInput, match="did not come from a page"):
-        await sessions.list_events_page(**KEY, session_id="x", cursor="other")
+        await sessions.list_events_page(**USER, session_id="x", cursor="other")
 
 
 # Making and closing services
@@ -284,9 +285,9 @@ async def test_pages_refuse_what_is_no_limit_and_no_cursor(
 async def test_a_service_given_a_database_leaves_it_open(database: Database) -> None:
     async with DatabaseSessionService(database) as service:
         assert service.database is database
-        await service.create_session(**KEY, session_id="x")
+        await service.create_session(**USER, session_id="x")
     before = await _pids(database)
-    await DatabaseSessionService(database).get_session(**KEY, session_id="x")
+    await DatabaseSessionService(database).get_session(**USER, session_id="x")
     assert await _pids(database) == before
 
 
@@ -295,11 +296,11 @@ async def test_a_service_made_from_a_url_closes_its_own(
     database_url: str, database: Database
 ) -> None:
     async with DatabaseSessionService(database_url) as service:
-        await service.create_session(**KEY)
+        await service.create_session(**USER)
         (own,) = await _pids(service.database)
     assert own not in await _pids(database)
     await service.close()
-    assert await service.get_user_state(**KEY) == {}  # it opens again
+    assert await service.get_user_state(**USER) == {}  # it opens again
     await service.close()
 
 
@@ -318,14 +319,14 @@ async def test_adks_own_keywords(database_url: str) -> None:
     async with DatabaseSessionService(
         db_url=engine_url, pool_size=2, connect_args={"server_settings": {"application_name": "x"}}
     ) as service:
-        session = await service.create_session(**KEY)
+        session = await service.create_session(**USER)
         engine = await service.database.engine()
         async with engine.connect() as connection:
             name = await connection.exec_driver_sql("SHOW application_name")
             assert name.scalar() == "x"
     engine = create_async_engine(engine_url)
     async with DatabaseSessionService(db_engine=engine) as service:
-        assert await service.get_session(**KEY, session_id=session.id) == session
+        assert await service.get_session(**USER, session_id=session.id) == session
     await engine.dispose()
 
 
@@ -347,4 +348,4 @@ def test_one_database_is_named() -> None:
 async def test_unknown_engine_options_are_named(database_url: str) -> None:
     service = DatabaseSessionService(database_url, pool_colour="blue")
     with pytest.raises(ConfigurationError, match="pool_colour"):
-        await service.get_user_state(**KEY)
+        await service.get_user_state(**USER)

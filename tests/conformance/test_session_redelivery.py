@@ -7,12 +7,13 @@ from google.adk.sessions.session import Session
 
 from adkpg import DatabaseSessionService
 from adkpg.errors import DatabaseUnavailable, EventConflict, SessionExists, StaleSession
-from tests.fakes.events import KEY, said, texts
+from adkpg.testing import said, texts
+from tests.fakes.conversation import USER
 from tests.fakes.proxy import Proxy
 
 
 async def _stored(sessions: DatabaseSessionService, session: Session) -> Session:
-    found = await sessions.get_session(**KEY, session_id=session.id)
+    found = await sessions.get_session(**USER, session_id=session.id)
     assert found is not None
     return found
 
@@ -23,7 +24,7 @@ async def test_an_append_whose_answer_was_lost_is_repeated(
     proxy: Proxy, sessions: DatabaseSessionService
 ) -> None:
     async with DatabaseSessionService(proxy.url) as service:
-        session = await service.create_session(**KEY)
+        session = await service.create_session(**USER)
         await service.append_event(session, said("first", state={"n": 1, "user:u": 0}))
         event = said("second", state={"n": 2, "user:u": 1, "temp:t": 1})
         proxy.lose_answers = 2
@@ -46,19 +47,19 @@ async def test_a_lost_create_says_that_the_session_exists(
     proxy: Proxy, sessions: DatabaseSessionService
 ) -> None:
     async with DatabaseSessionService(proxy.url) as service:
-        await service.create_session(**KEY)
+        await service.create_session(**USER)
         proxy.lose_answers = 2
         with pytest.raises(DatabaseUnavailable):
-            await service.create_session(**KEY, session_id="x")
+            await service.create_session(**USER, session_id="x")
         with pytest.raises(SessionExists):
-            await service.create_session(**KEY, session_id="x")
-    assert await sessions.get_session(**KEY, session_id="x")
+            await service.create_session(**USER, session_id="x")
+    assert await sessions.get_session(**USER, session_id="x")
 
 
 async def test_an_old_delta_does_not_come_back_by_redelivery(
     sessions: DatabaseSessionService,
 ) -> None:
-    session = await sessions.create_session(**KEY)
+    session = await sessions.create_session(**USER)
     old = said("old", state={"n": "old", "user:n": "old", "app:n": "old"})
     await sessions.append_event(session, old)
     new = {"n": "new", "user:n": "new", "app:n": "new"}
@@ -72,7 +73,7 @@ async def test_an_old_delta_does_not_come_back_by_redelivery(
 
 
 async def test_redelivery_through_a_windowed_session(sessions: DatabaseSessionService) -> None:
-    session = await sessions.create_session(**KEY)
+    session = await sessions.create_session(**USER)
     event = said("x", state={"n": 1})
     await sessions.append_event(session, event)
     window = await _stored(sessions, session)
@@ -85,7 +86,7 @@ async def test_redelivery_through_a_windowed_session(sessions: DatabaseSessionSe
 async def test_an_old_delta_does_not_come_back_to_a_windowed_session(
     sessions: DatabaseSessionService,
 ) -> None:
-    session = await sessions.create_session(**KEY)
+    session = await sessions.create_session(**USER)
     old = said("old", state={"n": "old"})
     await sessions.append_event(session, old)
     await sessions.append_event(session, said("new", state={"n": "new"}))
@@ -100,7 +101,7 @@ async def test_an_old_delta_does_not_come_back_to_a_windowed_session(
 async def test_a_session_rebuilt_from_json_catches_up_to_what_it_repeats(
     sessions: DatabaseSessionService, after: int
 ) -> None:
-    session = await sessions.create_session(**KEY)
+    session = await sessions.create_session(**USER)
     await sessions.append_event(session, said("first"))
     rebuilt = Session.model_validate_json(session.model_dump_json())
     event = said("lost", state={"n": 1})
@@ -120,7 +121,7 @@ async def test_a_session_rebuilt_from_json_catches_up_to_what_it_repeats(
 async def test_one_event_delivered_at_once_through_many_objects_is_stored_once(
     sessions: DatabaseSessionService,
 ) -> None:
-    session = await sessions.create_session(**KEY)
+    session = await sessions.create_session(**USER)
     event = said("x", state={"n": 1})
     handles = [session.model_copy(deep=True) for _ in range(8)]
     await asyncio.gather(
@@ -135,7 +136,7 @@ async def test_one_event_delivered_at_once_through_many_objects_is_stored_once(
 async def test_another_event_of_a_stored_id_is_refused_and_the_session_goes_on(
     sessions: DatabaseSessionService,
 ) -> None:
-    session = await sessions.create_session(**KEY)
+    session = await sessions.create_session(**USER)
     await sessions.append_event(session, said("x", id="e"))
     with pytest.raises(EventConflict, match="id e is already stored"):
         await sessions.append_event(session, said("y", id="e", state={"n": 1}))

@@ -7,7 +7,8 @@ import pytest
 from google.adk.sessions.base_session_service import GetSessionConfig
 
 from adkpg import DatabaseSessionService
-from tests.fakes.events import KEY, said
+from adkpg.testing import said
+from tests.fakes.conversation import USER
 from tests.fakes.proxy import Proxy
 
 Call = Callable[[DatabaseSessionService, str], Awaitable[Any]]
@@ -21,35 +22,35 @@ async def service(proxy: Proxy) -> AsyncIterator[DatabaseSessionService]:
 
 
 async def _append(service: DatabaseSessionService, session_id: str) -> None:
-    session = await service.get_session(**KEY, session_id=session_id)
+    session = await service.get_session(**USER, session_id=session_id)
     assert session is not None
     await service.append_event(session, said("x", state=dict(ALL)))
 
 
 CALLS: dict[str, tuple[Call, int]] = {
-    "create": (lambda service, _: service.create_session(**KEY), 1),
-    "create with all scopes": (lambda service, _: service.create_session(**KEY, state=ALL), 1),
-    "get": (lambda service, id_: service.get_session(**KEY, session_id=id_), 1),
+    "create": (lambda service, _: service.create_session(**USER), 1),
+    "create with all scopes": (lambda service, _: service.create_session(**USER, state=ALL), 1),
+    "get": (lambda service, id_: service.get_session(**USER, session_id=id_), 1),
     "get none": (
         lambda service, id_: service.get_session(
-            **KEY, session_id=id_, config=GetSessionConfig(num_recent_events=0)
+            **USER, session_id=id_, config=GetSessionConfig(num_recent_events=0)
         ),
         1,
     ),
     "get a window": (
         lambda service, id_: service.get_session(
-            **KEY,
+            **USER,
             session_id=id_,
             config=GetSessionConfig(num_recent_events=3, after_timestamp=1000.0),
         ),
         1,
     ),
     "get and append with all scopes": (_append, 2),
-    "get_user_state": (lambda service, _: service.get_user_state(**KEY), 1),
-    "delete": (lambda service, id_: service.delete_session(**KEY, session_id=id_), 1),
-    "list": (lambda service, _: service.list_sessions(**KEY), 1),
-    "list page": (lambda service, _: service.list_sessions_page(**KEY), 1),
-    "list events": (lambda service, id_: service.list_events_page(**KEY, session_id=id_), 1),
+    "get_user_state": (lambda service, _: service.get_user_state(**USER), 1),
+    "delete": (lambda service, id_: service.delete_session(**USER, session_id=id_), 1),
+    "list": (lambda service, _: service.list_sessions(**USER), 1),
+    "list page": (lambda service, _: service.list_sessions_page(**USER), 1),
+    "list events": (lambda service, id_: service.list_events_page(**USER, session_id=id_), 1),
 }
 
 
@@ -59,7 +60,7 @@ async def test_round_trips(service: DatabaseSessionService, proxy: Proxy, name: 
     call, expected = CALLS[name]
     counted = []
     for number in range(8):  # past the fifth execution, when Postgres may change to a generic plan
-        await service.create_session(**KEY, session_id=str(number), state=ALL)
+        await service.create_session(**USER, session_id=str(number), state=ALL)
         before = proxy.round_trips
         await call(service, str(number))
         counted.append(proxy.round_trips - before)
@@ -68,7 +69,7 @@ async def test_round_trips(service: DatabaseSessionService, proxy: Proxy, name: 
 
 @pytest.mark.prepared
 async def test_appends_of_one_turn(service: DatabaseSessionService, proxy: Proxy) -> None:
-    session = await service.create_session(**KEY)
+    session = await service.create_session(**USER)
     for delta in ({}, {"a": 1}, ALL):
         await service.append_event(session, said("warm", state=dict(delta)))
     before = proxy.round_trips

@@ -12,8 +12,8 @@ from google.adk.sessions.database_session_service import (
 from sqlalchemy.exc import DBAPIError, IntegrityError
 
 from adkpg import DatabaseSessionService
-from adkpg.testing import SessionServiceConformance
-from tests.fakes.events import KEY, said
+from adkpg.testing import SessionServiceConformance, said
+from tests.fakes.conversation import USER
 
 ACCEPTED = pytest.fail.Exception  # of what pytest.raises(...) waited for
 
@@ -28,9 +28,9 @@ class TestOurs(SessionServiceConformance):
         return sessions
 
     async def test_infinity_in_a_delta_is_null(self, service: BaseSessionService) -> None:
-        session = await service.create_session(**KEY)
+        session = await service.create_session(**USER)
         await service.append_event(session, said("x", state={"n": float("inf")}))
-        again = await service.get_session(**KEY, session_id=session.id)
+        again = await service.get_session(**USER, session_id=session.id)
         assert again is not None
         assert again.state == {"n": None}
 
@@ -125,7 +125,7 @@ class TestAdksDatabaseService(SessionServiceConformance):
             await super().test_any_text_is_kept(service, text)
 
     async def test_infinity_in_a_delta_loses_the_event(self, service: BaseSessionService) -> None:
-        session = await service.create_session(**KEY)
+        session = await service.create_session(**USER)
         with pytest.raises(DBAPIError):
             await service.append_event(session, said("x", state={"n": float("inf")}))
 
@@ -143,9 +143,9 @@ async def test_ours_stores_what_adk_stores(name: str, database_url: str) -> None
     async with _adks(database_url) as theirs, DatabaseSessionService(database_url) as ours:
         services: tuple[BaseSessionService, ...] = (theirs, ours)
         for service in services:
-            session = await service.create_session(**KEY, state={"a": _TYPES[name]()})
+            session = await service.create_session(**USER, state={"a": _TYPES[name]()})
             await service.append_event(session, said("x", state={"user:b": _TYPES[name]()}))
-            again = await service.get_session(**KEY, session_id=session.id)
+            again = await service.get_session(**USER, session_id=session.id)
             assert again is not None
             found.append(again.state)
     assert found[0] == found[1]

@@ -9,7 +9,7 @@ import asyncpg
 import pytest
 
 from adkpg import Database
-from tests.fakes.events import said
+from adkpg.testing import said
 from tests.fakes.proxy import Part, Proxy
 from tests.fakes.world import BEFORE, CALLS, World, held_by_others
 

@@ -10,8 +10,9 @@ from adkpg import Database, DatabaseSessionService
 from adkpg.database.address import parse
 from adkpg.embedded import EmbeddedServer
 from adkpg.errors import AdkpgError, Busy, DatabaseError, DatabaseUnavailable
+from adkpg.testing import said, texts
 from adkpg.testing.server import Server
-from tests.fakes.events import KEY, said, texts
+from tests.fakes.conversation import USER
 from tests.fakes.locks import locked
 from tests.fakes.proxy import Proxy
 
@@ -23,7 +24,7 @@ PASSWORD = "s3cr%t@/:pa55"
 async def test_an_append_cut_in_the_middle_is_repeated(
     sessions: DatabaseSessionService, database_url: str
 ) -> None:
-    session = await sessions.create_session(**KEY, state={"n": 0})
+    session = await sessions.create_session(**USER, state={"n": 0})
     event = said("x", state={"n": 1, "user:n": 1, "temp:n": 1})
     async with locked(database_url) as lock:
         call = asyncio.ensure_future(sessions.append_event(session, event))
@@ -33,21 +34,21 @@ async def test_an_append_cut_in_the_middle_is_repeated(
         with pytest.raises(DatabaseUnavailable):
             await call
     assert (session.events, session.state) == ([], {"n": 0, "temp:n": 1})
-    stored = await sessions.get_session(**KEY, session_id=session.id)
-    assert (texts(stored), await sessions.get_user_state(**KEY)) == ([], {})
+    stored = await sessions.get_session(**USER, session_id=session.id)
+    assert (texts(stored), await sessions.get_user_state(**USER)) == ([], {})
     await sessions.append_event(session, event)
     assert session.state == {"n": 1, "user:n": 1, "temp:n": 1}
     await sessions.append_event(session, said("y"))
-    assert texts(await sessions.get_session(**KEY, session_id=session.id)) == ["x", "y"]
+    assert texts(await sessions.get_session(**USER, session_id=session.id)) == ["x", "y"]
 
 
 async def test_connections_cut_while_idle_cost_nothing(
     sessions: DatabaseSessionService, database_url: str
 ) -> None:
-    session = await sessions.create_session(**KEY)
+    session = await sessions.create_session(**USER)
     for number in range(3):
         copies = [session.model_copy(deep=True) for _ in range(4)]
-        await asyncio.gather(*(sessions.get_user_state(**KEY) for _ in copies))
+        await asyncio.gather(*(sessions.get_user_state(**USER) for _ in copies))
         connection = await asyncpg.connect(database_url)
         await connection.execute(
             "SELECT pg_terminate_backend(pid, 30000) FROM pg_stat_activity"
@@ -55,7 +56,7 @@ async def test_connections_cut_while_idle_cost_nothing(
         )
         await connection.close()
         await sessions.append_event(session, said(str(number)))
-    assert texts(await sessions.get_session(**KEY, session_id=session.id)) == ["0", "1", "2"]
+    assert texts(await sessions.get_session(**USER, session_id=session.id)) == ["0", "1", "2"]
 
 
 async def test_a_farewell_to_an_idle_connection_costs_nothing(
@@ -63,11 +64,11 @@ async def test_a_farewell_to_an_idle_connection_costs_nothing(
 ) -> None:
     other = await asyncpg.connect(database_url)
     async with DatabaseSessionService(proxy.url) as service:
-        session = await service.create_session(**KEY)
+        session = await service.create_session(**USER)
         proxy.say(b"E\x00\x00\x00\x13SFATAL\x00C57P02\x00\x00")
         await other.fetchval("SELECT 1")  # meanwhile the message arrives, but no end of the stream
         await service.append_event(session, said("x"))
-        assert texts(await service.get_session(**KEY, session_id=session.id)) == ["x"]
+        assert texts(await service.get_session(**USER, session_id=session.id)) == ["x"]
     await other.close()
 
 
@@ -76,7 +77,7 @@ async def test_a_pool_that_can_open_no_more_connections_says_why(
     empty_database_url: str, server: Server
 ) -> None:
     async with DatabaseSessionService(empty_database_url, auto_upgrade=True) as service:
-        session = await service.create_session(**KEY)
+        session = await service.create_session(**USER)
         await server.drop(parse(empty_database_url).dsn.partition("?")[0].rpartition("/")[2])
         with pytest.raises(DatabaseUnavailable):  # the connection that was cut, or none any more
             await service.append_event(session, said("x"))
@@ -86,7 +87,7 @@ async def test_a_pool_that_can_open_no_more_connections_says_why(
 
 async def test_a_server_that_restarts(own_server: EmbeddedServer) -> None:
     async with DatabaseSessionService(own_server.url, auto_upgrade=True) as service:
-        session = await service.create_session(**KEY)
+        session = await service.create_session(**USER)
         await service.append_event(session, said("before"))
         await asyncio.to_thread(own_server.stop)
         event = said("during")
@@ -95,7 +96,7 @@ async def test_a_server_that_restarts(own_server: EmbeddedServer) -> None:
         assert texts(session) == ["before"]
         await asyncio.to_thread(own_server.start)
         await service.append_event(session, event)
-        assert texts(await service.get_session(**KEY, session_id=session.id)) == [
+        assert texts(await service.get_session(**USER, session_id=session.id)) == [
             "before",
             "during",
         ]
@@ -104,7 +105,7 @@ async def test_a_server_that_restarts(own_server: EmbeddedServer) -> None:
 async def test_an_exhausted_pool_says_which_knobs_to_turn(database_url: str) -> None:
     async with Database(database_url, pool_size=1, max_overflow=0, pool_timeout=0.05) as database:
         service = DatabaseSessionService(database)
-        session = await service.create_session(**KEY)
+        session = await service.create_session(**USER)
         async with database.transaction():
             with pytest.raises(Busy, match="ADKPG_POOL_SIZE") as caught:
                 await service.append_event(session, said("x"))
@@ -116,7 +117,7 @@ async def test_an_exhausted_pool_says_which_knobs_to_turn(database_url: str) -> 
 async def _refused(url: str) -> DatabaseError:
     async with DatabaseSessionService(url) as service:
         with pytest.raises(DatabaseError) as caught:
-            await service.create_session(**KEY)
+            await service.create_session(**USER)
     return caught.value
 
 
@@ -175,7 +176,7 @@ async def test_passwords(own_server: EmbeddedServer, own_directory: Path) -> Non
         Database(url.format(""), password=password),
     ):
         async with database:
-            assert await DatabaseSessionService(database).get_user_state(**KEY) == {}
+            assert await DatabaseSessionService(database).get_user_state(**USER) == {}
             await database.upgrade()
             await database.check()
             assert PASSWORD not in repr(database)
@@ -185,7 +186,7 @@ async def test_passwords(own_server: EmbeddedServer, own_directory: Path) -> Non
 async def test_a_statement_that_takes_too_long(database_url: str) -> None:
     mark = "&" if "?" in database_url else "?"
     async with DatabaseSessionService(f"{database_url}{mark}command_timeout=0.2") as service:
-        session = await service.create_session(**KEY)
+        session = await service.create_session(**USER)
         event = said("x")
         async with locked(database_url):
             with pytest.raises(DatabaseUnavailable, match="ADKPG_COMMAND_TIMEOUT_S") as caught:
@@ -194,4 +195,4 @@ async def test_a_statement_that_takes_too_long(database_url: str) -> None:
         assert session.events == []
         await service.append_event(session, event)
         await service.append_event(session, said("y"))
-        assert texts(await service.get_session(**KEY, session_id=session.id)) == ["x", "y"]
+        assert texts(await service.get_session(**USER, session_id=session.id)) == ["x", "y"]

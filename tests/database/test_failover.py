@@ -7,7 +7,8 @@ from google.adk.sessions.session import Session
 
 from adkpg import Database, DatabaseSessionService, Settings
 from adkpg.errors import ReadOnly, StaleSession
-from tests.fakes.events import KEY, said, texts
+from adkpg.testing import said, texts
+from tests.fakes.conversation import USER
 from tests.fakes.replication import Node, replicated, until
 
 pytestmark = pytest.mark.fault
@@ -16,7 +17,7 @@ _WRITERS = 6
 
 
 async def _get(service: DatabaseSessionService, session_id: str = "s") -> Session:
-    session = await service.get_session(**KEY, session_id=session_id)
+    session = await service.get_session(**USER, session_id=session_id)
     assert session is not None
     return session
 
@@ -53,7 +54,7 @@ async def test_a_synchronous_failover_loses_nothing_and_nobody_hears_of_it() -> 
         await _migrated(pair.primary)
         async with DatabaseSessionService(pair.url) as service:
             live = [
-                await service.create_session(**KEY, session_id=f"s{number}")
+                await service.create_session(**USER, session_id=f"s{number}")
                 for number in range(_WRITERS)
             ]
             writers = [
@@ -80,7 +81,7 @@ async def test_an_asynchronous_failover_tells_who_holds_what_was_lost() -> None:
         async with Database(pair.url) as database:
             service = DatabaseSessionService(database, shared_events_mb=10)
             merging = DatabaseSessionService(database, on_conflict="merge")
-            live = await service.create_session(**KEY, session_id="s")
+            live = await service.create_session(**USER, session_id="s")
             for number in range(4):
                 await service.append_event(live, said(str(number)))
             other = await _get(merging)

@@ -13,7 +13,8 @@ from google.adk.sessions.session import Session
 from adkpg import Database, DatabaseSessionService, PgVectorMemoryService, Settings
 from adkpg.embedded import EmbeddedServer
 from adkpg.errors import Busy, DatabaseUnavailable, ReadOnly
-from tests.fakes.events import KEY, said, texts
+from adkpg.testing import said, texts
+from tests.fakes.conversation import USER
 from tests.fakes.locks import locked
 from tests.fakes.proxy import Proxy
 
@@ -49,7 +50,7 @@ async def test_a_server_that_is_killed_again_and_again(
             await asyncio.sleep(0.01)
 
     async with DatabaseSessionService(url, auto_upgrade=True, remember=True) as service:
-        live = [await service.create_session(**KEY) for _ in range(WRITERS)]
+        live = [await service.create_session(**USER) for _ in range(WRITERS)]
         told.update((session.id, []) for session in live)
         async with asyncio.timeout(240), asyncio.TaskGroup() as group:
             for session in live:
@@ -62,18 +63,18 @@ async def test_a_server_that_is_killed_again_and_again(
             await until_each_has(5)
             ended.set()
         for session in live:
-            stored = await service.get_session(**KEY, session_id=session.id)
+            stored = await service.get_session(**USER, session_id=session.id)
             assert stored == session
             assert texts(stored) == told[session.id]
         memory = PgVectorMemoryService(service.database, mode="text")
-        assert await memory.count_memories(**KEY) == sum(map(len, told.values()))
+        assert await memory.count_memories(**USER) == sum(map(len, told.values()))
 
 
 async def test_a_server_that_is_away_for_too_long(own_server: EmbeddedServer) -> None:
     settings = Settings(retry_timeout_s=0.3)
     async with Database(own_server.url, auto_upgrade=True, settings=settings) as database:
         service = DatabaseSessionService(database)
-        session = await service.create_session(**KEY)
+        session = await service.create_session(**USER)
         await asyncio.to_thread(own_server.stop)
         with pytest.raises(DatabaseUnavailable, match="cannot be reached") as caught:
             await service.append_event(session, said("x"))
@@ -104,7 +105,7 @@ async def test_a_role_without_a_free_connection(database_url: str) -> None:
         only = await asyncpg.connect(url)
         async with Database(url, password=password) as database:
             service = DatabaseSessionService(database)
-            assert await service.create_session(**KEY) is not None
+            assert await service.create_session(**USER) is not None
         assert asked >= 3
     finally:
         await admin.execute(f"DROP OWNED BY {role}; DROP ROLE {role}")
@@ -115,7 +116,7 @@ async def test_a_role_without_a_free_connection(database_url: str) -> None:
 async def test_what_passes_after_some_tries(
     connection: asyncpg.Connection, sessions: DatabaseSessionService, state: str
 ) -> None:
-    session = await sessions.create_session(**KEY)
+    session = await sessions.create_session(**USER)
     await connection.execute(
         "CREATE SEQUENCE public.tries; CREATE FUNCTION refuse() RETURNS trigger LANGUAGE plpgsql AS"
         " $$ BEGIN IF nextval('public.tries') < 4 THEN"
@@ -124,7 +125,7 @@ async def test_what_passes_after_some_tries(
         " FOR EACH ROW EXECUTE FUNCTION refuse()"
     )
     await sessions.append_event(session, said("x"))
-    assert texts(await sessions.get_session(**KEY, session_id=session.id)) == ["x"]
+    assert texts(await sessions.get_session(**USER, session_id=session.id)) == ["x"]
     assert await connection.fetchval("SELECT nextval('public.tries')") == 5
 
 
@@ -134,7 +135,7 @@ async def test_a_lock_that_the_server_waits_for_too_shortly(
     name = await connection.fetchval("SELECT current_database()")
     await connection.execute(f"ALTER DATABASE \"{name}\" SET lock_timeout = '10ms'")
     async with DatabaseSessionService(database_url) as service:
-        session = await service.create_session(**KEY)
+        session = await service.create_session(**USER)
         async with locked(database_url) as lock:
             call = asyncio.ensure_future(service.append_event(session, said("x")))
             await lock.until_blocked(1)
@@ -151,7 +152,7 @@ async def test_a_race_for_which_there_is_no_time(
     await connection.execute(f"ALTER DATABASE \"{name}\" SET lock_timeout = '10ms'")
     async with Database(database_url, settings=Settings(retry_timeout_s=0.3)) as database:
         service = DatabaseSessionService(database)
-        session = await service.create_session(**KEY)
+        session = await service.create_session(**USER)
         async with locked(database_url):
             with pytest.raises(Busy, match="held a lock for too long") as caught:
                 await service.append_event(session, said("x"))
@@ -160,10 +161,10 @@ async def test_a_race_for_which_there_is_no_time(
 
 async def test_a_new_session_whose_answer_was_lost_is_there_once(proxy: Proxy) -> None:
     async with DatabaseSessionService(proxy.url) as service:
-        await service.create_session(**KEY, session_id="a")
+        await service.create_session(**USER, session_id="a")
         proxy.lose_answers = 1
-        made = await service.create_session(**KEY, session_id="b", state={"user:n": 1, "k": 2})
-        assert made == await service.get_session(**KEY, session_id="b")
+        made = await service.create_session(**USER, session_id="b", state={"user:n": 1, "k": 2})
+        assert made == await service.get_session(**USER, session_id="b")
         assert made.state == {"user:n": 1, "k": 2}
         await service.append_event(made, said("x"))
 
@@ -177,7 +178,7 @@ async def test_stricter_defaults_of_the_server(
         f"ALTER DATABASE \"{name}\" SET default_transaction_isolation = '{level}'"
     )
     async with DatabaseSessionService(database_url) as service:
-        creates = (service.create_session(**KEY, state={"app:n": n}) for n in range(16))
+        creates = (service.create_session(**USER, state={"app:n": n}) for n in range(16))
         assert len(await asyncio.gather(*creates)) == 16
 
 
@@ -196,5 +197,5 @@ async def test_a_standby_that_is_the_only_host_is_told_of_immediately(
 
     async with Database(database_url, password=password) as database:
         with pytest.raises(ReadOnly, match="standby"):
-            await DatabaseSessionService(database).create_session(**KEY)
+            await DatabaseSessionService(database).create_session(**USER)
     assert asked == 1

@@ -11,15 +11,16 @@ from sqlalchemy import event
 from sqlalchemy.ext.asyncio import create_async_engine
 
 from adkpg import Database, DatabaseSessionService
-from tests.fakes.events import KEY, said, texts
+from adkpg.testing import said, texts
+from tests.fakes.conversation import USER
 from tests.fakes.locks import connections_of, locked, until_connections
 
 pytestmark = pytest.mark.race
 
 
 async def _turn(service: DatabaseSessionService, text: str) -> None:
-    session = await service.get_session(**KEY, session_id="x")
-    session = session or await service.create_session(**KEY, session_id="x")
+    session = await service.get_session(**USER, session_id="x")
+    session = session or await service.create_session(**USER, session_id="x")
     await service.append_event(session, said(text))
 
 
@@ -28,7 +29,7 @@ def test_successive_runs_leave_no_connection_behind(database_url: str) -> None:
     for number in range(3):
         asyncio.run(_turn(service, str(number)))
         asyncio.run(until_connections(database_url, 0))
-    session = asyncio.run(service.get_session(**KEY, session_id="x"))
+    session = asyncio.run(service.get_session(**USER, session_id="x"))
     assert texts(session) == ["0", "1", "2"]
     asyncio.run(service.close())
 
@@ -54,12 +55,12 @@ def test_a_loop_closed_without_shutdown_loses_its_connections_at_the_next_use(
 
 def test_several_loops_at_once_share_one_database(database_url: str) -> None:
     service = DatabaseSessionService(database_url, on_conflict="merge")
-    asyncio.run(service.create_session(**KEY, session_id="x"))
+    asyncio.run(service.create_session(**USER, session_id="x"))
     together = threading.Barrier(4)
 
     def run(name: int) -> None:
         async def append() -> None:
-            session = await service.get_session(**KEY, session_id="x")
+            session = await service.get_session(**USER, session_id="x")
             assert session is not None
             together.wait(timeout=30)
             for number in range(10):
@@ -69,7 +70,7 @@ def test_several_loops_at_once_share_one_database(database_url: str) -> None:
 
     with ThreadPoolExecutor(4) as threads:
         list(threads.map(run, range(4)))
-    session = asyncio.run(service.get_session(**KEY, session_id="x"))
+    session = asyncio.run(service.get_session(**USER, session_id="x"))
     assert session is not None
     assert len(session.events) == 40
     asyncio.run(until_connections(database_url, 0))
@@ -81,7 +82,7 @@ def test_closing_reaches_a_loop_that_runs_in_another_thread(database_url: str) -
     used, closed = threading.Event(), threading.Event()
 
     async def use() -> None:
-        await service.get_user_state(**KEY)
+        await service.get_user_state(**USER)
         used.set()
         await asyncio.to_thread(closed.wait, 30)
 
@@ -96,7 +97,7 @@ def test_closing_reaches_a_loop_that_runs_in_another_thread(database_url: str) -
 
 async def test_closing_reaches_a_connection_that_is_in_use(database_url: str) -> None:
     service = DatabaseSessionService(database_url)
-    session = await service.create_session(**KEY)
+    session = await service.create_session(**USER)
     async with locked(database_url) as lock:
         append = asyncio.ensure_future(service.append_event(session, said("x")))
         await lock.until_blocked(1)
@@ -104,7 +105,7 @@ async def test_closing_reaches_a_connection_that_is_in_use(database_url: str) ->
         await lock.release()
         await append
     await until_connections(database_url, 0)
-    assert await service.get_session(**KEY, session_id=session.id) == session
+    assert await service.get_session(**USER, session_id=session.id) == session
     await service.close()
     await until_connections(database_url, 0)
 
@@ -122,11 +123,11 @@ async def test_what_a_listener_of_the_engine_given_began_is_no_part_of_a_call(
 
     async with Database(engine=engine) as database:
         service = DatabaseSessionService(database)
-        assert await service.get_user_state(**KEY) == {}
-        sessions = await asyncio.gather(*(service.create_session(**KEY) for _ in range(4)))
+        assert await service.get_user_state(**USER) == {}
+        sessions = await asyncio.gather(*(service.create_session(**USER) for _ in range(4)))
         for session in sessions:
             await service.append_event(session, said("x"))
-            assert await service.get_session(**KEY, session_id=session.id) == session
+            assert await service.get_session(**USER, session_id=session.id) == session
 
 
 def test_each_loop_gets_a_pool_cloned_from_the_engine_given(database_url: str) -> None:

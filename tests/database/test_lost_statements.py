@@ -4,7 +4,8 @@ import pytest
 
 from adkpg import Database, DatabaseSessionService
 from adkpg.errors import DatabaseUnavailable
-from tests.fakes.events import KEY, said, texts
+from adkpg.testing import said, texts
+from tests.fakes.conversation import USER
 
 pytestmark = [pytest.mark.fault, pytest.mark.direct("a pooler forgets and prepares them itself")]
 
@@ -23,11 +24,11 @@ async def _lose_within(database: Database) -> None:
 
 async def test_a_call_whose_statement_is_gone_is_repeated(database: Database) -> None:
     sessions = DatabaseSessionService(database)
-    session = await sessions.create_session(**KEY)
+    session = await sessions.create_session(**USER)
     for number in range(4):
         await sessions.append_event(session, said(str(number)))
         await _lose_statements(database)
-    assert texts(await sessions.get_session(**KEY, session_id=session.id)) == list("0123")
+    assert texts(await sessions.get_session(**USER, session_id=session.id)) == list("0123")
 
 
 async def test_what_cannot_be_repeated_here_says_what_to_write(database_url: str) -> None:

@@ -27,9 +27,10 @@ from adkpg.errors import (
     SchemaOutOfDate,
 )
 from adkpg.tables import metadata
+from adkpg.testing import said, texts
 from adkpg.testing.server import Server
 from tests.fakes.catalog import described, execute, fetch
-from tests.fakes.events import KEY, said, texts
+from tests.fakes.conversation import USER
 from tests.fakes.locks import locked
 
 
@@ -41,9 +42,9 @@ async def empty(empty_database_url: str) -> AsyncIterator[Database]:
 
 async def _works(database: Database) -> None:
     service = DatabaseSessionService(database)
-    session = await service.create_session(**KEY, state={"user:a": 1})
+    session = await service.create_session(**USER, state={"user:a": 1})
     await service.append_event(session, said("x", state={"app:b": 1}))
-    assert texts(await service.get_session(**KEY, session_id=session.id)) == ["x"]
+    assert texts(await service.get_session(**USER, session_id=session.id)) == ["x"]
 
 
 async def test_up_down_and_up_again(empty: Database, empty_database_url: str) -> None:

@@ -12,9 +12,10 @@ import pytest
 
 from adkpg import Database, DatabaseSessionService, PgVectorMemoryService
 from adkpg.database import migrations
+from adkpg.testing import said, texts
 from adkpg.testing.server import Server
 from tests.fakes.catalog import fetch
-from tests.fakes.events import KEY, said, texts
+from tests.fakes.conversation import USER
 from tests.fakes.pgbouncer import PgBouncer
 from tests.fakes.proxy import Proxy
 from tests.fakes.toys import ToyEmbedder
@@ -83,7 +84,7 @@ async def test_one_round_trip_where_prepared_statements_are_kept(
     keeping: PgBouncer, database_url: str
 ) -> None:
     async with Proxy(keeping.led(database_url)) as proxy, DatabaseSessionService(proxy.url) as own:
-        session = await own.create_session(**KEY)
+        session = await own.create_session(**USER)
         await own.append_event(session, said("prepared now"))
         before = proxy.round_trips
         await own.append_event(session, said("x"))
@@ -98,7 +99,7 @@ async def test_a_number_of_statements_in_the_url_wins(
         Proxy(url) as proxy,
         DatabaseSessionService(proxy.url + "&statement_cache_size=0") as own,
     ):
-        session = await own.create_session(**KEY)
+        session = await own.create_session(**USER)
         await own.append_event(session, said("x"))
         before = proxy.round_trips
         await own.append_event(session, said("y"))

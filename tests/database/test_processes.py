@@ -9,7 +9,8 @@ import pytest
 
 from adkpg import Database, DatabaseSessionService
 from adkpg.sessions.records import Marker
-from tests.fakes.events import KEY, texts
+from adkpg.testing import texts
+from tests.fakes.conversation import USER
 
 pytestmark = pytest.mark.race
 
@@ -29,9 +30,9 @@ def _run_at_once(jobs: list[list[str | int]]) -> None:
 async def test_processes_merge_into_one_session(
     sessions: DatabaseSessionService, database_url: str
 ) -> None:
-    await sessions.create_session(**KEY, session_id="shared")
+    await sessions.create_session(**USER, session_id="shared")
     _run_at_once([["append", database_url, str(name), 15] for name in range(3)])
-    session = await sessions.get_session(**KEY, session_id="shared")
+    session = await sessions.get_session(**USER, session_id="shared")
     assert session is not None
     assert len(session.events) == 45
     names = [f"{name}.{number}" for name in range(3) for number in range(15)]
@@ -55,7 +56,7 @@ async def test_a_forked_child_closes_its_own_connections_only(database_url: str)
     )
     assert answer.returncode == 0, answer.stderr
     async with DatabaseSessionService(database_url) as sessions:
-        listed = await sessions.list_sessions(app_name=KEY["app_name"])
+        listed = await sessions.list_sessions(app_name=USER["app_name"])
     assert {session.id for session in listed.sessions} == {"parent", "child"}
 
 
@@ -64,4 +65,4 @@ async def test_eight_processes_migrate_an_empty_database(empty_database_url: str
     async with Database(empty_database_url) as database:
         await database.check()
         service = DatabaseSessionService(database)
-        assert len((await service.list_sessions(**KEY)).sessions) == 4
+        assert len((await service.list_sessions(**USER)).sessions) == 4

@@ -7,7 +7,8 @@ import pytest
 
 from adkpg import DatabaseSessionService
 from adkpg.errors import Busy, DiskFull, ReadOnly, RetryableError
-from tests.fakes.events import KEY, said, texts
+from adkpg.testing import said, texts
+from tests.fakes.conversation import USER
 from tests.fakes.locks import locked
 from tests.fakes.proxy import Proxy
 
@@ -32,7 +33,7 @@ async def test_a_timeout_of_the_server(
 ) -> None:
     await _alter(admin, setting)
     async with DatabaseSessionService(database_url) as service:
-        session = await service.create_session(**KEY)
+        session = await service.create_session(**USER)
         event = said("x")
         async with locked(database_url, "LOCK adkpg.events"):
             with pytest.raises(Busy, match="nothing was written") as caught:
@@ -45,13 +46,13 @@ async def test_a_timeout_of_the_server(
 @pytest.mark.direct("the pooler's connections began before the setting")
 async def test_a_server_that_takes_no_writes(admin: asyncpg.Connection, database_url: str) -> None:
     async with DatabaseSessionService(database_url) as service:
-        session = await service.create_session(**KEY)
+        session = await service.create_session(**USER)
     await _alter(admin, "default_transaction_read_only = on")
     async with DatabaseSessionService(database_url) as service:
         with pytest.raises(ReadOnly, match="standby") as caught:
             await service.append_event(session, said("x"))
         assert caught.value.written is False
-        assert await service.get_session(**KEY, session_id=session.id) is not None
+        assert await service.get_session(**USER, session_id=session.id) is not None
 
 
 @pytest.mark.parametrize(
@@ -64,7 +65,7 @@ async def test_what_a_server_cannot_do_now(
     state: str,
     error: type[RetryableError],
 ) -> None:
-    session = await sessions.create_session(**KEY)
+    session = await sessions.create_session(**USER)
     await admin.execute(
         "CREATE FUNCTION refuse() RETURNS trigger LANGUAGE plpgsql AS"
         f" $$ BEGIN RAISE EXCEPTION 'not now' USING ERRCODE = '{state}'; END $$;"
@@ -80,9 +81,9 @@ async def test_what_a_server_cannot_do_now(
 @pytest.mark.prepared
 async def test_a_lost_answer_leaves_open_what_was_written(proxy: Proxy) -> None:
     async with DatabaseSessionService(proxy.url) as service:
-        await service.create_session(**KEY, session_id="a")
+        await service.create_session(**USER, session_id="a")
         proxy.lose_answers = 2
         with pytest.raises(RetryableError) as caught:
-            await service.create_session(**KEY, session_id="b")
+            await service.create_session(**USER, session_id="b")
         assert caught.value.written is None
-        assert await service.get_session(**KEY, session_id="b") is not None
+        assert await service.get_session(**USER, session_id="b") is not None

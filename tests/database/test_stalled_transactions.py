@@ -9,7 +9,8 @@ from adkpg import Database, DatabaseSessionService, Settings
 from adkpg.errors import DatabaseUnavailable
 from adkpg.sessions import statements
 from adkpg.sql import SessionParameters
-from tests.fakes.events import KEY, said
+from adkpg.testing import said
+from tests.fakes.conversation import USER
 from tests.fakes.proxy import Proxy
 
 pytestmark = [pytest.mark.fault, pytest.mark.usefixtures("impatient")]
@@ -31,8 +32,8 @@ async def test_nobody_is_given_a_connection_inside_its_transaction(
     own: Database, proxy: Proxy, database_url: str, stalled: str
 ) -> None:
     service = DatabaseSessionService(own)
-    ana = await service.create_session(**KEY, session_id="ana")
-    bob = await service.create_session(**KEY, session_id="bob")
+    ana = await service.create_session(**USER, session_id="ana")
+    bob = await service.create_session(**USER, session_id="bob")
     place: SessionParameters = {
         "app_name": ana.app_name,
         "user_id": ana.user_id,

@@ -16,10 +16,10 @@ from adkpg.errors import (
     SchemaMissing,
     SchemaOutOfDate,
 )
+from adkpg.testing import said, texts
 from adkpg.testing.server import Server
 from tests.fakes.catalog import execute, fetch
-from tests.fakes.conversation import entry
-from tests.fakes.events import KEY, said, texts
+from tests.fakes.conversation import USER, entry
 from tests.fakes.later_versions import (
     ADDITIVE_COLUMN,
     CONCURRENT_INDEX,
@@ -35,9 +35,9 @@ pytestmark = pytest.mark.fault
 
 async def _works(database: Database) -> None:
     service = DatabaseSessionService(database)
-    session = await service.create_session(**KEY)
+    session = await service.create_session(**USER)
     await service.append_event(session, said("x"))
-    assert texts(await service.get_session(**KEY, session_id=session.id)) == ["x"]
+    assert texts(await service.get_session(**USER, session_id=session.id)) == ["x"]
 
 
 async def _advisory_locks(url: str) -> int:
@@ -105,7 +105,7 @@ async def test_appends_go_on_while_a_reader_keeps_a_migration_waiting(
     database_url: str, tmp_path: Path
 ) -> None:
     async with Database(database_url) as database, DatabaseSessionService(database) as sessions:
-        session = await sessions.create_session(**KEY)
+        session = await sessions.create_session(**USER)
         with later_version(tmp_path, ADDITIVE_COLUMN):
             async with locked(database_url, "SELECT FROM adkpg.sessions") as reader:
                 migrating = asyncio.create_task(database.upgrade())
@@ -116,7 +116,7 @@ async def test_appends_go_on_while_a_reader_keeps_a_migration_waiting(
                 await reader.release()
             await migrating
         assert await database.current() == "0002"
-        assert len(texts(await sessions.get_session(**KEY, session_id=session.id))) == 20
+        assert len(texts(await sessions.get_session(**USER, session_id=session.id))) == 20
     assert await _advisory_locks(database_url) == 0
 
 
@@ -257,7 +257,7 @@ async def test_a_renamed_schema_works(database_url: str, embedder: ToyEmbedder) 
         Database(database_url) as database,
         PgVectorMemoryService(database, embedder=embedder) as memory,
     ):
-        await memory.add_memory(**KEY, memories=[entry("tea", "t"), entry("coffee", "c")])
+        await memory.add_memory(**USER, memories=[entry("tea", "t"), entry("coffee", "c")])
     await execute(database_url, "ALTER SCHEMA adkpg RENAME TO agents")
     settings = Settings(database_schema="agents")
     async with (
@@ -266,7 +266,7 @@ async def test_a_renamed_schema_works(database_url: str, embedder: ToyEmbedder) 
     ):
         await database.check()
         await _works(database)
-        await memory.delete_memory(**KEY, memory_id="t")
+        await memory.delete_memory(**USER, memory_id="t")
     words = await fetch(database_url, "SELECT lexeme FROM agents.memory_lexemes")
     assert {"tea", "coffe"} & {row["lexeme"] for row in words} == {"coffe"}
 

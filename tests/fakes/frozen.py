@@ -12,8 +12,8 @@ from pathlib import Path
 from adkpg import Database, DatabaseSessionService, PgVectorMemoryService, Settings
 from adkpg.backup.archive import back_up
 from adkpg.database import migrations
-from tests.fakes.conversation import entry, text_of
-from tests.fakes.events import KEY, said, texts
+from adkpg.testing import said, texts
+from tests.fakes.conversation import USER, entry, text_of
 from tests.fakes.toys import ToyEmbedder
 
 FROZEN = Path(__file__).parents[1] / "database" / "releases"
@@ -23,26 +23,26 @@ async def fill(database: Database) -> None:
     """Stores a session with states, its memories, and a note."""
     sessions = DatabaseSessionService(database)
     memory = PgVectorMemoryService(database, embedder=ToyEmbedder())
-    session = await sessions.create_session(**KEY, session_id="frozen", state={"user:name": "Ana"})
+    session = await sessions.create_session(**USER, session_id="frozen", state={"user:name": "Ana"})
     for text in ("kittens like milk", "and so do I"):
         await sessions.append_event(session, said(text, state={"app:said": text}))
     await memory.add_session_to_memory(session)
-    await memory.add_memory(**KEY, memories=[entry("tea at five", "note")])
+    await memory.add_memory(**USER, memories=[entry("tea at five", "note")])
 
 
 async def require_filled(database: Database) -> None:
     """Asserts that all of it is there and that it works."""
     sessions = DatabaseSessionService(database)
     memory = PgVectorMemoryService(database, embedder=ToyEmbedder())
-    session = await sessions.get_session(**KEY, session_id="frozen")
+    session = await sessions.get_session(**USER, session_id="frozen")
     assert texts(session) == ["kittens like milk", "and so do I"]
     assert session is not None
     assert session.state == {"user:name": "Ana", "app:said": "and so do I"}
     await sessions.append_event(session, said("on"))
-    hits = await memory.search(**KEY, query="tea")
+    hits = await memory.search(**USER, query="tea")
     assert text_of(hits[0].memory) == "tea at five"
-    await memory.delete_memory(**KEY, memory_id="note")
-    assert await memory.count_memories(**KEY) == 2
+    await memory.delete_memory(**USER, memory_id="note")
+    assert await memory.count_memories(**USER) == 2
 
 
 def say_nothing(done: int, total: int) -> None:

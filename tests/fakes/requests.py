@@ -19,9 +19,9 @@ from google.adk.runners import Runner
 from google.genai import types
 
 from adkpg import DatabaseSessionService, Settings
-from tests.fakes.events import KEY
+from tests.fakes.conversation import USER
 
-PLACE: dict[str, Any] = {**KEY, "session_id": "shared"}
+PLACE: dict[str, Any] = {**USER, "session_id": "shared"}
 
 
 class Echo(BaseLlm):
@@ -42,7 +42,7 @@ class Echo(BaseLlm):
 
 def runner_on(sessions: DatabaseSessionService) -> Runner:
     agent = LlmAgent(name="echo", model=Echo(model="echo"))
-    return Runner(app_name=KEY["app_name"], agent=agent, session_service=sessions)
+    return Runner(app_name=USER["app_name"], agent=agent, session_service=sessions)
 
 
 async def ask(sessions: DatabaseSessionService, runner: Runner, text: str, key: str | None) -> str:
@@ -51,7 +51,7 @@ async def ask(sessions: DatabaseSessionService, runner: Runner, text: str, key: 
         if run.done:
             return f"again: {run.result}"
         async for event in runner.run_async(
-            user_id=KEY["user_id"],
+            user_id=USER["user_id"],
             session_id=PLACE["session_id"],
             new_message=types.UserContent(text),
         ):

@@ -14,8 +14,8 @@ from adkpg.facts import Facts
 from adkpg.facts.extractor import Add, Extraction, KnownFact, Turn
 from adkpg.memory.write.configuration import set_text_search_config
 from adkpg.models import Models
+from adkpg.testing import said
 from tests.fakes.conversation import entry
-from tests.fakes.events import said
 from tests.fakes.toys import ToyEmbedder
 
 APP = "app"

@@ -9,13 +9,14 @@ import os
 import sys
 
 from adkpg import Database, DatabaseSessionService
-from tests.fakes.events import KEY, said
+from adkpg.testing import said
+from tests.fakes.conversation import USER
 
 
 async def append(url: str, name: str, count: int) -> None:
     """Appends through a handle of its own, whatever others append."""
     async with DatabaseSessionService(url, on_conflict="merge") as service:
-        session = await service.get_session(**KEY, session_id="shared")
+        session = await service.get_session(**USER, session_id="shared")
         assert session is not None
         for number in range(count):
             key = f"{name}.{number}"
@@ -30,7 +31,7 @@ async def upgrade(url: str) -> None:
 
 async def first_use(url: str) -> None:
     async with DatabaseSessionService(url, auto_upgrade=True) as service:
-        await service.create_session(**KEY)
+        await service.create_session(**USER)
 
 
 JOBS = {job.__name__: job for job in (append, upgrade, first_use)}

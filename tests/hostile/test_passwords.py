@@ -30,8 +30,8 @@ from adkpg.embedding import CallableEmbedder, OpenAIEmbedder
 from adkpg.facts import FactExtractor
 from adkpg.reranking import CohereReranker
 from adkpg.reranking.reranker import scores_checked
+from adkpg.testing import said
 from tests.fakes.conversation import USER, entry
-from tests.fakes.events import said
 from tests.fakes.fact_stories import turn
 from tests.fakes.facts_llm import FactsLlm, OutOfOrder, Script
 from tests.fakes.toys import ToyEmbedder

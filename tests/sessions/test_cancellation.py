@@ -8,7 +8,8 @@ import anyio
 import pytest
 
 from adkpg import DatabaseSessionService
-from tests.fakes.events import KEY, said
+from adkpg.testing import said
+from tests.fakes.conversation import USER
 from tests.fakes.locks import locked
 
 pytestmark = pytest.mark.fault
@@ -16,7 +17,7 @@ pytestmark = pytest.mark.fault
 
 @pytest.mark.parametrize("twice", [False, True], ids=["once", "twice"])
 async def test_an_append_cancelled_anywhere(sessions: DatabaseSessionService, twice: bool) -> None:
-    session = await sessions.create_session(**KEY)
+    session = await sessions.create_session(**USER)
     for steps in range(40):
         event = said(str(steps), state={"n": steps, "user:n": steps})
         call = asyncio.ensure_future(sessions.append_event(session, event))
@@ -28,15 +29,15 @@ async def test_an_append_cancelled_anywhere(sessions: DatabaseSessionService, tw
             call.cancel()
         with contextlib.suppress(asyncio.CancelledError):
             await call
-        assert await sessions.get_session(**KEY, session_id=session.id) == session
+        assert await sessions.get_session(**USER, session_id=session.id) == session
         await sessions.append_event(session, said("seal"))
-        assert await sessions.get_session(**KEY, session_id=session.id) == session
+        assert await sessions.get_session(**USER, session_id=session.id) == session
 
 
 async def test_an_append_cancelled_while_the_server_works_on_it(
     sessions: DatabaseSessionService, database_url: str
 ) -> None:
-    session = await sessions.create_session(**KEY)
+    session = await sessions.create_session(**USER)
     async with locked(database_url) as lock:
         call = asyncio.ensure_future(sessions.append_event(session, said("x", state={"n": 1})))
         await lock.until_blocked(1)
@@ -48,14 +49,14 @@ async def test_an_append_cancelled_while_the_server_works_on_it(
         with pytest.raises(asyncio.CancelledError):
             await call
     assert len(session.events) == 1
-    assert await sessions.get_session(**KEY, session_id=session.id) == session
+    assert await sessions.get_session(**USER, session_id=session.id) == session
     await sessions.append_event(session, said("seal"))
 
 
 async def test_an_append_cancelled_in_the_queue_is_not_stored(
     sessions: DatabaseSessionService, database_url: str
 ) -> None:
-    session = await sessions.create_session(**KEY)
+    session = await sessions.create_session(**USER)
     async with locked(database_url) as lock:
         first = asyncio.ensure_future(sessions.append_event(session, said("first")))
         await lock.until_blocked(1)
@@ -68,18 +69,18 @@ async def test_an_append_cancelled_in_the_queue_is_not_stored(
         await lock.release()
         await asyncio.gather(first, third)
     assert [event.content.parts[0].text for event in session.events] == ["first", "third"]  # type: ignore[union-attr, index] # said() gives each a text
-    assert await sessions.get_session(**KEY, session_id=session.id) == session
+    assert await sessions.get_session(**USER, session_id=session.id) == session
 
 
 async def test_other_calls_cancelled_anywhere_leave_the_pool_whole(
     sessions: DatabaseSessionService,
 ) -> None:
-    session = await sessions.create_session(**KEY)
+    session = await sessions.create_session(**USER)
     for steps in range(40):
         for coroutine in (
-            sessions.get_session(**KEY, session_id=session.id),
-            sessions.create_session(**KEY),
-            sessions.get_user_state(**KEY),
+            sessions.get_session(**USER, session_id=session.id),
+            sessions.create_session(**USER),
+            sessions.get_user_state(**USER),
         ):
             call = asyncio.ensure_future(coroutine)
             for _ in range(steps % 20):
@@ -89,13 +90,13 @@ async def test_other_calls_cancelled_anywhere_leave_the_pool_whole(
                 await call
     engine = await sessions.database.engine()
     assert engine.sync_engine.pool.checkedout() == 0  # type: ignore[attr-defined] # QueuePool has it
-    assert await sessions.get_session(**KEY, session_id=session.id) == session
+    assert await sessions.get_session(**USER, session_id=session.id) == session
 
 
 async def test_the_cause_of_a_failure_is_not_lost_to_a_later_cancellation(
     sessions: DatabaseSessionService, database_url: str
 ) -> None:
-    session = await sessions.create_session(**KEY)
+    session = await sessions.create_session(**USER)
     async with locked(database_url, "DELETE FROM adkpg.sessions") as lock:
         call = asyncio.ensure_future(sessions.append_event(session, said("x")))
         await lock.until_blocked(1)
@@ -110,7 +111,7 @@ async def test_an_append_in_a_cancelled_scope_waits_without_spinning(
     sessions: DatabaseSessionService, database_url: str, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     """anyio cancels again at each turn of the loop, for as long as a task of the scope waits."""
-    session = await sessions.create_session(**KEY)
+    session = await sessions.create_session(**USER)
     loop = asyncio.get_running_loop()
     call_soon, calls = loop.call_soon, 0
 
@@ -137,4 +138,4 @@ async def test_an_append_in_a_cancelled_scope_waits_without_spinning(
     assert scope.cancelled_caught
     assert calls < 100
     assert len(session.events) == 1
-    assert await sessions.get_session(**KEY, session_id=session.id) == session
+    assert await sessions.get_session(**USER, session_id=session.id) == session

@@ -19,10 +19,11 @@ from adkpg.errors import (
     StaleSession,
 )
 from adkpg.sessions.invocations import LARGEST_RESULT
-from tests.fakes.events import KEY, said, texts
+from adkpg.testing import said, texts
+from tests.fakes.conversation import USER
 from tests.fakes.proxy import Proxy
 
-PLACE: dict[str, Any] = {**KEY, "session_id": "s"}
+PLACE: dict[str, Any] = {**USER, "session_id": "s"}
 
 pytestmark = pytest.mark.race
 
@@ -129,14 +130,14 @@ async def anext_of(sessions: DatabaseSessionService) -> None:
 
 async def test_sessions_do_not_wait_for_each_other(sessions: DatabaseSessionService) -> None:
     for session_id in ("s", "t"):
-        await sessions.create_session(**KEY, session_id=session_id)
+        await sessions.create_session(**USER, session_id=session_id)
     async with sessions.invocation(**PLACE):
-        async with sessions.invocation(**KEY, session_id=" t ", timeout_s=0):
+        async with sessions.invocation(**USER, session_id=" t ", timeout_s=0):
             for session_id in ("s", "t"):
-                found = await sessions.get_session(**KEY, session_id=session_id)
+                found = await sessions.get_session(**USER, session_id=session_id)
                 assert found is not None
                 await sessions.append_event(found, said("a"))
-        found = await sessions.get_session(**KEY, session_id="t")
+        found = await sessions.get_session(**USER, session_id="t")
         assert found is not None
         await sessions.append_event(found, said("after its block, outside of any of this one"))
 
@@ -211,7 +212,7 @@ async def test_a_session_must_exist(
     sessions: DatabaseSessionService, session: Session, connection: asyncpg.Connection
 ) -> None:
     with pytest.raises(SessionNotFound, match="create it"):
-        await sessions.invocation(**KEY, session_id="missing").__aenter__()
+        await sessions.invocation(**USER, session_id="missing").__aenter__()
     async with sessions.invocation(**PLACE):
         waiting = asyncio.create_task(anext_of(sessions))
         await until_waiting(connection, 1)

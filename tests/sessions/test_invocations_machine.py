@@ -22,7 +22,8 @@ from hypothesis.stateful import (
 
 from adkpg import DatabaseSessionService, Invocation
 from adkpg.errors import Busy, InvocationLost
-from tests.fakes.events import KEY, said, texts
+from adkpg.testing import said, texts
+from tests.fakes.conversation import USER
 
 pytestmark = pytest.mark.property
 
@@ -50,7 +51,7 @@ class InvocationsMachine(RuleBasedStateMachine):
 
     @initialize()
     def begin_all(self) -> None:
-        self.place: dict[str, Any] = {**KEY, "session_id": f"s{next(self.numbers)}"}
+        self.place: dict[str, Any] = {**USER, "session_id": f"s{next(self.numbers)}"}
         self.blocks: list[Block] = []
         self.holder: int | None = None
         self.lapsed = False

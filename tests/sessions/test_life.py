@@ -16,7 +16,8 @@ import adkpg
 from adkpg import Database, DatabaseSessionService, PgVectorMemoryService, Settings
 from adkpg.erasure import PrunedSessions, Tidied, prune_sessions, tidy
 from adkpg.errors import InvalidInput, SessionExists, SessionNotFound
-from tests.fakes.events import KEY, said, texts
+from adkpg.testing import said, texts
+from tests.fakes.conversation import USER
 
 SECOND = datetime.now(UTC) + timedelta(days=1)
 LATER = "UPDATE sessions SET expires_at = expires_at - interval '{}'"
@@ -38,7 +39,7 @@ async def expires_at(connection: asyncpg.Connection, session_id: str) -> Any:
 async def test_an_append_renews_a_ttl(
     sessions: DatabaseSessionService, connection: asyncpg.Connection
 ) -> None:
-    session = await sessions.create_session(**KEY, session_id="s", ttl="7200s")
+    session = await sessions.create_session(**USER, session_id="s", ttl="7200s")
     first = await expires_at(connection, "s")
     assert timedelta(seconds=7_100) < first - datetime.now(UTC) <= timedelta(seconds=7_201)
     await connection.execute(LATER.format("1 hour"))
@@ -50,11 +51,11 @@ async def test_an_append_leaves_an_expire_time(
     sessions: DatabaseSessionService, connection: asyncpg.Connection
 ) -> None:
     session = await sessions.create_session(
-        **KEY, session_id="s", expire_time=SECOND.isoformat().replace("+00:00", "Z")
+        **USER, session_id="s", expire_time=SECOND.isoformat().replace("+00:00", "Z")
     )
     await sessions.append_event(session, said("x"))
     assert await expires_at(connection, "s") == SECOND
-    plain = await sessions.create_session(**KEY, session_id="t")
+    plain = await sessions.create_session(**USER, session_id="t")
     await sessions.append_event(plain, said("x"))
     assert await expires_at(connection, "t") is None
 
@@ -87,58 +88,58 @@ async def test_what_is_no_end_is_refused(
     sessions: DatabaseSessionService, ttl: Any, expire_time: Any
 ) -> None:
     with pytest.raises(InvalidInput, match=r"ttl|expire_time"):
-        await sessions.create_session(**KEY, session_id="s", ttl=ttl, expire_time=expire_time)
-    assert await sessions.get_session(**KEY, session_id="s") is None
+        await sessions.create_session(**USER, session_id="s", ttl=ttl, expire_time=expire_time)
+    assert await sessions.get_session(**USER, session_id="s") is None
 
 
 @pytest.mark.parametrize("ttl", ["1.5s", 60, 0.5, timedelta(hours=1), "3155760000s"])
 async def test_a_ttl_has_several_spellings(sessions: DatabaseSessionService, ttl: Any) -> None:
-    made = await sessions.create_session(**KEY, ttl=ttl)
-    assert made == await sessions.get_session(**KEY, session_id=made.id)
+    made = await sessions.create_session(**USER, ttl=ttl)
+    assert made == await sessions.get_session(**USER, session_id=made.id)
 
 
 async def test_an_expired_session_is_seen_by_nobody(
     database: Database, connection: asyncpg.Connection
 ) -> None:
     sessions = DatabaseSessionService(database, shared_events_mb=1)
-    session = await sessions.create_session(**KEY, session_id="s", ttl=60, state={"a": 1})
+    session = await sessions.create_session(**USER, session_id="s", ttl=60, state={"a": 1})
     await sessions.append_event(session, said("needle"))
-    assert await sessions.get_session(**KEY, session_id="s") is not None
+    assert await sessions.get_session(**USER, session_id="s") is not None
     await connection.execute(LATER.format("2 hours"))
     for config in (
         None,
         GetSessionConfig(num_recent_events=0),
         GetSessionConfig(num_recent_events=1),
     ):
-        assert await sessions.get_session(**KEY, session_id="s", config=config) is None
-    assert (await sessions.list_sessions(**KEY)).sessions == []
+        assert await sessions.get_session(**USER, session_id="s", config=config) is None
+    assert (await sessions.list_sessions(**USER)).sessions == []
     assert (await sessions.list_sessions(app_name="app")).sessions == []
-    assert (await sessions.list_sessions_page(**KEY)).sessions == []
+    assert (await sessions.list_sessions_page(**USER)).sessions == []
     assert (await sessions.list_sessions_page(app_name="app")).sessions == []
-    assert (await sessions.list_events_page(**KEY, session_id="s")).events == []
-    assert (await sessions.search_events(**KEY, query="needle")).found == []
+    assert (await sessions.list_events_page(**USER, session_id="s")).events == []
+    assert (await sessions.search_events(**USER, query="needle")).found == []
     with pytest.raises(SessionNotFound, match="expired"):
         await sessions.append_event(session, said("late"))
     rebuilt = session.model_validate_json(session.model_dump_json())
     with pytest.raises(SessionNotFound):
         await sessions.append_event(rebuilt, said("late"))
     with pytest.raises(SessionNotFound):
-        async with sessions.invocation(**KEY, session_id="s", timeout_s=0):
+        async with sessions.invocation(**USER, session_id="s", timeout_s=0):
             raise AssertionError
     with pytest.raises(SessionNotFound):
-        await sessions.fork_session(**KEY, session_id="s")
+        await sessions.fork_session(**USER, session_id="s")
     assert await connection.fetchval("SELECT count(*) FROM events") == 1
 
 
 async def test_the_id_of_an_expired_session_is_free(
     sessions: DatabaseSessionService, connection: asyncpg.Connection
 ) -> None:
-    old = await sessions.create_session(**KEY, session_id="s", ttl=60, state={"a": 1})
+    old = await sessions.create_session(**USER, session_id="s", ttl=60, state={"a": 1})
     await sessions.append_event(old, said("old"))
     with pytest.raises(SessionExists):
-        await sessions.create_session(**KEY, session_id="s")
+        await sessions.create_session(**USER, session_id="s")
     await connection.execute(LATER.format("2 hours"))
-    new = await sessions.create_session(**KEY, session_id="s", state={"b": 1})
+    new = await sessions.create_session(**USER, session_id="s", state={"b": 1})
     assert (new.events, new.state) == ([], {"b": 1})
     with pytest.raises(adkpg.errors.StaleSession):
         await sessions.append_event(old, said("late"))
@@ -149,10 +150,10 @@ async def test_one_of_many_gets_the_id_of_an_expired_session(
     database: Database, connection: asyncpg.Connection
 ) -> None:
     services = [DatabaseSessionService(database) for _ in range(8)]
-    await services[0].create_session(**KEY, session_id="s", ttl=60)
+    await services[0].create_session(**USER, session_id="s", ttl=60)
     await connection.execute(LATER.format("2 hours"))
     made = await asyncio.gather(
-        *(each.create_session(**KEY, session_id="s") for each in services), return_exceptions=True
+        *(each.create_session(**USER, session_id="s") for each in services), return_exceptions=True
     )
     assert sorted(type(each).__name__ for each in made) == ["Session"] + ["SessionExists"] * 7
 
@@ -171,7 +172,7 @@ async def test_a_worker_deletes_expired_sessions(
         if number < 4:
             await sessions.append_event(session, said("remembered"))
     await connection.execute(LATER.format("2 hours"))
-    await sessions.create_session(**KEY, session_id="plain")
+    await sessions.create_session(**USER, session_id="plain")
     assert await tidy(database) == Tidied(0, 0, 0, sessions=115)
     assert await tidy(database) == Tidied(0, 0, 0)
     assert await connection.fetchval("SELECT count(*) FROM sessions") == 116
@@ -185,7 +186,7 @@ async def test_a_session_that_is_appended_to_is_not_swept(
     database: Database, connection: asyncpg.Connection, database_url: str
 ) -> None:
     sessions = DatabaseSessionService(database)
-    await sessions.create_session(**KEY, session_id="s", ttl=60)
+    await sessions.create_session(**USER, session_id="s", ttl=60)
     await connection.execute(LATER.format("2 hours"))
     writing = await asyncpg.connect(database_url)
     await writing.execute("BEGIN")
@@ -194,7 +195,7 @@ async def test_a_session_that_is_appended_to_is_not_swept(
     await writing.execute("COMMIT")
     await writing.close()
     assert (await tidy(database)).sessions == 0
-    assert await sessions.get_session(**KEY, session_id="s") is not None
+    assert await sessions.get_session(**USER, session_id="s") is not None
 
 
 async def test_the_sweep_keeps_to_its_index(
@@ -317,7 +318,7 @@ async def test_wrong_rules_are_refused(database: Database) -> None:
 
 async def grown(sessions: DatabaseSessionService) -> list[Event]:
     session = await sessions.create_session(
-        **KEY, session_id="s", state={"start": 1, "changed": "first", "user:u": 0}
+        **USER, session_id="s", state={"start": 1, "changed": "first", "user:u": 0}
     )
     events = [
         said("one", state={"a": 1, "user:u": 1, "temp:t": 1}),
@@ -342,7 +343,7 @@ async def test_a_fork_has_the_state_of_its_event(
     sessions: DatabaseSessionService, upto: int | None, state: dict[str, Any]
 ) -> None:
     events = await grown(sessions)
-    place = {**KEY, "session_id": "s"}
+    place = {**USER, "session_id": "s"}
     event_id = None if upto is None else events[upto].id
     fork = await sessions.fork_session(**place, event_id=event_id, fork_id=" f ", ttl=60)
     assert fork.id == "f"
@@ -355,15 +356,15 @@ async def test_a_fork_has_the_state_of_its_event(
     assert texts(original) == ["one", "two", "three"]
     assert original is not None
     assert original.state["a"] == 3
-    again = await sessions.fork_session(**KEY, session_id="f", event_id=events[0].id)
+    again = await sessions.fork_session(**USER, session_id="f", event_id=events[0].id)
     assert again.state == {"start": 1, "changed": "first", "a": 1, "user:u": 3}
 
 
 async def test_a_fork_of_an_empty_session_and_wrong_forks(
     sessions: DatabaseSessionService, connection: asyncpg.Connection
 ) -> None:
-    await sessions.create_session(**KEY, session_id="s", state={"k": "\x00 \ud800"})
-    fork = await sessions.fork_session(**KEY, session_id="s")
+    await sessions.create_session(**USER, session_id="s", state={"k": "\x00 \ud800"})
+    fork = await sessions.fork_session(**USER, session_id="s")
     assert (fork.events, fork.state) == ([], {"k": "\x00 \ud800"})
     for wrong, error in (
         ({"session_id": "none"}, SessionNotFound),
@@ -373,15 +374,15 @@ async def test_a_fork_of_an_empty_session_and_wrong_forks(
         ({"ttl": 1, "expire_time": "2100-01-01T00:00:00Z"}, InvalidInput),
     ):
         with pytest.raises(error):
-            await sessions.fork_session(**{**KEY, "session_id": "s", **wrong})
+            await sessions.fork_session(**{**USER, "session_id": "s", **wrong})
     assert await connection.fetchval("SELECT count(*) FROM sessions") == 2
 
 
 async def test_a_long_session_is_forked_whole(sessions: DatabaseSessionService) -> None:
-    session = await sessions.create_session(**KEY, session_id="s")
+    session = await sessions.create_session(**USER, session_id="s")
     for number in range(30):
         await sessions.append_event(session, said("x" * 300_000, state={"n": number}))
-    fork = await sessions.fork_session(**KEY, session_id="s", event_id=session.events[24].id)
+    fork = await sessions.fork_session(**USER, session_id="s", event_id=session.events[24].id)
     assert len(fork.events) == 25
     assert fork.state == {"n": 24}
     assert fork.events == session.events[:25]
@@ -391,16 +392,16 @@ async def test_a_long_session_is_forked_whole(sessions: DatabaseSessionService) 
 
 
 async def test_shared_states_are_set_without_a_session(sessions: DatabaseSessionService) -> None:
-    told = await sessions.update_state(**KEY, state_delta={"app:a": 1, "user:u": "\x00"})
+    told = await sessions.update_state(**USER, state_delta={"app:a": 1, "user:u": "\x00"})
     assert told == {"app:a": 1, "user:u": "\x00"}
     assert await sessions.update_state(app_name="app", state_delta={"app:b": 2}) == {
         "app:a": 1,
         "app:b": 2,
     }
-    assert await sessions.update_state(**KEY, state_delta={}) == {}
-    session = await sessions.create_session(**KEY)
+    assert await sessions.update_state(**USER, state_delta={}) == {}
+    session = await sessions.create_session(**USER)
     assert session.state == {"app:a": 1, "app:b": 2, "user:u": "\x00"}
-    assert (await sessions.list_sessions(**KEY)).sessions[0].id == session.id
+    assert (await sessions.list_sessions(**USER)).sessions[0].id == session.id
 
 
 @pytest.mark.parametrize(
@@ -428,11 +429,11 @@ async def test_nobodys_key_is_lost(database: Database) -> None:
     services = [DatabaseSessionService(database) for _ in range(8)]
     await asyncio.gather(
         *(
-            each.update_state(**KEY, state_delta={f"app:{n}": n, f"user:{n}": n})
+            each.update_state(**USER, state_delta={f"app:{n}": n, f"user:{n}": n})
             for n, each in enumerate(services)
         )
     )
-    session = await services[0].create_session(**KEY)
+    session = await services[0].create_session(**USER)
     assert len(session.state) == 16
 
 
@@ -445,8 +446,8 @@ def called(name: str, **args: Any) -> Event:
 
 
 async def test_events_are_found_by_their_words(sessions: DatabaseSessionService) -> None:
-    one = await sessions.create_session(**KEY, session_id="one")
-    two = await sessions.create_session(**KEY, session_id="two")
+    one = await sessions.create_session(**USER, session_id="one")
+    two = await sessions.create_session(**USER, session_id="two")
     other = await sessions.create_session(app_name="app", user_id="other")
     said_in: list[tuple[Any, Event]] = [
         (one, said("I like Oolong tea", timestamp=1.0)),
@@ -459,7 +460,7 @@ async def test_events_are_found_by_their_words(sessions: DatabaseSessionService)
         await sessions.append_event(session, event)
 
     async def found(query: str, **asked: Any) -> list[str]:
-        page = await sessions.search_events(**KEY, query=query, **asked)
+        page = await sessions.search_events(**USER, query=query, **asked)
         order = [event.id for _, event in said_in]
         return [str(order.index(each.event.id)) for each in page.found]
 
@@ -475,9 +476,9 @@ async def test_events_are_found_by_their_words(sessions: DatabaseSessionService)
     assert await found("oolong", session_id="one") == ["2", "0"]
     assert await found("oolong", authors=["agent"]) == ["3"]
     assert await found("oolong", after=2.0, before=4.0) == ["2"]
-    first = await sessions.search_events(**KEY, query="oolong", limit=2)
+    first = await sessions.search_events(**USER, query="oolong", limit=2)
     assert [each.session_id for each in first.found] == ["two", "one"]
-    rest = await sessions.search_events(**KEY, query="oolong", limit=2, cursor=first.next_cursor)
+    rest = await sessions.search_events(**USER, query="oolong", limit=2, cursor=first.next_cursor)
     assert [each.event.timestamp for each in rest.found] == [1.0]
     assert rest.next_cursor is None
 
@@ -485,11 +486,11 @@ async def test_events_are_found_by_their_words(sessions: DatabaseSessionService)
 async def test_a_search_reads_on_where_many_only_seem_to_match(
     sessions: DatabaseSessionService,
 ) -> None:
-    session = await sessions.create_session(**KEY)
+    session = await sessions.create_session(**USER)
     await sessions.append_event(session, said("the author", timestamp=1.0))
     for number in range(130):
         await sessions.append_event(session, said(f"{number}", timestamp=2.0 + number))
-    page = await sessions.search_events(**KEY, query="author", limit=1)
+    page = await sessions.search_events(**USER, query="author", limit=1)
     assert [texts_of(each.event) for each in page.found] == ["the author"]
     assert page.next_cursor is None
 
@@ -505,15 +506,15 @@ async def test_wrong_searches_are_refused(
     sessions: DatabaseSessionService, asked: dict[str, Any]
 ) -> None:
     with pytest.raises(InvalidInput):
-        await sessions.search_events(**KEY, **{"query": "x", **asked})
+        await sessions.search_events(**USER, **{"query": "x", **asked})
 
 
 async def test_strange_words_find_nothing(sessions: DatabaseSessionService) -> None:
-    session = await sessions.create_session(**KEY)
+    session = await sessions.create_session(**USER)
     await sessions.append_event(session, said("a\x00b \ud800 c"))
     strange: list[tuple[str, int]] = [("a\x00b", 1), ("\ud800", 1), ("%", 0), ("_", 0)]
     for query, count in strange:
-        found = await sessions.search_events(**KEY, query=query)
+        found = await sessions.search_events(**USER, query=query)
         assert len(found.found) == count, query
     nobody: Callable[..., Any] = sessions.search_events
     assert (await nobody(app_name="\x00", user_id="u", query="x")).found == []

@@ -8,7 +8,8 @@ import pytest
 
 from adkpg import Database, DatabaseSessionService, Settings
 from adkpg.errors import InvalidInput
-from tests.fakes.events import KEY, said, texts
+from adkpg.testing import said, texts
+from tests.fakes.conversation import USER
 
 MEGABYTE = 1_000_000
 SMALL = Settings(max_event_mb=1, max_state_mb=1, max_results=3)
@@ -35,13 +36,13 @@ async def _counts(connection: asyncpg.Connection) -> tuple[int, ...]:
 async def test_an_event_above_its_limit(
     small: DatabaseSessionService, connection: asyncpg.Connection
 ) -> None:
-    session = await small.create_session(**KEY)
+    session = await small.create_session(**USER)
     with pytest.raises(InvalidInput, match=r"Event big has 1,000,\d+ bytes.*ADKPG_MAX_EVENT_MB=1"):
         await small.append_event(session, said("é" * (MEGABYTE // 2), id="big"))
     assert (await _counts(connection))[1] == 0
     await small.append_event(session, said("é" * (MEGABYTE // 2 - 500)))
     await small.append_event(session, said("goes on"))
-    read = await small.get_session(**KEY, session_id=session.id)
+    read = await small.get_session(**USER, session_id=session.id)
     assert texts(read)[1:] == ["goes on"]
 
 
@@ -51,9 +52,9 @@ async def test_a_delta_above_the_limit_of_states(
 ) -> None:
     large = {f"{prefix}k": "x" * MEGABYTE}
     with pytest.raises(InvalidInput, match=r"state has 1,000,\d+ bytes.*ADKPG_MAX_STATE_MB=1 "):
-        await small.create_session(**KEY, state=large)
+        await small.create_session(**USER, state=large)
     assert await _counts(connection) == (0, 0, 0, 0)
-    session = await small.create_session(**KEY)
+    session = await small.create_session(**USER)
     with pytest.raises(InvalidInput):
         await small.append_event(session, said("x", state=large))
     assert await _counts(connection) == (1, 0, 0, 0)
@@ -63,7 +64,7 @@ async def test_a_delta_above_the_limit_of_states(
 async def test_a_state_that_grows_above_its_limit(
     small: DatabaseSessionService, connection: asyncpg.Connection, prefix: str, scope: str
 ) -> None:
-    session = await small.create_session(**KEY)
+    session = await small.create_session(**USER)
     part = _noise(400_000)
     for number in range(2):
         await small.append_event(session, said("x", state={f"{prefix}{number}": part}))
@@ -72,11 +73,11 @@ async def test_a_state_that_grows_above_its_limit(
         await small.append_event(session, said("x", state={f"{prefix}2": part}))
     if prefix:
         with pytest.raises(InvalidInput, match=f"the {scope}'s state"):
-            await small.create_session(**KEY, state={f"{prefix}2": part})
+            await small.create_session(**USER, state={f"{prefix}2": part})
     assert await _counts(connection) == before
     # Its other keys, and smaller values, are taken still.
     await small.append_event(session, said("x", state={f"{prefix}0": None, f"{prefix}2": part}))
-    read = await small.get_session(**KEY, session_id=session.id)
+    read = await small.get_session(**USER, session_id=session.id)
     assert read is not None
     assert read.state == session.state
     assert read.state[f"{prefix}0"] is None
@@ -87,7 +88,7 @@ async def test_a_state_that_grows_above_its_limit(
 async def test_writers_at_once_do_not_exceed_the_limit_together(
     small: DatabaseSessionService, connection: asyncpg.Connection
 ) -> None:
-    sessions = [await small.create_session(**KEY) for _ in range(8)]
+    sessions = [await small.create_session(**USER) for _ in range(8)]
     part = _noise(300_000)
 
     async def append(number: int) -> str:
@@ -108,9 +109,9 @@ async def test_writers_at_once_do_not_exceed_the_limit_together(
 
 async def test_all_sessions_or_an_error_that_names_the_pages(small: DatabaseSessionService) -> None:
     for number in range(3):
-        await small.create_session(**KEY, session_id=str(number))
-    assert len((await small.list_sessions(**KEY)).sessions) == 3
-    await small.create_session(**KEY, session_id="one more")
+        await small.create_session(**USER, session_id=str(number))
+    assert len((await small.list_sessions(**USER)).sessions) == 3
+    await small.create_session(**USER, session_id="one more")
     for user_id in ("user", None):
         with pytest.raises(InvalidInput, match=r"ADKPG_MAX_RESULTS=3.*list_sessions_page"):
             await small.list_sessions(app_name="app", user_id=user_id)
@@ -123,15 +124,15 @@ async def test_all_sessions_or_an_error_that_names_the_pages(small: DatabaseSess
 
 
 async def test_pages_have_as_many_rows_as_the_limit(small: DatabaseSessionService) -> None:
-    session = await small.create_session(**KEY, session_id="s")
+    session = await small.create_session(**USER, session_id="s")
     for number in range(4):
         await small.append_event(session, said(str(number)))
-        await small.create_session(**KEY)
-    page = await small.list_events_page(**KEY, session_id="s", limit=10**30)
+        await small.create_session(**USER)
+    page = await small.list_events_page(**USER, session_id="s", limit=10**30)
     assert len(page.events) == 3
-    rest = await small.list_events_page(**KEY, session_id="s", cursor=page.next_cursor)
+    rest = await small.list_events_page(**USER, session_id="s", cursor=page.next_cursor)
     assert [event.id for event in page.events + rest.events] == [e.id for e in session.events]
-    listed = await small.list_sessions(**KEY, page_size=100)
+    listed = await small.list_sessions(**USER, page_size=100)
     assert len(listed.sessions) == 3
     assert listed.next_page_token is not None
 
@@ -143,7 +144,7 @@ async def test_many_sessions_are_listed_while_others_are_served(
         "INSERT INTO sessions (app_name, user_id, session_id, state)"
         " SELECT 'app', 'user', n, '{\"k\": 1}' FROM generate_series(1, 2000) n"
     )
-    listing = asyncio.create_task(sessions.list_sessions(**KEY))
+    listing = asyncio.create_task(sessions.list_sessions(**USER))
     turns = 0
     while not listing.done():
         await asyncio.sleep(0)

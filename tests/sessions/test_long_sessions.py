@@ -10,10 +10,11 @@ from google.adk.sessions.base_session_service import GetSessionConfig
 from google.adk.sessions.session import Session
 
 from adkpg import Database, DatabaseSessionService
-from tests.fakes.events import KEY, said, texts
+from adkpg.testing import said, texts
+from tests.fakes.conversation import USER
 from tests.fakes.proxy import Proxy
 
-ID = KEY | {"session_id": "s"}
+ID = USER | {"session_id": "s"}
 PAGE = 1_000
 
 _FILL = """
@@ -127,7 +128,7 @@ async def test_events_appended_while_it_is_read_are_no_part_of_it(
 ) -> None:
     await _filled(sessions, database_url, PAGE + 10)
     live = await _get(sessions)
-    await through_proxy.get_session(**KEY, session_id="none")
+    await through_proxy.get_session(**USER, session_id="none")
     proxy.hold(1, "answer")
     reading = asyncio.create_task(_get(through_proxy))
     await proxy.held.wait()
@@ -146,7 +147,7 @@ async def test_one_deleted_and_created_again_while_it_is_read_is_never_mixed(
     database_url: str,
 ) -> None:
     await _filled(sessions, database_url, PAGE + 10)
-    await through_proxy.get_session(**KEY, session_id="none")
+    await through_proxy.get_session(**USER, session_id="none")
     proxy.hold(1, "answer")
     reading = asyncio.create_task(_get(through_proxy))
     await proxy.held.wait()

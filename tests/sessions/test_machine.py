@@ -25,7 +25,7 @@ from hypothesis.stateful import (
 )
 
 from adkpg import DatabaseSessionService
-from tests.fakes.events import said
+from adkpg.testing import said
 
 pytestmark = pytest.mark.property
 

@@ -12,7 +12,8 @@ from adkpg import Database, DatabaseSessionService
 from adkpg.sessions import invocation_statements as invocations
 from adkpg.sessions import reading_statements, statements
 from adkpg.sql import Statement
-from tests.fakes.events import KEY, said
+from adkpg.testing import said
+from tests.fakes.conversation import USER
 from tests.fakes.locks import until_connections
 
 pytestmark = pytest.mark.plan
@@ -175,7 +176,7 @@ async def test_no_session_is_read_for_a_revision_before_a_first_analyze(
     connection: asyncpg.Connection, database: Database, name: str
 ) -> None:
     service = DatabaseSessionService(database)
-    session = await service.create_session(**KEY)
+    session = await service.create_session(**USER)
     for number in range(20):
         await service.append_event(session, said(f"{number}"))
     nodes = await _plan(connection, database, HOT[name][0])
@@ -204,10 +205,10 @@ async def test_appends_and_invocations_are_hot(database_url: str) -> None:
     """So few that a page holds every version: other tests' transactions may put off pruning."""
     async with DatabaseSessionService(database_url) as service:
         session = await service.create_session(
-            **KEY, state={"a": 0, "user:a": 0, "app:a": 0}, ttl="3600s"
+            **USER, state={"a": 0, "user:a": 0, "app:a": 0}, ttl="3600s"
         )
         for run in range(4):
-            async with service.invocation(**KEY, session_id=session.id):
+            async with service.invocation(**USER, session_id=session.id):
                 for number in range(5):
                     delta = dict.fromkeys(("a", "user:a", "app:a"), 5 * run + number)
                     await service.append_event(session, said("x", state=delta))
@@ -228,7 +229,7 @@ async def test_a_state_without_a_delta_is_not_rewritten(
     """A state of 1 MB lies out of line; appends that leave it alone do not write it again."""
     service = DatabaseSessionService(database)
     session = await service.create_session(
-        **KEY, state={"big": [str(number) for number in range(100_000)]}
+        **USER, state={"big": [str(number) for number in range(100_000)]}
     )
     connection = await asyncpg.connect(database_url)
     toast = (

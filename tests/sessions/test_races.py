@@ -10,7 +10,8 @@ from google.adk.sessions.session import Session
 from adkpg import Database, DatabaseSessionService
 from adkpg.errors import SessionExists, SessionNotFound, StaleSession
 from adkpg.sessions.records import Marker
-from tests.fakes.events import KEY, said, texts
+from adkpg.testing import said, texts
+from tests.fakes.conversation import USER
 from tests.fakes.locks import locked
 
 pytestmark = pytest.mark.race
@@ -22,7 +23,7 @@ def merging(database: Database) -> DatabaseSessionService:
 
 
 async def _stored(sessions: DatabaseSessionService, session: Session) -> Session:
-    found = await sessions.get_session(**KEY, session_id=session.id)
+    found = await sessions.get_session(**USER, session_id=session.id)
     assert found is not None
     return found
 
@@ -41,7 +42,7 @@ async def _all(*calls: Any) -> list[Any]:
 @pytest.mark.parametrize("on_conflict", ["raise", "merge"])
 async def test_tasks_of_one_object_are_served_in_turn(database: Database, on_conflict: str) -> None:
     service = DatabaseSessionService(database, on_conflict=on_conflict)  # type: ignore[arg-type] # one of the two
-    session = await service.create_session(**KEY)
+    session = await service.create_session(**USER)
     wanted = [str(number) for number in range(40)]
     await asyncio.gather(
         *(service.append_event(session, said(text, state={text: 1})) for text in wanted)
@@ -53,7 +54,7 @@ async def test_tasks_of_one_object_are_served_in_turn(database: Database, on_con
 async def test_one_failure_in_the_queue_costs_the_others_nothing(
     sessions: DatabaseSessionService,
 ) -> None:
-    session = await sessions.create_session(**KEY)
+    session = await sessions.create_session(**USER)
     ids = ["a", "b", "a", "c"]
     results = await _all(
         *(
@@ -66,7 +67,7 @@ async def test_one_failure_in_the_queue_costs_the_others_nothing(
 
 
 async def test_of_many_objects_exactly_one_wins(sessions: DatabaseSessionService) -> None:
-    session = await sessions.create_session(**KEY)
+    session = await sessions.create_session(**USER)
     for _ in range(10):
         handles = [await _stored(sessions, session) for _ in range(4)]
         results = await _all(
@@ -80,7 +81,7 @@ async def test_of_many_objects_exactly_one_wins(sessions: DatabaseSessionService
 async def test_merge_loses_nothing_and_revisions_are_dense(
     merging: DatabaseSessionService, database_url: str
 ) -> None:
-    session = await merging.create_session(**KEY)
+    session = await merging.create_session(**USER)
     handles = [await _stored(merging, session) for _ in range(8)]
     await asyncio.gather(
         *(
@@ -129,7 +130,7 @@ async def test_creates_and_appends_of_all_scopes_never_deadlock(
 async def test_one_of_many_creates_of_one_id_wins(sessions: DatabaseSessionService) -> None:
     results = await _all(
         *(
-            sessions.create_session(**KEY, session_id="x", state={"n": n, f"user:{n}": n})
+            sessions.create_session(**USER, session_id="x", state={"n": n, f"user:{n}": n})
             for n in range(12)
         )
     )
@@ -145,7 +146,7 @@ async def test_one_of_many_creates_of_one_id_wins(sessions: DatabaseSessionServi
 async def test_at_one_lock_one_wins_and_the_other_is_stale(
     sessions: DatabaseSessionService, database_url: str
 ) -> None:
-    session = await sessions.create_session(**KEY)
+    session = await sessions.create_session(**USER)
     handles = [await _stored(sessions, session) for _ in range(2)]
     async with locked(database_url) as lock:
         calls = asyncio.ensure_future(
@@ -163,7 +164,7 @@ async def test_at_one_lock_one_wins_and_the_other_is_stale(
 async def test_at_one_lock_merge_appends_both(
     merging: DatabaseSessionService, database_url: str
 ) -> None:
-    session = await merging.create_session(**KEY)
+    session = await merging.create_session(**USER)
     handles = [await _stored(merging, session) for _ in range(2)]
     async with locked(database_url) as lock:
         calls = asyncio.ensure_future(
@@ -185,7 +186,7 @@ async def test_at_one_lock_an_event_delivered_twice_is_stored_once(
     database: Database, database_url: str, on_conflict: str
 ) -> None:
     service = DatabaseSessionService(database, on_conflict=on_conflict)  # type: ignore[arg-type] # one of the two
-    session = await service.create_session(**KEY, state={"n": 0})
+    session = await service.create_session(**USER, state={"n": 0})
     handles = [await _stored(service, session) for _ in range(3)]
     event = said("x", state={"n": 1, "user:n": 1})
     async with locked(database_url) as lock:
@@ -207,7 +208,7 @@ async def test_at_one_lock_an_event_delivered_twice_is_stored_once(
 async def test_a_session_deleted_while_an_append_waits_is_not_found(
     sessions: DatabaseSessionService, database_url: str
 ) -> None:
-    session = await sessions.create_session(**KEY)
+    session = await sessions.create_session(**USER)
     async with locked(database_url, "DELETE FROM adkpg.sessions") as lock:
         call = asyncio.ensure_future(sessions.append_event(session, said("x", state={"user:a": 1})))
         await lock.until_blocked(1)
@@ -215,7 +216,7 @@ async def test_a_session_deleted_while_an_append_waits_is_not_found(
         with pytest.raises(SessionNotFound):
             await call
     assert session.events == []
-    assert await sessions.get_user_state(**KEY) == {}
+    assert await sessions.get_user_state(**USER) == {}
 
 
 @pytest.mark.parametrize("on_conflict", ["raise", "merge"])
@@ -223,7 +224,7 @@ async def test_a_session_created_again_while_an_append_waits_is_another_one(
     database: Database, database_url: str, on_conflict: str
 ) -> None:
     service = DatabaseSessionService(database, on_conflict=on_conflict)  # type: ignore[arg-type] # one of the two
-    session = await service.create_session(**KEY, session_id="x")
+    session = await service.create_session(**USER, session_id="x")
     async with locked(database_url, "DELETE FROM adkpg.sessions") as lock:
         call = asyncio.ensure_future(service.append_event(session, said("x")))
         await lock.until_blocked(1)
@@ -244,20 +245,20 @@ async def test_a_create_that_waits_for_one_of_the_same_id_loses(
     )
     async with locked(database_url, insert) as lock:
         call = asyncio.ensure_future(
-            sessions.create_session(**KEY, session_id="x", state={"user:a": 1})
+            sessions.create_session(**USER, session_id="x", state={"user:a": 1})
         )
         await lock.until_blocked(1)
         await lock.release()
         with pytest.raises(SessionExists):
             await call
-    assert await sessions.get_user_state(**KEY) == {}
+    assert await sessions.get_user_state(**USER) == {}
 
 
 async def test_a_waiting_append_of_one_session_holds_up_no_other(
     sessions: DatabaseSessionService, database_url: str
 ) -> None:
-    first = await sessions.create_session(**KEY, session_id="first")
-    second = await sessions.create_session(**KEY, session_id="second")
+    first = await sessions.create_session(**USER, session_id="first")
+    second = await sessions.create_session(**USER, session_id="second")
     rows = "SELECT FROM adkpg.sessions WHERE session_id = 'first' FOR UPDATE"
     async with locked(database_url, rows) as lock:
         call = asyncio.ensure_future(sessions.append_event(first, said("x")))

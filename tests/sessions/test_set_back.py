@@ -10,10 +10,11 @@ from google.adk.sessions.session import Session
 
 from adkpg import Database, DatabaseSessionService
 from adkpg.errors import SessionNotFound, StaleSession
-from tests.fakes.events import KEY, said, texts
+from adkpg.testing import said, texts
+from tests.fakes.conversation import USER
 from tests.fakes.proxy import Proxy
 
-ID: dict[str, Any] = KEY | {"session_id": "s"}
+ID: dict[str, Any] = USER | {"session_id": "s"}
 Mode = Literal["raise", "merge"]
 Restore = Callable[[], Awaitable[None]]
 

@@ -17,10 +17,11 @@ from adkpg.jsontext import UNREADABLE
 from adkpg.sessions.cache import again
 from adkpg.sessions.reading_statements import select_session_again
 from adkpg.sessions.records import Marker
-from tests.fakes.events import KEY, said, session_with_events, texts
+from adkpg.testing import said, texts
+from tests.fakes.conversation import USER
 from tests.fakes.proxy import Proxy
 
-ID: dict[str, Any] = KEY | {"session_id": "s"}
+ID: dict[str, Any] = USER | {"session_id": "s"}
 
 
 @pytest.fixture
@@ -115,7 +116,7 @@ async def test_other_states_are_fresh(
 ) -> None:
     await _session(sharing)
     await _get(sharing)
-    await sessions.create_session(**KEY, state={"app:a": 1, "user:u": 2})
+    await sessions.create_session(**USER, state={"app:a": 1, "user:u": 2})
     assert (await _get(sharing)).state == {"state": {"of": "s"}, "app:a": 1, "user:u": 2}
 
 
@@ -273,8 +274,10 @@ async def test_ids_under_other_users_and_apps_are_others(sharing: DatabaseSessio
 @pytest.mark.prepared
 async def test_it_is_one_flight_with_and_without_what_is_kept(proxy: Proxy) -> None:
     async with DatabaseSessionService(proxy.url, shared_events_mb=1) as service:
-        live = await session_with_events(service, [1.0, 2.0])
-        place = KEY | {"session_id": live.id}
+        live = await service.create_session(**USER)
+        for text in ("0", "1"):
+            await service.append_event(live, said(text))
+        place = USER | {"session_id": live.id}
         counted = []
         for _ in range(8):  # past the fifth execution, when Postgres may change to a generic plan
             before = proxy.round_trips
@@ -305,7 +308,7 @@ async def test_readers_and_writers_on_many_loops(database_url: str) -> None:
 
     async def use(number: int) -> None:
         for turn in range(12):
-            place = KEY | {"session_id": names[(number + turn) % 3]}
+            place = USER | {"session_id": names[(number + turn) % 3]}
             session = await service.get_session(**place)
             assert session is not None
             marker = Marker.of(session)
@@ -325,7 +328,7 @@ async def test_readers_and_writers_on_many_loops(database_url: str) -> None:
             failures.append(exc)
 
     for name in names:
-        await service.create_session(**KEY, session_id=name)
+        await service.create_session(**USER, session_id=name)
     threads = [threading.Thread(target=run, args=(number,)) for number in range(3)]
     for thread in threads:
         thread.start()
@@ -333,7 +336,7 @@ async def test_readers_and_writers_on_many_loops(database_url: str) -> None:
         await asyncio.to_thread(thread.join)
     if failures:
         raise failures[0]
-    found = [await service.get_session(**KEY, session_id=name) for name in names]
+    found = [await service.get_session(**USER, session_id=name) for name in names]
     await service.close()
     assert sum(len(session.events) for session in found if session) == 3 * 2 * 12 * 2
 

@@ -15,10 +15,11 @@ import adkpg
 from adkpg import Database, DatabaseSessionService, WatchedEvent
 from adkpg.errors import InvalidInput, ScopeMissing, SessionNotFound, StaleSession
 from adkpg.sessions.watching import watch
-from tests.fakes.events import KEY, said
+from adkpg.testing import said
+from tests.fakes.conversation import USER
 from tests.fakes.roles import GUARDED, guarded_roles
 
-PLACE: dict[str, Any] = {**KEY, "session_id": "s"}
+PLACE: dict[str, Any] = {**USER, "session_id": "s"}
 LISTENERS = (
     "SELECT pid FROM pg_stat_activity WHERE datname = current_database()"
     " AND query LIKE 'LISTEN%' AND state = 'idle'"
@@ -304,6 +305,6 @@ async def test_nobody_watches_anothers_session(
             await anext(service.watch_session(**PLACE, after=session))
         loaded = session.model_copy(deep=True)
         await sessions.append_event(session, said("mine"))
-        with adkpg.scope(**KEY):
+        with adkpg.scope(**USER):
             async with aclosing(service.watch_session(**PLACE, after=loaded)) as own:
                 assert await taken(own, 1) == ["mine"]

@@ -17,8 +17,8 @@ from adkpg.documents import Documents
 from adkpg.errors import InvalidInput
 from adkpg.facts import FactExtractor, Facts
 from adkpg.tables import metadata
+from adkpg.testing import said
 from adkpg.transfer import export, import_from
-from tests.fakes.events import said
 from tests.fakes.facts_llm import FactsLlm, Script, add, operations
 from tests.fakes.moves import MOVED, exported, imported, stored
 

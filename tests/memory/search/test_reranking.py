@@ -14,8 +14,8 @@ from adkpg import Database, Hit, PgVectorMemoryService, Settings
 from adkpg.errors import ConfigurationError, InvalidInput, RerankingError
 from adkpg.memory.records import text_of
 from adkpg.reranking import TEIReranker
+from adkpg.testing import said
 from tests.fakes.embedding_server import EmbeddingServer, Reply, Request
-from tests.fakes.events import said
 
 USER: Any = {"app_name": "app", "user_id": "ana"}
 

@@ -8,7 +8,8 @@ import pytest
 
 from adkpg import DatabaseSessionService, Settings
 from adkpg.errors import DatabaseUnavailable
-from tests.fakes.events import KEY, said
+from adkpg.testing import said
+from tests.fakes.conversation import USER
 from tests.fakes.locks import locked
 from tests.fakes.proxy import Proxy
 
@@ -32,7 +33,7 @@ async def test_an_append_cut_in_the_middle_remembers_nothing_until_it_is_repeate
     database_url: str,
 ) -> None:
     async with DatabaseSessionService(database_url, remember=True, settings=GIVES_UP) as sessions:
-        session = await sessions.create_session(**KEY, state={"app:n": 0})
+        session = await sessions.create_session(**USER, state={"app:n": 0})
         event = said("x", id="e1", state={"app:n": 1})
         async with locked(database_url, "SELECT FROM adkpg.app_states FOR UPDATE") as lock:
             call = asyncio.ensure_future(sessions.append_event(session, event))
@@ -52,7 +53,7 @@ async def test_an_append_whose_answer_was_lost_is_remembered_once(
     proxy: Proxy, database_url: str
 ) -> None:
     async with DatabaseSessionService(proxy.url, remember=True, settings=GIVES_UP) as sessions:
-        session = await sessions.create_session(**KEY)
+        session = await sessions.create_session(**USER)
         await sessions.append_event(session, said("first", id="e1"))
         event = said("second", id="e2")
         proxy.lose_answers = 2
@@ -68,7 +69,7 @@ async def test_an_append_cancelled_anywhere_is_remembered_if_it_is_stored(
     database_url: str,
 ) -> None:
     async with DatabaseSessionService(database_url, remember=True) as sessions:
-        session = await sessions.create_session(**KEY)
+        session = await sessions.create_session(**USER)
         for steps in range(40):
             call = asyncio.ensure_future(
                 sessions.append_event(session, said(str(steps), id=f"e{steps}"))
