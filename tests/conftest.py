@@ -105,15 +105,15 @@ def database_url(server: Server, adkpg_database_url: str) -> str:
 
 
 @pytest.fixture
-async def database(database_url: str) -> AsyncIterator[Database]:
-    """An open Database on this test's own database."""
-    async with Database(database_url) as opened:
+async def database(adkpg_database: Database) -> AsyncIterator[Database]:
+    """A Database on this test's own database, connected before the test counts or cuts."""
+    async with adkpg_database as opened:
         yield opened
 
 
 @pytest.fixture
-def sessions(database: Database) -> DatabaseSessionService:
-    return DatabaseSessionService(database)
+def sessions(database: Database, adkpg_sessions: DatabaseSessionService) -> DatabaseSessionService:
+    return adkpg_sessions
 
 
 @pytest.fixture
@@ -129,8 +129,14 @@ def embedder() -> ToyEmbedder:
 
 
 @pytest.fixture
-def memory(database: Database, embedder: ToyEmbedder) -> PgVectorMemoryService:
-    return PgVectorMemoryService(database, embedder=embedder)
+def adkpg_embedder(embedder: ToyEmbedder) -> ToyEmbedder:
+    """What `adkpg_memory` embeds with."""
+    return embedder
+
+
+@pytest.fixture
+def memory(database: Database, adkpg_memory: PgVectorMemoryService) -> PgVectorMemoryService:
+    return adkpg_memory
 
 
 @pytest.fixture

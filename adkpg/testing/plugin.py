@@ -106,13 +106,17 @@ def adkpg_database_url(adkpg_server: "Server") -> Iterator[str]:
 
 
 @pytest.fixture
-def adkpg_environment(adkpg_database_url: str, monkeypatch: pytest.MonkeyPatch) -> None:
-    """Lets ``ADKPG_DATABASE_URL`` name this test's database, and clears all other settings.
+def adkpg_environment(
+    request: pytest.FixtureRequest, adkpg_database_url: str, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """Lets ``ADKPG_DATABASE_URL`` name this test's database, and clears the machine's settings.
 
-    So nothing under test reaches a database of the developer's. Override it to add settings.
+    So nothing under test reaches a database of the developer's. Settings that the test or another
+    of its fixtures has made stay.
     """
-    for name in [name for name in os.environ if name.startswith("ADKPG_")]:
-        monkeypatch.delenv(name)
+    for name, value in request.config.stash[_ENVIRONMENT].items():
+        if name.startswith("ADKPG_") and os.environ.get(name) == value:
+            monkeypatch.delenv(name)
     monkeypatch.setenv("ADKPG_DATABASE_URL", adkpg_database_url)
 
 

@@ -67,6 +67,16 @@ async def test_what_reads_the_environment_gets_the_tests_database(adkpg_database
     assert Database().url == adkpg_database.url
 
 
+@pytest.fixture
+def hasty(monkeypatch):
+    monkeypatch.setenv("ADKPG_RETRY_TIMEOUT_S", "0")
+
+
+async def test_settings_that_a_fixture_made_before_stay(hasty, adkpg_database):
+    assert os.environ["ADKPG_RETRY_TIMEOUT_S"] == "0"
+    assert adkpg_database.settings.retry_timeout_s == 0
+
+
 class TestAdks(SessionServiceConformance):
     pytestmark = [MARKS]
 
