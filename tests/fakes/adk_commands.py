@@ -46,7 +46,10 @@ class ApiServer:
     Attributes:
       client: Speaks to it.
       log: All that it has printed; whole after the block.
+      returncode: What it ended with, after the block.
     """
+
+    _ends_by = signal.SIGINT
 
     def __init__(self, agents: Path, *options: str, env: Mapping[str, str]) -> None:
         self._command = [*ADK, "api_server", "--port", "0", "--no-reload", *options, str(agents)]
@@ -58,6 +61,10 @@ class ApiServer:
     @property
     def log(self) -> str:
         return "".join(self._lines)
+
+    @property
+    def returncode(self) -> int | None:
+        return self._process.returncode
 
     def __enter__(self) -> Self:
         self._process = subprocess.Popen(
@@ -95,7 +102,7 @@ class ApiServer:
         self._told.set()
 
     def _stop(self) -> None:
-        self._process.send_signal(signal.SIGINT)
+        self._process.send_signal(self._ends_by)
         try:
             self._process.wait(timeout=60)
         finally:
@@ -134,6 +141,23 @@ class OwnServer(ApiServer):
     def __init__(self, program: str, *, env: Mapping[str, str]) -> None:
         super().__init__(Path(), env=env)
         self._command = [sys.executable, "-W", "default::ResourceWarning", "-c", program]
+
+
+class Served(ApiServer):
+    """An app that uvicorn serves on a free port, and that SIGTERM ends, as deployments do.
+
+    Args:
+      folder: Where its module lies.
+      app: Its module and name.
+      env: Its environment.
+    """
+
+    _ends_by = signal.SIGTERM
+
+    def __init__(self, folder: Path, app: str, *, env: Mapping[str, str]) -> None:
+        super().__init__(folder, env=env)
+        uvicorn = [sys.executable, "-W", "default::ResourceWarning", "-m", "uvicorn"]
+        self._command = [*uvicorn, "--app-dir", str(folder), app, "--port", "0"]
 
 
 @dataclass(frozen=True)

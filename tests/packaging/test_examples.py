@@ -12,7 +12,16 @@ EXAMPLES = CHECKOUT / "examples"
 PROMISED = {
     "remember.py": 'You told me: "My bike is in the shed."',
     "several_writers.py": "20 events, state {'user:calendar': 9, 'user:microphone': 9}",
-    "web.py": f"7 of 7 requests answered, 12 events: {' '.join(['user guide'] * 6)}",
+    "web.py": f"7 of 7 requests answered, 12 events: {' '.join(['user guide'] * 6)}\n"
+    "12 turns are remembered; ready",
+    "durable.py": """  pay: the process is killed
+  ended with -9
+Process 2
+  pay: 49 euros
+  model: asked after ['book', 'pay']
+  guide: Your train is booked and paid.
+  ended with 0
+""",
     "facts.py": "Lives in Paris.",
     "knowledge.py": "It takes three working days.",
     "search.py": "guide: Shall I note how you get there?",
@@ -25,11 +34,12 @@ PROMISED = {
     "capture.py": "Pay the hotel with [redacted].",
     "own_embedder.py": "Accommodation is booked in Marrakesh.",
 }
+SERVED = {"worker.py"}  # test_served_examples
 
 
 def test_each_example_is_tested_and_described() -> None:
     programs = {path.name for path in EXAMPLES.glob("*.py")}
-    assert programs == set(PROMISED)
+    assert programs == set(PROMISED) | SERVED
     described = (EXAMPLES / "README.md").read_text(encoding="utf-8")
     assert all(f"({name})" in described for name in programs)
 
