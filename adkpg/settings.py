@@ -3,7 +3,7 @@
 from pathlib import Path
 from typing import Literal
 
-from pydantic import Field, SecretStr
+from pydantic import Field, PositiveInt, SecretStr
 from pydantic_settings import BaseSettings, SettingsConfigDict
 
 
@@ -159,6 +159,12 @@ class Settings(BaseSettings):
         description="Events kept in memory per session service, for whoever reads their session "
         "again, in megabytes; such sessions share their event objects, which must not be changed. "
         "0 keeps none.",
+    )
+    run_history: Literal["whole", "needed"] | PositiveInt = Field(
+        default="whole",
+        description="How much of a session a run of an agent loads: `whole`; `needed`, without "
+        "what is summarized or was taken back by a rewind; or a number, which is `needed`, and of "
+        "a session without a summary at least its last so many events.",
     )
     invocation_lease_s: float = Field(
         default=30,

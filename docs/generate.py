@@ -6,6 +6,7 @@ from pathlib import Path
 from typing import Any
 
 import click
+from pydantic import PositiveInt
 
 from adkpg import Settings
 from adkpg.cli import main
@@ -91,6 +92,8 @@ def _value(kind: Any) -> str:
     """Says what one type is: its words, or its name."""
     if typing.get_origin(kind) is typing.Literal:
         return ", ".join(f"`{word}`" for word in typing.get_args(kind))
+    if kind is PositiveInt:
+        return "whole number, at least 1"
     return {
         "SecretStr": "text",
         "str": "text",

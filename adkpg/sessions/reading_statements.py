@@ -53,13 +53,14 @@ _IDENTITY = (
     sessions.c.revision,
     sessions.c.updated_at,
 )
-_STANDING = (
+STANDING = (
     *_IDENTITY,
     token_of(sessions),
     cast(sessions.c.state, Text).label("state"),
     APP_STATE.label("app_state"),
     user_state(USER_ID).label("user_state"),
 )
+"""A session's row and the shared states."""
 _LISTED = (sessions.c.app_name, *_IDENTITY, sessions.c.created_at, sessions.c.state)
 
 
@@ -122,13 +123,13 @@ def select_session(
     the events go on that there was no room for.
     """
     if not events_wanted:
-        return Statement(select(*_STANDING).where(live_session()))
+        return Statement(select(*STANDING).where(live_session()))
     chosen = select(events.c.seq, events.c.payload).where(its_events())
     if after:
         chosen = chosen.where(events.c.timestamp >= time("after"))
     if recent:
         chosen = chosen.order_by(events.c.seq.desc()).limit(_LIMIT)
-    return Statement(_with_page(chosen, *_STANDING))
+    return Statement(_with_page(chosen, *STANDING))
 
 
 @cache
@@ -211,7 +212,7 @@ def select_session_again() -> Statement[SessionAgainParameters]:
     start = select(case((known.c.had, REVISION), else_=_BEFORE_ALL)).scalar_subquery()
     missing = select(events.c.seq, events.c.payload).where(its_events(), events.c.seq > start)
     had = select(known.c.had).scalar_subquery().label("had")
-    return Statement(_with_page(missing, *_STANDING, had))
+    return Statement(_with_page(missing, *STANDING, had))
 
 
 @cache

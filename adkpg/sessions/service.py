@@ -54,12 +54,16 @@ from adkpg.sessions.history import History
 from adkpg.sessions.invocations import Invocation
 from adkpg.sessions.pages import EventsPage, ListedSessions, SessionsPage
 from adkpg.sessions.records import Marker
+from adkpg.sessions.run_history import reading
+from adkpg.sessions.run_history.reading import NeededEvents, RunHistory
 from adkpg.sessions.state import merge, refuse_large, require_small, split
 from adkpg.sessions.watching.watch import WatchedEvent, position, watch
 from adkpg.sql import SessionParameters
 from adkpg.tables import EVENT_ID_KEY
 from adkpg.timestamps import clamped, unix
 
+WHOLE = GetSessionConfig()
+"""Asks for all events of a session."""
 _MOST = 10**9  # events of a session
 _SHARED = (State.APP_PREFIX, State.USER_PREFIX)
 
@@ -91,6 +95,12 @@ class DatabaseSessionService(UsesDatabase, BaseSessionService):
         session again; estimated at 6 kB for each event, and its text. Sessions then share their
         event objects: never change one that `get_session` returned. Default:
         ``ADKPG_SHARED_EVENTS_MB``, which is 0: nothing is kept, and nothing shared.
+      run_history: How much of a session a run of an agent loads. ``"whole"``: everything.
+        ``"needed"``: without invocations that are summarized (ADK's compaction) or taken back by a
+        rewind, and that nothing needs still; the model is sent the same. A number: as
+        ``"needed"``, and of a session without a summary the last so many events, in whole
+        invocations, with those that may go on. Default: ``ADKPG_RUN_HISTORY``, which is
+        ``"whole"``. A run that does not say ``"whole"`` reads past `shared_events_mb`.
       **engine_options: With a URL, as for ADK's service: passed to `create_async_engine`, except
         for `Database`'s own ``password``, ``settings`` and ``auto_upgrade``.
 
@@ -107,6 +117,7 @@ class DatabaseSessionService(UsesDatabase, BaseSessionService):
         on_conflict: Literal["raise", "merge"] = "raise",
         remember: Remember | None = None,
         shared_events_mb: int | None = None,
+        run_history: RunHistory | None = None,
         **engine_options: Any,
     ) -> None:
         if on_conflict not in ("raise", "merge"):
@@ -137,6 +148,7 @@ class DatabaseSessionService(UsesDatabase, BaseSessionService):
         self._shared = SharedEvents(shared_events_mb * 1_000_000) if shared_events_mb else None
         if self._shared is not None:
             self._database.keep_informed(self._shared)
+        self._run_history = reading.checked(run_history or self._database.settings.run_history)
 
     async def create_session(
         self,
@@ -223,7 +235,7 @@ class DatabaseSessionService(UsesDatabase, BaseSessionService):
         app_name: str,
         user_id: str,
         session_id: str,
-        config: GetSessionConfig | None = None,
+        config: GetSessionConfig | None = WHOLE,
     ) -> Session | None:
         """Returns a session with its merged state and its events in append order, or None.
 
@@ -231,12 +243,21 @@ class DatabaseSessionService(UsesDatabase, BaseSessionService):
           session_id: Stripped of surrounding whitespace.
           config: ``after_timestamp`` keeps events at or after it (Unix seconds, inclusive);
             ``num_recent_events`` at most that many of them, the newest. The state is always whole.
+            None is what ADK's Runner asks with for a run, and reads what `run_history` says.
         """
         session_id = _stripped(session_id)
         if not session_id or not storable(
             app_name=app_name, user_id=user_id, session_id=session_id
         ):
             return None
+        if config is None and self._run_history != "whole" and not reading.rewinds():
+            place: SessionParameters = {
+                "app_name": app_name,
+                "user_id": user_id,
+                "session_id": session_id,
+            }
+            found = await reading.read(self._database, place, self._run_history)
+            return None if found is None else _session(app_name, *found)
         recent = config.num_recent_events if config else None
         after = config.after_timestamp if config else None
         wanted = recent != 0
@@ -263,11 +284,7 @@ class DatabaseSessionService(UsesDatabase, BaseSessionService):
                 )
             if read is not None:
                 break
-        session = records.session(
-            app_name=app_name, row=row, app_state=row["app_state"], user_state=row["user_state"]
-        )
-        session.events = read.events
-        return session
+        return _session(app_name, row, read.events)
 
     async def list_sessions(
         self,
@@ -609,14 +626,10 @@ class DatabaseSessionService(UsesDatabase, BaseSessionService):
             read = await history.read(self._database, parameters, row)
             if read is not None:
                 break
-        session = records.session(
-            app_name=key[0], row=row, app_state=row["app_state"], user_state=row["user_state"]
-        )
         had = before if row["had"] else None
         if had is None or read.events:
             shared.keep(key, row, had, read)
-        session.events = read.events if had is None else [*had.events, *read.events]
-        return session
+        return _session(key[0], row, read.events if had is None else [*had.events, *read.events])
 
     async def delete_session(
         self, *, app_name: str, user_id: str, session_id: str, forget: bool = False
@@ -713,6 +726,12 @@ class DatabaseSessionService(UsesDatabase, BaseSessionService):
         """
         if event.partial:
             return event
+        if event.actions.rewind_before_invocation_id and isinstance(session.events, NeededEvents):
+            raise InvalidInput(
+                f"A rewind of session {session.id} replays all its events, and this Session was "
+                "loaded for a run, with what run_history leaves of them; load it again with "
+                "get_session() and no config."
+            )
         self._apply_temp_state(session, event)
         event = self._trim_temp_delta_state(event)
         holder = invocations.holder_here(self._database, _place(session, event))
@@ -879,6 +898,14 @@ class DatabaseSessionService(UsesDatabase, BaseSessionService):
                 "load it again."
             )
         return Marker(head["found_incarnation"], head["found_revision"], head["found_token"])
+
+
+def _session(app_name: str, row: Any, events: list[Event]) -> Session:
+    session = records.session(
+        app_name=app_name, row=row, app_state=row["app_state"], user_state=row["user_state"]
+    )
+    session.events = events
+    return session
 
 
 def _set_back(session: Session) -> StaleSession:
