@@ -18,7 +18,7 @@ from mypy.types import (
 
 _METHODS = {
     f"adkpg.database.database.{name}"
-    for name in ("Database.fetch", "Database.fetch_one", "Transaction.fetch")
+    for name in ("Database.fetch", "Database.fetch_one", "Database.look", "Transaction.fetch")
 }
 _STATEMENT = "adkpg.sql.Statement"
 

@@ -14,6 +14,7 @@ from adkpg.cli.facts import facts
 from adkpg.cli.forget import forget
 from adkpg.cli.memory import memory
 from adkpg.cli.models import models
+from adkpg.cli.operations import stats
 from adkpg.cli.reembed import reembed
 from adkpg.cli.sessions import sessions
 from adkpg.cli.transfer import export, import_
@@ -53,6 +54,7 @@ class Program(click.Group):
         models,
         reembed,
         worker,
+        stats,
         web,
         api_server,
         run,

@@ -58,6 +58,11 @@ class Connector:
         self._told = _PREPARED in self._options
         self._keeps_prepared: bool | None = True if self._told else None
 
+    @property
+    def keeps_prepared(self) -> bool:
+        """Whether prepared statements are kept; also before a connection has found out."""
+        return self._keeps_prepared is not False and self._options.get(_PREPARED) != 0
+
     def doubt_prepared(self) -> None:
         """Lets the next connection find out again, after a prepared statement was lost."""
         if self._keeps_prepared and not self._told:

@@ -10,7 +10,7 @@ import weakref
 from abc import ABC, abstractmethod
 from collections.abc import AsyncIterator, Awaitable, Callable
 from contextlib import asynccontextmanager
-from typing import Any, Protocol, Self, TypeVar
+from typing import Any, Literal, Protocol, Self, TypeVar
 
 import asyncpg
 from sqlalchemy import NullPool
@@ -35,6 +35,9 @@ from adkpg.sql import ParametersT, Statement
 logger = logging.getLogger(__name__)
 
 T = TypeVar("T")
+
+Behind = Literal["nothing", "prepared", "unprepared"]
+"""What a connection goes through: nothing, or a pooler, by what it does to prepared statements."""
 
 _BEGIN = "BEGIN ISOLATION LEVEL READ COMMITTED"
 _USED_AT = "adkpg_used_at"
@@ -337,6 +340,65 @@ class Database(Closes):
                 self._template = await self._connect_template()
             engine = await self._pools.open(self._template)
         return engine
+
+    async def found(self) -> migrations.Found:
+        """Returns the versions that are found in the database, whatever they are."""
+        engine = await self.engine()
+
+        async def once(attempt: Attempt, _: Fault | None = None) -> migrations.Found:
+            with translated(self.url, attempt):
+                return await migrations.inspect(engine, self.schema)
+
+        return await self._tried(once)
+
+    async def look(
+        self,
+        statement: Statement[ParametersT],
+        parameters: ParametersT,
+        *,
+        timeout_s: float | None = None,
+    ) -> list[asyncpg.Record]:
+        """Runs a statement that reads the server's own catalogs, whatever adkpg's tables are like.
+
+        It enters no scope.
+
+        Raises:
+          DatabaseError: The server refused it; see `adkpg.errors`.
+        """
+        engine = await self.engine()
+        sql, arguments = statement.text(self.schema), statement.arguments(parameters)
+
+        async def once(attempt: Attempt, _: Fault | None = None) -> list[asyncpg.Record]:
+            attempt.sent = True
+            with translated(self.url, attempt):
+                async with engine.connect() as connection:
+                    driver: Any = (await connection.get_raw_connection()).driver_connection
+                    rows: list[asyncpg.Record] = await driver.fetch(
+                        sql, *arguments, timeout=timeout_s
+                    )
+                    return rows
+
+        return await self._tried(once)
+
+    async def lies_behind(self) -> "Behind":
+        """Returns what lies between here and the server.
+
+        Returns:
+          ``nothing``, a pooler that keeps ``prepared`` statements, or ``unprepared``: one that
+          loses them.
+        """
+        engine = await self.engine()
+
+        async def once(attempt: Attempt, _: Fault | None = None) -> Behind:
+            with translated(self.url, attempt):
+                async with engine.connect() as connection:
+                    driver: Any = (await connection.get_raw_connection()).driver_connection
+                    if await pooler.is_direct(driver):
+                        return "nothing"
+            kept = self._connector is None or self._connector.keeps_prepared
+            return "prepared" if kept else "unprepared"
+
+        return await self._tried(once)
 
     def listener(self) -> Listener:
         """Returns the running loop's listener; it connects while somebody listens."""

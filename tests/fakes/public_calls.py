@@ -16,6 +16,7 @@ import adkpg.documents
 import adkpg.erasure
 import adkpg.facts
 import adkpg.models
+import adkpg.operations
 from adkpg import (
     Database,
     DatabaseArtifactService,
@@ -295,6 +296,8 @@ EVERYBODYS: dict[str, Callable[[Services], Awaitable[object]]] = {
         s.database, older_than=timedelta(days=1)
     ),
     "tidy": lambda s: adkpg.erasure.tidy(s.database),
+    "statistics": lambda s: adkpg.operations.statistics(s.database),
+    "growth": lambda s: adkpg.operations.growth(s.database),
     "erase_expired": lambda s: adkpg.erasure.erase_expired(s.database),
 }
 """About all users, in the role of a worker."""
@@ -329,6 +332,7 @@ def public_calls() -> Iterator[str]:
         adkpg.erasure,
         adkpg.facts,
         adkpg.models,
+        adkpg.operations,
     ):
         yield from _calls_of(package)
 

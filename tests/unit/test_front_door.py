@@ -26,6 +26,7 @@ PACKAGES = (
     "adkpg.evaluation",
     "adkpg.facts",
     "adkpg.models",
+    "adkpg.operations",
     "adkpg.reranking",
     "adkpg.testing",
     "adkpg.tools",
@@ -37,8 +38,10 @@ EXAMPLES = tuple(sorted((CHECKOUT / "examples").glob("*.py")))
 INTERNAL = {
     "Database.fetch",
     "Database.fetch_one",
+    "Database.found",
     "Database.keep_informed",
     "Database.listener",
+    "Database.look",
     "Database.transact",
     "Database.transaction",
 }
