@@ -7,7 +7,6 @@ import subprocess
 import pytest
 import yaml
 
-from adkpg.testing.server import IMAGE
 from tests.fakes.checkout import CHECKOUT
 from tests.fakes.processes import ordinary_user
 
@@ -66,12 +65,3 @@ def test_a_user_without_a_home_gets_the_demo(variables: dict[str, str], own_plac
     ).stdout
     assert ".venv/bin/adkpg demo" in planned
     assert ("ADKPG_EMBEDDED_DIR='//.venv/server'" in planned) is own_place
-
-
-def test_the_compose_file_serves_the_tested_image_to_this_machine_only() -> None:
-    text = (CHECKOUT / "docker-compose.yml").read_text(encoding="utf-8")
-    service = yaml.safe_load(text)["services"]["postgres"]
-    assert service["image"] == IMAGE
-    assert all(port.startswith("127.0.0.1:") for port in service["ports"])
-    # https://github.com/docker-library/postgres/pull/1259: the place changed with 18.
-    assert service["volumes"] == ["postgres:/var/lib/postgresql"]
