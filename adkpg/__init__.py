@@ -45,6 +45,8 @@ if TYPE_CHECKING:
     from adkpg import (  # noqa: F401 - so that type checkers know adkpg.facts and its like
         adk,
         artifacts,
+        audit,
+        console,
         documents,
         embedding,
         erasure,
@@ -114,6 +116,8 @@ else:
     _PACKAGES = (
         "adk",
         "artifacts",
+        "audit",
+        "console",
         "documents",
         "embedding",
         "erasure",

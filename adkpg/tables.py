@@ -762,3 +762,39 @@ artifact_removals = Table(
     PrimaryKeyConstraint("location", name="artifact_removals_pkey"),
     comment="Objects whose artifacts were deleted, until they are removed; a trigger notes them.",
 )
+
+audit = Table(
+    "audit",
+    metadata,
+    _key("app_name"),
+    _key(
+        "user_id", "Whom it was about; of a person who was forgotten, the reserved id of the app."
+    ),
+    Column("audit_id", UUID(as_uuid=False), nullable=False),
+    Column("changed_at", _TIME, nullable=False, server_default=_NOW),
+    Column("actor", Text, nullable=False, comment="Who did it, as the console knows them."),
+    Column("action", Text, nullable=False, comment="What was done, such as delete_memory."),
+    Column("subject", Text, nullable=True, comment="Which memory or session; NULL if it is all."),
+    Column("outcome", Text, nullable=False, comment="begun, done, or the error that ended it."),
+    PrimaryKeyConstraint("app_name", "user_id", "audit_id", name="audit_pkey"),
+    Index("audit_changed_at_idx", "changed_at"),
+    comment="What people changed by hand, who and when; a person's goes when they are forgotten.",
+)
+
+saved_questions = Table(
+    "saved_questions",
+    metadata,
+    _key("app_name"),
+    _key("user_id"),
+    Column("question_id", UUID(as_uuid=False), nullable=False),
+    Column("question", Text, nullable=False),
+    Column(
+        "evidence",
+        JSONB,
+        nullable=False,
+        comment="An array of the ids of the memories that answer it; an empty one: nothing does.",
+    ),
+    Column("created_at", _TIME, nullable=False, server_default=_NOW),
+    PrimaryKeyConstraint("app_name", "user_id", "question_id", name="saved_questions_pkey"),
+    comment="Questions of a team about a person's memories, by which recall is measured.",
+)

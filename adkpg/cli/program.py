@@ -8,6 +8,7 @@ import adkpg
 from adkpg.cli.agents import api_server, run, web
 from adkpg.cli.backup import backup, restore
 from adkpg.cli.connection import hide_passwords
+from adkpg.cli.console import console
 from adkpg.cli.db import db
 from adkpg.cli.demo import demo
 from adkpg.cli.facts import facts
@@ -58,6 +59,7 @@ class Program(click.Group):
         web,
         api_server,
         run,
+        console,
         forget,
         import_,
         export,

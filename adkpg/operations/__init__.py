@@ -9,13 +9,17 @@ from adkpg.operations.figures import (
     growth,
     statistics,
 )
+from adkpg.operations.people import UserCount, UsersPage, list_users
 
 __all__ = [
     "AppFigures",
     "Day",
     "Statistics",
     "TableFigures",
+    "UserCount",
     "UserFigures",
+    "UsersPage",
     "growth",
+    "list_users",
     "statistics",
 ]

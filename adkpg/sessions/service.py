@@ -612,6 +612,32 @@ class DatabaseSessionService(UsesDatabase, BaseSessionService):
         )
         return jsontext.read_state(row["state"] if row else None)
 
+    async def get_initial_state(self, session: Session) -> dict[str, Any] | None:
+        """Returns a stored session's own state as it was before its first event.
+
+        With the deltas of its events on top, it is the state at each of them. Keys of the user and
+        of the app are not the session's own.
+
+        Args:
+          session: As this service returned it; its events do not matter.
+
+        Returns:
+          A copy, ``{}`` if it began without any; None if it was deleted since, or never stored.
+        """
+        marker = Marker.of(session)
+        if marker is None:
+            return None
+        row = await self._database.fetch_one(
+            life_statements.select_initial_state(),
+            {
+                "app_name": session.app_name,
+                "user_id": session.user_id,
+                "session_id": session.id,
+                "incarnation": marker.incarnation,
+            },
+        )
+        return None if row is None else jsontext.read_state(row["state"])
+
     async def _get_again(self, shared: SharedEvents, key: Key) -> Session | None:
         """Reads a whole session: only what is new of it, if its events are kept still."""
         while True:

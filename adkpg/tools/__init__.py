@@ -5,16 +5,18 @@ the classes take options and can hold a service of their own.
 """
 
 from adkpg.tools.notes import ForgetTool, RememberTool
-from adkpg.tools.recall import LoadMemoryTool, PreloadMemoryTool
+from adkpg.tools.recall import LoadMemoryTool, Preloaded, PreloadMemoryTool, preloaded
 
 __all__ = [
     "ForgetTool",
     "LoadMemoryTool",
     "PreloadMemoryTool",
+    "Preloaded",
     "RememberTool",
     "forget",
     "load_memory",
     "preload_memory",
+    "preloaded",
     "remember",
 ]
 

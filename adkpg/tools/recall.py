@@ -7,7 +7,7 @@ from collections import OrderedDict
 from collections.abc import Sequence
 from dataclasses import dataclass, field
 from datetime import datetime
-from typing import Any, Literal
+from typing import Any, Literal, Protocol
 
 from google.adk.memory.base_memory_service import BaseMemoryService
 from google.adk.memory.memory_entry import MemoryEntry
@@ -20,6 +20,7 @@ from google.genai import types
 from adkpg.errors import ConfigurationError, InvalidInput
 from adkpg.memory import records
 from adkpg.memory.filters import SearchFilters
+from adkpg.memory.search.hits import tokens_of
 from adkpg.memory.service import PgVectorMemoryService
 from adkpg.timestamps import clamped
 from adkpg.tools.block import artifacts_of, block_of, text_of
@@ -49,6 +50,18 @@ _GATHER = (
 # What a fact is about that holds whatever is asked.
 _STANDING = ("instruction", "preference")
 _STANDING_READ = 50
+
+
+class Asking(Protocol):
+    """Who asks: a ``ToolContext``, or whoever stands in for one."""
+
+    @property
+    def session(self) -> Session:
+        """Where it is asked."""
+
+    @property
+    def invocation_id(self) -> str:
+        """In which run of the agent."""
 
 
 class LoadMemoryTool(MemoryTool):
@@ -267,23 +280,114 @@ class PreloadMemoryTool(BaseTool):
         if service is None:
             return None
         try:
-            standing = await _standing(tool_context, service, self._standing)
-            found = await recall(
+            memories, standing = await _preloaded(
                 tool_context,
                 service,
                 query,
                 max_entries=self._max_entries,
                 passages=self._passages,
+                standing=self._standing,
             )
         except Exception:
             # As ADK's own preload: any service may stand here, and recall is an extra.
             logger.warning("The turn goes on without its memories.", exc_info=True)
             return None
-        known = {memory.id for memory in standing}
-        memories = [*standing, *(memory for memory in found if memory.id not in known)]
         return block_of(
-            memories, max_entries=self._max_entries + len(standing), max_tokens=self._max_tokens
+            memories, max_entries=self._max_entries + standing, max_tokens=self._max_tokens
         )
+
+
+@dataclass(frozen=True)
+class Preloaded:
+    """What ``preload_memory`` puts before a turn.
+
+    Attributes:
+      block: The text; None if nothing is put there.
+      tokens: About as many tokens it has, one for every four bytes.
+      memories: What it may be made of, in its order; the budget may have left out the last ones.
+    """
+
+    block: str | None
+    tokens: int
+    memories: tuple[MemoryEntry, ...]
+
+
+@dataclass(frozen=True)
+class _Asked:
+    session: Session
+    invocation_id: str
+
+
+async def preloaded(
+    memory: PgVectorMemoryService,
+    *,
+    session: Session,
+    event_id: str,
+    max_entries: int = 5,
+    max_tokens: int = 1000,
+    passages: bool = True,
+    standing: int = 3,
+) -> Preloaded:
+    """Returns what ``preload_memory`` would have put before a turn of the past.
+
+    As the tool does with the same options, from what is remembered now and was said before the
+    turn: what has been deleted, changed or has expired since is not as it was then.
+
+    Args:
+      memory: The agents' service.
+      session: With its events, as the session service returned it.
+      event_id: The user's event.
+      max_entries: As for `PreloadMemoryTool`.
+      max_tokens: As for `PreloadMemoryTool`.
+      passages: As for `PreloadMemoryTool`.
+      standing: As for `PreloadMemoryTool`.
+
+    Raises:
+      InvalidInput: The session has no such event.
+      DatabaseError: The server refused a statement.
+    """
+    ids = [event.id for event in session.events]
+    if event_id not in ids:
+        raise InvalidInput(f"The session has no event {event_id!r}; name one of its own.")
+    number = ids.index(event_id) + 1
+    event = session.events[number - 1]
+    parts = (event.content and event.content.parts) or []
+    query = " ".join(part.text for part in parts if part.text and not part.thought)
+    if not query.strip():
+        return Preloaded(None, 0, ())
+    then = session.model_copy(update={"events": session.events[:number]})
+    memories, first = await _preloaded(
+        _Asked(then, event.invocation_id),
+        memory,
+        query,
+        filters=SearchFilters(before=event.timestamp),
+        max_entries=max_entries,
+        passages=passages,
+        standing=standing,
+    )
+    block = block_of(memories, max_entries=max_entries + first, max_tokens=max_tokens)
+    return Preloaded(block, tokens_of(block or ""), tuple(memories))
+
+
+async def _preloaded(
+    asking: Asking,
+    service: BaseMemoryService,
+    query: str,
+    *,
+    filters: SearchFilters | None = None,
+    max_entries: int,
+    passages: bool,
+    standing: int,
+) -> tuple[list[MemoryEntry], int]:
+    """Returns what comes into a turn's block, and how much of that is there whatever is asked."""
+    first = await _standing(
+        asking, service, standing, before=None if filters is None else filters.before
+    )
+    found = await recall(
+        asking, service, query, filters=filters, max_entries=max_entries, passages=passages
+    )
+    known = {memory.id for memory in first}
+    return [*first, *(memory for memory in found if memory.id not in known)], len(first)
 
 
 def takes_options(service: object) -> bool:
@@ -311,7 +415,7 @@ def _passage_of(hit: Any) -> MemoryEntry:
 
 
 async def recall(
-    tool_context: ToolContext,
+    tool_context: Asking,
     service: BaseMemoryService,
     query: str,
     *,
@@ -363,7 +467,11 @@ def _clock(session: Session) -> datetime | None:
 
 
 async def _standing(
-    tool_context: ToolContext, service: BaseMemoryService, most: int
+    tool_context: Asking,
+    service: BaseMemoryService,
+    most: int,
+    *,
+    before: datetime | str | float | None = None,
 ) -> list[MemoryEntry]:
     """The user's standing instructions and preferences, the most important and latest first."""
     if not most or not isinstance(service, PgVectorMemoryService):
@@ -372,7 +480,7 @@ async def _standing(
     page = await service.list_memories(
         app_name=session.app_name,
         user_id=session.user_id,
-        filters=SearchFilters(kinds=("fact",), topics=_STANDING),
+        filters=SearchFilters(kinds=("fact",), topics=_STANDING, before=before),
         limit=_STANDING_READ,
     )
     ranked = sorted(page.memories, key=lambda memory: memory.importance, reverse=True)

@@ -8,7 +8,7 @@ from alembic import op
 from pgvector.sqlalchemy import HALFVEC
 from sqlalchemy.dialects import postgresql
 
-revision = "0001r12"
+revision = "0001r13"
 down_revision = None
 branch_labels = None
 depends_on = None
@@ -228,6 +228,67 @@ def upgrade() -> None:
         unique=False,
         schema=schema,
         postgresql_where=sa.text("kind IN ('fact', 'summary')"),
+    )
+    op.create_table(
+        "audit",
+        sa.Column("app_name", sa.Text(collation="C"), nullable=False),
+        sa.Column(
+            "user_id",
+            sa.Text(collation="C"),
+            nullable=False,
+            comment="Whom it was about; of a person who was forgotten, the reserved id of the app.",
+        ),
+        sa.Column("audit_id", sa.UUID(as_uuid=False), nullable=False),
+        sa.Column(
+            "changed_at",
+            postgresql.TIMESTAMP(timezone=True),
+            server_default=sa.text("now()"),
+            nullable=False,
+        ),
+        sa.Column(
+            "actor", sa.Text(), nullable=False, comment="Who did it, as the console knows them."
+        ),
+        sa.Column(
+            "action", sa.Text(), nullable=False, comment="What was done, such as delete_memory."
+        ),
+        sa.Column(
+            "subject",
+            sa.Text(),
+            nullable=True,
+            comment="Which memory or session; NULL if it is all.",
+        ),
+        sa.Column(
+            "outcome",
+            sa.Text(),
+            nullable=False,
+            comment="begun, done, or the error that ended it.",
+        ),
+        sa.PrimaryKeyConstraint("app_name", "user_id", "audit_id", name="audit_pkey"),
+        schema=schema,
+        comment="What people changed by hand, who and when; a person's goes when they are forgotten.",
+    )
+    op.create_index("audit_changed_at_idx", "audit", ["changed_at"], unique=False, schema=schema)
+    op.create_table(
+        "saved_questions",
+        sa.Column("app_name", sa.Text(collation="C"), nullable=False),
+        sa.Column("user_id", sa.Text(collation="C"), nullable=False),
+        sa.Column("question_id", sa.UUID(as_uuid=False), nullable=False),
+        sa.Column("question", sa.Text(), nullable=False),
+        sa.Column(
+            "evidence",
+            postgresql.JSONB(astext_type=sa.Text()),
+            nullable=False,
+            comment="An array of the ids of the memories that answer it; an empty one: nothing does.",
+        ),
+        sa.Column(
+            "created_at",
+            postgresql.TIMESTAMP(timezone=True),
+            server_default=sa.text("now()"),
+            nullable=False,
+        ),
+        sa.PrimaryKeyConstraint("app_name", "user_id", "question_id", name="saved_questions_pkey"),
+        schema=schema,
+        comment="Questions of a team about a person's memories, by which recall is measured.",
     )
     op.create_table(
         "memory_tombstones",
@@ -1031,6 +1092,9 @@ def downgrade() -> None:
     op.drop_table("sessions", schema=schema)
     op.execute(f'DROP FUNCTION "{schema}".delete_session_artifacts()')
     op.drop_table("memory_tombstones", schema=schema)
+    op.drop_table("saved_questions", schema=schema)
+    op.drop_index("audit_changed_at_idx", table_name="audit", schema=schema)
+    op.drop_table("audit", schema=schema)
     op.drop_index(
         "memories_invocation_idx",
         table_name="memories",

@@ -88,7 +88,8 @@ def test_every_command_that_connects_takes_a_database_url(name: str) -> None:
 
 
 @pytest.mark.parametrize(
-    "name", [name for name in LEAVES if name not in (*PRINTED, *OF_ADK, "adkpg demo")]
+    "name",
+    [name for name in LEAVES if name not in (*PRINTED, *OF_ADK, "adkpg demo", "adkpg console")],
 )
 def test_every_command_answers_as_json(name: str) -> None:
     assert "--json" in options(name)

@@ -16,6 +16,7 @@ from adkpg import (
     DatabaseSessionService,
     PgVectorMemoryService,
 )
+from adkpg.audit import Audit
 from adkpg.memory.records import Memory
 from adkpg.tables import metadata
 from tests.fakes.conversation import entry
@@ -77,6 +78,14 @@ async def live_through(
         app_name,
         user_id,
     )
+    await connection.execute(
+        "INSERT INTO saved_questions (app_name, user_id, question_id, question, evidence)"
+        " VALUES ($1, $2, gen_random_uuid(), 'who barks?', '[]')",
+        app_name,
+        user_id,
+    )
+    async with Audit(database).recording(**scope, actor="ops", action="look"):
+        pass
     await connection.execute(
         "INSERT INTO approximate_scopes (app_name, user_id, model_id)"
         " SELECT $1, $2, model_id FROM embedding_models",

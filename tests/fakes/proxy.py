@@ -97,6 +97,16 @@ class Proxy:
             task.cancel()
         await asyncio.gather(*self._tasks, return_exceptions=True)
 
+    async def leave(self) -> None:
+        """Cuts all connections, and takes none, as a server that was shut down."""
+        self._port = self._server.sockets[0].getsockname()[1]
+        self._server.close()
+        self.cut()
+
+    async def come_back(self) -> None:
+        """Takes connections again, at the same address."""
+        self._server = await asyncio.start_server(self._serve, "127.0.0.1", self._port)
+
     async def _serve(self, reader: asyncio.StreamReader, writer: asyncio.StreamWriter) -> None:
         task: asyncio.Task[Any] | None = asyncio.current_task()
         assert task is not None

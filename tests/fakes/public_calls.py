@@ -24,6 +24,7 @@ from adkpg import (
     Jobs,
     PgVectorMemoryService,
 )
+from adkpg.audit import Audit
 from adkpg.documents import Documents
 from adkpg.facts import Add, Extraction, Facts, Summary
 from adkpg.models import Models
@@ -78,6 +79,7 @@ class Services:
     facts: Facts
     models: Models
     jobs: Jobs
+    audit: Audit
     live: dict[str, Session]
 
     @classmethod
@@ -91,6 +93,7 @@ class Services:
             Facts(memory, extractor=Echo()),
             Models(database),
             Jobs(database, task="embed"),
+            Audit(database),
             live or {},
         )
 
@@ -167,6 +170,18 @@ async def _stream(s: Services, who: dict[str, Any], of: Person) -> object:
     return await s.artifacts.save_stream(**_file(who, of), data=parts(), mime_type="text/plain")
 
 
+async def _initial_state(s: Services, who: dict[str, Any], of: Person) -> object:
+    session = s.live[of.user_id].model_copy(deep=True)
+    session.user_id = who["user_id"]
+    return await s.sessions.get_initial_state(session)
+
+
+async def _noted(s: Services, who: dict[str, Any], of: Person) -> object:
+    async with s.audit.recording(**who, actor="ops", action="look", subject=of.memory_id):
+        pass
+    return None
+
+
 def _session(who: dict[str, Any], of: Person, *events: Any) -> Session:
     return Session(id=of.session_id, app_name=APP, user_id=who["user_id"], events=list(events))
 
@@ -191,6 +206,9 @@ CALLS: dict[str, Call] = {
     "DatabaseSessionService.update_state": lambda s, who, of: s.sessions.update_state(
         **who, state_delta={"user:set": 1}
     ),
+    "DatabaseSessionService.get_initial_state": _initial_state,
+    "Audit.entries": lambda s, who, of: s.audit.entries(**who),
+    "Audit.recording": _noted,
     "DatabaseSessionService.get_user_state": lambda s, who, of: s.sessions.get_user_state(**who),
     "DatabaseSessionService.create_session": lambda s, who, of: s.sessions.create_session(
         **who, session_id=f"another of {of.user_id}", state={"user:new": 1}

@@ -109,6 +109,7 @@ def test_the_wheel_has_the_licence_and_the_extras(wheel: Path) -> None:
     extras = set(re.findall(r"^Provides-Extra: (\S+)$", text, re.MULTILINE))
     assert extras == {
         "all",
+        "console",
         "embedded",
         "files",
         "gemini",

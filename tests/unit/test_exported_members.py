@@ -14,6 +14,8 @@ import pytest
         "adkpg",
         "adkpg.adk",
         "adkpg.artifacts",
+        "adkpg.audit",
+        "adkpg.console",
         "adkpg.documents",
         "adkpg.embedded",
         "adkpg.embedding",

@@ -19,6 +19,8 @@ PACKAGES = (
     "adkpg",
     "adkpg.adk",
     "adkpg.artifacts",
+    "adkpg.audit",
+    "adkpg.console",
     "adkpg.documents",
     "adkpg.embedding",
     "adkpg.erasure",

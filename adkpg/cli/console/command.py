@@ -1,0 +1,117 @@
+"""``adkpg console``: sessions, memories and searches in the browser."""
+
+from __future__ import annotations
+
+import getpass
+import os
+import secrets
+import socket
+import webbrowser
+
+import click
+
+import adkpg
+from adkpg.cli.connection import connected
+
+_LOOPBACK = ("127.0.0.1", "::1", "localhost")
+_TOKEN = "ADKPG_CONSOLE_TOKEN"
+
+
+@click.command()
+@click.option(
+    "--host",
+    default="127.0.0.1",
+    show_default=True,
+    help="The address to listen on; another than this machine's own only with a token.",
+)
+@click.option(
+    "--port",
+    default=8765,
+    show_default=True,
+    type=click.IntRange(0, 65_535),
+    help="The port; 0 is any that is free.",
+)
+@click.option(
+    "--no-browser", is_flag=True, help="Only print the address, and open no browser there."
+)
+@click.option("--read-only", is_flag=True, help="Change nothing, whatever is asked.")
+@click.option("--user-name", metavar="NAME", help="Who the audit says it was.  [default: yours]")
+@connected
+async def console(
+    database: adkpg.Database,
+    host: str,
+    port: int,
+    user_name: str | None,
+    *,
+    no_browser: bool,
+    read_only: bool,
+) -> None:
+    """Look into sessions and memories in the browser.
+
+    It prints its address, and runs until stopped. It listens on this machine alone; with another
+    --host, a browser must show a token: the variable ADKPG_CONSOLE_TOKEN, or a new one that is in
+    the printed address. What it changes is noted in the audit, with your name.
+
+    \b
+    Example:
+      adkpg console
+      adkpg console --host 0.0.0.0 --port 8000 --no-browser --read-only
+    """
+    try:
+        from adkpg.console import create_console
+        from adkpg.console.serving import serve
+    except ImportError as exc:
+        raise click.ClickException(
+            f"The console needs {exc.name}; run pip install 'adkpg[console]'."
+        ) from exc
+
+    await database.current()  # a database that is not there is said at once
+    token = os.environ.get(_TOKEN) or None
+    local = host in _LOOPBACK
+    if token is None and not local:
+        token = secrets.token_urlsafe(24)
+    name = user_name or _account()
+    app = create_console(
+        database,
+        token=token,
+        read_only=read_only,
+        actor=None if token is not None and user_name is None else lambda _: name,
+        # Without a token no other site may have its name lead here.
+        allowed_hosts=_LOOPBACK if local else None,
+    )
+    listening = _listening(host, port)
+    port = listening.getsockname()[1]
+    shown = f"[{host}]" if ":" in host else host
+    address = f"http://{shown}:{port}/" + (f"?token={token}" if token else "")
+    click.echo(address)
+    if not no_browser:
+        webbrowser.open(address)
+    with listening:
+        await serve(app, listening)
+
+
+def _account() -> str:
+    try:
+        return getpass.getuser()
+    except (KeyError, OSError):  # an account without a name
+        return f"account {os.getuid()}"
+
+
+def _listening(host: str, port: int) -> socket.socket:
+    try:
+        family, kind, protocol, _, place = socket.getaddrinfo(
+            host, port, type=socket.SOCK_STREAM, flags=socket.AI_PASSIVE
+        )[0]
+        listening = socket.socket(family, kind, protocol)
+        try:
+            listening.setsockopt(socket.SOL_SOCKET, socket.SO_REUSEADDR, 1)
+            listening.bind(place)
+        except OSError:
+            listening.close()
+            raise
+    except OSError as exc:
+        raise click.ClickException(
+            f"The console cannot listen on {host}, port {port} ({exc.strerror}); give another "
+            "--host or --port."
+        ) from exc
+    return listening

@@ -1,0 +1,108 @@
+"""Sessions: a session as people read it, live, and what memory would have said."""
+
+import asyncio
+from collections.abc import Mapping
+from contextlib import aclosing, suppress
+
+from google.adk.sessions.session import Session
+from starlette.requests import Request
+from starlette.responses import Response
+
+from adkpg.console import forms
+from adkpg.console.masks import masked_state
+from adkpg.console.page import Console, person, query_of
+from adkpg.console.transcript import Step, pretty, steps_of
+from adkpg.errors import InvalidInput, SessionNotFound, StaleSession
+from adkpg.tools import Preloaded, preloaded
+
+_PAGE = 100
+_WAIT_S = 20.0
+
+
+async def session(console: Console, request: Request) -> Response:
+    """Shows a page of a session, the last one unless another is asked for."""
+    fields = query_of(request)
+    with person(fields) as (app_name, user_id):
+        found, steps = await _read(console, fields, app_name, user_id or "")
+        pages = max(1, -(-len(steps) // _PAGE))
+        page = min(forms.whole(fields, "page", pages), pages)
+        shown = steps[(page - 1) * _PAGE : page * _PAGE]
+        blocks: dict[int, Preloaded] = {}
+        if fields.get("preload"):
+            for step in shown:
+                if step.text:
+                    blocks[step.number] = await _preloaded(console, found, step)
+    return console.page(
+        request,
+        "session.html",
+        session=found,
+        steps=shown,
+        count=len(steps),
+        page=page,
+        pages=pages,
+        state=pretty(masked_state(found.state)),
+        preload=bool(fields.get("preload")),
+        blocks=blocks,
+        branches=sorted({step.branch for step in steps if step.branch}),
+    )
+
+
+async def live(console: Console, request: Request) -> Response:
+    """Answers with a session's further events once there are some, or with none after a while."""
+    fields = query_of(request)
+    known = forms.whole(fields, "known", 0, least=0)
+    with person(fields) as (app_name, user_id):
+        found, steps = await _read(console, fields, app_name, user_id or "")
+        if len(steps) == known:
+            with suppress(TimeoutError, StaleSession):
+                async with (
+                    asyncio.timeout(_WAIT_S),
+                    aclosing(
+                        console.sessions.watch_session(
+                            app_name=app_name,
+                            user_id=user_id or "",
+                            session_id=found.id,
+                            after=found,
+                        )
+                    ) as events,
+                ):
+                    await anext(events)
+            found, steps = await _read(console, fields, app_name, user_id or "")
+    response = console.page(
+        request, "steps.html", session=found, steps=steps[known:], blocks={}, preload=False
+    )
+    response.headers["X-Known"] = str(len(steps))
+    return response
+
+
+async def preload(console: Console, request: Request) -> Response:
+    """Shows what preload_memory would have put before one turn."""
+    fields = query_of(request)
+    number = forms.whole(fields, "number", 1)
+    with person(fields) as (app_name, user_id):
+        found, steps = await _read(console, fields, app_name, user_id or "")
+        if number > len(steps) or not steps[number - 1].text:
+            raise InvalidInput(f"Event {number} of the session is no turn of the user.")
+        block = await _preloaded(console, found, steps[number - 1])
+    return console.page(request, "preload.html", session=found, step=steps[number - 1], block=block)
+
+
+async def _read(
+    console: Console, fields: Mapping[str, str], app_name: str, user_id: str
+) -> tuple[Session, list[Step]]:
+    session_id = forms.required(fields, "session")
+    while True:
+        found = await console.sessions.get_session(
+            app_name=app_name, user_id=user_id, session_id=session_id
+        )
+        if found is None:
+            raise SessionNotFound(
+                f"Session {session_id} not found; it was deleted, has expired, or was never stored."
+            )
+        initial = await console.sessions.get_initial_state(found)
+        if initial is not None:
+            return found, await asyncio.to_thread(steps_of, found, initial)
+
+
+async def _preloaded(console: Console, found: Session, step: Step) -> Preloaded:
+    return await preloaded(console.memory, session=found, event_id=step.id)

@@ -1,0 +1,82 @@
+// Live sessions, parts that are fetched when they are opened, and keys. Pages work without it.
+"use strict";
+
+// What is fetched is parsed and moved: scripts in it never run.
+function parsed(text) {
+  return new DOMParser().parseFromString(text, "text/html");
+}
+
+function ask(address) {
+  return fetch(address, { headers: { "X-Console": "1" }, credentials: "same-origin" });
+}
+
+const steps = document.querySelector("[data-live]");
+async function follow() {
+  const status = document.getElementById("live");
+  for (;;) {
+    let pause = 0;
+    try {
+      const answer = await ask(steps.dataset.live + "&known=" + steps.dataset.known);
+      if (answer.ok) {
+        const items = parsed(await answer.text()).querySelectorAll("li.step");
+        const atEnd = window.innerHeight + window.scrollY >= document.body.scrollHeight - 80;
+        for (const item of items) steps.append(document.adoptNode(item));
+        steps.dataset.known = answer.headers.get("X-Known");
+        status.textContent = "Newer events appear here.";
+        if (items.length && atEnd) steps.lastElementChild.scrollIntoView({ block: "end" });
+      } else {
+        status.textContent = await answer.text();
+        pause = answer.status === 503 ? 2000 : 30000;
+      }
+    } catch (error) {
+      status.textContent = "The console does not answer; it is asked again.";
+      pause = 2000;
+    }
+    if (pause) await new Promise((done) => setTimeout(done, pause));
+  }
+}
+if (steps) follow();
+
+document.addEventListener(
+  "toggle",
+  async (event) => {
+    const opened = event.target;
+    if (!opened.open || !opened.dataset || !opened.dataset.from) return;
+    const address = opened.dataset.from;
+    delete opened.dataset.from;
+    const place = opened.querySelector("p");
+    place.textContent = "…";
+    const answer = await ask(address);
+    const text = await answer.text();
+    const part = answer.ok ? parsed(text).getElementById("part") : null;
+    if (part) {
+      part.removeAttribute("id");
+      place.replaceWith(document.adoptNode(part));
+    } else {
+      place.textContent = text;
+    }
+  },
+  true,
+);
+
+document.addEventListener("keydown", (event) => {
+  if (event.ctrlKey || event.metaKey || event.altKey) return;
+  if (/^(INPUT|TEXTAREA|SELECT)$/.test(event.target.tagName)) return;
+  if (event.key === "/") {
+    const field = document.querySelector("main input:not([type=hidden]), main textarea");
+    if (field) {
+      event.preventDefault();
+      field.focus();
+    }
+  } else if (event.key === "j" || event.key === "k") {
+    const items = [...document.querySelectorAll("[data-item]")];
+    const here = items.indexOf(document.activeElement.closest("[data-item]"));
+    const next = items[event.key === "j" ? here + 1 : Math.max(here - 1, 0)];
+    if (next) {
+      next.focus();
+      next.scrollIntoView({ block: "nearest" });
+    }
+  } else if (event.key === "g") {
+    document.querySelector(".brand").click();
+  }
+});

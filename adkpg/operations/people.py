@@ -1,0 +1,80 @@
+"""People: the users of an app, one page after the other."""
+
+from dataclasses import dataclass
+from datetime import datetime
+
+from adkpg import cursors
+from adkpg.database import Database
+from adkpg.keys import storable
+from adkpg.limits import page_rows
+from adkpg.operations import people_statements as statements
+
+_MOST_DAYS = 3_660
+
+
+@dataclass(frozen=True)
+class UserCount:
+    """What a user has.
+
+    Attributes:
+      user_id: The user.
+      sessions: Sessions that have not ended.
+      memories: Memories, expired and superseded ones included.
+      updated_at: When the last of the sessions was updated; None without one.
+    """
+
+    user_id: str
+    sessions: int
+    memories: int
+    updated_at: datetime | None
+
+
+@dataclass(frozen=True)
+class UsersPage:
+    """Some users, by id.
+
+    Attributes:
+      users: At most `limit` of them.
+      next_cursor: Give it as `cursor` to get the following page; None at the end.
+    """
+
+    users: list[UserCount]
+    next_cursor: str | None
+
+
+async def list_users(
+    database: Database,
+    *,
+    app_name: str,
+    part: str = "",
+    limit: int = 50,
+    cursor: str | None = None,
+) -> UsersPage:
+    """Returns some users of an app, by id: who have a session, a memory or a state.
+
+    Args:
+      database: Where they are.
+      app_name: The app.
+      part: Only those whose id contains this.
+      limit: At most this many, at least 1, and at most ``ADKPG_MAX_RESULTS``.
+      cursor: The `next_cursor` of the page before; None starts at the first.
+
+    Raises:
+      ScopeMissing: Row-level security is on, and the context's scope is not `every_scope`.
+      InvalidInput: `limit` is below 1, or `cursor` did not come from a page.
+    """
+    database.require_every_scope()
+    limit = page_rows(database.settings, limit)
+    if not storable(app_name=app_name, part=part):
+        return UsersPage([], None)
+    after = "" if cursor is None else cursors.read(cursor, str)[0]
+    rows = await database.fetch(
+        statements.select_users(following=cursor is not None),
+        {"app_name": app_name, "part": part, "after": after, "limit": limit + 1},
+    )
+    following = cursors.written(rows[limit - 1]["user_id"]) if len(rows) > limit else None
+    users = [
+        UserCount(row["user_id"], row["sessions"], row["memories"], row["updated_at"])
+        for row in rows[:limit]
+    ]
+    return UsersPage(users, following)

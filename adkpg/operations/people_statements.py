@@ -1,0 +1,74 @@
+"""Statements that list an app's users. No I/O."""
+
+from functools import cache
+from typing import Any
+
+from sqlalchemy import (
+    Integer,
+    Text,
+    bindparam,
+    func,
+    literal,
+    or_,
+    select,
+    true,
+    union,
+)
+
+from adkpg.keys import APP_WIDE
+from adkpg.sql import APP_NAME, AppParameters, Statement
+from adkpg.tables import memories, sessions, user_states
+
+
+class UsersParameters(AppParameters):
+    """Parameters of `select_users`: those after one, of whose ids one part is known."""
+
+    after: str
+    part: str
+    limit: int
+
+
+def _is_live() -> Any:
+    return or_(sessions.c.expires_at.is_(None), sessions.c.expires_at > func.now())
+
+
+@cache
+def select_users(*, following: bool) -> Statement[UsersParameters]:
+    """Reads a page of an app's users by id, and what each has."""
+    limit = bindparam("limit", type_=Integer)
+
+    def known(table: Any) -> Any:
+        return (
+            select(table.c.user_id)
+            .where(
+                table.c.app_name == APP_NAME,
+                table.c.user_id > bindparam("after", type_=Text) if following else true(),
+                table.c.user_id != literal(APP_WIDE),
+                func.strpos(table.c.user_id, bindparam("part", type_=Text)) > 0,
+            )
+            .distinct()
+            .order_by(table.c.user_id)
+            .limit(limit)
+            .subquery()
+        )
+
+    tables = (sessions, memories, user_states)
+    everybody = union(*(select(known(table).c.user_id) for table in tables))
+    found = everybody.subquery("found")
+    page = select(found.c.user_id).order_by(found.c.user_id).limit(limit).cte("page")
+
+    def of(table: Any, value: Any, *where: Any) -> Any:
+        return (
+            select(value)
+            .where(table.c.app_name == APP_NAME, table.c.user_id == page.c.user_id, *where)
+            .scalar_subquery()
+        )
+
+    return Statement(
+        select(
+            page.c.user_id,
+            of(sessions, func.count(), _is_live()).label("sessions"),
+            of(sessions, func.max(sessions.c.updated_at), _is_live()).label("updated_at"),
+            of(memories, func.count()).label("memories"),
+        ).order_by(page.c.user_id)
+    )

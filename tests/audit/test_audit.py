@@ -1,0 +1,85 @@
+"""The audit: what people changed by hand, who and when, and nothing of those who were forgotten."""
+
+from typing import Any
+
+import asyncpg
+import pytest
+
+from adkpg import Database
+from adkpg.audit import Audit
+from adkpg.erasure import forget
+from adkpg.errors import InvalidInput
+
+ANA: dict[str, Any] = {"app_name": "app", "user_id": "ana"}
+
+
+async def test_a_change_is_noted_before_it_is_made_and_with_its_outcome(database: Database) -> None:
+    audit = Audit(database)
+    async with audit.recording(**ANA, actor="Bea", action="delete_memory", subject="m1"):
+        (begun,) = (await audit.entries(**ANA)).entries
+        assert begun.outcome == "begun"
+    with pytest.raises(KeyError):
+        async with audit.recording(**ANA, actor="Bea", action="update_memory"):
+            raise KeyError("secret")
+    second, first = (await audit.entries(**ANA)).entries
+    assert (first.actor, first.action, first.subject, first.outcome) == (
+        "Bea",
+        "delete_memory",
+        "m1",
+        "done",
+    )
+    assert (second.action, second.outcome) == ("update_memory", "KeyError")
+    assert second.changed_at >= first.changed_at
+
+
+async def test_forgetting_a_person_erases_their_entries(
+    database: Database, connection: asyncpg.Connection
+) -> None:
+    audit = Audit(database)
+    async with audit.recording(**ANA, actor="Bea", action="delete_memory"):
+        pass
+    async with audit.recording(app_name="app", user_id=None, actor="Bea", action="forget_person"):
+        await forget(database, **ANA)
+    (left,) = (await audit.entries()).entries
+    assert (left.user_id, left.action, left.outcome) == (None, "forget_person", "done")
+    rows = await connection.fetchval("SELECT string_agg(audit::text, '') FROM audit")
+    assert "ana" not in rows
+
+
+async def test_pages_go_from_the_newest_to_the_oldest(database: Database) -> None:
+    audit = Audit(database)
+    for number in range(5):
+        user = {"app_name": "app", "user_id": "ana" if number % 2 else "bob"}
+        async with audit.recording(**user, actor="Bea", action=f"a{number}"):
+            pass
+    found: list[str] = []
+    cursor = None
+    while True:
+        page = await audit.entries(limit=2, cursor=cursor)
+        found += [entry.action for entry in page.entries]
+        cursor = page.next_cursor
+        if cursor is None:
+            break
+    assert found == ["a4", "a3", "a2", "a1", "a0"]
+    assert [each.action for each in (await audit.entries(**ANA)).entries] == ["a3", "a1"]
+    assert (await audit.entries(app_name="app", user_id=None)).entries == []
+
+
+async def test_what_cannot_be_noted_is_not_done(database: Database) -> None:
+    audit = Audit(database)
+    done = False
+    with pytest.raises(InvalidInput):
+        async with audit.recording(app_name="a\x00", user_id="u", actor="x", action="y"):
+            done = True
+    assert not done
+    for cursor in ("nonsense", "WyIyMDI2LTAxLTAxVDAwOjAwOjAwKzAwOjAwIiwgIm5vIl0"):
+        with pytest.raises(InvalidInput):
+            await audit.entries(cursor=cursor)
+
+
+async def test_any_name_can_be_noted(database: Database) -> None:
+    audit = Audit(database)
+    async with audit.recording(**ANA, actor="\x00" * 300, action="\ud800", subject="\x00"):
+        pass
+    (entry,) = (await audit.entries(**ANA)).entries
+    assert len(entry.actor) == 200

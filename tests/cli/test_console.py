@@ -1,0 +1,106 @@
+"""``adkpg console``: its address, who may come in, and its end."""
+
+import os
+import re
+import signal
+import socket
+import subprocess
+import sys
+from collections.abc import Iterator
+from contextlib import contextmanager
+from pathlib import Path
+
+import httpx
+
+from tests.fakes.signals import interrupts_heard
+
+
+@contextmanager
+def served(url: str, *options: str, **env: str) -> Iterator[tuple[str, subprocess.Popen[str]]]:
+    """Runs the command; yields the address that it printed."""
+    with interrupts_heard():
+        process = subprocess.Popen(
+            [sys.executable, "-m", "adkpg", "console", "--port", "0", *options],
+            env=os.environ | {"ADKPG_DATABASE_URL": url, "ADKPG_EMBEDDER": "none"} | env,
+            stdout=subprocess.PIPE,
+            stderr=subprocess.PIPE,
+            text=True,
+        )
+    try:
+        assert process.stdout is not None
+        yield process.stdout.readline().strip(), process
+    finally:
+        process.kill()
+        process.communicate()
+
+
+def test_it_serves_this_machine_and_ends_without_a_traceback(database_url: str) -> None:
+    with served(database_url, "--no-browser") as (address, process):
+        assert re.fullmatch(r"http://127\.0\.0\.1:\d+/", address)
+        answer = httpx.get(address)
+        assert answer.status_code == 200
+        assert "Content-Security-Policy" in answer.headers
+        assert httpx.get(address, headers={"Host": "evil.example"}).status_code == 421
+        process.send_signal(signal.SIGINT)
+        _, errors = process.communicate(timeout=60)
+        assert (process.returncode, errors) == (0, "")
+
+
+def test_another_address_is_served_with_a_token_only(database_url: str) -> None:
+    with served(database_url, "--no-browser", "--host", "0.0.0.0") as (address, _):
+        found = re.fullmatch(r"http://0\.0\.0\.0:(\d+)/\?token=([\w-]{32})", address)
+        assert found is not None
+        here = f"http://127.0.0.1:{found[1]}/"
+        assert httpx.get(here).status_code == 303
+        with httpx.Client(follow_redirects=True) as client:
+            assert client.get(here, params={"token": found[2]}).status_code == 200
+
+
+def test_a_token_of_the_environment_holds(database_url: str) -> None:
+    token = "of-the-environment"
+    with served(database_url, "--no-browser", ADKPG_CONSOLE_TOKEN=token) as (address, _):
+        assert address.endswith(f"?token={token}")
+        assert httpx.get(address.partition("?")[0]).status_code == 303
+
+
+def test_it_opens_the_browser_that_the_environment_names(database_url: str, tmp_path: Path) -> None:
+    opened = tmp_path / "opened"
+    browser = tmp_path / "browser"
+    browser.write_text(f'#!/bin/sh\nprintf %s "$1" > {opened}.part && mv {opened}.part {opened}\n')
+    browser.chmod(0o755)
+    with served(database_url, BROWSER=str(browser)) as (address, _):
+        assert httpx.get(address).status_code == 200
+        assert opened.read_text() == address
+
+
+def test_a_port_that_is_taken_is_one_sentence(database_url: str) -> None:
+    with socket.create_server(("127.0.0.1", 0)) as taken:
+        port = str(taken.getsockname()[1])
+        done = subprocess.run(
+            [sys.executable, "-m", "adkpg", "console", "--no-browser", "--port", port],
+            env=os.environ | {"ADKPG_DATABASE_URL": database_url, "ADKPG_EMBEDDER": "none"},
+            capture_output=True,
+            text=True,
+            check=False,
+        )
+    assert done.returncode == 1
+    assert done.stdout == ""
+    assert re.fullmatch(r"Error: The console cannot listen on .*\n", done.stderr)
+
+
+def test_a_short_token_is_one_sentence(database_url: str) -> None:
+    done = subprocess.run(
+        [sys.executable, "-m", "adkpg", "console", "--no-browser", "--port", "0"],
+        env=os.environ
+        | {
+            "ADKPG_DATABASE_URL": database_url,
+            "ADKPG_CONSOLE_TOKEN": "short",
+            "ADKPG_EMBEDDER": "none",
+        },
+        capture_output=True,
+        text=True,
+        check=False,
+    )
+    assert done.returncode == 1
+    assert "at least 16" in done.stderr
+    assert "Traceback" not in done.stderr

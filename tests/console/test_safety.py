@@ -1,0 +1,187 @@
+"""Nothing that people wrote runs; nobody gets in who may not; nothing changes by an address."""
+
+import logging
+from collections.abc import Callable
+from typing import Any
+
+import pytest
+
+from adkpg import Database, DatabaseSessionService, PgVectorMemoryService
+from adkpg.console import create_console
+from adkpg.console.application import _ACTIONS
+from adkpg.errors import ConfigurationError
+from tests.console import hostile
+from tests.console.conftest import Browser
+from tests.fakes.proxy import Proxy
+
+TOKEN = "a-token-of-some-length"
+HOSTILE: dict[str, Any] = {"app": hostile.APP, "user": hostile.USER}
+PAGES: list[tuple[str, dict[str, Any]]] = [
+    ("/", {}),
+    ("/app", {"app": hostile.APP}),
+    ("/app", {"app": hostile.APP, "part": hostile.ALL}),
+    ("/session", {**HOSTILE, "session": hostile.SESSION}),
+    ("/session", {**HOSTILE, "session": hostile.SESSION, "preload": 1}),
+    ("/session/live", {**HOSTILE, "session": hostile.SESSION, "known": 0}),
+    ("/session/preload", {**HOSTILE, "session": hostile.SESSION, "number": 1}),
+    ("/session", {**HOSTILE, "session": hostile.ALL}),
+    ("/" + hostile.IMAGE, {}),
+]
+
+
+@pytest.mark.parametrize(("path", "query"), PAGES, ids=lambda each: str(each)[:20])
+async def test_no_page_runs_what_people_wrote(
+    browser: Browser,
+    database: Database,
+    memory: PgVectorMemoryService,
+    path: str,
+    query: dict[str, Any],
+) -> None:
+    await hostile.store(database, memory)
+    answer = await browser.get(path, **query)
+    assert answer.status_code in (200, 400, 404)
+    assert hostile.running(answer.text) == []
+    policy = answer.headers["content-security-policy"]
+    assert "default-src 'none'" in policy
+    assert "unsafe" not in policy
+    assert answer.headers["x-content-type-options"] == "nosniff"
+    assert answer.headers["cache-control"] == "no-store"
+
+
+async def test_files_have_the_policy_too(browser: Browser) -> None:
+    for name in ("console.css", "console.js", "icon.svg"):
+        answer = await browser.get(f"/static/{name}")
+        assert answer.status_code == 200
+        assert "default-src 'none'" in answer.headers["content-security-policy"]
+    for path in ("/static/../page.py", "/static/%2e%2e/page.py", "/static//etc/passwd"):
+        assert (await browser.get(path)).status_code == 404
+
+
+async def test_a_token_is_asked_for_once(
+    database: Database, memory: PgVectorMemoryService, browse: Callable[..., Browser]
+) -> None:
+    browser = browse(create_console(database, memory=memory, token=TOKEN))
+    away = await browser.get("/app", app="a")
+    assert away.status_code == 303
+    assert away.headers["location"] == "/login"
+    assert (await browser.get("/", token="wrong")).status_code == 403
+    assert (await browser.get("/static/console.css")).status_code == 200
+    shown = await browser.get("/", token=TOKEN)
+    assert shown.status_code == 303
+    assert TOKEN not in shown.headers["location"]
+    assert "HttpOnly" in shown.headers["set-cookie"]
+    assert (await browser.get("/")).status_code == 200
+
+
+async def test_the_login_takes_token_and_name(
+    database: Database, memory: PgVectorMemoryService, browse: Callable[..., Browser]
+) -> None:
+    browser = browse(create_console(database, memory=memory, token=TOKEN))
+    form = await browser.token("/login")
+    wrong = await browser.post("/login", form_token=form, token="x", name="Ana")
+    assert wrong.status_code == 403
+    assert (await browser.get("/")).status_code == 303
+    right = await browser.post("/login", form_token=form, token=TOKEN, name="Ana é")
+    assert right.status_code == 303
+    assert (await browser.get("/")).status_code == 200
+
+
+async def test_a_cookie_that_was_changed_or_is_of_another_token_admits_nobody(
+    database: Database, memory: PgVectorMemoryService, browse: Callable[..., Browser]
+) -> None:
+    first = browse(create_console(database, memory=memory, token=TOKEN, secret="s"))
+    await first.get("/", token=TOKEN)
+    ((name, value),) = first.client.cookies.items()
+    second = browse(create_console(database, memory=memory, token=TOKEN, secret="s"))
+    second.client.cookies.set(name, value)
+    assert (await second.get("/")).status_code == 200, "the same secret, in another process"
+    for console, cookie in (
+        (create_console(database, memory=memory, token=TOKEN + "2", secret="s"), value),
+        (create_console(database, memory=memory, token=TOKEN, secret="t"), value),
+        (create_console(database, memory=memory, token=TOKEN, secret="s"), value[:-1] + "x"),
+        (create_console(database, memory=memory, token=TOKEN, secret="s"), "..."),
+        (create_console(database, memory=memory, token=TOKEN, secret="s"), '"\\'),
+    ):
+        third = browse(console)
+        third.client.cookies.set(name, cookie)
+        assert (await third.get("/")).status_code == 303
+
+
+def test_a_short_token_is_refused(database: Database, memory: PgVectorMemoryService) -> None:
+    with pytest.raises(ConfigurationError, match="at least 16"):
+        create_console(database, memory=memory, token="short")
+
+
+async def test_another_name_than_the_allowed_ones_is_refused(
+    database: Database, memory: PgVectorMemoryService, browse: Callable[..., Browser]
+) -> None:
+    console = create_console(database, memory=memory, allowed_hosts=["127.0.0.1", "::1"])
+    assert (await browse(console).get("/")).status_code == 200
+    assert (await browse(console, "http://[::1]:8765").get("/")).status_code == 200
+    assert (await browse(console, "http://evil.example:8765").get("/")).status_code == 421
+
+
+async def test_forms_without_their_token_or_from_elsewhere_change_nothing(
+    browser: Browser,
+) -> None:
+    form = await browser.token("/login")
+    assert (await browser.post("/login", name="x")).status_code == 403
+    assert (await browser.post("/login", form_token="0" * 64)).status_code == 403
+    answer = await browser.client.post(
+        "/login", data={"form_token": form}, headers={"Origin": "http://evil.example"}
+    )
+    assert answer.status_code == 403
+    answer = await browser.client.post(
+        "/login", data={"form_token": form}, headers={"Sec-Fetch-Site": "cross-site"}
+    )
+    assert answer.status_code == 403
+    assert (await browser.client.put("/login")).status_code == 405
+    assert (await browser.client.delete("/login")).status_code == 405
+    assert (await browser.post("/login", form_token=form, more="x" * 1_100_000)).status_code == 413
+    assert (await browser.client.post("/login", content=b"\xff=1")).status_code == 400
+
+
+async def test_no_address_alone_changes_anything(browser: Browser) -> None:
+    for path in _ACTIONS:
+        assert (await browser.get(path)).status_code in (404, 405), path
+
+
+async def test_a_database_that_goes_away_is_said_and_comes_back(
+    proxy: Proxy, impatient: None, browse: Callable[..., Browser]
+) -> None:
+    async with Database(proxy.url) as database:
+        memory = PgVectorMemoryService(database, mode="text")
+        await DatabaseSessionService(database).create_session(app_name="a", user_id="u")
+        browser = browse(create_console(database, memory=memory))
+        assert "/app?app=a" in await browser.text("/")
+        await proxy.leave()
+        gone = await browser.get("/")
+        assert gone.status_code == 503
+        assert 'http-equiv="refresh"' in gone.text
+        assert "Traceback" not in gone.text
+        await proxy.come_back()
+        assert "/app?app=a" in await browser.text("/")
+
+
+async def test_a_missing_schema_is_one_sentence(
+    empty_database_url: str, browse: Callable[..., Browser]
+) -> None:
+    async with Database(empty_database_url) as database:
+        memory = PgVectorMemoryService(database, mode="text")
+        answer = await browse(create_console(database, memory=memory)).get("/")
+        assert answer.status_code == 503
+        assert "adkpg db upgrade" in answer.text
+
+
+async def test_a_defect_is_logged_and_shows_no_traceback(
+    browser: Browser, monkeypatch: pytest.MonkeyPatch, caplog: pytest.LogCaptureFixture
+) -> None:
+    async def broken(*_: object, **__: object) -> None:
+        raise RuntimeError("s3cr3t")
+
+    monkeypatch.setattr("adkpg.operations.statistics", broken)
+    with caplog.at_level(logging.ERROR):
+        answer = await browser.get("/")
+    assert answer.status_code == 500
+    assert "s3cr3t" not in answer.text
+    assert "s3cr3t" in caplog.text
