@@ -10,7 +10,6 @@ import os
 import signal
 import sys
 from collections.abc import AsyncGenerator
-from contextlib import ExitStack
 from functools import cache
 from typing import Any
 
@@ -24,7 +23,6 @@ from google.adk.runners import Runner
 from google.genai import types
 
 from adkpg import Database, DatabaseSessionService, Settings
-from adkpg.embedded import EmbeddedServer
 
 # ADK's spans end in another task than they began in (adk-python #4894).
 logging.getLogger("opentelemetry.context").setLevel(logging.CRITICAL)
@@ -103,7 +101,6 @@ async def process() -> None:
     """Starts the turn, or goes on with it, and prints its answer."""
     database, sessions, _ = services()
     async with database:
-        await database.upgrade()
         if await sessions.get_session(app_name="trips", **PLACE) is None:
             await sessions.create_session(app_name="trips", **PLACE)
         config: DBOSConfig = {
@@ -122,10 +119,13 @@ async def process() -> None:
 
 async def main() -> None:
     """Runs the turn in one process, which is killed, and in another."""
-    with ExitStack() as stack:
-        if os.environ["ADKPG_DATABASE_URL"] == "embedded":
-            server = stack.enter_context(EmbeddedServer())
-            os.environ["ADKPG_DATABASE_URL"] = server.url
+    async with Database() as database:
+        await database.upgrade()
+        if os.environ["ADKPG_DATABASE_URL"] == "embedded":  # it runs while this process uses it
+            told = await asyncio.create_subprocess_exec(
+                *(sys.executable, "-m", "adkpg", "db", "url"), stdout=asyncio.subprocess.PIPE
+            )
+            os.environ["ADKPG_DATABASE_URL"] = (await told.communicate())[0].decode().strip()
         for number, argument in enumerate(("killed", "whole"), 1):
             print(f"Process {number}", flush=True)
             child = await asyncio.create_subprocess_exec(sys.executable, __file__, argument)

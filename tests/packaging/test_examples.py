@@ -14,6 +14,8 @@ PROMISED = {
     "several_writers.py": "20 events, state {'user:calendar': 9, 'user:microphone': 9}",
     "web.py": f"7 of 7 requests answered, 12 events: {' '.join(['user guide'] * 6)}\n"
     "12 turns are remembered; ready",
+    "classics.py": "State after agent run: "
+    "{'last_greeting': 'Hello there! How can I help you today?'}",
     "durable.py": """  pay: the process is killed
   ended with -9
 Process 2
