@@ -91,7 +91,7 @@ def question(user: str) -> dict[str, Any]:
     return {
         "app_name": "app",
         "user_id": user,
-        "user_ids": [user, APP_WIDE],
+        "also_user_id": APP_WIDE,
         "query": "word7 word8",
         "script": None,
         "config": "english",
@@ -136,7 +136,7 @@ STATEMENTS = {
     f"{name} {shape}": function(**shape)
     for name, function in FUNCTIONS.items()
     for shape in shapes(function)
-    if "app_name" in (binds := function(**shape).binds) and {"user_id", "user_ids"} & binds
+    if "app_name" in (binds := function(**shape).binds) and {"user_id"} & binds
 }
 
 

@@ -13,6 +13,7 @@ from adkpg.memory import records
 from adkpg.memory.records import Memory
 from adkpg.memory.search.passage import Part, best_part
 from adkpg.memory.tokenizer import searchable
+from adkpg.memory.vectors.passages import PASSAGE_TOKENS
 
 DUPLICATE_SHARE = 0.9
 """Share of common pairs of words (Jaccard) from which two memories are near-duplicates."""
@@ -94,10 +95,7 @@ def hit(row: Mapping[str, Any], question: str, *, words_alone: str | None = None
       words_alone: As in `Reason`.
     """
     memory = records.memory(row)
-    text = records.text_of(memory.content)
-    columns = [row.get(name) or () for name in ("starts", "ends", "cosines")]
-    best = best_part(text, list(map(Part, *columns)), question)
-    span = None if best is None else (best.start, min(best.end, len(text)))
+    span, passage = _passage(row, memory, question)
     reason = Reason(
         lexical=row["lexical"],
         lexemes=tuple(row["lexemes"] or ()),
@@ -106,12 +104,27 @@ def hit(row: Mapping[str, Any], question: str, *, words_alone: str | None = None
         importance=row["importance_factor"],
         score=row["score"],
         words_alone=words_alone,
-        passage=None if span is None else text[slice(*span)],
+        passage=passage,
         span=span,
         date=row["dated"],
         speaker=row["said_by"],
     )
     return Hit(memory=memory, score=row["score"], reason=reason, cut=bool(row["cut"]))
+
+
+def _passage(
+    row: Mapping[str, Any], memory: Memory, question: str
+) -> tuple[tuple[int, int] | None, str | None]:
+    """The passage that matches best, and where it is; nothing of a memory without passages."""
+    if len(row["content"]) <= PASSAGE_TOKENS:  # of as many characters: it has none
+        return None, None
+    text = records.text_of(memory.content)
+    columns = [row.get(name) or () for name in ("starts", "ends", "cosines")]
+    best = best_part(text, list(map(Part, *columns)), question)
+    if best is None:
+        return None, None
+    span = best.start, min(best.end, len(text))
+    return span, text[slice(*span)]
 
 
 def folded(hits: Sequence[Hit]) -> list[Hit]:
@@ -231,10 +244,11 @@ def _print(memory: Memory) -> _Print:
 def _alike(one: _Print, other: _Print) -> bool:
     if one.author != other.author or one.artifacts != other.artifacts:
         return False
-    fewer, more = sorted((len(one.pairs), len(other.pairs)))
-    if fewer < DUPLICATE_SHARE * more:  # whatever they share
+    a, b = len(one.pairs), len(other.pairs)
+    if a < DUPLICATE_SHARE * b or b < DUPLICATE_SHARE * a:  # whatever they share
         return False
-    if len(one.pairs & other.pairs) < DUPLICATE_SHARE * len(one.pairs | other.pairs):
+    shared = len(one.pairs & other.pairs)
+    if shared < DUPLICATE_SHARE * (a + b - shared):
         return False
     return one.numbers() == other.numbers()
 

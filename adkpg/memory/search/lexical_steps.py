@@ -109,16 +109,18 @@ def matched(asked: CTE, scope: CTE, dead: CTE, eligible: CTE | None) -> CTE:
         "posting",
     )
     # No step of its own: thousands of postings would be written down twice.
-    plain = select(asked.c.word, *posting.c).select_from(asked.join(posting, true()))
-    postings = _lent(plain.subquery("plain"), scope)
+    postings = materialized(
+        select(asked.c.word, *posting.c).select_from(asked.join(posting, true())), "postings"
+    )
     counted = _counted(postings)
-    leading = _touched(postings, counted, leads=True, places=None)
+    long = _long(scope)
+    leading = _touched(postings, counted, long, leads=True, places=None)
     rarity = _rarity(counted, leading, scope)
     if eligible is None:
         promising = _promising(leading, rarity)
-        following = _touched(postings, counted, leads=False, places=promising)
+        following = _touched(postings, counted, long, leads=False, places=promising)
     else:
-        following = _touched(postings, counted, leads=False, places=eligible)
+        following = _touched(postings, counted, long, leads=False, places=eligible)
         led = select(leading).where(among(leading.c.position, eligible))
         reached = materialized(union_all(led, select(following)), "reached")
         promising = _promising(reached, rarity)
@@ -197,25 +199,15 @@ def scored(matches: CTE, asked: CTE, scope: CTE) -> CTE:
     )
 
 
-def _lent(plain: Any, scope: CTE) -> CTE:
-    """The postings, and ``lent``: what of each counts for the neighbours."""
+def _long(scope: CTE) -> CTE:
+    """The places of long memories, and how many words each has."""
     places = (
         func.unnest(scope.c.long_places, scope.c.long_lengths)
         .table_valued(column("position", BigInteger), column("length", Integer), name="places")
         .render_derived()
     )
-    long = materialized(
-        select(places.c.position, places.c.length).select_from(scope.join(places, true())), "long"
-    )
-    share = RANKING.lends * WORDINESS / cast(long.c.length, Double)
     return materialized(
-        select(
-            *plain.c, (plain.c.frequency * func.coalesce(func.least(share, 1.0), 1.0)).label("lent")
-        )
-        .select_from(plain.join(long, long.c.position == plain.c.position, full=True))
-        # One side is there; said so that the planner does not see it and undo the FULL join.
-        .where(func.coalesce(plain.c.word, 0) > 0),
-        "postings",
+        select(places.c.position, places.c.length).select_from(scope.join(places, true())), "long"
     )
 
 
@@ -279,35 +271,58 @@ def _rarity(counted: CTE, leading: CTE, scope: CTE) -> CTE:
     )
 
 
-def _touched(postings: CTE, counted: CTE, *, leads: bool, places: CTE | None) -> CTE:
+def _touched(postings: CTE, counted: CTE, long: CTE, *, leads: bool, places: CTE | None) -> CTE:
     """What some of the words count for each memory, their own and their neighbours'.
 
-    ``before`` is how often the turn before says them: for an answer they count more.
+    ``before`` is how often the turn before says them: for an answer they count more. A long memory
+    lends its neighbours less of each.
     """
+    name = "leading" if leads else "following"
     spread = values(
         column("shift", BigInteger), column("weight", Double), name="spread", literal_binds=True
     ).data([(shift, weight) for shift, weight in RANKING.spread])
-    own_date = case((spread.c.shift == 0, postings.c.date_frequency), else_=0)
-    place = postings.c.position + spread.c.shift
     chosen = select(counted.c.word).where(counted.c.leads if leads else ~counted.c.leads)
-    counted_here = case((spread.c.shift == 0, postings.c.frequency), else_=postings.c.lent)
+    own = select(postings).where(postings.c.word.in_(chosen).is_(True))
+    if places is not None:
+        # Most postings touch none of the places: only the rest is spread.
+        sources = materialized(
+            select((places.c.position - spread.c.shift).label("position")).select_from(
+                places.join(spread, true())
+            ),
+            f"{name}_sources",
+        )
+        own = own.where(among(postings.c.position, sources))
+    posting = own.subquery(f"{name}_postings")
+    share = RANKING.lends * WORDINESS / cast(long.c.length, Double)
+    lent = (
+        select(
+            *posting.c,
+            (posting.c.frequency * func.coalesce(func.least(share, 1.0), 1.0)).label("lent"),
+        )
+        .select_from(posting.join(long, long.c.position == posting.c.position, full=True))
+        # One side is there; said so that the planner does not see it and undo the FULL join.
+        .where(func.coalesce(posting.c.word, 0) > 0)
+        .subquery(f"{name}_lent")
+    )
+    own_date = case((spread.c.shift == 0, lent.c.date_frequency), else_=0)
+    place = lent.c.position + spread.c.shift
+    counted_here = case((spread.c.shift == 0, lent.c.frequency), else_=lent.c.lent)
     weight = func.sum(counted_here * cast(spread.c.weight, Double) + own_date)
-    before = func.sum(case((spread.c.shift == 1, postings.c.lent), else_=0))
+    before = func.sum(case((spread.c.shift == 1, lent.c.lent), else_=0))
     return materialized(
         select(
-            postings.c.word,
+            lent.c.word,
             place.label("position"),
             weight.label("weight"),
             before.label("before"),
         )
-        .select_from(postings.join(spread, true()))
+        .select_from(lent.join(spread, true()))
         .where(
-            postings.c.word.in_(chosen).is_(True),
-            or_(postings.c.frequency > 0, spread.c.shift == 0),
+            or_(lent.c.frequency > 0, spread.c.shift == 0),
             *([] if places is None else [among(place, places)]),
         )
-        .group_by(postings.c.word, place),
-        "leading" if leads else "following",
+        .group_by(lent.c.word, place),
+        name,
     )
 
 

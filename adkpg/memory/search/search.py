@@ -89,7 +89,7 @@ class Search:
         parameters: SearchParameters = {
             "app_name": app_name,
             "user_id": user_id,
-            "user_ids": scopes,
+            "also_user_id": scopes[-1],
             "top_k": options.top_k,
             "invocation_id": options.exclude_invocation_id,
             "half_life_s": None if half_life is None else half_life.total_seconds(),
@@ -171,7 +171,8 @@ class Search:
         parameters: SearchParameters,
     ) -> list[Any]:
         shape = replace(shape, vector=True, large=vectors.large)
-        app_name, scopes = parameters["app_name"], parameters["user_ids"]
+        app_name = parameters["app_name"]
+        scopes = list(dict.fromkeys((parameters["user_id"], parameters["also_user_id"])))
         key = (app_name, tuple(scopes))
         approximate = self._approximate.get(key, frozenset())
         candidates = max(RANKING.candidates, parameters["top_k"])
@@ -227,7 +228,8 @@ class Search:
             statements.select_neighbours(),
             {
                 "app_name": app_name,
-                "user_ids": scopes,
+                "user_id": scopes[0],
+                "also_user_id": scopes[-1],
                 "invocation_id": options.exclude_invocation_id,
                 "positions": [positions[id(hit.memory)] for hit in found],
                 "reach": options.neighbours,

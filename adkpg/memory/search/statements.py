@@ -85,8 +85,7 @@ class SearchParameters(FilterParameters):
     """Parameters of `search`; each shape reads its own.
 
     Attributes:
-      user_ids: The scopes.
-      user_id: The first of them.
+      user_id, also_user_id: The scopes; twice the same if it is one.
       invocation_id: The agent's run whose memories are left out.
       half_life_s: After this time a score counts half; null never fades.
       query, script, config: By words.
@@ -106,7 +105,7 @@ class SearchParameters(FilterParameters):
 
     app_name: str
     user_id: str
-    user_ids: list[str]
+    also_user_id: str
     top_k: int
     invocation_id: str | None
     half_life_s: float | None
@@ -136,7 +135,8 @@ class NeighbourParameters(TypedDict):
     """Parameters of `select_neighbours`."""
 
     app_name: str
-    user_ids: list[str]
+    user_id: str
+    also_user_id: str
     invocation_id: str | None
     positions: list[int]
     reach: int
@@ -288,7 +288,9 @@ def _info(model: CTE | None) -> CTE:
     """Facts that the caller must know for its next search; one row."""
     if model is None:
         nothing = cast(null(), ARRAY(Text))
-        return select(nothing.label("approximate"), null().label("active_model")).cte("info")
+        return materialized(
+            select(nothing.label("approximate"), null().label("active_model")), "info"
+        )
     held = (
         select(func.array_agg(approximate_scopes.c.user_id))
         .where(
@@ -299,7 +301,10 @@ def _info(model: CTE | None) -> CTE:
         .correlate(model)
         .scalar_subquery()
     )
-    return select(held.label("approximate"), model.c.active.label("active_model")).cte("info")
+    # Made once, not for each row that is returned.
+    return materialized(
+        select(held.label("approximate"), model.c.active.label("active_model")), "info"
+    )
 
 
 def _eligible(asked: frozenset[str]) -> CTE:

@@ -18,7 +18,7 @@ from sqlalchemy import (
     select,
     union_all,
 )
-from sqlalchemy.dialects.postgresql import ARRAY
+from sqlalchemy.dialects.postgresql import array
 from sqlalchemy.sql.selectable import LateralFromClause
 
 from adkpg.keys import APP_WIDE
@@ -27,13 +27,17 @@ from adkpg.tables import memories
 
 TOP_K = bindparam("top_k", type_=Integer)
 
+_APP_WIDE = literal(APP_WIDE, Text)  # one, which is sent once
 
-def in_scopes(table: Any, user_ids: str = "user_ids") -> ColumnElement[bool]:
-    """The rows of the scopes asked for; `user_ids` is the parameter that names them."""
-    return and_(
-        table.c.app_name == APP_NAME,
-        table.c.user_id == func.any(bindparam(user_ids, type_=ARRAY(Text))),
-    )
+
+# Not one parameter: the planner would take it for ten users, and never keep a plan.
+SCOPES = array([USER_ID, bindparam("also_user_id", type_=Text)])
+"""The scopes asked for, two or twice the same. Parameters: user_id, also_user_id."""
+
+
+def in_scopes(table: Any) -> ColumnElement[bool]:
+    """The rows of the scopes asked for."""
+    return and_(table.c.app_name == APP_NAME, table.c.user_id == func.any(SCOPES))
 
 
 def at_place(table: Any, place: ColumnElement[Any]) -> ColumnElement[bool]:
@@ -41,7 +45,7 @@ def at_place(table: Any, place: ColumnElement[Any]) -> ColumnElement[bool]:
 
     Parameters: user_id, the first of the scopes.
     """
-    owner = case((place < 0, literal(APP_WIDE, Text)), else_=USER_ID)
+    owner = case((place < 0, _APP_WIDE), else_=USER_ID)
     return and_(table.c.app_name == APP_NAME, table.c.user_id == owner, table.c.position == place)
 
 

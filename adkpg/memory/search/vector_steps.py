@@ -28,6 +28,7 @@ from sqlalchemy.dialects.postgresql import ARRAY, REAL
 
 from adkpg.memory.search.ranking import RANKING
 from adkpg.memory.search.steps import (
+    SCOPES,
     at_least,
     at_place,
     in_scopes,
@@ -96,10 +97,12 @@ def nearest(
     # The expression and the predicate of the index, and numbers where the planner sees them.
     distance = cast(column, HALFVEC(dimensions)).op("<=>", return_type=Double)(_asked(question))
     most = at_least(RANKING.candidates)
+    texts = ARRAY(Text)
     indexed = materialized(
         select(vectors.c.position, (1 - distance).label("cosine"))
         .where(
-            in_scopes(vectors, "approximate_user_ids"),
+            vectors.c.app_name == APP_NAME,
+            vectors.c.user_id == func.any(bindparam("approximate_user_ids", type_=texts)),
             vectors.c.model_id == number(model_id),
             vectors.c.approximate,
             compared(model) == number(model_id),
@@ -111,10 +114,7 @@ def nearest(
     )
     # The index is walked only so far: among many other users' vectors it may find too few.
     full = select(func.count() >= most).select_from(indexed).scalar_subquery()
-    texts = ARRAY(Text)
-    exact_users = case(
-        (full, bindparam("exact_user_ids", type_=texts)), else_=bindparam("user_ids", type_=texts)
-    )
+    exact_users = case((full, bindparam("exact_user_ids", type_=texts)), else_=cast(SCOPES, texts))
     others = and_(vectors.c.app_name == APP_NAME, vectors.c.user_id == func.any(exact_users))
     exact = _exact(question, model, dead, eligible, others, large=large).subquery("exact")
     both = union_all(
@@ -176,25 +176,30 @@ def _exact(
         select(vectors.c.position, distance).where(mine).order_by(distance).limit(passages),
         "nearest_passages",
     )
-    counted = select(
-        or_(
-            func.count(ranked.c.position.distinct()) >= most,
-            func.count() < passages,
-        )
-    ).select_from(ranked)
-    # Asked before any row is read, so that only one of the two is.
-    enough = counted.scalar_subquery()
-    either = union_all(
-        select(ranked.c.position, (-ranked.c.distance).label("cosine")).where(enough),
-        select(vectors.c.position, -distance_to(vector, question)).where(mine, ~enough),
-    ).subquery("either")
-    cosine = func.max(either.c.cosine).label("cosine")
-    return (
-        select(either.c.position, cosine)
-        .group_by(either.c.position)
-        .order_by(cosine.desc())
-        .limit(most)
+    of_few = materialized(
+        select(ranked.c.position, func.max(-ranked.c.distance).label("cosine")).group_by(
+            ranked.c.position
+        ),
+        "of_few",
     )
+    counted = materialized(
+        select(
+            or_(
+                select(func.count() >= most).select_from(of_few).scalar_subquery(),
+                select(func.count() < passages).select_from(ranked).scalar_subquery(),
+            ).label("enough")
+        ),
+        "counted_passages",
+    )
+    # Asked before any row is read, so that only one of the two is.
+    enough = select(counted.c.enough).scalar_subquery()
+    either = union_all(
+        select(of_few).where(enough),
+        select(vectors.c.position, func.max(-distance_to(vector, question)))
+        .where(mine, ~enough)
+        .group_by(vectors.c.position),
+    ).subquery("either")
+    return select(either.c.position, either.c.cosine).order_by(either.c.cosine.desc()).limit(most)
 
 
 def cosine_at(place: ColumnElement[Any], question: CTE, model: CTE, *, large: bool) -> Select[Any]:

@@ -34,7 +34,7 @@ EMBEDDER = SeededEmbedder()
 CLAIM = "00000000-0000-4000-8000-000000000000"
 QUESTION = {
     **USER,
-    "user_ids": [USER["user_id"], APP_WIDE],
+    "also_user_id": APP_WIDE,
     "query": "turn 7 with word 8",
     "script": None,
     "config": "english",

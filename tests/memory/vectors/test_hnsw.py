@@ -72,7 +72,7 @@ async def indexes_of(
     )
     parameters = {
         **user,
-        "user_ids": [user["user_id"]],
+        "also_user_id": user["user_id"],
         "approximate_user_ids": [user["user_id"]],
         "exact_user_ids": [],
         "top_k": 10,
