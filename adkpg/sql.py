@@ -50,14 +50,16 @@ class _Compiler(PGCompiler_asyncpg):
     kept plan does not know them.
     """
 
-    def visit_bindparam(self, bindparam: BindParameter[Any], *args: Any, **options: Any) -> str:
+    def visit_bindparam(self, bindparam: BindParameter[Any], *args: Any, **options: Any) -> Any:
+        # SQLAlchemy leaves both calls untyped.
+        written: Any = super().visit_bindparam
+        typed: Any = self.render_bind_cast
         value = bindparam.value
         plain = isinstance(value, int | float) or (isinstance(value, str) and value.isalnum())
         if bindparam.required or not plain:
-            return super().visit_bindparam(bindparam, *args, **options)
-        options["literal_binds"] = True
-        text = super().visit_bindparam(bindparam, *args, **options)
-        return self.render_bind_cast(bindparam.type, bindparam.type.dialect_impl(_DIALECT), text)
+            return written(bindparam, *args, **options)
+        text = written(bindparam, *args, **options | {"literal_binds": True})
+        return typed(bindparam.type, bindparam.type.dialect_impl(_DIALECT), text)
 
 
 _DIALECT.statement_compiler = _Compiler

@@ -287,9 +287,10 @@ def _told(
 def _info(model: CTE | None) -> CTE:
     """Facts that the caller must know for its next search; one row."""
     if model is None:
-        nothing = cast(null(), ARRAY(Text))
+        nothing: list[Any] = [cast(null(), ARRAY(Text)), null()]
+        names = ("approximate", "active_model")
         return materialized(
-            select(nothing.label("approximate"), null().label("active_model")), "info"
+            select(*(each.label(name) for each, name in zip(nothing, names, strict=True))), "info"
         )
     held = (
         select(func.array_agg(approximate_scopes.c.user_id))
