@@ -11,6 +11,7 @@ from importlib import import_module
 from typing import TYPE_CHECKING
 
 __all__ = [
+    "ArtifactServiceConformance",
     "DeterministicEmbedder",
     "MemoryDeletionConformance",
     "MemoryServiceConformance",
@@ -25,6 +26,7 @@ __all__ = [
 ]
 
 if TYPE_CHECKING:
+    from adkpg.testing.conformance.artifacts import ArtifactServiceConformance
     from adkpg.testing.conformance.memories import (
         MemoryDeletionConformance,
         MemoryServiceConformance,
@@ -35,6 +37,7 @@ if TYPE_CHECKING:
     from adkpg.testing.scripted_llm import Pause, ScriptedLlm, call, calls, text
 else:
     _MODULES = {
+        "ArtifactServiceConformance": "conformance.artifacts",
         "DeterministicEmbedder": "embedder",
         "MemoryDeletionConformance": "conformance.memories",
         "MemoryServiceConformance": "conformance.memories",

@@ -4,8 +4,9 @@ from collections import Counter
 from collections.abc import AsyncIterator, Callable
 from importlib.metadata import version
 
+from adkpg.artifacts.store import ObjectStore
 from adkpg.database import Database
-from adkpg.errors import InvalidInput
+from adkpg.errors import ConfigurationError, InvalidInput
 from adkpg.keys import require_storable
 from adkpg.transfer.jsonl import lines
 from adkpg.transfer.reading.stored import Stored
@@ -18,6 +19,7 @@ async def export(
     app_name: str,
     user_id: str | None = None,
     session_id: str | None = None,
+    objects: bool = True,
     progress: Callable[[int], None] | None = None,
 ) -> AsyncIterator[str]:
     """Yields an export line by line, in bounded memory; `import_from` reads it back.
@@ -31,6 +33,8 @@ async def export(
       app_name: The app.
       user_id: One user alone; None is everybody, and what the app knows for all of them.
       session_id: One session of the user alone, and what was remembered of it.
+      objects: Files whose bytes are in the object store come with them; False names the objects
+        alone, for a database that takes the store over.
       progress: Is told how many lines there are so far.
 
     Yields:
@@ -38,6 +42,9 @@ async def export(
 
     Raises:
       InvalidInput: A session is named without its user, or an id cannot be stored.
+      ConfigurationError: There are files in an object store, and the settings name none.
+      ArtifactGone: A file's bytes are not in the object store any more.
+      ArtifactStoreError: The object store refused one.
       ScopeMissing: Row-level security is on, and the context's scope is one user's, or none.
       DatabaseError: The server refused a statement.
     """
@@ -47,7 +54,7 @@ async def export(
     if user_id is None:
         database.require_every_scope()
     counts: Counter[str] = Counter()
-    async for kind, line in _lines(database, app_name, user_id, session_id):
+    async for kind, line in _lines(database, app_name, user_id, session_id, objects):
         counts[kind] += kind != "export"
         yield line
         if progress is not None:
@@ -56,14 +63,17 @@ async def export(
 
 
 async def _lines(
-    database: Database, app_name: str, user_id: str | None, session_id: str | None
+    database: Database, app_name: str, user_id: str | None, session_id: str | None, objects: bool
 ) -> AsyncIterator[tuple[str, str]]:
     writer = f"adkpg {version('adkpg')}"
     yield (
         "export",
         lines.header(app_name=app_name, user_id=user_id, session_id=session_id, writer=writer),
     )
-    stored = Stored(database, app_name=app_name, user_id=user_id, session_id=session_id)
+    store = ObjectStore.of(database.settings) if objects else None
+    stored = Stored(
+        database, app_name=app_name, user_id=user_id, session_id=session_id, objects=store
+    )
     settings = await stored.settings()
     if settings is not None:
         yield "app_settings", lines.app_settings(settings)
@@ -78,6 +88,12 @@ async def _lines(
         yield "memory", lines.memory(memory)
     async for file in stored.artifacts():
         if isinstance(file, ArtifactRecord):
+            if objects and file.location is not None:
+                raise ConfigurationError(
+                    f"The bytes of file {file.name!r} are in an object store; set "
+                    "ADKPG_ARTIFACT_STORE as it was when it was saved, or export the names of "
+                    "objects alone (objects=False, --no-objects)."
+                )
             yield "artifact", lines.artifact(file)
         else:
             yield "artifact_chunk", lines.chunk(file)

@@ -34,6 +34,11 @@ from adkpg.terminal import rate_bar
     metavar="URL",
     help="Write into a database of ADK's own instead, such as sqlite:///sessions.db.",
 )
+@click.option(
+    "--no-objects",
+    is_flag=True,
+    help="Only name files in the object store, for a database that takes the store over.",
+)
 @as_json
 @connected
 async def export(
@@ -44,6 +49,7 @@ async def export(
     output: Path | None,
     url: str | None,
     *,
+    no_objects: bool,
     as_json: bool,
 ) -> None:
     """Write sessions, states and memories as JSON Lines.
@@ -69,7 +75,13 @@ async def export(
         return
     from adkpg.transfer import export as exported
 
-    lines = exported(database, app_name=app_name, user_id=user_id, session_id=session_id)
+    lines = exported(
+        database,
+        app_name=app_name,
+        user_id=user_id,
+        session_id=session_id,
+        objects=not no_objects,
+    )
     if output is None:
         out: IO[bytes] = sys.stdout.buffer
         async for line in lines:

@@ -1,11 +1,15 @@
 """Stored: what an app, a user or a session has, as records, page by page."""
 
-from collections.abc import AsyncIterator, Sequence
+from collections.abc import AsyncIterable, AsyncIterator, Sequence
+from dataclasses import replace
 from itertools import groupby
 from typing import Any
 
 from adkpg import jsontext
 from adkpg.artifacts import statements as artifact_statements
+from adkpg.artifacts.records import CHUNK_BYTES
+from adkpg.artifacts.store import ObjectStore
+from adkpg.artifacts.stream import ArtifactStream
 from adkpg.database import Database
 from adkpg.memory.drafts import COLUMNS, Draft
 from adkpg.transfer.reading import statements
@@ -36,6 +40,7 @@ class Stored:
       app_name: The app.
       user_id: One user; None is everybody, and what the app knows and shares.
       session_id: One session of the user.
+      objects: The object store, from which files come as bytes; None names their objects alone.
     """
 
     def __init__(
@@ -45,8 +50,10 @@ class Stored:
         app_name: str,
         user_id: str | None = None,
         session_id: str | None = None,
+        objects: ObjectStore | None = None,
     ) -> None:
         self._database = database
+        self._objects = objects
         self._app_name = app_name
         self._user_id = user_id
         self._session_id = session_id
@@ -240,6 +247,19 @@ class Stored:
             rows = await self._database.fetch(statement, page)
             for row in rows:
                 record = ArtifactRecord(app_name=self._app_name, **row)
+                if record.location is not None and self._objects is not None:
+                    yield replace(record, location=None)
+                    stream = ArtifactStream(
+                        self._database,
+                        app_name=record.app_name,
+                        user_id=record.user_id,
+                        row=row,
+                        version=None,
+                        read_object=self._objects.read,
+                    )
+                    async for chunk in _cut(record, stream):
+                        yield chunk
+                    continue
                 yield record
                 async for chunk in self._chunks(record):
                     yield chunk
@@ -263,13 +283,7 @@ class Stored:
                 },
             )
             for row in rows:
-                yield ChunkRecord(
-                    app_name=record.app_name,
-                    user_id=record.user_id,
-                    artifact_id=record.artifact_id,
-                    chunk=chunk,
-                    data=row["data"],
-                )
+                yield _chunk(record, chunk, row["data"])
                 chunk += 1
             if len(rows) < _CHUNKS:
                 return
@@ -287,6 +301,28 @@ class Stored:
             ):
                 found.setdefault((user_id, row["memory_id"]), []).append(row["origin_id"])
         return found
+
+
+async def _cut(record: ArtifactRecord, stream: AsyncIterable[bytes]) -> AsyncIterator[ChunkRecord]:
+    """Yields a file's bytes in the parts that the database would have of it."""
+    rest, chunk = b"", 0
+    async for part in stream:
+        rest += part
+        while len(rest) >= CHUNK_BYTES:
+            yield _chunk(record, chunk, rest[:CHUNK_BYTES])
+            rest, chunk = rest[CHUNK_BYTES:], chunk + 1
+    if rest:
+        yield _chunk(record, chunk, rest)
+
+
+def _chunk(record: ArtifactRecord, chunk: int, data: bytes) -> ChunkRecord:
+    return ChunkRecord(
+        app_name=record.app_name,
+        user_id=record.user_id,
+        artifact_id=record.artifact_id,
+        chunk=chunk,
+        data=data,
+    )
 
 
 def _bytes(key: tuple[str, str]) -> tuple[bytes, bytes]:

@@ -81,7 +81,7 @@ def insert_artifacts() -> Statement[ArtifactsParameters]:
 
 @cache
 def insert_chunks() -> Statement[ChunksParameters]:
-    """Writes bytes of versions that are stored; those that are there stay."""
+    """Writes bytes of versions that are stored; those that are there stay, here or in a store."""
     given = given_rows(artifact_ids=Text, chunks=Integer, data=BYTEA)
     its = and_(in_scope(artifacts), artifacts.c.artifact_id == cast(given.c.artifact_ids, UUID))
     return Statement(
@@ -94,7 +94,9 @@ def insert_chunks() -> Statement[ChunksParameters]:
                 artifacts.c.artifact_id,
                 given.c.chunks,
                 given.c.data,
-            ).join_from(given, artifacts, its),
+            )
+            .join_from(given, artifacts, its)
+            .where(artifacts.c.location.is_(None)),
         )
         .on_conflict_do_nothing()
     )
@@ -102,7 +104,7 @@ def insert_chunks() -> Statement[ChunksParameters]:
 
 @cache
 def select_artifacts() -> Statement[ArtifactIdsParameters]:
-    """Reads which versions are at some places: session_id, name, version, artifact_id."""
+    """Reads which versions are at some places: session_id, name, version, artifact_id, location."""
     given = given_rows(session_ids=Text, names=Text, versions=Integer)
     same = and_(
         in_scope(artifacts),
@@ -116,6 +118,7 @@ def select_artifacts() -> Statement[ArtifactIdsParameters]:
             artifacts.c.name,
             artifacts.c.version,
             cast(artifacts.c.artifact_id, Text).label("artifact_id"),
+            artifacts.c.location,
         ).join_from(given, artifacts, same)
     )
 

@@ -31,6 +31,7 @@ class ArtifactWriter:
         self._chunks: list[ChunkRecord] = []
         self._bytes = 0
         self._refused: set[str] = set()
+        self._elsewhere: set[str] = set()  # their bytes are in an object store
 
     async def add(self, record: ArtifactRecord | ChunkRecord) -> None:
         """Adds a version, or some bytes of the one before."""
@@ -78,11 +79,15 @@ class ArtifactWriter:
             )
             return
         stored = {
-            (row["session_id"], row["name"], row["version"]): row["artifact_id"]
+            (row["session_id"], row["name"], row["version"]): row
             for row in await self._database.fetch(statements.select_artifacts(), places)
         }
         for file in files:
-            if stored.get((file.session_id, file.name, file.version)) != file.artifact_id:
+            row = stored.get((file.session_id, file.name, file.version))
+            if row is not None and row["artifact_id"] == file.artifact_id:
+                if row["location"] is not None:
+                    self._elsewhere.add(file.artifact_id)
+            else:
                 self._report.differing.add(
                     f"Version {file.version} of file {file.name!r} of user {file.user_id!r} is not "
                     "the export's; it was left as it is."
@@ -100,7 +105,7 @@ class ArtifactWriter:
             )
         }
         for chunk in chunks:
-            if chunk.artifact_id in self._refused:
+            if chunk.artifact_id in self._refused or chunk.artifact_id in self._elsewhere:
                 continue
             if data.get((chunk.artifact_id, chunk.chunk)) != chunk.data:
                 self._refused.add(chunk.artifact_id)
