@@ -15,7 +15,7 @@ from adkpg.cli.facts import facts
 from adkpg.cli.forget import forget
 from adkpg.cli.memory import memory
 from adkpg.cli.models import models
-from adkpg.cli.operations import stats
+from adkpg.cli.operations import doctor, stats
 from adkpg.cli.reembed import reembed
 from adkpg.cli.sessions import sessions
 from adkpg.cli.transfer import export, import_
@@ -55,6 +55,7 @@ class Program(click.Group):
         models,
         reembed,
         worker,
+        doctor,
         stats,
         web,
         api_server,

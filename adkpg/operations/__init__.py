@@ -1,5 +1,6 @@
 """For operators: how much there is, and whether all is well."""
 
+from adkpg.operations.examining import examine
 from adkpg.operations.figures import (
     AppFigures,
     Day,
@@ -9,16 +10,20 @@ from adkpg.operations.figures import (
     growth,
     statistics,
 )
+from adkpg.operations.findings import Examination, Finding
 from adkpg.operations.people import UserCount, UsersPage, list_users
 
 __all__ = [
     "AppFigures",
     "Day",
+    "Examination",
+    "Finding",
     "Statistics",
     "TableFigures",
     "UserCount",
     "UserFigures",
     "UsersPage",
+    "examine",
     "growth",
     "list_users",
     "statistics",

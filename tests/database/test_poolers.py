@@ -12,6 +12,7 @@ import pytest
 
 from adkpg import Database, DatabaseSessionService, PgVectorMemoryService
 from adkpg.database import migrations
+from adkpg.operations import examine
 from adkpg.testing import said, texts
 from adkpg.testing.server import Server
 from tests.fakes.catalog import fetch
@@ -128,3 +129,17 @@ async def test_eight_processes_migrate_once_and_leave_no_lock(
         " (SELECT oid FROM pg_database WHERE datname = current_database())",
     )
     assert locks == []
+
+
+async def test_the_doctor_sees_a_pooler(
+    keeping: PgBouncer, url_of_losing: str, database_url: str
+) -> None:
+    for url, mode in (
+        (url_of_losing, "unprepared"),
+        (keeping.led(database_url), "prepared" if keeping.keeps_prepared else "unprepared"),
+    ):
+        async with Database(url) as database:
+            found = {each.check: each for each in (await examine(database)).findings}
+        assert found["pooler"].status == "warning"
+        assert "ADKPG_DIRECT_URL" in (found["pooler"].cure or "")
+        assert ("max_prepared_statements" in (found["pooler"].cure or "")) == (mode != "prepared")

@@ -21,6 +21,8 @@ SHAPES: dict[str, list[Any]] = {
     ],
     "asked": [frozenset(FilterParameters.__annotations__)],
     "schema": ["adkpg"],
+    "model_id": [1],
+    "dimensions": [3],
     "table": list(PERSONAL),
     "shape": [
         Shape(lexical=True, vector=True, filters=_FILTERS),

@@ -1,0 +1,48 @@
+"""``adkpg doctor``: whether all is well, and what to do if not."""
+
+from __future__ import annotations
+
+import json
+from dataclasses import asdict
+
+import click
+
+import adkpg
+from adkpg.cli.connection import connected
+from adkpg.cli.options import as_json
+from adkpg.terminal import printable
+
+_STYLES = {"ok": "green", "warning": "yellow", "failure": "red"}
+
+
+@click.command()
+@click.option("--strict", is_flag=True, help="Exit with 1 for warnings, too.")
+@as_json
+@connected
+async def doctor(database: adkpg.Database, *, strict: bool, as_json: bool) -> None:
+    """Examine the database, and name cures.
+
+    One line for each check: ok, warning or failure, and below it the command that mends it: of a
+    shell, or of psql, which ends in a semicolon. Exits with 1 if there is a failure. It changes
+    nothing, and reads the keys of all memories.
+
+    \b
+    Example:
+      adkpg doctor
+      adkpg doctor --json --strict
+    """
+    found = await adkpg.operations.examine(database)
+    if as_json:
+        click.echo(json.dumps({"status": found.status, **asdict(found)}))
+    else:
+        for each in found.findings:
+            status = click.style(f"{each.status:8}", _STYLES[each.status])
+            click.echo(f"{status} {each.check:11} {_line(each.detail)}")
+            for cure in (each.cure or "").splitlines():
+                click.echo(f"{'':8} {'':11} {printable(cure)}")
+    if found.status == "failure" or (strict and found.status != "ok"):
+        raise click.exceptions.Exit(1)
+
+
+def _line(text: str) -> str:
+    return printable(" ".join(text.split()))

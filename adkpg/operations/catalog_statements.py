@@ -1,0 +1,186 @@
+"""Statements on the server's own catalogs: what is built, kept, set and allowed. No I/O.
+
+They name no schema, so that they work on any server that adkpg may meet.
+"""
+
+from collections.abc import Iterator
+from functools import cache
+from typing import Any, TypedDict
+
+from sqlalchemy import Text, bindparam, text
+from sqlalchemy.dialects.postgresql import ARRAY
+from sqlalchemy.dialects.postgresql.asyncpg import dialect
+from sqlalchemy.schema import AddConstraint, CreateIndex
+
+from adkpg.operations.figures_statements import SchemaParameters
+from adkpg.sql import NoParameters, Statement
+from adkpg.tables import SCHEMA, metadata
+
+_DIALECT: Any = dialect()  # type: ignore[no-untyped-call] # SQLAlchemy leaves it untyped
+_SCHEMA = bindparam("schema", type_=Text)
+_OF_SCHEMA = "JOIN pg_namespace n ON n.oid = c.relnamespace AND n.nspname = :schema"
+
+
+class SettingsParameters(TypedDict):
+    """Names of the server's settings."""
+
+    names: list[str]
+
+
+class RightsParameters(SchemaParameters):
+    """Names of tables in a schema, and the rights that are asked for."""
+
+    tables: list[str]
+    rights: list[str]
+
+
+@cache
+def select_clock() -> Statement[NoParameters]:
+    """Reads the server's clock."""
+    return Statement(text("SELECT clock_timestamp() AS now"))
+
+
+@cache
+def select_pgvector() -> Statement[NoParameters]:
+    """Reads the newest pgvector that the server has: version; no row if it has none."""
+    return Statement(
+        text("SELECT default_version AS version FROM pg_available_extensions WHERE name = 'vector'")
+    )
+
+
+@cache
+def select_indexes() -> Statement[SchemaParameters]:
+    """Reads the indexes: name, valid, scans, bytes, unique, writes (of its table), by name."""
+    return Statement(
+        text(
+            "SELECT c.relname AS name, i.indisvalid AND i.indisready AND i.indislive AS valid,"  # noqa: S608 - our own words
+            " coalesce(pg_stat_get_numscans(c.oid), 0) AS scans, pg_relation_size(c.oid) AS bytes,"
+            " i.indisunique AS unique, coalesce(pg_stat_get_tuples_inserted(i.indrelid)"
+            " + pg_stat_get_tuples_updated(i.indrelid), 0) AS writes"
+            f" FROM pg_index i JOIN pg_class c ON c.oid = i.indexrelid {_OF_SCHEMA} ORDER BY 1"
+        ).bindparams(_SCHEMA)
+    )
+
+
+@cache
+def select_tables() -> Statement[SchemaParameters]:
+    """Reads what vacuum has done of each table, by name.
+
+    Returns name, pages, seen (pages in the visibility map), live, dead, inserted (since the last
+    vacuum), dead_limit and inserted_limit (when autovacuum is due), vacuumed (whether it is on).
+    """
+    numbers = ", ".join(
+        f"coalesce((SELECT option_value FROM pg_options_to_table(c.reloptions)"  # noqa: S608 - our own words
+        f" WHERE option_name = 'autovacuum_{name}')::{kind}, current_setting('autovacuum_{name}')::{kind}) AS {label}"  # noqa: E501
+        for name, kind, label in (
+            ("vacuum_threshold", "float8", "dead_base"),
+            ("vacuum_scale_factor", "float8", "dead_scale"),
+            ("vacuum_insert_threshold", "float8", "inserted_base"),
+            ("vacuum_insert_scale_factor", "float8", "inserted_scale"),
+        )
+    )
+    return Statement(
+        text(
+            "SELECT name, pages, seen, live, dead, inserted, vacuumed,"  # noqa: S608 - our own words
+            " dead_base + dead_scale * live AS dead_limit,"
+            " inserted_base + inserted_scale * live AS inserted_limit"
+            " FROM (SELECT c.relname AS name,"
+            " pg_relation_size(c.oid) / current_setting('block_size')::int AS pages,"
+            " c.relallvisible AS seen, greatest(pg_stat_get_live_tuples(c.oid), 0) AS live,"
+            " pg_stat_get_dead_tuples(c.oid) AS dead,"
+            " pg_stat_get_ins_since_vacuum(c.oid) AS inserted, coalesce((SELECT option_value FROM"
+            " pg_options_to_table(c.reloptions) WHERE option_name = 'autovacuum_enabled')::bool,"
+            f" true) AS vacuumed, {numbers}"
+            f" FROM pg_class c {_OF_SCHEMA} WHERE c.relkind = 'r') AS found ORDER BY name"
+        ).bindparams(_SCHEMA)
+    )
+
+
+@cache
+def select_bloat() -> Statement[SchemaParameters]:
+    """Estimates how much of tables and B-trees their rows need: name, kind, bytes, needed.
+
+    From what ANALYZE last saw of the columns; what it has not seen, or may not be read, is left
+    out.
+    """
+    return Statement(
+        text(
+            "SELECT c.relname AS name, 'table' AS kind, pg_relation_size(c.oid) AS bytes,"  # noqa: S608 - our own words
+            " greatest(c.reltuples, pg_stat_get_live_tuples(c.oid)) * (28 + w.width) / coalesce("
+            "(SELECT option_value FROM pg_options_to_table(c.reloptions)"
+            " WHERE option_name = 'fillfactor')::float8 / 100, 1) AS needed"
+            f" FROM pg_class c {_OF_SCHEMA} CROSS JOIN LATERAL (SELECT"
+            " sum(s.avg_width * (1 - s.null_frac)) AS width FROM pg_stats s"
+            " WHERE s.schemaname = n.nspname AND s.tablename = c.relname) AS w"
+            " WHERE c.relkind = 'r' AND c.reltuples >= 0 AND w.width IS NOT NULL"
+            " UNION ALL SELECT c.relname, 'index', pg_relation_size(c.oid),"
+            " greatest(c.reltuples, CASE WHEN i.indpred IS NULL THEN"
+            " pg_stat_get_live_tuples(i.indrelid) END) * (12 + w.width) / 0.9"
+            f" FROM pg_index i JOIN pg_class c ON c.oid = i.indexrelid {_OF_SCHEMA}"
+            " JOIN pg_am m ON m.oid = c.relam AND m.amname = 'btree'"
+            " JOIN pg_class t ON t.oid = i.indrelid CROSS JOIN LATERAL (SELECT"
+            " sum(s.avg_width * (1 - s.null_frac)) AS width FROM pg_attribute a JOIN pg_stats s"
+            " ON s.attname = a.attname AND s.schemaname = n.nspname AND s.tablename = t.relname"
+            " WHERE a.attrelid = c.oid) AS w"
+            " WHERE i.indisvalid AND c.reltuples >= 0 AND w.width IS NOT NULL ORDER BY 2 DESC, 1"
+        ).bindparams(_SCHEMA)
+    )
+
+
+@cache
+def select_settings() -> Statement[SettingsParameters]:
+    """Reads settings of the server: name, setting, unit, context."""
+    return Statement(
+        text(
+            "SELECT name, setting, unit, context FROM pg_settings WHERE name = ANY(:names)"
+        ).bindparams(bindparam("names", type_=ARRAY(Text)))
+    )
+
+
+@cache
+def select_role() -> Statement[SchemaParameters]:
+    """Reads who asks: role, database, super, bypasses, owner (whether it may act as one)."""
+    return Statement(
+        text(
+            "SELECT r.rolname AS role, current_database() AS database, r.rolsuper AS super,"  # noqa: S608 - our own words
+            " r.rolbypassrls AS bypasses, coalesce((SELECT pg_has_role(c.relowner, 'USAGE')"
+            f" FROM pg_class c {_OF_SCHEMA} WHERE c.relname = 'sessions'), false) AS owner"
+            " FROM pg_roles r WHERE r.rolname = current_user"
+        ).bindparams(_SCHEMA)
+    )
+
+
+@cache
+def select_missing_rights() -> Statement[RightsParameters]:
+    """Reads which rights the role lacks: right, tables; by right. USAGE is of the schema."""
+    return Statement(
+        text(
+            "SELECT p.name AS right, array_agg(c.relname::text ORDER BY c.relname) AS tables"  # noqa: S608 - our own words
+            f" FROM pg_class c {_OF_SCHEMA} CROSS JOIN unnest(:rights) AS p(name)"
+            " WHERE c.relname = ANY(:tables) AND c.relkind IN ('r', 'p')"
+            " AND NOT has_table_privilege(c.oid, p.name) GROUP BY 1"
+            " UNION ALL SELECT 'USAGE', NULL FROM pg_namespace WHERE nspname = :schema"
+            " AND NOT has_schema_privilege(oid, 'USAGE') ORDER BY 1"
+        ).bindparams(
+            _SCHEMA, bindparam("tables", type_=ARRAY(Text)), bindparam("rights", type_=ARRAY(Text))
+        )
+    )
+
+
+def definitions(schema: str) -> Iterator[tuple[str, str]]:
+    """Yields every index and unique key of adkpg by its name, with the SQL that makes it."""
+    options: dict[str, Any] = {
+        "schema_translate_map": {SCHEMA: schema},
+        "render_schema_translate": True,
+    }
+    for table in metadata.sorted_tables:
+        for index in table.indexes:
+            made = CreateIndex(index).compile(dialect=_DIALECT, **options)
+            yield str(index.name), " ".join(str(made).split())
+        for constraint in table.constraints:
+            if getattr(constraint, "columns", None) and constraint.__visit_name__ in (
+                "primary_key_constraint",
+                "unique_constraint",
+            ):
+                made = AddConstraint(constraint).compile(dialect=_DIALECT, **options)
+                yield str(constraint.name), " ".join(str(made).split())

@@ -1,0 +1,69 @@
+"""The examination of a database: every check, one after the other."""
+
+from collections.abc import Awaitable, Callable
+
+from adkpg.database import Database
+from adkpg.errors import AdkpgError, SchemaError
+from adkpg.operations import memory_checks, server_checks, storage_checks
+from adkpg.operations.findings import Examination, Finding
+
+Check = Callable[[Database], Awaitable[Finding]]
+
+_OF_SERVER: tuple[Check, ...] = (
+    server_checks.postgres,
+    server_checks.pgvector,
+    server_checks.schema,
+    server_checks.role,
+    server_checks.settings,
+    server_checks.pooler,
+    server_checks.clock,
+)
+_OF_TABLES: tuple[Check, ...] = (
+    storage_checks.indexes,
+    storage_checks.visibility,
+    storage_checks.bloat,
+    storage_checks.autovacuum,
+    memory_checks.vectors,
+    memory_checks.queue,
+    memory_checks.recall,
+)
+
+
+async def examine(database: Database) -> Examination:
+    """Looks at everything that may be wrong with a database; changes nothing.
+
+    A check that cannot be made is a warning that says why. Of a database without adkpg's tables,
+    only the server is examined. It reads the keys of all memories.
+
+    Args:
+      database: Where to look. A role that owns the tables, or works on everybody's memories, sees
+        all; another sees what it may.
+
+    Returns:
+      One finding of each check: postgres, pgvector, schema, role, settings, pooler, clock, indexes,
+      visibility, bloat, autovacuum, vectors, queue, recall.
+
+    Raises:
+      DatabaseUnavailable: There is no connection.
+    """
+    await database.found()
+    findings = [await _made(check, database) for check in _OF_SERVER]
+    unusable = {each.check for each in findings if each.status == "failure"}
+    if not unusable & {"postgres", "pgvector", "schema"}:
+        findings += [await _made(check, database) for check in _OF_TABLES]
+    return Examination(tuple(findings))
+
+
+async def _made(check: Check, database: Database) -> Finding:
+    name = check.__name__
+    try:
+        return await check(database)
+    except SchemaError as exc:
+        return Finding(name, "failure", str(exc), "adkpg db upgrade")
+    except AdkpgError as exc:
+        return Finding(
+            name,
+            "warning",
+            f"could not be checked: {exc}",
+            "adkpg doctor --database-url OWNER_URL",
+        )

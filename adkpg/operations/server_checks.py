@@ -1,0 +1,267 @@
+"""Checks of the server, and of what lies between: versions, clock, pooler, role and settings."""
+
+import time
+from collections.abc import Callable
+from dataclasses import dataclass
+from datetime import UTC, datetime
+from functools import partial
+from shlex import quote
+
+from adkpg.database import Database
+from adkpg.database.row_security import quoted
+from adkpg.errors import AdkpgError, ExtensionMissing
+from adkpg.operations import catalog_statements as statements
+from adkpg.operations.findings import Finding, Status, Verdict
+from adkpg.tables import metadata
+
+_GOOD_PGVECTOR = (0, 8, 4)  # before, vacuuming an HNSW index could lose or corrupt entries of it
+_OLDEST_POSTGRES = 15
+_SKEW_S, _LARGE_SKEW_S = 1.0, 60.0
+_ASKED = 3
+_LEAST_BUFFERS_KB, _LEAST_MEMORY_KB = 128 * 1024, 4 * 1024
+_RIGHTS = ["SELECT", "INSERT", "UPDATE", "DELETE"]
+
+
+async def postgres(database: Database) -> Finding:
+    """Whether the server is one that adkpg works with."""
+    found = await database.found()
+    version = f"Postgres {found.postgres // 10_000}.{found.postgres % 10_000}"
+    verdict = Verdict("postgres")
+    if found.postgres < _OLDEST_POSTGRES * 10_000:
+        verdict.add(
+            "failure",
+            f"{version} is older than {_OLDEST_POSTGRES}, the oldest that adkpg works with",
+            "adkpg backup --output agents.backup   # then restore it into a newer server",
+        )
+    return verdict.finding(version)
+
+
+async def pgvector(database: Database) -> Finding:
+    """Whether pgvector is there, and without the faults that lose entries of an index."""
+    found = await database.found()
+    verdict = Verdict("pgvector")
+    rows = await database.look(statements.select_pgvector(), {})
+    newest = rows[0]["version"] if rows else None
+    if found.pgvector is None:
+        cure = (
+            "CREATE EXTENSION vector;"
+            if newest
+            else f"apt-get install postgresql-{found.postgres // 10_000}-pgvector"
+        )
+        verdict.add("failure", "the extension is not in this database", cure)
+    elif _numbers(found.pgvector) < _GOOD_PGVECTOR:
+        better = newest is not None and _numbers(newest) >= _GOOD_PGVECTOR
+        verdict.add(
+            "failure" if _numbers(found.pgvector) < (0, 8) else "warning",
+            f"version {found.pgvector}: before 0.8.4, vacuuming could damage an HNSW index",
+            "ALTER EXTENSION vector UPDATE;"
+            if better
+            else "apt-get install --only-upgrade 'postgresql-*-pgvector' && psql -c"
+            " 'ALTER EXTENSION vector UPDATE'",
+        )
+    elif not found.visible:
+        verdict.add(
+            "failure",
+            f"it is in the schema {found.pgvector_schema}, which is not in the search_path",
+            f'ALTER ROLE {found.role} SET search_path = "$user", public, {found.pgvector_schema};',
+        )
+    return verdict.finding(f"version {found.pgvector}")
+
+
+async def schema(database: Database) -> Finding:
+    """Whether the tables are those of this version."""
+    verdict = Verdict("schema")
+    try:
+        await database.check()
+    except ExtensionMissing:
+        pass  # `pgvector` says so
+    except AdkpgError as exc:
+        newer = "upgrade the adkpg package" in str(exc)
+        cure = "pip install --upgrade adkpg" if newer else "adkpg db upgrade"
+        verdict.add("failure", str(exc), cure)
+    found = await database.found()
+    return verdict.finding(f"revision {found.revision} in the schema {database.schema}")
+
+
+async def clock(database: Database) -> Finding:
+    """Whether the server's clock tells the same time as this machine's."""
+    best: tuple[float, float] | None = None
+    for _ in range(_ASKED):
+        before, began = datetime.now(UTC), time.monotonic()
+        rows = await database.look(statements.select_clock(), {})
+        took_s = time.monotonic() - began
+        ahead_s = (rows[0]["now"] - before).total_seconds() - took_s / 2
+        if best is None or took_s < best[1]:
+            best = ahead_s, took_s
+    assert best is not None
+    ahead_s, took_s = best
+    verdict = Verdict("clock")
+    sure_s = max(abs(ahead_s) - took_s / 2, 0.0)
+    if sure_s > _SKEW_S:
+        verdict.add(
+            "failure" if sure_s > _LARGE_SKEW_S else "warning",
+            f"the server's clock is {abs(ahead_s):.1f} s {'ahead of' if ahead_s > 0 else 'behind'} "
+            "this machine's: expiry and the order of turns are off by as much",
+            "timedatectl set-ntp true   # on both machines",
+        )
+    return verdict.finding(f"within {max(abs(ahead_s), 0.001):.3f} s of this machine's")
+
+
+async def pooler(database: Database) -> Finding:
+    """What lies between here and the server."""
+    behind = await database.lies_behind()
+    verdict = Verdict("pooler")
+    if behind == "unprepared":
+        verdict.add(
+            "warning",
+            "a pooler loses prepared statements: each statement takes two round trips and is "
+            "planned again",
+            "psql -p 6432 pgbouncer -c 'SET max_prepared_statements = 200'   # PgBouncer 1.21",
+        )
+    if behind != "nothing" and database.settings.direct_url is None:
+        verdict.add(
+            "warning",
+            "behind a pooler, watching sessions polls, and migrations go through it",
+            "export ADKPG_DIRECT_URL=postgresql://...   # the server itself",
+        )
+    return verdict.finding(
+        "none: the server answers itself"
+        if behind == "nothing"
+        else "one that keeps prepared statements"
+    )
+
+
+async def role(database: Database) -> Finding:
+    """Whether the role may do what adkpg asks for, and no more."""
+    verdict = Verdict("role")
+    found = (await database.look(statements.select_role(), {"schema": database.schema}))[0]
+    missing = await database.look(
+        statements.select_missing_rights(),
+        {
+            "schema": database.schema,
+            "tables": [table.name for table in metadata.sorted_tables],
+            "rights": _RIGHTS,
+        },
+    )
+    name = found["role"]
+    for row in missing:
+        place = f"the schema {database.schema}" if row["tables"] is None else _some(row["tables"])
+        verdict.add(
+            "failure",
+            f"{name} has no {row['right']} on {place}",
+            f'adkpg db grants --role serve {quote(name)} | psql "$OWNER_URL"',
+        )
+    if (found["super"] or found["bypasses"]) and database.url != "embedded":
+        why = "is a superuser" if found["super"] else "has BYPASSRLS"
+        verdict.add(
+            "failure" if database.settings.row_level_security else "warning",
+            f"{name} {why}, which no policy and no missing right holds back",
+            "CREATE ROLE adkpg_app LOGIN;   -- then: adkpg db grants --role serve adkpg_app | psql",
+        )
+    kind = "owns the tables" if found["owner"] else "may read and write"
+    return verdict.finding(f"{name} {kind}")
+
+
+@dataclass(frozen=True)
+class _Hurts:
+    """A setting that hurts in some values.
+
+    Attributes:
+      status: How much.
+      hurts: Whether a value does.
+      why: What it costs.
+      better: What to set instead.
+    """
+
+    status: Status
+    hurts: Callable[[str], bool]
+    why: str
+    better: str
+
+
+def _is(bad: str, value: str) -> bool:
+    return value == bad
+
+
+def _below(least: int, value: str) -> bool:
+    return int(value) < least
+
+
+_OFF, _ON = partial(_is, "off"), partial(_is, "on")
+_PLANS = _Hurts("warning", _OFF, "searches are planned without what their speed rests on", "on")
+_HURTING = {
+    "fsync": _Hurts("failure", _OFF, "a crash of the machine can destroy the database", "on"),
+    "full_page_writes": _Hurts("failure", _OFF, "a crash can leave torn pages", "on"),
+    "synchronous_commit": _Hurts("warning", _OFF, "a crash loses the last events", "on"),
+    "default_transaction_read_only": _Hurts("failure", _ON, "nothing can be written", "off"),
+    "autovacuum": _Hurts("failure", _OFF, "tables grow, and searches slow down", "on"),
+    "track_counts": _Hurts("failure", _OFF, "autovacuum does nothing without it", "on"),
+    "shared_buffers": _Hurts(  # in blocks of 8 kB
+        "warning", partial(_below, _LEAST_BUFFERS_KB // 8), "too little is kept in memory", "'25%'"
+    ),
+    "work_mem": _Hurts(
+        "warning", partial(_below, _LEAST_MEMORY_KB), "sorts go to the disk", "'4MB'"
+    ),
+    "plan_cache_mode": _Hurts(
+        "warning", partial(_is, "force_custom_plan"), "each statement is planned again", "auto"
+    ),
+    "statement_timeout": _Hurts(
+        "warning", lambda value: 0 < int(value) < 5_000, "long searches are cut off", "'30s'"
+    ),
+    "enable_indexscan": _PLANS,
+    "enable_indexonlyscan": _PLANS,
+    "enable_bitmapscan": _PLANS,
+    "enable_nestloop": _PLANS,
+    "enable_sort": _PLANS,
+}
+
+
+async def settings(database: Database) -> Finding:
+    """Whether the server's settings lose data, or cost much."""
+    rows = await database.look(
+        statements.select_settings(), {"names": [*_HURTING, "max_connections"]}
+    )
+    found = {row["name"]: row for row in rows}
+    verdict = Verdict("settings")
+    name = (await database.look(statements.select_role(), {"schema": database.schema}))[0]
+    for setting, hurts in _HURTING.items():
+        row = found.get(setting)
+        if row is None or not hurts.hurts(row["setting"]):
+            continue
+        own = row["context"] in ("user", "superuser")
+        better = "'512MB'" if setting == "shared_buffers" else hurts.better
+        verdict.add(
+            hurts.status,
+            f"{setting} is {_value(row['setting'], row['unit'])}: {hurts.why}",
+            f"ALTER DATABASE {quoted(name['database'])} SET {setting} = {better};"
+            if own
+            else f"ALTER SYSTEM SET {setting} = {better};"
+            + ("   -- then restart the server" if row["context"] == "postmaster" else "")
+            + ("\nSELECT pg_reload_conf();" if row["context"] == "sighup" else ""),
+        )
+    most = int(found["max_connections"]["setting"])
+    wanted = database.settings.pool_size + database.settings.pool_overflow
+    if wanted * 2 > most:
+        verdict.add(
+            "warning",
+            f"one process may open {wanted} of {most} connections, so two find no place",
+            f"export ADKPG_POOL_SIZE={max(most // 10, 1)}",
+        )
+    return verdict.finding("none that hurts")
+
+
+def _value(setting: str, unit: str | None) -> str:
+    if unit == "8kB":
+        return f"{int(setting) * 8 // 1024} MB"
+    if unit == "kB":
+        return f"{int(setting)} kB"
+    return f"{setting} {unit}" if unit else setting
+
+
+def _numbers(version: str) -> tuple[int, ...]:
+    return tuple(int(part) for part in version.split(".") if part.isdecimal())
+
+
+def _some(names: list[str]) -> str:
+    more = f" and {len(names) - 3} more tables" if len(names) > 3 else ""
+    return ", ".join(names[:3]) + more
