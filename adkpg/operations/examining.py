@@ -44,8 +44,10 @@ async def examine(database: Database) -> Examination:
       visibility, bloat, autovacuum, vectors, queue, recall.
 
     Raises:
+      ScopeMissing: Row-level security is on, and the context's scope is not `every_scope`.
       DatabaseUnavailable: There is no connection.
     """
+    database.require_every_scope()
     await database.found()
     findings = [await _made(check, database) for check in _OF_SERVER]
     unusable = {each.check for each in findings if each.status == "failure"}

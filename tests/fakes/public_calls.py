@@ -316,6 +316,7 @@ EVERYBODYS: dict[str, Callable[[Services], Awaitable[object]]] = {
     "tidy": lambda s: adkpg.erasure.tidy(s.database),
     "statistics": lambda s: adkpg.operations.statistics(s.database),
     "examine": lambda s: adkpg.operations.examine(s.database),
+    "list_users": lambda s: adkpg.operations.list_users(s.database, app_name=APP),
     "growth": lambda s: adkpg.operations.growth(s.database),
     "erase_expired": lambda s: adkpg.erasure.erase_expired(s.database),
 }
