@@ -12,6 +12,7 @@ from google.adk.sessions.session import Session
 from google.genai import types
 
 import adkpg.artifacts
+import adkpg.audit
 import adkpg.documents
 import adkpg.erasure
 import adkpg.facts
@@ -315,7 +316,6 @@ EVERYBODYS: dict[str, Callable[[Services], Awaitable[object]]] = {
     ),
     "tidy": lambda s: adkpg.erasure.tidy(s.database),
     "statistics": lambda s: adkpg.operations.statistics(s.database),
-    "examine": lambda s: adkpg.operations.examine(s.database),
     "list_users": lambda s: adkpg.operations.list_users(s.database, app_name=APP),
     "growth": lambda s: adkpg.operations.growth(s.database),
     "erase_expired": lambda s: adkpg.erasure.erase_expired(s.database),
@@ -326,6 +326,7 @@ OTHERS = {
     "DatabaseSessionService.flush": "ADK's; does nothing",
     "DatabaseSessionService.close": "closes connections",
     "DatabaseArtifactService.close": "closes connections",
+    "examine": "says of each check whether it may be made; tested with the doctor",
     "sweep_objects": "asks nothing without an object store; tested with one",
     "PgVectorMemoryService.warm": "loads the embedder",
     "PgVectorMemoryService.close": "closes connections",
@@ -348,6 +349,7 @@ def public_calls() -> Iterator[str]:
     for package in (
         adkpg,
         adkpg.artifacts,
+        adkpg.audit,
         adkpg.documents,
         adkpg.erasure,
         adkpg.facts,
