@@ -11,7 +11,7 @@ from starlette.routing import Mount, Route
 from starlette.staticfiles import StaticFiles
 from starlette.types import ASGIApp
 
-from adkpg.console import masks, overview, sessions
+from adkpg.console import masks, overview, people, sessions
 from adkpg.console.guard import Guard, is_script
 from adkpg.console.page import HERE, Console
 from adkpg.database import Database
@@ -37,8 +37,16 @@ _PAGES: dict[str, Handler] = {
     "/session": sessions.session,
     "/session/live": sessions.live,
     "/session/preload": sessions.preload,
+    "/person": people.show,
+    "/memory": people.memory,
+    "/export": people.download,
+    "/forget": people.preview,
 }
-_ACTIONS: dict[str, Handler] = {}
+_ACTIONS: dict[str, Handler] = {
+    "/memory/update": people.update,
+    "/memory/delete": people.delete,
+    "/forget/now": people.erase,
+}
 
 
 def create_console(

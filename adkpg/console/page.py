@@ -3,7 +3,7 @@
 import math
 from collections.abc import Callable, Iterator, Mapping
 from contextlib import AbstractAsyncContextManager, contextmanager
-from datetime import datetime
+from datetime import UTC, datetime
 from pathlib import Path
 from typing import Any
 from urllib.parse import urlencode
@@ -76,6 +76,7 @@ class Console:
         self._templates.globals |= {
             "share": plots.share,
             "moment": moment,
+            "now": lambda: datetime.now(UTC).isoformat(),
             "version": __version__,
         }
 

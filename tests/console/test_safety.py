@@ -25,6 +25,16 @@ PAGES: list[tuple[str, dict[str, Any]]] = [
     ("/session/live", {**HOSTILE, "session": hostile.SESSION, "known": 0}),
     ("/session/preload", {**HOSTILE, "session": hostile.SESSION, "number": 1}),
     ("/session", {**HOSTILE, "session": hostile.ALL}),
+    *(
+        ("/person", {**HOSTILE, "view": view})
+        for view in ("memories", "timeline", "facts", "profile", "sessions")
+    ),
+    *(("/person", {**HOSTILE, "by": by}) for by in ("session", "topic", "author")),
+    ("/person", {**HOSTILE, "topics": hostile.ALL, "kinds": "note"}),
+    ("/person", {**HOSTILE, "view": hostile.ALL}),
+    ("/memory", {**HOSTILE, "memory": f"fact{hostile.IMAGE}"}),
+    ("/memory", {**HOSTILE, "memory": hostile.ALL}),
+    ("/forget", HOSTILE),
     ("/" + hostile.IMAGE, {}),
 ]
 

@@ -1,0 +1,189 @@
+"""A person's memories: seen, changed, downloaded, forgotten, and each change in the audit."""
+
+import html
+import json
+from collections.abc import Callable
+from typing import Any
+
+import asyncpg
+import pytest
+
+from adkpg import Database, PgVectorMemoryService
+from adkpg.audit import Audit
+from adkpg.console import create_console
+from adkpg.facts import Add, Extraction, Facts, Supersede
+from adkpg.memory.records import Memory
+from tests.console.conftest import Browser
+from tests.fakes.conversation import entry, said
+from tests.fakes.life import live_through, rows_of
+
+ANA: dict[str, Any] = {"app_name": "app", "user_id": "ana"}
+PLACE: dict[str, Any] = {"app": "app", "user": "ana"}
+
+
+@pytest.fixture
+async def lived(
+    database: Database, memory: PgVectorMemoryService, connection: asyncpg.Connection
+) -> None:
+    await live_through(database, memory, connection, "ana")
+
+
+@pytest.mark.usefixtures("lived")
+async def test_memories_are_listed_filtered_and_grouped(browser: Browser) -> None:
+    page = await browser.text("/person", **PLACE)
+    assert "keeps an automobile" in page
+    assert "my kitten sleeps" in page
+    notes = await browser.text("/person", **PLACE, kinds="note")
+    assert "keeps an automobile" in notes
+    assert "my kitten sleeps" not in notes
+    for by in ("session", "kind", "topic", "author", "day", "importance"):
+        grouped = await browser.text("/person", **PLACE, by=by)
+        assert 'class="group"' in grouped
+    assert 'class="timeline"' in await browser.text("/person", **PLACE, view="timeline")
+    assert ">s2<" in await browser.text("/person", **PLACE, view="sessions")
+    assert "has a cat" in await browser.text("/person", **PLACE, view="profile")
+    for wrong in ({"view": "x"}, {"by": "x"}, {"kinds": "x"}, {"after": "x"}, {"cursor": "x"}):
+        answer = await browser.get("/person", **PLACE, **wrong)
+        assert answer.status_code == 400, wrong
+
+
+class Extractor:
+    """Draws a fact, and then one that replaces it."""
+
+    async def extract(self, turns: Any, known: Any) -> Extraction:
+        (turn,) = [each for each in turns if not each.read]
+        if known:
+            return Extraction(
+                (Supersede(known[0].memory_id, Add("lives in Graz", (turn.memory_id,))),)
+            )
+        return Extraction((Add("lives in Rome", (turn.memory_id,)),))
+
+
+async def test_facts_have_their_provenance_and_what_they_replaced(
+    browser: Browser, memory: PgVectorMemoryService
+) -> None:
+    facts = Facts(memory, extractor=Extractor())
+    await facts.enable("app")
+    for number, text in enumerate(("I live in Rome", "I moved to Graz")):
+        await memory.add_events_to_memory(
+            **ANA, session_id=f"s{number}", events=[said(text, f"e{number}")]
+        )
+        await facts.extract(**ANA)
+    page = await browser.text("/person", **PLACE, view="facts")
+    assert "drawn from 1 memory" in page
+    assert page.index("lives in Graz") < page.index("<summary>replaced</summary>")
+    assert page.index("<summary>replaced</summary>") < page.index("lives in Rome")
+    assert "I moved to Graz" in page
+    (fact,) = (await facts.profile(**ANA)).facts
+    one = await browser.text("/memory", **PLACE, memory=fact.memory.id)
+    assert "Drawn from" in one
+    assert "lives in Rome" in one
+
+
+async def test_a_memory_is_changed_and_what_is_left_stays(
+    browser: Browser, memory: PgVectorMemoryService, database: Database
+) -> None:
+    note = Memory(id="n", content=entry("likes tea").content, topics=["drinks"], importance=0.7)
+    await memory.add_memory(**ANA, memories=[note])
+    form = await browser.token("/memory", **PLACE, memory="n")
+    done = await browser.post(
+        "/memory/update",
+        form_token=form,
+        **PLACE,
+        memory="n",
+        text="likes oolong",
+        topics="drinks, tea",
+        importance="0.9",
+        expires_at="2999-01-02T03:04",
+    )
+    assert done.status_code == 303
+    found = await memory.get_memory(**ANA, memory_id="n")
+    assert found is not None
+    assert found.content.parts is not None
+    assert found.content.parts[0].text == "likes oolong"
+    assert (found.topics, found.importance) == (["drinks", "tea"], 0.9)
+    assert found.expires_at == "2999-01-02T03:04:00+00:00"
+    (entry_,) = (await Audit(database).entries(**ANA)).entries
+    assert (entry_.action, entry_.subject, entry_.outcome) == ("update_memory", "n", "done")
+    for wrong in ({"importance": "7"}, {"importance": "x"}, {"expires_at": "x"}):
+        refused = await browser.post(
+            "/memory/update", form_token=form, **PLACE, memory="n", **wrong
+        )
+        assert refused.status_code == 400, wrong
+    missing = await browser.post("/memory/update", form_token=form, **PLACE, memory="none")
+    assert missing.status_code == 400
+
+
+async def test_a_memory_is_deleted(browser: Browser, memory: PgVectorMemoryService) -> None:
+    await memory.add_memory(**ANA, memories=[entry("likes tea", "n")])
+    await memory.add_memory(app_name="app", user_id=None, memories=[entry("of the app", "w")])
+    form = await browser.token("/memory", **PLACE, memory="n")
+    assert (await browser.post("/memory/delete", **PLACE, memory="n")).status_code == 403
+    assert await memory.get_memory(**ANA, memory_id="n")
+    await browser.post("/memory/delete", form_token=form, **PLACE, memory="n")
+    assert await memory.get_memory(**ANA, memory_id="n") is None
+    assert (await browser.get("/memory", **PLACE, memory="n")).status_code == 400
+    assert "of the app" in await browser.text("/person", app="app")
+    await browser.post("/memory/delete", form_token=form, app="app", memory="w")
+    assert "of the app" not in await browser.text("/person", app="app")
+
+
+@pytest.mark.usefixtures("lived")
+async def test_all_of_a_person_is_downloaded_as_an_export(browser: Browser) -> None:
+    answer = await browser.get("/export", **PLACE)
+    assert answer.status_code == 200
+    assert "attachment" in answer.headers["content-disposition"]
+    lines = [json.loads(line) for line in answer.text.splitlines()]
+    assert lines[0]["type"] == "export"
+    assert {"session", "event", "memory", "end"} <= {line["type"] for line in lines}
+    assert (await browser.get("/export", app="app")).status_code == 400
+
+
+@pytest.mark.usefixtures("lived")
+async def test_forgetting_shows_what_would_go_and_then_erases_it(
+    browser: Browser, connection: asyncpg.Connection, database: Database
+) -> None:
+    before = await rows_of(connection, "ana")
+    page = html.unescape(await browser.text("/forget", **PLACE))
+    for table, count in before.items():
+        assert table in page
+        assert str(count) in page
+    assert await rows_of(connection, "ana") == before
+    form = await browser.token("/forget", **PLACE)
+    unsure = await browser.post("/forget/now", form_token=form, **PLACE, again="an")
+    assert unsure.status_code == 400
+    assert await rows_of(connection, "ana") == before
+    done = await browser.post("/forget/now", form_token=form, **PLACE, again="ana")
+    assert done.status_code == 200
+    assert "This was erased" in done.text
+    assert set((await rows_of(connection, "ana")).values()) == {0}
+    (noted,) = (await Audit(database).entries(app_name="app", user_id=None)).entries
+    assert (noted.action, noted.outcome, noted.subject) == ("forget_person", "done", None)
+    rows = await connection.fetchval("SELECT string_agg(audit::text, '') FROM audit")
+    assert "ana" not in rows
+
+
+async def test_a_console_that_only_reads_changes_nothing(
+    database: Database, memory: PgVectorMemoryService, browse: Callable[..., Browser]
+) -> None:
+    await memory.add_memory(**ANA, memories=[entry("likes tea", "n")])
+    browser = browse(create_console(database, memory=memory, read_only=True))
+    page = await browser.text("/memory", **PLACE, memory="n")
+    assert "<form" not in page
+    form = await browser.token("/login")
+    for path, fields in (("/memory/delete", {"memory": "n"}), ("/forget/now", {"again": "ana"})):
+        answer = await browser.post(path, form_token=form, **PLACE, **fields)
+        assert answer.status_code == 403
+        assert "read-only" in answer.text
+    assert await memory.get_memory(**ANA, memory_id="n")
+
+
+async def test_the_actor_is_whom_the_application_names(
+    database: Database, memory: PgVectorMemoryService, browse: Callable[..., Browser]
+) -> None:
+    await memory.add_memory(**ANA, memories=[entry("likes tea", "n")])
+    browser = browse(create_console(database, memory=memory, actor=lambda _: "Bea"))
+    form = await browser.token("/memory", **PLACE, memory="n")
+    await browser.post("/memory/delete", form_token=form, **PLACE, memory="n")
+    (noted,) = (await Audit(database).entries(**ANA)).entries
+    assert noted.actor == "Bea"
