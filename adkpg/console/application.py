@@ -1,7 +1,7 @@
 """Application: the console's addresses, and what is said when something fails."""
 
 import logging
-from collections.abc import Awaitable, Callable, Collection
+from collections.abc import Awaitable, Callable, Collection, Mapping
 
 from starlette.applications import Starlette
 from starlette.exceptions import HTTPException
@@ -11,7 +11,7 @@ from starlette.routing import Mount, Route
 from starlette.staticfiles import StaticFiles
 from starlette.types import ASGIApp
 
-from adkpg.console import masks, overview, people, sessions
+from adkpg.console import lab, masks, overview, people, sessions
 from adkpg.console.guard import Guard, is_script
 from adkpg.console.page import HERE, Console
 from adkpg.database import Database
@@ -41,11 +41,15 @@ _PAGES: dict[str, Handler] = {
     "/memory": people.memory,
     "/export": people.download,
     "/forget": people.preview,
+    "/lab": lab.show,
+    "/lab/questions.json": lab.file,
 }
 _ACTIONS: dict[str, Handler] = {
     "/memory/update": people.update,
     "/memory/delete": people.delete,
     "/forget/now": people.erase,
+    "/lab/save": lab.save,
+    "/lab/delete": lab.unsave,
 }
 
 
@@ -53,6 +57,7 @@ def create_console(
     database: Database,
     *,
     memory: PgVectorMemoryService | None = None,
+    compared: Mapping[str, PgVectorMemoryService] | None = None,
     token: str | None = None,
     read_only: bool = False,
     actor: Callable[[Request], str] | None = None,
@@ -70,6 +75,8 @@ def create_console(
         the pages of one person.
       memory: The agents' memory service, whose embedder answers searches; None makes one with
         ``ADKPG_EMBEDDER``.
+      compared: Further memory services by name, of other models or rerankers, which the search lab
+        puts beside that one. Vectors are compared of the app's active model alone.
       token: What a browser must show once, at least 16 characters: at its login, or as ``?token=``
         in the first address. None admits everybody.
       read_only: Whether nothing can be changed.
@@ -87,6 +94,7 @@ def create_console(
     console = Console(
         database,
         memory=memory if memory is not None else PgVectorMemoryService(database),
+        compared=compared or {},
         actor=actor,
         read_only=read_only,
     )

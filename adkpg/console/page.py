@@ -19,6 +19,7 @@ from adkpg.console import forms, plots
 from adkpg.console.guard import FIELDS, Guard, visitor_of
 from adkpg.console.transcript import moment
 from adkpg.database import Database
+from adkpg.evaluation import SavedQuestions
 from adkpg.facts import Facts
 from adkpg.memory.service import PgVectorMemoryService
 from adkpg.models import Models
@@ -36,6 +37,7 @@ class Console:
     Args:
       database: What is looked at.
       memory: Answers searches, with the embedder of the agents.
+      compared: Further services by name, for the search lab.
       actor: Returns who asks, for the audit; None is the name that was given at the login, or
         ``console``.
       read_only: Whether nothing can be changed.
@@ -46,6 +48,7 @@ class Console:
         database: Database,
         *,
         memory: PgVectorMemoryService,
+        compared: Mapping[str, PgVectorMemoryService],
         actor: Callable[[Request], str] | None,
         read_only: bool,
     ) -> None:
@@ -56,6 +59,9 @@ class Console:
         self.facts = Facts(memory)
         self.models = Models(database)
         self.audit = Audit(database)
+        self.saved = SavedQuestions(database)
+        own = "words alone" if memory.embedder is None else memory.embedder.model
+        self.services = {own: memory, **compared}
         self.read_only = read_only
         self.guard: Guard | None = None
         self._actor = actor

@@ -14,6 +14,7 @@ from adkpg.evaluation.dataset import Chat, DataSet, Question, Store, Turn
 from adkpg.evaluation.evaluation import Evaluation, Miss, evaluate_apart, evaluate_stored
 from adkpg.evaluation.figures import Estimate, Report, Unanswered
 from adkpg.evaluation.reading import parsed, read
+from adkpg.evaluation.saved import SavedQuestion, SavedQuestions
 
 __all__ = [
     "Chat",
@@ -23,6 +24,8 @@ __all__ = [
     "Miss",
     "Question",
     "Report",
+    "SavedQuestion",
+    "SavedQuestions",
     "Store",
     "Turn",
     "Unanswered",

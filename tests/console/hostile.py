@@ -9,6 +9,7 @@ from google.genai import types
 
 from adkpg import Database, DatabaseArtifactService, DatabaseSessionService, PgVectorMemoryService
 from adkpg.audit import Audit
+from adkpg.evaluation import SavedQuestions
 from adkpg.memory.records import Memory
 
 SCRIPT = "<script>window.ran = 1</script>"
@@ -65,6 +66,7 @@ async def store(database: Database, memory: PgVectorMemoryService) -> None:
             ],
             custom_metadata={ALL: ALL},
         )
+    await SavedQuestions(database).add(**SCOPE, text=ALL, evidence=[f"note{IMAGE}"])
     async with Audit(database).recording(**SCOPE, actor=ALL, action=ALL, subject=ALL):
         pass
 

@@ -68,9 +68,10 @@ async def test_facts_have_their_provenance_and_what_they_replaced(
         await memory.add_events_to_memory(
             **ANA, session_id=f"s{number}", events=[said(text, f"e{number}")]
         )
-        await facts.extract(**ANA)
+        report = await facts.extract(**ANA)
+        assert not report.errors
     page = await browser.text("/person", **PLACE, view="facts")
-    assert "drawn from 1 memory" in page
+    assert "drawn from 2 memories" in page
     assert page.index("lives in Graz") < page.index("<summary>replaced</summary>")
     assert page.index("<summary>replaced</summary>") < page.index("lives in Rome")
     assert "I moved to Graz" in page

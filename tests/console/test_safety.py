@@ -35,6 +35,10 @@ PAGES: list[tuple[str, dict[str, Any]]] = [
     ("/memory", {**HOSTILE, "memory": f"fact{hostile.IMAGE}"}),
     ("/memory", {**HOSTILE, "memory": hostile.ALL}),
     ("/forget", HOSTILE),
+    ("/lab", HOSTILE),
+    ("/lab", {**HOSTILE, "q": "note fact window", "compare": 1, "b_mode": "text"}),
+    ("/lab", {**HOSTILE, "q": hostile.ALL, "topics": hostile.ALL, "evaluate": 1}),
+    ("/lab", {**HOSTILE, "q": "note", "a_mode": hostile.ALL}),
     ("/" + hostile.IMAGE, {}),
 ]
 

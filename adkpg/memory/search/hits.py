@@ -31,6 +31,7 @@ class Reason:
       lexical: BM25F score of its words and its neighbours'; 0 if no word matched.
       lexemes: The words that matched, as Postgres normalised them, in its own or a neighbouring
         turn; empty if nobody asked for reasons.
+      idfs: How rare each of these is among the user's memories, in the same order: Lucene's idf.
       cosine: Cosine of question and memory in [-1, 1]; None without a vector.
       recency: Factor in (0, 1] of its age; 1 without a half-life.
       importance: Factor of its importance; 1 for the default of 0.5.
@@ -60,6 +61,7 @@ class Reason:
     fused_alone: str | None = None
     date: float = 0.0
     speaker: float = 0.0
+    idfs: tuple[float, ...] = ()
 
 
 @dataclass(frozen=True)
@@ -108,6 +110,7 @@ def hit(row: Mapping[str, Any], question: str, *, words_alone: str | None = None
         span=span,
         date=row["dated"],
         speaker=row["said_by"],
+        idfs=tuple(row["idfs"] or ()),
     )
     return Hit(memory=memory, score=row["score"], reason=reason, cut=bool(row["cut"]))
 

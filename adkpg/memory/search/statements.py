@@ -197,11 +197,14 @@ def search(shape: Shape) -> Statement[SearchParameters]:
     dated = _dated(dead, eligible, scope) if shape.dated and lexical is not None else None
     fused = _fused(_candidates(lexical, nearest, dated), question, model, scope, dated, shape)
     best = _best(fused, _relevant(fused, scope, shape))
-    words: Any = cast(null(), ARRAY(Text))
+    words: list[Any] = [
+        cast(null(), ARRAY(Text)).label("lexemes"),
+        cast(null(), ARRAY(Double)).label("idfs"),
+    ]
     source: Any = best
     if shape.explain and asked is not None and matched is not None:
         said = _said(matched, asked, best)
-        words = said.c.lexemes
+        words = [said.c.lexemes, said.c.idfs]
         source = best.outerjoin(said, said.c.position == best.c.position)
     info = _info(model)
     # Only now what is long: of all that is relevant few are returned.
@@ -220,7 +223,7 @@ def search(shape: Shape) -> Statement[SearchParameters]:
         )
         rows, parts = rows.outerjoin(passages, true()), [*passages.c]
     return Statement(
-        select(*memory.c, *best.c, words.label("lexemes"), *parts, *info.c)
+        select(*memory.c, *best.c, *words, *parts, *info.c)
         .select_from(rows)
         .order_by(best.c.score.desc(), memory.c.timestamp.desc(), best.c.position.desc())
     )
@@ -363,7 +366,11 @@ def _best(fused: Any, match: ColumnElement[bool]) -> CTE:
 def _said(matched: CTE, asked: CTE, best: CTE) -> CTE:
     """The question's words that each of the best has, in its own or a neighbouring turn."""
     return (
-        select(matched.c.position, func.array_agg(asked.c.lexeme).label("lexemes"))
+        select(
+            matched.c.position,
+            func.array_agg(asked.c.lexeme).label("lexemes"),
+            func.array_agg(cast(matched.c.idf, Double)).label("idfs"),
+        )
         .select_from(matched.join(asked, asked.c.word == matched.c.word))
         .where(among(matched.c.position, best))
         .group_by(matched.c.position)

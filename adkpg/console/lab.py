@@ -1,0 +1,212 @@
+"""Lab: a question's hits with their reasons, two settings side by side, and saved questions."""
+
+import json
+from collections.abc import Mapping
+from dataclasses import dataclass
+from typing import Any
+
+from starlette.requests import Request
+from starlette.responses import Response
+
+from adkpg.console import forms
+from adkpg.console.cuts import Cut, arguments, cuts
+from adkpg.console.page import Console, back_to, form_of, person, query_of
+from adkpg.console.people import filters_of
+from adkpg.errors import InvalidInput
+from adkpg.evaluation import Evaluation, SavedQuestion, evaluate_stored, parsed
+from adkpg.memory.filters import KINDS
+from adkpg.memory.records import text_of
+from adkpg.memory.search.hits import Hit
+from adkpg.memory.search.options import MODES, SearchOptions
+
+_FIGURES = ("recall@5", "recall@10", "recall@20", "MRR", "NDCG@10")
+
+
+@dataclass(frozen=True)
+class Answer:
+    """What one setting found.
+
+    Attributes:
+      title: Of the setting.
+      call: The options that differ from the service's own, as Python writes them.
+      hits: As `search` returned them.
+      moved: By the id of a memory, how many places it stands higher than under the other setting;
+        None if the other does not have it.
+      most: The largest of each reason among these hits, which fills a bar.
+      words_alone: Why vectors had no part, if they had none.
+    """
+
+    title: str
+    call: str
+    hits: list[Hit]
+    moved: dict[str | None, int | None]
+    most: dict[str, float]
+    words_alone: str | None
+
+
+async def show(console: Console, request: Request) -> Response:
+    """Asks a question under one setting, or under two."""
+    fields = query_of(request)
+    query = fields.get("q", "").strip()
+    compared = bool(fields.get("compare"))
+    answers: list[Answer] = []
+    left_out: list[Cut] = []
+    with person(fields) as (app_name, user_id):
+        if query:
+            settings = ("a", "b") if compared else ("a",)
+            asked = [_options(fields, each) for each in settings]
+            found = [
+                await _service(console, fields, each).search(
+                    app_name=app_name, user_id=user_id, query=query, **arguments(options)
+                )
+                for each, options in zip(settings, asked, strict=True)
+            ]
+            for place, (each, options) in enumerate(zip(settings, asked, strict=True)):
+                other = found[1 - place] if compared else None
+                answers.append(_answer(each.upper(), options, found[place], other))
+            left_out = await cuts(
+                _service(console, fields, "a"),
+                app_name=app_name,
+                user_id=user_id,
+                query=query,
+                options=asked[0],
+                hits=found[0],
+            )
+        saved = await console.saved.list(app_name=app_name, user_id=user_id)
+        evaluation = None
+        if fields.get("evaluate") and any(question.evidence for question in saved):
+            evaluation = await _evaluate(console, app_name, user_id, saved)
+    return console.page(
+        request,
+        "lab.html",
+        app_name=app_name,
+        user_id=user_id,
+        query=query,
+        fields=fields,
+        compared=compared,
+        answers=answers,
+        cuts=left_out,
+        saved=saved,
+        evaluation=evaluation,
+        figures=_FIGURES,
+        modes=MODES,
+        kinds=KINDS,
+        services=list(console.services),
+        text_of=lambda found: text_of(found.content),
+        zip=zip,
+    )
+
+
+async def save(console: Console, request: Request) -> Response:
+    """Saves a question with the memories that are expected."""
+    fields = form_of(request)
+    evidence = [value for name, value in fields.items() if name.startswith("evidence-")]
+    evidence += forms.words(fields, "more")
+    with person(fields) as (app_name, user_id):
+        async with console.changing(
+            request, app_name=app_name, user_id=user_id, action="save_question"
+        ):
+            await console.saved.add(
+                app_name=app_name,
+                user_id=user_id,
+                text=forms.required(fields, "q"),
+                evidence=evidence,
+            )
+    return back_to(request, "lab", app=app_name, user=user_id, evaluate="1")
+
+
+async def unsave(console: Console, request: Request) -> Response:
+    """Deletes a saved question."""
+    fields = form_of(request)
+    question_id = forms.required(fields, "question")
+    with person(fields) as (app_name, user_id):
+        async with console.changing(
+            request,
+            app_name=app_name,
+            user_id=user_id,
+            action="delete_question",
+            subject=question_id,
+        ):
+            await console.saved.delete(app_name=app_name, user_id=user_id, question_id=question_id)
+    return back_to(request, "lab", app=app_name, user=user_id)
+
+
+async def file(console: Console, request: Request) -> Response:
+    """Answers with the saved questions as `adkpg memory evaluate` reads them."""
+    with person(query_of(request)) as (app_name, user_id):
+        saved = await console.saved.list(app_name=app_name, user_id=user_id)
+    text = json.dumps([question.document() for question in saved], ensure_ascii=False, indent=1)
+    return Response(
+        text.encode(errors="replace") + b"\n",
+        media_type="application/json",
+        headers={"Content-Disposition": 'attachment; filename="questions.json"'},
+    )
+
+
+def _service(console: Console, fields: Mapping[str, str], setting: str) -> Any:
+    name = fields.get(f"{setting}_model") or next(iter(console.services))
+    if name not in console.services:
+        raise InvalidInput(f"There is no memory service {name[:60]!r}; choose one of the list.")
+    return console.services[name]
+
+
+def _options(fields: Mapping[str, str], setting: str) -> SearchOptions:
+    """Reads one setting.
+
+    Raises:
+      InvalidInput: A value cannot be read, or is out of range.
+    """
+
+    def named(name: str) -> str:
+        return f"{setting}_{name}"
+
+    given: dict[str, Any] = {
+        "mode": fields.get(named("mode")) or None,
+        "half_life": forms.span(fields, named("half_life")),
+        "top_k": forms.whole_or_none(fields, named("top_k")),
+        "min_score": forms.decimal(fields, named("min_score")),
+        "max_tokens": forms.whole_or_none(fields, named("max_tokens")),
+    }
+    usual = SearchOptions(filters=filters_of(fields))
+    return usual.changed(**given)
+
+
+def _answer(title: str, options: SearchOptions, hits: list[Hit], other: list[Hit] | None) -> Answer:
+    before = {hit.memory.id: place for place, hit in enumerate(other or [])}
+    moved: dict[str | None, int | None] = {}
+    if other is not None:
+        for place, hit in enumerate(hits):
+            stood = before.get(hit.memory.id)
+            moved[hit.memory.id] = None if stood is None else stood - place
+    usual = SearchOptions()
+    call = ", ".join(
+        f"{name}={value!r}"
+        for name, value in arguments(options).items()
+        if value != getattr(usual, name)
+    )
+    reasons = [hit.reason for hit in hits]
+    return Answer(
+        title,
+        call,
+        hits,
+        moved,
+        {
+            "score": max((reason.score for reason in reasons), default=0),
+            "lexical": max((reason.lexical for reason in reasons), default=0),
+            "rerank": max((reason.rerank or 0 for reason in reasons), default=0),
+        },
+        next((reason.words_alone for reason in reasons if reason.words_alone), None),
+    )
+
+
+async def _evaluate(
+    console: Console, app_name: str, user_id: str | None, saved: list[SavedQuestion]
+) -> Evaluation:
+    memory = console.memory
+    return await evaluate_stored(
+        parsed([question.document() for question in saved]),
+        memory=memory,
+        app_name=app_name,
+        user_id=user_id,
+        modes=MODES if memory.embedder is not None else ("text",),
+    )

@@ -1,0 +1,166 @@
+"""The search lab shows what searches return, why, and what they leave out."""
+
+import html
+import json
+import re
+from datetime import timedelta
+from typing import Any
+
+import pytest
+
+from adkpg import PgVectorMemoryService
+from adkpg.evaluation import evaluate_stored, parsed
+from adkpg.memory.filters import SearchFilters
+from adkpg.memory.records import Memory
+from tests.console.conftest import Browser
+from tests.fakes.conversation import entry
+
+ANA: dict[str, Any] = {"app_name": "app", "user_id": "ana"}
+PLACE: dict[str, Any] = {"app": "app", "user": "ana"}
+QUERY = "where does the kitten sleep?"
+
+
+@pytest.fixture(autouse=True)
+async def stored(memory: PgVectorMemoryService) -> None:
+    texts = {
+        "basket": "the kitten sleeps in a basket",
+        "sofa": "a kitten was on the sofa",
+        "car": "the automobile is in the garage",
+        "again": "the kitten sleeps in a basket!",
+    }
+    await memory.add_memory(
+        **ANA,
+        memories=[
+            entry(text, name, timestamp=f"2026-01-0{day}T00:00:00+00:00")
+            for day, (name, text) in enumerate(texts.items(), 1)
+        ],
+    )
+    gone = Memory(
+        id="gone",
+        content=entry("the kitten moved out").content,
+        expires_at="2026-01-01T00:00:00+00:00",
+    )
+    await memory.add_memory(**ANA, memories=[gone])
+
+
+def columns(page: str) -> list[list[str]]:
+    """The ids of the hits of each setting, in their order."""
+    return [
+        [html.unescape(each) for each in re.findall(r'data-memory="([^"]*)"', column)]
+        for column in page.split('<ol class="hits">')[1:]
+    ]
+
+
+async def test_hits_have_their_reasons(browser: Browser, memory: PgVectorMemoryService) -> None:
+    page = await browser.text("/lab", **PLACE, q=QUERY)
+    hits = await memory.search(**ANA, query=QUERY)
+    assert columns(page) == [[hit.memory.id for hit in hits]]
+    for word, idf in zip(hits[0].reason.lexemes, hits[0].reason.idfs, strict=True):
+        assert f"{word} <span" in page
+        assert f"{idf:.3f}".rstrip("0").rstrip(".") in page
+    for title in ("score", "words", "cosine", "recency", "importance"):
+        assert f'<th scope="row">{title}</th>' in page
+
+
+async def test_two_settings_show_what_two_searches_return(
+    browser: Browser, memory: PgVectorMemoryService
+) -> None:
+    page = await browser.text(
+        "/lab",
+        **PLACE,
+        q=QUERY,
+        compare=1,
+        a_mode="text",
+        b_mode="vector",
+        b_top_k=2,
+        b_half_life="1d",
+        b_min_score="-1",
+        kinds="note",
+    )
+    filters = SearchFilters(kinds=["note"])
+    first = await memory.search(**ANA, query=QUERY, mode="text", filters=filters)
+    second = await memory.search(
+        **ANA,
+        query=QUERY,
+        mode="vector",
+        top_k=2,
+        half_life=timedelta(days=1),
+        min_score=-1,
+        filters=filters,
+    )
+    ids = [[hit.memory.id for hit in found] for found in (first, second)]
+    assert columns(page) == ids
+    moved = re.findall(r'class="moved (\w+)"', page)
+    stayed = page.count('<span class="dim">=</span>')
+    assert len(moved) + stayed == len(first) + len(second)
+    only = set(ids[0]) ^ set(ids[1])
+    assert moved.count("new") == len(only)
+
+
+async def test_what_was_left_out_has_its_rule(browser: Browser) -> None:
+    page = html.unescape(
+        await browser.text(
+            "/lab", **PLACE, q=QUERY, a_top_k=1, after="2026-01-02", before="2026-01-09"
+        )
+    )
+    cut = re.findall(r'<tr class="cut">.*?memory=(\w+)">.*?</td><td>(.*?)</td>', page)
+    rules = dict(cut)
+    assert rules["sofa"] == "comes after the best 1 (top_k)"
+    assert rules["car"].startswith("is below the floor")
+    assert rules["basket"] == "is cut by the filter of the earliest time"
+    assert rules["gone"].startswith("ended at")
+    folded = html.unescape(await browser.text("/lab", **PLACE, q=QUERY))
+    assert "says the same as again" in folded
+    small = html.unescape(await browser.text("/lab", **PLACE, q=QUERY, a_max_tokens=9))
+    assert "does not fit the budget of tokens" in small
+
+
+async def test_saved_questions_measure_recall(
+    browser: Browser, memory: PgVectorMemoryService
+) -> None:
+    form = await browser.token("/lab", **PLACE, q=QUERY)
+    saved = await browser.post(
+        "/lab/save", form_token=form, **PLACE, q=QUERY, **{"evidence-1": "again", "more": "sofa"}
+    )
+    assert saved.status_code == 303
+    await browser.post(
+        "/lab/save", form_token=form, **PLACE, q="who drives?", **{"evidence-2": "no such"}
+    )
+    await browser.post("/lab/save", form_token=form, **PLACE, q="what is her phone number?")
+    page = html.unescape(await browser.text("/lab", **PLACE, evaluate=1))
+    file = json.loads((await browser.get("/lab/questions.json", **PLACE)).text)
+    assert file[0] == {"q": QUERY, "evidence": ["again", "sofa"]}
+    assert [len(each["evidence"]) for each in file] == [2, 1, 0]
+    found = await evaluate_stored(
+        parsed(file), memory=memory, **ANA, modes=("hybrid", "vector", "text")
+    )
+    for report in found.reports.values():
+        for name in ("recall@10", "MRR"):
+            mean = f"{report.estimates[name].mean:.3f}".rstrip("0").rstrip(".")
+            assert f"<strong>{mean}</strong>" in page
+    (ids,) = [re.findall(r'name="question" value="([^"]+)"', page)]
+    assert len(ids) == 3
+    await browser.post("/lab/delete", form_token=form, **PLACE, question=ids[0])
+    assert len(json.loads((await browser.get("/lab/questions.json", **PLACE)).text)) == 2
+    await browser.post("/lab/delete", form_token=form, **PLACE, question="nonsense")
+    assert (await browser.post("/lab/save", form_token=form, **PLACE, q=" ")).status_code == 400
+
+
+async def test_a_wrong_setting_is_one_sentence(browser: Browser) -> None:
+    for wrong in (
+        {"a_mode": "x"},
+        {"a_top_k": "0"},
+        {"a_top_k": "x"},
+        {"a_min_score": "7"},
+        {"a_min_score": "nan"},
+        {"a_half_life": "x"},
+        {"a_half_life": "-1d"},
+        {"a_max_tokens": "-1"},
+        {"a_model": "x"},
+        {"kinds": "x"},
+        {"after": "x"},
+    ):
+        answer = await browser.get("/lab", **PLACE, q="a", **wrong)
+        assert answer.status_code == 400, wrong
+        assert 'role="alert"' in answer.text
+    assert (await browser.get("/lab", q="a")).status_code == 400
