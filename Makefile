@@ -39,11 +39,9 @@ test-pgbouncer: $(INSTALLED) ## the suite through PgBouncer; PGBOUNCER=/path/to/
 	ADKPG_TEST_PGBOUNCER=$$(PATH="$$PATH:/usr/sbin" command -v $(PGBOUNCER)) \
 	  $(BIN)/python -m pytest -n auto --maxprocesses 8 $(ARGS)
 
-test-versions: $(INSTALLED) ## the suite on another Postgres; POSTGRES_BIN=/usr/lib/postgresql/15/bin
-	@test -x "$(POSTGRES_BIN)/initdb" || { printf '%s\n' \
-	  "Name the folder of a Postgres with pgvector: make test-versions POSTGRES_BIN=/usr/lib/postgresql/15/bin"; exit 1; }
-	ADKPG_TEST_POSTGRES_BIN="$(POSTGRES_BIN)" $(BIN)/python -m pytest -n auto --maxprocesses 8 \
-	  -m "server and not newest" $(ARGS)
+# ONLY: lowest, newest-3.12, postgres ...; POSTGRES_BIN: instead of those in /usr/lib/postgresql.
+test-versions: $(INSTALLED) ## the suite at both ends of google-adk, on each Python and other Postgres; ONLY=lowest for one
+	POSTGRES_BIN="$(POSTGRES_BIN)" $(BIN)/nox $(if $(ONLY),--session $(ONLY)) -- $(ARGS)
 
 test-mysql: $(INSTALLED) ## imports from a MariaDB, which apt-get install mariadb-server brings
 	@PATH="$$PATH:/usr/sbin" command -v mariadbd >/dev/null || { printf '%s\n' \
