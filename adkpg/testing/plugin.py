@@ -90,9 +90,10 @@ def adkpg_server(request: pytest.FixtureRequest) -> "Server":
 
             return borrowed(address)
         config.stash[_SERVER] = started = _started(config)
+        return started
     except AdkpgError as exc:
-        pytest.fail(str(exc), pytrace=False)
-    return started
+        sentence = str(exc)
+    pytest.fail(sentence, pytrace=False)  # not while handling it, or pytest says it twice
 
 
 @pytest.fixture

