@@ -23,10 +23,12 @@ Then ``adk web --session_service_uri=adkpg:// --memory_service_uri=adkpg://
 ``adkpg[embedded]``, ``adkpg://user:password@host/database?options`` any other.
 
 `MemoryPlugin` remembers every turn of a Runner or App by itself. `QueuedRuns` lets the runs of a
-session take turns in the app of ``get_fast_api_app``.
+session take turns in the app of ``get_fast_api_app``. `Probes` answers
+``/livez`` and ``/readyz`` there.
 """
 
 from adkpg.adk.plugin import MemoryPlugin
+from adkpg.adk.probes import Probes
 from adkpg.adk.queued_runs import QueuedRuns
 from adkpg.adk.services import ArtifactService, MemoryService, SessionService, register
 
@@ -34,6 +36,7 @@ __all__ = [
     "ArtifactService",
     "MemoryPlugin",
     "MemoryService",
+    "Probes",
     "QueuedRuns",
     "SessionService",
     "register",

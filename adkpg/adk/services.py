@@ -36,6 +36,12 @@ def _database_of(uri: str) -> Database:
     return database
 
 
+def databases_of_services() -> list[Database]:
+    """Returns the Databases that services of this process were made with, by their URIs."""
+    with _sharing:
+        return list(_shared.values())
+
+
 class SessionService(DatabaseSessionService):
     """`DatabaseSessionService` for ``--session_service_uri``.
 

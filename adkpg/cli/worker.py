@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import asyncio
 import signal
+from contextlib import AsyncExitStack
 from datetime import timedelta
 from functools import partial
 from typing import TYPE_CHECKING
@@ -13,6 +14,7 @@ import click
 import adkpg
 from adkpg.cli.answers import say
 from adkpg.cli.connection import connected
+from adkpg.cli.operations.health import answering
 from adkpg.cli.options import as_json, span
 
 if TYPE_CHECKING:
@@ -37,6 +39,17 @@ if TYPE_CHECKING:
 @click.option(
     "--poll-interval", default="1s", show_default=True, type=span, help="Pause when nothing is due."
 )
+@click.option(
+    "--health-port",
+    type=click.IntRange(0, 65_535),
+    help="Answer GET /livez and /readyz on this port; 0 chooses one.",
+)
+@click.option(
+    "--health-host",
+    default="127.0.0.1",
+    show_default=True,
+    help="Where to answer them; 0.0.0.0 is everywhere.",
+)
 @click.option("--revive", is_flag=True, help="Queue again the jobs that were given up.")
 @as_json
 @connected
@@ -45,6 +58,8 @@ async def worker(
     model: str | None,
     concurrency: int,
     poll_interval: timedelta,
+    health_port: int | None,
+    health_host: str,
     *,
     once: bool,
     revive: bool,
@@ -56,13 +71,15 @@ async def worker(
     SIGTERM end it after the running batches, which have five seconds. Run as many as you like:
     each claims jobs user by user, retries them with growing delays, and gives up those that keep
     failing, with their error.
-    It also does what `adkpg db tidy` does, every ten minutes.
+    It also does what `adkpg db tidy` does, every ten minutes. With --health-port, /livez is 200
+    while it runs, and /readyz while its database answers and has this version's tables.
 
     \b
     Example:
       adkpg worker
       adkpg worker --once --revive
       adkpg worker --extract gemini-2.5-flash
+      adkpg worker --health-port 8001 --health-host 0.0.0.0
     """
     from adkpg.facts.service import Extracting
     from adkpg.memory.queue.worker import Work, Worker
@@ -96,10 +113,13 @@ async def worker(
         concurrency=concurrency,
     )
     done, stop = 0, _stopped_by_signals()
-    if not once:
-        done = await found.run(stop)
-    while once and not stop.is_set() and (progress := await found.run_once(stop)):
-        done += progress
+    async with AsyncExitStack() as stack:
+        if health_port is not None:
+            await stack.enter_async_context(answering(database, health_host, health_port))
+        if not once:
+            done = await found.run(stop)
+        while once and not stop.is_set() and (progress := await found.run_once(stop)):
+            done += progress
     say(f"Done: {done} memories.", {"done": done, "revived": revived}, as_json=as_json)
 
 

@@ -2,7 +2,8 @@
 
 from __future__ import annotations
 
-from typing import NoReturn
+from functools import wraps
+from typing import Any, NoReturn
 
 import click
 
@@ -47,7 +48,8 @@ def api_server(arguments: tuple[str, ...]) -> None:
     This is ADK's `adk api_server`, and every argument and option is its own; `adkpg api-server
     --help` shows them. Sessions, memory and files are in ADKPG_DATABASE_URL; each of
     --session_service_uri, --memory_service_uri and --artifact_service_uri still names another
-    service, and --[no_]use_local_storage leaves sessions and files to ADK.
+    service, and --[no_]use_local_storage leaves sessions and files to ADK. GET /livez says whether
+    the server runs, GET /readyz whether its databases answer and have this version's tables.
 
     \b
     Example:
@@ -82,9 +84,28 @@ def _hand_over(name: str, own_name: str, arguments: tuple[str, ...]) -> NoReturn
     from adkpg.adk.services import SCHEME, register
 
     register()
+    _answer_probes()
     kinds = {"session", "memory", "artifact"}
     if _LOCAL.intersection(arguments):  # ADK refuses it together with these two URIs
         kinds = {"memory"}
     # As defaults, not as arguments: what is typed wins by ADK's own rules.
     defaults = {f"{kind}_service_uri": f"{SCHEME}://" for kind in kinds}
     main.commands[name].main(arguments, prog_name=f"adkpg {own_name}", default_map=defaults)
+
+
+def _answer_probes() -> None:
+    """Puts ``/livez`` and ``/readyz`` before the app that ADK's servers make in this process."""
+    from google.adk.cli import fast_api
+
+    from adkpg.adk.probes import Probes
+
+    make = fast_api.get_fast_api_app
+
+    @wraps(make)
+    def with_probes(*args: Any, **options: Any) -> Any:
+        app = make(*args, **options)
+        app.add_middleware(Probes)
+        return app
+
+    # ADK's commands look it up when they run, and ask no plugin for middleware.
+    fast_api.get_fast_api_app = with_probes

@@ -1,0 +1,69 @@
+"""Probes: ``/livez`` and ``/readyz``, for whatever starts and restarts a process."""
+
+import asyncio
+from collections.abc import Sequence
+
+from starlette.responses import JSONResponse
+from starlette.types import ASGIApp, Receive, Scope, Send
+
+from adkpg.adk.services import databases_of_services
+from adkpg.database import Database
+from adkpg.errors import AdkpgError
+
+_LIVE, _READY = "/livez", "/readyz"
+
+
+class Probes:
+    """Middleware that answers ``/livez`` and ``/readyz`` before an app, such as ADK's server.
+
+    ::
+
+        register()
+        app = get_fast_api_app(agents_dir="agents", session_service_uri="adkpg://", web=True)
+        app.add_middleware(Probes)
+
+    ``/livez`` is 200 as long as the event loop turns; what restarts a process asks it. ``/readyz``
+    is 200 if every database answers and has this version's tables, else 503 with the reason; what
+    sends requests asks it. Both ask nobody who they are, and name neither users nor passwords.
+
+    Args:
+      app: The app.
+      databases: Those that it needs; None is those that ADK's services were made with in this
+        process, by their ``adkpg://`` URIs.
+      timeout_s: How long a database may take to answer, in seconds.
+    """
+
+    def __init__(
+        self, app: ASGIApp, *, databases: Sequence[Database] | None = None, timeout_s: float = 2
+    ) -> None:
+        self._app = app
+        self._databases = databases
+        self._timeout_s = timeout_s
+
+    async def __call__(self, scope: Scope, receive: Receive, send: Send) -> None:
+        """Serves one request, as ASGI says."""
+        path = scope.get("path", "").removeprefix(scope.get("root_path", ""))
+        asked = scope["type"] == "http" and scope["method"] in ("GET", "HEAD")
+        if not asked or path not in (_LIVE, _READY):
+            await self._app(scope, receive, send)
+            return
+        detail = None if path == _LIVE else await self._unready()
+        answer = JSONResponse(
+            {"status": "ok"} if detail is None else {"status": "unavailable", "detail": detail},
+            200 if detail is None else 503,
+            {"Cache-Control": "no-store"},
+        )
+        await answer(scope, receive, send)
+
+    async def _unready(self) -> str | None:
+        """Returns why it cannot work; None if it can."""
+        databases = databases_of_services() if self._databases is None else self._databases
+        try:
+            async with asyncio.timeout(self._timeout_s):
+                for database in databases:
+                    await database.check()
+        except TimeoutError:
+            return f"The database does not answer within {self._timeout_s:g} s."
+        except AdkpgError as exc:
+            return str(exc)
+        return None

@@ -1,0 +1,119 @@
+"""``/livez`` and ``/readyz``: before an app, by ADK's server, and of a worker."""
+
+import os
+import re
+import signal
+import subprocess
+import sys
+from pathlib import Path
+
+import asyncpg
+import httpx
+import pytest
+from starlette.applications import Starlette
+from starlette.responses import PlainTextResponse
+from starlette.routing import Route
+
+from adkpg import Database
+from adkpg.adk import Probes
+from tests.fakes import adk_commands as commands
+from tests.fakes.adk_commands import Account, AdkpgServer
+
+
+def client_of(*databases: Database, timeout_s: float = 60) -> httpx.AsyncClient:
+    async def other(_: object) -> PlainTextResponse:
+        return PlainTextResponse("the app's")
+
+    app = Starlette(routes=[Route("/{path:path}", other, methods=["GET", "POST"])])
+    probes = Probes(app, databases=databases, timeout_s=timeout_s)
+    return httpx.AsyncClient(transport=httpx.ASGITransport(probes), base_url="http://app")
+
+
+async def test_a_database_with_its_tables_is_ready(database: Database) -> None:
+    async with client_of(database) as client:
+        for path in ("/livez", "/readyz"):
+            answer = await client.get(path)
+            assert (answer.status_code, answer.json()) == (200, {"status": "ok"})
+            assert (await client.head(path)).status_code == 200
+        assert (await client.get("/readyz/more")).text == "the app's"
+        assert (await client.post("/readyz")).text == "the app's"
+
+
+async def test_a_database_without_tables_is_not_ready_until_they_come(
+    empty_database_url: str,
+) -> None:
+    async with Database(empty_database_url) as database, client_of(database) as client:
+        answer = await client.get("/readyz")
+        assert answer.status_code == 503
+        assert answer.json()["detail"].endswith("run: adkpg db upgrade")
+        assert (await client.get("/livez")).status_code == 200
+        await database.upgrade()
+        assert (await client.get("/readyz")).status_code == 200
+
+
+@pytest.mark.usefixtures("impatient")
+async def test_of_several_databases_each_must_answer(database: Database) -> None:
+    away = Database("postgresql://u:secret@127.0.0.1:1/nothing")
+    async with away, client_of(database, away) as client:
+        answer = await client.get("/readyz")
+    assert (answer.status_code, answer.json()["status"]) == (503, "unavailable")
+    assert "secret" not in answer.text
+
+
+async def test_a_database_that_does_not_answer_is_not_waited_for(
+    database: Database, connection: asyncpg.Connection
+) -> None:
+    async with connection.transaction():
+        await connection.execute("LOCK TABLE alembic_version IN ACCESS EXCLUSIVE MODE")
+        async with client_of(database, timeout_s=0.2) as client:
+            answer = await client.get("/readyz")
+    assert answer.status_code == 503
+    assert answer.json()["detail"] == "The database does not answer within 0.2 s."
+
+
+async def test_adks_server_answers_both_by_our_command(
+    agents: Path, account: Account, connection: asyncpg.Connection
+) -> None:
+    commands.write_agents(agents)
+    url = account.uri.replace("adkpg://", "postgresql://")
+    env = commands.environment(ADKPG_DATABASE_URL=url)
+    with AdkpgServer(agents, env=env, command="api-server") as server:
+        for path in ("/livez", "/readyz"):
+            assert server.client.get(path).json() == {"status": "ok"}
+        await connection.execute("UPDATE alembic_version SET version_num = '9999'")
+        assert server.client.get("/readyz").status_code == 503
+        assert server.client.get("/livez").status_code == 200
+
+
+def test_a_worker_answers_both_and_ends_by_its_signal(database_url: str) -> None:
+    command = [sys.executable, "-m", "adkpg", "worker", "--health-port", "0"]
+    with subprocess.Popen(
+        command,
+        stdout=subprocess.PIPE,
+        stderr=subprocess.PIPE,
+        text=True,
+        env=os.environ | {"ADKPG_DATABASE_URL": database_url},
+    ) as process:
+        assert process.stderr is not None
+        said = re.fullmatch(r"Probes: (http://127.0.0.1:\d+)/readyz\n", process.stderr.readline())
+        assert said is not None
+        for path in ("/livez", "/readyz"):
+            assert httpx.get(said[1] + path, timeout=60).json() == {"status": "ok"}
+        assert httpx.get(said[1] + "/other", timeout=60).status_code == 404
+        process.send_signal(signal.SIGTERM)
+        out, err = process.communicate(timeout=60)
+    assert (process.returncode, out, err) == (0, "Done: 0 memories.\n", "")
+
+
+def test_a_port_that_is_taken_is_a_sentence(database_url: str) -> None:
+    command = [sys.executable, "-m", "adkpg", "worker", "--once", "--health-host", "192.0.2.1"]
+    done = subprocess.run(
+        [*command, "--health-port", "80"],
+        capture_output=True,
+        text=True,
+        check=False,
+        env=os.environ | {"ADKPG_DATABASE_URL": database_url},
+    )
+    assert done.returncode == 1
+    assert done.stderr.startswith("Error: Nothing can listen at 192.0.2.1 port 80 (")
+    assert len(done.stderr.splitlines()) == 1
