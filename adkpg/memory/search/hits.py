@@ -40,6 +40,7 @@ class Reason:
       date: What the score has for being of a time that the question names; 0 if it is not, or the
         question names none.
       speaker: What the score has for being said by whom the question names, likewise.
+      newer: What the score has for replacing what an older hit says, which comes after it.
       words_alone: Why vectors had no part in a search that asked for them, such as an embedder that
         is away; None if they had.
       passage: Of a long memory, the part of its text that matches best, some 200 tokens; None if
@@ -62,6 +63,7 @@ class Reason:
     date: float = 0.0
     speaker: float = 0.0
     idfs: tuple[float, ...] = ()
+    newer: float = 0.0
 
 
 @dataclass(frozen=True)

@@ -23,6 +23,7 @@ from adkpg.memory.search.options import SearchOptions
 from adkpg.memory.search.ranking import RANKING
 from adkpg.memory.search.reranking import reranked
 from adkpg.memory.search.statements import SearchParameters
+from adkpg.memory.search.updates import newest_first
 from adkpg.memory.tokenizer import script_config, searchable
 from adkpg.memory.vectors import statements as vector_statements
 from adkpg.memory.vectors.vectors import Vectors
@@ -107,8 +108,8 @@ class Search:
             "leeway": 0.0 if cues.asks else RANKING.near,
             # Whoever gathers wants also what is a little about it.
             "rising": 0.0 if options.gather else RANKING.rising,
-            # An embedder without a floor of its own does not say what is noise.
-            "model_floor": floor if floor > 0 else None,
+            # Only a model that does not know the question's language may be silent.
+            "model_floor": floor if floor > 0 and vectors and vectors.foreign(text) else None,
             "wordiness": cues.wordiness,
             "since": [since for since, _ in cues.times.spans],
             "until": [until for _, until in cues.times.spans],
@@ -146,6 +147,12 @@ class Search:
             found = hits.folded(unfolded)
             if len(found) >= wanted or len(rows) < parameters["top_k"]:
                 break
+        drawn = {
+            row["memory_id"]: tuple(zip(row["facts"], row["heirs"], strict=True))
+            for row in rows
+            if row["facts"]
+        }
+        found = newest_first(found, text if cues.asks and shape.lexical else None, drawn)
         if reranker is not None:
             found = await reranked(reranker, text, found[:wanted], most=settings.rerank_candidates)
         found = found[:most]

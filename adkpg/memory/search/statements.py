@@ -51,8 +51,16 @@ from adkpg.memory.search.steps import (
     within,
 )
 from adkpg.memory.vectors.passages import PASSAGE_TOKENS
-from adkpg.sql import FilterParameters, Statement, conditions, given_rows, live, stored_columns
-from adkpg.tables import approximate_scopes, memories
+from adkpg.sql import (
+    FilterParameters,
+    Statement,
+    conditions,
+    given_rows,
+    in_scope,
+    live,
+    stored_columns,
+)
+from adkpg.tables import approximate_scopes, memories, memory_provenance
 
 
 @dataclass(frozen=True)
@@ -96,7 +104,7 @@ class SearchParameters(FilterParameters):
       best_hits, leeway: By both: how many of the best are hits with little else, if their cosine is
         not further below `min_cosine` than this, scaled likewise.
       rising: By both: how fast the bar rises with each ten hits, where turns are long.
-      model_floor: The embedder's own floor; null if it has none that tells noise.
+      model_floor: The embedder's own floor, if it does not know the question's language; else null.
       wordiness: See `cues.Cues`.
       since, until: The times that the question names, in parallel; the ends are excluded.
       first: Whether it asks about the first conversation.
@@ -175,9 +183,11 @@ def search(shape: Shape) -> Statement[SearchParameters]:
 
     Returns the memory's columns (all null in the one row of a search that found nothing), whether
     its content is cut, position, score, lexical, cosine, dated, said_by, recency, importance_factor
-    and lexemes; by vectors also starts, ends and cosines of its passages, null if it has none; and
-    in every row ``approximate``, the scopes that the HNSW index holds, and ``active_model``, the
-    app's, which is null if it has none yet. Vectors of a model that is not active are not compared.
+    and lexemes; the facts drawn from it and, in parallel, their heirs, which superseded them, null
+    if there are none; by vectors also starts, ends and cosines of its passages, null if it has
+    none; and in every row ``approximate``, the scopes that the HNSW index holds, and
+    ``active_model``, the app's, which is null if it has none yet. Vectors of a model that is not
+    active are not compared.
     """
     question = by_vectors.question_vector()
     model = by_vectors.compared_model() if shape.vector else None
@@ -211,7 +221,8 @@ def search(shape: Shape) -> Statement[SearchParameters]:
     memory = looked_up(
         select(*stored_columns(cut=True)).where(at_place(memories, best.c.position)), "memory"
     )
-    rows = info.outerjoin(source, true()).outerjoin(memory, true())
+    drawn = _drawn(memory, best)
+    rows = info.outerjoin(source, true()).outerjoin(memory, true()).outerjoin(drawn, true())
     parts: list[Any] = []
     if model is not None:
         passages = looked_up(
@@ -223,9 +234,37 @@ def search(shape: Shape) -> Statement[SearchParameters]:
         )
         rows, parts = rows.outerjoin(passages, true()), [*passages.c]
     return Statement(
-        select(*memory.c, *best.c, *words, *parts, *info.c)
+        select(*memory.c, *best.c, *words, *drawn.c, *parts, *info.c)
         .select_from(rows)
         .order_by(best.c.score.desc(), memory.c.timestamp.desc(), best.c.position.desc())
+    )
+
+
+def _drawn(memory: Any, best: CTE) -> Any:
+    """The facts drawn from a memory of the user's, and what superseded each; null without any."""
+    fact = memories.alias("fact")
+    found: list[Any] = [
+        func.array_agg(fact.c.memory_id).label("facts"),
+        func.array_agg(fact.c.superseded_by).label("heirs"),
+    ]
+    return looked_up(
+        select(*found)
+        .select_from(
+            memory_provenance.join(
+                fact,
+                and_(
+                    fact.c.memory_id == memory_provenance.c.memory_id,
+                    fact.c.app_name == memory_provenance.c.app_name,
+                    fact.c.user_id == memory_provenance.c.user_id,
+                ),
+            )
+        )
+        .where(
+            in_scope(memory_provenance),
+            memory_provenance.c.origin_id == memory.c.memory_id,
+            best.c.position >= number(0),
+        ),
+        "drawn",
     )
 
 

@@ -155,11 +155,13 @@ class Vectors:
         self._warn_if_foreign(app_name, text)
         return records.unit_vector(await self.guarded.question(text))
 
+    def foreign(self, text: str) -> str | None:
+        """Returns the name of a text's language if the model does not know it, else None."""
+        return None if self._languages is None else foreign_language(text, self._languages)
+
     def _warn_if_foreign(self, app_name: str, text: str) -> None:
         """Says once for each app and language that the model does not know it."""
-        if self._languages is None:
-            return
-        language = foreign_language(text, self._languages)
+        language = self.foreign(text)
         if language is None or (app_name, language) in self._warned:
             return
         self._warned.add((app_name, language))

@@ -1,0 +1,140 @@
+"""Updates: of two hits that contradict each other, the newer one comes first. Pure.
+
+Facts say so, where they are drawn: what a superseded fact came from stands below the fact that
+replaced it, and below what that one came from. Else words tell it: two turns of one author that
+have most of their words in common, those of the question among them, speak of the same thing, and
+if the score hardly tells them apart, time does.
+"""
+
+import re
+from collections.abc import Iterator, Mapping, Sequence
+from dataclasses import replace
+
+from adkpg.memory import records
+from adkpg.memory.search.hits import Hit
+from adkpg.memory.search.ranking import RANKING
+from adkpg.memory.tokenizer import searchable
+
+Drawn = Mapping[str, Sequence[tuple[str, str | None]]]
+"""By a memory's id, the facts drawn from it, each with the fact that superseded it, if one did."""
+
+_WORD = re.compile("[0-9A-Za-z_\u0080-\U0010ffff]+")
+_STEM = 5  # letters: endings differ, "moved" and "moving"
+_LOOKED_AT = 2_000  # characters of a text
+_LEAST_COMMON = 3  # words: "Thanks!" is part of much that is no new value of it
+
+
+def newest_first(found: Sequence[Hit], question: str | None, drawn: Drawn) -> list[Hit]:
+    """Returns the hits with each that replaces another before it; others keep their order.
+
+    One that is put before another has that one's score, and says by how much more in its reason.
+
+    Args:
+      found: The best first.
+      question: What was asked; None if nothing was, so that words tell nothing.
+      drawn: The facts of these memories.
+    """
+    heirs = {fact: heir for facts in drawn.values() for fact, heir in facts if heir}
+    facts = [_facts(hit, drawn) for hit in found]
+    outdated = [frozenset(_heirs(own, heirs)) for own in facts]
+    words = _Words(found, question)
+    order: list[int] = []
+    scores = [hit.score for hit in found]
+    for later in range(len(found)):
+        place = len(order)
+        for rank, earlier in enumerate(order):
+            if _told(found, facts, outdated, earlier, later) or words.tell(earlier, later):
+                place = rank
+                scores[later] = max(scores[later], scores[earlier])
+                break
+        order.insert(place, later)
+    return [_raised(found[n], scores[n]) for n in order]
+
+
+def _facts(hit: Hit, drawn: Drawn) -> Sequence[tuple[str, str | None]]:
+    """The facts drawn from a hit, or what it is itself."""
+    own = [each for id in (hit.memory.id, *hit.folded) for each in drawn.get(id or "", ())]
+    if hit.memory.kind == "fact" and hit.memory.id:
+        own.append((hit.memory.id, hit.memory.superseded_by))
+    return own
+
+
+def _heirs(facts: Sequence[tuple[str, str | None]], heirs: Mapping[str, str]) -> Iterator[str]:
+    """The facts that replaced some, and those that replaced these."""
+    seen: set[str] = set()
+    for _, heir in facts:
+        following = heir
+        while following is not None and following not in seen:
+            seen.add(following)
+            yield following
+            following = heirs.get(following)
+
+
+def _told(
+    found: Sequence[Hit],
+    facts: Sequence[Sequence[tuple[str, str | None]]],
+    outdated: Sequence[frozenset[str]],
+    earlier: int,
+    later: int,
+) -> bool:
+    """Whether facts say that a hit replaces one that stands before it.
+
+    Not if it says much less of what is asked: one turn may have facts of several things.
+    """
+    if not outdated[earlier] or found[later].score < RANKING.superseded * found[earlier].score:
+        return False
+    return any(fact in outdated[earlier] for fact, _ in facts[later]) and not any(
+        fact in outdated[later] for fact, _ in facts[earlier]
+    )
+
+
+class _Words:
+    """Tells by words whether a hit replaces another; those of a hit are read when asked for."""
+
+    def __init__(self, found: Sequence[Hit], question: str | None) -> None:
+        self._found = found
+        self._read: dict[int, frozenset[str]] = {}
+        self._asked = frozenset() if question is None else _words(question)
+
+    def tell(self, earlier: int, later: int) -> bool:
+        """Whether the later one says anew what the earlier one said."""
+        if later >= RANKING.updates_among or not self._asked:
+            return False
+        old, new = self._found[earlier], self._found[later]
+        if (
+            new.score < RANKING.updated * old.score
+            or old.memory.author != new.memory.author
+            or old.memory.kind != new.memory.kind
+            # Within one conversation a turn completes another more often than it corrects it.
+            or (old.memory.kind == "turn" and old.memory.session_id == new.memory.session_id)
+            or (old.memory.timestamp or "") >= (new.memory.timestamp or "")
+        ):
+            return False
+        one, other = self._of(earlier), self._of(later)
+        common = one & other
+        if len(common) < _LEAST_COMMON:
+            return False
+        return len(common) >= RANKING.alike * min(len(one), len(other)) and len(
+            self._asked & common
+        ) >= max(1, RANKING.same_question * len(self._asked & (one | other)))
+
+    def _of(self, number: int) -> frozenset[str]:
+        if number not in self._read:
+            hit = self._found[number]
+            self._read[number] = _words(hit.reason.passage or records.text_of(hit.memory.content))
+        return self._read[number]
+
+
+def _words(text: str) -> frozenset[str]:
+    text = text[:_LOOKED_AT].casefold()
+    if not text.isascii():
+        text = searchable(text).casefold()
+    return frozenset(word[:_STEM] for word in _WORD.findall(text))
+
+
+def _raised(hit: Hit, score: float) -> Hit:
+    if score == hit.score:
+        return hit
+    return replace(
+        hit, score=score, reason=replace(hit.reason, score=score, newer=score - hit.reason.score)
+    )
