@@ -6,26 +6,31 @@ from datetime import datetime
 from typing import Any, Generic, TypedDict, TypeVar
 
 from sqlalchemy import (
+    CTE,
     BindParameter,
     ColumnElement,
+    Select,
     Text,
     and_,
     bindparam,
     case,
     cast,
     column,
+    delete,
     exists,
     func,
     literal_column,
     or_,
     select,
+    tuple_,
+    update,
 )
 from sqlalchemy.dialects.postgresql import ARRAY, JSONB, REGCONFIG, TIMESTAMP
 from sqlalchemy.dialects.postgresql.asyncpg import PGCompiler_asyncpg, dialect
 from sqlalchemy.sql.base import Executable
 from sqlalchemy.sql.selectable import TableValuedAlias
 
-from adkpg.tables import SCHEMA, app_settings, memories
+from adkpg.tables import SCHEMA, app_settings, memories, memory_tombstones, sessions
 
 CONTENT_LIMIT = 500_000
 """Longest content of a hit, in bytes of JSON; of a longer one, the text that is searched."""
@@ -178,6 +183,45 @@ APP_NAME = bindparam("app_name", type_=Text)
 USER_ID = bindparam("user_id", type_=Text)
 
 SESSION_ID = bindparam("session_id", type_=Text)
+
+
+SESSION_KEY = (sessions.c.app_name, sessions.c.user_id, sessions.c.session_id)
+
+
+def locked_sessions(wanted: ColumnElement[bool]) -> CTE:
+    """The keys of those of some sessions that are wanted and that nobody writes to, locked.
+
+    Parameters: app_names, user_ids, session_ids, in parallel.
+    """
+    given = given_rows(app_names=Text, user_ids=Text, session_ids=Text)
+    return (
+        select(*SESSION_KEY)
+        .join_from(sessions, given, tuple_(*SESSION_KEY) == tuple_(*given.c))
+        .where(wanted)
+        .order_by(*SESSION_KEY)
+        .with_for_update(skip_locked=True, of=sessions)
+        .cte("locked")
+    )
+
+
+def deleted_sessions(locked: CTE) -> Select[Any]:
+    """Deletes locked sessions, with their events and files; returns their rows of ``locked``.
+
+    The marks of memories that were deleted from them stay for a while: whoever still has such a
+    session may add it to memory once again.
+    """
+
+    def of(table: Any) -> list[ColumnElement[bool]]:
+        return [table.c[each.name] == locked.c[each.name] for each in SESSION_KEY]
+
+    ending = (
+        update(memory_tombstones)
+        .where(*of(memory_tombstones))
+        .values(needed_at=func.now())
+        .cte("ending")
+    )
+    gone = delete(sessions).where(*of(sessions)).returning(*locked.c).cte("gone")
+    return select(gone).add_cte(ending)
 
 
 def in_scope(table: Any) -> ColumnElement[bool]:

@@ -5,7 +5,6 @@ from functools import cache
 from typing import Any, TypedDict
 
 from sqlalchemy import (
-    CTE,
     ColumnElement,
     Integer,
     Select,
@@ -18,16 +17,14 @@ from sqlalchemy import (
     or_,
     select,
     tuple_,
-    update,
 )
 from sqlalchemy.dialects.postgresql import TIMESTAMP
 
-from adkpg.sql import Statement, given_rows
-from adkpg.tables import events, memory_tombstones, sessions, user_states
+from adkpg.sql import SESSION_KEY, Statement, deleted_sessions, given_rows, locked_sessions
+from adkpg.tables import events, sessions, user_states
 
 _BEFORE = bindparam("before", type_=TIMESTAMP(timezone=True))
 _LIMIT = bindparam("limit", type_=Integer)
-_KEY = (sessions.c.app_name, sessions.c.user_id, sessions.c.session_id)
 
 
 class BeforeParameters(TypedDict):
@@ -76,7 +73,9 @@ def _old() -> ColumnElement[bool]:
 
 
 def _its_old_events() -> ColumnElement[bool]:
-    return and_(*(events.c[column.name] == column for column in _KEY), events.c.timestamp < _BEFORE)
+    return and_(
+        *(events.c[column.name] == column for column in SESSION_KEY), events.c.timestamp < _BEFORE
+    )
 
 
 def _asked(table: Any, *, app: bool, user: bool) -> list[ColumnElement[bool]]:
@@ -96,38 +95,25 @@ def select_old(*, whole: bool, app: bool, user: bool, after: bool) -> Statement[
     """
     counted = select(func.count()).select_from(events)
     if whole:
-        counted = counted.where(*(events.c[column.name] == column for column in _KEY))
+        counted = counted.where(*(events.c[column.name] == column for column in SESSION_KEY))
         wanted = _old()
     else:
         counted = counted.where(_its_old_events())
         wanted = exists(select(events.c.seq).where(_its_old_events()))
     page = (
-        select(*_KEY, counted.scalar_subquery().label("events"))
+        select(*SESSION_KEY, counted.scalar_subquery().label("events"))
         .where(wanted, *_asked(sessions, app=app, user=user))
-        .order_by(*_KEY)
+        .order_by(*SESSION_KEY)
         .limit(_LIMIT)
     )
     if after:
-        last = (bindparam(f"after_{column.name}", type_=Text) for column in _KEY)
-        page = page.where(tuple_(*_KEY) > tuple_(*last))
+        last = (bindparam(f"after_{column.name}", type_=Text) for column in SESSION_KEY)
+        page = page.where(tuple_(*SESSION_KEY) > tuple_(*last))
     return Statement(page)
 
 
 def _given() -> Any:
     return given_rows(app_names=Text, user_ids=Text, session_ids=Text)
-
-
-def _locked(wanted: ColumnElement[bool]) -> CTE:
-    """Those of the given sessions that nobody writes to."""
-    given = _given()
-    return (
-        select(*_KEY)
-        .join_from(sessions, given, tuple_(*_KEY) == tuple_(*given.c))
-        .where(wanted)
-        .order_by(*_KEY)
-        .with_for_update(skip_locked=True, of=sessions)
-        .cte("locked")
-    )
 
 
 @cache
@@ -139,28 +125,16 @@ def delete_old_sessions() -> Statement[GivenParameters]:
 
     Returns the key of each, and ``events``, how many it had.
     """
-    locked = _locked(_old())
+    locked = locked_sessions(_old())
     counted = (
         select(func.count())
         .select_from(events)
-        .where(*(events.c[column.name] == locked.c[column.name] for column in _KEY))
+        .where(*(events.c[column.name] == locked.c[column.name] for column in SESSION_KEY))
         .correlate(locked)
         .scalar_subquery()
     )
     counts = select(*locked.c, counted.label("events")).cte("counts")
-    ending = (
-        update(memory_tombstones)
-        .where(*(memory_tombstones.c[column.name] == locked.c[column.name] for column in _KEY))
-        .values(needed_at=func.now())
-        .cte("ending")
-    )
-    gone = (
-        delete(sessions)
-        .where(*(column == counts.c[column.name] for column in _KEY))
-        .returning(*_KEY, counts.c.events)
-        .cte("gone")
-    )
-    return Statement(select(gone).add_cte(ending))
+    return Statement(deleted_sessions(counts))
 
 
 @cache

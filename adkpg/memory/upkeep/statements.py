@@ -24,7 +24,7 @@ from sqlalchemy import (
 from sqlalchemy.dialects.postgresql import ARRAY, TIMESTAMP
 
 from adkpg.memory.write.statements import PositionsParameters, buried
-from adkpg.sql import Statement, given_rows, in_scope
+from adkpg.sql import SESSION_KEY, Statement, deleted_sessions, in_scope, locked_sessions
 from adkpg.tables import events, invocation_results, memories, memory_tombstones, sessions
 
 _POSITIONS = bindparam("positions", type_=ARRAY(BigInteger))
@@ -131,9 +131,6 @@ def erase_expired_positions() -> Statement[PositionsParameters]:
     return Statement(buried(and_(memories.c.position == func.any(_POSITIONS), expired())))
 
 
-_SESSION_KEY = (sessions.c.app_name, sessions.c.user_id, sessions.c.session_id)
-
-
 class ExpiredSessionsParameters(TypedDict):
     """A batch of expired sessions, after one."""
 
@@ -155,14 +152,14 @@ class SessionsParameters(TypedDict):
 def select_expired_sessions(*, after: bool) -> Statement[ExpiredSessionsParameters]:
     """Reads a batch of everybody's expired sessions, in the order of their index."""
     found = (
-        select(*_SESSION_KEY)
+        select(*SESSION_KEY)
         .where(sessions.c.expires, sessions.c.expires_at <= func.now())
-        .order_by(*_SESSION_KEY)
+        .order_by(*SESSION_KEY)
         .limit(_LIMIT)
     )
     if after:
-        last = (bindparam(f"after_{column.name}", type_=Text) for column in _SESSION_KEY)
-        found = found.where(tuple_(*_SESSION_KEY) > tuple_(*last))
+        last = (bindparam(f"after_{column.name}", type_=Text) for column in SESSION_KEY)
+        found = found.where(tuple_(*SESSION_KEY) > tuple_(*last))
     return Statement(found)
 
 
@@ -173,28 +170,7 @@ def delete_expired_sessions() -> Statement[SessionsParameters]:
     Those that somebody writes to are passed over. The marks of memories that were deleted from them
     stay for a while. Returns the key of each.
     """
-    given = given_rows(app_names=Text, user_ids=Text, session_ids=Text)
-    locked = (
-        select(*_SESSION_KEY)
-        .join_from(sessions, given, tuple_(*_SESSION_KEY) == tuple_(*given.c))
-        .where(sessions.c.expires_at <= func.now())
-        .order_by(*_SESSION_KEY)
-        .with_for_update(skip_locked=True, of=sessions)
-        .cte("locked")
-    )
-    ending = (
-        update(memory_tombstones)
-        .where(*(memory_tombstones.c[each.name] == locked.c[each.name] for each in _SESSION_KEY))
-        .values(needed_at=func.now())
-        .cte("ending")
-    )
-    gone = (
-        delete(sessions)
-        .where(*(each == locked.c[each.name] for each in _SESSION_KEY))
-        .returning(*_SESSION_KEY)
-        .cte("gone")
-    )
-    return Statement(select(gone).add_cte(ending))
+    return Statement(deleted_sessions(locked_sessions(sessions.c.expires_at <= func.now())))
 
 
 @cache
