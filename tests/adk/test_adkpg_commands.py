@@ -112,3 +112,26 @@ def test_no_database_is_one_sentence(agents: Path) -> None:
     assert done.returncode != 0
     assert "ADKPG_DATABASE_URL" in done.stderr
     assert "Traceback" not in done.stderr
+
+
+@pytest.mark.parametrize(
+    ("command", "uri", "words"),
+    [
+        ("api-server", "oracle://u:hunter2@h/d", "oracle://u:***@h/d"),
+        ("web", "no uri", "Invalid database URL"),
+        ("run", "mysql://u:hunter2@h/d", "Database related module not found"),
+        ("run", "postgresql+asyncpg://u:hunter2@127.0.0.1:1/d", "127.0.0.1"),
+    ],
+)
+def test_a_uri_that_adk_cannot_use_is_one_sentence(
+    agents: Path, database_url: str, command: str, uri: str, words: str
+) -> None:
+    agent = commands.write_agents(agents)
+    env = commands.environment(ADKPG_DATABASE_URL=database_url, TMPDIR=str(agents))
+    given = (str(agent), "Hello") if command == "run" else ("--port", "0", str(agents))
+    done = adkpg(command, "--session_service_uri", uri, *given, env=env)
+    assert done.returncode == 1
+    assert words in done.stderr
+    assert "Error: ADK cannot use a service" in done.stderr
+    assert "Traceback" not in done.stderr
+    assert "hunter2" not in done.stdout + done.stderr

@@ -1,4 +1,4 @@
-"""Dumps of Postgres that real releases of ADK wrote, in a zone that nothing there tells."""
+"""Dumps of Postgres that real releases of ADK and of its npm package wrote, in Vienna."""
 
 import asyncpg
 import pytest
@@ -12,7 +12,11 @@ VIENNA = {"source_timezone": "Europe/Vienna"}
 
 @pytest.mark.parametrize(
     ("name", "options"),
-    [("v0-adk-1.21.0-Europe-Vienna", VIENNA), ("v1-adk-2.6.0-Europe-Vienna", {})],
+    [
+        ("v0-adk-1.21.0-Europe-Vienna", VIENNA),
+        ("v1-adk-2.6.0-Europe-Vienna", {}),
+        ("adk-js-2.0.0-Europe-Vienna", {}),
+    ],
 )
 async def test_the_story_is_read(
     target: Database, empty_database_url: str, name: str, options: dict[str, str]
@@ -22,7 +26,7 @@ async def test_the_story_is_read(
     await connection.close()
     report = await imported(target, empty_database_url, **options)
     assert (report.sessions, report.events_written, report.verified) == (4, 8, 4)
-    await require_story(target)
+    await require_story(target, milliseconds="js" in name)
 
 
 async def test_a_zone_that_nobody_says_is_doubtful(

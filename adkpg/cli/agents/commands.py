@@ -3,10 +3,18 @@
 from __future__ import annotations
 
 from functools import wraps
+from traceback import walk_tb
 from typing import Any, NoReturn
 
 import click
 
+from adkpg.terminal import printable
+
+_OF_URIS = {
+    "google.adk.cli.utils.service_factory",
+    "google.adk.sessions.database_session_service",
+    "google.adk.sessions.sqlite_session_service",
+}
 _LOCAL = {"--use_local_storage", "--no_use_local_storage"}
 
 
@@ -90,7 +98,23 @@ def _hand_over(name: str, own_name: str, arguments: tuple[str, ...]) -> NoReturn
         kinds = {"memory"}
     # As defaults, not as arguments: what is typed wins by ADK's own rules.
     defaults = {f"{kind}_service_uri": f"{SCHEME}://" for kind in kinds}
-    main.commands[name].main(arguments, prog_name=f"adkpg {own_name}", default_map=defaults)
+    try:
+        main.commands[name].main(arguments, prog_name=f"adkpg {own_name}", default_map=defaults)
+    except Exception as exc:
+        if not _of_a_uri(exc):
+            raise
+        # ADK's words or the driver's, which name the URI without its password.
+        words = str(getattr(exc, "orig", None) or exc).strip() or type(exc).__name__
+        raise click.ClickException(
+            f"ADK cannot use a service that was named: {printable(words.splitlines()[0])} Correct "
+            "the URI, or leave it out for this database."
+        ) from exc
+
+
+def _of_a_uri(exc: BaseException) -> bool:
+    """Whether it was raised where ADK makes services of URIs, or opens their databases."""
+    frames = walk_tb(exc.__traceback__)
+    return any(frame.f_globals.get("__name__") in _OF_URIS for frame, _ in frames)
 
 
 def _answer_probes() -> None:
