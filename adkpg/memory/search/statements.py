@@ -611,7 +611,8 @@ def _weight(scored: CTE, low: ColumnElement[Any], scope: CTE) -> ColumnElement[A
     said = (silent - nearest_of_far) / (silent - loud)
     size = select(scope.c.size).scalar_subquery()
     heard = case(
-        (size <= RANKING.small_scope, 1.0),
-        else_=func.coalesce(func.least(func.greatest(said, RANKING.least_vector), 1.0), 1.0),
+        # GREATEST leaves a null out: without a floor it would be the least.
+        (or_(said.is_(None), size <= RANKING.small_scope), 1.0),
+        else_=func.least(func.greatest(said, RANKING.least_vector), 1.0),
     )
     return RANKING.vector * more * cast(heard, Double)

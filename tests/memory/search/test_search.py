@@ -10,6 +10,7 @@ from sqlalchemy import text
 from adkpg import Database, PgVectorMemoryService, SearchFilters, Settings
 from adkpg.errors import ConfigurationError, InvalidInput
 from adkpg.memory.search.options import Mode
+from adkpg.memory.search.ranking import RANKING
 from adkpg.sql import NoParameters, Statement
 from tests.fakes.conversation import (
     USER,
@@ -354,3 +355,15 @@ async def test_the_longest_search_is_prepared_once(
         {},
     )
     assert [row["runs"] for row in runs] == [3]
+
+
+async def test_meaning_keeps_its_weight_where_a_model_is_not_silent(
+    memory: PgVectorMemoryService,
+) -> None:
+    """Also among many memories, and for an embedder that states no floor or no languages."""
+    others = [f"The shelf number {number} is red." for number in range(40)]
+    await remember_apart(memory, *others, "My kitten sleeps.")
+    hits = await memory.search(**USER, query="Where is the cat of the red shelf?")
+    (kitten,) = [hit for hit in hits if text_of(hit.memory) == "My kitten sleeps."]
+    assert kitten.reason.lexical == 0
+    assert kitten.score >= RANKING.vector
