@@ -23,6 +23,7 @@ from adkpg.artifacts.stream import ArtifactStream, following
 from adkpg.database import Database, Transaction, UsesDatabase
 from adkpg.errors import AdkpgError, InvalidArtifact
 from adkpg.limits import page_rows
+from adkpg.telemetry.calls import on, traced
 from adkpg.timestamps import clamped
 
 logger = logging.getLogger(__name__)
@@ -64,6 +65,18 @@ class ArtifactsPage:
     next_cursor: str | None
 
 
+@traced(
+    save_artifact=on("artifacts"),
+    save_stream=on("artifacts"),
+    load_artifact=on("artifacts"),
+    open_artifact=on("artifacts"),
+    list_artifact_keys=on("artifacts"),
+    delete_artifact=on("artifacts"),
+    list_versions=on("artifacts"),
+    list_artifact_versions=on("artifacts"),
+    get_artifact_version=on("artifacts"),
+    list_artifacts_page=on("artifacts"),
+)
 class DatabaseArtifactService(UsesDatabase, BaseArtifactService):
     """A complete ADK artifact service on Postgres.
 

@@ -17,6 +17,7 @@ from adkpg.artifacts import statements
 from adkpg.database import Database
 from adkpg.errors import ArtifactGone, ArtifactStoreError, ConfigurationError
 from adkpg.settings import Settings
+from adkpg.telemetry.calls import on, traced_function
 from adkpg.timestamps import clamped
 
 logger = logging.getLogger(__name__)
@@ -165,6 +166,7 @@ class SweptObjects:
     orphans: int
 
 
+@traced_function(on("artifact_removals"))
 async def sweep_objects(database: Database) -> SweptObjects:
     """Removes objects whose artifacts are gone, and those of saves that failed; idempotent.
 

@@ -13,6 +13,7 @@ from adkpg.database import Database
 from adkpg.errors import InvalidInput
 from adkpg.keys import APP_WIDE, asked_user, require_storable, scope_user
 from adkpg.limits import page_rows
+from adkpg.telemetry.calls import on, traced
 
 _LONGEST = 200
 
@@ -53,6 +54,9 @@ class AuditPage:
     next_cursor: str | None
 
 
+@traced(
+    entries=on("audit"),
+)
 class Audit:
     """What people changed by hand, as `adkpg.console` does it for them.
 

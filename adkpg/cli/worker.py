@@ -114,6 +114,7 @@ async def worker(
     )
     done, stop = 0, _stopped_by_signals()
     async with AsyncExitStack() as stack:
+        await stack.enter_async_context(adkpg.operations.reporting(database))
         if health_port is not None:
             await stack.enter_async_context(answering(database, health_host, health_port))
         if not once:

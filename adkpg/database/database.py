@@ -11,6 +11,7 @@ from abc import ABC, abstractmethod
 from collections.abc import AsyncIterator, Awaitable, Callable
 from contextlib import asynccontextmanager
 from typing import Any, Literal, Protocol, Self, TypeVar
+from urllib.parse import parse_qs, unquote, urlsplit
 
 import asyncpg
 from sqlalchemy import NullPool
@@ -31,6 +32,7 @@ from adkpg.outages.breaker import Breakers
 from adkpg.remember.policy import Remember, RememberPolicy, policy_of
 from adkpg.settings import Settings
 from adkpg.sql import ParametersT, Statement
+from adkpg.telemetry import calls
 
 logger = logging.getLogger(__name__)
 
@@ -96,6 +98,7 @@ class Database(Closes):
       settings: As given, or those of the environment.
       captures: Whether appends remember through services that were not told themselves.
       breakers: Of the embedders and extractors that its services ask.
+      place: Where it is, in the attributes of OpenTelemetry's spans.
 
     Raises:
       ConfigurationError: No database is named, or it cannot be read.
@@ -131,6 +134,7 @@ class Database(Closes):
             self._url = self._address.display
         elif engine is not None:
             self._url = engine.url.render_as_string(hide_password=True)
+        self.place = _place(self._url, self.schema)
         self._password = password
         self._engine_options = engine_options
         self._seeks_primary = self._address is not None and self._address.seeks_primary
@@ -400,6 +404,10 @@ class Database(Closes):
 
         return await self._tried(once)
 
+    def pool_use(self) -> tuple[int, int, int]:
+        """Returns how many connections of the running loop's pool are used, idle, and at most."""
+        return self._pools.use()
+
     def listener(self) -> Listener:
         """Returns the running loop's listener; it connects while somebody listens."""
         return self._listeners.here()
@@ -490,8 +498,13 @@ class Database(Closes):
     ) -> list[asyncpg.Record]:
         async with self._connection(attempt) as connection:
             attempt.sent = True
-            rows: list[asyncpg.Record] = await connection.fetch(sql, *arguments, timeout=timeout_s)
-        return rows
+            if calls.is_open():
+                with calls.statement(sql):
+                    rows = await connection.fetch(sql, *arguments, timeout=timeout_s)
+            else:
+                rows = await connection.fetch(sql, *arguments, timeout=timeout_s)
+        found: list[asyncpg.Record] = rows
+        return found
 
     async def _tried(
         self,
@@ -555,6 +568,7 @@ class Database(Closes):
                     "A call is repeated for up to %g s: %s", self.settings.retry_timeout_s, failure
                 )
             attempt = Attempt()
+            calls.retried()
             try:
                 return await again(attempt, fault)
             except RetryableError as exc:
@@ -849,10 +863,31 @@ class Transaction:
         timeout_s: float | None = None,
     ) -> list[asyncpg.Record]:
         """Runs one statement within the transaction and returns its rows."""
-        rows: list[asyncpg.Record] = await self._connection.fetch(
-            statement.text(self._schema), *statement.arguments(parameters), timeout=timeout_s
-        )
-        return rows
+        sql, arguments = statement.text(self._schema), statement.arguments(parameters)
+        if calls.is_open():
+            with calls.statement(sql):
+                rows = await self._connection.fetch(sql, *arguments, timeout=timeout_s)
+        else:
+            rows = await self._connection.fetch(sql, *arguments, timeout=timeout_s)
+        found: list[asyncpg.Record] = rows
+        return found
+
+
+def _place(url: str, schema: str) -> dict[str, str | int]:
+    """Where a URL without a password leads, as the conventions of OpenTelemetry say it."""
+    if url == "embedded":
+        return {"server.address": url}
+    try:
+        parts = urlsplit(url)
+        asked = parse_qs(parts.query)
+        host = parts.hostname or asked.get("host", ["localhost"])[0]
+        port = parts.port or int(asked.get("port", ["5432"])[0])
+    except ValueError:  # several servers, perhaps
+        return {}
+    place: dict[str, str | int] = {"server.address": host}
+    if port != 5432:
+        place["server.port"] = port
+    return {**place, "db.namespace": f"{unquote(parts.path.lstrip('/'))}|{schema}"}
 
 
 def _direct(settings: Settings) -> address.Address | None:

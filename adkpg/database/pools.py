@@ -92,6 +92,14 @@ class LoopPools:
         else:
             await greenlet_spawn(pooled.close)
 
+    def use(self) -> tuple[int, int, int]:
+        """Returns how many connections of the running loop's pool are used, idle, and at most."""
+        engine = self.get()
+        pool: Any = None if engine is None else engine.sync_engine.pool
+        if type(pool) is not AsyncAdaptedQueuePool:
+            return 0, 0, 0
+        return pool.checkedout(), pool.checkedin(), pool.size() + pool._max_overflow
+
     def discard(self, pooled: Any) -> None:
         """Takes a connection out of its pool and closes it, without an await.
 

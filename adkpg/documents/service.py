@@ -27,6 +27,7 @@ from adkpg.memory.write.apply import apply
 from adkpg.memory.write.plan import new_place
 from adkpg.memory.write.statements import lock_session
 from adkpg.sql import ScopeParameters
+from adkpg.telemetry.calls import DELETE, UPSERT, on, traced
 from adkpg.timestamps import clamped, moment
 
 _MARKDOWN = frozenset((".md", ".markdown", ".mdx", ".mkd"))
@@ -78,6 +79,11 @@ class Report:
     removed: int
 
 
+@traced(
+    add=UPSERT,
+    delete=DELETE,
+    list_sources=on("memories"),
+)
 class Documents:
     """Keeps documents as memories of kind ``document``, in pieces that an embedder reads whole.
 

@@ -3,6 +3,7 @@
 import asyncio
 import inspect
 from collections.abc import Awaitable, Callable, Coroutine, Hashable
+from contextlib import AbstractContextManager, nullcontext
 from dataclasses import dataclass
 from typing import Any, TypeVar, cast
 
@@ -14,6 +15,7 @@ from adkpg.loops import PerLoop
 from adkpg.outages.breaker import Breaker, Breakers
 from adkpg.outages.deadline import Overdue, answer_within
 from adkpg.settings import Settings
+from adkpg.telemetry import calls
 
 AnswerT = TypeVar("AnswerT")
 
@@ -104,8 +106,9 @@ class GuardedEmbedder:
           EmbeddingError: As `embed_checked` says.
           EmbedderUnavailable: Also without an answer in time, and at once while it is away.
         """
-        await self._loaded(self._timeout_s)
-        return await self._asked(lambda: embed_checked(self.embedder, texts), self._timeout_s)
+        with self._watched():
+            await self._loaded(self._timeout_s)
+            return await self._asked(lambda: embed_checked(self.embedder, texts), self._timeout_s)
 
     async def question(self, text: str) -> list[float]:
         """Returns a question's vector ``[d]``, a list that is the caller's own.
@@ -118,7 +121,15 @@ class GuardedEmbedder:
         """
         key = (self.embedder.model, self.embedder.dimensions, text)
         vector = self._cache.get(key)
-        return await self._flown(key, text) if vector is None else vector
+        if vector is not None:
+            return vector
+        with self._watched():
+            return await self._flown(key, text)
+
+    def _watched(self) -> AbstractContextManager[None]:
+        if not calls.is_open():
+            return nullcontext()
+        return calls.embedding(self.embedder.model, self.embedder.dimensions)
 
     async def warm(self, timeout_s: float | None) -> None:
         """Loads what the embedder needs and asks it one question, also one that is away.

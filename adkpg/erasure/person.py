@@ -14,6 +14,7 @@ from adkpg.erasure.locks import giving_way
 from adkpg.keys import require_storable
 from adkpg.memory.write.statements import lock_person
 from adkpg.sql import ScopeParameters
+from adkpg.telemetry.calls import DELETE, traced_function
 
 
 @dataclass(frozen=True)
@@ -38,6 +39,7 @@ class Erased:
         return bool(self.rows) or self.files > 0
 
 
+@traced_function(DELETE)
 async def forget(
     database: Database,
     *,

@@ -21,6 +21,7 @@ from adkpg.memory.upkeep.statements import lock_free_positions
 from adkpg.memory.write.statements import PositionsParameters, lock_session
 from adkpg.scopes import narrowed
 from adkpg.sql import ScopeParameters
+from adkpg.telemetry.calls import DELETE, traced_function
 from adkpg.timestamps import clamped
 
 _PAGE = 1_000
@@ -60,6 +61,7 @@ class Pruned:
         return self.expired + self.superseded + self.faded + self.surplus + self.drawn
 
 
+@traced_function(DELETE)
 async def prune(
     database: Database,
     *,

@@ -12,6 +12,7 @@ from adkpg.database import Database
 from adkpg.erasure import retention_statements as statements
 from adkpg.errors import InvalidInput
 from adkpg.keys import require_storable
+from adkpg.telemetry.calls import on, traced_function
 from adkpg.timestamps import clamped
 
 _PAGE = 100
@@ -38,6 +39,7 @@ class PrunedSessions:
     states: int
 
 
+@traced_function(on("sessions"))
 async def prune_sessions(
     database: Database,
     *,

@@ -22,6 +22,7 @@ from adkpg.memory.search.options import Mode, SearchOverrides
 from adkpg.memory.service import PgVectorMemoryService
 from adkpg.reranking import Reranker
 from adkpg.settings import Settings
+from adkpg.telemetry.calls import on, traced_function
 
 COMPARED = (*(f"recall@{cutoff}" for cutoff in CUTOFFS), "complete@40", "MRR", "NDCG@10")
 """The figures that two ways, or two runs, are compared by."""
@@ -205,6 +206,7 @@ def require_questions(data: DataSet) -> None:
         )
 
 
+@traced_function(on("memories"))
 async def evaluate_stored(
     data: DataSet,
     *,
@@ -326,6 +328,7 @@ async def remembered(
             kept.close()
 
 
+@traced_function(on("memories"))
 async def evaluate_apart(
     data: DataSet,
     *,

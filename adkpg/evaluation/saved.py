@@ -13,6 +13,7 @@ from adkpg.errors import InvalidInput
 from adkpg.evaluation import saved_statements as statements
 from adkpg.keys import require_storable, scope_user, storable
 from adkpg.limits import require_size
+from adkpg.telemetry.calls import on, traced
 
 
 @dataclass(frozen=True)
@@ -37,6 +38,11 @@ class SavedQuestion:
         return {"q": self.text, "evidence": list(self.evidence)}
 
 
+@traced(
+    add=on("saved_questions"),
+    delete=on("saved_questions"),
+    list=on("saved_questions"),
+)
 class SavedQuestions:
     """The questions that a team measures recall by; a person's go when they are forgotten.
 

@@ -35,6 +35,7 @@ from adkpg.memory.statements import select_profile
 from adkpg.memory.vectors.vectors import Vectors
 from adkpg.outages.deadline import Overdue, answer_within
 from adkpg.sql import ScopeParameters
+from adkpg.telemetry.calls import UPSERT, on, traced
 
 logger = logging.getLogger(__name__)
 
@@ -134,6 +135,16 @@ class SessionSummary:
     usage: Usage = field(default_factory=Usage)
 
 
+@traced(
+    extract=UPSERT,
+    extract_pending=UPSERT,
+    summarize=UPSERT,
+    enable=on("app_settings"),
+    disable=on("app_settings"),
+    profile=on("memories"),
+    topics=on("memories"),
+    history=on("memories"),
+)
 class Facts:
     """Draws short facts from turns, merges them with what is known, and answers from them.
 

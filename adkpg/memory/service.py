@@ -43,10 +43,27 @@ from adkpg.memory.write import statements
 from adkpg.reranking.guarded import GuardedReranker
 from adkpg.reranking.reranker import Reranker, require_reranker
 from adkpg.sql import SessionParameters
+from adkpg.telemetry.calls import CREATE, DELETE, SEARCH, UPDATE, UPSERT, on, traced
 
 _PROFILE_FACTS = 100  # as many as Facts.profile gives unless asked for more
 
 
+@traced(
+    search=SEARCH,
+    search_memory=SEARCH,
+    add_session_to_memory=UPSERT,
+    add_events_to_memory=UPSERT,
+    add_memory=CREATE,
+    update_memory=UPDATE,
+    delete_memory=DELETE,
+    get_memory=on("memories"),
+    list_memories=on("memories"),
+    count_memories=on("memories"),
+    retrieve_profiles=on("memories"),
+    embed_pending=on("memory_jobs"),
+    flush=on("memory_jobs"),
+    index_large_scopes=on("memory_vectors"),
+)
 class PgVectorMemoryService(UsesDatabase, BaseMemoryService):
     """A complete ADK memory service on Postgres with pgvector.
 

@@ -14,6 +14,7 @@ from adkpg.memory.vectors.vectors import registered, require_indexable
 from adkpg.models import statements
 from adkpg.models.reembedding import Progress, Reembedded, Reembedding
 from adkpg.models.switch import switch
+from adkpg.telemetry.calls import on, traced
 
 _DROPPED_TOGETHER = 10_000
 
@@ -52,6 +53,14 @@ class Model:
     apps: tuple[Coverage, ...]
 
 
+@traced(
+    list_models=on("embedding_models"),
+    add=on("embedding_models"),
+    index=on("memory_vectors"),
+    activate=on("app_settings"),
+    drop=on("embedding_models"),
+    reembed=on("memory_vectors"),
+)
 class Models:
     """The embedding models of a database.
 

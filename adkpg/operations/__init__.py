@@ -12,6 +12,7 @@ from adkpg.operations.figures import (
 )
 from adkpg.operations.findings import Examination, Finding
 from adkpg.operations.people import UserCount, UsersPage, list_users
+from adkpg.operations.reporting import report, reporting
 
 __all__ = [
     "AppFigures",
@@ -26,5 +27,7 @@ __all__ = [
     "examine",
     "growth",
     "list_users",
+    "report",
+    "reporting",
     "statistics",
 ]

@@ -6,6 +6,7 @@ from adkpg.database import Database
 from adkpg.errors import AdkpgError, SchemaError
 from adkpg.operations import memory_checks, server_checks, storage_checks
 from adkpg.operations.findings import Examination, Finding
+from adkpg.telemetry.calls import on, traced_function
 
 Check = Callable[[Database], Awaitable[Finding]]
 
@@ -29,6 +30,7 @@ _OF_TABLES: tuple[Check, ...] = (
 )
 
 
+@traced_function(on(""))
 async def examine(database: Database) -> Examination:
     """Looks at everything that may be wrong with a database; changes nothing.
 

@@ -7,6 +7,7 @@ from adkpg.database import Database
 from adkpg.keys import APP_WIDE, require_storable
 from adkpg.limits import require_rows
 from adkpg.operations import figures_statements as statements
+from adkpg.telemetry.calls import on, traced_function
 
 
 @dataclass(frozen=True)
@@ -118,6 +119,7 @@ class Statistics:
     tables: tuple[TableFigures, ...]
 
 
+@traced_function(on("sessions"))
 async def statistics(
     database: Database,
     *,
@@ -160,6 +162,7 @@ async def statistics(
     )
 
 
+@traced_function(on("sessions"))
 async def growth(
     database: Database, *, app_name: str | None = None, days: int = 30
 ) -> tuple[Day, ...]:

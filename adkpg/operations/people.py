@@ -8,6 +8,7 @@ from adkpg.database import Database
 from adkpg.keys import storable
 from adkpg.limits import page_rows
 from adkpg.operations import people_statements as statements
+from adkpg.telemetry.calls import on, traced_function
 
 _MOST_DAYS = 3_660
 
@@ -42,6 +43,7 @@ class UsersPage:
     next_cursor: str | None
 
 
+@traced_function(on("sessions"))
 async def list_users(
     database: Database,
     *,

@@ -60,6 +60,7 @@ from adkpg.sessions.state import merge, refuse_large, require_small, split
 from adkpg.sessions.watching.watch import WatchedEvent, position, watch
 from adkpg.sql import SessionParameters
 from adkpg.tables import EVENT_ID_KEY
+from adkpg.telemetry.calls import on, traced
 from adkpg.timestamps import clamped, unix
 
 WHOLE = GetSessionConfig()
@@ -68,6 +69,20 @@ _MOST = 10**9  # events of a session
 _SHARED = (State.APP_PREFIX, State.USER_PREFIX)
 
 
+@traced(
+    append_event=on("events"),
+    create_session=on("sessions"),
+    get_session=on("events"),
+    list_sessions=on("sessions"),
+    list_sessions_page=on("sessions"),
+    list_events_page=on("events"),
+    search_events=on("events"),
+    fork_session=on("sessions"),
+    update_state=on("user_states"),
+    get_user_state=on("user_states"),
+    get_initial_state=on("sessions"),
+    delete_session=on("sessions"),
+)
 class DatabaseSessionService(UsesDatabase, BaseSessionService):
     """A complete ADK session service on Postgres.
 

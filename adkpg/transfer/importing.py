@@ -9,6 +9,7 @@ from pathlib import Path
 from google.adk.sessions.base_session_service import BaseSessionService
 
 from adkpg.database import Database
+from adkpg.telemetry.calls import on, traced_function
 from adkpg.timestamps import moment
 from adkpg.transfer.records import (
     AppSettingsRecord,
@@ -34,6 +35,7 @@ from adkpg.transfer.writing.states import StateWriter
 _PROGRESS_S = 0.2
 
 
+@traced_function(on(""))
 async def import_from(
     database: Database,
     *,

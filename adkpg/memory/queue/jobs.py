@@ -7,6 +7,7 @@ from typing import Literal
 from adkpg.database import Database
 from adkpg.keys import asked_user
 from adkpg.memory.queue import statements
+from adkpg.telemetry.calls import on, traced
 
 Task = Literal["embed", "extract"]
 
@@ -30,6 +31,10 @@ class Backlog:
     error: str | None
 
 
+@traced(
+    backlog=on("memory_jobs"),
+    revive=on("memory_jobs"),
+)
 class Jobs:
     """The queue of one task: everybody's jobs, an app's, or a user's.
 

@@ -11,6 +11,7 @@ from adkpg.memory.upkeep import statements
 from adkpg.memory.write.statements import give_way, lock_session
 from adkpg.scopes import narrowed
 from adkpg.sql import ScopeParameters
+from adkpg.telemetry.calls import DELETE, on, traced_function
 
 _BATCH = 500
 _SESSIONS = 100  # whose events go with them
@@ -33,6 +34,7 @@ class Tidied:
     sessions: int = 0
 
 
+@traced_function(on("sessions"))
 async def tidy(database: Database) -> Tidied:
     """Erases expired sessions, memories and results, and marks that nobody needs; idempotent.
 
@@ -53,6 +55,7 @@ async def tidy(database: Database) -> Tidied:
     return Tidied(memories, gone["memory_tombstones"], gone["invocation_results"], sessions)
 
 
+@traced_function(DELETE)
 async def erase_expired(database: Database) -> int:
     """Erases everybody's expired memories for good, as `tidy` does.
 

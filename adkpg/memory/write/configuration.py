@@ -8,10 +8,12 @@ from adkpg.keys import require_storable, storable
 from adkpg.memory.drafts import script_of, words_of
 from adkpg.memory.write import word_statements as statements
 from adkpg.sql import AppParameters
+from adkpg.telemetry.calls import on, traced_function
 
 _BATCH = 500
 
 
+@traced_function(on("app_settings"))
 async def text_search_config(database: Database, *, app_name: str) -> str | None:
     """Returns an app's own text search configuration; None if each text's script chooses.
 
@@ -26,6 +28,7 @@ async def text_search_config(database: Database, *, app_name: str) -> str | None
     return config
 
 
+@traced_function(on("app_settings"))
 async def set_text_search_config(
     database: Database,
     *,

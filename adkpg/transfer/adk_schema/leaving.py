@@ -14,6 +14,7 @@ from adkpg import jsontext
 from adkpg.database import Database
 from adkpg.errors import ConfigurationError
 from adkpg.keys import require_storable
+from adkpg.telemetry.calls import on, traced_function
 from adkpg.timestamps import clamped
 from adkpg.transfer.adk_schema import statements
 from adkpg.transfer.reading.stored import Stored
@@ -53,6 +54,7 @@ class ExportReport:
         return {**vars(self), "unwritten": vars(self.unwritten)}
 
 
+@traced_function(on(""))
 async def export_to_adk(
     database: Database,
     *,

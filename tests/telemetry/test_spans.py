@@ -1,0 +1,298 @@
+"""One span for each public call, whatever becomes of it, and nobody's words in it."""
+
+import asyncio
+import importlib
+import inspect
+import json
+from collections.abc import Iterator
+from contextlib import suppress
+from typing import Any
+
+import asyncpg
+import pytest
+from opentelemetry.trace import SpanKind, StatusCode
+
+from adkpg import Database, DatabaseSessionService, PgVectorMemoryService
+from adkpg.errors import AdkpgError, SessionExists, StaleSession
+from adkpg.operations import report
+from adkpg.telemetry.calls import is_traced
+from tests.fakes.conversation import USER, entry, said
+from tests.fakes.proxy import Proxy
+from tests.fakes.public_calls import APP, CALLS, EVERYBODYS, Person, Services, furnish
+from tests.fakes.toys import ToyEmbedder
+from tests.telemetry.conftest import Watched
+from tests.unit.test_front_door import CHECKOUT, PACKAGES
+
+ADA = Person("ada")
+
+UNTRACED = {
+    "Audit.recording": "lasts as long as the caller's block; the calls within have their spans",
+    "DatabaseSessionService.invocation": "lasts as long as the caller's block, a run of an agent",
+    "PgVectorMemoryService.run_worker": "lasts as long as the process",
+    "PgVectorMemoryService.warm": "loads the embedder; asks no database",
+    "preloaded": "asks the memory service, whose call has a span",
+}
+CLASSES = {
+    "Database": "runs what the services give it: the spans are theirs, and its migrations' none",
+    "InMemoryVectorMemoryService": "asks no database",
+    "MemoryPlugin": "ADK's plugin: it calls the memory service, whose calls have spans",
+}
+"""Classes without spans of their own, and why."""
+ELSEWHERE = {
+    "adkpg.embedding": "a model's; a span of the call that asks it",
+    "adkpg.reranking": "a model's",
+    "adkpg.testing": "for tests",
+    "adkpg.tools": "ADK traces its tools",
+}
+"""Packages whose calls are not on the database by themselves, and why."""
+MODELS = ("FactExtractor", "MemoryExtractor", "Summarizer")
+INHERITED = ("close", "flush")  # ADK's own, and closing connections
+
+
+def public_coroutines() -> Iterator[tuple[str, Any]]:
+    for package in sorted({*PACKAGES, "adkpg.audit"} - set(ELSEWHERE)):
+        module = importlib.import_module(package)
+        for name in module.__all__:
+            found = getattr(module, name)
+            if inspect.iscoroutinefunction(found):
+                yield name, found
+            elif inspect.isclass(found) and name not in (*CLASSES, *MODELS):
+                for method, function in inspect.getmembers(found, inspect.isfunction):
+                    if method.startswith("_") or not str(function.__module__).startswith("adkpg"):
+                        continue
+                    if inspect.iscoroutinefunction(inspect.unwrap(function)):
+                        yield f"{name}.{method}", function
+
+
+def test_each_public_call_is_traced_or_says_why_not() -> None:
+    found = dict(public_coroutines())
+    assert len(found) > 60
+    bare = {
+        name
+        for name, function in found.items()
+        if not is_traced(function)
+        and not (name.endswith(INHERITED) and not name.startswith("PgVectorMemoryService.flush"))
+    }
+    own = {name.rpartition(".")[2] for name in UNTRACED}
+    assert {name for name in bare if name.rpartition(".")[2] not in own} == set()
+
+
+@pytest.fixture
+async def furnished(
+    database: Database, connection: asyncpg.Connection, watched: Watched
+) -> Services:
+    services = Services.on(database)
+    await furnish(services, connection, ADA, Person("bob"))
+    watched.clear()
+    return services
+
+
+async def test_each_call_makes_one_span(furnished: Services, watched: Watched) -> None:
+    mine = {"app_name": APP, "user_id": "ada"}
+    several = {}
+    for name, call in CALLS.items():
+        if name in UNTRACED:
+            continue
+        watched.clear()
+        with suppress(AdkpgError):
+            await call(furnished, mine, ADA)
+        if len(watched.calls) != 1:
+            several[name] = [span.name for span in watched.calls]
+        for span in watched.all:
+            told = json.dumps(dict(span.attributes or {})).replace(ADA.session_id, "")
+            told = told.replace(ADA.memory_id, "")
+            assert ADA.secret not in told, name
+            assert '"ada"' not in told, name
+            assert span.events == (), name
+    assert several == {}
+    for name, everybodys in EVERYBODYS.items():
+        watched.clear()
+        await everybodys(furnished)
+        assert len(watched.calls) == 1, name
+
+
+async def test_a_session_is_a_database_span(
+    sessions: DatabaseSessionService, watched: Watched
+) -> None:
+    session = await sessions.create_session(**USER, session_id="s")
+    await sessions.append_event(session, said("my secret"))
+    created, appended = watched.calls
+    assert (created.name, appended.name) == ("create_session sessions", "append_event events")
+    assert created.kind == appended.kind == SpanKind.CLIENT
+    assert appended.attributes is not None
+    assert appended.attributes["db.system.name"] == "postgresql"
+    assert appended.attributes["gen_ai.conversation.id"] == "s"
+    assert "server.address" in appended.attributes
+    assert str(appended.attributes["db.namespace"]).endswith("|adkpg")
+    assert watched.children(appended) == ["postgresql"]
+    assert "my secret" not in "".join(span.to_json() for span in watched.all)
+
+
+async def test_memory_is_named_by_the_conventions(
+    memory: PgVectorMemoryService, sessions: DatabaseSessionService, watched: Watched
+) -> None:
+    await memory.add_memory(**USER, memories=[entry("a kitten sleeps", "m"), entry("tea", "n")])
+    await memory.search(**USER, query="kitten")
+    await memory.search_memory(**USER, query="kitten")
+    await memory.update_memory(**USER, memory_id="m", text="a cat")
+    session = await sessions.create_session(**USER, session_id="s")
+    await memory.add_session_to_memory(session)
+    await memory.delete_memory(**USER, memory_id="m")
+    found = [span for span in watched.calls if "gen_ai.operation.name" in (span.attributes or {})]
+    assert [span.name for span in found] == [
+        "create_memory",
+        "search_memory",
+        "search_memory",
+        "update_memory",
+        "upsert_memory",
+        "delete_memory",
+    ]
+    by = [dict(span.attributes or {}) for span in found]
+    assert {each["gen_ai.memory.store.id"] for each in by} == {"app"}
+    assert [each.get("gen_ai.memory.record.count") for each in by[:4]] == [2, 1, 1, 1]
+    assert (by[3]["gen_ai.memory.record.id"], by[4]["gen_ai.conversation.id"]) == ("m", "s")
+    assert "embeddings toy" in watched.children(found[0])
+    assert "embeddings toy" in watched.children(found[1])
+    assert "postgresql" in watched.children(found[1])
+    assert not any("query.text" in name or name.endswith("records") for each in by for name in each)
+
+
+async def test_questions_and_memories_are_shown_to_who_asks_for_them(
+    memory: PgVectorMemoryService, watched: Watched, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setenv("OTEL_INSTRUMENTATION_GENAI_CAPTURE_MESSAGE_CONTENT", "true")
+    await memory.add_memory(**USER, memories=[entry("a kitten sleeps", "m")])
+    await memory.search(**USER, query="kitten")
+    attributes = dict(watched.calls[1].attributes or {})
+    assert attributes["gen_ai.memory.query.text"] == "kitten"
+    (record,) = json.loads(str(attributes["gen_ai.memory.records"]))
+    assert (record["id"], record["content"]) == ("m", "a kitten sleeps")
+    assert record["score"] > 0
+
+
+async def test_an_error_is_named_and_its_message_is_not(
+    sessions: DatabaseSessionService, watched: Watched
+) -> None:
+    await sessions.create_session(**USER, session_id="s")
+    watched.clear()
+    with pytest.raises(SessionExists):
+        await sessions.create_session(**USER, session_id="s")
+    (span,) = watched.calls
+    assert span.attributes is not None
+    assert span.attributes["error.type"] == "SessionExists"
+    assert (span.status.status_code, span.status.description) == (StatusCode.ERROR, None)
+    assert span.events == ()
+
+
+async def test_a_cancelled_call_is_one_span(
+    sessions: DatabaseSessionService, connection: asyncpg.Connection, watched: Watched
+) -> None:
+    session = await sessions.create_session(**USER, session_id="s")
+    watched.clear()
+    async with connection.transaction():
+        await connection.execute("SELECT FROM sessions FOR UPDATE")
+        reading = asyncio.create_task(sessions.delete_session(**USER, session_id="s"))
+        while not await connection.fetchval(
+            "SELECT count(*) FROM pg_stat_activity WHERE wait_event_type = 'Lock'"
+            " AND datname = current_database()"
+        ):
+            pass
+        reading.cancel()
+        with pytest.raises(asyncio.CancelledError):
+            await reading
+    (span,) = watched.calls
+    assert span.attributes is not None
+    assert span.attributes["error.type"] == "CancelledError"
+    assert span.status.status_code == StatusCode.ERROR
+    assert session.id == "s"
+
+
+async def test_metrics_count_what_happened(
+    sessions: DatabaseSessionService, memory: PgVectorMemoryService, watched: Watched
+) -> None:
+    def total(name: str) -> float:
+        return sum(getattr(point, "value", None) or 0 for point in watched.points(name))
+
+    def count(name: str) -> int:
+        return sum(point.count for point in watched.points(name))
+
+    names = ("adkpg.search.hits", "adkpg.search.top_cosine", "gen_ai.client.operation.duration")
+    before = {name: count(name) for name in (*names, "db.client.operation.duration")}
+    events, stale = total("adkpg.events"), total("adkpg.stale_appends")
+    session = await sessions.create_session(**USER, session_id="s")
+    other = session.model_copy(deep=True)
+    await sessions.append_event(session, said("one"))
+    with pytest.raises(StaleSession):
+        await sessions.append_event(other, said("two"))
+    await memory.add_memory(**USER, memories=[entry("a kitten")])
+    await memory.search(**USER, query="kitten")
+    assert (total("adkpg.events"), total("adkpg.stale_appends")) == (events + 1, stale + 1)
+    assert {name: count(name) - before[name] for name in before} == {
+        "adkpg.search.hits": 1,
+        "adkpg.search.top_cosine": 1,
+        "gen_ai.client.operation.duration": 2,
+        "db.client.operation.duration": 3,
+    }
+    errors = [point.attributes for point in watched.points("db.client.operation.duration")]
+    assert any(each.get("error.type") == "StaleSession" for each in errors)
+    assert ToyEmbedder().model not in str(errors)
+
+
+async def test_what_waits_and_the_pool_are_reported(
+    database: Database, connection: asyncpg.Connection, watched: Watched
+) -> None:
+    words = PgVectorMemoryService(database, mode="text")
+    await words.add_memory(**USER, memories=[entry("one"), entry("two"), entry("three")])
+    await connection.execute("UPDATE memory_jobs SET created_at = now() - interval '1 hour'")
+    await connection.execute(
+        "UPDATE memory_jobs SET dead = true"
+        " WHERE position = (SELECT min(position) FROM memory_jobs)"
+    )
+    await report(database)
+    metrics = watched.metrics()
+
+    def gauge(name: str, **labels: str) -> float:
+        (point,) = (
+            point
+            for point in metrics[name]
+            if set(labels.values()) <= set(point.attributes.values())
+        )
+        return float(point.value)
+
+    assert gauge("adkpg.jobs.waiting", task="embed") == 2
+    assert gauge("adkpg.jobs.dead", task="embed") == 1
+    assert gauge("adkpg.jobs.oldest", task="embed") >= 3_600
+    assert gauge("adkpg.jobs.waiting", task="extract") == 0
+    place = str(database.place["server.address"])
+    assert gauge("db.client.connection.count", pool=place, state="idle") == 1
+    assert gauge("db.client.connection.count", pool=place, state="used") == 0
+    assert gauge("db.client.connection.max", pool=place) == database.settings.pool_size + (
+        database.settings.pool_overflow
+    )
+
+
+async def test_a_repeated_call_is_one_span_and_counted(proxy: Proxy, watched: Watched) -> None:
+    async with Database(proxy.url) as database:
+        sessions = DatabaseSessionService(database)
+        session = await sessions.create_session(**USER, session_id="s")
+        watched.clear()
+        before = sum(point.value for point in watched.points("adkpg.retries"))
+        proxy.lose_answers = 1
+        await sessions.append_event(session, said("one"))
+        (span,) = watched.calls
+        assert watched.children(span) == ["postgresql", "postgresql"]
+        assert sum(point.value for point in watched.points("adkpg.retries")) == before + 1
+
+
+def test_the_page_names_every_call() -> None:
+    page = (CHECKOUT / "docs" / "telemetry.md").read_text(encoding="utf-8")
+    names = {name.rpartition(".")[2] for name, found in public_coroutines() if is_traced(found)}
+    assert {name for name in names if f"`{name}`" not in page} == set()
+    for metric in (
+        "gen_ai.client.operation.duration",
+        "db.client.operation.duration",
+        *("adkpg.search.hits", "adkpg.search.top_cosine", "adkpg.events", "adkpg.stale_appends"),
+        *("adkpg.retries", "adkpg.jobs.waiting", "adkpg.jobs.oldest", "adkpg.jobs.dead"),
+        *("db.client.connection.count", "db.client.connection.max"),
+    ):
+        assert f"`{metric}`" in page
