@@ -104,14 +104,13 @@ def bars() -> Iterator[Callable[[str, int, int], None]]:
 
 
 @contextmanager
-def rate_bar(description: str, noun: str) -> Iterator[Callable[[int, int, int], None]]:
-    """Yields a function that is told how much of how much is done, and how many things these are.
+def rate_bar(noun: str) -> Iterator[Callable[[str, int, int, int], None]]:
+    """Yields a function that is told what is done, how much of how much, and how many things.
 
-    It shows how many of them were done in a second, and the time that is left; silent without a
-    terminal.
+    It shows how many of them were done in a second, and the time that is left; each step counts
+    them anew. Silent without a terminal.
 
     Args:
-      description: What is being done.
       noun: What the things are called.
     """
     columns = (
@@ -122,13 +121,23 @@ def rate_bar(description: str, noun: str) -> Iterator[Callable[[int, int, int], 
         TextColumn("{task.fields[rate]:,.0f}/s", markup=False),
         TimeRemainingColumn(),
     )
-    begun = time.monotonic()
     with _shown(columns) as shown:
-        task = shown.add_task(printable(description), total=None, count=0, noun=noun, rate=0.0)
+        task = shown.add_task("", total=None, count=0, noun=noun, rate=0.0)
+        last, begun = "", time.monotonic()
 
-        def show(done: int, total: int, count: int) -> None:
-            rate = count / max(time.monotonic() - begun, 0.001)
-            shown.update(task, completed=done, total=total or None, count=count, rate=rate)
+        def show(step: str, done: int, total: int, count: int) -> None:
+            nonlocal last, begun
+            if last and step != last:
+                begun = time.monotonic()
+            last = step
+            shown.update(
+                task,
+                description=printable(step),
+                completed=done,
+                total=total or None,
+                count=count,
+                rate=count / max(time.monotonic() - begun, 0.001),
+            )
 
         yield show
 

@@ -134,16 +134,17 @@ class _Pass:
                 await self._take(record)
                 if self._progress is not None and time.monotonic() - told > _PROGRESS_S:
                     told = time.monotonic()
-                    self._progress(
-                        Progress(int(number * total + done), passes * total, int(events))
-                    )
+                    self._tell(int(number * total + done), passes * total, int(events))
         await self._sessions.end()
         await self._sessions.flush()
         await self._states.flush()
         await self._memories.flush()
         await self._artifacts.flush()
+        self._tell((number + 1) * total, passes * total, int(events))
+
+    def _tell(self, done: int, total: int, events: int) -> None:
         if self._progress is not None:
-            self._progress(Progress((number + 1) * total, passes * total, int(events)))
+            self._progress(Progress(done, total, events, comparing=not self._counts))
 
     async def _take(self, record: object) -> None:
         report = self._report

@@ -253,9 +253,11 @@ class Progress:
     Attributes:
       done: Of the total.
       total: 0 if unknown.
-      events: How many events were read.
+      events: How many events were read, in this reading of the source.
+      comparing: Whether what is read is compared with what is stored, at the end.
     """
 
     done: int
     total: int
     events: int = field(default=0)
+    comparing: bool = False

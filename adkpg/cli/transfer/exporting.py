@@ -113,14 +113,14 @@ async def _leave(
 ) -> None:
     from adkpg.transfer import export_to_adk
 
-    with rate_bar("Exporting", "events") as shown:
+    with rate_bar("events") as shown:
         report = await export_to_adk(
             database,
             url=url,
             app_name=app_name,
             user_id=user_id,
             session_id=session_id,
-            progress=lambda events: shown(0, 0, events),
+            progress=lambda events: shown("Exporting", 0, 0, events),
         )
     say(
         f"Written to {report.target}: {report.sessions} new sessions, {report.events} new events; "

@@ -67,10 +67,11 @@ async def import_(
     """
     from adkpg.transfer import import_from
 
-    with rate_bar("Importing", "events") as shown:
+    with rate_bar("events") as shown:
 
         def progress(state: Progress) -> None:
-            shown(state.done, state.total, state.events)
+            step = "Comparing" if state.comparing else "Importing"
+            shown(step, state.done, state.total, state.events)
 
         report = await import_from(
             database,
