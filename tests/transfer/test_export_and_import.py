@@ -1,6 +1,7 @@
 """What is exported comes back equal: sessions, states, memories and what belongs to them."""
 
 import json
+import os
 from pathlib import Path
 from typing import Any
 
@@ -14,7 +15,7 @@ from google.genai import types
 from adkpg import Database, DatabaseSessionService, PgVectorMemoryService
 from adkpg.artifacts import DatabaseArtifactService
 from adkpg.documents import Documents
-from adkpg.errors import InvalidInput
+from adkpg.errors import ConfigurationError, InvalidInput
 from adkpg.facts import FactExtractor, Facts
 from adkpg.tables import metadata
 from adkpg.testing import said
@@ -292,10 +293,37 @@ async def test_bad_lines_cost_no_others(
     text.insert(of["event"], "[1]")
     path.write_text("\n".join(text[:-1]))
     report = await import_from(target, source=path)
-    assert report.unread.count == 3
+    assert report.unread.count == 4
     assert report.sessions == 4
     assert any("from the future" in note for note in report.notes)
-    assert any("cut" in note for note in report.notes)
+    assert "it was cut while it was written" in report.unread.first[-1]
+
+
+async def test_a_file_that_lost_lines_is_not_complete(
+    database: Database, memory: PgVectorMemoryService, target: Database, tmp_path: Path
+) -> None:
+    await _fill(database, memory)
+    path = tmp_path / "app.jsonl"
+    await exported(database, path, app_name="app")
+    text = path.read_text().splitlines()
+    for lost, words in (
+        ('"type":"event"', "1 lines of type 'event' are missing"),
+        ('"type":"session"', "1 lines of type 'session' are missing"),
+        ('"type":"end"', "without its last line"),
+    ):
+        number = next(n for n, line in enumerate(text) if lost in line)
+        path.write_text("\n".join(text[:number] + text[number + 1 :]))
+        report = await import_from(target, source=path)
+        assert not report.complete
+        assert words in report.unread.first[-1]
+    path.write_text("\n".join(text))
+    assert (await imported(target, path)).complete
+
+
+async def test_a_pipe_cannot_be_read_twice(target: Database, tmp_path: Path) -> None:
+    os.mkfifo(tmp_path / "pipe")
+    with pytest.raises(ConfigurationError, match="is a pipe"):
+        await import_from(target, source=tmp_path / "pipe")
 
 
 @pytest.mark.parametrize(
@@ -332,6 +360,8 @@ def test_every_table_moves_or_derives() -> None:
         "invocation_waiters",  # of what runs now, in this database alone
         "invocation_results",
         "artifact_removals",  # of this database's object store
+        "audit",  # what was done in this database
+        "saved_questions",  # of whoever measures this database
     }
     assert {table.name for table in metadata.sorted_tables} == {*MOVED, *derived}
 

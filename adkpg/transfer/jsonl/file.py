@@ -1,5 +1,6 @@
 """File: exports as a source of records, several in one file too."""
 
+from collections import Counter
 from collections.abc import AsyncGenerator
 from pathlib import Path
 
@@ -54,6 +55,7 @@ class JsonLinesSource:
         """
         place: SessionRecord | None = None
         wanted, read, number, ended = False, 0, 0, True
+        seen: Counter[str] = Counter()
         try:
             file = self._path.open("rb")
         except OSError as exc:
@@ -73,16 +75,21 @@ class JsonLinesSource:
                             f"line is no JSON object with a type; give one of the two."
                         ) from exc
                     yield Unread(reason=f"line {number}: {exc}"), read
+                    seen[_BROKEN] += 1
                     continue
                 kind = value["type"]
+                seen[kind] += 1
                 if number == 1 or kind == "export":
                     lines.require_readable(value, self.name)
                     if not ended:
-                        yield Note(_UNFINISHED.format(self.name)), read
+                        yield Unread(reason=_UNFINISHED.format(self.name)), read
                     place, ended = None, False
+                    seen.clear()
                     continue
                 if kind == "end":
                     ended = True
+                    for reason in _missing(value.get("records"), seen):
+                        yield Unread(reason=f"line {number}: {reason}"), read
                     continue
                 try:
                     record = lines.record(value)
@@ -110,7 +117,7 @@ class JsonLinesSource:
         if not read:
             raise InvalidInput(f"{self.name} is empty; give a file that `adkpg export` wrote.")
         if not ended:
-            yield Note(_UNFINISHED.format(self.name)), read
+            yield Unread(reason=_UNFINISHED.format(self.name)), read
 
     def _wanted(self, record: Record) -> bool:
         selection = self._selection
@@ -134,6 +141,24 @@ class JsonLinesSource:
         )
 
 
+def _missing(told: object, seen: Counter[str]) -> list[str]:
+    """Says which lines an export had when it was written, and has no more."""
+    if not isinstance(told, dict):
+        return []
+    missing = {
+        kind: count - seen[kind]
+        for kind, count in told.items()
+        if isinstance(count, int) and count > seen[kind]
+    }
+    if sum(missing.values()) <= seen[_BROKEN]:  # these were reported already
+        return []
+    return [
+        f"{count} lines of type {kind[:40]!r} are missing that the export had when it was written."
+        for kind, count in missing.items()
+    ]
+
+
+_BROKEN = "\0"  # counts lines that are no JSON
 _PERSONAL = (MemoryRecord, TombstoneRecord, SharedState, ArtifactRecord, ChunkRecord)
 
 _UNFINISHED = (

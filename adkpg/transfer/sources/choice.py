@@ -86,6 +86,10 @@ def _is_sqlite(name: str) -> bool:
     Raises:
       ConfigurationError: There is no such file.
     """
+    if Path(name).is_fifo():
+        raise ConfigurationError(
+            f"{name} is a pipe, and an import reads its source twice; write it to a file first."
+        )
     try:
         with Path(name).open("rb") as file:
             return file.read(len(_SQLITE)) == _SQLITE
