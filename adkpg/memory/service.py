@@ -43,7 +43,7 @@ from adkpg.memory.write import statements
 from adkpg.reranking.guarded import GuardedReranker
 from adkpg.reranking.reranker import Reranker, require_reranker
 from adkpg.sql import SessionParameters
-from adkpg.telemetry.calls import CREATE, DELETE, SEARCH, UPDATE, UPSERT, on, traced
+from adkpg.telemetry.calls import CREATE, DELETE, SEARCH, UPDATE, UPSERT, accepts, on, traced
 
 _PROFILE_FACTS = 100  # as many as Facts.profile gives unless asked for more
 
@@ -195,6 +195,7 @@ class PgVectorMemoryService(UsesDatabase, BaseMemoryService):
             text_length(entry.content for entry in memories),
             lambda: drafts_of_memories(memories, custom_metadata, now, policy),
         )
+        accepts(len(drafts))
         if not drafts:
             return
         settings = self._database.settings
@@ -587,6 +588,7 @@ class PgVectorMemoryService(UsesDatabase, BaseMemoryService):
                 events, place["session_id"], custom_metadata, now=now, policy=policy
             ),
         )
+        accepts(len(drafts))
         settings = self._database.settings
         await self._database.transact(
             lambda transaction: writing.ingest(

@@ -75,9 +75,11 @@ class _Open:
 
     Attributes:
       attributes: Of the metrics: where it goes, and what it is.
+      records: How many memories it is about, where its result does not say so.
     """
 
     attributes: dict[str, str | int]
+    records: int | None = None
 
 
 def _traced(function: Callable[..., Awaitable[Any]], name: str, call: Call) -> Any:
@@ -163,6 +165,13 @@ def retried() -> None:
     if instruments.listened_to():
         call = _OPEN.get()
         instruments.retries.add(1, {} if call is None else _where(call.attributes))
+
+
+def accepts(records: int) -> None:
+    """Says of how many memories the call is that is being made, if anybody watches."""
+    call = _OPEN.get()
+    if call is not None:
+        call.records = (call.records or 0) + records
 
 
 def is_open() -> bool:
@@ -251,14 +260,15 @@ def _note(span: Span, name: str, call: Call, given: Mapping[str, Any], result: A
             span.set_attribute("gen_ai.conversation.id", made)
         return
     found = getattr(result, "memories", result)
-    if isinstance(found, Sequence) and not isinstance(found, str):
-        count: int | None = len(found)
+    made = _OPEN.get()
+    if made is not None and made.records is not None:
+        count: int | None = made.records
+    elif isinstance(found, Sequence) and not isinstance(found, str):
+        count = len(found)
     elif isinstance(result, bool | int):
         count = int(result)
     elif call is UPDATE:
         count = int(result is not None)
-    elif call is CREATE and isinstance(given.get("memories"), Sequence):
-        count = len(given["memories"])
     else:
         count = None
     if count is not None:

@@ -368,8 +368,11 @@ def _calls_of(package: ModuleType) -> Iterator[str]:
         elif inspect.isclass(found) and name not in OTHERS:
             for method, bound in inspect.getmembers(found, inspect.isfunction):
                 function = inspect.unwrap(bound)
-                called = inspect.iscoroutinefunction(function) or "AsyncContextManager" in str(
-                    inspect.signature(function).return_annotation
+                called = (
+                    inspect.iscoroutinefunction(function)
+                    or "AsyncContextManager" in str(inspect.signature(function).return_annotation)
+                    # of `asynccontextmanager`
+                    or (function is not bound and inspect.isasyncgenfunction(function))
                 )
                 if called and not method.startswith("_"):
                     yield f"{name}.{method}"

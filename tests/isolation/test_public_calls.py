@@ -158,7 +158,7 @@ async def told_by(opened: Database, furnished: Services) -> dict[str, tuple[str,
             for name, call in CALLS.items():
                 answer = repr(await call(services, whole(ADA), ADA))
                 answers[name] = (
-                    re.sub(r"[0-9a-f-]{16,}|[\d.:+TZ-]{6,}", "#", answer),
+                    re.sub(r"datetime\([^)]*\)|[0-9a-f-]{16,}|[\d.:+TZ-]{6,}", "#", answer),
                     answer.count(ADA.secret),
                 )
     return answers

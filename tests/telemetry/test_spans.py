@@ -136,6 +136,8 @@ async def test_memory_is_named_by_the_conventions(
     await memory.search_memory(**USER, query="kitten")
     await memory.update_memory(**USER, memory_id="m", text="a cat")
     session = await sessions.create_session(**USER, session_id="s")
+    await sessions.append_event(session, said("one"))
+    await sessions.append_event(session, said("two"))
     await memory.add_session_to_memory(session)
     await memory.delete_memory(**USER, memory_id="m")
     found = [span for span in watched.calls if "gen_ai.operation.name" in (span.attributes or {})]
@@ -149,7 +151,7 @@ async def test_memory_is_named_by_the_conventions(
     ]
     by = [dict(span.attributes or {}) for span in found]
     assert {each["gen_ai.memory.store.id"] for each in by} == {"app"}
-    assert [each.get("gen_ai.memory.record.count") for each in by[:4]] == [2, 1, 1, 1]
+    assert [each.get("gen_ai.memory.record.count") for each in by[:5]] == [2, 1, 1, 1, 2]
     assert (by[3]["gen_ai.memory.record.id"], by[4]["gen_ai.conversation.id"]) == ("m", "s")
     assert "embeddings toy" in watched.children(found[0])
     assert "embeddings toy" in watched.children(found[1])
