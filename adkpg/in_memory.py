@@ -44,6 +44,7 @@ from adkpg.memory.tokenizer import searchable
 from adkpg.outages.breaker import Breakers
 from adkpg.remember.policy import Remember, policy_of
 from adkpg.settings import Settings
+from adkpg.telemetry.calls import CREATE, DELETE, SEARCH, UPSERT, traced
 from adkpg.timestamps import clamped
 
 logger = logging.getLogger(__name__)
@@ -63,6 +64,14 @@ class _Entry:
         return records.memory({**vars(self.draft), "superseded_by": None})
 
 
+@traced(
+    search=SEARCH,
+    search_memory=SEARCH,
+    add_session_to_memory=UPSERT,
+    add_events_to_memory=UPSERT,
+    add_memory=CREATE,
+    delete_memory=DELETE,
+)
 class InMemoryVectorMemoryService(BaseMemoryService):
     """An ADK memory service without Postgres: what it remembers ends with the process.
 

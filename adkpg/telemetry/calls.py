@@ -126,7 +126,7 @@ def _span(name: str, call: Call, given: Mapping[str, Any]) -> Iterator[Span]:
         with (
             instruments.tracer.start_as_current_span(
                 title,
-                kind=SpanKind.CLIENT,
+                kind=SpanKind.CLIENT if place else SpanKind.INTERNAL,
                 attributes={**attributes, **_of_arguments(call, given)},
                 # Messages of errors name sessions and users.
                 record_exception=False,

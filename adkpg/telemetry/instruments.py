@@ -8,6 +8,7 @@ from opentelemetry.metrics import _internal as metrics_state
 _CONTENT = "OTEL_INSTRUMENTATION_GENAI_CAPTURE_MESSAGE_CONTENT"
 _SECONDS = [0.001, 0.005, 0.01, 0.05, 0.1, 0.5, 1, 5, 10]
 _UNKNOWN = object()
+_TRACE, _METRICS = vars(trace), vars(metrics_state)
 
 tracer = trace.get_tracer("adkpg")
 _meter = metrics.get_meter("adkpg")
@@ -69,8 +70,8 @@ def listened_to() -> bool:
     names are gone, somebody may listen.
     """
     return (
-        vars(trace).get("_TRACER_PROVIDER", _UNKNOWN) is not None
-        or vars(metrics_state).get("_METER_PROVIDER", _UNKNOWN) is not None
+        _TRACE.get("_TRACER_PROVIDER", _UNKNOWN) is not None
+        or _METRICS.get("_METER_PROVIDER", _UNKNOWN) is not None
     )
 
 

@@ -12,7 +12,12 @@ import asyncpg
 import pytest
 from opentelemetry.trace import SpanKind, StatusCode
 
-from adkpg import Database, DatabaseSessionService, PgVectorMemoryService
+from adkpg import (
+    Database,
+    DatabaseSessionService,
+    InMemoryVectorMemoryService,
+    PgVectorMemoryService,
+)
 from adkpg.errors import AdkpgError, SessionExists, StaleSession
 from adkpg.operations import report
 from adkpg.telemetry.calls import is_traced
@@ -30,11 +35,12 @@ UNTRACED = {
     "DatabaseSessionService.invocation": "lasts as long as the caller's block, a run of an agent",
     "PgVectorMemoryService.run_worker": "lasts as long as the process",
     "PgVectorMemoryService.warm": "loads the embedder; asks no database",
+    "InMemoryVectorMemoryService.get_memory": "the conventions have no span of memory for it",
+    "InMemoryVectorMemoryService.list_memories": "the conventions have no span of memory for it",
     "preloaded": "asks the memory service, whose call has a span",
 }
 CLASSES = {
     "Database": "runs what the services give it: the spans are theirs, and its migrations' none",
-    "InMemoryVectorMemoryService": "asks no database",
     "MemoryPlugin": "ADK's plugin: it calls the memory service, whose calls have spans",
 }
 """Classes without spans of their own, and why."""
@@ -73,8 +79,7 @@ def test_each_public_call_is_traced_or_says_why_not() -> None:
         if not is_traced(function)
         and not (name.endswith(INHERITED) and not name.startswith("PgVectorMemoryService.flush"))
     }
-    own = {name.rpartition(".")[2] for name in UNTRACED}
-    assert {name for name in bare if name.rpartition(".")[2] not in own} == set()
+    assert {name for name in bare if found[name].__qualname__ not in UNTRACED} == set()
 
 
 @pytest.fixture
@@ -298,3 +303,13 @@ def test_the_page_names_every_call() -> None:
         *("db.client.connection.count", "db.client.connection.max"),
     ):
         assert f"`{metric}`" in page
+
+
+async def test_memory_in_the_process_has_spans_of_its_own_kind(watched: Watched) -> None:
+    memory = InMemoryVectorMemoryService(embedder=ToyEmbedder())
+    await memory.add_memory(**USER, memories=[entry("a kitten", "m")])
+    await memory.search_memory(**USER, query="kitten")
+    assert [(span.name, span.kind) for span in watched.calls] == [
+        ("create_memory", SpanKind.INTERNAL),
+        ("search_memory", SpanKind.INTERNAL),
+    ]
