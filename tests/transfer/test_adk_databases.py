@@ -254,6 +254,7 @@ async def test_a_killed_import_is_completed_by_the_next(
 @pytest.mark.parametrize(
     ("source", "words"),
     [
+        ("", "is empty"),
         ("sqlite:///nowhere.db", "no file"),
         ("nowhere.jsonl", "no file"),
         ("oracle://u:s3cret@h/d", "asyncpg"),

@@ -61,11 +61,15 @@ def select_outlined_session() -> Statement[OutlinedSessionParameters]:
     )
     # jsonb holds no U+0000 and no half of a pair: the reader outlines an event with an escape.
     escaped = func.strpos(texts.c.text, literal_column(r"'\u'")) > literal_column("0")
-    parsed = select(
-        texts.c.seq,
-        texts.c.text,
-        case((not_(escaped), cast(texts.c.text, JSONB))).label("event"),
-    ).subquery("parsed")
+    parsed = (
+        select(
+            texts.c.seq,
+            texts.c.text,
+            case((not_(escaped), cast(texts.c.text, JSONB))).label("event"),
+        )
+        .offset(literal_column("0"))  # each is parsed once
+        .subquery("parsed")
+    )
     outlines = select(cast(_outline(parsed), Text)).order_by(parsed.c.seq)
     return Statement(
         select(

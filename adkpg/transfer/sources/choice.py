@@ -68,6 +68,8 @@ async def chosen(
     if isinstance(source, BaseSessionService):
         return ServiceSource(source, selection)
     text = str(source)
+    if not text.strip():
+        raise ConfigurationError("The source is empty; name a file or the URL of a database.")
     if "://" not in text and text != EMBEDDED and not await asyncio.to_thread(_is_sqlite, text):
         return JsonLinesSource(Path(text), selection)
     async with AsyncExitStack() as unread:
