@@ -19,7 +19,7 @@ endif
 endif
 export PIP_DISABLE_PIP_VERSION_CHECK := 1
 
-.PHONY: help demo test test-pgbouncer test-versions test-mysql check docs bench soak lock
+.PHONY: help demo test test-pgbouncer test-versions test-mysql test-browser screenshots check docs bench soak lock
 
 help: ## list these targets
 	@sed -n 's/^\([a-z-]*\):.*## \(.*\)/make \1\t\2/p' $(MAKEFILE_LIST)
@@ -48,6 +48,23 @@ test-mysql: $(INSTALLED) ## imports from a MariaDB, which apt-get install mariad
 	  "MariaDB is missing: apt-get install --no-install-recommends mariadb-server"; exit 1; }
 	ADKPG_TEST_MARIADB=$$(PATH="$$PATH:/usr/sbin" command -v mariadbd) \
 	  $(BIN)/python -m pytest -m mysql $(ARGS)
+
+CHROMIUM ?= chromium
+ROOT := $(if $(filter 0,$(shell id -u)),,sudo -n)
+APT := $(ROOT) apt-get
+HAVE_CHROMIUM = command -v $(CHROMIUM) >/dev/null || { \
+	  test "$(CHROMIUM)" = chromium && $(APT) update -qq >/dev/null && \
+	  $(APT) install -y -qq --no-install-recommends chromium >/dev/null; } 2>/dev/null || { printf '%s\n' \
+	  "Chromium is missing: apt-get install --no-install-recommends chromium, or name one with CHROMIUM=/path/to/chromium"; exit 1; }
+
+test-browser: $(INSTALLED) ## the console in Chromium, which apt-get brings if it is missing
+	@$(HAVE_CHROMIUM)
+	ADKPG_TEST_CHROMIUM=$$(command -v $(CHROMIUM)) $(BIN)/python -m pytest -m browser $(ARGS)
+
+screenshots: $(INSTALLED) ## write docs/console-*.png, pictures of the console in Chromium
+	@$(HAVE_CHROMIUM)
+	ADKPG_TEST_CHROMIUM=$$(command -v $(CHROMIUM)) ADKPG_TEST_SCREENSHOTS=docs \
+	  $(BIN)/python -m pytest -q -m browser tests/browser/test_screenshots.py
 
 check: $(INSTALLED) ## lint, format, types, import contracts
 	$(BIN)/ruff check

@@ -13,6 +13,8 @@ __all__ = [
     "Database",
     "DatabaseArtifactService",
     "DatabaseSessionService",
+    "DeadJob",
+    "DeadJobsPage",
     "EventsPage",
     "FoundEvent",
     "FoundEvents",
@@ -65,7 +67,7 @@ if TYPE_CHECKING:
     from adkpg.memory.filters import SearchFilters
     from adkpg.memory.pages import MemoriesPage
     from adkpg.memory.profile import MemoryProfile
-    from adkpg.memory.queue.jobs import Backlog, Jobs
+    from adkpg.memory.queue.jobs import Backlog, DeadJob, DeadJobsPage, Jobs
     from adkpg.memory.records import Memory
     from adkpg.memory.search.hits import Hit, Reason
     from adkpg.memory.search.options import SearchOptions, SearchOverrides
@@ -86,6 +88,8 @@ else:
         "Database": "database",
         "DatabaseArtifactService": "artifacts.service",
         "DatabaseSessionService": "sessions.service",
+        "DeadJob": "memory.queue.jobs",
+        "DeadJobsPage": "memory.queue.jobs",
         "EventsPage": "sessions.pages",
         "FoundEvent": "sessions.finding",
         "FoundEvents": "sessions.finding",

@@ -45,10 +45,11 @@ def pytest_collection_modifyitems(config: pytest.Config, items: list[pytest.Item
             item.add_marker(pytest.mark.server)
         if getattr(getattr(item, "obj", None), "is_hypothesis_test", False):
             item.add_marker(pytest.mark.property)
-    if not _ENVIRON.get("ADKPG_TEST_MARIADB"):
-        without = [item for item in items if item.get_closest_marker("mysql")]
-        config.hook.pytest_deselected(items=without)
-        items[:] = [item for item in items if item not in without]
+    for variable, marker in (("ADKPG_TEST_MARIADB", "mysql"), ("ADKPG_TEST_CHROMIUM", "browser")):
+        if not _ENVIRON.get(variable):
+            without = [item for item in items if item.get_closest_marker(marker)]
+            config.hook.pytest_deselected(items=without)
+            items[:] = [item for item in items if item not in without]
     if PROGRAM:
         led = [
             item

@@ -11,7 +11,7 @@ from starlette.routing import Mount, Route
 from starlette.staticfiles import StaticFiles
 from starlette.types import ASGIApp
 
-from adkpg.console import lab, masks, overview, people, sessions
+from adkpg.console import lab, masks, operating, overview, people, sessions
 from adkpg.console.guard import Guard, is_script
 from adkpg.console.page import HERE, Console
 from adkpg.database import Database
@@ -43,6 +43,8 @@ _PAGES: dict[str, Handler] = {
     "/forget": people.preview,
     "/lab": lab.show,
     "/lab/questions.json": lab.file,
+    "/operations": operating.show,
+    "/audit": operating.audit,
 }
 _ACTIONS: dict[str, Handler] = {
     "/memory/update": people.update,
@@ -50,6 +52,8 @@ _ACTIONS: dict[str, Handler] = {
     "/forget/now": people.erase,
     "/lab/save": lab.save,
     "/lab/delete": lab.unsave,
+    "/operations/retry": operating.retry,
+    "/operations/retry-all": operating.retry_all,
 }
 
 

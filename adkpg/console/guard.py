@@ -65,6 +65,9 @@ class Guard:
       read_only: Refuses everything that is no GET.
       secret: What cookies and forms are signed with.
 
+    Attributes:
+      closing: Set by who serves it when it is about to end: nobody waits for news any longer.
+
     Raises:
       ConfigurationError: The token is too short to keep anybody out.
     """
@@ -83,6 +86,7 @@ class Guard:
                 f"The console's token has {len(token)} characters; give at least "
                 f"{_SHORTEST_TOKEN}, such as `openssl rand -hex 16` prints."
             )
+        self.closing = False
         self._app = app
         self._token = None if token is None else token.encode()
         self._hosts = None if allowed_hosts is None else {each.lower() for each in allowed_hosts}

@@ -86,6 +86,11 @@ class Console:
             "version": __version__,
         }
 
+    @property
+    def closing(self) -> bool:
+        """Whether whoever serves the console is about to end it."""
+        return self.guard is not None and self.guard.closing
+
     def actor(self, request: Request) -> str:
         """Returns who asks."""
         named = visitor_of(request.scope).name

@@ -9,10 +9,14 @@ from contextlib import contextmanager
 import uvicorn
 from starlette.types import ASGIApp
 
+from adkpg.console.guard import Guard
+
 _PATIENCE_S = 1
 
 
-class _Server(uvicorn.Server):
+class QuietServer(uvicorn.Server):
+    """A server that leaves signals to others."""
+
     @contextmanager
     def capture_signals(self) -> Iterator[None]:
         """Leaves signals to `serve`: uvicorn would raise them once more when it has ended."""
@@ -33,10 +37,12 @@ async def serve(app: ASGIApp, listening: socket.socket) -> None:
         lifespan="off",
         timeout_graceful_shutdown=_PATIENCE_S,
     )
-    server = _Server(config)
+    server = QuietServer(config)
     loop = asyncio.get_running_loop()
 
     def stop() -> None:
+        if isinstance(app, Guard):
+            app.closing = True
         server.should_exit = True
 
     for number in (signal.SIGINT, signal.SIGTERM):

@@ -2,7 +2,7 @@
 
 import asyncio
 from collections.abc import Mapping
-from contextlib import aclosing, suppress
+from contextlib import aclosing
 
 from google.adk.sessions.session import Session
 from starlette.requests import Request
@@ -16,7 +16,8 @@ from adkpg.errors import InvalidInput, SessionNotFound, StaleSession
 from adkpg.tools import Preloaded, preloaded
 
 _PAGE = 100
-_WAIT_S = 20.0
+_WAIT_S = 10.0
+_LOOK_S = 0.5  # how often it is looked whether the console ends
 
 
 async def session(console: Console, request: Request) -> Response:
@@ -54,25 +55,32 @@ async def live(console: Console, request: Request) -> Response:
     with person(fields) as (app_name, user_id):
         found, steps = await _read(console, fields, app_name, user_id or "")
         if len(steps) == known:
-            with suppress(TimeoutError, StaleSession):
-                async with (
-                    asyncio.timeout(_WAIT_S),
-                    aclosing(
-                        console.sessions.watch_session(
-                            app_name=app_name,
-                            user_id=user_id or "",
-                            session_id=found.id,
-                            after=found,
-                        )
-                    ) as events,
-                ):
-                    await anext(events)
+            await _news(console, found)
             found, steps = await _read(console, fields, app_name, user_id or "")
     response = console.page(
         request, "steps.html", session=found, steps=steps[known:], blocks={}, preload=False
     )
     response.headers["X-Known"] = str(len(steps))
     return response
+
+
+async def _news(console: Console, found: Session) -> None:
+    """Returns when a session has grown, is another one, or nobody should wait any longer."""
+    clock = asyncio.get_running_loop()
+    deadline = clock.time() + _WAIT_S
+    events = console.sessions.watch_session(
+        app_name=found.app_name, user_id=found.user_id, session_id=found.id, after=found
+    )
+    async with aclosing(events):
+        waiting = asyncio.ensure_future(anext(events))
+        try:
+            while not waiting.done() and clock.time() < deadline and not console.closing:
+                await asyncio.wait({waiting}, timeout=_LOOK_S)
+        finally:
+            waiting.cancel()
+            await asyncio.wait({waiting})
+        if not waiting.cancelled() and not isinstance(waiting.exception(), StaleSession):
+            waiting.result()
 
 
 async def preload(console: Console, request: Request) -> Response:

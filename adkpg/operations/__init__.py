@@ -13,12 +13,16 @@ from adkpg.operations.figures import (
 from adkpg.operations.findings import Examination, Finding
 from adkpg.operations.people import UserCount, UsersPage, list_users
 from adkpg.operations.reporting import report, reporting
+from adkpg.operations.searches import PastSearches, RunningSearch, SlowSearches, slow_searches
 
 __all__ = [
     "AppFigures",
     "Day",
     "Examination",
     "Finding",
+    "PastSearches",
+    "RunningSearch",
+    "SlowSearches",
     "Statistics",
     "TableFigures",
     "UserCount",
@@ -29,5 +33,6 @@ __all__ = [
     "list_users",
     "report",
     "reporting",
+    "slow_searches",
     "statistics",
 ]

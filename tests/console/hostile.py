@@ -3,6 +3,7 @@
 from html.parser import HTMLParser
 from typing import Any
 
+import asyncpg
 from google.adk.events.event import Event
 from google.adk.events.event_actions import EventActions
 from google.genai import types
@@ -22,7 +23,9 @@ APP, USER, SESSION = f"app{IMAGE}", f"ana{SCRIPT}", f"s{BREAK}"
 SCOPE: dict[str, Any] = {"app_name": APP, "user_id": USER}
 
 
-async def store(database: Database, memory: PgVectorMemoryService) -> None:
+async def store(
+    database: Database, memory: PgVectorMemoryService, connection: asyncpg.Connection
+) -> None:
     """Stores scripts in every name and text that there is."""
     sessions = DatabaseSessionService(database)
     session = await sessions.create_session(
@@ -66,6 +69,11 @@ async def store(database: Database, memory: PgVectorMemoryService) -> None:
             ],
             custom_metadata={ALL: ALL},
         )
+    await connection.execute(
+        "INSERT INTO memory_jobs (app_name, user_id, position, task, dead, error)"
+        " SELECT app_name, user_id, position, 'embed', true, $1 FROM memories LIMIT 2",
+        ALL,
+    )
     await SavedQuestions(database).add(**SCOPE, text=ALL, evidence=[f"note{IMAGE}"])
     async with Audit(database).recording(**SCOPE, actor=ALL, action=ALL, subject=ALL):
         pass

@@ -4,6 +4,7 @@ import logging
 from collections.abc import Callable
 from typing import Any
 
+import asyncpg
 import pytest
 
 from adkpg import Database, DatabaseSessionService, PgVectorMemoryService
@@ -36,6 +37,9 @@ PAGES: list[tuple[str, dict[str, Any]]] = [
     ("/memory", {**HOSTILE, "memory": hostile.ALL}),
     ("/forget", HOSTILE),
     ("/lab", HOSTILE),
+    ("/operations", {"examine": 1}),
+    ("/audit", {}),
+    ("/audit", {"app": hostile.APP}),
     ("/lab", {**HOSTILE, "q": "note fact window", "compare": 1, "b_mode": "text"}),
     ("/lab", {**HOSTILE, "q": hostile.ALL, "topics": hostile.ALL, "evaluate": 1}),
     ("/lab", {**HOSTILE, "q": "note", "a_mode": hostile.ALL}),
@@ -48,10 +52,11 @@ async def test_no_page_runs_what_people_wrote(
     browser: Browser,
     database: Database,
     memory: PgVectorMemoryService,
+    connection: asyncpg.Connection,
     path: str,
     query: dict[str, Any],
 ) -> None:
-    await hostile.store(database, memory)
+    await hostile.store(database, memory, connection)
     answer = await browser.get(path, **query)
     assert answer.status_code in (200, 400, 404)
     assert hostile.running(answer.text) == []

@@ -1,11 +1,15 @@
 """Jobs: how much is still to be done with memories, and what was given up tried again."""
 
 from dataclasses import dataclass
+from datetime import datetime
 from types import EllipsisType
 from typing import Literal
 
+from adkpg import cursors
 from adkpg.database import Database
-from adkpg.keys import asked_user
+from adkpg.errors import InvalidInput
+from adkpg.keys import APP_WIDE, asked_user, storable
+from adkpg.limits import page_rows
 from adkpg.memory.queue import statements
 from adkpg.telemetry.calls import on, traced
 
@@ -31,8 +35,43 @@ class Backlog:
     error: str | None
 
 
+@dataclass(frozen=True)
+class DeadJob:
+    """Work that was given up.
+
+    Attributes:
+      app_name: The app.
+      user_id: The user; None is the app's own.
+      memory_id: Which memory it is about.
+      created_at: Since when it is to be done.
+      attempts: How often it was tried.
+      error: Why the last attempt failed.
+    """
+
+    app_name: str
+    user_id: str | None
+    memory_id: str
+    created_at: datetime
+    attempts: int
+    error: str | None
+
+
+@dataclass(frozen=True)
+class DeadJobsPage:
+    """Some dead work, by app, user and place.
+
+    Attributes:
+      jobs: At most `limit` of it.
+      next_cursor: Give it as `cursor` to get the following page; None at the end.
+    """
+
+    jobs: list[DeadJob]
+    next_cursor: str | None
+
+
 @traced(
     backlog=on("memory_jobs"),
+    dead=on("memory_jobs"),
     revive=on("memory_jobs"),
 )
 class Jobs:
@@ -64,16 +103,84 @@ class Jobs:
         assert row is not None
         return Backlog(self._task, **dict(row))
 
+    async def dead(
+        self,
+        *,
+        app_name: str | None = None,
+        user_id: str | EllipsisType | None = ...,
+        limit: int = 50,
+        cursor: str | None = None,
+    ) -> DeadJobsPage:
+        """Returns some of the work that was given up, with the error of each.
+
+        Args:
+          app_name: An app's; None is every app's.
+          user_id: A user's; None is the app's own, and left out every user's.
+          limit: At most this much, at least 1, and at most ``ADKPG_MAX_RESULTS``.
+          cursor: The `next_cursor` of the page before; None starts at the first.
+
+        Raises:
+          InvalidInput: `limit` is below 1, the user id cannot be stored, or `cursor` did not come
+            from a page.
+        """
+        limit = page_rows(self._database.settings, limit)
+        shape, asked = self._asked(app_name, user_id)
+        place = ("", "", 0, 0) if cursor is None else cursors.read(cursor, str, str, int, int)
+        rows = await self._database.fetch(
+            statements.select_dead(**shape, following=cursor is not None),
+            {
+                **asked,
+                "after_app": place[0],
+                "after_user": APP_WIDE if place[3] else place[1],
+                "after_position": place[2],
+                "limit": limit + 1,
+            },
+        )
+        following = None
+        if len(rows) > limit:
+            last = rows[limit - 1]
+            of_app = last["user_id"] == APP_WIDE  # which no cursor may hold
+            user = "" if of_app else last["user_id"]
+            following = cursors.written(last["app_name"], user, last["position"], int(of_app))
+        jobs = [
+            DeadJob(
+                row["app_name"],
+                None if row["user_id"] == APP_WIDE else row["user_id"],
+                row["memory_id"],
+                row["created_at"],
+                row["attempts"],
+                row["error"],
+            )
+            for row in rows[:limit]
+        ]
+        return DeadJobsPage(jobs, following)
+
     async def revive(
-        self, *, app_name: str | None = None, user_id: str | EllipsisType | None = ...
+        self,
+        *,
+        app_name: str | None = None,
+        user_id: str | EllipsisType | None = ...,
+        memory_id: str | None = None,
     ) -> int:
         """Makes dead work due again, of those whom `backlog` counts; returns how much.
 
+        Args:
+          app_name: An app's; None is every app's.
+          user_id: A user's; None is the app's own, and left out every user's.
+          memory_id: That of one memory, whose app and user are named.
+
         Raises:
-          InvalidInput: The user id cannot be stored.
+          InvalidInput: The user id cannot be stored, or a memory is named without its user.
         """
         shape, asked = self._asked(app_name, user_id)
-        row = await self._database.fetch_one(statements.revive(**shape), asked)
+        if memory_id is not None and not (shape["app"] and shape["user"]):
+            raise InvalidInput("A memory is named by its app and user, too; give both.")
+        if not storable(memory_id=memory_id):
+            return 0
+        row = await self._database.fetch_one(
+            statements.revive(**shape, memory=memory_id is not None),
+            {**asked, "memory_id": memory_id},
+        )
         return int(row["revived"]) if row else 0
 
     def _asked(

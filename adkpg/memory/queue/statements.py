@@ -64,6 +64,21 @@ class TaskParameters(AppParameters):
     user_id: str | None
 
 
+class MemoryTaskParameters(TaskParameters):
+    """That of a memory, where that is asked for."""
+
+    memory_id: str | None
+
+
+class DeadParameters(TaskParameters):
+    """Parameters of `select_dead`: the dead after a place."""
+
+    after_app: str
+    after_user: str
+    after_position: int
+    limit: int
+
+
 class ModelParameters(AppParameters):
     """Those whose app has one active model, or none yet; null asks nothing."""
 
@@ -356,16 +371,63 @@ def end() -> Statement[EndParameters]:
 
 
 @cache
-def revive(*, app: bool, user: bool) -> Statement[TaskParameters]:
+def revive(*, app: bool, user: bool, memory: bool) -> Statement[MemoryTaskParameters]:
     """Makes dead jobs due again; returns how many."""
+    of_memory = select(memories.c.position).where(
+        in_scope(memories), memories.c.memory_id == bindparam("memory_id", type_=Text)
+    )
     revived = (
         update(memory_jobs)
-        .where(memory_jobs.c.task == _TASK, memory_jobs.c.dead, *_asked_for(app=app, user=user))
+        .where(
+            memory_jobs.c.task == _TASK,
+            memory_jobs.c.dead,
+            *_asked_for(app=app, user=user),
+            in_scope(memory_jobs) if memory else true(),
+            memory_jobs.c.position.in_(of_memory) if memory else true(),
+        )
         .values(dead=false(), attempts=0, due_at=func.now(), lease_expires_at=None)
         .returning(literal_column("1"))
         .cte("revived")
     )
     return Statement(select(func.count().label("revived")).select_from(revived))
+
+
+@cache
+def select_dead(*, app: bool, user: bool, following: bool) -> Statement[DeadParameters]:
+    """Reads a page of dead jobs with their memories, by app, user and position."""
+    place = (memory_jobs.c.app_name, memory_jobs.c.user_id, memory_jobs.c.position)
+    after = tuple_(
+        bindparam("after_app", type_=Text),
+        bindparam("after_user", type_=Text),
+        bindparam("after_position", type_=BigInteger),
+    )
+    return Statement(
+        select(
+            *place,
+            memories.c.memory_id,
+            memory_jobs.c.created_at,
+            memory_jobs.c.attempts,
+            memory_jobs.c.error,
+        )
+        .select_from(
+            memory_jobs.join(
+                memories,
+                and_(
+                    memories.c.app_name == memory_jobs.c.app_name,
+                    memories.c.user_id == memory_jobs.c.user_id,
+                    memories.c.position == memory_jobs.c.position,
+                ),
+            )
+        )
+        .where(
+            memory_jobs.c.task == _TASK,
+            memory_jobs.c.dead,
+            *_asked_for(app=app, user=user),
+            tuple_(*place) > after if following else true(),
+        )
+        .order_by(*place)
+        .limit(_LIMIT)
+    )
 
 
 @cache

@@ -1,0 +1,86 @@
+"""Searches: how long they take, as the server knows it."""
+
+from dataclasses import dataclass
+
+from adkpg.database import Database
+from adkpg.errors import DatabaseError, RetryableError
+from adkpg.limits import require_rows
+from adkpg.operations import searches_statements as statements
+
+
+@dataclass(frozen=True)
+class RunningSearch:
+    """A search that runs now.
+
+    Attributes:
+      pid: The server's process.
+      seconds: For how long.
+      waits: What it waits for; ``""`` if it computes.
+    """
+
+    pid: int
+    seconds: float
+    waits: str
+
+
+@dataclass(frozen=True)
+class PastSearches:
+    """Searches of one kind since the server began to count.
+
+    Attributes:
+      words: Whether they look for words.
+      vectors: Whether they compare vectors.
+      calls: How many.
+      mean_ms: How long one took on average, in milliseconds.
+      max_ms: How long the longest took.
+    """
+
+    words: bool
+    vectors: bool
+    calls: int
+    mean_ms: float
+    max_ms: float
+
+
+@dataclass(frozen=True)
+class SlowSearches:
+    """What is known of slow searches.
+
+    Attributes:
+      running: Those that run now, the longest first.
+      past: By kind, those that took most time altogether first; None if the server does not count
+        them: that takes the extension pg_stat_statements, and the right to read it.
+    """
+
+    running: tuple[RunningSearch, ...]
+    past: tuple[PastSearches, ...] | None
+
+
+async def slow_searches(
+    database: Database, *, least_s: float = 1.0, limit: int = 20
+) -> SlowSearches:
+    """Returns which searches take long.
+
+    Args:
+      database: Where.
+      least_s: From how many seconds on a search that runs counts.
+      limit: At most this many of each.
+
+    Raises:
+      ScopeMissing: Row-level security is on, and the context's scope is not `every_scope`.
+      InvalidInput: `limit` is out of range.
+    """
+    database.require_every_scope()
+    require_rows(database.settings, "limit", limit)
+    running = await database.look(statements.select_running(), {"least_s": least_s, "limit": limit})
+    past = None
+    (extension,) = await database.look(statements.select_known(), {})
+    if extension["known"]:
+        try:
+            rows = await database.look(statements.select_past(), {"limit": limit})
+            past = tuple(PastSearches(**dict(row)) for row in rows)
+        except RetryableError:
+            raise
+        except DatabaseError:  # made, and not loaded or not to be read
+            past = None
+    return SlowSearches(tuple(RunningSearch(**dict(row)) for row in running), past)

@@ -1,0 +1,183 @@
+"""The console in a real browser: no script of anybody else's runs, and people can use it."""
+
+from collections.abc import AsyncIterator
+from urllib.parse import urlencode
+
+import asyncpg
+import pytest
+from playwright.async_api import Browser, Page, expect
+
+from adkpg import Database, DatabaseSessionService, PgVectorMemoryService
+from adkpg.console import create_console
+from adkpg.testing import said
+from tests.browser.chromium import chromium, served
+from tests.console import hostile
+from tests.console.test_safety import PAGES
+from tests.fakes.conversation import entry
+from tests.fakes.proxy import Proxy
+
+pytestmark = pytest.mark.browser
+
+
+@pytest.fixture
+async def browser() -> AsyncIterator[Browser]:
+    async with chromium() as opened:
+        yield opened
+
+
+@pytest.fixture
+async def address(database: Database, memory: PgVectorMemoryService) -> AsyncIterator[str]:
+    async with served(create_console(database, memory=memory)) as found:
+        yield found
+
+
+@pytest.fixture
+async def page(browser: Browser) -> AsyncIterator[Page]:
+    context = await browser.new_context()
+    yield await context.new_page()
+    await context.close()
+
+
+async def test_no_script_that_people_wrote_runs_anywhere(
+    page: Page,
+    address: str,
+    database: Database,
+    memory: PgVectorMemoryService,
+    connection: asyncpg.Connection,
+) -> None:
+    await hostile.store(database, memory, connection)
+    asked: list[str] = []
+    dialogs: list[str] = []
+    page.on("request", lambda request: asked.append(request.url))
+
+    async def dismiss(dialog: object) -> None:
+        dialogs.append(str(dialog))
+
+    page.on("dialog", dismiss)
+    for path, query in PAGES:
+        if path == "/session/live":
+            continue  # is asked for by the script of the session's page
+        await page.goto(f"{address}{path}?{urlencode(query)}", wait_until="load")
+        for each in await page.locator("details").all():
+            await each.evaluate("each => { each.open = true; }")
+        assert await page.evaluate("window.ran") is None, path
+    place = {"app": hostile.APP, "user": hostile.USER, "session": hostile.SESSION}
+    await page.goto(f"{address}/session?{urlencode(place)}")
+    session = await DatabaseSessionService(database).get_session(
+        **hostile.SCOPE, session_id=hostile.SESSION
+    )
+    assert session is not None
+    await DatabaseSessionService(database).append_event(session, said(f"at last {hostile.ALL}"))
+    await expect(page.locator("#event-3")).to_contain_text("at last")
+    assert await page.evaluate("window.ran") is None
+    assert dialogs == []
+    assert all(url.startswith(address) for url in asked)
+
+
+async def test_a_session_grows_while_it_is_watched(
+    page: Page, address: str, sessions: DatabaseSessionService, memory: PgVectorMemoryService
+) -> None:
+    session = await sessions.create_session(app_name="app", user_id="ana", session_id="s")
+    await sessions.append_event(session, said("my kitten is called Mimi"))
+    await memory.add_session_to_memory(session)
+    await page.goto(f"{address}/session?app=app&user=ana&session=s")
+    await sessions.append_event(session, said("and what is hers?", state={"mood": "curious"}))
+    new = page.locator("#event-2")
+    await expect(new).to_contain_text("and what is hers?")
+    await expect(new).to_contain_text("curious")
+    await new.get_by_text("preload_memory", exact=True).click()
+    await expect(new.locator(".preloaded")).to_contain_text("before this turn")
+
+
+async def test_keys_lead_through_the_pages(
+    page: Page, address: str, memory: PgVectorMemoryService
+) -> None:
+    notes = [entry("likes tea", "n1"), entry("likes trains", "n2")]
+    await memory.add_memory(app_name="app", user_id="ana", memories=notes)
+    await page.goto(f"{address}/person?app=app&user=ana")
+    await page.keyboard.press("j")
+    await page.keyboard.press("Enter")
+    await page.wait_for_url("**/memory?**")
+    assert await page.evaluate("document.activeElement.tagName") == "BODY"
+    await page.locator("textarea").fill("likes oolong")
+    await page.get_by_role("button", name="Save").click()
+    await expect(page.locator(".panel").first).to_contain_text("likes oolong")
+    await page.goto(f"{address}/lab?app=app&user=ana&q=x")
+    await page.keyboard.press("/")
+    await page.keyboard.press("Control+a")
+    await page.keyboard.type("oolong")
+    await page.keyboard.press("Enter")
+    await expect(page.locator(".hit").first).to_contain_text("likes oolong")
+    await page.keyboard.press("g")
+    await expect(page.locator("h1")).to_have_text("Overview")
+
+
+async def test_two_settings_are_compared_by_hand(
+    page: Page, address: str, memory: PgVectorMemoryService
+) -> None:
+    notes = [entry("the kitten sleeps", "n1"), entry("a cat on the sofa", "n2")]
+    await memory.add_memory(app_name="app", user_id="ana", memories=notes)
+    await page.goto(f"{address}/lab?app=app&user=ana")
+    await page.get_by_label("Question").fill("where is the kitten?")
+    await page.get_by_label("two settings side by side").check()
+    await page.get_by_role("button", name="Search").click()
+    await expect(page.locator(".answers section")).to_have_count(2)
+    await page.locator("select[name=b_mode]").select_option("text")
+    await page.get_by_role("button", name="Search").click()
+    found = await memory.search(
+        app_name="app", user_id="ana", query="where is the kitten?", mode="text"
+    )
+    await expect(page.locator(".answers section").nth(1).locator(".hit")).to_have_count(len(found))
+
+
+@pytest.mark.parametrize("scheme", ["light", "dark"])
+async def test_pages_fit_a_phone_in_light_and_dark(
+    browser: Browser,
+    address: str,
+    database: Database,
+    memory: PgVectorMemoryService,
+    connection: asyncpg.Connection,
+    scheme: str,
+) -> None:
+    await hostile.store(database, memory, connection)
+    context = await browser.new_context(
+        viewport={"width": 360, "height": 780},
+        color_scheme="dark" if scheme == "dark" else "light",
+    )
+    page = await context.new_page()
+    for path, query in PAGES:
+        if path == "/session/live":
+            continue
+        await page.goto(f"{address}{path}?{urlencode(query)}")
+        width = await page.evaluate("document.documentElement.scrollWidth")
+        assert width <= 360, path
+    back = await page.evaluate("getComputedStyle(document.body).backgroundColor")
+    lightness = sum(map(int, back.removeprefix("rgb(").removesuffix(")").split(",")))
+    assert (lightness < 300) == (scheme == "dark")
+    await context.close()
+
+
+async def test_a_page_says_that_the_database_is_away_and_comes_back(
+    page: Page, proxy: Proxy, impatient: None
+) -> None:
+    async with Database(proxy.url) as database:
+        memory = PgVectorMemoryService(database, mode="text")
+        await DatabaseSessionService(database).create_session(app_name="a", user_id="u")
+        async with served(create_console(database, memory=memory)) as address:
+            await proxy.leave()
+            await page.goto(address)
+            await expect(page.get_by_role("alert")).to_contain_text("The database does not answer")
+            await proxy.come_back()
+            await expect(page.locator("h1")).to_have_text("Overview", timeout=20_000)
+
+
+async def test_the_login_lets_in_who_knows_the_token(
+    page: Page, database: Database, memory: PgVectorMemoryService
+) -> None:
+    token = "a-token-of-some-length"
+    async with served(create_console(database, memory=memory, token=token)) as address:
+        await page.goto(f"{address}/operations")
+        await page.get_by_label("Token").fill(token)
+        await page.get_by_label("Your name").fill("Bea")
+        await page.get_by_role("button", name="Log in").click()
+        await expect(page.locator("h1")).to_have_text("Overview")
