@@ -81,7 +81,7 @@ async def cuts(
         floor = options.min_score
         said = "the floor of relevance" if floor is None else f"min_score {floor:g}"
         await further(f"is below {said}", lower)
-    if options.filters != NO_FILTERS:
+    if options.filters.asked:
         unfiltered = replace(lower, filters=NO_FILTERS)
         for hit in await _search(memory, app_name, user_id, query, unfiltered):
             alike = [

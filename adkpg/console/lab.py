@@ -167,7 +167,8 @@ def _options(fields: Mapping[str, str], setting: str) -> SearchOptions:
         "min_score": forms.decimal(fields, named("min_score")),
         "max_tokens": forms.whole_or_none(fields, named("max_tokens")),
     }
-    usual = SearchOptions(filters=filters_of(fields))
+    filters = filters_of(fields)
+    usual = SearchOptions(filters=filters) if filters.asked else SearchOptions()
     return usual.changed(**given)
 
 

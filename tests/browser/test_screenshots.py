@@ -1,6 +1,7 @@
 """Pictures of the console; `make screenshots` keeps those that the README shows."""
 
 import os
+import time
 from pathlib import Path
 from typing import Any
 from urllib.parse import urlencode
@@ -101,7 +102,7 @@ async def story(
     sessions = DatabaseSessionService(database)
     facts = Facts(memory, extractor=Extractor())
     await facts.enable(APP)
-    now = 1_790_000_000.0
+    now = time.time() - 3_600
     first = await sessions.create_session(**ANA, session_id="first-trip")
     for number, (author, text) in enumerate(SAID):
         await sessions.append_event(first, spoken(author, text, now - 30 * 86_400 + 60 * number))
@@ -116,7 +117,7 @@ async def story(
     trip = await sessions.create_session(
         **ANA, session_id="weekend-in-graz", state={"budget": 300, "user:language": "en"}
     )
-    run = {"invocation_id": "i1"}
+    run: dict[str, Any] = {"invocation_id": "i1"}
     question = "Find us a railway seat to Graz for the weekend."
     await sessions.append_event(trip, spoken("user", question, now, **run))
     call = types.Part.from_function_call(
@@ -163,7 +164,10 @@ async def story(
         ),
     )
     for number in range(40):
-        user = {"app_name": ("travel", "support", "tutor")[number % 3], "user_id": f"u{number % 9}"}
+        user: dict[str, Any] = {
+            "app_name": ("travel", "support", "tutor")[number % 3],
+            "user_id": f"u{number % 9}",
+        }
         other = await sessions.create_session(**user)
         for text in ("Is there a dinner on the train?", "Then a room with a view, please."):
             await sessions.append_event(other, spoken("user", text, now - 86_400 * number))

@@ -1,5 +1,6 @@
 """``adkpg console``: its address, who may come in, and its end."""
 
+import asyncio
 import os
 import re
 import signal
@@ -10,8 +11,10 @@ from collections.abc import Iterator
 from contextlib import contextmanager
 from pathlib import Path
 
+import asyncpg
 import httpx
 
+from adkpg import Database, DatabaseSessionService
 from tests.fakes.signals import interrupts_heard
 
 
@@ -34,14 +37,25 @@ def served(url: str, *options: str, **env: str) -> Iterator[tuple[str, subproces
         process.communicate()
 
 
-def test_it_serves_this_machine_and_ends_without_a_traceback(database_url: str) -> None:
+async def test_it_serves_this_machine_and_ends_without_a_traceback(
+    database_url: str, database: Database, connection: asyncpg.Connection
+) -> None:
     with served(database_url, "--no-browser") as (address, process):
         assert re.fullmatch(r"http://127\.0\.0\.1:\d+/", address)
-        answer = httpx.get(address)
-        assert answer.status_code == 200
-        assert "Content-Security-Policy" in answer.headers
-        assert httpx.get(address, headers={"Host": "evil.example"}).status_code == 421
-        process.send_signal(signal.SIGINT)
+        sessions = DatabaseSessionService(database)
+        await sessions.create_session(app_name="a", user_id="u", session_id="s")
+        async with httpx.AsyncClient() as client:
+            answer = await client.get(address)
+            assert answer.status_code == 200
+            assert "Content-Security-Policy" in answer.headers
+            other = await client.get(address, headers={"Host": "evil.example"})
+            assert other.status_code == 421
+            query = {"app": "a", "user": "u", "session": "s", "known": "0"}
+            watched = asyncio.create_task(client.get(f"{address}session/live", params=query))
+            while not await connection.fetchval("SELECT watched_until FROM sessions"):
+                await asyncio.sleep(0)
+            process.send_signal(signal.SIGINT)
+            assert (await watched).status_code == 200
         _, errors = process.communicate(timeout=60)
         assert (process.returncode, errors) == (0, "")
 
