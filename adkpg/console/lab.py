@@ -18,6 +18,7 @@ from adkpg.memory.filters import KINDS
 from adkpg.memory.records import text_of
 from adkpg.memory.search.hits import Hit
 from adkpg.memory.search.options import MODES, SearchOptions
+from adkpg.memory.service import PgVectorMemoryService
 
 _FIGURES = ("recall@5", "recall@10", "recall@20", "MRR", "NDCG@10")
 
@@ -54,18 +55,23 @@ async def show(console: Console, request: Request) -> Response:
     with person(fields) as (app_name, user_id):
         if query:
             settings = ("a", "b") if compared else ("a",)
-            asked = [_options(fields, each) for each in settings]
+            services = [_service(console, fields, each) for each in settings]
+            asked = [
+                _options(fields, each, service.options)
+                for each, service in zip(settings, services, strict=True)
+            ]
             found = [
-                await _service(console, fields, each).search(
+                await service.search(
                     app_name=app_name, user_id=user_id, query=query, **arguments(options)
                 )
-                for each, options in zip(settings, asked, strict=True)
+                for service, options in zip(services, asked, strict=True)
             ]
-            for place, (each, options) in enumerate(zip(settings, asked, strict=True)):
+            for place, title in enumerate(settings):
                 other = found[1 - place] if compared else None
-                answers.append(_answer(each.upper(), options, found[place], other))
+                call = _call(asked[place], services[place].options)
+                answers.append(_answer(title.upper(), call, found[place], other))
             left_out = await cuts(
-                _service(console, fields, "a"),
+                services[0],
                 app_name=app_name,
                 user_id=user_id,
                 query=query,
@@ -143,15 +149,15 @@ async def file(console: Console, request: Request) -> Response:
     )
 
 
-def _service(console: Console, fields: Mapping[str, str], setting: str) -> Any:
+def _service(console: Console, fields: Mapping[str, str], setting: str) -> PgVectorMemoryService:
     name = fields.get(f"{setting}_model") or next(iter(console.services))
     if name not in console.services:
         raise InvalidInput(f"There is no memory service {name[:60]!r}; choose one of the list.")
     return console.services[name]
 
 
-def _options(fields: Mapping[str, str], setting: str) -> SearchOptions:
-    """Reads one setting.
+def _options(fields: Mapping[str, str], setting: str, usual: SearchOptions) -> SearchOptions:
+    """Reads one setting, of which the service's own options are the rest.
 
     Raises:
       InvalidInput: A value cannot be read, or is out of range.
@@ -168,8 +174,7 @@ def _options(fields: Mapping[str, str], setting: str) -> SearchOptions:
         "max_tokens": forms.whole_or_none(fields, named("max_tokens")),
     }
     filters = filters_of(fields)
-    usual = SearchOptions(filters=filters) if filters.asked else SearchOptions()
-    return usual.changed(**given)
+    return usual.changed(filters=filters if filters.asked else None, **given)
 
 
 def _answer(title: str, options: SearchOptions, hits: list[Hit], other: list[Hit] | None) -> Answer:
@@ -179,12 +184,6 @@ def _answer(title: str, options: SearchOptions, hits: list[Hit], other: list[Hit
         for place, hit in enumerate(hits):
             stood = before.get(hit.memory.id)
             moved[hit.memory.id] = None if stood is None else stood - place
-    usual = SearchOptions()
-    call = ", ".join(
-        f"{name}={value!r}"
-        for name, value in arguments(options).items()
-        if value != getattr(usual, name)
-    )
     reasons = [hit.reason for hit in hits]
     return Answer(
         title,

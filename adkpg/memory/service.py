@@ -113,6 +113,11 @@ class PgVectorMemoryService(UsesDatabase, BaseMemoryService):
         """The embedder that turns texts into vectors; None if only words are searched."""
         return self._vectors.embedder if self._vectors is not None else None
 
+    @property
+    def options(self) -> SearchOptions:
+        """How searches answer unless they say otherwise."""
+        return self._defaults
+
     async def add_session_to_memory(self, session: Session) -> None:
         """Remembers a session: its memories become the given events', the last version of each.
 

@@ -204,7 +204,7 @@ async def test_pictures_are_taken_in_light_dark_and_on_a_phone(
     wanted = {"session", "lab"} if KEPT == "docs" else set(PAGES)
     async with served(create_console(database, memory=memory)) as address, chromium() as browser:
         for scheme, width, height, names in (
-            ("light", 1200, 860, wanted),
+            ("light", 1200, 1180, wanted),
             ("dark", 1200, 860, wanted if KEPT != "docs" else set()),
             ("phone", 390, 780, wanted if KEPT != "docs" else set()),
         ):
