@@ -177,7 +177,15 @@ def _options(fields: Mapping[str, str], setting: str, usual: SearchOptions) -> S
     return usual.changed(filters=filters if filters.asked else None, **given)
 
 
-def _answer(title: str, options: SearchOptions, hits: list[Hit], other: list[Hit] | None) -> Answer:
+def _call(options: SearchOptions, usual: SearchOptions) -> str:
+    return ", ".join(
+        f"{name}={value!r}"
+        for name, value in arguments(options).items()
+        if value != getattr(usual, name)
+    )
+
+
+def _answer(title: str, call: str, hits: list[Hit], other: list[Hit] | None) -> Answer:
     before = {hit.memory.id: place for place, hit in enumerate(other or [])}
     moved: dict[str | None, int | None] = {}
     if other is not None:

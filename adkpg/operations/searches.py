@@ -6,6 +6,7 @@ from adkpg.database import Database
 from adkpg.errors import DatabaseError, RetryableError
 from adkpg.limits import require_rows
 from adkpg.operations import searches_statements as statements
+from adkpg.telemetry.calls import on, traced_function
 
 
 @dataclass(frozen=True)
@@ -56,6 +57,7 @@ class SlowSearches:
     past: tuple[PastSearches, ...] | None
 
 
+@traced_function(on("pg_stat_activity"))
 async def slow_searches(
     database: Database, *, least_s: float = 1.0, limit: int = 20
 ) -> SlowSearches:
