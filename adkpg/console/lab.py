@@ -172,6 +172,7 @@ def _options(fields: Mapping[str, str], setting: str, usual: SearchOptions) -> S
         "top_k": forms.whole_or_none(fields, named("top_k")),
         "min_score": forms.decimal(fields, named("min_score")),
         "max_tokens": forms.whole_or_none(fields, named("max_tokens")),
+        "neighbours": forms.whole_or_none(fields, named("neighbours")),
     }
     filters = filters_of(fields)
     return usual.changed(filters=filters if filters.asked else None, **given)

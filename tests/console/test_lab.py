@@ -13,7 +13,7 @@ from adkpg.evaluation import evaluate_stored, parsed
 from adkpg.memory.filters import SearchFilters
 from adkpg.memory.records import Memory
 from tests.console.conftest import Browser
-from tests.fakes.conversation import entry
+from tests.fakes.conversation import entry, said
 
 ANA: dict[str, Any] = {"app_name": "app", "user_id": "ana"}
 PLACE: dict[str, Any] = {"app": "app", "user": "ana"}
@@ -60,6 +60,16 @@ async def test_hits_have_their_reasons(browser: Browser, memory: PgVectorMemoryS
         assert f"{idf:.3f}".rstrip("0").rstrip(".") in page
     for title in ("score", "words", "cosine", "recency", "importance"):
         assert f'<th scope="row">{title}</th>' in page
+
+
+async def test_neighbouring_turns_are_shown(
+    browser: Browser, memory: PgVectorMemoryService
+) -> None:
+    turns = [said("shall we adopt the zebra?", "e1"), said("gladly", "e2", author="guide")]
+    await memory.add_events_to_memory(**ANA, session_id="s", events=turns)
+    page = await browser.text("/lab", **PLACE, q="zebra", a_neighbours=1)
+    assert "neighbouring turns, whose words count too" in page
+    assert "</span> gladly" in page
 
 
 async def test_two_settings_show_what_two_searches_return(
