@@ -11,8 +11,7 @@ from adkpg import Database, DatabaseSessionService, PgVectorMemoryService
 from adkpg.console import create_console
 from adkpg.testing import said
 from tests.browser.chromium import chromium, served
-from tests.console import hostile
-from tests.console.test_safety import PAGES
+from tests.fakes import hostile
 from tests.fakes.conversation import entry
 from tests.fakes.proxy import Proxy
 
@@ -54,7 +53,7 @@ async def test_no_script_that_people_wrote_runs_anywhere(
         dialogs.append(str(dialog))
 
     page.on("dialog", dismiss)
-    for path, query in PAGES:
+    for path, query in hostile.PAGES:
         if path == "/session/live":
             continue  # is asked for by the script of the session's page
         await page.goto(f"{address}{path}?{urlencode(query)}", wait_until="load")
@@ -145,7 +144,7 @@ async def test_pages_fit_a_phone_in_light_and_dark(
         color_scheme="dark" if scheme == "dark" else "light",
     )
     page = await context.new_page()
-    for path, query in PAGES:
+    for path, query in hostile.PAGES:
         if path == "/session/live":
             continue
         await page.goto(f"{address}{path}?{urlencode(query)}")

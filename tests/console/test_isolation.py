@@ -8,7 +8,7 @@ import pytest
 from adkpg import Database, DatabaseSessionService, PgVectorMemoryService, Settings, scope
 from adkpg.console import create_console
 from adkpg.testing import said
-from tests.console.conftest import Browser
+from tests.fakes.browser import Browser
 from tests.fakes.roles import GUARDED, Roles, guarded_roles
 from tests.fakes.toys import ToyEmbedder
 

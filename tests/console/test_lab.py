@@ -12,7 +12,7 @@ from adkpg import PgVectorMemoryService
 from adkpg.evaluation import evaluate_stored, parsed
 from adkpg.memory.filters import SearchFilters
 from adkpg.memory.records import Memory
-from tests.console.conftest import Browser
+from tests.fakes.browser import Browser
 from tests.fakes.conversation import entry, said
 
 ANA: dict[str, Any] = {"app_name": "app", "user_id": "ana"}

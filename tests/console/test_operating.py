@@ -7,7 +7,7 @@ import asyncpg
 
 from adkpg import Database, PgVectorMemoryService
 from adkpg.audit import Audit
-from tests.console.conftest import Browser
+from tests.fakes.browser import Browser
 from tests.fakes.conversation import entry
 
 ANA: dict[str, Any] = {"app_name": "app", "user_id": "ana"}

@@ -2,7 +2,7 @@
 
 from adkpg import DatabaseSessionService, PgVectorMemoryService
 from adkpg.testing import said
-from tests.console.conftest import Browser
+from tests.fakes.browser import Browser
 from tests.fakes.conversation import entry
 
 

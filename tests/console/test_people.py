@@ -13,7 +13,7 @@ from adkpg.audit import Audit
 from adkpg.console import create_console
 from adkpg.facts import Add, Extraction, Facts, Supersede
 from adkpg.memory.records import Memory
-from tests.console.conftest import Browser
+from tests.fakes.browser import Browser
 from tests.fakes.conversation import entry, said
 from tests.fakes.life import live_through, rows_of
 

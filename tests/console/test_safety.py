@@ -11,43 +11,14 @@ from adkpg import Database, DatabaseSessionService, PgVectorMemoryService
 from adkpg.console import create_console
 from adkpg.console.application import _ACTIONS
 from adkpg.errors import ConfigurationError
-from tests.console import hostile
-from tests.console.conftest import Browser
+from tests.fakes import hostile
+from tests.fakes.browser import Browser
 from tests.fakes.proxy import Proxy
 
 TOKEN = "a-token-of-some-length"
-HOSTILE: dict[str, Any] = {"app": hostile.APP, "user": hostile.USER}
-PAGES: list[tuple[str, dict[str, Any]]] = [
-    ("/", {}),
-    ("/app", {"app": hostile.APP}),
-    ("/app", {"app": hostile.APP, "part": hostile.ALL}),
-    ("/session", {**HOSTILE, "session": hostile.SESSION}),
-    ("/session", {**HOSTILE, "session": hostile.SESSION, "preload": 1}),
-    ("/session/live", {**HOSTILE, "session": hostile.SESSION, "known": 0}),
-    ("/session/preload", {**HOSTILE, "session": hostile.SESSION, "number": 1}),
-    ("/session", {**HOSTILE, "session": hostile.ALL}),
-    *(
-        ("/person", {**HOSTILE, "view": view})
-        for view in ("memories", "timeline", "facts", "profile", "sessions")
-    ),
-    *(("/person", {**HOSTILE, "by": by}) for by in ("session", "topic", "author")),
-    ("/person", {**HOSTILE, "topics": hostile.ALL, "kinds": "note"}),
-    ("/person", {**HOSTILE, "view": hostile.ALL}),
-    ("/memory", {**HOSTILE, "memory": f"fact{hostile.IMAGE}"}),
-    ("/memory", {**HOSTILE, "memory": hostile.ALL}),
-    ("/forget", HOSTILE),
-    ("/lab", HOSTILE),
-    ("/operations", {"examine": 1}),
-    ("/audit", {}),
-    ("/audit", {"app": hostile.APP}),
-    ("/lab", {**HOSTILE, "q": "note fact window", "compare": 1, "b_mode": "text"}),
-    ("/lab", {**HOSTILE, "q": hostile.ALL, "topics": hostile.ALL, "evaluate": 1}),
-    ("/lab", {**HOSTILE, "q": "note", "a_mode": hostile.ALL}),
-    ("/" + hostile.IMAGE, {}),
-]
 
 
-@pytest.mark.parametrize(("path", "query"), PAGES, ids=lambda each: str(each)[:20])
+@pytest.mark.parametrize(("path", "query"), hostile.PAGES, ids=lambda each: str(each)[:20])
 async def test_no_page_runs_what_people_wrote(
     browser: Browser,
     database: Database,

@@ -16,7 +16,7 @@ from google.genai import types
 from adkpg import DatabaseSessionService, PgVectorMemoryService
 from adkpg.testing import ScriptedLlm, said
 from adkpg.tools import preload_memory
-from tests.console.conftest import Browser
+from tests.fakes.browser import Browser
 
 PLACE: dict[str, Any] = {"app": "app", "user": "ana", "session": "s"}
 

@@ -9,9 +9,9 @@ MODULES = {
     str(path.relative_to(CHECKOUT)): ast.parse(path.read_text(encoding="utf-8"))
     for path in sorted((CHECKOUT / "tests").rglob("*.py"))
 }
-# What raises if something is not so: pytest's own, hypothesis's machines, programs that must end
-# well, and whatever the test's module defines with an assertion in it.
-CHECKS = {"raises", "warns", "fail", "run_state_machine_as_test"}
+# What raises if something is not so: pytest's own, playwright's, hypothesis's machines, programs
+# that must end well, and whatever the test's module defines with an assertion in it.
+CHECKS = {"raises", "warns", "fail", "expect", "run_state_machine_as_test"}
 
 
 def imported(module: ast.Module) -> Iterator[str]:

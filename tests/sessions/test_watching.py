@@ -27,7 +27,7 @@ LISTENERS = (
 WRITER = """
 import asyncio, sys
 from adkpg import DatabaseSessionService
-from tests.fakes.events import said
+from adkpg.testing import said
 
 async def main(url, name, count):
     async with DatabaseSessionService(url, on_conflict="merge") as sessions:

@@ -21,12 +21,13 @@ from adkpg import (
 from adkpg.errors import AdkpgError, SessionExists, StaleSession
 from adkpg.operations import report
 from adkpg.telemetry.calls import is_traced
+from tests.fakes.checkout import CHECKOUT
 from tests.fakes.conversation import USER, entry, said
+from tests.fakes.front_door import PACKAGES
 from tests.fakes.proxy import Proxy
 from tests.fakes.public_calls import APP, CALLS, EVERYBODYS, Person, Services, furnish
+from tests.fakes.telemetry import Watched
 from tests.fakes.toys import ToyEmbedder
-from tests.telemetry.conftest import Watched
-from tests.unit.test_front_door import CHECKOUT, PACKAGES
 
 ADA = Person("ada")
 

@@ -14,26 +14,9 @@ from typing import Any
 import pytest
 from google import genai
 
-CHECKOUT = Path(__file__).parents[2]
-PACKAGES = (
-    "adkpg",
-    "adkpg.adk",
-    "adkpg.artifacts",
-    "adkpg.audit",
-    "adkpg.console",
-    "adkpg.documents",
-    "adkpg.embedding",
-    "adkpg.erasure",
-    "adkpg.errors",
-    "adkpg.evaluation",
-    "adkpg.facts",
-    "adkpg.models",
-    "adkpg.operations",
-    "adkpg.reranking",
-    "adkpg.testing",
-    "adkpg.tools",
-    "adkpg.transfer",
-)
+from tests.fakes.checkout import CHECKOUT
+from tests.fakes.front_door import PACKAGES
+
 PAGES = (CHECKOUT / "README.md", *sorted((CHECKOUT / "docs").glob("*.md")))
 EXAMPLES = tuple(sorted((CHECKOUT / "examples").glob("*.py")))
 # How adkpg's own packages send statements: their types are no promise to anybody.

@@ -21,6 +21,35 @@ ALL = f"{SCRIPT}{IMAGE} {LINK} {BREAK} {{{{ 7 * 7 }}}}"
 
 APP, USER, SESSION = f"app{IMAGE}", f"ana{SCRIPT}", f"s{BREAK}"
 SCOPE: dict[str, Any] = {"app_name": APP, "user_id": USER}
+SCOPED: dict[str, Any] = {"app": APP, "user": USER}
+PAGES: list[tuple[str, dict[str, Any]]] = [
+    ("/", {}),
+    ("/app", {"app": APP}),
+    ("/app", {"app": APP, "part": ALL}),
+    ("/session", {**SCOPED, "session": SESSION}),
+    ("/session", {**SCOPED, "session": SESSION, "preload": 1}),
+    ("/session/live", {**SCOPED, "session": SESSION, "known": 0}),
+    ("/session/preload", {**SCOPED, "session": SESSION, "number": 1}),
+    ("/session", {**SCOPED, "session": ALL}),
+    *(
+        ("/person", {**SCOPED, "view": view})
+        for view in ("memories", "timeline", "facts", "profile", "sessions")
+    ),
+    *(("/person", {**SCOPED, "by": by}) for by in ("session", "topic", "author")),
+    ("/person", {**SCOPED, "topics": ALL, "kinds": "note"}),
+    ("/person", {**SCOPED, "view": ALL}),
+    ("/memory", {**SCOPED, "memory": f"fact{IMAGE}"}),
+    ("/memory", {**SCOPED, "memory": ALL}),
+    ("/forget", SCOPED),
+    ("/lab", SCOPED),
+    ("/operations", {"examine": 1}),
+    ("/audit", {}),
+    ("/audit", {"app": APP}),
+    ("/lab", {**SCOPED, "q": "note fact window", "compare": 1, "b_mode": "text"}),
+    ("/lab", {**SCOPED, "q": ALL, "topics": ALL, "evaluate": 1}),
+    ("/lab", {**SCOPED, "q": "note", "a_mode": ALL}),
+    ("/" + IMAGE, {}),
+]
 
 
 async def store(

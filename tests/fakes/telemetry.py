@@ -1,0 +1,61 @@
+"""Spans and metrics that stay in memory."""
+
+from typing import Any
+
+from opentelemetry import metrics, trace
+from opentelemetry.sdk.metrics import MeterProvider
+from opentelemetry.sdk.metrics.export import InMemoryMetricReader
+from opentelemetry.sdk.trace import ReadableSpan, TracerProvider
+from opentelemetry.sdk.trace.export import SimpleSpanProcessor
+from opentelemetry.sdk.trace.export.in_memory_span_exporter import InMemorySpanExporter
+
+_SPANS = InMemorySpanExporter()
+_METRICS = InMemoryMetricReader()
+
+
+class Watched:
+    """What was exported since the test began."""
+
+    @property
+    def all(self) -> list[ReadableSpan]:
+        """adkpg's spans."""
+        return [
+            span
+            for span in _SPANS.get_finished_spans()
+            if span.instrumentation_scope is not None and span.instrumentation_scope.name == "adkpg"
+        ]
+
+    @property
+    def calls(self) -> list[ReadableSpan]:
+        """Those that are no part of another of adkpg's."""
+        own = {span.context.span_id for span in self.all if span.context is not None}
+        return [span for span in self.all if span.parent is None or span.parent.span_id not in own]
+
+    def children(self, of: ReadableSpan) -> list[str]:
+        return [span.name for span in self.all if span.parent == of.context]
+
+    def clear(self) -> None:
+        _SPANS.clear()
+
+    def points(self, name: str) -> list[Any]:
+        """The points of a counter or histogram, since the process began."""
+        return self.metrics().get(name, [])
+
+    def metrics(self) -> dict[str, list[Any]]:
+        """The points of all metrics; a gauge has them if it was set since it was last asked."""
+        data = _METRICS.get_metrics_data()
+        return {
+            metric.name: list(metric.data.data_points)
+            for resource in (data.resource_metrics if data else [])
+            for scope in resource.scope_metrics
+            for metric in scope.metrics
+        }
+
+
+def keep_in_memory() -> None:
+    """Has all spans and metrics of this process kept; the API takes one provider for each."""
+    if not isinstance(trace.get_tracer_provider(), TracerProvider):
+        provider = TracerProvider()
+        provider.add_span_processor(SimpleSpanProcessor(_SPANS))
+        trace.set_tracer_provider(provider)
+        metrics.set_meter_provider(MeterProvider([_METRICS]))
