@@ -1,5 +1,6 @@
 """Spans and metrics that stay in memory."""
 
+from functools import cache
 from typing import Any
 
 from opentelemetry import metrics, trace
@@ -52,10 +53,18 @@ class Watched:
         }
 
 
+@cache
 def keep_in_memory() -> None:
-    """Has all spans and metrics of this process kept; the API takes one provider for each."""
-    if not isinstance(trace.get_tracer_provider(), TracerProvider):
-        provider = TracerProvider()
-        provider.add_span_processor(SimpleSpanProcessor(_SPANS))
-        trace.set_tracer_provider(provider)
-        metrics.set_meter_provider(MeterProvider([_METRICS]))
+    """Has all spans and metrics of this process kept, whoever was asked for them first.
+
+    The API takes one provider for each process, and ADK's server sets its own.
+    """
+    spans, measures = trace.get_tracer_provider(), metrics.get_meter_provider()
+    if not isinstance(spans, TracerProvider):
+        spans = TracerProvider()
+        trace.set_tracer_provider(spans)
+    spans.add_span_processor(SimpleSpanProcessor(_SPANS))
+    if not isinstance(measures, MeterProvider):
+        measures = MeterProvider()
+        metrics.set_meter_provider(measures)
+    measures.add_metric_reader(_METRICS)

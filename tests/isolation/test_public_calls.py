@@ -100,9 +100,11 @@ async def test_what_is_about_everybody_is_refused_in_one_users_scope(
     before = [await kept(connection, person) for person in (ADA, BOB)]
     async with Database(roles.url("serve"), settings=GUARDED) as database:
         services = Services.on(database)
-        for call in EVERYBODYS.values():
+        for name, call in EVERYBODYS.items():
             with adkpg.scope(**whole(ADA)), pytest.raises(ScopeMissing):
                 await call(services)
+            if name == "slow_searches":
+                continue  # of the server's own views Postgres shows each role its own
             with adkpg.every_scope(), pytest.raises(PermissionDenied, match="db grants"):
                 await call(services)
     assert [await kept(connection, person) for person in (ADA, BOB)] == before

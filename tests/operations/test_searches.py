@@ -19,7 +19,9 @@ async def test_a_search_that_runs_is_seen_and_past_ones_where_they_are_counted(
     searching = asyncio.create_task(
         memory.search(app_name="app", user_id="ana", query="where is my kitten?")
     )
-    while not (found := await slow_searches(database, least_s=0)).running:
+    while not (found := await slow_searches(database, least_s=0)).running or not (
+        found.running[0].waits
+    ):
         await asyncio.sleep(0)
     await connection.execute("ROLLBACK")
     assert found.running[0].waits.startswith("Lock")
