@@ -3,7 +3,7 @@
 import json
 import time
 from collections.abc import Awaitable, Callable, Iterator, Mapping, Sequence
-from contextlib import contextmanager
+from contextlib import ExitStack, contextmanager
 from contextvars import ContextVar
 from dataclasses import dataclass
 from functools import wraps
@@ -144,9 +144,10 @@ def _span(name: str, call: Call, given: Mapping[str, Any]) -> Iterator[Span]:
 @contextmanager
 def failing(span: Span, attributes: dict[str, str | int] | None = None) -> Iterator[None]:
     """Says of an exception, a cancellation too, what it is and no more."""
-    try:
-        yield
-    except BaseException as exc:
+
+    def say(_kind: object, exc: BaseException | None, _trace: object) -> None:
+        if exc is None:
+            return
         said: dict[str, str | int] = {"error.type": type(exc).__name__}
         status = getattr(exc.__cause__ or exc, "sqlstate", None)
         if isinstance(status, str):
@@ -157,7 +158,10 @@ def failing(span: Span, attributes: dict[str, str | int] | None = None) -> Itera
             attributes.update(said)
             if isinstance(exc, StaleSession):
                 instruments.stale_appends.add(1, _where(attributes))
-        raise
+
+    with ExitStack() as leaving:
+        leaving.push(say)
+        yield
 
 
 def retried() -> None:
