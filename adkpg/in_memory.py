@@ -106,6 +106,10 @@ class InMemoryVectorMemoryService(BaseMemoryService):
         self._scopes: dict[Scope, dict[str, _Entry]] = {}  # app and user; memory id
         self._deleted: set[tuple[str, str, str]] = set()  # app, user, memory id
         self._numbers = count()
+        self._told = None if embedder is None else f"{embedder.model} ({embedder.dimensions})"
+
+    def __repr__(self) -> str:
+        return f"InMemoryVectorMemoryService(embedder={self._told!r}, mode={self._defaults.mode!r})"
 
     async def __aenter__(self) -> Self:
         return self

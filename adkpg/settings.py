@@ -1,22 +1,53 @@
 """Settings: every knob, its unit and its default, read from ``ADKPG_`` variables."""
 
+import logging
+import os
+import re
+from difflib import get_close_matches
+from functools import cache
 from pathlib import Path
-from typing import Literal
+from typing import TYPE_CHECKING, Any, Literal
 
-from pydantic import Field, PositiveInt, SecretStr
+from pydantic import Field, PositiveInt, SecretStr, ValidationError
 from pydantic_settings import BaseSettings, SettingsConfigDict
+
+from adkpg.errors import ConfigurationError
+
+logger = logging.getLogger(__name__)
+
+_PREFIX = "ADKPG_"
+_OFTEN_MEANT = dict.fromkeys(("DATABASE", "DB", "DB_URL", "DSN", "URI", "URL"), "DATABASE_URL")
+_MEANING = {
+    "bool_parsing": "is neither true nor false",
+    "float_parsing": "is no number",
+    "int_parsing": "is no whole number",
+}
+_SUBJECT = re.compile(r"^(?:Input|String|Value error,) ")
 
 
 class Settings(BaseSettings):
     """Settings that the environment gives; arguments given in code win over them.
 
-    Every field is read from ``ADKPG_<FIELD>`` in upper case; an empty variable is none. A wrong
-    value raises pydantic's ``ValidationError`` (a ``ValueError``), which names the field.
+    Every field is read from ``ADKPG_<FIELD>`` in upper case; an empty variable is none. A variable
+    that is nearly one of them is ignored with a warning that names the one that was meant.
+
+    Raises:
+      ConfigurationError: A value cannot be used; the message names its variable, and repeats no
+        value.
     """
+
+    if not TYPE_CHECKING:  # type checkers know the fields as its arguments
+
+        def __init__(self, **values: Any) -> None:
+            try:
+                super().__init__(**values)
+            except ValidationError as exc:
+                raise ConfigurationError(_wrong(exc)) from None  # its text repeats the values
+            _warn_of_misspelt()
 
     # Compose files and CI give an unset variable on as an empty one.
     model_config = SettingsConfigDict(
-        env_prefix="ADKPG_", env_ignore_empty=True, extra="ignore", frozen=True
+        env_prefix=_PREFIX, env_ignore_empty=True, extra="ignore", frozen=True
     )
 
     database_url: SecretStr | None = Field(
@@ -43,6 +74,12 @@ class Settings(BaseSettings):
     auto_upgrade: bool = Field(
         default=False,
         description="Migrate at first use. The embedded server always does.",
+    )
+    application_name: str = Field(
+        default="adkpg",
+        max_length=63,
+        description="How Postgres names the connections (`pg_stat_activity`, its log), unless the "
+        "URL has an `application_name` of its own.",
     )
     pool_size: int = Field(
         default=10, ge=1, description="Connections kept open per event loop, in connections."
@@ -243,3 +280,31 @@ class Settings(BaseSettings):
         description="Memories of one user up to which the vector search is exact; above, the "
         "HNSW index answers once `adkpg memory index` has built it. In memories.",
     )
+
+
+def _wrong(exc: ValidationError) -> str:
+    """Says in a sentence which variables hold what cannot be used."""
+    wrong: dict[str, list[str]] = {}
+    for error in exc.errors(include_input=False, include_url=False):
+        name = f"{_PREFIX}{'_'.join(map(str, error['loc'][:1]))}".upper()
+        said = _MEANING.get(error["type"]) or _SUBJECT.sub("", error["msg"])
+        wrong.setdefault(name, []).append(said)
+    found = "; ".join(f"{name} {', and '.join(said)}" for name, said in wrong.items())
+    return f"The settings hold what adkpg cannot use ({found}); correct the variable, or unset it."
+
+
+def _warn_of_misspelt() -> None:
+    """Says of variables that are almost a setting which one was meant; others are not ours."""
+    known = {name.upper() for name in Settings.model_fields}
+    for variable in os.environ:
+        name = variable.upper().removeprefix(_PREFIX)
+        if name == variable.upper() or name in known or name.startswith("TEST_"):
+            continue
+        meant = _OFTEN_MEANT.get(name) or next(iter(get_close_matches(name, known, 1, 0.8)), None)
+        if meant is not None:
+            _say_misspelt(variable, _PREFIX + meant)
+
+
+@cache  # once: settings are read for each Database
+def _say_misspelt(variable: str, meant: str) -> None:
+    logger.warning("%s is no setting of adkpg and is ignored; did you mean %s?", variable, meant)

@@ -33,6 +33,7 @@ def _database_of(uri: str) -> Database:
         database = _shared.get(key)
         if database is None:
             database = _shared[key] = Database(key[0], settings=key[1])
+            database.require_named()  # a server without a database does not start
     return database
 
 

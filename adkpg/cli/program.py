@@ -36,11 +36,10 @@ class Program(click.Group):
         except (click.ClickException, click.exceptions.Exit, click.Abort):
             raise
         except Exception as exc:
-            sentence = _sentence(exc)
-            if sentence is None:
+            if not isinstance(exc, adkpg.errors.AdkpgError):
                 raise
             refused = isinstance(exc, adkpg.errors.InvalidInput)
-            raise (click.UsageError if refused else click.ClickException)(sentence) from exc
+            raise (click.UsageError if refused else click.ClickException)(str(exc)) from exc
 
 
 @click.group(
@@ -90,20 +89,3 @@ def main() -> None:
       adkpg db upgrade
     """
     hide_passwords()
-
-
-def _sentence(exc: Exception) -> str | None:
-    """Returns what to say of an exception; None if it is a defect."""
-    from pydantic import ValidationError
-
-    if isinstance(exc, adkpg.errors.AdkpgError):
-        return str(exc)
-    if not isinstance(exc, ValidationError) or exc.title != adkpg.Settings.__name__:
-        return None
-    # Without the values: one may be a password.
-    prefix = adkpg.Settings.model_config.get("env_prefix", "")
-    wrong = "; ".join(
-        f"{prefix}{'_'.join(map(str, error['loc']))}".upper() + f": {error['msg']}"
-        for error in exc.errors(include_input=False, include_url=False)
-    )
-    return f"The environment holds what adkpg cannot use ({wrong}); correct it."

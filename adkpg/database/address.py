@@ -4,6 +4,7 @@ import os
 import re
 from collections.abc import Callable, Mapping
 from dataclasses import dataclass
+from difflib import get_close_matches
 from typing import Any
 from urllib.parse import parse_qsl, quote, urlencode
 
@@ -34,7 +35,12 @@ _LIBPQ_NAMES = {"connect_timeout": "timeout"}
 # A password with raw / ? # [ or ], which SQLAlchemy's URLs allow. `host:5432/db?user=a@b` has none.
 _RAW_PASSWORD = re.compile(r"([^:/?#@\[\]]*):([^@?]*[/#\[\]][^@?]*|[^@?]*\?[^@=]*)@")
 _RESERVED = re.compile(r"[/?#\[\]]")
-_HOST_AND_PORT = re.compile(r"(?:\[[^\[\]]*\]|[^:\[\]]*)(?::([0-9]{0,5}))?")
+_HOST_AND_PORT = re.compile(r"(?:\[[^\[\]]*\]|[^:\[\]\s<>{}$]*)(?::([0-9]{0,5}))?")
+
+_FORM = "postgresql://user:password@host/database"
+_BEGINS = re.compile(r"postgres(?:ql)?(?:\+\w+)?://", re.IGNORECASE)
+_SLASHES = re.compile(r"(?:postgres\w{0,4}|adkpg):?/{1,2}(?!/)", re.IGNORECASE)
+_KEYWORDS = re.compile(r"\b(?:host|hostaddr|port|dbname|user|password)\s*=", re.IGNORECASE)
 
 _TARGET = "target_session_attrs"
 _WRITABLE = ("read-write", "primary")
@@ -86,16 +92,8 @@ def parse(url: str) -> Address:
     if text in (EMBEDDED, f"adkpg://{EMBEDDED}", f"adkpg://{EMBEDDED}/"):
         return Address("", (), EMBEDDED)
     scheme, separator, rest = text.partition("://")
-    if not separator:
-        raise ConfigurationError(
-            "The database URL has no scheme; write postgresql://user:password@host/database, "
-            "or embedded for the server that comes with adkpg[embedded]."
-        )
-    if scheme.lower() not in _SCHEMES:
-        raise ConfigurationError(
-            f"adkpg speaks to Postgres through asyncpg, not to {_safe_scheme(scheme)}; "
-            "write postgresql://user:password@host/database."
-        )
+    if not separator or scheme.lower() not in _SCHEMES:
+        raise ConfigurationError(_misread(text))
     location, _, query = _with_quoted_password(rest).partition("?")
     _require_hosts(location)
     options: list[tuple[str, Any]] = []
@@ -133,12 +131,54 @@ def parse(url: str) -> Address:
     authority, slash, path = location.partition("/")
     userinfo, at, hosts = authority.rpartition("@")
     userinfo = userinfo.replace("@", "%40")  # for the driver, a password ends at the first one
+    shown_location = _redacted(_completed(location, dict(passed)))
     return Address(
         dsn=f"postgresql://{userinfo}{at}{hosts}{slash}{path}{suffix}",
         options=tuple(options),
-        display=f"postgresql://{_redacted(location)}{shown_suffix}",
+        display=f"postgresql://{shown_location}{shown_suffix}",
         seeks_primary=several and wanted in _WRITABLE,
     )
+
+
+def _misread(text: str) -> str:
+    """Says what is wrong with what is no URL of Postgres, and repeats nothing of a password."""
+    scheme, separator, _ = text.partition("://")
+    if text[:1] in {"'", '"', "`"}:
+        return (
+            "The database URL begins with a quotation mark; write it without quotes, which "
+            "docker --env-file and some .env readers leave in place."
+        )
+    if _BEGINS.search(text) and not _BEGINS.match(text):
+        return f"Something stands before postgresql:// in the database URL; begin with {_FORM}."
+    if not separator:
+        if get_close_matches(text.lower(), [EMBEDDED], cutoff=0.75):
+            return f"The database URL has no scheme; did you mean {EMBEDDED}?"
+        if _KEYWORDS.search(text):
+            return f"The database URL is in libpq's form, key=value; write {_FORM}."
+        if _SLASHES.match(text):
+            return f"The database URL has no :// after its scheme; did you mean {_FORM}?"
+        return (
+            f"The database URL has no scheme; write {_FORM}, or embedded for the server that "
+            "comes with adkpg[embedded]."
+        )
+    named = f"adkpg speaks to Postgres through asyncpg, not to {_safe_scheme(scheme)}; "
+    near = get_close_matches(scheme.lower().partition("+")[0], _SCHEMES, cutoff=0.75)
+    return named + (f"did you mean {_FORM}?" if near else f"write {_FORM}.")
+
+
+def _completed(location: str, query: Mapping[str, str]) -> str:
+    """Returns a location with what the driver takes from libpq's variables, for messages."""
+    authority, _, database = location.partition("/")
+    userinfo, at, hosts = authority.rpartition("@")
+    variable = os.environ.get
+    if not userinfo and "user" not in query and (user := variable("PGUSER")):
+        userinfo, at = quote(user, safe=""), "@"
+    if not hosts and "host" not in query and (host := variable("PGHOST")):
+        port = variable("PGPORT") if "port" not in query and "," not in host else None
+        hosts = quote(host, safe=",:[]") + (f":{port}" if port else "")
+    if not database and not {"database", "dbname"} & query.keys():
+        database = quote(variable("PGDATABASE", ""), safe="")
+    return f"{userinfo}{at}{hosts}/{database}" if database else f"{userinfo}{at}{hosts}"
 
 
 def _hosts(location: str, query: Mapping[str, str]) -> str:
@@ -157,7 +197,18 @@ def _with_quoted_password(rest: str) -> str:
 
 def _require_hosts(location: str) -> None:
     """Refuses what the driver would stumble over, in words that repeat nothing of a password."""
-    for host in location.rpartition("@")[2].partition("/")[0].split(","):
+    authority, _, path = location.partition("/")
+    if "@" in authority and "@" in path:  # one of both is the password's own
+        raise ConfigurationError(
+            "The database URL cannot be read; write a password's own @ as %40, / as %2F, : as %3A "
+            "and % as %25."
+        )
+    for host in authority.rpartition("@")[2].split(","):
+        if "$" in host and "{" in host:
+            raise ConfigurationError(
+                "The database URL has a variable like ${NAME} in the place of its host; write the "
+                "host itself, or let what reads your .env fill it in."
+            )
         match = _HOST_AND_PORT.fullmatch(host)
         if match is None or int(match[1] or 0) > 65_535:
             raise ConfigurationError(

@@ -2,11 +2,13 @@
 
 import logging
 from collections.abc import Awaitable, Callable, Mapping
+from difflib import get_close_matches
 from typing import Any
+from urllib.parse import parse_qsl
 
 import asyncpg
 
-from adkpg.database import pooler
+from adkpg.database import libpq, pooler
 from adkpg.database.address import Address
 from adkpg.errors import ConfigurationError
 from adkpg.settings import Settings
@@ -16,6 +18,7 @@ logger = logging.getLogger(__name__)
 Password = str | Callable[[], str] | Callable[[], Awaitable[str]]
 
 _PREPARED = "statement_cache_size"
+_APPLICATION_NAME = "application_name"
 
 
 class Connector:
@@ -55,6 +58,10 @@ class Connector:
         }
         if password is not None:
             self._options["password"] = password
+        if _APPLICATION_NAME not in dict(parse_qsl(target.dsn.partition("?")[2])):
+            told = self._options.get("server_settings") or {}
+            named = {_APPLICATION_NAME: settings.application_name}
+            self._options["server_settings"] = named | dict(told)
         self._told = _PREPARED in self._options
         self._keeps_prepared: bool | None = True if self._told else None
 
@@ -93,8 +100,12 @@ class Connector:
                 "password or database name as %XX, and ports as numbers."
             ) from None
         except asyncpg.UndefinedObjectError as exc:  # neither asyncpg's option nor the server's
+            given = [name for name, _ in parse_qsl(self._target.dsn.partition("?")[2])]
+            unknown = [name for name in given if name not in libpq.OPTIONS]
+            meant = [near for name in unknown for near in get_close_matches(name, libpq.OPTIONS, 1)]
             raise ConfigurationError(
-                f"The database URL or connect_args has an option too many ({exc}); remove it."
+                f"The database URL or connect_args has an option too many ({exc}); "
+                + (f"did you mean {meant[0]}?" if meant else "remove it.")
             ) from exc
 
     async def _found_to_keep(self, connection: asyncpg.Connection) -> bool:

@@ -10,6 +10,7 @@ import weakref
 from abc import ABC, abstractmethod
 from collections.abc import AsyncIterator, Awaitable, Callable
 from contextlib import asynccontextmanager
+from importlib.metadata import PackageNotFoundError, version
 from typing import Any, Literal, Protocol, Self, TypeVar
 from urllib.parse import parse_qs, unquote, urlsplit
 
@@ -48,6 +49,7 @@ _LONGEST_PING_S = 5.0
 _IS_STANDBY = "SELECT pg_is_in_recovery()"
 _SHORTEST_PAUSE_S = 0.05
 _SAID_PAUSE_S = 0.8
+_WORTH_SAYING_S = 5.0  # a failure that comes sooner says enough
 _LONGEST_PAUSE_S = 1.6
 _NO_LONGER_OF_USE = (
     asyncpg.InternalClientError,
@@ -101,7 +103,8 @@ class Database(Closes):
       place: Where it is, in the attributes of OpenTelemetry's spans.
 
     Raises:
-      ConfigurationError: No database is named, or it cannot be read.
+      ConfigurationError: The database that is named cannot be read. If none is named, the first
+        use says so, so that a module which makes one can be imported anywhere.
     """
 
     def __init__(
@@ -120,6 +123,7 @@ class Database(Closes):
         self.captures = bool(self.settings.remember if remember is None else remember)
         self._policy = policy_of(self.settings.remember if remember is None else remember)
         self._address = None if engine is not None else _resolve(url, self.settings)
+        self._named = engine is not None or self._address is not None
         if engine is not None and (url is not None or password is not None or engine_options):
             raise ConfigurationError(
                 "Database was given an engine and also a URL, password or engine options; give one."
@@ -130,9 +134,8 @@ class Database(Closes):
                 f"{engine.dialect.driver}; make it with create_async_engine('postgresql+asyncpg://…')."
             )
         self._template = engine
-        if self._address is not None:
-            self._url = self._address.display
-        elif engine is not None:
+        self._url = "" if self._address is None else self._address.display
+        if engine is not None:
             self._url = engine.url.render_as_string(hide_password=True)
         self.place = _place(self._url, self.schema)
         self._password = password
@@ -148,15 +151,33 @@ class Database(Closes):
         self._connector: Connector | None = None
         self._pools = LoopPools()
         self._doubted_at = self._dead_until = -math.inf
-        self._verified = False
+        self._verified = self._introduced = False
+        self._embedders: dict[str, None] = {}
         self._listeners = PerLoop(lambda: Listener(self._listening))
         self.breakers = Breakers()
         self._keepers: weakref.WeakSet[Keeper] = weakref.WeakSet()
 
     @property
     def url(self) -> str:
-        """The database's address without password, or ``embedded``."""
+        """The database's address without password, or ``embedded``; empty if none is named."""
         return self._url
+
+    def require_named(self) -> None:
+        """Refuses what is to serve, and not only to be imported, without a database.
+
+        Raises:
+          ConfigurationError: Neither an argument nor ``ADKPG_DATABASE_URL`` names one.
+        """
+        if not self._named:
+            raise ConfigurationError(
+                "No database is named: set ADKPG_DATABASE_URL=postgresql://user:password@host/"
+                "database before the Database is made, or say Database('embedded') for the server "
+                "that comes with adkpg[embedded]."
+            )
+
+    def embeds_by(self, embedder: str) -> None:
+        """Notes an embedder that a service of this Database asks, for the line at the start."""
+        self._embedders[embedder] = None
 
     @property
     def schema(self) -> str:
@@ -195,7 +216,7 @@ class Database(Closes):
         )
 
     def __repr__(self) -> str:
-        return f"Database({self.url!r})"
+        return f"Database({self.url!r})" if self._named else "Database(<none is named>)"
 
     async def close(self) -> None:
         """Closes the connections of every loop, and this process's share of an embedded server.
@@ -436,6 +457,7 @@ class Database(Closes):
         Raises:
           ConfigurationError: It was made with an engine, which alone knows where it leads.
         """
+        self.require_named()
         if self._address is None:
             raise ConfigurationError(
                 "Postgres's own programs need a database URL, and this Database was made with an "
@@ -563,7 +585,7 @@ class Database(Closes):
                     raise failure
                 await asyncio.sleep(max(pause_s, _SHORTEST_PAUSE_S) * random.uniform(0.5, 1))
             pause_s = min(max(2 * pause_s, _SHORTEST_PAUSE_S), _LONGEST_PAUSE_S)
-            if pause_s == _SAID_PAUSE_S:
+            if pause_s == _SAID_PAUSE_S and self.settings.retry_timeout_s > _WORTH_SAYING_S:
                 logger.warning(
                     "A call is repeated for up to %g s: %s", self.settings.retry_timeout_s, failure
                 )
@@ -761,20 +783,41 @@ class Database(Closes):
                     self._pools.discard(pooled)
 
     async def _verify(self, engine: AsyncEngine, *, upgrading: bool) -> None:
-        found = await migrations.inspect(engine, self.schema)
+        found, upgraded = await migrations.inspect(engine, self.schema), False
         try:
-            migrations.verify(found, self._fresh_start)
+            migrations.verify(found, self.url, self._fresh_start)
             if self.settings.row_level_security:
                 await row_security.verify(engine, self.schema)
         except SchemaError:
             if not upgrading:
                 raise
             await self.upgrade()
+            upgraded = True
             if self.settings.row_level_security:
                 await row_security.verify(engine, self.schema)
         self._verified = True
+        if not self._introduced:
+            self._introduced = True
+            self._introduce(await migrations.inspect(engine, self.schema) if upgraded else found)
+
+    def _introduce(self, found: migrations.Found) -> None:
+        """Says once where this process works, and with what."""
+        logger.info(
+            "adkpg %s: %s, schema %s at revision %s, Postgres %d.%d, pgvector %s, embedder %s, at "
+            "most %d connections per event loop%s",
+            _own_version(),
+            self.url,
+            self.schema,
+            found.revision,
+            *divmod(found.postgres, 10_000),
+            found.pgvector,
+            " and ".join(self._embedders) or "none",
+            self.pool_use()[2],
+            ", row-level security" if self.settings.row_level_security else "",
+        )
 
     async def _connect_template(self) -> AsyncEngine:
+        self.require_named()
         assert self._address is not None
         target = self._address
         if self._server is not None:
@@ -835,6 +878,15 @@ class UsesDatabase(Closes):
         """The database that this service writes to."""
         return self._database
 
+    def __repr__(self) -> str:
+        said = [repr(self._database)]
+        said += [f"{name}={value!r}" for name, value in self._told().items()]
+        return f"{type(self).__name__}({', '.join(said)})"
+
+    def _told(self) -> dict[str, object]:
+        """Returns what tells the service from others of its kind, for ``repr``."""
+        return {}
+
     async def close(self) -> None:
         """Closes the Database if the service made it; idempotent."""
         if self._owns_database:
@@ -873,6 +925,13 @@ class Transaction:
         return found
 
 
+def _own_version() -> str:
+    try:
+        return version("adkpg")
+    except PackageNotFoundError:  # a copy of the folder that no installer knows of
+        return "(not installed)"
+
+
 def _place(url: str, schema: str) -> dict[str, str | int]:
     """Where a URL without a password leads, as the conventions of OpenTelemetry say it."""
     if url == "embedded":
@@ -901,12 +960,9 @@ def _direct(settings: Settings) -> address.Address | None:
     return direct
 
 
-def _resolve(url: str | None, settings: Settings) -> address.Address:
+def _resolve(url: str | None, settings: Settings) -> address.Address | None:
     if url is not None and url.strip().rstrip("/") not in ("", "adkpg:"):
         return address.parse(url)
     if settings.database_url is None:
-        raise ConfigurationError(
-            "No database is named: set ADKPG_DATABASE_URL=postgresql://user:password@host/database,"
-            " or say Database('embedded') for the server that comes with adkpg[embedded]."
-        )
+        return None
     return address.parse(settings.database_url.get_secret_value())

@@ -1,5 +1,7 @@
 """What the driver's errors mean, and which of them pass: by SQLSTATE and class, never by text."""
 
+import socket
+import ssl
 from collections.abc import Iterator
 from contextlib import contextmanager
 from dataclasses import dataclass
@@ -95,6 +97,8 @@ def fault_of(exc: BaseException, *, sent: bool) -> Fault | None:
         return Fault.LOST
     if isinstance(exc, TimeoutError):
         return None if sent else Fault.AWAY
+    if isinstance(exc, ssl.SSLCertVerificationError):
+        return None
     if isinstance(exc, OSError):
         return Fault.LOST if sent else Fault.AWAY
     return None
@@ -167,8 +171,8 @@ def translate(exc: BaseException, place: str, attempt: Attempt) -> Exception:
         )
     if state in _REFUSED:
         return DatabaseUnavailable(
-            f"Postgres refused the user or password of {place}; correct the database URL or the "
-            "credentials.",
+            f"Postgres refused the user or password of {place} ({exc}); correct the database URL "
+            f"or the credentials{_special_characters(place)}.",
             written=written,
         )
     if state == _NO_DATABASE:
@@ -232,6 +236,18 @@ def translate(exc: BaseException, place: str, attempt: Attempt) -> Exception:
             "ADKPG_COMMAND_TIMEOUT_S.",
             written=written,
         )
+    if isinstance(exc, ssl.SSLError) or _without_tls(exc):
+        return DatabaseUnavailable(
+            f"{place} and this process could not agree on TLS ({exc}); correct sslmode or "
+            "sslrootcert in the database URL, or the server's certificate.",
+            written=written,
+        )
+    if isinstance(exc, socket.gaierror):
+        return DatabaseUnavailable(
+            f"{place} cannot be reached, since its host is not known ({exc}); correct the host"
+            f"{_special_characters(place)}.",
+            written=written,
+        )
     if state.startswith("08") or state in _CUT or isinstance(exc, OSError):
         return DatabaseUnavailable(
             f"{place} cannot be reached or ended the connection ({exc}); check that it runs "
@@ -249,6 +265,18 @@ def translate(exc: BaseException, place: str, attempt: Attempt) -> Exception:
         f"Postgres refused a statement ({state}: {exc}); clear the cause that it names and try "
         "again."
     )
+
+
+def _special_characters(place: str) -> str:
+    """Names what most often is wrong with a URL that has a password."""
+    if ":***@" not in place:
+        return ""
+    return "; in a URL, a password's own @ / : % are written %40 %2F %3A %25"
+
+
+def _without_tls(exc: BaseException) -> bool:
+    """Whether the server refused TLS, or broke off before it was agreed on."""
+    return type(exc) is ConnectionError and exc.errno is None  # the driver's own, for nothing else
 
 
 def idle_after(exc: BaseException) -> bool:

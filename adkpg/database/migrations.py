@@ -13,6 +13,7 @@ who comes later waits for it, and then begins again.
 
 import asyncio
 import io
+import logging
 import random
 import re
 import threading
@@ -35,6 +36,7 @@ from sqlalchemy.exc import DBAPIError, PendingRollbackError, ProgrammingError
 from sqlalchemy.ext.asyncio import AsyncConnection, AsyncEngine
 from sqlalchemy.schema import CreateSchema
 
+from adkpg.database.alembic_log import quiet
 from adkpg.database.pooler import is_direct
 from adkpg.database.pools import clone
 from adkpg.errors import (
@@ -44,6 +46,8 @@ from adkpg.errors import (
     SchemaMissing,
     SchemaOutOfDate,
 )
+
+logger = logging.getLogger(__name__)
 
 _T = TypeVar("_T")
 
@@ -120,11 +124,12 @@ class Found:
     role: str
 
 
-def verify(found: Found, fresh_start: str) -> None:
+def verify(found: Found, place: str, fresh_start: str) -> None:
     """Accepts only tables that this version works with, and a server and pgvector that it can use.
 
     Args:
       found: As `inspect` returned it.
+      place: The database's address without password, for messages.
       fresh_start: How to start over in this database, for messages.
 
     Raises:
@@ -137,15 +142,15 @@ def verify(found: Found, fresh_start: str) -> None:
     _require_supported(found)
     if found.revision is None:
         raise SchemaMissing(
-            f"adkpg's tables do not exist in this database (expected revision {wanted}); "
-            "run: adkpg db upgrade"
+            f"adkpg's tables do not exist in {place} (expected revision {wanted}); run: "
+            "adkpg db upgrade"
         )
     if not _is_later_and_works(found):
         _require_known(found.revision, fresh_start)
         if found.revision != wanted:
             raise SchemaOutOfDate(
-                f"adkpg's tables are at revision {found.revision}, but this version expects "
-                f"{wanted}; run: adkpg db upgrade"
+                f"adkpg's tables in {place} are at revision {found.revision}, but this version "
+                f"expects {wanted}; run: adkpg db upgrade"
             )
     _require_usable(found)
 
@@ -187,8 +192,8 @@ def _require_usable(found: Found) -> None:
     if tuple(map(int, re.findall("[0-9]+", found.pgvector)[:2])) < _OLDEST_PGVECTOR:
         raise ExtensionMissing(
             f"pgvector {found.pgvector} is too old, adkpg needs "
-            f"{'.'.join(map(str, _OLDEST_PGVECTOR))} or later; install it on the server, then run "
-            "ALTER EXTENSION vector UPDATE in this database."
+            f"{'.'.join(map(str, _OLDEST_PGVECTOR))} or later; install it on the server "
+            f"({_package(found)}), then run ALTER EXTENSION vector UPDATE in this database."
         )
     if not found.visible:
         raise ExtensionMissing(
@@ -264,7 +269,7 @@ async def upgrade(
                 return []
             _require_known(found.revision, fresh_start)
         if found.pgvector is None:
-            _create_pgvector(connection)
+            _create_pgvector(connection, found)
         _require_usable(_inspect(connection, schema))
         require_schema(connection, schema)
         connection.commit()
@@ -310,7 +315,9 @@ def _move(
 ) -> None:
     config = _config(schema)
     config.attributes["connection"] = connection
-    move(config, revision)
+    with quiet():
+        move(config, revision)
+    logger.info("Schema %s was migrated to revision %s.", schema, revision)
 
 
 def sql(schema: str, revision: str = "head") -> str:
@@ -320,7 +327,7 @@ def sql(schema: str, revision: str = "head") -> str:
       ConfigurationError: There is no such revision.
     """
     _require_named(revision)
-    with _ALEMBIC:
+    with _ALEMBIC, quiet():
         config = _config(schema)
         config.output_buffer = output = io.StringIO()
         try:
@@ -533,13 +540,21 @@ def require_schema(connection: Connection, schema: str) -> None:
         ) from exc
 
 
-def _create_pgvector(connection: Connection) -> None:
+def _package(found: Found) -> str:
+    """Says where pgvector comes from for the server's own version."""
+    major = found.postgres // 10_000
+    return (
+        f"the package postgresql-{major}-pgvector of PostgreSQL's apt repository, or the image "
+        f"pgvector/pgvector:pg{major}"
+    )
+
+
+def _create_pgvector(connection: Connection, found: Found) -> None:
     """Creates the extension, or says in a sentence why it cannot be."""
     if not connection.scalar(_AVAILABLE):
         raise ExtensionMissing(
-            "This Postgres server has no pgvector; install it there (for example Debian's package "
-            "postgresql-18-pgvector, or the image pgvector/pgvector:pg18), then run: "
-            "adkpg db upgrade"
+            f"This server, Postgres {found.postgres // 10_000}, has no pgvector; install it there "
+            f"({_package(found)}), then run: adkpg db upgrade"
         )
     try:
         connection.execute(text("CREATE EXTENSION IF NOT EXISTS vector"))

@@ -109,6 +109,10 @@ class Documents:
         self._database = memory.database
         embedder = memory.embedder
         self._vectors = None if embedder is None else Vectors(memory.database, embedder)
+        self._memory = memory
+
+    def __repr__(self) -> str:
+        return f"Documents({self._memory!r}, chunk_tokens={self._chunk_tokens})"
 
     async def add(
         self,

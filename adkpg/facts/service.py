@@ -195,6 +195,10 @@ class Facts:
         self._ledger = Ledger(memory.database, limits or Limits())
         self._breaker = memory.database.breakers.of(extractor)
 
+    def __repr__(self) -> str:
+        drawn = None if self._extractor is None else type(self._extractor).__name__
+        return f"Facts({self._memory!r}, extractor={drawn})"
+
     async def enable(self, app_name: str, *, past: bool = True) -> int:
         """Switches extraction on for an app, in all processes. Idempotent.
 

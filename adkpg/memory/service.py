@@ -107,6 +107,13 @@ class PgVectorMemoryService(UsesDatabase, BaseMemoryService):
                 reranker, self._database.breakers, settings.rerank_timeout_s
             )
         self._search = Search(self._database, self._vectors, self._reranker)
+        if self._vectors is not None:
+            self._database.embeds_by(_named(self._vectors.embedder))
+
+    def _told(self) -> dict[str, object]:
+        embedder = None if self.embedder is None else _named(self.embedder)
+        told: dict[str, object] = {"embedder": embedder, "mode": self._defaults.mode}
+        return told if self._reranker is None else told | {"reranker": self._reranker.model}
 
     @property
     def embedder(self) -> Embedder | None:
@@ -602,3 +609,7 @@ class PgVectorMemoryService(UsesDatabase, BaseMemoryService):
         )
         if self._vectors is not None:
             await self._vectors.embed_quietly(place["app_name"], place["user_id"])
+
+
+def _named(embedder: Embedder) -> str:
+    return f"{embedder.model} ({embedder.dimensions})"

@@ -74,6 +74,9 @@ class Models:
     def __init__(self, database: Database) -> None:
         self._database = database
 
+    def __repr__(self) -> str:
+        return f"Models({self._database!r})"
+
     async def list_models(self) -> tuple[Model, ...]:
         """Returns all models, by name and dimensions. Reads the keys of all memories."""
         self._database.require_every_scope()

@@ -26,6 +26,11 @@ class GuardedReranker:
         self._breaker = breakers.of(reranker, "rerank")
         self._timeout_s = timeout_s
 
+    @property
+    def model(self) -> str:
+        """The reranker's model."""
+        return self._reranker.model
+
     def news(self, failure: RerankingError) -> bool:
         """Tells whether a failure belongs in a log: one that was not asked is told of once."""
         opened = self._breaker.news("searches")

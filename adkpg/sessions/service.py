@@ -165,6 +165,13 @@ class DatabaseSessionService(UsesDatabase, BaseSessionService):
             self._database.keep_informed(self._shared)
         self._run_history = reading.checked(run_history or self._database.settings.run_history)
 
+    def _told(self) -> dict[str, object]:
+        return {
+            "on_conflict": "merge" if self._merge else "raise",
+            "remember": self._captures,
+            "run_history": self._run_history,
+        }
+
     async def create_session(
         self,
         *,

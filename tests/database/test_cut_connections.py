@@ -9,7 +9,13 @@ import pytest
 from adkpg import Database, DatabaseSessionService
 from adkpg.database.address import parse
 from adkpg.embedded import EmbeddedServer
-from adkpg.errors import AdkpgError, Busy, DatabaseError, DatabaseUnavailable
+from adkpg.errors import (
+    AdkpgError,
+    Busy,
+    ConfigurationError,
+    DatabaseError,
+    DatabaseUnavailable,
+)
 from adkpg.testing import said, texts
 from adkpg.testing.server import Server
 from tests.fakes.conversation import USER
@@ -146,6 +152,23 @@ async def test_a_database_that_is_not_there(database_url: str) -> None:
     assert "does not exist" in str(error)
 
 
+async def test_a_server_without_tls_that_is_asked_for_it(proxy: Proxy) -> None:
+    mark = "&" if "?" in proxy.url else "?"
+    error = await _refused(f"{proxy.url}{mark}sslmode=require&connect_timeout=5")
+    assert isinstance(error, DatabaseUnavailable)
+    assert "could not agree on TLS" in str(error)
+    assert "sslmode" in str(error)
+
+
+@pytest.mark.direct("a pooler has words of its own for it")
+async def test_a_misspelt_option_is_told_which_one_is_meant(database_url: str) -> None:
+    mark = "&" if "?" in database_url else "?"
+    with pytest.raises(ConfigurationError, match=r"did you mean sslmode\?"):
+        await DatabaseSessionService(f"{database_url}{mark}sslmod=require").list_sessions(
+            app_name="app"
+        )
+
+
 async def test_passwords(own_server: EmbeddedServer, own_directory: Path) -> None:
     """A server that asks for passwords: wrong, right with odd characters, and by a function."""
     connection = await asyncpg.connect(own_server.url)
@@ -159,8 +182,12 @@ async def test_passwords(own_server: EmbeddedServer, own_directory: Path) -> Non
     error = await _refused(url.format(":wr0ng"))
     assert isinstance(error, DatabaseUnavailable)
     assert "refused the user or password" in str(error)
+    assert "guarded" in str(error)
+    assert "written %40 %2F %3A %25" in str(error)
     assert "wr0ng" not in _everything_said(error)
-    assert "refused" in str(await _refused(url.format("")))
+    without = str(await _refused(url.format("")))
+    assert "refused" in without
+    assert "%40" not in without
 
     asked = []
 

@@ -5,7 +5,8 @@ from hypothesis import given
 from hypothesis import strategies as st
 from sqlalchemy.ext.asyncio import create_async_engine
 
-from adkpg import Database
+from adkpg import Database, DatabaseSessionService
+from adkpg.adk import SessionService
 from adkpg.database.address import Address, parse
 from adkpg.database.libpq import environment
 from adkpg.errors import ConfigurationError
@@ -194,11 +195,63 @@ def test_addresses_are_values() -> None:
     assert isinstance(parse("embedded"), Address)
 
 
-def test_no_setting_is_one_sentence_with_both_ways_out() -> None:
+async def test_no_setting_is_no_error_before_the_first_use() -> None:
+    database = Database()
+    assert repr(database) == "Database(<none is named>)"
+    assert database.url == ""
+    service = DatabaseSessionService(database)
+    assert "<none is named>" in repr(service)
     with pytest.raises(ConfigurationError) as caught:
-        Database()
+        await service.create_session(app_name="app", user_id="ana")
     assert "ADKPG_DATABASE_URL=" in str(caught.value)
     assert "Database('embedded')" in str(caught.value)
+
+
+def test_a_server_of_agents_does_not_start_without_a_database() -> None:
+    with pytest.raises(ConfigurationError, match="No database is named"):
+        SessionService("adkpg://")
+
+
+@pytest.mark.parametrize(
+    ("url", "said"),
+    [
+        (f"'postgresql://u:{PASSWORD}@h/d'", "without quotes"),
+        (f'"postgresql://u:{PASSWORD}@h/d"', "without quotes"),
+        (f"postgresq://u:{PASSWORD}@h/d", "did you mean postgresql://"),
+        (f"postgressql://u:{PASSWORD}@h/d", "did you mean postgresql://"),
+        (f"postgres//u:{PASSWORD}@h/d", "did you mean postgresql://"),
+        (f"postgresql:/u:{PASSWORD}@h/d", "did you mean postgresql://"),
+        (f"postgresql+psycopg://u:{PASSWORD}@h/d", "did you mean postgresql://"),
+        (f"jdbc:postgresql://u:{PASSWORD}@h/d", "before postgresql://"),
+        (f"psql postgresql://u:{PASSWORD}@h/d", "before postgresql://"),
+        (f"DATABASE_URL=postgresql://u:{PASSWORD}@h/d", "before postgresql://"),
+        (f"host=h user=u password={PASSWORD} dbname=d", "libpq's form"),
+        ("Embedded", "did you mean embedded?"),
+        ("embeded", "did you mean embedded?"),
+        ("localhost", "embedded for the server"),
+        (f"postgresql://u:p@{PASSWORD}/x@h/d", "@ as %40, / as %2F"),
+        (f"postgresql://u:p@ss/{PASSWORD}%@h:5433/d", "@ as %40, / as %2F"),
+        (f"postgresql://u:{PASSWORD}@${{PGHOST}}/d", "let what reads your .env fill it in"),
+        (f"postgresql://u:{PASSWORD}@my host/d", "host and port"),
+        (f"postgresql://u:{PASSWORD}@<host>/d", "host and port"),
+    ],
+)
+def test_what_is_nearly_a_url_is_told_what_is_wrong(url: str, said: str) -> None:
+    with pytest.raises(ConfigurationError) as caught:
+        parse(url)
+    assert said in str(caught.value)
+    assert PASSWORD not in str(caught.value)
+
+
+def test_messages_name_what_libpqs_variables_say(monkeypatch: pytest.MonkeyPatch) -> None:
+    for name, value in {"HOST": "h", "PORT": "5433", "USER": "u@x", "DATABASE": "d"}.items():
+        monkeypatch.setenv(f"PG{name}", value)
+    assert parse("postgresql://").display == "postgresql://u%40x@h:5433/d"
+    assert parse("postgresql:///e").display == "postgresql://u%40x@h:5433/e"
+    assert parse("postgresql://v@g").display == "postgresql://v@g/d"
+    assert parse("postgresql:///?host=/run&user=w&dbname=e").display == (
+        "postgresql://?host=/run&user=w&dbname=e"
+    )
 
 
 @pytest.mark.parametrize("url", ["", " ", "adkpg:", "adkpg://"])

@@ -1,9 +1,12 @@
 """Settings come from ADKPG_ variables, are checked, documented and frozen."""
 
+import logging
+
 import pytest
 from pydantic import ValidationError
 
-from adkpg import Settings
+from adkpg import Database, Settings
+from adkpg.errors import ConfigurationError
 
 
 def test_fields_are_read_from_the_environment(monkeypatch: pytest.MonkeyPatch) -> None:
@@ -64,3 +67,63 @@ def test_the_url_is_a_secret(monkeypatch: pytest.MonkeyPatch) -> None:
 def test_settings_do_not_change() -> None:
     with pytest.raises(ValidationError, match="frozen"):
         Settings().pool_size = 4
+
+
+@pytest.mark.parametrize(
+    ("name", "value", "said"),
+    [
+        ("POOL_SIZE", "s3cret", "is no whole number"),
+        ("POOL_SIZE", "0", "should be greater than or equal to 1"),
+        ("POOL_TIMEOUT_S", "soon", "is no number"),
+        ("AUTO_UPGRADE", "perhaps", "is neither true nor false"),
+        ("REMEMBER", "perhaps", "is neither true nor false, and should be 'redacted'"),
+        ("EMBEDDER", "locl", "should be 'auto', 'none', 'local'"),
+        ("DATABASE_SCHEMA", "Capital", "should match pattern"),
+    ],
+)
+def test_a_wrong_variable_is_one_sentence_of_ours_without_its_value(
+    monkeypatch: pytest.MonkeyPatch, name: str, value: str, said: str
+) -> None:
+    monkeypatch.setenv(f"ADKPG_{name}", value)
+    with pytest.raises(ConfigurationError) as caught:
+        Database("embedded")
+    assert f"ADKPG_{name} {said}" in str(caught.value)
+    assert str(caught.value).count("\n") == 0
+    assert value not in str(caught.value) or value == "0"
+
+
+@pytest.mark.parametrize(
+    ("variable", "meant"),
+    [
+        ("ADKPG_POOLSIZE", "ADKPG_POOL_SIZE"),
+        ("adkpg_pool_sise", "ADKPG_POOL_SIZE"),
+        ("ADKPG_EMBEDER", "ADKPG_EMBEDDER"),
+        ("ADKPG_RETRY_TIMEOUT", "ADKPG_RETRY_TIMEOUT_S"),
+        ("ADKPG_DB_URL", "ADKPG_DATABASE_URL"),
+        ("ADKPG_DATABASEURL", "ADKPG_DATABASE_URL"),
+    ],
+)
+def test_a_misspelt_variable_is_named_once(
+    monkeypatch: pytest.MonkeyPatch,
+    caplog: pytest.LogCaptureFixture,
+    variable: str,
+    meant: str,
+) -> None:
+    monkeypatch.setenv(variable, "5")
+    assert (Settings(), Settings()) == (Settings(), Settings())
+    assert [record.getMessage() for record in caplog.records] == [
+        f"{variable} is no setting of adkpg and is ignored; did you mean {meant}?"
+    ]
+    assert caplog.records[0].levelno == logging.WARNING
+
+
+@pytest.mark.parametrize(
+    "variable",
+    ["ADKPG_CONSOLE_TOKEN", "ADKPG_POSTGRES_PASSWORD", "ADKPG_AGENTS", "ADKPG_TEST_POOLSIZE"],
+)
+def test_variables_of_others_are_left_alone(
+    monkeypatch: pytest.MonkeyPatch, caplog: pytest.LogCaptureFixture, variable: str
+) -> None:
+    monkeypatch.setenv(variable, "5")
+    Settings()
+    assert not caplog.records
