@@ -153,7 +153,7 @@ class _LoopPool:
     Attributes:
       engine: With the pool.
       closer: Ends with the loop, and the pool with it.
-      empty: Places of the pool whose connection was discarded, until they have another one.
+      empty: Places of the pool whose connection was closed, until they have another one.
     """
 
     def __init__(self, engine: AsyncEngine) -> None:
@@ -163,11 +163,16 @@ class _LoopPool:
         self._connections: weakref.WeakSet[Any] = weakref.WeakSet()
         self._ending: set[asyncio.Task[None]] = set()
         event.listen(engine.sync_engine.pool, "connect", self._opened)
+        event.listen(engine.sync_engine.pool, "close", self._closed)
 
     def _opened(self, adapter: Any, record: Any) -> None:
         self.empty.discard(record)
         self._connections.add(adapter.driver_connection)
         _keep_alive(adapter.driver_connection)
+
+    def _closed(self, _adapter: Any, record: Any) -> None:
+        """The engine gives one up by itself, where a statement of its own is cancelled."""
+        self.empty.add(record)
 
     def end(self, connection: Any) -> None:
         """Closes a connection in a task of its own, which no scope of the caller's can cancel."""

@@ -9,6 +9,7 @@ import asyncpg
 import pytest
 
 from adkpg import Database
+from adkpg.operations.catalog_statements import select_clock
 from adkpg.testing import said
 from tests.fakes.proxy import Part, Proxy
 from tests.fakes.world import BEFORE, CALLS, World, held_by_others
@@ -96,3 +97,25 @@ async def test_others_lose_nothing_and_wait_for_nothing(
     rows = await connection.fetch("SELECT event_id FROM memories WHERE user_id = 'bob'")
     assert sorted(row["event_id"] for row in rows) == sorted(told)
     assert told, "the call makes no round trip"
+
+
+async def test_a_look_that_was_cancelled_takes_no_connection_from_the_next_call(
+    world: World, proxy: Proxy
+) -> None:
+    """The engine closes a connection by itself, and leaves its place in the pool empty."""
+    for look in (
+        world.database.found,
+        world.database.lies_behind,
+        lambda: world.database.look(select_clock(), {}),
+    ):
+        await look()
+        for round_trip in (1, 2):
+            proxy.hold(round_trip, "answer")
+            looking, cancel = by_asyncio(look)
+            held = asyncio.create_task(proxy.held.wait())
+            await asyncio.wait((looking, held), return_when=asyncio.FIRST_COMPLETED)
+            cancel()
+            proxy.release()
+            await asyncio.wait((looking,))
+            held.cancel()
+            assert await world.sessions.get_session(**BOB, session_id="s") is None
