@@ -60,6 +60,23 @@ class Settings(BaseSettings):
         description="The same database without the pooler that `database_url` leads through, for "
         "migrations and for building indexes; by default they use `database_url` too.",
     )
+    read_url: SecretStr | None = Field(
+        default=None,
+        description="A standby of `database_url` that streams from it, or several: reads go there "
+        "when they may. It is never written to nor migrated.",
+    )
+    read_lag_s: float = Field(
+        default=5,
+        gt=0,
+        description="How much older than the primary the answer of a standby may be, in seconds. "
+        "What this process wrote or saw itself is never missing.",
+    )
+    read_timeout_s: float = Field(
+        default=5,
+        gt=0,
+        description="Longest wait for a connection to a standby, and for its answer, in seconds; "
+        "then the primary is asked.",
+    )
     database_schema: str = Field(
         default="adkpg",
         pattern=r"^[a-z_][a-z0-9_]{0,62}$",

@@ -43,6 +43,7 @@ ParametersT = TypeVar("ParametersT", bound=Mapping[str, object])
 _DIALECT: Any = dialect()  # type: ignore[no-untyped-call] # SQLAlchemy leaves it untyped
 _PLACEHOLDER = "__schema_of_adkpg__"
 _VERBS = ("SELECT", "INSERT", "UPDATE", "DELETE")
+_WRITES = re.compile(rf"\b(?:INSERT|UPDATE|DELETE)\b|{_PLACEHOLDER}\.\w+\(")
 _TOKENS = re.compile(
     rf"""'(?:[^']|'')*'|"(?:[^"]|"")*"|[()]|\b(?:{"|".join(_VERBS)}|RETURNING)\b"""
 )
@@ -135,10 +136,20 @@ class Statement(Generic[ParametersT]):
         )
         self._text = str(compiled)
         self._texts: dict[tuple[str, int | None], str] = {}
+        self._fitting: dict[tuple[str, int | None, str], str] = {}
+        self._writes: bool | None = None
         self._constants: Mapping[str, object] = {
             name: bind.value for bind, name in compiled.bind_names.items() if not bind.required
         }
         self.names: tuple[str, ...] = tuple(compiled.positiontup or ())
+        self.columns = frozenset(core.selected_columns.keys() if isinstance(core, Select) else ())
+
+    @property
+    def writes(self) -> bool:
+        """Whether it may change something: it has a verb of that, or calls a function of ours."""
+        if self._writes is None:
+            self._writes = _WRITES.search(self._text) is not None
+        return self._writes
 
     @property
     def binds(self) -> set[str]:
@@ -159,6 +170,41 @@ class Statement(Generic[ParametersT]):
             text = self._text if gate is None else self._gated(gate)
             text = self._texts[schema, gate] = text.replace(_PLACEHOLDER, quoted)
         return text
+
+    def fitting(self, schema: str, gate: int | None, server: str) -> str:
+        """Returns the SQL for asyncpg that asks a server which may not have all: is it fit to say?
+
+        Each row has the columns of the server in front of its own, and ``adkpg_row`` is true. There
+        is one without a row of the statement if the server is not fit, or there are no rows.
+
+        Args:
+          schema: The schema.
+          gate: As for `text`.
+          server: A SELECT of one row, whose column ``fits`` says whether it is; ``{1}`` and so on
+            are the arguments that follow the statement's own, ``{schema}`` is the schema.
+        """
+        key = (schema, gate, server)
+        if key not in self._fitting:
+            count = len(self.names)
+            wanted = max((int(number) for number in re.findall(r"\{(\d+)\}", server)), default=0)
+            asked = re.sub(r"\{(\d+)\}", lambda found: f"${count + int(found[1])}", server)
+            start, _ = _body(self._text)
+            steps = self._text[:start].rstrip() + "," if start else "WITH"
+            condition = ""
+            if gate is not None:
+                places = ", ".join(f"${count + wanted + n}" for n in range(1, gate + 1))
+                condition = f" WHERE {_PLACEHOLDER}.enter_scope({places})"
+                if not gate:
+                    condition = f" WHERE {_PLACEHOLDER}.enter_every_scope()"
+            text = (
+                f"{steps} scoped AS ({self._text[start:]}) SELECT server.*, gated.* FROM"  # noqa: S608 - our own text
+                f" ({asked.replace('{schema}', _PLACEHOLDER)} OFFSET 0) AS server LEFT JOIN LATERAL"
+                " (SELECT true AS adkpg_row, scoped.* FROM scoped WHERE server.fits OFFSET 0)"
+                f" AS gated ON true{condition}"
+            )
+            quoted = _DIALECT.identifier_preparer.quote_schema(schema)
+            self._fitting[key] = text.replace(_PLACEHOLDER, quoted)
+        return self._fitting[key]
 
     def _gated(self, gate: int) -> str:
         """Puts a condition without columns on top, which Postgres checks before it reads a row."""

@@ -2,5 +2,7 @@
 
 import adkpg.database.alembic_log  # noqa: F401 - before Alembic is imported, which it keeps quiet
 from adkpg.database.database import Database, Transaction, UsesDatabase
+from adkpg.database.replicas.known import Floor, Known, Need
+from adkpg.database.replicas.source import Source
 
-__all__ = ["Database", "Transaction", "UsesDatabase"]
+__all__ = ["Database", "Floor", "Known", "Need", "Source", "Transaction", "UsesDatabase"]

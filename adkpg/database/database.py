@@ -8,7 +8,7 @@ import random
 import time
 import weakref
 from abc import ABC, abstractmethod
-from collections.abc import AsyncIterator, Awaitable, Callable
+from collections.abc import AsyncIterator, Awaitable, Callable, Mapping
 from contextlib import asynccontextmanager
 from importlib.metadata import PackageNotFoundError, version
 from typing import Any, Literal, Protocol, Self, TypeVar
@@ -25,6 +25,9 @@ from adkpg.database.connector import Connector, Password
 from adkpg.database.driver import Attempt, Fault, idle_after, translated
 from adkpg.database.listening import Listener
 from adkpg.database.pools import LoopPools, clone
+from adkpg.database.replicas.known import Known, Need
+from adkpg.database.replicas.replica import Learning, NotHere, Replica
+from adkpg.database.replicas.source import Source
 from adkpg.embedded import EmbeddedServer
 from adkpg.errors import ConfigurationError, DatabaseError, RetryableError, SchemaError
 from adkpg.keys import APP_WIDE
@@ -39,9 +42,13 @@ logger = logging.getLogger(__name__)
 
 T = TypeVar("T")
 
+Note = Callable[[Known, Any, list[asyncpg.Record]], None]
+"""Notes what a statement has changed, by its parameters and its rows."""
+
 Behind = Literal["nothing", "prepared", "unprepared"]
 """What a connection goes through: nothing, or a pooler, by what it does to prepared statements."""
 
+_SCOPE = ("app_name", "user_id", "app_names", "user_ids")
 _BEGIN = "BEGIN ISOLATION LEVEL READ COMMITTED"
 _USED_AT = "adkpg_used_at"
 _LONGEST_IDLE_S = 30.0  # no network device that is known of forgets a connection sooner
@@ -85,10 +92,13 @@ class Database(Closes):
       url: ``postgresql://…`` (also ``postgres://``, ``postgresql+asyncpg://``, ``adkpg://``), or
         ``embedded`` for the server that comes with ``adkpg[embedded]``. Default:
         ``ADKPG_DATABASE_URL``.
+      read_url: A standby of that database, or several in one URL: reads of sessions and memories
+        go there when they may, and never show less than this process has written or seen. Default:
+        ``ADKPG_READ_URL``; None: the primary answers everything.
       engine: An async engine of your own on asyncpg, instead of a URL. Each loop gets a pool
         cloned from it; the engine itself is never used for statements and never disposed.
       password: The password, or a function (also async) that is asked for one at each new
-        connection, for cloud credentials that expire.
+        connection, for cloud credentials that expire; of the standby, too.
       settings: Instead of those of the environment.
       auto_upgrade: Migrate at first use. Default: ``ADKPG_AUTO_UPGRADE``.
       remember: What becomes memory, and in which words, on every way into it: True, ``"redacted"``
@@ -111,6 +121,7 @@ class Database(Closes):
         self,
         url: str | None = None,
         *,
+        read_url: str | None = None,
         engine: AsyncEngine | None = None,
         password: Password | None = None,
         settings: Settings | None = None,
@@ -156,6 +167,43 @@ class Database(Closes):
         self._listeners = PerLoop(lambda: Listener(self._listening))
         self.breakers = Breakers()
         self._keepers: weakref.WeakSet[Keeper] = weakref.WeakSet()
+        self._is_standby = False
+        self._standby = None if embedded and read_url is None else self._made_standby(read_url)
+        self._replica: Replica | None = None
+        if self._standby is not None:
+            self._replica = Replica(
+                self,
+                self._standby,
+                lag_s=self.settings.read_lag_s,
+                timeout_s=self.settings.read_timeout_s,
+            )
+            self.keep_informed(self._replica.known)
+
+    def _made_standby(self, read_url: str | None) -> "Database | None":
+        if read_url is None:
+            if self.settings.read_url is None:
+                return None
+            read_url = self.settings.read_url.get_secret_value()
+        if address.parse(read_url).embedded:
+            raise ConfigurationError(
+                "ADKPG_READ_URL is embedded, which has no standby; name one, or leave it out."
+            )
+        longest_s = min(self.settings.connect_timeout_s, self.settings.read_timeout_s)
+        own = {"read_url": None, "direct_url": None, "connect_timeout_s": longest_s}
+        standby = Database(
+            read_url,
+            password=self._password,
+            settings=self.settings.model_copy(update=own),
+            auto_upgrade=False,
+            **self._engine_options,
+        )
+        standby._is_standby = True
+        return standby
+
+    @property
+    def standby(self) -> "Database | None":
+        """The standby that reads go to, for whoever looks at it itself; None without one."""
+        return self._standby
 
     @property
     def url(self) -> str:
@@ -226,6 +274,8 @@ class Database(Closes):
         if (listener := self._listeners.pop()) is not None:
             listener.close()
         await self._pools.close()
+        if self._standby is not None:
+            await self._standby.close()
         if self._server is not None and self._template is not None:
             self._template = None
             await asyncio.to_thread(self._server.stop)
@@ -299,6 +349,7 @@ class Database(Closes):
           Busy: Another migration runs for too long.
           DatabaseUnavailable: There is no connection.
         """
+        self._changes_everything()
         async with self._migrating() as engine:
             await migrations.upgrade(
                 engine,
@@ -319,6 +370,7 @@ class Database(Closes):
           DatabaseUnavailable: There is no connection.
         """
         self._verified = False
+        self._changes_everything()
         async with self._migrating() as engine:
             await migrations.downgrade(
                 engine,
@@ -327,6 +379,10 @@ class Database(Closes):
                 self.settings.migration_timeout_s,
                 self._fresh_start,
             )
+
+    def _changes_everything(self) -> None:
+        if self._replica is not None:
+            self._replica.known.wrote({})
 
     async def current(self) -> str | None:
         """Returns the revision of the tables in the database, or None if there are none."""
@@ -477,6 +533,7 @@ class Database(Closes):
         parameters: ParametersT,
         *,
         timeout_s: float | None = None,
+        note: Note | None = None,
     ) -> list[asyncpg.Record]:
         """Runs one statement in one round trip and returns its rows.
 
@@ -489,6 +546,8 @@ class Database(Closes):
           statement: Built once and kept.
           parameters: By the names of its bind parameters; others are ignored.
           timeout_s: Longest run in seconds; None is ``ADKPG_COMMAND_TIMEOUT_S``.
+          note: Notes what it has changed, so that no standby's answer lacks it; None: anything of
+            the scopes that the parameters name.
 
         Raises:
           DatabaseError: The server refused it; see `adkpg.errors`.
@@ -501,19 +560,94 @@ class Database(Closes):
             arguments, gate = [*arguments, *scope], len(scope)
         sql = statement.text(self.schema, gate)
         attempt = Attempt()
+        rows: list[asyncpg.Record] | None = None
+        try:
+            try:
+                rows = await self._fetch(attempt, sql, arguments, timeout_s)
+                return rows
+            except RetryableError as exc:
+                failure = exc
+
+            async def again(attempt: Attempt, fault: Fault) -> list[asyncpg.Record]:
+                if fault is not Fault.RACE:
+                    return await self._fetch(attempt, sql, arguments, timeout_s)
+                # The server's default may be stricter isolation than the statement is made for.
+                async with self.transaction(attempt) as transaction:
+                    return await transaction.fetch(statement, parameters, timeout_s=timeout_s)
+
+            rows = await self._repeated(again, attempt, failure)
+            return rows
+        finally:
+            if self._replica is not None and statement.writes:
+                self._replica.wrote(parameters, rows, note)
+
+    async def read(
+        self, work: Callable[[Source], Awaitable[T]], need: Callable[[Known], Need]
+    ) -> T:
+        """Does work that only reads: on the standby where it may, and else on the primary.
+
+        All of it on one of them. What goes wrong on the standby (it is away, lags, or its replay
+        is in the way) costs another try on the primary and no error.
+
+        Args:
+          work: Given what fetches; it may be done twice.
+          need: Says what the answer must not be older than.
+
+        Raises:
+          DatabaseError: The primary refused a statement.
+        """
+        if self._replica is None:
+            return await work(self)
+        needed = need(self._replica.known)
+        try:
+            return await self._replica.read(work, needed)
+        except NotHere as exc:
+            calls.fell_back(exc.reason)
+        if needed.place is None:
+            return await work(self)
+        return await work(Learning(self, self._replica.known, needed.place))
+
+    async def ask(
+        self,
+        statement: Statement[ParametersT],
+        parameters: ParametersT,
+        *,
+        standing: tuple[str, list[object]] | None = None,
+        scoped: bool = True,
+        timeout_s: float | None = None,
+    ) -> list[asyncpg.Record]:
+        """Runs one statement that reads like `fetch`, and again only if its connection was lost.
+
+        Args:
+          statement: Built once and kept.
+          parameters: By the names of its bind parameters.
+          standing: What the server is asked of itself along with it, as `Statement.fitting` says,
+            and the arguments of that.
+          scoped: Whether it is about rows, which are somebody's.
+          timeout_s: Longest run in seconds; None is ``ADKPG_COMMAND_TIMEOUT_S``.
+
+        Raises:
+          DatabaseError: The server refused it, or there is no connection.
+        """
+        arguments, gate = statement.arguments(parameters), None
+        scope: tuple[str, ...] = ()
+        if scoped and self.settings.row_level_security:
+            scope = scopes.current().arguments
+            gate = len(scope)
+        if standing is None:
+            sql = statement.text(self.schema, gate)
+        else:
+            sql = statement.fitting(self.schema, gate, standing[0])
+            arguments = [*arguments, *standing[1]]
+        arguments = [*arguments, *scope]
+        attempt = Attempt()
         try:
             return await self._fetch(attempt, sql, arguments, timeout_s)
-        except RetryableError as exc:
-            failure = exc
-
-        async def again(attempt: Attempt, fault: Fault) -> list[asyncpg.Record]:
-            if fault is not Fault.RACE:
-                return await self._fetch(attempt, sql, arguments, timeout_s)
-            # The server's default may be a stricter isolation than the statement is made for.
-            async with self.transaction(attempt) as transaction:
-                return await transaction.fetch(statement, parameters, timeout_s=timeout_s)
-
-        return await self._repeated(again, attempt, failure)
+        except RetryableError:
+            self._heed(attempt.fault)
+            if attempt.fault not in (Fault.LOST, Fault.UNPREPARED):
+                raise
+        return await self._fetch(Attempt(), sql, arguments, timeout_s)
 
     async def _fetch(
         self, attempt: Attempt, sql: str, arguments: list[object], timeout_s: float | None
@@ -521,7 +655,7 @@ class Database(Closes):
         async with self._connection(attempt) as connection:
             attempt.sent = True
             if calls.is_open():
-                with calls.statement(sql):
+                with calls.statement(sql, self.place if self._is_standby else None):
                     rows = await connection.fetch(sql, *arguments, timeout=timeout_s)
             else:
                 rows = await connection.fetch(sql, *arguments, timeout=timeout_s)
@@ -573,13 +707,7 @@ class Database(Closes):
                 or (fault is Fault.STANDBY and not self._seeks_primary)
             ):
                 raise failure
-            if fault is Fault.UNPREPARED:
-                self._dead_until = time.monotonic()
-                if self._connector is not None:
-                    self._connector.doubt_prepared()
-            if fault in (Fault.LOST, Fault.STANDBY):
-                # Whatever ended this connection may have ended those that were idle for longer.
-                self._doubted_at = time.monotonic()
+            self._heed(fault)
             if pause_s or fault is not Fault.LOST:  # else a new connection may be all it takes
                 if time.monotonic() + pause_s > deadline:
                     raise failure
@@ -596,15 +724,26 @@ class Database(Closes):
             except RetryableError as exc:
                 failure = exc
 
+    def _heed(self, fault: Fault | None) -> None:
+        """Doubts the other connections that a fault may have met, too."""
+        if fault is Fault.UNPREPARED:
+            self._dead_until = time.monotonic()
+            if self._connector is not None:
+                self._connector.doubt_prepared()
+        if fault in (Fault.LOST, Fault.STANDBY):
+            # Whatever ended this connection may have ended those that were idle for longer.
+            self._doubted_at = time.monotonic()
+
     async def fetch_one(
         self,
         statement: Statement[ParametersT],
         parameters: ParametersT,
         *,
         timeout_s: float | None = None,
+        note: Note | None = None,
     ) -> asyncpg.Record | None:
         """Runs one statement like `fetch` and returns its first row, or None."""
-        rows = await self.fetch(statement, parameters, timeout_s=timeout_s)
+        rows = await self.fetch(statement, parameters, timeout_s=timeout_s, note=note)
         return rows[0] if rows else None
 
     async def run_ddl(self, sql: str, *, timeout_s: float) -> None:
@@ -693,18 +832,29 @@ class Database(Closes):
         if self.settings.row_level_security:
             begin += row_security.entering(self.schema, scopes.current().arguments)
         async with self._connection(attempt, begin=begin) as connection:
+            transaction = Transaction(
+                connection,
+                self.schema,
+                place=self.place if self._is_standby else None,
+                noted=self._replica is not None,
+            )
             try:
-                yield Transaction(connection, self.schema)
-            except Exception as exc:
-                if idle_after(exc):
-                    await connection.execute("ROLLBACK")
-                raise
-            attempt.sent = True
-            if await connection.execute("COMMIT") != "COMMIT":
-                raise DatabaseError(
-                    "Postgres rolled the transaction back, since one of its statements had failed; "
-                    "try again."
-                )
+                try:
+                    yield transaction
+                except Exception as exc:
+                    if idle_after(exc):
+                        await connection.execute("ROLLBACK")
+                    raise
+                attempt.sent = True
+                if await connection.execute("COMMIT") != "COMMIT":
+                    raise DatabaseError(
+                        "Postgres rolled the transaction back, since one of its statements had "
+                        "failed; try again."
+                    )
+            finally:
+                if self._replica is not None:
+                    for scope in transaction.written:
+                        self._replica.wrote(scope, None, None)
 
     @asynccontextmanager
     async def _connection(
@@ -734,6 +884,8 @@ class Database(Closes):
             except BaseException as exc:
                 # The server's farewell may have arrived while it was idle, or it is a standby now.
                 broken = isinstance(exc, _NO_LONGER_OF_USE)
+                # A standby that hangs would hang again on it.
+                broken = broken or (self._is_standby and isinstance(exc, TimeoutError))
                 keep = not broken and (begin is None or idle_after(exc))
                 raise
             finally:
@@ -901,11 +1053,31 @@ class Keeper(Protocol):
 
 
 class Transaction:
-    """The statements of one open transaction."""
+    """The statements of one open transaction.
 
-    def __init__(self, connection: asyncpg.Connection, schema: str) -> None:
+    Args:
+      connection: In the transaction.
+      schema: Of the tables.
+      place: Where it is, for spans, if the call does not say so.
+      noted: Whether `written` is kept.
+
+    Attributes:
+      written: The scopes of the statements that may have changed something, as parameters.
+    """
+
+    def __init__(
+        self,
+        connection: asyncpg.Connection,
+        schema: str,
+        *,
+        place: dict[str, str | int] | None = None,
+        noted: bool = False,
+    ) -> None:
         self._connection = connection
         self._schema = schema
+        self._place = place
+        self._noted = noted
+        self.written: list[Mapping[str, object]] = []
 
     async def fetch(
         self,
@@ -913,11 +1085,20 @@ class Transaction:
         parameters: ParametersT,
         *,
         timeout_s: float | None = None,
+        standing: tuple[str, list[object]] | None = None,
     ) -> list[asyncpg.Record]:
-        """Runs one statement within the transaction and returns its rows."""
+        """Runs one statement within the transaction and returns its rows.
+
+        With `standing` it asks the server of itself, too, as `Database.ask` does.
+        """
         sql, arguments = statement.text(self._schema), statement.arguments(parameters)
+        if standing is not None:
+            sql = statement.fitting(self._schema, None, standing[0])
+            arguments = [*arguments, *standing[1]]
+        if self._noted and statement.writes:
+            self.written.append({name: parameters[name] for name in _SCOPE if name in parameters})
         if calls.is_open():
-            with calls.statement(sql):
+            with calls.statement(sql, self._place):
                 rows = await self._connection.fetch(sql, *arguments, timeout=timeout_s)
         else:
             rows = await self._connection.fetch(sql, *arguments, timeout=timeout_s)

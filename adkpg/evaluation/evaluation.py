@@ -398,6 +398,7 @@ def _patient(settings: Settings) -> Settings:
             "row_level_security": False,
             "remember": False,  # all that is said, as it is
             "direct_url": None,  # which leads to another database
+            "read_url": None,
             "max_results": max(settings.max_results, 2 * DEPTH),
             "embedding_batch_size": max(settings.embedding_batch_size, 256),
             "embedding_timeout_s": max(settings.embedding_timeout_s, 600),

@@ -370,9 +370,15 @@ class PgVectorMemoryService(UsesDatabase, BaseMemoryService):
         """
         if not storable(app_name=app_name, user_id=user_id, memory_id=memory_id):
             return None
-        row = await self._database.fetch_one(
-            reading.select_memory(),
-            {"app_name": app_name, "user_id": scope_user(user_id), "memory_id": memory_id},
+        user = scope_user(user_id)
+        place: statements.MemoryParameters = {
+            "app_name": app_name,
+            "user_id": user,
+            "memory_id": memory_id,
+        }
+        row = await self._database.read(
+            lambda source: source.fetch_one(reading.select_memory(), place),
+            lambda known: known.of_memories(app_name, user),
         )
         return None if row is None else records.memory(row)
 
@@ -404,18 +410,21 @@ class PgVectorMemoryService(UsesDatabase, BaseMemoryService):
             return MemoriesPage([], None)
         filters = filters or NO_FILTERS
         place = (None, None) if cursor is None else cursors.read(cursor, datetime, int)
-        rows = await self._database.fetch(
-            reading.list_memories(
-                asked=filters.asked, after_row=cursor is not None, live_only=live
-            ),
-            {
-                "app_name": app_name,
-                "user_id": scope_user(user_id),
-                "limit": limit + 1,
-                "after_timestamp": place[0],
-                "after_position": place[1],
-                **parameters_of(filters),
-            },
+        user = scope_user(user_id)
+        statement = reading.list_memories(
+            asked=filters.asked, after_row=cursor is not None, live_only=live
+        )
+        wanted: reading.ListParameters = {
+            "app_name": app_name,
+            "user_id": user,
+            "limit": limit + 1,
+            "after_timestamp": place[0],
+            "after_position": place[1],
+            **parameters_of(filters),
+        }
+        rows = await self._database.read(
+            lambda source: source.fetch(statement, wanted),
+            lambda known: known.of_memories(app_name, user),
         )
         following = None
         if len(rows) > limit:
@@ -430,9 +439,15 @@ class PgVectorMemoryService(UsesDatabase, BaseMemoryService):
         if not storable(app_name=app_name, user_id=user_id):
             return 0
         filters = filters or NO_FILTERS
-        row = await self._database.fetch_one(
-            reading.count_memories(asked=filters.asked),
-            {"app_name": app_name, "user_id": scope_user(user_id), **parameters_of(filters)},
+        statement, user = reading.count_memories(asked=filters.asked), scope_user(user_id)
+        wanted: reading.CountParameters = {
+            "app_name": app_name,
+            "user_id": user,
+            **parameters_of(filters),
+        }
+        row = await self._database.read(
+            lambda source: source.fetch_one(statement, wanted),
+            lambda known: known.of_memories(app_name, user),
         )
         return int(row["memories"]) if row else 0
 
@@ -452,14 +467,15 @@ class PgVectorMemoryService(UsesDatabase, BaseMemoryService):
         """
         if not storable(app_name=app_name, user_id=user_id):
             return []
-        rows = await self._database.fetch(
-            reading.select_profile(),
-            {
-                "app_name": app_name,
-                "user_id": scope_user(user_id),
-                "topics": None,
-                "limit": min(_PROFILE_FACTS, self._database.settings.max_results),
-            },
+        wanted: reading.ProfileParameters = {
+            "app_name": app_name,
+            "user_id": user_id,
+            "topics": None,
+            "limit": min(_PROFILE_FACTS, self._database.settings.max_results),
+        }
+        rows = await self._database.read(
+            lambda source: source.fetch(reading.select_profile(), wanted),
+            lambda known: known.of_memories(app_name, user_id),
         )
         facts = [records.memory(row) for row in rows]
         return [profile_of(facts, app_name=app_name, user_id=user_id)] if facts else []

@@ -14,15 +14,22 @@ class Breaker:
     """A circuit breaker: a failure opens it, and while it is open nobody asks.
 
     After a pause one caller may ask, and the others as soon as there is an answer. Each failure
-    doubles the pause, up to five minutes; its last half is chance, so that processes do not ask in
-    step. Bound to no event loop; threads may share it.
+    doubles the pause, up to five minutes unless told otherwise; its last half is chance, so that
+    processes do not ask in step. Bound to no event loop; threads may share it.
 
     Args:
       clock: Tells seconds that only grow.
+      longest_pause_s: The longest pause, in seconds.
     """
 
-    def __init__(self, clock: Callable[[], float] = time.monotonic) -> None:
+    def __init__(
+        self,
+        clock: Callable[[], float] = time.monotonic,
+        *,
+        longest_pause_s: float = _LONGEST_PAUSE_S,
+    ) -> None:
         self._clock = clock
+        self._longest_pause_s = longest_pause_s
         self._lock = threading.Lock()
         self._open = False
         self._pause_s = 0.0  # of the last opening; 0 after an answer
@@ -83,9 +90,10 @@ class Breaker:
                 return
             self._open = True
             self._openings += 1
-            self._pause_s = min(max(2 * self._pause_s, _FIRST_PAUSE_S), _LONGEST_PAUSE_S)
+            longest_s = self._longest_pause_s
+            self._pause_s = min(max(2 * self._pause_s, _FIRST_PAUSE_S), longest_s)
             pause_s = self._pause_s * random.uniform(0.5, 1)
-            self._asked_again_at = self._clock() + max(pause_s, min(at_least_s, _LONGEST_PAUSE_S))
+            self._asked_again_at = self._clock() + max(pause_s, min(at_least_s, longest_s))
             self._cause = cause
 
     def withdrawn(self, permit: int) -> None:

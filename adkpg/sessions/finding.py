@@ -9,11 +9,12 @@ from typing import Any
 from google.adk.events.event import Event
 
 from adkpg import cursors
-from adkpg.database import Database
+from adkpg.database import Source
 from adkpg.errors import InvalidInput
 from adkpg.jsontext import read_events
 from adkpg.limits import page_rows, require_size
 from adkpg.sessions import life_statements
+from adkpg.settings import Settings
 from adkpg.sql import ScopeParameters
 from adkpg.timestamps import moment
 
@@ -48,7 +49,8 @@ class FoundEvents:
 
 
 async def find(
-    database: Database,
+    source: Source,
+    settings: Settings,
     scope: ScopeParameters,
     *,
     query: str,
@@ -60,8 +62,8 @@ async def find(
     cursor: str | None,
 ) -> FoundEvents:
     """Reads a page of events; `DatabaseSessionService.search_events` says of which."""
-    limit = page_rows(database.settings, limit)
-    require_size(database.settings, "max_query_kb", "The question", query)
+    limit = page_rows(settings, limit)
+    require_size(settings, "max_query_kb", "The question", query)
     words = list(dict.fromkeys(query.casefold().split()))
     if not words:
         raise InvalidInput("The query has no word; give at least one.")
@@ -85,7 +87,7 @@ async def find(
     found: list[FoundEvent] = []
     places: list[Any] = []
     while True:
-        rows = await database.fetch(
+        rows = await source.fetch(
             life_statements.find_events(
                 session=session_id is not None,
                 after=after is not None,

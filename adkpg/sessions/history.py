@@ -14,7 +14,7 @@ from typing import Any
 
 from google.adk.events.event import Event
 
-from adkpg.database import Database
+from adkpg.database import Source
 from adkpg.jsontext import read_events
 from adkpg.sessions import reading_statements
 from adkpg.sql import SessionParameters
@@ -52,7 +52,7 @@ class History:
 
 
 async def read(
-    database: Database,
+    source: Source,
     place: SessionParameters,
     row: Mapping[str, Any],
     *,
@@ -64,7 +64,7 @@ async def read(
     session was deleted meanwhile, or is no more what it was: read it again.
 
     Args:
-      database: Where.
+      source: Where.
       place: The session.
       row: Of `select_session` or `select_session_again`.
       after: As the row was asked for.
@@ -72,16 +72,16 @@ async def read(
     history, page = History(), row
     await history.add(page["payloads"])
     while (next_seq := page["next_seq"]) is not None:
-        found = await database.fetch_one(
-            reading_statements.select_further_events(after=after is not None),
-            {
-                **place,
-                "incarnation": row["incarnation"],
-                "revision": row["revision"],
-                "revision_token": row["revision_token"],
-                "next_seq": next_seq,
-                "after": after,
-            },
+        further: reading_statements.FurtherEventsParameters = {
+            **place,
+            "incarnation": row["incarnation"],
+            "revision": row["revision"],
+            "revision_token": row["revision_token"],
+            "next_seq": next_seq,
+            "after": after,
+        }
+        found = await source.fetch_one(
+            reading_statements.select_further_events(after=after is not None), further
         )
         if found is None:
             return None

@@ -18,7 +18,7 @@ from google.adk.sessions.state import State
 from sqlalchemy.ext.asyncio import AsyncEngine
 
 from adkpg import cursors, jsontext
-from adkpg.database import Database, UsesDatabase
+from adkpg.database import Database, Floor, Known, Source, UsesDatabase
 from adkpg.erasure.session import forget_session
 from adkpg.errors import (
     ConfigurationError,
@@ -58,7 +58,7 @@ from adkpg.sessions.run_history import reading
 from adkpg.sessions.run_history.reading import NeededEvents, RunHistory
 from adkpg.sessions.state import merge, refuse_large, require_small, split
 from adkpg.sessions.watching.watch import WatchedEvent, position, watch
-from adkpg.sql import SessionParameters
+from adkpg.sql import ScopeParameters, SessionParameters
 from adkpg.tables import EVENT_ID_KEY
 from adkpg.telemetry.calls import on, traced
 from adkpg.timestamps import clamped, unix
@@ -230,9 +230,9 @@ class DatabaseSessionService(UsesDatabase, BaseSessionService):
             "expires_at": end.expires_at,
         }
         try:
-            row = await self._database.fetch_one(statement, parameters)
+            row = await self._database.fetch_one(statement, parameters, note=_note_created)
             while row is None:
-                found = await self.get_session(**place)
+                found = await self._get(**place, config=WHOLE, primary=True)
                 made = None if found is None else Marker.of(found)
                 if found is not None and made is not None and made.incarnation == incarnation:
                     return found  # by this call, whose answer was lost
@@ -243,7 +243,7 @@ class DatabaseSessionService(UsesDatabase, BaseSessionService):
                     )
                 # It has expired, or was deleted this moment.
                 await self._database.fetch(statements.delete_expired_session(), place)
-                row = await self._database.fetch_one(statement, parameters)
+                row = await self._database.fetch_one(statement, parameters, note=_note_created)
         except ConstraintViolated as exc:
             refuse_large(exc, self._database.settings)
             raise
@@ -267,43 +267,83 @@ class DatabaseSessionService(UsesDatabase, BaseSessionService):
             ``num_recent_events`` at most that many of them, the newest. The state is always whole.
             None is what ADK's Runner asks with for a run, and reads what `run_history` says.
         """
+        return await self._get(
+            app_name=app_name, user_id=user_id, session_id=session_id, config=config
+        )
+
+    async def _get(
+        self,
+        *,
+        app_name: str,
+        user_id: str,
+        session_id: str,
+        config: GetSessionConfig | None,
+        primary: bool = False,
+    ) -> Session | None:
+        """Does what `get_session` says; `primary` reads past any standby."""
         session_id = _stripped(session_id)
         if not session_id or not storable(
             app_name=app_name, user_id=user_id, session_id=session_id
         ):
             return None
-        if config is None and self._run_history != "whole" and not reading.rewinds():
-            place: SessionParameters = {
-                "app_name": app_name,
-                "user_id": user_id,
-                "session_id": session_id,
-            }
-            found = await reading.read(self._database, place, self._run_history)
+        place: SessionParameters = {
+            "app_name": app_name,
+            "user_id": user_id,
+            "session_id": session_id,
+        }
+        chosen = config is None and self._run_history != "whole" and not reading.rewinds()
+
+        async def read(source: Source) -> Session | None:
+            return await self._read(source, place, config, chosen=chosen)
+
+        # Another's invocation may have ended this moment: what runs in turn reads what it wrote.
+        if primary or invocations.holder_here(self._database, place) is not None:
+            return await read(self._database)
+        return await self._database.read(
+            read, lambda known: known.of_session(app_name, user_id, session_id)
+        )
+
+    async def _read(
+        self,
+        source: Source,
+        place: SessionParameters,
+        config: GetSessionConfig | None,
+        *,
+        chosen: bool,
+    ) -> Session | None:
+        """Reads a session.
+
+        Args:
+          source: Where.
+          place: The session.
+          config: As of `get_session`.
+          chosen: Only what a run needs.
+        """
+        app_name = place["app_name"]
+        if chosen:
+            found = await reading.read(source, place, self._run_history)
             return None if found is None else _session(app_name, *found)
         recent = config.num_recent_events if config else None
         after = config.after_timestamp if config else None
         wanted = recent != 0
         if self._shared is not None and recent is None and after is None:
-            return await self._get_again(self._shared, (app_name, user_id, session_id))
+            key = (app_name, place["user_id"], place["session_id"])
+            return await self._get_again(source, self._shared, key)
         statement = reading_statements.select_session(
             events_wanted=wanted, after=wanted and after is not None, recent=bool(recent)
         )
         parameters: reading_statements.SessionEventsParameters = {
-            "app_name": app_name,
-            "user_id": user_id,
-            "session_id": session_id,
+            **place,
             "after": None if after is None else clamped(after),
             "limit": None if recent is None else min(recent, _MOST),
         }
         while True:
-            row = await self._database.fetch_one(statement, parameters)
+            row = await source.fetch_one(statement, parameters)
             if row is None:
                 return None
             read: History | None = History()
             if wanted:
-                read = await history.read(
-                    self._database, parameters, row, after=parameters["after"]
-                )
+                read = await history.read(source, parameters, row, after=parameters["after"])
             if read is not None:
                 break
         return _session(app_name, row, read.events)
@@ -342,9 +382,15 @@ class DatabaseSessionService(UsesDatabase, BaseSessionService):
         if user_id is None:
             self._database.require_every_scope()
         most = self._database.settings.max_results
-        rows = await self._database.fetch(
-            reading_statements.list_sessions(one_user=user_id is not None),
-            {"app_name": app_name, "user_id": user_id, "limit": most + 1},
+        statement = reading_statements.list_sessions(one_user=user_id is not None)
+        wanted: reading_statements.ListParameters = {
+            "app_name": app_name,
+            "user_id": user_id,
+            "limit": most + 1,
+        }
+        rows = await self._database.read(
+            lambda source: source.fetch(statement, wanted),
+            lambda known: known.of_sessions(app_name, user_id),
         )
         if len(rows) > most:
             raise InvalidInput(
@@ -379,18 +425,20 @@ class DatabaseSessionService(UsesDatabase, BaseSessionService):
         after: tuple[Any, ...] = (None, None, None)
         if cursor is not None:
             after = cursors.read(cursor, datetime, str, str)
-        rows = await self._database.fetch(
-            reading_statements.list_sessions_page(
-                one_user=user_id is not None, after=cursor is not None
-            ),
-            {
-                "app_name": app_name,
-                "user_id": user_id,
-                "limit": limit + 1,
-                "after_time": after[0],
-                "after_user_id": after[1],
-                "after_session_id": after[2],
-            },
+        statement = reading_statements.list_sessions_page(
+            one_user=user_id is not None, after=cursor is not None
+        )
+        wanted: reading_statements.SessionsPageParameters = {
+            "app_name": app_name,
+            "user_id": user_id,
+            "limit": limit + 1,
+            "after_time": after[0],
+            "after_user_id": after[1],
+            "after_session_id": after[2],
+        }
+        rows = await self._database.read(
+            lambda source: source.fetch(statement, wanted),
+            lambda known: known.of_sessions(app_name, user_id),
         )
         next_cursor = None
         if len(rows) > limit:
@@ -423,15 +471,16 @@ class DatabaseSessionService(UsesDatabase, BaseSessionService):
         if not storable(app_name=app_name, user_id=user_id, session_id=session_id):
             return EventsPage([], None)
         (after_seq,) = (0,) if cursor is None else cursors.read(cursor, int)
-        rows = await self._database.fetch(
-            reading_statements.list_events_page(),
-            {
-                "app_name": app_name,
-                "user_id": user_id,
-                "session_id": session_id,
-                "after_seq": after_seq,
-                "limit": limit + 1,
-            },
+        wanted: reading_statements.EventsPageParameters = {
+            "app_name": app_name,
+            "user_id": user_id,
+            "session_id": session_id,
+            "after_seq": after_seq,
+            "limit": limit + 1,
+        }
+        rows = await self._database.read(
+            lambda source: source.fetch(reading_statements.list_events_page(), wanted),
+            lambda known: known.of_session(app_name, user_id, session_id),
         )
         next_cursor = cursors.written(rows[limit - 1]["seq"]) if len(rows) > limit else None
         page = History()
@@ -473,16 +522,20 @@ class DatabaseSessionService(UsesDatabase, BaseSessionService):
         session_id = None if session_id is None else _stripped(session_id)
         if not storable(app_name=app_name, user_id=user_id, session_id=session_id):
             return FoundEvents([], None)
-        return await finding.find(
-            self._database,
-            {"app_name": app_name, "user_id": user_id},
-            query=query,
-            session_id=session_id,
-            authors=authors,
-            after=after,
-            before=before,
-            limit=limit,
-            cursor=cursor,
+        return await self._database.read(
+            lambda source: finding.find(
+                source,
+                self._database.settings,
+                {"app_name": app_name, "user_id": user_id},
+                query=query,
+                session_id=session_id,
+                authors=authors,
+                after=after,
+                before=before,
+                limit=limit,
+                cursor=cursor,
+            ),
+            lambda known: known.of_sessions(app_name, user_id),
         )
 
     async def fork_session(
@@ -522,13 +575,14 @@ class DatabaseSessionService(UsesDatabase, BaseSessionService):
         session_id = _stripped(session_id)
         fork_id = _stripped(fork_id) or platform_uuid.new_uuid()
         require_storable(app_name=app_name, user_id=user_id, session_id=session_id, fork_id=fork_id)
-        source = await self.get_session(app_name=app_name, user_id=user_id, session_id=session_id)
+        place = {"app_name": app_name, "user_id": user_id}
+        source = await self._get(**place, session_id=session_id, config=WHOLE, primary=True)
         if source is None:
             raise SessionNotFound(
                 f"Session {session_id} not found; list_sessions names those that are stored."
             )
         await forks.fork(self._database, source, fork_id=fork_id, event_id=event_id, end=end)
-        copy = await self.get_session(app_name=app_name, user_id=user_id, session_id=fork_id)
+        copy = await self._get(**place, session_id=fork_id, config=WHOLE, primary=True)
         if copy is None:
             raise SessionNotFound(f"Session {fork_id} not found; it was deleted when just made.")
         return copy
@@ -629,8 +683,10 @@ class DatabaseSessionService(UsesDatabase, BaseSessionService):
         """Returns a user's state without the ``user:`` prefix; a copy, ``{}`` if there is none."""
         if not storable(app_name=app_name, user_id=user_id):
             return {}
-        row = await self._database.fetch_one(
-            reading_statements.select_user_state(), {"app_name": app_name, "user_id": user_id}
+        scope: ScopeParameters = {"app_name": app_name, "user_id": user_id}
+        row = await self._database.read(
+            lambda source: source.fetch_one(reading_statements.select_user_state(), scope),
+            lambda known: known.of_sessions(app_name, user_id),
         )
         return jsontext.read_state(row["state"] if row else None)
 
@@ -660,18 +716,16 @@ class DatabaseSessionService(UsesDatabase, BaseSessionService):
         )
         return None if row is None else jsontext.read_state(row["state"])
 
-    async def _get_again(self, shared: SharedEvents, key: Key) -> Session | None:
+    async def _get_again(self, source: Source, shared: SharedEvents, key: Key) -> Session | None:
         """Reads a whole session: only what is new of it, if its events are kept still."""
         while True:
             before = shared.get(key)
             parameters = again(key, before)
-            row = await self._database.fetch_one(
-                reading_statements.select_session_again(), parameters
-            )
+            row = await source.fetch_one(reading_statements.select_session_again(), parameters)
             if row is None:
                 shared.drop(key)
                 return None
-            read = await history.read(self._database, parameters, row)
+            read = await history.read(source, parameters, row)
             if read is not None:
                 break
         had = before if row["had"] else None
@@ -833,7 +887,7 @@ class DatabaseSessionService(UsesDatabase, BaseSessionService):
             fenced=holder is not None,
         )
         try:
-            answer = await self._database.fetch_one(statement, parameters)
+            answer = await self._database.fetch_one(statement, parameters, note=_note_appended)
         except ConstraintViolated as exc:
             if exc.constraint != EVENT_ID_KEY:
                 refuse_large(exc, settings)
@@ -946,6 +1000,31 @@ class DatabaseSessionService(UsesDatabase, BaseSessionService):
                 "load it again."
             )
         return Marker(head["found_incarnation"], head["found_revision"], head["found_token"])
+
+
+def _note_created(known: Known, parameters: statements.CreateParameters, rows: list[Any]) -> None:
+    """Notes what a creation has changed."""
+    if rows:
+        known.wrote_session(
+            parameters,
+            Floor(parameters["incarnation"], 0, None),
+            user=parameters["user_delta"] is not None,
+            app=parameters["app_delta"] is not None,
+        )
+
+
+def _note_appended(known: Known, parameters: statements.AppendParameters, rows: list[Any]) -> None:
+    """Notes what an append has changed; one that was refused says that storage has moved on."""
+    if not rows:
+        known.wrote(parameters)
+        return
+    known.wrote_session(
+        parameters,
+        Floor(parameters["incarnation"], rows[0]["revision"], rows[0]["revision_token"]),
+        user=parameters["user_delta"] is not None,
+        app=parameters["app_delta"] is not None,
+        memory=parameters.get("memories") is not None,
+    )
 
 
 def _session(app_name: str, row: Any, events: list[Event]) -> Session:

@@ -18,6 +18,8 @@ from adkpg.telemetry import instruments
 ClassT = TypeVar("ClassT", bound=type)
 FunctionT = TypeVar("FunctionT", bound=Callable[..., Any])
 
+_PLACE = ("server.address", "server.port", "db.namespace")
+_PORT = 5432
 _OPEN: ContextVar["_Open | None"] = ContextVar("adkpg_call", default=None)
 
 
@@ -75,10 +77,12 @@ class _Open:
 
     Attributes:
       attributes: Of the metrics: where it goes, and what it is.
+      span: Its span.
       records: How many memories it is about, where its result does not say so.
     """
 
     attributes: dict[str, str | int]
+    span: Span | None = None
     records: int | None = None
 
 
@@ -134,6 +138,7 @@ def _span(name: str, call: Call, given: Mapping[str, Any]) -> Iterator[Span]:
             ) as span,
             failing(span, open_call.attributes),
         ):
+            open_call.span = span
             yield span
     finally:
         _OPEN.reset(entered)
@@ -171,6 +176,25 @@ def retried() -> None:
         instruments.retries.add(1, {} if call is None else _where(call.attributes))
 
 
+def fell_back(reason: str) -> None:
+    """Counts a read that the standby could not answer."""
+    if instruments.listened_to():
+        call = _OPEN.get()
+        where = {} if call is None else _where(call.attributes)
+        instruments.fallbacks.add(1, {**where, "adkpg.reason": reason})
+
+
+def answered_by(place: Mapping[str, str | int]) -> None:
+    """Says of the call that is being made that another server answered it, if anybody watches."""
+    call = _OPEN.get()
+    if call is not None and call.span is not None:
+        said = {name: place[name] for name in ("server.address", "server.port") if name in place}
+        if "server.port" in call.attributes:
+            said.setdefault("server.port", _PORT)
+        call.attributes.update(said)
+        call.span.set_attributes(said)
+
+
 def accepts(records: int) -> None:
     """Says of how many memories the call is that is being made, if anybody watches."""
     call = _OPEN.get()
@@ -184,15 +208,20 @@ def is_open() -> bool:
 
 
 @contextmanager
-def statement(sql: str) -> Iterator[None]:
-    """A statement within a call, as a span of its own: the kind it is, and no parameters."""
+def statement(sql: str, place: Mapping[str, str | int] | None = None) -> Iterator[None]:
+    """A statement within a call, as a span of its own: the kind it is, and no parameters.
+
+    Args:
+      sql: The statement.
+      place: Where it goes, if the call does not say so.
+    """
     call = _OPEN.get()
     assert call is not None, "ask is_open() first: it costs less"
-    kept = ("server.address", "server.port", "db.namespace")
+    where = call.attributes if place is None else place
     attributes: dict[str, str | int] = {
         "db.system.name": "postgresql",
         "db.query.text": sql,
-        **{name: call.attributes[name] for name in kept if name in call.attributes},
+        **{name: where[name] for name in _PLACE if name in where},
     }
     with (
         instruments.tracer.start_as_current_span(

@@ -46,6 +46,11 @@ stale_appends = _meter.create_counter(
 retries = _meter.create_counter(
     "adkpg.retries", unit="{retry}", description="Repetitions of a call while a fault passes."
 )
+fallbacks = _meter.create_counter(
+    "adkpg.replica.fallbacks",
+    unit="{read}",
+    description="Reads that the primary answered, since the standby could not, and why.",
+)
 waiting = _meter.create_gauge(
     "adkpg.jobs.waiting", unit="{job}", description="Work of memories that is to be done."
 )

@@ -55,7 +55,10 @@ class Node:
 
     @property
     def url(self) -> str:
-        return f"postgresql://postgres@{self.host}/postgres"
+        return self.url_of("postgres")
+
+    def url_of(self, database: str) -> str:
+        return f"postgresql://postgres@{self.host}/{database}"
 
     async def initialise(self) -> None:
         """Makes an empty cluster."""
@@ -169,6 +172,14 @@ class Node:
 
     async def execute(self, sql: str) -> None:
         await self.value(sql)
+
+    async def execute_in(self, database: str, sql: str) -> None:
+        """Runs a statement in another database than postgres."""
+        connection = await asyncpg.connect(self.url_of(database))
+        try:
+            await connection.execute(sql)
+        finally:
+            await connection.close()
 
     def log(self) -> str:
         return (self._place / f"{self.name}.log").read_text(errors="replace")

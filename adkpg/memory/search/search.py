@@ -9,7 +9,7 @@ from typing import Any
 
 from google.adk.platform import time as platform_time
 
-from adkpg.database import Database, Transaction
+from adkpg.database import Database, Known, Need, Source, Transaction
 from adkpg.errors import EmbeddingError
 from adkpg.keys import APP_WIDE
 from adkpg.limits import require_rows, require_size
@@ -132,21 +132,31 @@ class Search:
         wanted = most
         if reranker is not None:
             wanted = max(wanted, settings.rerank_candidates)
-        for more in hits.ROWS_PER_HIT:
-            parameters["top_k"] = math.ceil(more * wanted)
-            if vectors is not None:
-                rows = await self._with_vectors(vectors, shape, parameters)
-                words_alone = self._inactive.get(app_name)
-            else:
-                rows = await self._database.fetch(statements.search(shape), parameters)
-            unfolded = [
-                hits.hit(row, text, words_alone=words_alone)
-                for row in rows
-                if row["memory_id"] is not None
-            ]
-            found = hits.folded(unfolded)
-            if len(found) >= wanted or len(rows) < parameters["top_k"]:
-                break
+        asked = parameters
+
+        async def ask(source: Source) -> tuple[list[Any], list[Hit], list[Hit]]:
+            for more in hits.ROWS_PER_HIT:
+                parameters: SearchParameters = {**asked, "top_k": math.ceil(more * wanted)}
+                said = words_alone
+                if vectors is not None:
+                    rows = await self._with_vectors(source, vectors, shape, parameters)
+                    said = self._inactive.get(app_name)
+                else:
+                    rows = await source.fetch(statements.search(shape), parameters)
+                unfolded = [
+                    hits.hit(row, text, words_alone=said)
+                    for row in rows
+                    if row["memory_id"] is not None
+                ]
+                found = hits.folded(unfolded)
+                if len(found) >= wanted or len(rows) < parameters["top_k"]:
+                    break
+            return rows, unfolded, found
+
+        def need(known: Known) -> Need:
+            return known.of_memories(app_name, user_id)
+
+        rows, unfolded, found = await self._database.read(ask, need)
         drawn = {
             row["memory_id"]: tuple(zip(row["facts"], row["heirs"], strict=True))
             for row in rows
@@ -162,7 +172,13 @@ class Search:
             positions = {
                 id(hit.memory): row["position"] for hit, row in zip(unfolded, rows, strict=True)
             }
-            found = await self._with_neighbours(app_name, scopes, found, positions, options)
+            around = found
+            found = await self._database.read(
+                lambda source: self._with_neighbours(
+                    source, app_name, scopes, around, positions, options
+                ),
+                need,
+            )
         if options.passages:
             found = list(map(hits.by_passage, found))
         if options.gather:
@@ -173,6 +189,7 @@ class Search:
 
     async def _with_vectors(
         self,
+        source: Source,
         vectors: Vectors,
         shape: statements.Shape,
         parameters: SearchParameters,
@@ -196,9 +213,9 @@ class Search:
                 )
                 return await transaction.fetch(statements.search(shape), parameters)
 
-            rows = await self._database.transact(search)
+            rows = await source.transact(search)
         else:
-            rows = await self._database.fetch(statements.search(shape), parameters)
+            rows = await source.fetch(statements.search(shape), parameters)
         # A statement cannot ask first: each search tells how the next is to be answered.
         if rows[0]["approximate"]:
             self._approximate[key] = frozenset(rows[0]["approximate"])
@@ -225,23 +242,22 @@ class Search:
 
     async def _with_neighbours(
         self,
+        source: Source,
         app_name: str,
         scopes: list[str],
         found: list[Hit],
         positions: dict[int, int],
         options: SearchOptions,
     ) -> list[Hit]:
-        rows = await self._database.fetch(
-            statements.select_neighbours(),
-            {
-                "app_name": app_name,
-                "user_id": scopes[0],
-                "also_user_id": scopes[-1],
-                "invocation_id": options.exclude_invocation_id,
-                "positions": [positions[id(hit.memory)] for hit in found],
-                "reach": options.neighbours,
-            },
-        )
+        wanted: statements.NeighbourParameters = {
+            "app_name": app_name,
+            "user_id": scopes[0],
+            "also_user_id": scopes[-1],
+            "invocation_id": options.exclude_invocation_id,
+            "positions": [positions[id(hit.memory)] for hit in found],
+            "reach": options.neighbours,
+        }
+        rows = await source.fetch(statements.select_neighbours(), wanted)
         around: dict[int, list[Memory]] = {}
         for row in rows:
             around.setdefault(row["of_position"], []).append(records.memory(row))

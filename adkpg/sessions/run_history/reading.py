@@ -7,7 +7,7 @@ from typing import Any, Literal
 
 from google.adk.events.event import Event
 
-from adkpg.database import Database
+from adkpg.database import Source
 from adkpg.errors import ConfigurationError
 from adkpg.sessions.history import History
 from adkpg.sessions.run_history import outline, statements
@@ -43,7 +43,7 @@ def checked(run_history: RunHistory) -> RunHistory:
 
 
 async def read(
-    database: Database, place: SessionParameters, run_history: RunHistory
+    source: Source, place: SessionParameters, run_history: RunHistory
 ) -> tuple[Any, list[Event]] | None:
     """Returns a session's row and its events, as `NeededEvents` if these are not all.
 
@@ -53,9 +53,8 @@ async def read(
     last = run_history if isinstance(run_history, int) else None
     whole = _WHOLE if last is None else min(last, _WHOLE)
     while True:
-        row = await database.fetch_one(
-            statements.select_outlined_session(), {**place, "whole": whole}
-        )
+        wanted: statements.OutlinedSessionParameters = {**place, "whole": whole}
+        row = await source.fetch_one(statements.select_outlined_session(), wanted)
         if row is None:
             return None
         history = History()
@@ -65,16 +64,14 @@ async def read(
         outlines = await _read(row["outlines"])
         chosen = needed(outlines, last=last)
         for page in _pages(chosen):
-            found = await database.fetch_one(
-                statements.select_chosen_events(),
-                {
-                    **place,
-                    "incarnation": row["incarnation"],
-                    "revision": row["revision"],
-                    "revision_token": row["revision_token"],
-                    "seqs": page,
-                },
-            )
+            its: statements.ChosenEventsParameters = {
+                **place,
+                "incarnation": row["incarnation"],
+                "revision": row["revision"],
+                "revision_token": row["revision_token"],
+                "seqs": page,
+            }
+            found = await source.fetch_one(statements.select_chosen_events(), its)
             if found is None or len(found["payloads"]) != len(page):
                 break  # it was deleted meanwhile, or is no more what it was
             await history.add(found["payloads"])

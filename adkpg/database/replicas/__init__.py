@@ -1,0 +1,1 @@
+"""Replicas: reads on standbys, and what this process must not fall behind."""

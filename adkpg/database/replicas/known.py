@@ -1,0 +1,299 @@
+"""Known: what this process has written and seen, so that no read goes back behind it. Pure.
+
+Of a session it is the revision, of states a digest, and of everything else the moment: a standby
+shows it if it has reached a later one (`horizon`). It is bounded: what is forgotten counts as known
+at the last moment of all that was forgotten, so a bound costs reads on the primary and never an
+answer that is too old.
+"""
+
+import math
+import threading
+import time
+from collections import OrderedDict
+from collections.abc import Callable, Iterable, Mapping
+from dataclasses import dataclass
+from typing import Any, NamedTuple
+
+from adkpg.keys import APP_WIDE
+
+_MOST = 20_000
+_MOST_SCOPES = 1_000
+
+Key = tuple[str | None, ...]
+
+
+class Floor(NamedTuple):
+    """A revision of a session that an answer may not be older than; names as `Marker` has them."""
+
+    incarnation: str
+    revision: int
+    token: str | None
+
+
+class Moment(NamedTuple):
+    """Something that an answer must show.
+
+    Attributes:
+      at: When it was known here, in monotonic seconds.
+      server: The standby that showed it, which goes on showing it; None: the primary did.
+    """
+
+    at: float
+    server: float | None = None
+
+    def shown_by(self, server: float, reached: Mapping[float, float]) -> bool:
+        """Whether a standby shows it, by the moments that standbys have reached."""
+        return self.server == server or reached.get(server, -math.inf) >= self.at
+
+
+@dataclass(frozen=True, slots=True)
+class Need:
+    """What an answer must not be older than.
+
+    Attributes:
+      moments: All of them must be shown.
+      states: Of the app and of the user: the digest that was seen, or a moment as above.
+      place: App, user and session, of the read of one session.
+      floor: Its revision; None if nothing is known of it, or `moments` say it.
+      written_at: When this process last wrote something of it, in monotonic seconds.
+      of_session: Whether it may be answered whatever the lag, if the primary does not answer.
+    """
+
+    moments: tuple[Moment, ...]
+    states: tuple[tuple[int, Moment] | None, ...] = (None, None)
+    place: tuple[str, str, str] | None = None
+    floor: Floor | None = None
+    written_at: float = -math.inf
+    of_session: bool = True
+
+    def shown_by(self, server: float, reached: Mapping[float, float]) -> bool:
+        """Whether a standby's answer is new enough, the floor and the states aside."""
+        return all(moment.shown_by(server, reached) for moment in self.moments)
+
+    def states_shown(self, row: Any, server: float, reached: Mapping[float, float]) -> bool:
+        """Whether the states of a session's row are none that others have replaced."""
+        return all(
+            known is None or digest(row[name]) == known[0] or known[1].shown_by(server, reached)
+            for name, known in zip(("app_state", "user_state"), self.states, strict=True)
+        )
+
+
+@dataclass(frozen=True, slots=True)
+class _Entry:
+    """What is known by a key: a floor, a digest, or that it has changed at a moment."""
+
+    moment: Moment
+    floor: Floor | None = None
+    digest: int | None = None
+    written_at: float = -math.inf
+
+
+class Known:
+    """What was written and seen here, up to a number of things. Threads may share it.
+
+    Args:
+      most: How many things.
+      clock: Tells seconds that only grow.
+    """
+
+    def __init__(self, most: int = _MOST, clock: Callable[[], float] = time.monotonic) -> None:
+        self._most = most
+        self._clock = clock
+        self._lock = threading.Lock()
+        self._entries: OrderedDict[Key, _Entry] = OrderedDict()  # the oldest moment first
+        self._forgotten_at = -math.inf
+
+    def now(self) -> float:
+        """Returns the moment, in monotonic seconds."""
+        return self._clock()
+
+    def wrote(self, parameters: Mapping[str, Any]) -> None:
+        """Notes that a statement may have changed anything of the scopes that it names."""
+        keys: set[Key]
+        apps, users = parameters.get("app_names"), parameters.get("user_ids")
+        app_name, user_id = parameters.get("app_name"), parameters.get("user_id")
+        if isinstance(app_name, str):
+            keys = {("anybody", app_name)}
+            keys.add(("any", app_name, user_id) if isinstance(user_id, str) else ("any", app_name))
+        elif apps is not None and users is not None and len(apps) <= _MOST_SCOPES:
+            keys = {("any", app, user) for app, user in zip(apps, users, strict=False)}
+            keys |= {("anybody", app) for app in apps}
+        else:
+            keys = {("any",)}
+        with self._lock:
+            self._note(keys)
+
+    def wrote_session(
+        self,
+        place: Mapping[str, Any],
+        floor: Floor,
+        *,
+        user: bool = False,
+        app: bool = False,
+        memory: bool = False,
+    ) -> None:
+        """Notes a revision of a session that was written here.
+
+        Args:
+          place: App, user and session.
+          floor: The revision.
+          user: Whether the user's state was changed too.
+          app: Whether the app's was.
+          memory: Whether something was remembered.
+        """
+        app_name, user_id = place["app_name"], place["user_id"]
+        now = self._clock()
+        written: dict[Key, bool] = {
+            ("sessions", app_name, user_id): True,
+            ("sessions", app_name): True,
+            ("state", app_name, user_id): user,
+            ("state", app_name): app,
+            ("memories", app_name, user_id): memory,
+        }
+        with self._lock:
+            self._note(key for key, changed in written.items() if changed)
+            key = ("session", app_name, user_id, place["session_id"])
+            known = self._entries.get(key)
+            if known is None or not _later(known.floor, floor):
+                self._put(key, _Entry(Moment(now), floor, written_at=now))
+
+    def saw_session(
+        self,
+        place: tuple[str, str, str],
+        row: Mapping[str, Any] | None,
+        *,
+        asked_at: float,
+        server: float | None,
+    ) -> None:
+        """Notes what an answer said of a session, and of the states that came with it.
+
+        Args:
+          place: App, user and session.
+          row: None: there is no such session.
+          asked_at: When it was asked for. What was noted since stays.
+          server: The standby that answered; None is the primary, whose word counts even if it went
+            back (a failover).
+        """
+        app_name, user_id, _ = place
+        key = ("session", *place)
+        moment = Moment(self._clock(), server)
+        with self._lock:
+            known = self._entries.get(key)
+            floor = None
+            if row is not None:
+                floor = Floor(row["incarnation"], row["revision"], row["revision_token"])
+            news = known is None or known.floor != floor or floor is None
+            if known is not None and known.moment.at > asked_at:
+                # Of the two only a later revision of the same session is known to be newer.
+                news = _later(floor, known.floor)
+            if news:
+                written_at = -math.inf if known is None else known.written_at
+                self._put(key, _Entry(moment, floor, written_at=written_at))
+                self._note([("sessions", app_name, user_id), ("sessions", app_name)])
+            if row is None:
+                return
+            for name, of in (("app_state", (app_name,)), ("user_state", (app_name, user_id))):
+                state = ("state", *of)
+                seen, had = digest(row[name]), self._entries.get(state)
+                if had is not None and had.moment.at > asked_at:
+                    continue
+                changed = had is None or had.digest != seen
+                # A state may return to what it was; a standby may still show the first of both.
+                if changed or server is None:
+                    self._put(state, _Entry(moment, digest=seen))
+                if changed:
+                    self._note([("anybody", app_name)])
+
+    def of_session(self, app_name: str, user_id: str, session_id: str) -> Need:
+        """Returns what a session with its states must not be older than."""
+        key: Key = ("session", app_name, user_id, session_id)
+        with self._lock:
+            entry = self._entries.get(key)
+            floor = None if entry is None else entry.floor
+            moments = self._of_anything(app_name, user_id)
+            if floor is None:
+                moments += self._moments(key)
+            states: list[tuple[int, Moment] | None] = []
+            for state in (("state", app_name), ("state", app_name, user_id)):
+                of_state = self._entries.get(state)
+                if of_state is None or of_state.digest is None:
+                    states.append(None)
+                    moments += self._moments(state)
+                else:
+                    states.append((of_state.digest, of_state.moment))
+        return Need(
+            tuple(moments),
+            tuple(states),
+            (app_name, user_id, session_id),
+            floor,
+            -math.inf if entry is None else entry.written_at,
+        )
+
+    def of_sessions(self, app_name: str, user_id: str | None) -> Need:
+        """Returns what a listing of sessions, a search in their events, or a state must show."""
+        scope: Key = (app_name,) if user_id is None else (app_name, user_id)
+        with self._lock:
+            moments = self._of_anything(app_name, user_id)
+            if user_id is None:
+                moments += self._moments(("anybody", app_name))
+            moments += self._moments(("sessions", *scope))
+            moments += self._moments(("state", app_name))
+            moments += self._moments(("state", *scope))
+        return Need(tuple(moments))
+
+    def of_memories(self, app_name: str, user_id: str) -> Need:
+        """Returns what a read of a user's memories, and of the app's, must show."""
+        with self._lock:
+            moments = self._of_anything(app_name, user_id) + self._moments(
+                ("any", app_name, APP_WIDE)
+            )
+            for scope in (user_id, APP_WIDE):
+                moments += self._moments(("memories", app_name, scope))
+        return Need(tuple(moments), of_session=False)
+
+    def erased(self, app_name: str, user_id: str, session_id: str | None) -> None:
+        """Drops what is kept of a person, or of one session; no standby brings it back."""
+        with self._lock:
+            if session_id is not None:
+                self._entries.pop(("session", app_name, user_id, session_id), None)
+                self._note([("any", app_name, user_id), ("anybody", app_name)])
+                return
+            for key in [key for key in self._entries if key[1:3] == (app_name, user_id)]:
+                del self._entries[key]
+            self._forgotten_at = self._clock()
+
+    def _of_anything(self, app_name: str, user_id: str | None) -> list[Moment]:
+        keys: list[Key] = [("any",), ("any", app_name)]
+        if user_id is not None:
+            keys.append(("any", app_name, user_id))
+        return [moment for key in keys for moment in self._moments(key)]
+
+    def _moments(self, key: Key) -> list[Moment]:
+        entry = self._entries.get(key)
+        if entry is not None:
+            return [entry.moment]
+        return [] if self._forgotten_at == -math.inf else [Moment(self._forgotten_at)]
+
+    def _note(self, keys: Iterable[Key]) -> None:
+        moment = Moment(self._clock())
+        for key in keys:
+            self._put(key, _Entry(moment))
+
+    def _put(self, key: Key, entry: _Entry) -> None:
+        self._entries[key] = entry
+        self._entries.move_to_end(key)
+        if len(self._entries) > self._most:
+            _, oldest = self._entries.popitem(last=False)
+            self._forgotten_at = max(self._forgotten_at, oldest.moment.at)
+
+
+def digest(state: str | None) -> int:
+    """Returns what tells a state from another, in this process."""
+    return hash(state)
+
+
+def _later(one: Floor | None, other: Floor | None) -> bool:
+    """Whether one is a later revision of the same session."""
+    if one is None or other is None:
+        return False
+    return one.incarnation == other.incarnation and one.revision > other.revision

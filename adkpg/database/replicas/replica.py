@@ -1,0 +1,439 @@
+"""Replica: answers reads on a standby where it may, and says where it may not."""
+
+import asyncio
+import logging
+import math
+import threading
+from collections.abc import Awaitable, Callable, Mapping
+from contextlib import AbstractAsyncContextManager
+from typing import Any, Protocol, TypeVar
+
+import asyncpg
+
+from adkpg.database.replicas.horizon import Horizon
+from adkpg.database.replicas.known import Known, Need
+from adkpg.database.replicas.source import Source
+from adkpg.database.replicas.statements import STANDING, identify
+from adkpg.errors import AdkpgError, Busy, ScopeMissing
+from adkpg.outages.breaker import Breaker
+from adkpg.sql import NoParameters, ParametersT, Statement
+from adkpg.telemetry import calls
+
+logger = logging.getLogger(__name__)
+
+T = TypeVar("T")
+
+OWN_WRITE_S = 0.05
+"""For so long after one's own write the primary is asked straight away.
+
+A standby at rest has a write after 1 to 5 ms, and under load after 20: before, asking it is a
+round trip for nothing.
+"""
+
+_LEAST_PAUSE_S = 0.05  # between two looks at where both servers stand
+_LONGEST_LOOK_S = 1.0
+_PRIMARY_PAUSE_S = 1.0
+_LONGEST_PAUSE_S = 30.0
+_NOTHING: NoParameters = {}
+
+
+class Reachable(Protocol):
+    """What is asked of a `Database` here."""
+
+    @property
+    def url(self) -> str:
+        """Without password."""
+
+    @property
+    def place(self) -> dict[str, str | int]:
+        """In the attributes of spans."""
+
+    async def ask(
+        self,
+        statement: Statement[ParametersT],
+        parameters: ParametersT,
+        *,
+        standing: tuple[str, list[object]] | None = None,
+        scoped: bool = True,
+        timeout_s: float | None = None,
+    ) -> list[asyncpg.Record]:
+        """Runs a statement, a second time if its connection was lost."""
+
+    def transaction(self) -> AbstractAsyncContextManager[Any]:
+        """Yields a transaction."""
+
+
+class NotHere(Exception):
+    """A standby cannot answer this read.
+
+    Attributes:
+      reason: In a word, for the metric.
+    """
+
+    def __init__(self, reason: str) -> None:
+        super().__init__(reason)
+        self.reason = reason
+
+
+class Replica:
+    """The standby of a `Database`, or several behind one address.
+
+    Bound to no event loop; threads may share it.
+
+    Args:
+      primary: The Database.
+      standby: One that leads to the standby, with pools of its own.
+      lag_s: How much older than the primary an answer may be, in seconds.
+      timeout_s: How long the standby may take for an answer before the primary is asked.
+      known: What this process has written and seen.
+    """
+
+    def __init__(
+        self,
+        primary: Reachable,
+        standby: Reachable,
+        *,
+        lag_s: float,
+        timeout_s: float,
+        known: Known | None = None,
+    ) -> None:
+        self.known = known or Known()
+        self.standby = standby
+        self._primary = primary
+        self._lag_s = lag_s
+        self._timeout_s = timeout_s
+        self._horizon = Horizon()
+        self._breaker = Breaker(longest_pause_s=_LONGEST_PAUSE_S)
+        self._lock = threading.Lock()
+        self._looked_at = -math.inf
+        self._refused = False  # an answer, since it was looked: another server may answer now
+        self._primary_away_until = -math.inf
+        self._primary_server: float | None = None
+        self._cluster: tuple[str, str] | None = None
+
+    async def read(self, work: Callable[[Source], Awaitable[T]], need: Need) -> T:
+        """Does work that only reads, on the standby.
+
+        Raises:
+          NotHere: It cannot be done there; the primary is to be asked.
+        """
+        permit = self._breaker.admit(self._timeout_s)
+        if permit is None:
+            raise NotHere("away")
+        try:
+            await self._require(need, permit)
+            result = await work(Asking(self, need, permit))
+        except BaseException as exc:
+            if not (isinstance(exc, NotHere) and exc.reason == "away"):
+                self._breaker.withdrawn(permit)  # it has not failed
+            raise
+        self._breaker.answered()
+        calls.answered_by(self.standby.place)
+        return result
+
+    def wrote(
+        self,
+        parameters: Mapping[str, Any],
+        rows: list[asyncpg.Record] | None,
+        note: Callable[[Known, Any, list[asyncpg.Record]], None] | None,
+    ) -> None:
+        """Notes what a statement on the primary has changed, or may have.
+
+        Args:
+          parameters: Its own.
+          rows: What it returned; None if nobody knows.
+          note: Notes it more exactly than by the scopes in the parameters.
+        """
+        if note is None or rows is None:
+            self.known.wrote(parameters)
+        else:
+            note(self.known, parameters, rows)
+
+    async def _require(self, need: Need, permit: int) -> None:
+        """Looks where both servers stand, if that is not known well enough.
+
+        Raises:
+          NotHere: The standby lags behind what is needed or allowed.
+        """
+        now = self.known.now()
+        if now - need.written_at < OWN_WRITE_S:
+            raise NotHere("own_write")
+        reached = self._horizon.reached()
+        fit = self._any_fit(need, reached, now)
+        if not fit and any(now - moment.at < OWN_WRITE_S for moment in need.moments):
+            raise NotHere("own_write")
+        late = now - max(reached.values(), default=-math.inf) > self._lag_s / 2
+        if (late or self._refused or not fit) and self._may_look(now):
+            await self._look(now, permit)
+            fit = self._any_fit(need, self._horizon.reached(), self.known.now())
+        if not fit:
+            raise NotHere("behind")
+
+    def _any_fit(self, need: Need, reached: Mapping[float, float], now: float) -> bool:
+        return any(self.fit(need, server, reached, now) for server in reached)
+
+    def fit(self, need: Need, server: float, reached: Mapping[float, float], now: float) -> bool:
+        """Whether a standby shows what is needed, and lags no more than is allowed.
+
+        While the primary does not say where it stands nobody knows how much it lags; then a
+        session is read that is not older than what was written and seen of it.
+        """
+        at = reached.get(server, -math.inf)
+        late = now - at > self._lag_s and not (need.of_session and now < self._primary_away_until)
+        return at > -math.inf and not late and need.shown_by(server, reached)
+
+    def _may_look(self, now: float) -> bool:
+        with self._lock:
+            if now < self._looked_at + _LEAST_PAUSE_S or now < self._primary_away_until:
+                return False
+            self._looked_at, self._refused = now, False
+            return True
+
+    async def _look(self, now: float, permit: int) -> None:
+        """Asks the primary where its log ends, and then the standby how far it is."""
+        try:
+            async with asyncio.timeout(min(_LONGEST_LOOK_S, self._timeout_s)):
+                primary = (await self._primary.ask(identify(), _NOTHING, scoped=False))[0]
+        except (AdkpgError, TimeoutError) as exc:
+            logger.debug("The primary does not say where it stands: %s", exc)
+            self._primary_away_until = self.known.now() + _PRIMARY_PAUSE_S
+            return
+        self._primary_server = primary["server"]
+        self._cluster = primary["cluster"], primary["database"]
+        if primary["position"] is not None:
+            self._horizon.primary_at(now, primary["position"])
+        try:
+            async with asyncio.timeout(2 * self._timeout_s):
+                found = (
+                    await self.standby.ask(
+                        identify(), _NOTHING, scoped=False, timeout_s=self._timeout_s
+                    )
+                )[0]
+        except (AdkpgError, TimeoutError) as exc:
+            raise self.refused(exc, permit) from exc
+        if (found["cluster"], found["database"]) != self._cluster:
+            raise self.gone(
+                f"{self.standby.url} is another database than {self._primary.url}; correct "
+                "ADKPG_READ_URL.",
+                permit,
+            )
+        self.heard(found["server"], found["position"], standby=found["standby"])
+
+    def heard(self, server: float, position: int | None, *, standby: bool) -> None:
+        """Notes how far a standby is.
+
+        Raises:
+          NotHere: It is none any more, and not the primary either.
+        """
+        if not standby and server != self._primary_server:
+            # One that was promoted: until the primary's address leads to it, it is not believed.
+            raise NotHere("behind")
+        if position is not None:
+            self._horizon.replayed(server, position)
+
+    def doubted(self) -> NotHere:
+        """Has it looked at again, since another server than before may answer."""
+        self._refused = True
+        return NotHere("behind")
+
+    def refused(self, exc: BaseException, permit: int) -> NotHere:
+        """Returns what a failure of the standby means, and leaves it alone for a while."""
+        if isinstance(exc, ScopeMissing):  # the caller's
+            return NotHere("refused")
+        if isinstance(exc, Busy):
+            return NotHere("conflict")
+        said = str(exc) or f"{self.standby.url} did not answer within {self._timeout_s:g} s."
+        return self.gone(said, permit)
+
+    def gone(self, cause: str, permit: int) -> NotHere:
+        """Leaves the standby alone for a while, and says so once."""
+        self._breaker.failed(permit, cause)
+        if self._breaker.news("reads"):
+            logger.warning("The primary answers reads, too, for a while: %s", cause)
+        return NotHere("away")
+
+    def reached(self) -> dict[float, float]:
+        """Returns for each standby the moment up to which it has all."""
+        return dict(self._horizon.reached())
+
+    @property
+    def timeout_s(self) -> float:
+        """How long the standby may take for an answer."""
+        return self._timeout_s
+
+
+class Asking:
+    """One read on a standby: each of its answers must be new enough."""
+
+    def __init__(self, replica: Replica, need: Need, permit: int) -> None:
+        self._replica = replica
+        self._need = need
+        self._permit = permit
+
+    async def fetch(
+        self,
+        statement: Statement[ParametersT],
+        parameters: ParametersT,
+        *,
+        timeout_s: float | None = None,
+    ) -> list[asyncpg.Record]:
+        """Runs one statement, which says where the server stands.
+
+        Raises:
+          NotHere: The answer is too old, or there is none.
+        """
+        replica = self._replica
+        limit_s = min(replica.timeout_s, timeout_s or math.inf)
+        asked_at, reached = replica.known.now(), replica.reached()
+        try:
+            async with asyncio.timeout(2 * limit_s):  # connecting may take as long
+                answer = await replica.standby.ask(
+                    statement, parameters, standing=(STANDING, self.floor), timeout_s=limit_s
+                )
+        except (AdkpgError, TimeoutError) as exc:
+            raise replica.refused(exc, self._permit) from exc
+        return self.accepted(statement, answer, reached, asked_at)
+
+    async def fetch_one(
+        self,
+        statement: Statement[ParametersT],
+        parameters: ParametersT,
+        *,
+        timeout_s: float | None = None,
+    ) -> asyncpg.Record | None:
+        """Runs one statement like `fetch` and returns its first row, or None."""
+        rows = await self.fetch(statement, parameters, timeout_s=timeout_s)
+        return rows[0] if rows else None
+
+    async def transact(self, work: Callable[[Any], Awaitable[Any]], *, races: bool = True) -> Any:
+        """Does work in one transaction on the standby.
+
+        Raises:
+          NotHere: An answer is too old, or there is none.
+        """
+        replica = self._replica
+        asked_at, reached = replica.known.now(), replica.reached()
+        try:
+            async with (
+                asyncio.timeout(2 * replica.timeout_s),
+                replica.standby.transaction() as transaction,
+            ):
+                return await work(_Reading(transaction, self, reached, asked_at))
+        except (AdkpgError, TimeoutError) as exc:
+            raise replica.refused(exc, self._permit) from exc
+
+    @property
+    def floor(self) -> list[object]:
+        """The arguments of `STANDING`."""
+        place, floor = self._need.place, self._need.floor
+        if place is None or floor is None:
+            return [None] * 6
+        return [*place, *floor]
+
+    def accepted(
+        self,
+        statement: Statement[Any],
+        answer: list[asyncpg.Record],
+        reached: Mapping[float, float],
+        asked_at: float,
+    ) -> list[asyncpg.Record]:
+        """Returns the rows of an answer.
+
+        Args:
+          statement: What was asked.
+          answer: Each row with the columns of `STANDING` in front.
+          reached: By server, as it was known before it was asked: a statement looks at the tables
+            first, and at where the server stands afterwards.
+          asked_at: When it was asked.
+
+        Raises:
+          NotHere: They are too old.
+        """
+        need, server = self._need, answer[0]["adkpg_server"]
+        self._replica.heard(server, answer[0]["adkpg_position"], standby=answer[0]["adkpg_standby"])
+        if not answer[0]["fits"]:
+            raise NotHere("behind")
+        if not self._replica.fit(need, server, reached, asked_at):
+            raise self._replica.doubted()
+        rows = answer if answer[0]["adkpg_row"] else []
+        if need.place is not None and tells_session(statement):
+            row = rows[0] if rows else None
+            if row is not None and not need.states_shown(row, server, reached):
+                raise NotHere("behind")
+            self._replica.known.saw_session(need.place, row, asked_at=asked_at, server=server)
+        return rows
+
+
+class _Reading:
+    """The statements of one transaction on a standby."""
+
+    def __init__(
+        self, transaction: Any, asking: Asking, reached: Mapping[float, float], asked_at: float
+    ) -> None:
+        self._transaction = transaction
+        self._asking = asking
+        self._reached = reached
+        self._asked_at = asked_at
+
+    async def fetch(
+        self,
+        statement: Statement[ParametersT],
+        parameters: ParametersT,
+        *,
+        timeout_s: float | None = None,
+    ) -> list[asyncpg.Record]:
+        """Runs one statement within the transaction and returns its rows."""
+        answer: list[asyncpg.Record] = await self._transaction.fetch(
+            statement, parameters, timeout_s=timeout_s, standing=(STANDING, self._asking.floor)
+        )
+        return self._asking.accepted(statement, answer, self._reached, self._asked_at)
+
+
+class Learning:
+    """One read of a session on the primary, whose answer is noted.
+
+    Args:
+      primary: The Database.
+      known: What this process has written and seen.
+      place: App, user and session.
+    """
+
+    def __init__(self, primary: Source, known: Known, place: tuple[str, str, str]) -> None:
+        self._primary = primary
+        self._known = known
+        self._place = place
+
+    async def fetch(
+        self,
+        statement: Statement[ParametersT],
+        parameters: ParametersT,
+        *,
+        timeout_s: float | None = None,
+    ) -> list[asyncpg.Record]:
+        """Runs one statement and returns its rows."""
+        asked_at = self._known.now()
+        rows = await self._primary.fetch(statement, parameters, timeout_s=timeout_s)
+        if tells_session(statement):
+            row = rows[0] if rows else None
+            self._known.saw_session(self._place, row, asked_at=asked_at, server=None)
+        return rows
+
+    async def fetch_one(
+        self,
+        statement: Statement[ParametersT],
+        parameters: ParametersT,
+        *,
+        timeout_s: float | None = None,
+    ) -> asyncpg.Record | None:
+        """Runs one statement like `fetch` and returns its first row, or None."""
+        rows = await self.fetch(statement, parameters, timeout_s=timeout_s)
+        return rows[0] if rows else None
+
+    async def transact(self, work: Callable[[Any], Awaitable[T]], *, races: bool = True) -> T:
+        """Does work in one transaction."""
+        return await self._primary.transact(work, races=races)
+
+
+def tells_session(statement: Statement[Any]) -> bool:
+    """Whether a row is a session with its states."""
+    return {"incarnation", "revision", "revision_token", "app_state"} <= statement.columns

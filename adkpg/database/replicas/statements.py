@@ -1,0 +1,52 @@
+"""What a server is asked of itself: who it is, and how much of the primary's log it shows."""
+
+from functools import cache
+
+from sqlalchemy import literal_column, select
+
+from adkpg.sql import NoParameters, Statement
+
+_SERVER = "CAST(extract(epoch FROM pg_postmaster_start_time()) AS double precision)"
+# A standby that was promoted is asked for what it has written itself.
+_POSITION = (
+    "CAST((CASE WHEN pg_is_in_recovery() THEN pg_last_wal_replay_lsn()"
+    " ELSE pg_current_wal_insert_lsn() END) - CAST('0/0' AS pg_lsn) AS bigint)"
+)
+_KEY = (
+    "{0}.app_name = CAST({{1}} AS text) AND {0}.user_id = CAST({{2}} AS text)"
+    " AND {0}.session_id = CAST({{3}} AS text)"
+)
+_FLOOR = (
+    "CAST({4} AS uuid) IS NULL OR EXISTS (SELECT FROM {schema}.sessions AS known"  # noqa: S608 - our own text
+    f" WHERE {_KEY.format('known')} AND known.incarnation = CAST({{4}} AS uuid)"
+    " AND known.revision >= CAST({5} AS bigint) AND ((SELECT first.revision_token FROM"
+    f" (SELECT e.seq, e.revision_token FROM {{schema}}.events AS e WHERE {_KEY.format('e')}"
+    " AND e.seq >= CAST({5} AS bigint) ORDER BY e.seq LIMIT 1) AS first"
+    " WHERE first.seq = CAST({5} AS bigint)) = CAST({6} AS uuid)) IS NOT FALSE)"
+)
+STANDING = (
+    f"SELECT {_SERVER} AS adkpg_server, {_POSITION} AS adkpg_position,"
+    f" pg_is_in_recovery() AS adkpg_standby, ({_FLOOR}) AS fits"
+)
+"""Who answers, where it stands, and whether a session is not older than a floor.
+
+Arguments: app, user, session, incarnation, revision, token, as texts but the revision; null for
+the incarnation is no floor. The event of the floor's revision has its token still; one that was
+deleted since contradicts nobody.
+"""
+
+
+@cache
+def identify() -> Statement[NoParameters]:
+    """Reads who a server is, where it stands, and which database of which cluster it serves."""
+    return Statement(
+        select(
+            literal_column(_SERVER).label("server"),
+            literal_column(_POSITION).label("position"),
+            literal_column("pg_is_in_recovery()").label("standby"),
+            literal_column(
+                "(SELECT CAST(system_identifier AS text) FROM pg_control_system())"
+            ).label("cluster"),
+            literal_column("CAST(current_database() AS text)").label("database"),
+        )
+    )

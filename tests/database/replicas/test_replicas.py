@@ -1,0 +1,379 @@
+"""Reads on a real standby: new enough, and the primary's where it is not, without an error."""
+
+import asyncio
+import time
+
+import pytest
+from google.adk.sessions.session import Session
+
+from adkpg import Database, DatabaseSessionService, PgVectorMemoryService
+from adkpg.database.replicas.replica import OWN_WRITE_S
+from adkpg.errors import ConfigurationError, ReadOnly
+from adkpg.sessions.run_history.reading import RunHistory
+from adkpg.testing import said, texts
+from tests.database.replicas.conftest import Replicated
+from tests.fakes.conversation import USER, found, remember_apart
+from tests.fakes.replication import until
+
+pytestmark = pytest.mark.fault
+
+PLACE = {**USER, "session_id": "s"}
+
+
+async def settled() -> None:
+    """One's own write is long enough ago."""
+    await asyncio.sleep(OWN_WRITE_S)
+
+
+async def get(service: DatabaseSessionService, session_id: str = "s") -> Session:
+    session = await service.get_session(**USER, session_id=session_id)
+    assert session is not None
+    return session
+
+
+class Asked:
+    """Who was asked by what runs inside: round trips to the primary and to the standby."""
+
+    def __init__(self, both: Replicated) -> None:
+        self._both = both
+
+    def __enter__(self) -> "Asked":
+        self._before = self._now()
+        return self
+
+    def __exit__(self, *_: object) -> None:
+        self.primary, self.standby = (
+            after - before for after, before in zip(self._now(), self._before, strict=True)
+        )
+
+    def _now(self) -> tuple[int, int]:
+        return self._both.primary.round_trips, self._both.standby.round_trips
+
+
+async def test_a_session_is_read_on_the_standby_in_one_round_trip(both: Replicated) -> None:
+    async with both.database() as database:
+        service = DatabaseSessionService(database)
+        live = await service.create_session(**PLACE, state={"user:x": 1, "app:y": 2, "z": 3})
+        for number in range(3):
+            await service.append_event(live, said(str(number)))
+        with Asked(both) as right_after:
+            assert await get(service) == live
+        assert right_after.standby == 0, "it would be behind, more often than not"
+        await settled()
+        await both.caught_up()
+        assert await get(service) == live  # finds out where both stand
+        with Asked(both) as asked:
+            assert await get(service) == live
+        assert (asked.primary, asked.standby) == (0, 1)
+
+
+@pytest.mark.parametrize("run_history", ["whole", "needed", 2])
+@pytest.mark.parametrize("shared_events_mb", [0, 10])
+async def test_whatever_way_a_session_is_read_the_standby_may_answer(
+    both: Replicated, run_history: RunHistory, shared_events_mb: int
+) -> None:
+    async with both.database() as database:
+        service = DatabaseSessionService(
+            database, run_history=run_history, shared_events_mb=shared_events_mb
+        )
+        live = await service.create_session(**PLACE)
+        for number in range(3):
+            await service.append_event(live, said(str(number)))
+        await settled()
+        await both.caught_up()
+        await get(service)
+        with Asked(both) as asked:
+            assert texts(await get(service)) == ["0", "1", "2"]
+            again = await service.get_session(**PLACE, config=None)
+            assert again is not None
+            assert again.events
+        assert asked.primary == 0
+
+
+async def test_other_reads_of_sessions_go_there_too(both: Replicated) -> None:
+    async with both.database() as database:
+        service = DatabaseSessionService(database)
+        live = await service.create_session(**PLACE, state={"user:x": 1})
+        await service.append_event(live, said("a pear"))
+        await settled()
+        await both.caught_up()
+
+        async def read() -> None:
+            assert [each.id for each in (await service.list_sessions(**USER)).sessions] == ["s"]
+            page = await service.list_sessions_page(**USER)
+            assert [each.id for each in page.sessions] == ["s"]
+            assert len((await service.list_sessions(app_name="app")).sessions) == 1
+            assert len((await service.list_events_page(**PLACE)).events) == 1
+            assert len((await service.search_events(**USER, query="pear")).found) == 1
+            assert await service.get_user_state(**USER) == {"x": 1}
+
+        await read()  # prepares the statements
+        with Asked(both) as asked:
+            await read()
+        assert (asked.primary, asked.standby) == (0, 6)
+
+
+async def test_memories_are_read_there(both: Replicated) -> None:
+    async with both.database() as database:
+        memory = PgVectorMemoryService(database, neighbours=1)
+        await remember_apart(memory, "I like pears", "I like plums")
+        assert (await found(memory, "pears"))[0] == "I like pears"
+        await settled()
+        await both.caught_up()
+
+        async def read() -> None:
+            assert (await found(memory, "plums"))[0] == "I like plums"
+            assert await memory.count_memories(**USER) == 2
+            page = await memory.list_memories(**USER)
+            assert await memory.get_memory(**USER, memory_id=page.memories[0].id or "")
+            assert await memory.retrieve_profiles(**USER) == []
+
+        await read()  # prepares the statements
+        with Asked(both) as asked:
+            await read()
+        assert (asked.primary, asked.standby) == (0, 6), "with the neighbours"
+
+
+async def test_while_replay_is_paused_nothing_written_here_is_missing(both: Replicated) -> None:
+    async with both.database() as database, Database(both.primary_url) as theirs:
+        service, others = DatabaseSessionService(database), DatabaseSessionService(theirs)
+        memory = PgVectorMemoryService(database)
+        live = await service.create_session(**PLACE)
+        gone = await service.create_session(**USER, session_id="gone")
+        await remember_apart(memory, "I like pears")
+        await settled()
+        await both.caught_up()
+        assert await get(service) == live
+        await both.pause()
+
+        await service.append_event(live, said("new"))
+        await service.create_session(**USER, session_id="made")
+        await service.delete_session(**USER, session_id=gone.id)
+        third = await service.create_session(**USER, session_id="third")
+        await service.append_event(third, said("states", state={"user:x": 1, "app:y": 2}))
+        await remember_apart(memory, "I like plums")
+        await settled()
+        assert texts(await get(service)) == ["new"]
+        assert await service.get_session(**USER, session_id="gone") is None
+        assert (await get(service)).state == {"user:x": 1, "app:y": 2}
+        assert (await get(service, "made")).id == "made"
+        listed = (await service.list_sessions(**USER)).sessions
+        assert {each.id for each in listed} == {"s", "made", "third"}
+        assert await service.get_user_state(**USER) == {"x": 1}
+        assert len((await service.list_events_page(**PLACE)).events) == 1
+        assert len((await service.search_events(**USER, query="new")).found) == 1
+        assert (await found(memory, "plums"))[0] == "I like plums"
+        # What others wrote and this process saw on the primary does not go away again, either.
+        their = await get(others)
+        await others.append_event(their, said("theirs", state={"user:x": 7}))
+        assert texts(their) == ["new", "theirs"]
+        live = await get(service)
+        assert texts(live) == ["new", "theirs"]
+        assert live.state["user:x"] == 7
+        await both.resume()
+        await settled()
+        await get(service)
+        with Asked(both) as asked:
+            assert await get(service) == live
+        assert asked.primary == 0
+
+
+async def test_a_standby_that_lags_more_than_is_allowed_is_noticed(both: Replicated) -> None:
+    """Also by a process that wrote nothing, and saw nothing."""
+    async with both.database(read_lag_s=0.2) as database, Database(both.primary_url) as theirs:
+        memory, service = PgVectorMemoryService(database), DatabaseSessionService(database)
+        assert await found(memory, "plums") == []
+        await both.pause()
+        others = DatabaseSessionService(theirs)
+        await others.create_session(**PLACE)
+        await remember_apart(PgVectorMemoryService(theirs), "I like plums")
+        await asyncio.sleep(0.25)
+        assert await found(memory, "plums") == ["I like plums"]
+        assert (await get(service)).id == "s"
+        await both.resume()
+        await asyncio.sleep(OWN_WRITE_S)
+        await found(memory, "plums")
+        with Asked(both) as asked:
+            assert await found(memory, "plums") == ["I like plums"]
+        assert asked.primary == 0
+
+
+async def test_an_idle_primary_is_not_mistaken_for_a_standby_that_lags(both: Replicated) -> None:
+    async with both.database(read_lag_s=0.1) as database:
+        memory = PgVectorMemoryService(database)
+        await remember_apart(memory, "I like plums")
+        await settled()
+        await both.caught_up()
+        await found(memory, "plums")
+        for _ in range(5):
+            await asyncio.sleep(0.12)
+            with Asked(both) as asked:
+                assert await found(memory, "plums") == ["I like plums"]
+            assert asked.standby >= 2, "a look and a search"
+            assert asked.primary == 1, "a look"
+
+
+async def test_a_standby_that_is_away_costs_no_error_and_one_try(both: Replicated) -> None:
+    async with both.database() as database:
+        service = DatabaseSessionService(database)
+        live = await service.create_session(**PLACE)
+        await settled()
+        await both.caught_up()
+        assert await get(service) == live
+        await both.standby.leave()
+        for _ in range(20):
+            assert await get(service) == live
+        await both.standby.come_back()
+
+        async def answers() -> bool:
+            with Asked(both) as asked:
+                assert await get(service) == live
+            return asked.standby > 0 and asked.primary == 0
+
+        await until(answers)
+
+
+async def test_a_standby_that_hangs_is_waited_for_once(both: Replicated) -> None:
+    async with both.database(read_timeout_s=0.3) as database:
+        service = DatabaseSessionService(database)
+        live = await service.create_session(**PLACE)
+        await settled()
+        await both.caught_up()
+        assert await get(service) == live
+        both.standby.forget(silently=True)
+        began = time.monotonic()
+        for _ in range(5):
+            assert await get(service) == live
+        assert time.monotonic() - began < 5 * 0.3, "all of them had waited"
+
+
+async def test_a_killed_standby_that_comes_back_is_asked_again(both: Replicated) -> None:
+    async with both.database() as database:
+        service = DatabaseSessionService(database)
+        live = await service.create_session(**PLACE)
+        await settled()
+        await both.caught_up()
+        assert await get(service) == live
+        await both.pair.standby.kill()
+        await service.append_event(live, said("meanwhile"))
+        assert await get(service) == live
+        await both.pair.standby.start()
+
+        async def answers() -> bool:
+            with Asked(both) as asked:
+                assert await get(service) == live
+            return asked.standby > 0 and asked.primary == 0
+
+        await until(answers)
+
+
+async def test_a_conflict_with_replay_costs_a_fallback(both: Replicated) -> None:
+    """A long read on the standby, rows that the primary vacuums, and no patience."""
+    standby = both.pair.standby
+    await standby.execute("ALTER SYSTEM SET max_standby_streaming_delay = '10ms'")
+    await standby.execute("SELECT pg_reload_conf()")
+    async with both.database() as database, Database(both.primary_url) as theirs:
+        memory = PgVectorMemoryService(database)
+        await remember_apart(memory, *(f"I like plums {number}" for number in range(10)))
+        await settled()
+        await both.caught_up()
+        await found(memory, "plums")
+        held = asyncio.Event()
+        conflicts = 0
+
+        async def long_read() -> None:
+            nonlocal conflicts
+            async with database.standby.transaction() as transaction:  # type: ignore[union-attr]
+                rows = await transaction._connection.fetch("SELECT count(*) FROM adkpg.memories")
+                assert rows
+                held.set()
+                await transaction._connection.fetch(
+                    "SELECT pg_sleep(20) FROM adkpg.memories LIMIT 1"
+                )
+
+        async def vacuum() -> None:
+            await held.wait()
+            owner = PgVectorMemoryService(theirs)
+            for memory_ in (await owner.list_memories(**USER)).memories:
+                await owner.delete_memory(**USER, memory_id=memory_.id)
+            await both.pair.primary.execute_in(both.name, "VACUUM adkpg.memories")
+
+        reading = asyncio.create_task(long_read())
+        await vacuum()
+        with pytest.raises(Exception, match="conflict with recovery"):
+            await reading
+        assert await found(memory, "plums") == []
+    await standby.execute("ALTER SYSTEM RESET max_standby_streaming_delay")
+    await standby.execute("SELECT pg_reload_conf()")
+
+
+async def test_writes_on_a_standby_say_so_and_nothing_migrates_it(both: Replicated) -> None:
+    async with Database(both.standby_url, auto_upgrade=True) as standby:
+        service = DatabaseSessionService(standby)
+        assert (await service.list_sessions(**USER)).sessions == []
+        with pytest.raises(ReadOnly, match="is a standby or was set read-only; connect to the"):
+            await service.create_session(**PLACE)
+        await standby.upgrade()  # there is nothing to do
+        with pytest.raises(ReadOnly, match="is a standby"):
+            await standby.downgrade("base")
+        with pytest.raises(ReadOnly, match="is a standby"):
+            await remember_apart(PgVectorMemoryService(standby), "x")
+
+
+async def test_tables_that_are_not_there_yet_cost_a_fallback(both: Replicated) -> None:
+    async with Database(both.primary_url) as database:
+        await database.downgrade("base")
+    await both.pause()
+    async with both.database(auto_upgrade=True) as database:
+        service = DatabaseSessionService(database)
+        live = await service.create_session(**PLACE)
+        await settled()
+        assert await get(service) == live
+        assert await get(service) == live
+    await both.resume()
+
+
+async def test_another_database_is_never_read(both: Replicated) -> None:
+    """Nor a primary of its own."""
+    other = both.pair.primary.url_of("postgres")
+    async with Database(other) as elsewhere:
+        await elsewhere.upgrade()
+        await DatabaseSessionService(elsewhere).create_session(**USER, session_id="theirs")
+    try:
+        async with Database(both.primary.url, read_url=other) as database:
+            service = DatabaseSessionService(database)
+            assert (await service.list_sessions(**USER)).sessions == []
+            assert await service.get_session(**USER, session_id="theirs") is None
+    finally:
+        async with Database(other) as elsewhere:
+            await elsewhere.downgrade("base")
+
+
+async def test_without_a_primary_sessions_are_read_that_are_not_older_than_seen(
+    both: Replicated,
+) -> None:
+    async with both.database(read_lag_s=0.1, retry_timeout_s=0) as database:
+        service = DatabaseSessionService(database)
+        live = await service.create_session(**PLACE)
+        await service.append_event(live, said("one"))
+        await settled()
+        await both.caught_up()
+        assert await get(service) == live
+        await asyncio.sleep(0.15)
+        await both.primary.leave()
+        for _ in range(3):
+            assert await get(service) == live
+        await both.primary.come_back()
+
+
+def test_a_replica_url_is_read_as_any_other_and_shows_no_password(
+    monkeypatch: pytest.MonkeyPatch,
+) -> None:
+    monkeypatch.setenv("ADKPG_READ_URL", "postgresql://me:secret@standby/agents")
+    database = Database("postgresql://me:secret@primary/agents")
+    assert database.standby is not None
+    assert database.standby.url == "postgresql://me:***@standby/agents"
+    assert Database("embedded").standby is None
+    for url in ("embedded", "nonsense"):
+        with pytest.raises(ConfigurationError):
+            Database("postgresql://primary/agents", read_url=url)
