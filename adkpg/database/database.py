@@ -197,7 +197,7 @@ class Database(Closes):
             auto_upgrade=False,
             **self._engine_options,
         )
-        standby._is_standby = True
+        standby._is_standby = standby._introduced = True
         return standby
 
     @property

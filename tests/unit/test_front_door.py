@@ -21,12 +21,14 @@ PAGES = (CHECKOUT / "README.md", *sorted((CHECKOUT / "docs").glob("*.md")))
 EXAMPLES = tuple(sorted((CHECKOUT / "examples").glob("*.py")))
 # How adkpg's own packages send statements: their types are no promise to anybody.
 INTERNAL = {
+    "Database.ask",
     "Database.fetch",
     "Database.fetch_one",
     "Database.found",
     "Database.keep_informed",
     "Database.listener",
     "Database.look",
+    "Database.read",
     "Database.transact",
     "Database.transaction",
 }

@@ -5,15 +5,18 @@ import time
 
 import pytest
 from google.adk.sessions.session import Session
+from sqlalchemy.engine import make_url
 
-from adkpg import Database, DatabaseSessionService, PgVectorMemoryService
+from adkpg import Database, DatabaseSessionService, PgVectorMemoryService, scope
 from adkpg.database.replicas.replica import OWN_WRITE_S
-from adkpg.errors import ConfigurationError, ReadOnly
+from adkpg.errors import ConfigurationError, ReadOnly, ScopeMissing
 from adkpg.sessions.run_history.reading import RunHistory
 from adkpg.testing import said, texts
 from tests.database.replicas.conftest import Replicated
 from tests.fakes.conversation import USER, found, remember_apart
 from tests.fakes.replication import until
+from tests.fakes.roles import GUARDED, PASSWORD, guarded_roles
+from tests.fakes.telemetry import Watched, keep_in_memory
 
 pytestmark = pytest.mark.fault
 
@@ -377,3 +380,96 @@ def test_a_replica_url_is_read_as_any_other_and_shows_no_password(
     for url in ("embedded", "nonsense"):
         with pytest.raises(ConfigurationError):
             Database("postgresql://primary/agents", read_url=url)
+
+
+async def test_each_user_sees_their_own_rows_on_the_standby_too(both: Replicated) -> None:
+    async with guarded_roles(both.primary_url) as roles:
+        await both.caught_up()
+        urls = [
+            make_url(proxy.url)
+            .set(username=roles.name("serve"), password=PASSWORD)
+            .render_as_string(hide_password=False)
+            for proxy in (both.primary, both.standby)
+        ]
+        async with Database(urls[0], read_url=urls[1], settings=GUARDED) as database:
+            service = DatabaseSessionService(database)
+            memory = PgVectorMemoryService(database)
+            with scope(**USER):
+                live = await service.create_session(**PLACE)
+                await remember_apart(memory, "I like plums")
+            await settled()
+            await both.caught_up()
+            with scope(**USER):
+                await get(service)
+                with Asked(both) as asked:
+                    assert await get(service) == live
+                assert (asked.primary, asked.standby) == (0, 1)
+                assert await found(memory, "plums") == ["I like plums"]
+            with scope(app_name="app", user_id="other"):
+                for _ in range(2):
+                    with Asked(both) as asked:
+                        assert await service.get_session(**PLACE) is None
+                        assert (await service.list_sessions(**USER)).sessions == []
+                        assert await found(memory, "plums") == []
+                    assert asked.standby >= 2
+            with pytest.raises(ScopeMissing):
+                await service.get_session(**PLACE)
+
+
+async def test_a_read_that_is_cancelled_on_the_standby_leaves_nothing(both: Replicated) -> None:
+    async with both.database() as database:
+        service = DatabaseSessionService(database)
+        live = await service.create_session(**PLACE)
+        await settled()
+        await both.caught_up()
+        await get(service)
+        both.standby.hold(1, "answer")
+        reading = asyncio.create_task(get(service))
+        await both.standby.held.wait()
+        reading.cancel()
+        with pytest.raises(asyncio.CancelledError):
+            await reading
+        both.standby.release()
+        assert await get(service) == live
+        sql = (
+            "SELECT count(*) FROM pg_stat_activity WHERE state <> 'idle'"
+            " AND pid <> pg_backend_pid() AND backend_type = 'client backend'"
+        )
+
+        async def nothing_runs() -> bool:
+            return bool(await both.pair.standby.value(sql) == 0)
+
+        await until(nothing_runs)
+
+
+async def test_a_call_is_a_span_of_the_server_that_answered(both: Replicated) -> None:
+    keep_in_memory()
+    watched = Watched()
+    async with both.database() as database:
+        service = DatabaseSessionService(database)
+        await service.create_session(**PLACE)
+        await settled()
+        await both.caught_up()
+        await get(service)
+        watched.clear()
+        await get(service)
+        (call,) = watched.calls
+        assert database.standby is not None
+        port = database.standby.place["server.port"]
+        assert port != database.place["server.port"]
+        assert (call.attributes or {})["server.port"] == port
+        await both.standby.leave()
+        await get(service)
+        await both.standby.come_back()
+        reasons = [
+            point.attributes["adkpg.reason"] for point in watched.points("adkpg.replica.fallbacks")
+        ]
+        assert "away" in reasons
+        assert (watched.calls[-1].attributes or {})["server.port"] == database.place["server.port"]
+
+
+def test_without_a_standby_statements_are_what_they_are() -> None:
+    """Nothing is noted, and nothing compared."""
+    database = Database("postgresql://primary/agents")
+    assert database.standby is None
+    assert database._replica is None
