@@ -12,8 +12,8 @@ from adkpg.database.replicas.replica import OWN_WRITE_S
 from adkpg.errors import ConfigurationError, ReadOnly, ScopeMissing
 from adkpg.sessions.run_history.reading import RunHistory
 from adkpg.testing import said, texts
-from tests.database.replicas.conftest import Replicated
 from tests.fakes.conversation import USER, found, remember_apart
+from tests.fakes.replicated import Replicated
 from tests.fakes.replication import until
 from tests.fakes.roles import GUARDED, PASSWORD, guarded_roles
 from tests.fakes.telemetry import Watched, keep_in_memory

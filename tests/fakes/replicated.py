@@ -1,0 +1,44 @@
+"""One database on a primary and its standby, each behind a proxy."""
+
+from dataclasses import dataclass
+
+from adkpg import Database, Settings
+from tests.fakes.proxy import Proxy
+from tests.fakes.replication import Pair
+
+
+@dataclass
+class Replicated:
+    """A database on a primary and its standby, each behind a proxy that counts round trips."""
+
+    pair: Pair
+    name: str
+    primary: Proxy
+    standby: Proxy
+
+    @property
+    def primary_url(self) -> str:
+        """Past the proxy."""
+        return self.pair.primary.url_of(self.name)
+
+    @property
+    def standby_url(self) -> str:
+        """Past the proxy."""
+        return self.pair.standby.url_of(self.name)
+
+    def database(self, **settings: object) -> Database:
+        """A Database whose reads may go to the standby."""
+        given = Settings.model_validate(settings)
+        return Database(self.primary.url, read_url=self.standby.url, settings=given)
+
+    async def caught_up(self) -> None:
+        await self.pair.standby.caught_up(self.pair.primary)
+
+    async def pause(self) -> None:
+        """The standby replays nothing any more."""
+        await self.caught_up()
+        await self.pair.standby.execute("SELECT pg_wal_replay_pause()")
+
+    async def resume(self) -> None:
+        await self.pair.standby.execute("SELECT pg_wal_replay_resume()")
+        await self.caught_up()
