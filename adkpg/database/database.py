@@ -223,6 +223,15 @@ class Database(Closes):
                 "that comes with adkpg[embedded]."
             )
 
+    def require_server(self) -> None:
+        """Refuses an embedded server that is not installed, before it is to be started.
+
+        Raises:
+          EmbeddedServerError: It is not; the message says how to get it.
+        """
+        if self._server is not None:
+            self._server.require_installed()
+
     def embeds_by(self, embedder: str) -> None:
         """Notes an embedder that a service of this Database asks, for the line at the start."""
         self._embedders[embedder] = None

@@ -41,7 +41,9 @@ def begin(database_url: str | None) -> tuple[Screen, str]:
     screen = Screen()
     chosen = database_url or _of_environment()
     url = chosen or "embedded"
-    address = Database(url).url
+    database = Database(url)
+    database.require_server()
+    address = database.url
     if address != "embedded":
         screen.text(f"Database: {address}.")
     elif chosen:

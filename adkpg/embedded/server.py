@@ -100,6 +100,14 @@ class EmbeddedServer:
             raise EmbeddedServerError("The embedded server is not started; call start() first.")
         return self._url
 
+    def require_installed(self) -> None:
+        """Refuses to go on without the server's programs.
+
+        Raises:
+          EmbeddedServerError: The wheel is not installed.
+        """
+        Binaries.find()
+
     def start(self) -> "EmbeddedServer":
         """Starts the server or joins the one that runs, and waits until it answers.
 

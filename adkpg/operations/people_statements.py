@@ -1,7 +1,7 @@
 """Statements that list an app's users. No I/O."""
 
 from functools import cache
-from typing import Any
+from typing import Any, TypedDict
 
 from sqlalchemy import (
     Integer,
@@ -26,6 +26,47 @@ class UsersParameters(AppParameters):
     after: str
     part: str
     limit: int
+
+
+class AppNamesParameters(TypedDict):
+    """Parameters of `select_app_names`: how many at most."""
+
+    limit: int
+
+
+@cache
+def count_of_users() -> Statement[AppParameters]:
+    """Counts the memories of an app's users, and the users; one row."""
+    return Statement(
+        select(
+            func.count().label("memories"), func.count(memories.c.user_id.distinct()).label("users")
+        ).where(memories.c.app_name == APP_NAME, memories.c.user_id != literal(APP_WIDE))
+    )
+
+
+@cache
+def select_app_names() -> Statement[AppNamesParameters]:
+    """Reads the first apps by name; each is looked up after the one before."""
+
+    def first(*after: Any) -> Any:
+        names = (
+            select(func.min(table.c.app_name))
+            .where(*(table.c.app_name > name for name in after))
+            .scalar_subquery()
+            for table in (sessions, memories)
+        )
+        return func.least(*names)
+
+    known = select(first().label("app_name")).cte("known", recursive=True)
+    following = known.alias("before")
+    known = known.union_all(
+        select(first(following.c.app_name)).where(following.c.app_name.is_not(None))
+    )
+    return Statement(
+        select(known.c.app_name)
+        .where(known.c.app_name.is_not(None))
+        .limit(bindparam("limit", type_=Integer))
+    )
 
 
 def _is_live() -> Any:

@@ -101,7 +101,7 @@ def test_get_shows_what_is_known(adkpg: Adkpg) -> None:
 def test_an_unknown_memory_is_a_sentence(adkpg: Adkpg, command: tuple[str, ...]) -> None:
     outcome = adkpg("memory", command[0], "nope", *APP, *command[1:])
     assert (outcome.code, outcome.out) == (1, "")
-    assert "There is no memory 'nope' of the app-wide scope of app 'chat'" in outcome.err
+    assert "There is no memory 'nope' of app 'chat' itself" in outcome.err
 
 
 def test_update(adkpg: Adkpg) -> None:
@@ -148,7 +148,7 @@ def test_delete_as_json_asks_on_standard_error(adkpg: Adkpg) -> None:
     outcome = adkpg("memory", "delete", "m9", *APP, "--json", answer="y")
     assert json.loads(outcome.out) == {"dry_run": False, "deleted": ["m9"]}
     assert "We are open." in outcome.err
-    assert "Delete these memories of the app-wide scope of app 'chat'? [y/N]" in outcome.err
+    assert "Delete these memories of app 'chat' itself? [y/N]" in outcome.err
     assert ids(adkpg("memory", "list", *APP, "--json").out) == []
 
 

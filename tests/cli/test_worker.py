@@ -74,7 +74,7 @@ def worker(waiting: str) -> Iterator[subprocess.Popen[str]]:
 
 def test_once_does_what_is_due_and_ends(adkpg: Adkpg, waiting: str) -> None:
     outcome = adkpg("worker", "--once")
-    assert (outcome.code, outcome.out) == (0, "Done: 3 memories.\n")
+    assert (outcome.code, outcome.out) == (0, "Embedded 3 memories.\n")
     assert value(waiting, WAITING) == 0
     assert value(waiting, "SELECT count(*) FROM adkpg.memory_vectors") == 3
     assert json.loads(adkpg("worker", "--once", "--json").out) == {"done": 0, "revived": None}
@@ -82,9 +82,9 @@ def test_once_does_what_is_due_and_ends(adkpg: Adkpg, waiting: str) -> None:
 
 def test_what_was_given_up_is_revived_if_asked_for(adkpg: Adkpg, waiting: str) -> None:
     value(waiting, "UPDATE adkpg.memory_jobs SET dead = true, attempts = 10, error = 'x'")
-    assert adkpg("worker", "--once").out == "Done: 0 memories.\n"
+    assert adkpg("worker", "--once").out == "Embedded 0 memories.\n"
     outcome = adkpg("worker", "--once", "--revive")
-    assert (outcome.code, outcome.out) == (0, "Revived: 3.\nDone: 3 memories.\n")
+    assert (outcome.code, outcome.out) == (0, "Revived: 3.\nEmbedded 3 memories.\n")
     assert value(waiting, "SELECT count(*) FROM adkpg.memory_jobs") == 0
 
 
@@ -114,7 +114,9 @@ def test_a_signal_ends_it_cleanly(
     until(waiting, WAITING, 0)
     worker.send_signal(number)
     out, err = worker.communicate(timeout=60)
-    assert (worker.returncode, out, err) == (0, "Done: 4 memories.\n", "")
+    assert (worker.returncode, out) == (0, "Embedded 4 memories.\n")
+    assert "INFO adkpg.database.database: adkpg " in err, "the line at the start"
+    assert err.count("\n") == 1
 
 
 @pytest.fixture
@@ -141,5 +143,5 @@ def test_a_signal_ends_it_though_its_embedder_hangs(
             assert process.poll() is None
         process.send_signal(number)
         out, _ = process.communicate(timeout=60)
-    assert (process.returncode, out) == (0, "Done: 0 memories.\n")
+    assert (process.returncode, out) == (0, "Embedded 0 memories.\n")
     assert value(waiting, f"{WAITING} AND lease_expires_at IS NULL") == 3

@@ -10,6 +10,7 @@ import click
 import adkpg
 from adkpg.cli.answers import COLUMNS, answer, jsonable, reader, row, say, text_of
 from adkpg.cli.connection import connected, database_url, run
+from adkpg.cli.operations.elsewhere import hint
 from adkpg.cli.options import (
     app,
     as_json,
@@ -80,7 +81,8 @@ async def list_(
         COLUMNS,
         [*map(row, page.memories)],
         as_json=as_json,
-        nothing=f"No such memory of {_scope(app_name, user_id)} is stored.",
+        nothing=f"No such memory of {_scope(app_name, user_id)} is stored."
+        + ("" if page.memories or as_json else await hint(database, app_name, user_id)),
         full=full,
     )
 
@@ -134,7 +136,12 @@ async def count(
     counted = await reader(database).count_memories(
         app_name=app_name, user_id=user_id, filters=adkpg.SearchFilters(**filters)
     )
-    say(str(counted), {"memories": counted}, as_json=as_json)
+    told = ""
+    if not as_json and (user_id is None or not counted):
+        told = await hint(database, app_name, user_id)
+    own = " of the app's own" if told and user_id is None else ""
+    sentence = f"{counted}{own}.{told}" if told else str(counted)
+    say(sentence, {"memories": counted}, as_json=as_json)
 
 
 @click.command()
@@ -274,7 +281,7 @@ def delete(
 
 def _scope(app_name: str, user_id: str | None) -> str:
     if user_id is None:
-        return printable(f"the app-wide scope of app {app_name!r}")
+        return printable(f"app {app_name!r} itself")
     return printable(f"user {user_id!r} of app {app_name!r}")
 
 

@@ -12,6 +12,7 @@ import click
 import adkpg
 from adkpg.cli.answers import answer, jsonable, origin_of, text_of, time_of
 from adkpg.cli.connection import connected
+from adkpg.cli.operations.elsewhere import hint
 from adkpg.cli.options import app, as_json, filtered, full, span, user_or_app
 from adkpg.terminal import cell
 
@@ -100,8 +101,10 @@ async def search(
         ("SCORE", "COSINE", "WORDS", "TIME", "FROM", "MEMORY"),
         [row for hit in hits for row in _rows(hit, explain=explain)],
         as_json=as_json,
-        nothing="Nothing that is remembered answers this.",
+        nothing="Nothing that is remembered answers this."
+        + ("" if hits or as_json else await hint(database, app_name, user_id)),
         full=full or explain,
+        footer="SCORE: the higher the better; it compares hits of one search only.",
     )
 
 

@@ -11,6 +11,7 @@ import click
 
 import adkpg
 from adkpg.cli.connection import connected
+from adkpg.cli.operations.elsewhere import apps
 from adkpg.cli.options import MOST, as_json, span
 from adkpg.terminal import show
 
@@ -62,12 +63,12 @@ async def stats(
         value = asdict(found) | {"span": asked.total_seconds()}
         click.echo(json.dumps({"span_s": value.pop("span"), **value}))
         return
-    _print(found)
+    _print(found, "" if found.apps or app_name is None else await apps(database, app_name))
 
 
-def _print(found: Statistics) -> None:
+def _print(found: Statistics, told: str) -> None:
     if not found.apps:
-        click.echo("There is nothing yet.")
+        click.echo(f"There is nothing yet.{told}")
     else:
         show(
             (

@@ -3,6 +3,7 @@
 import asyncio
 import logging
 import random
+from collections import Counter
 from collections.abc import Awaitable, Callable, Sequence
 from typing import Protocol
 
@@ -61,6 +62,9 @@ class Worker:
       poll_interval_s: Pause when nothing is due, in seconds.
       concurrency: Most users whose batches run side by side.
       stop_timeout_s: How long batches may run on after a stop, in seconds.
+
+    Attributes:
+      done_by: How many memories it worked on, by the name of the work.
     """
 
     def __init__(
@@ -80,7 +84,7 @@ class Worker:
         self._poll_interval_s = poll_interval_s
         self._concurrency = concurrency
         self._stop_timeout_s = stop_timeout_s
-        self._done = 0
+        self.done_by: Counter[str] = Counter()
 
     async def run(self, stop: asyncio.Event | None = None) -> int:
         """Works until `stop` is set: batches that run may end, and no more are begun.
@@ -103,7 +107,7 @@ class Worker:
             await asyncio.wait([chores])
 
     async def _work_until(self, stop: asyncio.Event) -> int:
-        before = self._done
+        before = self.done_by.total()
         pause_s = self._poll_interval_s
         while not stop.is_set():
             try:
@@ -118,7 +122,7 @@ class Worker:
                 pause_s = self._poll_interval_s
             if not progress:
                 await _pause(stop, pause_s * random.uniform(0.5, 1))
-        return self._done - before
+        return self.done_by.total() - before
 
     async def run_once(self, stop: asyncio.Event | None = None) -> int:
         """Does the chores if it is time, and a batch for each user with due work.
@@ -162,7 +166,7 @@ class Worker:
 
     async def _batches(self, stop: asyncio.Event) -> int:
         """Does a round of each work; after a stop it has some time, then it is cancelled."""
-        before = self._done
+        before = self.done_by.total()
         running = asyncio.create_task(self._rounds(stop))
         stopping = asyncio.create_task(stop.wait())
         try:
@@ -175,7 +179,7 @@ class Worker:
             await asyncio.wait({running, stopping}, timeout=_GIVING_BACK_S)
         if running.done() and not running.cancelled():
             running.result()
-        return self._done - before
+        return self.done_by.total() - before
 
     async def _rounds(self, stop: asyncio.Event) -> None:
         for work in self._works:
@@ -193,7 +197,7 @@ class Worker:
                 try:
                     with every_scope(), narrowed(app_name, user_id):
                         worked = await work.work(app_name, user_id)
-                    self._done += worked  # not in one: the sum is read before the wait
+                    self.done_by[work.name] += worked  # not in one: it is read before the wait
                 except RetryableError:
                     raise
                 except AdkpgError as exc:

@@ -49,6 +49,7 @@ class Search:
         self._reranker = reranker
         self._approximate: dict[tuple[str, tuple[str, ...]], frozenset[str]] = {}
         self._inactive: dict[str, str] = {}  # by app, what is wrong with its model
+        self._said_waiting = False
 
     async def hits(
         self, app_name: str, user_id: str, query: str, options: SearchOptions, *, explain: bool
@@ -221,6 +222,14 @@ class Search:
             self._approximate[key] = frozenset(rows[0]["approximate"])
         else:
             self._approximate.pop(key, None)
+        if rows[0]["waiting"] and not self._said_waiting:
+            self._said_waiting = True
+            logger.warning(
+                "Memories of app %r have waited for a vector for over a minute and are found by "
+                "their words alone, since no worker came to them; run adkpg worker, or "
+                "memory.run_worker() in a task of this process, or see what its log says.",
+                app_name,
+            )
         if rows[0]["active_model"] not in (None, (await vectors.numbered_model())[0]):
             await self._say_not_active(vectors, app_name, required=not shape.lexical)
         else:

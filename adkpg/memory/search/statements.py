@@ -60,7 +60,7 @@ from adkpg.sql import (
     live,
     stored_columns,
 )
-from adkpg.tables import approximate_scopes, memories, memory_provenance
+from adkpg.tables import approximate_scopes, memories, memory_jobs, memory_provenance
 
 
 @dataclass(frozen=True)
@@ -185,9 +185,10 @@ def search(shape: Shape) -> Statement[SearchParameters]:
     its content is cut, position, score, lexical, cosine, dated, said_by, recency, importance_factor
     and lexemes; the facts drawn from it and, in parallel, their heirs, which superseded them, null
     if there are none; by vectors also starts, ends and cosines of its passages, null if it has
-    none; and in every row ``approximate``, the scopes that the HNSW index holds, and
-    ``active_model``, the app's, which is null if it has none yet. Vectors of a model that is not
-    active are not compared.
+    none; and in every row ``approximate``, the scopes that the HNSW index holds,
+    ``active_model``, the app's, which is null if it has none yet, and ``waiting``, whether some of
+    the memories have no vector since no worker comes. Vectors of a model that is not active are
+    not compared.
     """
     question = by_vectors.question_vector()
     model = by_vectors.compared_model() if shape.vector else None
@@ -329,8 +330,8 @@ def _told(
 def _info(model: CTE | None) -> CTE:
     """Facts that the caller must know for its next search; one row."""
     if model is None:
-        nothing: list[Any] = [cast(null(), ARRAY(Text)), null()]
-        names = ("approximate", "active_model")
+        nothing: list[Any] = [cast(null(), ARRAY(Text)), null(), false()]
+        names = ("approximate", "active_model", "waiting")
         return materialized(
             select(*(each.label(name) for each, name in zip(nothing, names, strict=True))), "info"
         )
@@ -346,7 +347,28 @@ def _info(model: CTE | None) -> CTE:
     )
     # Made once, not for each row that is returned.
     return materialized(
-        select(held.label("approximate"), model.c.active.label("active_model")), "info"
+        select(
+            held.label("approximate"),
+            model.c.active.label("active_model"),
+            _waiting().label("waiting"),
+        ),
+        "info",
+    )
+
+
+def _waiting() -> ColumnElement[bool]:
+    """Whether memories have waited for a minute, and no worker has come yet."""
+    return (
+        select(true())
+        .select_from(memory_jobs)
+        .where(
+            in_scopes(memory_jobs),
+            memory_jobs.c.task == literal("embed", Text),
+            memory_jobs.c.attempts == number(0),
+            memory_jobs.c.error.is_(None),
+            memory_jobs.c.created_at < func.now() - literal_column("interval '1 minute'"),
+        )
+        .exists()
     )
 
 
