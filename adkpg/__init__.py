@@ -9,6 +9,7 @@ from typing import TYPE_CHECKING
 __version__ = "0.1.0"
 
 __all__ = [
+    "AdkpgError",
     "Backlog",
     "Database",
     "DatabaseArtifactService",
@@ -30,11 +31,13 @@ __all__ = [
     "Reason",
     "Remember",
     "RememberPolicy",
+    "RetryableError",
     "SearchFilters",
     "SearchOptions",
     "SearchOverrides",
     "SessionsPage",
     "Settings",
+    "StaleSession",
     "WatchedEvent",
     "every_scope",
     "redact_secrets",
@@ -63,6 +66,7 @@ if TYPE_CHECKING:
     )
     from adkpg.artifacts.service import DatabaseArtifactService
     from adkpg.database import Database
+    from adkpg.errors import AdkpgError, RetryableError, StaleSession
     from adkpg.in_memory import InMemoryVectorMemoryService
     from adkpg.memory.filters import SearchFilters
     from adkpg.memory.pages import MemoriesPage
@@ -84,6 +88,7 @@ if TYPE_CHECKING:
     from adkpg.settings import Settings
 else:
     _MODULES = {
+        "AdkpgError": "errors",
         "Backlog": "memory.queue.jobs",
         "Database": "database",
         "DatabaseArtifactService": "artifacts.service",
@@ -105,11 +110,13 @@ else:
         "Reason": "memory.search.hits",
         "Remember": "remember.policy",
         "RememberPolicy": "remember.policy",
+        "RetryableError": "errors",
         "SearchFilters": "memory.filters",
         "SearchOptions": "memory.search.options",
         "SearchOverrides": "memory.search.options",
         "SessionsPage": "sessions.pages",
         "Settings": "settings",
+        "StaleSession": "errors",
         "WatchedEvent": "sessions.watching.watch",
         "every_scope": "scopes",
         "redact_secrets": "remember.secrets",
