@@ -1,15 +1,19 @@
 """Typed statements, and the clauses that many of them share. No I/O."""
 
 import re
-from collections.abc import Mapping
+from collections.abc import Iterator, Mapping, Sequence
 from datetime import datetime
 from typing import Any, Generic, TypedDict, TypeVar
 
 from sqlalchemy import (
     CTE,
     BindParameter,
+    Column,
     ColumnElement,
+    FromClause,
+    Join,
     Select,
+    Table,
     Text,
     and_,
     bindparam,
@@ -28,7 +32,7 @@ from sqlalchemy import (
 from sqlalchemy.dialects.postgresql import ARRAY, JSONB, REGCONFIG, TIMESTAMP
 from sqlalchemy.dialects.postgresql.asyncpg import PGCompiler_asyncpg, dialect
 from sqlalchemy.sql.base import Executable
-from sqlalchemy.sql.selectable import TableValuedAlias
+from sqlalchemy.sql.selectable import Alias, TableValuedAlias
 
 from adkpg.tables import SCHEMA, app_settings, memories, memory_tombstones, sessions
 
@@ -39,6 +43,13 @@ INDEXED_CONDITIONS = frozenset({"kinds", "session_ids"})
 """Conditions of `SearchFilters` that an index may serve."""
 
 ParametersT = TypeVar("ParametersT", bound=Mapping[str, object])
+
+# Around what a distributed database alone is told, and around locks, of which it takes a person's.
+_USERS, _LOCK, _SHARED_LOCK, _END = "\x11", "\x12", "\x13", "\x14"
+_IS_USERS = re.compile(rf"{_USERS}([^{_END}]*){_END}")
+_IS_CONDITION = re.compile(rf"\s+(?:AND|WHERE)\s+{_USERS}[^{_END}]*{_END}")
+_IS_LOCK = re.compile(rf"{_LOCK}([^{_END}]*){_END}")
+_IS_SHARED_LOCK = re.compile(rf"{_SHARED_LOCK}([^{_END}]*){_END}")
 
 _DIALECT: Any = dialect()  # type: ignore[no-untyped-call] # SQLAlchemy leaves it untyped
 _PLACEHOLDER = "__schema_of_adkpg__"
@@ -56,6 +67,8 @@ class _Compiler(PGCompiler_asyncpg):
     kept plan does not know them.
     """
 
+    _froms: Sequence[Any] = ()  # of the innermost SELECT that is written
+
     def visit_bindparam(self, bindparam: BindParameter[Any], *args: Any, **options: Any) -> Any:
         # SQLAlchemy leaves both calls untyped.
         written: Any = super().visit_bindparam
@@ -66,6 +79,98 @@ class _Compiler(PGCompiler_asyncpg):
             return written(bindparam, *args, **options)
         text = written(bindparam, *args, **options | {"literal_binds": True})
         return typed(bindparam.type, bindparam.type.dialect_impl(_DIALECT), text)
+
+    def _compose_select_body(
+        self, text: str, select: Any, compile_state: Any, inner: Any, froms: Any, *args: Any
+    ) -> str:
+        select = _narrowed(select, [column for each in froms for column in _users(each)])
+        composed: Any = super()._compose_select_body
+        outer, self._froms = self._froms, froms
+        try:
+            return str(composed(text, select, compile_state, inner, froms, *args))
+        finally:
+            self._froms = outer
+
+    def visit_join(self, join: Join, *args: Any, **options: Any) -> str:
+        """Narrows the outer side of a join where it is joined: afterwards, others are gone."""
+        written: Any = super().visit_join
+        text = str(written(join, *args, **options))
+        if not join.isouter or join.full:
+            return text
+        return text + "".join(
+            f" AND {self.visit_users(_Users(column))}" for column in _users(join.right)
+        )
+
+    def visit_update(self, update_stmt: Any, *args: Any, **options: Any) -> str:
+        written: Any = super().visit_update
+        return str(written(_narrowed(update_stmt, _changed(update_stmt)), *args, **options))
+
+    def visit_delete(self, delete_stmt: Any, *args: Any, **options: Any) -> str:
+        written: Any = super().visit_delete
+        return str(written(_narrowed(delete_stmt, _changed(delete_stmt)), *args, **options))
+
+    def visit_users(self, users: "_Users", **options: Any) -> str:
+        """Marks where a distributed database is told whose rows of a table are meant."""
+        return f"{_USERS}{self.process(users.column, **options)}{_END}"
+
+    def for_update_clause(self, select: Any, **options: Any) -> str:
+        """Marks locks: a distributed database takes those on one person's rows alone."""
+        written: Any = super().for_update_clause
+        text = str(written(select, **options))
+        locked = select._for_update_arg.of or self._froms
+        tables = [each for source in locked for each in _tables(source)]
+        shared = tables and not any("user_id" in each.c for each in tables)
+        # Of a step that locks one table of a join, Citus misreads the rows.
+        shared = shared or (select._for_update_arg.of and isinstance(self._froms[0], Join))
+        return f"{_SHARED_LOCK if shared else _LOCK}{text}{_END}"
+
+
+class _Users(ColumnElement[bool]):
+    """That the rows are one person's; see `Statement.text`."""
+
+    __visit_name__ = "users"
+    inherit_cache = False
+
+    def __init__(self, column: Column[Any]) -> None:
+        self.column = column
+
+
+def _tables(source: Any) -> Iterator[FromClause]:
+    """The tables, or their aliases, that a source of rows has without any statement in between."""
+    if isinstance(source, Join):
+        yield from _tables(source.left)
+        yield from _tables(source.right)
+    elif isinstance(source, Table) or (
+        isinstance(source, Alias) and isinstance(source.element, Table)
+    ):
+        yield source
+
+
+def _users(source: FromClause) -> Iterator[Any]:
+    """The columns that say whose the rows of a source are, where no outer join made them."""
+    if isinstance(source, Join):
+        if not source.full:
+            yield from _users(source.left)
+            if not source.isouter:
+                yield from _users(source.right)
+        return
+    yield from (each.c.user_id for each in _tables(source) if "user_id" in each.c)
+
+
+def _changed(change: Any) -> list[Any]:
+    """The columns that say whose the rows are that a change writes, or reads beside these."""
+    criteria: list[Any] = [
+        source for each in change._where_criteria for source in each._from_objects
+    ]
+    sources = dict.fromkeys([change.table, *criteria])
+    return [column for each in sources for column in _users(each)]
+
+
+def _narrowed(statement: Any, columns: list[Any]) -> Any:
+    if columns:
+        statement = statement._clone()
+        statement._where_criteria += tuple(map(_Users, columns))
+    return statement
 
 
 _DIALECT.statement_compiler = _Compiler
@@ -81,6 +186,14 @@ def _body(text: str) -> tuple[int, bool]:
             start, returns = found.start(), token == "SELECT"
         returns = returns or (depth == 0 and start >= 0 and token == "RETURNING")
     return start, returns
+
+
+def _part(value: Any, places: list[int], count: int) -> Any:
+    """Returns the elements of a list that belong to some of so many rows; others as they are."""
+    if not isinstance(value, list) or not value or len(value) % count:
+        return value
+    each = len(value) // count
+    return [value[place * each + n] for place in places for n in range(each)]
 
 
 class NoParameters(TypedDict):
@@ -126,16 +239,21 @@ class Statement(Generic[ParametersT]):
 
     Args:
       core: The statement as SQLAlchemy has it.
+      over_nodes: What a distributed database does instead, where the statement is about everybody
+        and Citus refuses it.
     """
 
-    def __init__(self, core: Executable) -> None:
+    def __init__(self, core: Executable, *, over_nodes: Executable | None = None) -> None:
+        self._over_nodes: Statement[ParametersT] | None = None
+        if over_nodes is not None:
+            self._over_nodes = Statement(over_nodes)
         compiled: Any = core.compile(  # type: ignore[attr-defined] # Executable is a mixin of ClauseElement
             dialect=_DIALECT,
             schema_translate_map={SCHEMA: _PLACEHOLDER},
             render_schema_translate=True,
         )
         self._text = str(compiled)
-        self._texts: dict[tuple[str, int | None], str] = {}
+        self._texts: dict[tuple[str, int | None, bool], str] = {}
         self._fitting: dict[tuple[str, int | None, str], str] = {}
         self._writes: bool | None = None
         self._constants: Mapping[str, object] = {
@@ -156,19 +274,24 @@ class Statement(Generic[ParametersT]):
         """The names of the parameters that it takes."""
         return {name for name in self.names if name not in self._constants}
 
-    def text(self, schema: str, gate: int | None = None) -> str:
+    def text(self, schema: str, gate: int | None = None, *, distributed: bool = False) -> str:
         """Returns the SQL for asyncpg, with the tables in this schema; one string for each.
 
         Args:
           schema: The schema.
           gate: None, or the statement first enters the scope that so many more arguments name:
             app and user, or none for everybody's rows.
+          distributed: Every step says of each table with persons' rows whose are meant, though it
+            follows from the step before: only so does Citus send it to one node. It locks no
+            reference table, which Citus would lock as a whole, on all nodes; nor several users'
+            rows, which Citus refuses.
         """
-        text = self._texts.get((schema, gate))
+        text = self._texts.get((schema, gate, distributed))
         if text is None:
             quoted = _DIALECT.identifier_preparer.quote_schema(schema)
-            text = self._text if gate is None else self._gated(gate)
-            text = self._texts[schema, gate] = text.replace(_PLACEHOLDER, quoted)
+            text = self._formed(self._text, distributed=distributed)
+            text = text if gate is None else self._gated(text, gate)
+            text = self._texts[schema, gate, distributed] = text.replace(_PLACEHOLDER, quoted)
         return text
 
     def fitting(self, schema: str, gate: int | None, server: str) -> str:
@@ -188,8 +311,9 @@ class Statement(Generic[ParametersT]):
             count = len(self.names)
             wanted = max((int(number) for number in re.findall(r"\{(\d+)\}", server)), default=0)
             asked = re.sub(r"\{(\d+)\}", lambda found: f"${count + int(found[1])}", server)
-            start, _ = _body(self._text)
-            steps = self._text[:start].rstrip() + "," if start else "WITH"
+            own = self._formed(self._text, distributed=False)
+            start, _ = _body(own)
+            steps = own[:start].rstrip() + "," if start else "WITH"
             condition = ""
             if gate is not None:
                 places = ", ".join(f"${count + wanted + n}" for n in range(1, gate + 1))
@@ -197,7 +321,7 @@ class Statement(Generic[ParametersT]):
                 if not gate:
                     condition = f" WHERE {_PLACEHOLDER}.enter_every_scope()"
             text = (
-                f"{steps} scoped AS ({self._text[start:]}) SELECT server.*, gated.* FROM"  # noqa: S608 - our own text
+                f"{steps} scoped AS ({own[start:]}) SELECT server.*, gated.* FROM"  # noqa: S608 - our own text
                 f" ({asked.replace('{schema}', _PLACEHOLDER)} OFFSET 0) AS server LEFT JOIN LATERAL"
                 " (SELECT true AS adkpg_row, scoped.* FROM scoped WHERE server.fits OFFSET 0)"
                 f" AS gated ON true{condition}"
@@ -206,17 +330,59 @@ class Statement(Generic[ParametersT]):
             self._fitting[key] = text.replace(_PLACEHOLDER, quoted)
         return self._fitting[key]
 
-    def _gated(self, gate: int) -> str:
+    def form(self, *, distributed: bool) -> "Statement[ParametersT]":
+        """Returns itself, or what a distributed database does instead."""
+        return self._over_nodes or self if distributed else self
+
+    @property
+    def splits(self) -> bool:
+        """Whether it is about several users, who are on several nodes of a distributed database."""
+        return "user_ids" in self.names and "user_id" not in self.names
+
+    def split(self, parameters: ParametersT) -> Iterator[ParametersT]:
+        """Yields the parameters of each user by itself, where `splits`; else all.
+
+        Lists of as many elements as there are ``user_ids``, or of as many for each, belong to them
+        in parallel.
+        """
+        users: Any = parameters.get("user_ids")
+        if not self.splits or len(set(users)) < 2:
+            yield parameters
+            return
+        for user in dict.fromkeys(users):
+            places = [place for place, each in enumerate(users) if each == user]
+            own: Any = {
+                name: _part(value, places, len(users)) for name, value in parameters.items()
+            }
+            yield own
+
+    def _formed(self, text: str, *, distributed: bool) -> str:
+        user = None
+        if distributed:
+            text = _IS_SHARED_LOCK.sub("", text)
+            if "user_id" in self.names:
+                user = f"${self.names.index('user_id') + 1}::VARCHAR"
+            elif self.splits:
+                user = f"(${self.names.index('user_ids') + 1}::VARCHAR[])[1]"
+            else:
+                # Over all nodes it would be refused; whoever is in the way is waited for.
+                text = _IS_LOCK.sub("", text)
+        text = _IS_LOCK.sub(r"\1", _IS_SHARED_LOCK.sub(r"\1", text))
+        if user is None:
+            return _IS_CONDITION.sub("", text)
+        return _IS_USERS.sub(lambda found: f"{found[1]} = {user}", text)
+
+    def _gated(self, text: str, gate: int) -> str:
         """Puts a condition without columns on top, which Postgres checks before it reads a row."""
         places = ", ".join(f"${len(self.names) + n}" for n in range(1, gate + 1))
         function = "enter_scope" if gate else "enter_every_scope"
         condition = f"{_PLACEHOLDER}.{function}({places})"
-        start, returns = _body(self._text)
-        steps = self._text[:start].rstrip() + "," if start else "WITH"
+        start, returns = _body(text)
+        steps = text[:start].rstrip() + "," if start else "WITH"
         # OFFSET 0 keeps apart what the statement asks before any row, which might come first.
         gated = "* FROM (SELECT * FROM scoped OFFSET 0) AS gated WHERE "
         rows = f"{gated}{condition}" if returns else f"1 WHERE NOT {condition}"
-        return f"{steps} scoped AS ({self._text[start:]}) SELECT {rows}"
+        return f"{steps} scoped AS ({text[start:]}) SELECT {rows}"
 
     def arguments(self, parameters: ParametersT) -> list[object]:
         """Returns the values in the order of the placeholders."""

@@ -25,7 +25,7 @@ from sqlalchemy import (
 )
 from sqlalchemy.dialects.postgresql import ARRAY, BYTEA, JSON, TIMESTAMP, UUID, insert
 
-from adkpg.memory.write.statements import with_person
+from adkpg.memory.write.statements import at_person, with_person
 from adkpg.sql import (
     SESSION_ID,
     ScopeParameters,
@@ -125,7 +125,9 @@ def save() -> Statement[SaveParameters]:
 
     Whoever forgets the person, or deletes the session, is waited for, and waits.
     """
-    person = select(with_person().label("locked")).cte("person").prefix_with("MATERIALIZED")
+    # As a text, since a step of Citus has no column of void; and on the node that has the user.
+    locked = select(cast(with_person(), Text).label("locked")).select_from(at_person())
+    person = locked.cte("person").prefix_with("MATERIALIZED")
     session = (
         select(sessions.c.session_id)
         .where(
@@ -207,12 +209,11 @@ def lock_name() -> Statement[ArtifactParameters]:
     key = func.jsonb_build_array(
         bindparam("app_name", type_=Text), bindparam("user_id", type_=Text), SESSION_ID, _NAME
     ).cast(Text)
-    return Statement(
-        select(
-            with_person(),
-            func.pg_advisory_xact_lock(func.hashtextextended(key, literal(1, BigInteger))),
-        )
+    locks = select(
+        with_person(),
+        func.pg_advisory_xact_lock(func.hashtextextended(key, literal(1, BigInteger))),
     )
+    return Statement(locks, over_nodes=locks.select_from(at_person()))
 
 
 @cache
@@ -327,7 +328,12 @@ def select_locations() -> Statement[LocationsParameters]:
         artifacts.c.artifact_id == case((valid, id_of)),
         artifacts.c.location == asked.c.locations,
     )
-    return Statement(select(asked.c.locations.label("location")).where(exists(named)))
+    places = bindparam("locations", type_=ARRAY(Text))
+    return Statement(
+        select(asked.c.locations.label("location")).where(exists(named)),
+        # Over nodes no index is asked for each: every node reads all of its files once.
+        over_nodes=select(artifacts.c.location).where(artifacts.c.location == func.any(places)),
+    )
 
 
 @cache

@@ -20,7 +20,7 @@ from sqlalchemy.ext.asyncio import AsyncEngine, create_async_engine
 from sqlalchemy.util import greenlet_spawn
 
 from adkpg import scopes
-from adkpg.database import address, libpq, migrations, pooler, row_security
+from adkpg.database import address, distribution, libpq, migrations, pooler, row_security
 from adkpg.database.connector import Connector, Password
 from adkpg.database.driver import Attempt, Fault, idle_after, translated
 from adkpg.database.listening import Listener
@@ -162,7 +162,7 @@ class Database(Closes):
         self._connector: Connector | None = None
         self._pools = LoopPools()
         self._doubted_at = self._dead_until = -math.inf
-        self._verified = self._introduced = False
+        self._verified = self._introduced = self._distributed = False
         self._embedders: dict[str, None] = {}
         self._listeners = PerLoop(lambda: Listener(self._listening))
         self.breakers = Breakers()
@@ -369,6 +369,51 @@ class Database(Closes):
             )
             if self.settings.row_level_security or await row_security.is_on(engine, self.schema):
                 await row_security.switch_on(engine, self.schema)
+            if await distribution.is_on(engine, self.schema):
+                await distribution.distribute(
+                    engine, self.schema, self.settings.migration_timeout_s, dry_run=False
+                )
+
+    async def is_distributed(self) -> bool:
+        """Whether the tables are distributed by Citus; asked once."""
+
+        async def once(attempt: Attempt, _: Fault | None = None) -> bool:
+            async with self._connection(attempt):
+                return self._distributed
+
+        return self._distributed if self._verified else await self._tried(once)
+
+    async def distribute(self, *, dry_run: bool = False) -> list[str]:
+        """Distributes the tables over the nodes of a Citus cluster, each person on one of them.
+
+        Idempotent; what an interrupted call did is kept, and the next one goes on from there. Each
+        table is locked while its rows are moved.
+
+        Args:
+          dry_run: Whether to change nothing.
+
+        Returns:
+          What was done, or would be, step by step; empty if nothing was left to do.
+
+        Raises:
+          ExtensionMissing: The database has no Citus, or one that is too old.
+          ConfigurationError: It is a worker's database, not the coordinator's.
+          SchemaMissing: There are no tables yet.
+          SchemaOutOfDate: They are at another revision.
+          Busy: Others were in the way for longer than ``ADKPG_MIGRATION_TIMEOUT_S``.
+          DatabaseUnavailable: There is no connection.
+        """
+        async with self._migrating() as engine:
+            await distribution.require_citus(engine)
+            if self.settings.row_level_security or await row_security.is_on(engine, self.schema):
+                distribution.refuse_row_level_security()
+            found = await migrations.inspect(engine, self.schema)
+            migrations.verify(found, self.url, self._fresh_start)
+            steps = await distribution.distribute(
+                engine, self.schema, self.settings.migration_timeout_s, dry_run=dry_run
+            )
+        self._verified = False
+        return [step.what for step in steps]
 
     async def downgrade(self, revision: str) -> None:
         """Migrates the schema down; ``base`` drops every table of adkpg with what it holds.
@@ -499,11 +544,11 @@ class Database(Closes):
         return self._listeners.here()
 
     async def _listening(self) -> asyncpg.Connection | None:
-        """Opens a connection to listen on; None behind a pooler or with a caller's engine."""
+        """Opens a connection to listen on; None behind a pooler, on a cluster, or by an engine."""
         await self.engine()
         target = self._direct or self._target
-        if target is None:
-            return None
+        if target is None or await self.is_distributed():
+            return None  # a node tells its own listeners alone
         with translated(self.url, Attempt()):
             connection = await self._connector_to(target).connect()
             direct = False
@@ -562,24 +607,19 @@ class Database(Closes):
           DatabaseError: The server refused it; see `adkpg.errors`.
           InvalidInput: A parameter cannot be stored.
         """
-        arguments = statement.arguments(parameters)
-        gate = None
-        if self.settings.row_level_security:
-            scope = scopes.current().arguments
-            arguments, gate = [*arguments, *scope], len(scope)
-        sql = statement.text(self.schema, gate)
+        scope = scopes.current().arguments if self.settings.row_level_security else None
         attempt = Attempt()
         rows: list[asyncpg.Record] | None = None
         try:
             try:
-                rows = await self._fetch(attempt, sql, arguments, timeout_s)
+                rows = await self._run(attempt, statement, parameters, scope, timeout_s)
                 return rows
             except RetryableError as exc:
                 failure = exc
 
             async def again(attempt: Attempt, fault: Fault) -> list[asyncpg.Record]:
                 if fault is not Fault.RACE:
-                    return await self._fetch(attempt, sql, arguments, timeout_s)
+                    return await self._run(attempt, statement, parameters, scope, timeout_s)
                 # The server's default may be stricter isolation than the statement is made for.
                 async with self.transaction(attempt) as transaction:
                     return await transaction.fetch(statement, parameters, timeout_s=timeout_s)
@@ -663,12 +703,47 @@ class Database(Closes):
     ) -> list[asyncpg.Record]:
         async with self._connection(attempt) as connection:
             attempt.sent = True
-            if calls.is_open():
-                with calls.statement(sql, self.place if self._is_standby else None):
-                    rows = await connection.fetch(sql, *arguments, timeout=timeout_s)
-            else:
+            return await self._said(connection, sql, arguments, timeout_s)
+
+    async def _said(
+        self,
+        connection: asyncpg.Connection,
+        sql: str,
+        arguments: list[object],
+        timeout_s: float | None,
+    ) -> list[asyncpg.Record]:
+        if calls.is_open():
+            with calls.statement(sql, self.place if self._is_standby else None):
                 rows = await connection.fetch(sql, *arguments, timeout=timeout_s)
+        else:
+            rows = await connection.fetch(sql, *arguments, timeout=timeout_s)
         found: list[asyncpg.Record] = rows
+        return found
+
+    async def _run(
+        self,
+        attempt: Attempt,
+        statement: Statement[ParametersT],
+        parameters: ParametersT,
+        scope: tuple[str, ...] | None,
+        timeout_s: float | None,
+    ) -> list[asyncpg.Record]:
+        found: list[asyncpg.Record] = []
+        arguments = statement.arguments(parameters)  # refused before a connection is borrowed
+        async with self._connection(attempt) as connection:
+            distributed = self._distributed
+            gate = None if scope is None else len(scope)
+            if distributed:
+                statement = statement.form(distributed=True)
+                arguments = statement.arguments(parameters)
+            sql = statement.text(self.schema, gate, distributed=distributed)
+            for own in statement.split(parameters) if distributed else (parameters,):
+                if own is not parameters:
+                    arguments = statement.arguments(own)
+                if scope is not None:
+                    arguments = [*arguments, *scope]
+                attempt.sent = True
+                found += await self._said(connection, sql, arguments, timeout_s)
         return found
 
     async def _tried(
@@ -846,6 +921,7 @@ class Database(Closes):
                 self.schema,
                 place=self.place if self._is_standby else None,
                 noted=self._replica is not None,
+                distributed=self._distributed,
             )
             try:
                 try:
@@ -947,6 +1023,14 @@ class Database(Closes):
         found, upgraded = await migrations.inspect(engine, self.schema), False
         try:
             migrations.verify(found, self.url, self._fresh_start)
+            if found.citus:
+                self._distributed = await distribution.is_on(engine, self.schema)
+                if self._distributed:
+                    await distribution.verify(
+                        engine,
+                        self.schema,
+                        row_level_security=self.settings.row_level_security,
+                    )
             if self.settings.row_level_security:
                 await row_security.verify(engine, self.schema)
         except SchemaError:
@@ -1069,6 +1153,7 @@ class Transaction:
       schema: Of the tables.
       place: Where it is, for spans, if the call does not say so.
       noted: Whether `written` is kept.
+      distributed: Whether the tables are distributed by Citus.
 
     Attributes:
       written: The scopes of the statements that may have changed something, as parameters.
@@ -1081,11 +1166,13 @@ class Transaction:
         *,
         place: dict[str, str | int] | None = None,
         noted: bool = False,
+        distributed: bool = False,
     ) -> None:
         self._connection = connection
         self._schema = schema
         self._place = place
         self._noted = noted
+        self._distributed = distributed
         self.written: list[Mapping[str, object]] = []
 
     async def fetch(
@@ -1100,18 +1187,21 @@ class Transaction:
 
         With `standing` it asks the server of itself, too, as `Database.ask` does.
         """
-        sql, arguments = statement.text(self._schema), statement.arguments(parameters)
-        if standing is not None:
-            sql = statement.fitting(self._schema, None, standing[0])
-            arguments = [*arguments, *standing[1]]
         if self._noted and statement.writes:
             self.written.append({name: parameters[name] for name in _SCOPE if name in parameters})
-        if calls.is_open():
-            with calls.statement(sql, self._place):
-                rows = await self._connection.fetch(sql, *arguments, timeout=timeout_s)
-        else:
-            rows = await self._connection.fetch(sql, *arguments, timeout=timeout_s)
-        found: list[asyncpg.Record] = rows
+        statement = statement.form(distributed=self._distributed)
+        sql = statement.text(self._schema, distributed=self._distributed)
+        asked: list[object] = []
+        if standing is not None:
+            sql, asked = statement.fitting(self._schema, None, standing[0]), standing[1]
+        found: list[asyncpg.Record] = []
+        for own in statement.split(parameters) if self._distributed else (parameters,):
+            arguments = [*statement.arguments(own), *asked]
+            if calls.is_open():
+                with calls.statement(sql, self._place):
+                    found += await self._connection.fetch(sql, *arguments, timeout=timeout_s)
+            else:
+                found += await self._connection.fetch(sql, *arguments, timeout=timeout_s)
         return found
 
 

@@ -298,7 +298,7 @@ def insert_repeated() -> Statement[RelatedParameters]:
         .prefix_with("MATERIALIZED")
     )
     tells = (
-        select(fact.c.memory_id, told.c.lexeme)
+        select(fact.c.app_name, fact.c.user_id, fact.c.memory_id, told.c.lexeme)
         .join_from(fact, told, words(told, fact))
         .where(in_scope(fact), fact.c.memory_id == func.any(_MEMORY_IDS))
         .cte("tells")
@@ -324,20 +324,20 @@ def insert_repeated() -> Statement[RelatedParameters]:
         .offset(_RARE)
     )
     repeated = (
-        select(tells.c.memory_id, says.c.memory_id)
+        select(tells.c.app_name, tells.c.user_id, tells.c.memory_id, says.c.memory_id)
         .ext(distinct_on(tells.c.memory_id, tells.c.lexeme))
         .join_from(tells, says, says.c.lexeme == tells.c.lexeme)
         .where(~is_named, ~is_common)
         .order_by(
             tells.c.memory_id, tells.c.lexeme, says.c.timestamp.desc(), says.c.position.desc()
         )
-        .subquery("repeated")
+        .cte("repeated")  # Citus refuses it as a subquery
     )
     return Statement(
         insert(memory_provenance)
         .from_select(
             ["app_name", "user_id", "memory_id", "origin_id"],
-            select(APP_NAME, USER_ID, *repeated.c),
+            select(*repeated.c),
         )
         .on_conflict_do_nothing()
     )
@@ -445,7 +445,10 @@ def switch(*, on: bool) -> Statement[AppParameters]:
     return Statement(
         wanted.on_conflict_do_update(
             index_elements=[app_settings.c.app_name],
-            set_={"extract_facts": wanted.excluded.extract_facts, "updated_at": func.now()},
+            set_={
+                "extract_facts": wanted.excluded.extract_facts,
+                "updated_at": wanted.excluded.updated_at,
+            },
             where=app_settings.c.extract_facts != wanted.excluded.extract_facts,
         )
     )

@@ -247,11 +247,11 @@ def lock_app() -> Statement[AppParameters]:
 
     Returns model_id, the active one.
     """
+    upsert = insert(app_settings).values(app_name=APP_NAME)
     return Statement(
-        insert(app_settings)
-        .values(app_name=APP_NAME)
-        .on_conflict_do_update(index_elements=["app_name"], set_={"updated_at": func.now()})
-        .returning(app_settings.c.model_id)
+        upsert.on_conflict_do_update(
+            index_elements=["app_name"], set_={"updated_at": upsert.excluded.updated_at}
+        ).returning(app_settings.c.model_id)
     )
 
 

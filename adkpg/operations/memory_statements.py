@@ -111,6 +111,59 @@ def select_lacking() -> Statement[NoParameters]:
             ).outerjoin(memories, memories.c.app_name == app_settings.c.app_name)
         )
         .group_by(app_settings.c.app_name, embedding_models.c.name, embedding_models.c.dimensions)
+        .order_by(app_settings.c.app_name),
+        over_nodes=_lacking_of_nodes(),
+    )
+
+
+def _lacking_of_nodes() -> Any:
+    """As `select_lacking`, where each node counts what it has."""
+
+    def beside(table: Any, *its: Any) -> Any:
+        return and_(
+            table.c.app_name == memories.c.app_name,
+            table.c.user_id == memories.c.user_id,
+            table.c.position == memories.c.position,
+            *its,
+        )
+
+    vector = beside(
+        memory_vectors,
+        memory_vectors.c.model_id == app_settings.c.model_id,
+        memory_vectors.c.passage == _FIRST,
+    )
+    lacks = memory_vectors.c.position.is_(None)
+    counts = (
+        select(
+            memories.c.app_name,
+            func.count().label("memories"),
+            func.count().filter(lacks).label("lacking"),
+            func.count().filter(lacks, memory_jobs.c.position.is_(None)).label("unqueued"),
+        )
+        .select_from(
+            memories.join(app_settings, app_settings.c.app_name == memories.c.app_name)
+            .outerjoin(memory_vectors, vector)
+            .outerjoin(memory_jobs, beside(memory_jobs, memory_jobs.c.task == _EMBED))
+        )
+        .group_by(memories.c.app_name)
+        .cte("counts")
+    )
+    return (
+        select(
+            app_settings.c.app_name,
+            embedding_models.c.name,
+            embedding_models.c.dimensions,
+            *(
+                func.coalesce(each, literal_column("0")).label(each.name)
+                for each in counts.c
+                if each.name != "app_name"
+            ),
+        )
+        .select_from(
+            app_settings.join(
+                embedding_models, embedding_models.c.model_id == app_settings.c.model_id
+            ).outerjoin(counts, counts.c.app_name == app_settings.c.app_name)
+        )
         .order_by(app_settings.c.app_name)
     )
 
@@ -154,7 +207,30 @@ def count_large() -> Statement[LimitParameters]:
         .having(func.count() > bindparam("exact_limit", type_=BigInteger), ~listed)
         .subquery("large")
     )
-    return Statement(select(func.count().label("large")).select_from(large))
+    scopes = approximate_scopes
+    pair = and_(
+        scopes.c.app_name == memory_vectors.c.app_name,
+        scopes.c.user_id == memory_vectors.c.user_id,
+        scopes.c.model_id == memory_vectors.c.model_id,
+        scopes.c.ready,
+    )
+    settled = and_(
+        app_settings.c.app_name == memory_vectors.c.app_name,
+        app_settings.c.model_id == memory_vectors.c.model_id,
+    )
+    # Citus knows no HAVING that asks of another table.
+    of_nodes = (
+        select(memory_vectors.c.app_name, memory_vectors.c.user_id)
+        .select_from(memory_vectors.join(app_settings, settled).outerjoin(scopes, pair))
+        .where(memory_vectors.c.passage == _FIRST, scopes.c.user_id.is_(None))
+        .group_by(memory_vectors.c.app_name, memory_vectors.c.user_id, memory_vectors.c.model_id)
+        .having(func.count() > bindparam("exact_limit", type_=BigInteger))
+        .subquery("large")
+    )
+    return Statement(
+        select(func.count().label("large")).select_from(large),
+        over_nodes=select(func.count().label("large")).select_from(of_nodes),
+    )
 
 
 @cache

@@ -165,7 +165,7 @@ def begin(*, keyed: bool) -> Statement[BeginParameters]:
         answer.add_cte(
             waits.on_conflict_do_update(
                 index_elements=["app_name", "user_id", "session_id", "holder"],
-                set_={"seen_at": func.now()},
+                set_={"seen_at": waits.excluded.seen_at},
             ).cte("waits"),
             left.cte("left_line"),
         )

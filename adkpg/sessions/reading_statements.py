@@ -37,7 +37,7 @@ from adkpg.sessions.statements import (
     user_state,
 )
 from adkpg.sql import APP_NAME, USER_ID, ScopeParameters, SessionParameters, Statement
-from adkpg.tables import events, sessions
+from adkpg.tables import app_states, events, sessions, user_states
 
 _LIMIT = bindparam("limit", type_=BigInteger)
 _PART = 10  # times as many sessions as a page has tell how old its last one is at most
@@ -224,7 +224,9 @@ def list_sessions(*, one_user: bool) -> Statement[ListParameters]:
     wanted = and_(sessions.c.app_name == APP_NAME, unexpired())
     if one_user:
         wanted = and_(wanted, sessions.c.user_id == USER_ID)
-    return _listing(select(*_LISTED).where(wanted).limit(_LIMIT), "updated_at", newest_first=False)
+    page = select(*_LISTED).where(wanted).limit(_LIMIT)
+    over_nodes = None if one_user else _of_nodes("updated_at", newest_first=False, after=False)
+    return _listing(page, "updated_at", newest_first=False, over_nodes=over_nodes)
 
 
 @cache
@@ -251,7 +253,45 @@ def list_sessions_page(*, one_user: bool, after: bool) -> Statement[SessionsPage
         .offset(literal_column("0"))
         .lateral("row")
     )
-    return _listing(select(*row.c).select_from(places.join(row, true())), order, newest_first=True)
+    over_nodes = None if one_user else _of_nodes(order, newest_first=True, after=after)
+    page = select(*row.c).select_from(places.join(row, true()))
+    return _listing(page, order, newest_first=True, over_nodes=over_nodes)
+
+
+def _of_nodes(order: str, *, newest_first: bool, after: bool) -> Select[Any]:
+    """The listing of an app whose users are on several nodes: each sends its own page.
+
+    A user's state comes with each of their sessions.
+    """
+    place = [column.desc() if newest_first else column.asc() for column in _place(sessions, order)]
+    last = and_(
+        events.c.app_name == sessions.c.app_name,
+        events.c.user_id == sessions.c.user_id,
+        events.c.session_id == sessions.c.session_id,
+        events.c.seq == sessions.c.revision,
+    )
+    shared = and_(
+        user_states.c.app_name == sessions.c.app_name, user_states.c.user_id == sessions.c.user_id
+    )
+    of_app = app_states.c.app_name == APP_NAME
+    page = (
+        select(
+            *(each for each in _LISTED if each.key != "state"),
+            cast(events.c.revision_token, Text).label("revision_token"),
+            cast(sessions.c.state, Text).label("state"),
+            cast(app_states.c.state, Text).label("app_state"),
+            cast(user_states.c.state, Text).label("user_state"),
+        )
+        .select_from(
+            sessions.outerjoin(events, last)
+            .outerjoin(user_states, shared)
+            .outerjoin(app_states, of_app)
+        )
+        .where(sessions.c.app_name == APP_NAME, unexpired())
+    )
+    if after:
+        page = page.where(_after_cursor(sessions, order))
+    return page.order_by(*place).limit(_LIMIT)
 
 
 def _bar(*, after: bool) -> ColumnElement[Any]:
@@ -288,7 +328,9 @@ def _after_cursor(table: Any, order: str) -> ColumnElement[bool]:
     return tuple_(*_place(table, order)) < cursor
 
 
-def _listing(chosen: Select[Any], order: str, *, newest_first: bool) -> Statement[Any]:
+def _listing(
+    chosen: Select[Any], order: str, *, newest_first: bool, over_nodes: Select[Any] | None = None
+) -> Statement[Any]:
     """Orders a listing and adds the shared states; each travels once, on its first row.
 
     States become text here, and tokens are read: below a limit, those that are not on the page
@@ -305,7 +347,7 @@ def _listing(chosen: Select[Any], order: str, *, newest_first: bool) -> Statemen
         case((number == 1, APP_STATE), else_=null()).label("app_state"),
         case((number_of_user == 1, user_state(page.c.user_id)), else_=null()).label("user_state"),
     ).order_by(*place)
-    return Statement(listing)
+    return Statement(listing, over_nodes=over_nodes)
 
 
 @cache

@@ -457,7 +457,7 @@ def shared_states(written: CTE, *, app: bool, user: bool) -> tuple[CTE | None, C
                 index_elements=["app_name"],
                 set_={
                     "state": limited(_merged("app_states.state", _json("app_delta"))),
-                    "updated_at": func.now(),
+                    "updated_at": upsert.excluded.updated_at,
                 },
             )
             .returning(cast(app_states.c.state, Text).label("state"))
@@ -473,7 +473,7 @@ def shared_states(written: CTE, *, app: bool, user: bool) -> tuple[CTE | None, C
                 index_elements=["app_name", "user_id"],
                 set_={
                     "state": limited(_merged("user_states.state", _json("user_delta"))),
-                    "updated_at": func.now(),
+                    "updated_at": upsert.excluded.updated_at,
                 },
             )
             .returning(cast(user_states.c.state, Text).label("state"))

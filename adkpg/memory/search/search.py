@@ -5,6 +5,7 @@ import logging
 import math
 from dataclasses import replace
 from datetime import UTC, datetime
+from itertools import chain
 from typing import Any
 
 from google.adk.platform import time as platform_time
@@ -19,6 +20,7 @@ from adkpg.memory.records import Memory
 from adkpg.memory.search import hits, statements
 from adkpg.memory.search.cues import Cues, cues_of, dated
 from adkpg.memory.search.hits import Hit
+from adkpg.memory.search.merging import merged
 from adkpg.memory.search.options import SearchOptions
 from adkpg.memory.search.ranking import RANKING
 from adkpg.memory.search.reranking import reranked
@@ -139,11 +141,16 @@ class Search:
             for more in hits.ROWS_PER_HIT:
                 parameters: SearchParameters = {**asked, "top_k": math.ceil(more * wanted)}
                 said = words_alone
-                if vectors is not None:
-                    rows = await self._with_vectors(source, vectors, shape, parameters)
-                    said = self._inactive.get(app_name)
+                if len(scopes) > 1 and await self._database.is_distributed():
+                    answers = (
+                        self._rows(source, vectors, shape, _of_scope(parameters, scope))
+                        for scope in scopes
+                    )
+                    rows = merged(await asyncio.gather(*answers), parameters["top_k"])
                 else:
-                    rows = await source.fetch(statements.search(shape), parameters)
+                    rows = await self._rows(source, vectors, shape, parameters)
+                if vectors is not None:
+                    said = self._inactive.get(app_name)
                 unfolded = [
                     hits.hit(row, text, words_alone=said)
                     for row in rows
@@ -187,6 +194,17 @@ class Search:
         if options.max_tokens is not None:
             found = hits.within_budget(found, options.max_tokens)
         return found
+
+    async def _rows(
+        self,
+        source: Source,
+        vectors: Vectors | None,
+        shape: statements.Shape,
+        parameters: SearchParameters,
+    ) -> list[Any]:
+        if vectors is not None:
+            return await self._with_vectors(source, vectors, shape, parameters)
+        return await source.fetch(statements.search(shape), parameters)
 
     async def _with_vectors(
         self,
@@ -266,14 +284,32 @@ class Search:
             "positions": [positions[id(hit.memory)] for hit in found],
             "reach": options.neighbours,
         }
-        rows = await source.fetch(statements.select_neighbours(), wanted)
+        apart = len(scopes) > 1 and await self._database.is_distributed()
+        rows = [
+            await source.fetch(
+                statements.select_neighbours(),
+                {**wanted, "user_id": own[0], "also_user_id": own[-1]},
+            )
+            for own in ([[scope] for scope in scopes] if apart else [scopes])
+        ]
         around: dict[int, list[Memory]] = {}
-        for row in rows:
+        for row in chain.from_iterable(rows):
             around.setdefault(row["of_position"], []).append(records.memory(row))
         return [
             replace(hit, neighbours=tuple(around.get(positions[id(hit.memory)], ())))
             for hit in found
         ]
+
+
+def _of_scope(parameters: SearchParameters, user_id: str) -> SearchParameters:
+    """Asks one of the scopes, for a database that has them on several nodes."""
+    return {
+        **parameters,
+        "user_id": user_id,
+        "also_user_id": user_id,
+        "exact_user_ids": [user_id],
+        "approximate_user_ids": [],
+    }
 
 
 async def _cues(text: str, options: SearchOptions) -> Cues:

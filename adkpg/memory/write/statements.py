@@ -32,6 +32,7 @@ from sqlalchemy import (
     true,
     union_all,
     update,
+    values,
 )
 from sqlalchemy.dialects.postgresql import ARRAY, JSON, JSONB, TIMESTAMP, Insert, insert
 from sqlalchemy.sql.selectable import TableValuedAlias
@@ -140,6 +141,12 @@ def with_person() -> ColumnElement[Any]:
     return func.pg_advisory_xact_lock_shared(_key(APP_NAME, USER_ID))
 
 
+def at_person() -> Any:
+    """One row, which a distributed database works out on the node that has the user."""
+    its = select(func.count().label("rows")).where(in_scope(sessions), sessions.c.session_id == "")
+    return its.subquery("at_person")
+
+
 @cache
 def give_way() -> Statement[NoParameters]:
     """Bounds how long each lock is waited for, to the transaction's end."""
@@ -152,18 +159,15 @@ def lock_session() -> Statement[SessionParameters]:
 
     They wait for whoever forgets the person too, and that one for them (`lock_person`).
     """
-    return Statement(
-        select(
-            with_person(),
-            func.pg_advisory_xact_lock(_key(APP_NAME, USER_ID, SESSION_ID)),
-        )
-    )
+    locks = select(with_person(), func.pg_advisory_xact_lock(_key(APP_NAME, USER_ID, SESSION_ID)))
+    return Statement(locks, over_nodes=locks.select_from(at_person()))
 
 
 @cache
 def lock_person() -> Statement[ScopeParameters]:
     """Waits for all who write a person's memories, and makes later ones wait."""
-    return Statement(select(func.pg_advisory_xact_lock(_key(APP_NAME, USER_ID))))
+    lock = select(func.pg_advisory_xact_lock(_key(APP_NAME, USER_ID)))
+    return Statement(lock, over_nodes=lock.select_from(at_person()))
 
 
 @cache
@@ -403,11 +407,16 @@ def lock_positions() -> Statement[PositionsParameters]:
 @cache
 def update_attributes() -> Statement[AttributesParameters]:
     """Changes what is stored alongside some memories' content."""
-    given = given_memories()
+    rows = given_memories()
+    names = (*_ATTRIBUTES, "digest")
+    # In a step of its own: Citus works out no time within an UPDATE of rows that are given.
+    given = select(rows.c.position, *(_stored(rows, name).label(name) for name in names)).cte(
+        "given"
+    )
     return Statement(
         update(memories)
         .where(in_scope(memories), memories.c.position == given.c.position)
-        .values({name: _stored(given, name) for name in (*_ATTRIBUTES, "digest")})
+        .values({name: given.c[name] for name in names})
     )
 
 
@@ -578,7 +587,7 @@ def rewrite_memories() -> Statement[MemoriesParameters]:
     queued = upsert.on_conflict_do_update(
         index_elements=["app_name", "user_id", "position", "task"],
         set_={
-            "due_at": func.now(),
+            "due_at": upsert.excluded.due_at,
             "lease_expires_at": None,
             "attempts": 0,
             "error": None,
@@ -598,11 +607,15 @@ def _with_words(source: Any) -> CTE:
 def _queued(stored: CTE) -> Insert:
     """Makes memories wait for a vector and, where the app wants it, for facts drawn from them."""
     key = (stored.c.app_name, stored.c.user_id, stored.c.position)
-    to_embed = select(*key, literal_column("'embed'"))
-    to_extract = select(*key, literal_column("'extract'")).where(to_be_extracted(stored.c.kind))
-    return insert(memory_jobs).from_select(
-        ["app_name", "user_id", "position", "task"], to_embed.union_all(to_extract)
+    task = column("task", Text)
+    tasks = values(task, name="tasks", literal_binds=True).data([("embed",), ("extract",)])
+    # Not UNION ALL, of which Citus makes an INSERT with too few columns.
+    rows = (
+        select(*key, tasks.c.task)
+        .select_from(stored.join(tasks, true()))
+        .where(or_(tasks.c.task == literal_column("'embed'"), to_be_extracted(stored.c.kind)))
     )
+    return insert(memory_jobs).from_select(["app_name", "user_id", "position", "task"], rows)
 
 
 @cache

@@ -90,7 +90,7 @@ def set_config() -> Statement[ConfigParameters]:
             index_elements=["app_name"],
             set_={
                 "text_search_config": upsert.excluded.text_search_config,
-                "updated_at": func.now(),
+                "updated_at": upsert.excluded.updated_at,
             },
         )
     )

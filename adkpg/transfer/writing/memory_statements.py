@@ -205,7 +205,7 @@ def insert_origins() -> Statement[OriginsParameters]:
     given = given_rows(memory_ids=Text, origin_ids=Text)
     drawn, origin = memories.alias("drawn"), memories.alias("origin")
     rows: Any = (
-        select(APP_NAME, USER_ID, given.c.memory_ids, given.c.origin_ids)
+        select(drawn.c.app_name, drawn.c.user_id, given.c.memory_ids, given.c.origin_ids)
         .select_from(given)
         .join(drawn, and_(in_scope(drawn), drawn.c.memory_id == given.c.memory_ids))
         .join(origin, and_(in_scope(origin), origin.c.memory_id == given.c.origin_ids))

@@ -1,0 +1,223 @@
+"""What a statement must keep to so that Citus runs it, and sends it to one node: no server needed.
+
+Each rule has an example that breaks it, which a cluster refuses or sends to several nodes.
+"""
+
+import re
+from collections.abc import Callable, Iterator
+from dataclasses import dataclass
+
+import sqlglot
+from sqlglot import exp
+
+from adkpg.tables import metadata
+
+PERSONAL = frozenset(table.name for table in metadata.tables.values() if "user_id" in table.c)
+SHARED = frozenset(table.name for table in metadata.tables.values()) - PERSONAL
+
+# Which the parser does not know; another of the same place says as much here.
+_OPERATORS = {"<#>": "<->", "<~>": "<->", " AS BIT VARYING": " AS TEXT", "BIT(": "VARCHAR("}
+
+
+@dataclass(frozen=True)
+class Rule:
+    """One thing that Citus does not do.
+
+    Attributes:
+      says: What a statement does instead.
+      broken_by: Yields what of a statement breaks it.
+      example: A statement that does; ``{schema}`` is adkpg's.
+      refused: What Citus says to the example; None: it asks several nodes.
+    """
+
+    says: str
+    broken_by: Callable[[exp.Expression], Iterator[str]]
+    example: str
+    refused: str | None = None
+
+
+def parsed(sql: str) -> exp.Expression:
+    """Returns a statement's tree."""
+    for operator, other in _OPERATORS.items():
+        sql = sql.replace(operator, other)
+    (tree,) = sqlglot.parse(sql, read="postgres")
+    assert isinstance(tree, exp.Expression)
+    return tree
+
+
+def broken(sql: str) -> list[str]:
+    """Returns what breaks a rule in a statement, with the rule's name before each."""
+    if sql.startswith("LOCK TABLE"):
+        return []
+    tree = parsed(sql)
+    return [f"{name}: {what}" for name, rule in RULES.items() for what in rule.broken_by(tree)]
+
+
+def _of_one_user(tree: exp.Expression) -> bool:
+    return _user(tree) is not None
+
+
+def _user(tree: exp.Expression) -> str | None:
+    """What all of a statement's rows are said to belong to, if it is about one user."""
+    found = re.search(
+        r"user_id = (CAST\(\$\d+ AS VARCHAR\)|\(CAST\(\$\d+ AS [^)]*\)\)\[\d\])", _sql(tree)
+    )
+    return found[1] if found else None
+
+
+def _sql(node: exp.Expression) -> str:
+    return node.sql(dialect="postgres")
+
+
+def _steps(tree: exp.Expression) -> Iterator[exp.Expression]:
+    yield from tree.find_all(exp.Select, exp.Update, exp.Delete)
+
+
+def _tables(step: exp.Expression) -> Iterator[exp.Table]:
+    """The tables that a step itself reads or changes."""
+    sources: list[exp.Expression | None] = []
+    if isinstance(step, exp.Update | exp.Delete):
+        sources.append(step.this)
+    for key in ("from", "from_", "using"):
+        given = step.args.get(key)
+        for each in given if isinstance(given, list) else [given]:
+            sources.append(each.this if isinstance(each, exp.From) else each)
+    sources += [join.this for join in step.args.get("joins") or []]
+    for source in sources:
+        if isinstance(source, exp.Table):
+            yield source
+            for join in source.args.get("joins") or []:
+                if isinstance(join.this, exp.Table):
+                    yield join.this
+
+
+def _joined(step: exp.Expression) -> Iterator[exp.Expression]:
+    for key in ("from", "from_"):
+        given = step.args.get(key)
+        if isinstance(given, exp.From):
+            yield from given.this.args.get("joins") or []
+    yield from step.args.get("joins") or []
+
+
+def _without_user(tree: exp.Expression) -> Iterator[str]:
+    """Of a statement about one user: steps with a table whose user it does not name."""
+    if not _of_one_user(tree):
+        return
+    for step in _steps(tree):
+        conditions = [step.args.get("where"), *(join.args.get("on") for join in _joined(step))]
+        said = " ".join(_sql(each) for each in conditions if each is not None)
+        for table in _tables(step):
+            name = re.escape(table.alias or table.name)
+            if table.name in PERSONAL and not re.search(
+                rf"(?<![\w.])(?:\w+\.)?{name}\.user_id = (?:CAST\(\$|\(CAST\(\$)", said
+            ):
+                yield f"{table.name} in {_sql(step)[:120]}"
+
+
+def _locked_shared(tree: exp.Expression) -> Iterator[str]:
+    for step in tree.find_all(exp.Select):
+        tables = [table.name for table in _tables(step)]
+        if step.args.get("locks") and tables and not set(tables) & PERSONAL:
+            yield ", ".join(set(tables) & SHARED) or _sql(step)[:120]
+
+
+def _locked_of_many(tree: exp.Expression) -> Iterator[str]:
+    if not _of_one_user(tree):
+        for step in tree.find_all(exp.Select):
+            if step.args.get("locks") and any(t.name in PERSONAL for t in _tables(step)):
+                yield _sql(step)[:120]
+
+
+def _clock_in_conflict(tree: exp.Expression) -> Iterator[str]:
+    for conflict in tree.find_all(exp.OnConflict):
+        for each in conflict.args.get("expressions") or []:
+            if re.search(r"CURRENT_TIMESTAMP|now\(\)|pg_column_size", _sql(each), re.IGNORECASE):
+                yield _sql(each)
+
+
+def _insert_of_union(tree: exp.Expression) -> Iterator[str]:
+    for insert in tree.find_all(exp.Insert):
+        if isinstance(insert.expression, exp.Union):
+            yield _sql(insert)[:120]
+
+
+def _values_with_subquery(tree: exp.Expression) -> Iterator[str]:
+    for insert in tree.find_all(exp.Insert):
+        if isinstance(insert.expression, exp.Values) and insert.expression.find(exp.Select):
+            yield _sql(insert)[:120]
+
+
+def _recursion_of_many(tree: exp.Expression) -> Iterator[str]:
+    if not _of_one_user(tree):
+        for given in tree.find_all(exp.With):
+            if given.args.get("recursive"):
+                yield _sql(given)[:120]
+
+
+def _lock_anywhere(tree: exp.Expression) -> Iterator[str]:
+    for step in tree.find_all(exp.Select):
+        if any("pg_advisory" in _sql(each).lower() for each in step.expressions) and not (
+            step.args.get("from") or step.args.get("from_")
+        ):
+            yield _sql(step)[:120]
+
+
+_USER = "$1::VARCHAR"
+RULES = {
+    "user": Rule(
+        "In each step each table with persons' rows says user_id = $n itself.",
+        _without_user,
+        "SELECT (SELECT max(e.seq) FROM {schema}.events AS e WHERE e.user_id = s.user_id LIMIT 1)"
+        f" FROM {{schema}}.sessions AS s WHERE s.user_id = {_USER}"
+        " OR s.user_id = (SELECT x.user_id FROM {schema}.sessions AS x LIMIT 1)",
+    ),
+    "shared lock": Rule(
+        "No row of a reference table is locked.",
+        _locked_shared,
+        "SELECT model_id FROM {schema}.app_settings WHERE app_name = $1::VARCHAR FOR SHARE",
+        "locks all copies",
+    ),
+    "lock of many": Rule(
+        "No rows of several users are locked in one statement.",
+        _locked_of_many,
+        "SELECT position FROM {schema}.memories WHERE app_name = $1::VARCHAR FOR UPDATE",
+        "could not run distributed query with FOR UPDATE/SHARE",
+    ),
+    "clock": Rule(
+        "DO UPDATE SET takes the time from excluded.",
+        _clock_in_conflict,
+        "INSERT INTO {schema}.app_settings (app_name) VALUES ($1::VARCHAR)"
+        " ON CONFLICT (app_name) DO UPDATE SET updated_at = now()",
+        "must be marked IMMUTABLE",
+    ),
+    "union": Rule(
+        "What is inserted is no UNION ALL.",
+        _insert_of_union,
+        "INSERT INTO {schema}.user_states (app_name, user_id, state)"
+        " SELECT app_name, user_id, '{{}}' FROM {schema}.sessions WHERE user_id = $1::VARCHAR"
+        " UNION ALL SELECT app_name, user_id, '{{}}' FROM {schema}.sessions",
+        None,
+    ),
+    "values": Rule(
+        "VALUES have no subquery.",
+        _values_with_subquery,
+        "INSERT INTO {schema}.user_states (app_name, user_id, state)"
+        " VALUES ('a', $1::VARCHAR, (SELECT '{{}}'::jsonb FROM generate_series(1, 1)))",
+        "subqueries are not supported within INSERT",
+    ),
+    "recursion": Rule(
+        "A recursive step is about one user.",
+        _recursion_of_many,
+        "WITH RECURSIVE r AS (SELECT user_id FROM {schema}.sessions WHERE app_name = $1::VARCHAR"
+        " UNION SELECT s.user_id FROM {schema}.sessions AS s JOIN r ON s.user_id > r.user_id)"
+        " SELECT * FROM r",
+        "recursive CTEs are only supported",
+    ),
+    "advisory lock": Rule(
+        "An advisory lock is taken from rows of the user, so on the node that has them.",
+        _lock_anywhere,
+        "SELECT pg_advisory_xact_lock(hashtext($1::VARCHAR))",
+        "stays on the node that is asked",
+    ),
+}
+"""By name."""
