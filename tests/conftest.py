@@ -15,6 +15,7 @@ from hypothesis import settings as hypothesis_settings
 
 from adkpg import Database, DatabaseSessionService, PgVectorMemoryService
 from adkpg.testing.server import Server
+from tests.fakes import citus
 from tests.fakes.pgbouncer import KEEPS_PREPARED, PROGRAM, PgBouncer
 from tests.fakes.proxy import Proxy
 from tests.fakes.toys import ToyEmbedder
@@ -37,6 +38,35 @@ hypothesis_settings.load_profile(
 )
 
 
+_CLUSTER = pytest.StashKey[citus.Run]()
+
+
+def pytest_configure(config: pytest.Config) -> None:
+    """Starts the cluster of a run on Citus, for the processes that run its tests, too."""
+    if citus.is_asked_for(_ENVIRON) and citus.STARTED not in _ENVIRON:
+        config.stash[_CLUSTER] = run = citus.Run()
+        run.start(_ENVIRON)
+
+
+def pytest_unconfigure(config: pytest.Config) -> None:
+    """Ends the cluster of the run."""
+    if _CLUSTER in config.stash:
+        config.stash[_CLUSTER].stop()
+
+
+if citus.is_asked_for(_ENVIRON):
+
+    @pytest.fixture(scope="session")
+    def adkpg_server() -> citus.CitusServer:
+        """The run's cluster, instead of a server."""
+        return citus.server_of({**_ENVIRON, **os.environ})
+
+
+def _is_elsewhere(item: pytest.Item) -> bool:
+    """Whether a test's own SQL, or what it looks at, cannot be on a cluster."""
+    return any(part in item.nodeid for part in citus.ONE_SERVER)
+
+
 @pytest.hookimpl(tryfirst=True)
 def pytest_collection_modifyitems(config: pytest.Config, items: list[pytest.Item]) -> None:
     """Marks what needs the server, and what hypothesis draws; through a pooler, leaves out more."""
@@ -50,6 +80,15 @@ def pytest_collection_modifyitems(config: pytest.Config, items: list[pytest.Item
             without = [item for item in items if item.get_closest_marker(marker)]
             config.hook.pytest_deselected(items=without)
             items[:] = [item for item in items if item not in without]
+    on_cluster = citus.is_asked_for(_ENVIRON)
+    left_out = [
+        item
+        for item in items
+        if bool(item.get_closest_marker("cluster")) > on_cluster
+        or (on_cluster and _is_elsewhere(item))
+    ]
+    config.hook.pytest_deselected(items=left_out)
+    items[:] = [item for item in items if item not in left_out]
     if PROGRAM:
         led = [
             item

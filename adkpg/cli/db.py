@@ -82,6 +82,35 @@ async def check(database: adkpg.Database, *, as_json: bool) -> None:
     say(sentence, {"revision": revision}, as_json=as_json)
 
 
+@db.command()
+@click.option("--dry-run", is_flag=True, help="Show the steps and change nothing.")
+@as_json
+@connected
+async def distribute(database: adkpg.Database, *, dry_run: bool, as_json: bool) -> None:
+    """Distribute the tables over the nodes of a Citus cluster.
+
+    Each person's rows lie on one node; what is about an app, or about all, is copied to every node.
+    It asks nothing and loses nothing. Idempotent: what an interrupted run did is kept, and the next
+    one goes on from there. Each table is locked while its rows are moved.
+
+    \b
+    Example:
+      adkpg db distribute --database-url postgresql://owner@coordinator/agents
+    """
+    steps = await database.distribute(dry_run=dry_run)
+    for step in steps if not as_json else ():
+        click.echo(step)
+    done = "to do" if dry_run else "done"
+    sentence = f"{database.url}: {len(steps)} steps {done}."
+    if not steps:
+        sentence = f"{database.url}: adkpg's tables are distributed; there is nothing to do."
+    say(
+        sentence,
+        {"database": database.url, "dry_run": dry_run, "steps": steps},
+        as_json=as_json,
+    )
+
+
 @db.command("upgrade-server")
 @click.option(
     "--from",

@@ -1,4 +1,7 @@
-"""What the driver's errors mean, and which of them pass: by SQLSTATE and class, never by text."""
+"""What the driver's errors mean, and which of them pass: by SQLSTATE and class.
+
+By text only what Citus says without a state of its own, when a node ends in the middle of work.
+"""
 
 import socket
 import ssl
@@ -47,6 +50,19 @@ _DISK_FULL = "53100"
 _UNKNOWN_END = "40003"
 _DENIED = "42501"
 _NO_SCOPE = "ADK01"  # raised by the functions of row_security.py
+_NODE_LOST = "CIINF"  # of Citus: what a step left on a node is not there
+_INTERNAL = "XX000"
+_NODE_ENDED = (
+    "terminating connection due to",
+    "failure on connection marked as essential",
+    "could not find the intermediate result file",
+    "connection to the remote node",
+    "connection not open",
+    "the database system is starting up",
+    "the database system is shutting down",
+    "the database system is in recovery mode",
+)
+"""What Citus says as an internal error where a node that it asked has ended, or begins."""
 _UNPREPARED = {"26000", "42P05"}  # not there any more, or another client's of that name is
 
 
@@ -77,6 +93,7 @@ _PASSES = {
     "57P02": Fault.LOST,
     "57P03": Fault.AWAY,
     "57P05": Fault.LOST,
+    _NODE_LOST: Fault.AWAY,
     _READ_ONLY: Fault.STANDBY,
     **dict.fromkeys(_UNPREPARED, Fault.UNPREPARED),
 }
@@ -89,6 +106,8 @@ def fault_of(exc: BaseException, *, sent: bool) -> Fault | None:
     A statement that took too long would again; so a timeout counts before one was sent alone.
     """
     state = getattr(exc, "sqlstate", None)
+    if _node_ended(exc):
+        return Fault.AWAY
     if state:
         return _PASSES.get(state)
     if isinstance(exc, asyncpg.TargetServerAttributeNotMatched):
@@ -102,6 +121,14 @@ def fault_of(exc: BaseException, *, sent: bool) -> Fault | None:
     if isinstance(exc, OSError):
         return Fault.LOST if sent else Fault.AWAY
     return None
+
+
+def _node_ended(exc: BaseException) -> bool:
+    """Whether a node that the server asked has ended, which the server itself survives."""
+    state = getattr(exc, "sqlstate", None)
+    return state == _NODE_LOST or (
+        state in (_INTERNAL, "08006") and any(text in str(exc) for text in _NODE_ENDED)
+    )
 
 
 def _of_driver(exc: BaseException | None) -> BaseException | None:
@@ -165,6 +192,12 @@ def translate(exc: BaseException, place: str, attempt: Attempt) -> Exception:
     # Those without a state the driver raises before it sends anything.
     own = not state and isinstance(exc, (asyncpg.InterfaceError, asyncpg.InternalClientError))
     written = False if refused or own or not attempt.sent else None
+    if _node_ended(exc):
+        return DatabaseUnavailable(
+            f"A node of the cluster behind {place} ended, or is away ({exc}); try again, and check "
+            "that all of its nodes run.",
+            written=None if attempt.sent else False,
+        )
     if state in _MISSING:
         return SchemaMissing(
             f"adkpg's tables are not there as expected ({exc}) in {place}; run: adkpg db upgrade"

@@ -113,6 +113,7 @@ class Found:
       pgvector_schema: The Postgres schema that it is installed in.
       visible: Whether the search_path finds its types.
       role: Whose search_path that is.
+      citus: Whether the extension Citus is installed.
     """
 
     revision: str | None
@@ -122,6 +123,7 @@ class Found:
     pgvector_schema: str | None
     visible: bool
     role: str
+    citus: bool = False
 
 
 def verify(found: Found, place: str, fresh_start: str) -> None:
@@ -277,7 +279,7 @@ async def upgrade(
         ahead = [script.revision for script in scripts.iterate_revisions(revision, found.revision)]
         return ahead[::-1]
 
-    async with _alone(engine, timeout_s) as turn:
+    async with alone(engine, timeout_s) as turn:
         for step in await turn.run(prepare):
             await turn.run(partial(_move, schema, command.upgrade, step))
 
@@ -305,7 +307,7 @@ async def downgrade(
         undone = scripts.iterate_revisions(found.revision, revision, select_for_downgrade=True)
         return [str(script.down_revision or "base") for script in undone]
 
-    async with _alone(engine, timeout_s) as turn:
+    async with alone(engine, timeout_s) as turn:
         for step in await turn.run(prepare):
             await turn.run(partial(_move, schema, command.downgrade, step))
 
@@ -410,7 +412,12 @@ class _Deadline:
 
 
 @asynccontextmanager
-async def _alone(engine: AsyncEngine, timeout_s: float) -> AsyncIterator[_Turn]:
+async def alone(engine: AsyncEngine, timeout_s: float) -> AsyncIterator[_Turn]:
+    """Yields the turn of the one migration that runs now.
+
+    Raises:
+      Busy: Another one runs for longer than `timeout_s`.
+    """
     deadline = _Deadline(timeout_s)
     own = clone(engine)  # else, with one connection per pool, it would wait for its guard
     try:
@@ -504,7 +511,8 @@ _FOUND = text(
     " WHERE s.nspname = :schema AND c.relname = 'alembic_version'),"
     " current_setting('server_version_num')::int,"
     " e.extversion, quote_ident(n.nspname), to_regtype('halfvec') IS NOT NULL,"
-    " quote_ident(current_user)"
+    " quote_ident(current_user),"
+    " EXISTS (SELECT FROM pg_extension WHERE extname = 'citus')"
     " FROM (VALUES (1)) AS one LEFT JOIN pg_extension e ON e.extname = 'vector'"
     " LEFT JOIN pg_namespace n ON n.oid = e.extnamespace"
 )

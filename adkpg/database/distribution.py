@@ -1,0 +1,350 @@
+"""Distribution: adkpg's tables over the nodes of a Citus cluster, all of a person's on one of them.
+
+Which table goes where is read from `adkpg.tables`: what has a ``user_id`` is distributed by it,
+beside the sessions; everything else is a reference table, a copy of which lies on every node.
+"""
+
+import re
+from collections.abc import Iterator
+from dataclasses import dataclass
+from functools import partial
+
+from sqlalchemy import Connection, ForeignKeyConstraint, Table, text
+from sqlalchemy.ext.asyncio import AsyncEngine
+
+from adkpg.database import migrations
+from adkpg.errors import ConfigurationError, ExtensionMissing, SchemaOutOfDate
+from adkpg.tables import metadata, sessions
+
+FUNCTIONS: tuple[str, ...] = ()
+"""Functions that run on the node of the user they are called for, by the name of the schema's.
+
+Each takes the user's id as its second argument, and touches this user's rows alone.
+"""
+
+_OLDEST_CITUS = (13, 0)
+_VERSIONS = "alembic_version"
+_NOT_CARRIED = "n_distinct"
+
+
+@dataclass(frozen=True)
+class Step:
+    """One thing that distributing does, in a transaction of its own.
+
+    Attributes:
+      what: In a few words, such as ``distribute sessions by user_id``.
+      sql: What does it.
+    """
+
+    what: str
+    sql: str
+
+
+@dataclass(frozen=True)
+class _State:
+    kinds: dict[str, str]
+    """Of each table: ``h`` is distributed, ``n`` a reference table."""
+    keys: frozenset[str]
+    """The foreign keys of the schema."""
+    triggers: frozenset[str]
+    hidden: frozenset[str]
+    """Tables with rows in the coordinator's own files: those of before, beside the parts."""
+    functions: dict[str, bool]
+    """By a function's name and arguments: whether it is distributed."""
+    settings: dict[tuple[str, str], str]
+    """By table and column: what `n_distinct` the parts are to have."""
+
+
+async def distribute(
+    engine: AsyncEngine, schema: str, timeout_s: float, *, dry_run: bool
+) -> list[Step]:
+    """Distributes what is not yet, step by step; what an interrupted call did is kept.
+
+    Args:
+      engine: Leads to the coordinator, as the tables' owner.
+      schema: Of adkpg's tables.
+      timeout_s: Longest wait for others.
+      dry_run: Whether to change nothing.
+
+    Returns:
+      What was done, or would be, in this order.
+
+    Raises:
+      ExtensionMissing: The database has no Citus, or one that is too old.
+      ConfigurationError: The connection leads to a worker.
+      Busy: Others were in the way for longer than `timeout_s`.
+    """
+    await require_citus(engine)
+    async with migrations.alone(engine, timeout_s) as turn:
+        steps = await turn.run(partial(_plan, schema))
+        if not dry_run:
+            for step in steps:
+                await turn.run(partial(_apply, step))
+    return steps
+
+
+async def is_on(engine: AsyncEngine, schema: str) -> bool:
+    """Whether adkpg's tables are distributed."""
+    async with engine.connect() as connection:
+        return await connection.run_sync(_is_on, schema)
+
+
+async def require_citus(engine: AsyncEngine) -> None:
+    """Refuses a database whose tables cannot be distributed.
+
+    Raises:
+      ExtensionMissing: It has no Citus, or one that is too old.
+      ConfigurationError: The connection leads to a worker.
+    """
+    async with engine.connect() as connection:
+        await connection.run_sync(_require_citus)
+
+
+def refuse_row_level_security() -> None:
+    """Says why there are no scopes on a cluster.
+
+    Raises:
+      ConfigurationError: Always.
+    """
+    raise ConfigurationError(
+        "Row-level security does not work where Citus distributes the tables: the scope of a "
+        "statement stays on the node that is asked, and the rows are on others; leave "
+        "ADKPG_ROW_LEVEL_SECURITY off, or do not distribute."
+    )
+
+
+async def verify(engine: AsyncEngine, schema: str, *, row_level_security: bool) -> None:
+    """Refuses tables that are distributed in part, and what Citus cannot do.
+
+    Raises:
+      SchemaOutOfDate: The message names those that are not.
+      ConfigurationError: There is to be row-level security.
+    """
+    if row_level_security:
+        refuse_row_level_security()
+    async with engine.connect() as connection:
+        kinds = await connection.run_sync(_kinds, schema)
+    left = [name for name, kind in _wanted().items() if kinds.get(name) != kind]
+    if left:
+        raise SchemaOutOfDate(
+            f"adkpg's tables are distributed by Citus, but {', '.join(left)} in the schema "
+            f"{schema} not yet; run: adkpg db distribute"
+        )
+
+
+def _is_on(connection: Connection, schema: str) -> bool:
+    installed = connection.scalar(_CITUS) is not None
+    return installed and _kinds(connection, schema).get(sessions.name) == "h"
+
+
+def _kinds(connection: Connection, schema: str) -> dict[str, str]:
+    rows = connection.execute(_KINDS, {"schema": schema})
+    return {row.relname: row.partmethod for row in rows}
+
+
+def _require_citus(connection: Connection) -> None:
+    version = connection.scalar(_CITUS)
+    if version is None:
+        raise ExtensionMissing(
+            "This database has no Citus, and its tables can be distributed by nothing else; let an "
+            "administrator run CREATE EXTENSION citus in it on every node, and name the workers to "
+            "the coordinator (docs/distributed.md)."
+        )
+    if tuple(map(int, re.findall("[0-9]+", version)[:2])) < _OLDEST_CITUS:
+        raise ExtensionMissing(
+            f"Citus {version} is too old, adkpg needs {'.'.join(map(str, _OLDEST_CITUS))} or "
+            "later; install it on every node, then run ALTER EXTENSION citus UPDATE in this "
+            "database."
+        )
+    if not connection.scalar(text("SELECT citus_is_coordinator()")):
+        raise ConfigurationError(
+            "This connection leads to a worker of the Citus cluster, and tables are distributed "
+            "from its coordinator; name that one in the database URL."
+        )
+
+
+def _wanted() -> dict[str, str]:
+    """How each table is to be kept: what others refer to comes first."""
+    kinds = {_VERSIONS: "n"}
+    for table in metadata.sorted_tables:
+        kinds[table.name] = "h" if "user_id" in table.c else "n"
+    # Reference tables first: the others' foreign keys to them are added last. Then what all others
+    # lie beside.
+    order = {"n": 0, "h": 2}
+    return dict(sorted(kinds.items(), key=lambda each: order[each[1]] - (each[0] == sessions.name)))
+
+
+def _keys() -> Iterator[tuple[Table, ForeignKeyConstraint]]:
+    """The foreign keys from a distributed table to a reference table."""
+    for table in metadata.sorted_tables:
+        for key in sorted(table.foreign_key_constraints, key=lambda each: str(each.name)):
+            if "user_id" in table.c and "user_id" not in key.referred_table.c:
+                yield table, key
+
+
+def _plan(schema: str, connection: Connection) -> list[Step]:
+    state = _state(connection, schema)
+    connection.rollback()
+    return list(_steps(schema, state))
+
+
+def _steps(schema: str, state: _State) -> Iterator[Step]:
+    wanted = _wanted()
+    lacking = [name for name, kind in wanted.items() if state.kinds.get(name) != kind]
+    dropped = set()
+    for table, key in _keys():
+        # A reference table would pull in what refers to it, which then cannot be distributed.
+        if state.kinds.get(table.name) != "h" and str(key.name) in state.keys:
+            dropped.add(str(key.name))
+            yield Step(
+                f"drop the foreign key {key.name} for the time being",
+                f'ALTER TABLE "{schema}".{table.name} DROP CONSTRAINT {key.name}',
+            )
+    if _REMOVALS_TRIGGER in state.triggers:
+        # A part's trigger cannot write to the copies on all nodes.
+        yield Step(
+            f"drop the trigger {_REMOVALS_TRIGGER}: a sweep finds the objects of deleted files",
+            f'DROP TRIGGER {_REMOVALS_TRIGGER} ON "{schema}".artifacts',
+        )
+    for name in lacking:
+        place = _place(schema, name)
+        if wanted[name] == "n":
+            yield Step(
+                f"copy {name} to every node",
+                f"SELECT create_reference_table({_literal(place)})",
+            )
+        else:
+            beside = "none" if name == sessions.name else _place(schema, sessions.name)
+            yield Step(
+                f"distribute {name} by user_id",
+                f"SELECT create_distributed_table({_literal(place)}, 'user_id',"
+                f" colocate_with => {_literal(beside)})",
+            )
+    # From those that refer to others to what they refer to: a truncation includes the former.
+    for name in reversed(list(wanted)):
+        if name in state.hidden:
+            yield Step(
+                f"remove what {name} held before it was copied or distributed",
+                "SELECT truncate_local_data_after_distributing_table("
+                f"{_literal(_place(schema, name))})",
+            )
+    for table, key in _keys():
+        if str(key.name) not in state.keys or str(key.name) in dropped:
+            yield Step(f"add the foreign key {key.name}", _added(schema, table, key))
+    for (name, column), value in state.settings.items():
+        yield Step(
+            f"set {_NOT_CARRIED} of {name}.{column} on its parts",
+            f"SELECT count(*) FROM run_command_on_shards({_literal(_place(schema, name))},"  # noqa: S608 - names of our own
+            f" 'ALTER TABLE %s ALTER {column} SET ({_NOT_CARRIED} = {value})')",
+        )
+    for signature, done in state.functions.items():
+        if not done:
+            yield Step(
+                f"run {signature.partition('(')[0]} where its user is",
+                f"SELECT create_distributed_function({_literal(signature)}, '$2',"
+                f" colocate_with => {_literal(_place(schema, sessions.name))})",
+            )
+
+
+def _added(schema: str, table: Table, key: ForeignKeyConstraint) -> str:
+    columns = ", ".join(each.name for each in key.columns)
+    referred = ", ".join(each.column.name for each in key.elements)
+    action = f" ON DELETE {key.ondelete}" if key.ondelete else ""
+    return (
+        f'ALTER TABLE "{schema}".{table.name} ADD CONSTRAINT {key.name} FOREIGN KEY ({columns})'
+        f' REFERENCES "{schema}".{key.referred_table.name} ({referred}){action}'
+    )
+
+
+def _apply(step: Step, connection: Connection) -> None:
+    # Ours touch rows of the same user alone, so of the same node.
+    connection.exec_driver_sql("SET LOCAL citus.enable_unsafe_triggers = on")
+    connection.exec_driver_sql(step.sql)
+    connection.commit()
+
+
+def _state(connection: Connection, schema: str) -> _State:
+    kinds = _kinds(connection, schema)
+    place = {"schema": schema}
+    distributed = {name for name, kind in kinds.items() if kind == "h"}
+    settings = {
+        (row.relname, row.attname): row.value
+        for row in connection.execute(_SETTINGS, place)
+        if row.relname in _wanted()
+    }
+    if distributed:
+        settings = {
+            (name, column): value
+            for (name, column), value in settings.items()
+            if name not in distributed or not _is_set(connection, schema, name, column)
+        }
+    functions = {
+        row.signature: row.distributed
+        for row in connection.execute(_FUNCTIONS_FOUND, {**place, "names": list(FUNCTIONS)})
+    }
+    return _State(
+        kinds,
+        frozenset(connection.scalars(_FOREIGN_KEYS, place)),
+        frozenset(connection.scalars(_TRIGGERS, place)),
+        frozenset(connection.scalars(_HIDDEN, place)),
+        functions,
+        settings,
+    )
+
+
+def _is_set(connection: Connection, schema: str, name: str, column: str) -> bool:
+    rows = connection.execute(
+        text(
+            "SELECT success, result FROM run_command_on_shards(:place,"  # noqa: S608 - names of our own
+            " 'SELECT attoptions IS NOT NULL FROM pg_attribute"
+            " WHERE attrelid = ''%s''::regclass AND attname = ''" + column + "''')"
+        ),
+        {"place": _place(schema, name)},
+    )
+    return all(row.success and row.result == "t" for row in rows)
+
+
+def _place(schema: str, name: str) -> str:
+    return f'"{schema}".{name}'
+
+
+def _literal(value: str) -> str:
+    return "'" + value.replace("'", "''") + "'"
+
+
+_REMOVALS_TRIGGER = "artifacts_note_removal"
+_CITUS = text("SELECT extversion FROM pg_extension WHERE extname = 'citus'")
+_KINDS = text(
+    "SELECT c.relname, p.partmethod::text FROM pg_dist_partition p"
+    " JOIN pg_class c ON c.oid = p.logicalrelid"
+    " WHERE c.relnamespace = to_regnamespace(quote_ident(:schema))"
+    " AND (p.partmethod = 'h' OR (p.partmethod = 'n' AND p.repmodel = 't'))"
+)
+_FOREIGN_KEYS = text(
+    "SELECT conname::text FROM pg_constraint WHERE contype = 'f'"
+    " AND connamespace = to_regnamespace(quote_ident(:schema))"
+)
+_TRIGGERS = text(
+    "SELECT tgname::text FROM pg_trigger t JOIN pg_class c ON c.oid = t.tgrelid"
+    " WHERE NOT tgisinternal AND c.relnamespace = to_regnamespace(quote_ident(:schema))"
+)
+_HIDDEN = text(
+    "SELECT c.relname FROM pg_class c"
+    " WHERE c.relkind = 'r' AND c.relnamespace = to_regnamespace(quote_ident(:schema))"
+    " AND pg_relation_size(c.oid) > 0"
+)
+_SETTINGS = text(
+    "SELECT c.relname, a.attname, o.option_value AS value FROM pg_class c"
+    " JOIN pg_attribute a ON a.attrelid = c.oid"
+    " CROSS JOIN LATERAL pg_options_to_table(a.attoptions) o"
+    " WHERE c.relkind = 'r' AND c.relnamespace = to_regnamespace(quote_ident(:schema))"
+    " AND o.option_name = 'n_distinct'"
+)
+_FUNCTIONS_FOUND = text(
+    "SELECT format('%I.%I(%s)', n.nspname, p.proname, pg_get_function_identity_arguments(p.oid))"
+    " AS signature, o.distribution_argument_index IS NOT NULL AS distributed"
+    " FROM pg_proc p JOIN pg_namespace n ON n.oid = p.pronamespace"
+    " LEFT JOIN pg_catalog.pg_dist_object o"
+    " ON o.classid = 'pg_proc'::regclass AND o.objid = p.oid"
+    " WHERE n.nspname = :schema AND p.proname = ANY(:names) ORDER BY p.proname"
+)

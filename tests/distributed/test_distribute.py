@@ -1,0 +1,133 @@
+"""`adkpg db distribute`: every table, once and again, with rows in it; never from a worker."""
+
+from collections.abc import AsyncIterator
+
+import asyncpg
+import pytest
+
+from adkpg import Database, DatabaseSessionService, Settings
+from adkpg.errors import ConfigurationError, ExtensionMissing
+from adkpg.tables import metadata
+from tests.fakes.citus import CitusServer, said
+
+pytestmark = pytest.mark.cluster
+
+
+@pytest.fixture
+async def undistributed(cluster: CitusServer) -> AsyncIterator[str]:
+    """A migrated database of the cluster that is not distributed yet."""
+    name = await cluster.create()
+    await cluster.join(name)
+    async with Database(cluster.url_of(name)) as database:
+        await database.upgrade()
+    yield cluster.url_of(name)
+    await cluster.drop(name)
+
+
+async def kinds(url: str) -> dict[str, str]:
+    rows = await said(
+        url,
+        "SELECT relname, partmethod::text AS kind FROM pg_dist_partition"
+        " JOIN pg_class ON pg_class.oid = logicalrelid",
+    )
+    return {row["relname"]: row["kind"] for row in rows}
+
+
+async def test_each_table_is_distributed_by_user_or_copied(undistributed: str) -> None:
+    async with Database(undistributed) as database:
+        await database.distribute()
+    found = await kinds(undistributed)
+    wanted = {table.name: "h" if "user_id" in table.c else "n" for table in metadata.sorted_tables}
+    assert found == {**wanted, "alembic_version": "n"}
+
+
+async def test_a_dry_run_changes_nothing_and_names_each_table(undistributed: str) -> None:
+    async with Database(undistributed) as database:
+        steps = await database.distribute(dry_run=True)
+    assert await kinds(undistributed) == {}
+    for table in metadata.sorted_tables:
+        assert any(table.name in step.split() for step in steps)
+
+
+async def test_once_more_does_nothing(undistributed: str) -> None:
+    async with Database(undistributed) as database:
+        await database.distribute()
+        assert await database.distribute() == []
+
+
+async def test_rows_of_before_are_kept(cluster: CitusServer, undistributed: str) -> None:
+    plain = await asyncpg.connect(undistributed)
+    await plain.executemany(
+        "INSERT INTO adkpg.sessions (app_name, user_id, session_id) VALUES ('app', $1, 's')",
+        [(f"u{number}",) for number in range(20)],
+    )
+    await plain.close()
+    async with Database(undistributed) as database:
+        await database.distribute()
+        sessions = DatabaseSessionService(database)
+        listed = await sessions.list_sessions(app_name="app")
+        assert {each.user_id for each in listed.sessions} == {f"u{number}" for number in range(20)}
+        assert await database.distribute() == []
+    only_here = await said(undistributed, "SELECT pg_relation_size('adkpg.sessions') AS bytes")
+    assert only_here[0]["bytes"] == 0
+
+
+async def test_what_an_interrupted_run_left_is_done_by_the_next(undistributed: str) -> None:
+    connection = await asyncpg.connect(undistributed)
+    for key in ("memory_vectors_model_fkey", "approximate_scopes_model_fkey"):
+        table = key.removesuffix("_model_fkey")
+        await connection.execute(f"ALTER TABLE adkpg.{table} DROP CONSTRAINT {key}")
+    await connection.execute("SELECT create_reference_table('adkpg.embedding_models')")
+    await connection.close()
+    async with Database(undistributed) as database:
+        await database.distribute()
+        await database.check()
+    keys = await said(
+        undistributed, "SELECT conname::text FROM pg_constraint WHERE conname ~ '_model_fkey$'"
+    )
+    assert {row["conname"] for row in keys} >= {
+        "memory_vectors_model_fkey",
+        "approximate_scopes_model_fkey",
+    }
+
+
+async def test_migrating_again_finds_nothing_to_do(undistributed: str) -> None:
+    async with Database(undistributed) as database:
+        await database.distribute()
+        await database.upgrade()
+        await database.check()
+
+
+async def test_a_worker_is_refused_in_a_sentence(cluster: CitusServer, undistributed: str) -> None:
+    nodes = await cluster.nodes_of(undistributed.rpartition("/")[2])
+    async with Database(nodes[1]) as database:
+        with pytest.raises(ConfigurationError, match="leads to a worker"):
+            await database.distribute()
+
+
+async def test_row_level_security_is_refused_in_a_sentence(database_url: str) -> None:
+    settings = Settings(row_level_security=True)
+    async with Database(database_url, settings=settings) as database:
+        with pytest.raises(ConfigurationError, match="Row-level security does not work"):
+            await database.check()
+
+
+async def test_without_citus_a_sentence_says_so(cluster: CitusServer) -> None:
+    name = await cluster.create()
+    try:
+        async with Database(cluster.url_of(name)) as database:
+            await database.upgrade()
+            with pytest.raises(ExtensionMissing, match="CREATE EXTENSION citus"):
+                await database.distribute()
+    finally:
+        await cluster.drop(name)
+
+
+async def test_any_node_answers(cluster: CitusServer, database_url: str) -> None:
+    for url in await cluster.nodes_of(database_url.rpartition("/")[2]):
+        async with Database(url) as database:
+            await database.check()
+            sessions = DatabaseSessionService(database)
+            created = await sessions.create_session(app_name="app", user_id="u")
+            got = await sessions.get_session(app_name="app", user_id="u", session_id=created.id)
+            assert got is not None

@@ -1,0 +1,40 @@
+"""What Citus says when a node ends: it passes, so calls are repeated."""
+
+from typing import Any
+
+import asyncpg
+import pytest
+
+from adkpg.database.driver import Attempt, Fault, fault_of, translate
+from adkpg.errors import DatabaseError, DatabaseUnavailable
+
+
+def said(state: str, text: str) -> Any:
+    error: Any = asyncpg.PostgresError.new({"C": state, "M": text, "S": "ERROR"})
+    return error
+
+
+@pytest.mark.parametrize(
+    ("state", "text"),
+    [
+        ("XX000", "terminating connection due to unexpected postmaster exit"),
+        ("XX000", "failure on connection marked as essential: worker1:5432"),
+        ("08006", "connection to the remote node postgres@worker1:5432 failed"),
+        ("08006", "the database system is starting up"),
+        ("CIINF", "could not find the intermediate result file"),
+    ],
+)
+def test_a_node_that_ended_passes(state: str, text: str) -> None:
+    error = said(state, text)
+    assert fault_of(error, sent=True) is Fault.AWAY
+    meant = translate(error, "coordinator", Attempt(sent=True))
+    assert isinstance(meant, DatabaseUnavailable)
+    assert meant.written is None  # nobody knows
+
+
+def test_another_internal_error_does_not_pass() -> None:
+    error = said("XX000", "cache lookup failed for relation 1")
+    assert fault_of(error, sent=True) is None
+    meant = translate(error, "coordinator", Attempt(sent=True))
+    assert isinstance(meant, DatabaseError)
+    assert not isinstance(meant, DatabaseUnavailable)
