@@ -285,13 +285,10 @@ class Search:
             "reach": options.neighbours,
         }
         apart = len(scopes) > 1 and await self._database.is_distributed()
-        rows = [
-            await source.fetch(
-                statements.select_neighbours(),
-                {**wanted, "user_id": own[0], "also_user_id": own[-1]},
-            )
-            for own in ([[scope] for scope in scopes] if apart else [scopes])
-        ]
+        rows = []
+        for own in [[scope] for scope in scopes] if apart else [scopes]:
+            wanted["user_id"], wanted["also_user_id"] = own[0], own[-1]
+            rows.append(await source.fetch(statements.select_neighbours(), wanted))
         around: dict[int, list[Memory]] = {}
         for row in chain.from_iterable(rows):
             around.setdefault(row["of_position"], []).append(records.memory(row))
