@@ -31,7 +31,7 @@ async def postgres(database: Database) -> Finding:
         verdict.add(
             "failure",
             f"{version} is older than {_OLDEST_POSTGRES}, the oldest that adkpg works with",
-            "adkpg backup --output agents.backup   # then restore it into a newer server",
+            "adkpg backup agents.backup   # then restore it into a newer server",
         )
     return verdict.finding(version)
 

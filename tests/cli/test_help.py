@@ -10,6 +10,7 @@ import pytest
 
 from adkpg import Settings, __version__
 from adkpg.cli import main
+from tests.fakes.checkout import CHECKOUT
 from tests.fakes.commands import Adkpg
 
 DOCS = Path(__file__).parents[2] / "docs"
@@ -144,3 +145,23 @@ def test_help_answers_without_a_database(adkpg: Adkpg) -> None:
 
 def test_version(adkpg: Adkpg) -> None:
     assert __version__ in adkpg("--version").out
+
+
+_TYPED = re.compile(r"\badkpg((?: [a-z][a-z-]*)+)([^`\"#|,;\n]*)")
+_WRITTEN = [
+    CHECKOUT / "README.md",
+    *sorted((CHECKOUT / "docs").rglob("*.md")),
+    *sorted((CHECKOUT / "adkpg").rglob("*.py")),
+]
+
+
+@pytest.mark.parametrize("path", _WRITTEN, ids=lambda path: str(path.relative_to(CHECKOUT)))
+def test_commands_that_are_named_have_the_options_they_are_named_with(path: Path) -> None:
+    for words, rest in _TYPED.findall(path.read_text(encoding="utf-8")):
+        names = ["adkpg", *words.split()]
+        while len(names) > 1 and " ".join(names) not in COMMANDS:
+            names.pop()
+        name = " ".join(names)
+        if name in LEAVES and name not in OF_ADK:
+            given = set(re.findall(r"(?<![\w-])--[a-z][a-z-]+", rest))
+            assert given <= options(name) | {"--help"}, (name, rest)
