@@ -4,7 +4,7 @@ from collections.abc import Awaitable, Callable
 
 from adkpg.database import Database
 from adkpg.errors import AdkpgError, SchemaError
-from adkpg.operations import memory_checks, server_checks, storage_checks
+from adkpg.operations import memory_checks, replica_checks, server_checks, storage_checks
 from adkpg.operations.findings import Examination, Finding
 from adkpg.telemetry.calls import on, traced_function
 
@@ -42,8 +42,8 @@ async def examine(database: Database) -> Examination:
         all; another sees what it may.
 
     Returns:
-      One finding of each check: postgres, pgvector, schema, role, settings, pooler, clock, indexes,
-      visibility, bloat, autovacuum, vectors, queue, recall.
+      One finding of each check: postgres, pgvector, schema, role, settings, pooler, clock, replica
+      (with ``ADKPG_READ_URL``), indexes, visibility, bloat, autovacuum, vectors, queue, recall.
 
     Raises:
       ScopeMissing: Row-level security is on, and the context's scope is not `every_scope`.
@@ -51,7 +51,8 @@ async def examine(database: Database) -> Examination:
     """
     database.require_every_scope()
     await database.found()
-    findings = [await _made(check, database) for check in _OF_SERVER]
+    of_server = [*_OF_SERVER, *([replica_checks.replica] if database.standby else [])]
+    findings = [await _made(check, database) for check in of_server]
     unusable = {each.check for each in findings if each.status == "failure"}
     if not unusable & {"postgres", "pgvector", "schema"}:
         findings += [await _made(check, database) for check in _OF_TABLES]

@@ -7,10 +7,11 @@ from sqlalchemy import literal_column, select
 from adkpg.sql import NoParameters, Statement
 
 _SERVER = "CAST(extract(epoch FROM pg_postmaster_start_time()) AS double precision)"
-# A standby that was promoted is asked for what it has written itself.
+# What is written and not flushed is no commit that anybody was told of, unless commits do not wait.
 _POSITION = (
     "CAST((CASE WHEN pg_is_in_recovery() THEN pg_last_wal_replay_lsn()"
-    " ELSE pg_current_wal_insert_lsn() END) - CAST('0/0' AS pg_lsn) AS bigint)"
+    " WHEN current_setting('synchronous_commit') = 'off' THEN pg_current_wal_insert_lsn()"
+    " ELSE pg_current_wal_flush_lsn() END) - CAST('0/0' AS pg_lsn) AS bigint)"
 )
 _KEY = (
     "{0}.app_name = CAST({{1}} AS text) AND {0}.user_id = CAST({{2}} AS text)"

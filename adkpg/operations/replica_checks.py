@@ -1,0 +1,67 @@
+"""The check of the standby that reads go to, if there is one."""
+
+import asyncio
+import time
+
+from adkpg.database import Database
+from adkpg.database.replicas.horizon import settled
+from adkpg.database.replicas.statements import identify
+from adkpg.errors import AdkpgError, SchemaError
+from adkpg.operations.findings import Finding, Verdict
+from adkpg.sql import NoParameters
+
+_LONGEST_S = 2.0
+_PAUSE_S = 0.05
+_TOLERATED = 8192  # a primary at rest keeps records back that commit nothing, for some seconds
+_NOTHING: NoParameters = {}
+
+
+async def replica(database: Database) -> Finding:
+    """Whether the standby is one of this database, has its tables, and keeps up."""
+    standby = database.standby
+    assert standby is not None, "it is not asked for without"
+    verdict = Verdict("replica")
+    primary = (await database.ask(identify(), _NOTHING, scoped=False))[0]
+    began = time.monotonic()
+    try:
+        found = (await standby.ask(identify(), _NOTHING, scoped=False))[0]
+        while _behind(primary["position"], found["position"]) > _TOLERATED:
+            if time.monotonic() - began > _LONGEST_S:
+                break
+            await asyncio.sleep(_PAUSE_S)
+            found = (await standby.ask(identify(), _NOTHING, scoped=False))[0]
+    except SchemaError as exc:
+        verdict.add("warning", f"{standby.url}: {exc}", "SELECT pg_wal_replay_resume();")
+        return verdict.finding("")
+    except AdkpgError as exc:
+        verdict.add("failure", str(exc), f"pg_isready -d '{standby.url}'")
+        return verdict.finding("")
+    behind = _behind(primary["position"], found["position"])
+    if (found["cluster"], found["database"]) != (primary["cluster"], primary["database"]):
+        verdict.add(
+            "failure",
+            f"{standby.url} is another database than {database.url}, so it is not read",
+            "export ADKPG_READ_URL=postgresql://...   # a standby of this server",
+        )
+    elif not found["standby"] and found["server"] != primary["server"]:
+        verdict.add(
+            "failure",
+            f"{standby.url} follows nobody, so it is not read",
+            'pg_rewind -D "$PGDATA" -R --source-server=...   # then start it again',
+        )
+    elif behind > _TOLERATED:
+        verdict.add(
+            "warning",
+            f"{standby.url} is {behind:,} bytes behind for longer than {_LONGEST_S:g} s: the "
+            "primary answers what it lacks",
+            "SELECT pg_wal_replay_resume();",
+        )
+    took_ms = 1000 * (time.monotonic() - began)
+    return verdict.finding(f"{standby.url} shows within {took_ms:.0f} ms what is committed")
+
+
+def _behind(primary: int | None, standby: int | None) -> int:
+    """How many bytes a standby lacks; of one that does not say, more than it may."""
+    if primary is None or standby is None:
+        return _TOLERATED + 1
+    return settled(primary) - standby
