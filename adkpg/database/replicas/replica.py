@@ -26,8 +26,7 @@ T = TypeVar("T")
 OWN_WRITE_S = 0.05
 """For so long after one's own write the primary is asked straight away.
 
-A standby at rest has a write after 1 to 5 ms, and under load after 20: before, asking it is a
-round trip for nothing.
+A standby shows a write some milliseconds later: before, asking it is a round trip for nothing.
 """
 
 _LEAST_PAUSE_S = 0.05  # between two looks at where both servers stand
