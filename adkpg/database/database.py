@@ -645,7 +645,8 @@ class Database(Closes):
         Raises:
           DatabaseError: The primary refused a statement.
         """
-        if self._replica is None:
+        # Where the coordinator's log ends says nothing of what other nodes have written.
+        if self._replica is None or await self.is_distributed():
             return await work(self)
         needed = need(self._replica.known)
         try:
