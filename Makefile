@@ -19,7 +19,7 @@ endif
 endif
 export PIP_DISABLE_PIP_VERSION_CHECK := 1
 
-.PHONY: help demo test test-pgbouncer test-versions test-distributed test-mysql test-browser screenshots check docs bench soak lock
+.PHONY: help demo test test-pgbouncer test-versions test-distributed test-mysql test-browser screenshots check docs site bench soak lock
 
 help: ## list these targets
 	@sed -n 's/^\([a-z-]*\):.*## \(.*\)/make \1\t\2/p' $(MAKEFILE_LIST)
@@ -79,8 +79,11 @@ check: $(INSTALLED) ## lint, format, types, import contracts
 	$(BIN)/mypy
 	$(BIN)/lint-imports --no-logo
 
-docs: $(INSTALLED) ## write docs/cli.md and docs/settings.md from the code
+docs: $(INSTALLED) ## write docs/cli.md, settings.md, troubleshooting.md and reference/ from the code
 	$(BIN)/python docs/generate.py
+
+site: $(INSTALLED) ## the documentation as a site, in site/; opens without a server or a network
+	NO_MKDOCS_2_WARNING=1 $(BIN)/mkdocs build --quiet --site-dir $(or $(SITE),site)
 
 bench: $(BENCH_INSTALLED) ## measure next to the peers, write docs/benchmarks.*; ARGS="--quick --only sessions" for a part
 	$(BENCH)/bin/python benchmarks $(ARGS)

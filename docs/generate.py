@@ -1,14 +1,17 @@
-"""Writes docs/cli.md and docs/settings.md from the code; ``make docs`` runs it."""
+"""Writes the pages of docs/ that are made from the code; ``make docs`` runs it."""
 
+import ast
+import importlib
+import inspect
 import typing
-from collections.abc import Iterator
+from collections.abc import Callable, Iterator
 from pathlib import Path
 from typing import Any
 
 import click
 from pydantic import PositiveInt
 
-from adkpg import Settings
+from adkpg import Settings, errors
 from adkpg.cli import main
 
 _HERE = Path(__file__).resolve().parent
@@ -104,8 +107,126 @@ def _value(kind: Any) -> str:
     }[kind.__name__]
 
 
-PAGES = {"cli.md": cli, "settings.md": settings}
+_ADVICE = {
+    "Busy": "Try again. If it comes often: [connections](deployment/connections.md).",
+    "ConfigurationError": "Correct what the sentence names: [settings](settings.md).",
+    "DatabaseUnavailable": "adkpg has repeated the call for `ADKPG_RETRY_TIMEOUT_S` "
+    "already. Look whether the server runs, and whether host, port, user and database of the "
+    "sentence are what you meant: "
+    "[connections](deployment/connections.md), [TLS](deployment/tls.md), [poolers](poolers.md).",
+    "ExtensionMissing": "[What adkpg needs](upgrades.md#what-it-needs).",
+    "InvalidInput": "Nothing was written. [Limits](limits.md) has what is too large.",
+    "InvocationLost": "[Invocations](invocations.md).",
+    "PermissionDenied": "[Roles](isolation.md#roles).",
+    "ReadOnly": "[Failover](failover.md).",
+    "SchemaMissing": "`adkpg db upgrade`: [upgrades](upgrades.md).",
+    "SchemaOutOfDate": "[Old and new side by side](upgrades.md#old-and-new-side-by-side).",
+    "ScopeMissing": "[Row-level security](isolation.md#row-level-security).",
+    "StaleSession": "Load the session again, or let requests queue: "
+    "[several requests at the same time](sessions.md#several-requests-at-the-same-time), "
+    "[what a failover loses](failover.md#what-a-failover-loses).",
+    "EmbeddedServerError": "Any other Postgres does as well: set `ADKPG_DATABASE_URL`.",
+    "ModelNotActive": "[Changing the model](models.md#changing-the-model).",
+    "EmbedderUnavailable": "Memories wait, and words find them meanwhile: "
+    "[embedders](embedders.md#an-embedder-that-hangs-or-is-away).",
+}
+
+
+def troubleshooting() -> str:
+    """Returns docs/troubleshooting.md: each error, and the sentences that the code says it in."""
+    sentences: dict[str, set[str]] = {name: set() for name in errors.__all__}
+    for path in sorted((_HERE.parent / "adkpg").rglob("*.py")):
+        for node in ast.walk(ast.parse(path.read_text(encoding="utf-8"))):
+            if isinstance(node, ast.Call) and node.args:
+                name = getattr(node.func, "attr", getattr(node.func, "id", ""))
+                said = _sentence(node.args[0])
+                if name in sentences and len(said.replace("…", "").split()) > 3:
+                    sentences[name].add(said)
+    parts = [
+        _NOTE,
+        "# Troubleshooting: every error, by its message\n",
+        "Search this page for some words of the message. A … stands for what differs: a host, a",
+        "name, a number. Each message says cause and cure; what the driver said is the",
+        "exception's `__cause__`. The classes are in `adkpg.errors`; those that ADK has a type for",
+        "are subclasses of it.\n",
+        "A sentence that names `ADKPG_…` is about a [setting](settings.md). What adkpg logs is in",
+        "[logging](logging.md). Is all well? `adkpg doctor` ([operations](operations.md)).\n",
+    ]
+    for name in errors.__all__:
+        raised = getattr(errors, name)
+        parents = [p.__name__ for p in raised.__bases__ if p.__module__.startswith("adkpg")]
+        kind = f" A kind of {' and '.join(f'`{parent}`' for parent in parents)}." if parents else ""
+        parts += [f"## {name}\n", f"{(inspect.getdoc(raised) or '').splitlines()[0]}{kind}"]
+        parts += [f"{_ADVICE[name]}\n"] if name in _ADVICE else [""]
+        parts += [f"* {_literal(said)}" for said in sorted(sentences[name])]
+        parts += [""] if sentences[name] else []
+    return "\n".join(parts).rstrip() + "\n"
+
+
+def _sentence(node: ast.expr) -> str:
+    """Returns a message as the code writes it, with … for what is put in."""
+    if isinstance(node, ast.Constant) and isinstance(node.value, str):
+        return " ".join(node.value.split())
+    if isinstance(node, ast.JoinedStr):
+        parts = [str(part.value) if isinstance(part, ast.Constant) else "…" for part in node.values]
+        return " ".join("".join(parts).split())
+    if isinstance(node, ast.BinOp):
+        return _sentence(node.left) + _sentence(node.right)
+    return ""
+
+
+def _literal(text: str) -> str:
+    """Returns a text that Markdown shows as it is."""
+    fence = "``" if "`" in text else "`"
+    return f"{fence} {text} {fence}" if "`" in text else f"`{text}`"
+
+
+REFERENCE = {
+    "adkpg": "Databases, sessions, memory, files",
+    "adkpg.adk": "ADK's commands, plugins, middleware",
+    "adkpg.artifacts": "Files",
+    "adkpg.audit": "The audit",
+    "adkpg.console": "The console",
+    "adkpg.documents": "Documents",
+    "adkpg.embedding": "Embedders",
+    "adkpg.erasure": "Erasing",
+    "adkpg.errors": "Errors",
+    "adkpg.evaluation": "Evaluation",
+    "adkpg.facts": "Facts",
+    "adkpg.models": "Models",
+    "adkpg.operations": "Operations",
+    "adkpg.reranking": "Rerankers",
+    "adkpg.testing": "Testing",
+    "adkpg.tools": "Tools",
+    "adkpg.transfer": "Moving",
+}
+"""Every public package, and what is in it."""
+
+
+def reference(package: str) -> Callable[[], str]:
+    """Returns what writes the page of a package, which mkdocstrings fills from its docstrings."""
+
+    def page() -> str:
+        module = importlib.import_module(package)
+        # A function that is called as its own module is taken for that module.
+        hidden = [
+            f"\n::: {package}.{name}.{name}\n    options: {{show_root_heading: true}}\n"
+            for name in module.__all__
+            if getattr(getattr(module, name), "__module__", "") == f"{package}.{name}"
+        ]
+        return "".join([f"{_NOTE}\n# {package}\n\n::: {package}\n", *hidden])
+
+    return page
+
+
+PAGES = {
+    "cli.md": cli,
+    "settings.md": settings,
+    "troubleshooting.md": troubleshooting,
+    **{f"reference/{package}.md": reference(package) for package in REFERENCE},
+}
 
 if __name__ == "__main__":
     for page, render in PAGES.items():
+        (_HERE / page).parent.mkdir(exist_ok=True)
         (_HERE / page).write_text(render(), encoding="utf-8")

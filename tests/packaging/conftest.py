@@ -1,10 +1,13 @@
 """The distributions of this checkout, built once, and an environment that holds one."""
 
 import os
+import shutil
 import subprocess
 import sys
 import sysconfig
+import tempfile
 import venv
+from collections.abc import Iterator
 from pathlib import Path
 
 import pytest
@@ -48,3 +51,11 @@ def environment(wheel: Path, tmp_path_factory: pytest.TempPathFactory) -> Enviro
     paths = {sysconfig.get_path("purelib"), sysconfig.get_path("platlib")}
     link.write_text("\n".join(sorted(paths)) + "\n", encoding="utf-8")
     return Environment(place / "bin")
+
+
+@pytest.fixture
+def embedded_dir() -> Iterator[Path]:
+    """A place for an embedded server: as root, no other account may enter pytest's own."""
+    path = Path(tempfile.mkdtemp(prefix="adkpg-test-", dir="/tmp"))
+    yield path / "server"
+    shutil.rmtree(path)

@@ -1,0 +1,110 @@
+"""What mkdocs asks while it builds the site: pages of the top folder, links there, llms.txt."""
+
+import re
+from pathlib import Path
+from typing import Any
+
+from mkdocs.config.defaults import MkDocsConfig
+from mkdocs.exceptions import PluginError
+from mkdocs.structure.files import File, Files
+from mkdocs.structure.pages import Page
+from mkdocs.utils import get_relative_url
+
+_TOP = {
+    "ARCHITECTURE.md": "architecture.md",
+    "CHANGELOG.md": "changelog.md",
+    "CONTRIBUTING.md": "contributing.md",
+    "SECURITY.md": "security.md",
+    "README.md": "index.md",
+}
+_SOURCE = "https://github.com/adkpg/adkpg/blob/main/"
+_LINK = re.compile(r"(?<=\]\()(?!https?:|mailto:|#)([^)\s#]+)(#[^)\s]*)?(?=\))")
+_CODE = re.compile(r"(^```.*?^```)", re.MULTILINE | re.DOTALL)
+_SHIM = "https://unpkg.com/iframe-worker/shim"
+_pages: dict[str, tuple[str, str]] = {}
+
+
+def on_files(files: Files, config: MkDocsConfig) -> Files:
+    """Adds the pages that lie at the top of the repository, so that each is written once."""
+    root = Path(config.config_file_path).parent
+    for name, page in _TOP.items():
+        if page != "index.md":
+            text = (root / name).read_text(encoding="utf-8")
+            files.append(File.generated(config, page, content=_linked(text, root, root)))
+    return files
+
+
+def on_page_markdown(markdown: str, page: Page, config: MkDocsConfig, files: Files) -> str:
+    """Leads links out of docs/ to the page of the site, or to the repository."""
+    if page.file.abs_src_path is not None and page.file.generated_by is None:
+        folder = Path(page.file.abs_src_path).parent
+        markdown = _linked(markdown, folder, Path(config.config_file_path).parent)
+    described = re.search(r"^(?![#<|:`!*\-\s])(.+?(?:\n.+?)*?)(?:\n\n|\Z)", markdown, re.MULTILINE)
+    first = re.sub(r"\]\([^)]*\)|[\[\]]", "", " ".join(described[1].split())) if described else ""
+    _pages[page.file.src_uri] = (first, markdown)
+    return markdown
+
+
+def on_post_page(output: str, page: Page, config: MkDocsConfig) -> str:
+    """Takes the script that searches without a server from the site, not from another host."""
+    return output.replace(_SHIM, get_relative_url("assets/iframe-worker.js", page.url))
+
+
+def on_post_template(output_content: str, template_name: str, config: MkDocsConfig) -> str:
+    """Does so for the page of what is not there, too."""
+    return output_content.replace(_SHIM, "assets/iframe-worker.js")
+
+
+def on_post_build(config: MkDocsConfig) -> None:
+    """Writes llms.txt, what is where, and llms-full.txt, all pages but the reference in one."""
+    out = Path(config.site_dir)
+    lines = [f"# {config.site_name}", "", f"> {config.site_description}", ""]
+    whole = []
+    for title, entries in _sections(config.nav):
+        lines += [f"## {title}", ""]
+        for page in entries:
+            described, markdown = _pages[page]
+            heading = re.search(r"^# (.+)$", markdown, re.MULTILINE)
+            address = page.removesuffix(".md") + ".html"
+            name = heading[1] if heading else page
+            lines.append(
+                f"- [{name}]({config.site_url}{address})" + (f": {described}" if described else "")
+            )
+            if not page.startswith("reference/"):
+                whole.append(markdown.strip())
+        lines.append("")
+    (out / "llms.txt").write_text("\n".join(lines), encoding="utf-8")
+    (out / "llms-full.txt").write_text("\n\n".join(whole) + "\n", encoding="utf-8")
+
+
+def _sections(nav: Any) -> list[tuple[str, list[str]]]:
+    return [(title, _entries(entries)) for part in nav for title, entries in part.items()]
+
+
+def _entries(nav: Any) -> list[str]:
+    if isinstance(nav, str):
+        return [nav]
+    parts = nav.values() if isinstance(nav, dict) else nav
+    return [page for part in parts for page in _entries(part)]
+
+
+def _linked(text: str, folder: Path, root: Path) -> str:
+    """Replaces links to files outside of docs/; those within are mkdocs' to check."""
+
+    def replaced(found: re.Match[str]) -> str:
+        target = (folder / found[1]).resolve()
+        anchor = found[2] or ""
+        if not target.is_relative_to(root):
+            return found[0]
+        if not target.exists():
+            raise PluginError(f"{folder}: there is no {found[1]}")
+        path = target.relative_to(root).as_posix()
+        up = "../" * len(folder.relative_to(root / "docs").parts) if folder != root else ""
+        if path in _TOP:
+            return f"{up}{_TOP[path]}{anchor}"
+        if path.startswith("docs/") and target.is_file():
+            return found[0] if folder != root else path.removeprefix("docs/") + anchor
+        return f"{_SOURCE}{path}{anchor}"
+
+    parts = _CODE.split(text)
+    return "".join(part if i % 2 else _LINK.sub(replaced, part) for i, part in enumerate(parts))

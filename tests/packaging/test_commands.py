@@ -1,0 +1,159 @@
+"""Every command of the README and the quickstarts runs, in the order of its page, and again.
+
+The blocks of a page that are fenced as ``sh`` are one shell script, in a directory and on a
+migrated database of the page's own; blocks with a title are the files that a reader saves. A
+Postgres URL, and ``embedded``, are replaced by that database, a port by a free one. ``pip`` looks
+whether what is to be installed is there, ``kubectl`` whether its manifests are what Kubernetes
+takes; ``docker``, ``gcloud`` and the like, which need a machine of their own, are only read.
+Everything else is the real program.
+"""
+
+import asyncio
+import contextlib
+import os
+import re
+import shlex
+import signal
+import socket
+import stat
+import sys
+from collections.abc import Callable
+from pathlib import Path
+
+import pytest
+
+from adkpg.testing.server import Server
+from tests.fakes import page_programs
+from tests.fakes.checkout import CHECKOUT
+from tests.fakes.pages import DOCUMENTS, Block, blocks, name
+from tests.packaging.test_programs import URL
+
+PORT = re.compile(r"(?<=[: =])(?:8000|8001|8002)\b")
+EMBEDDED = re.compile(r"(?<=ADKPG_DATABASE_URL=)embedded\b")
+# The README's one embedded server is real; elsewhere another database is as good, and quicker.
+REAL_SERVER = {"README.md"}
+STAND_INS = ("adkpg", "pip", "kubectl", "docker", "gcloud", "git", "make", "aws", "az")
+# What a newcomer types. Commands of other pages are tested where the commands are.
+PAGES = [CHECKOUT / "README.md", *sorted(CHECKOUT.glob("docs/quickstart/*.md"))]
+
+
+def free_port() -> int:
+    with socket.socket() as bound:
+        bound.bind(("127.0.0.1", 0))
+        port: int = bound.getsockname()[1]
+        return port
+
+
+def programs(directory: Path) -> Path:
+    """Writes what stands in for programs that a test has not, and leads to those that it has."""
+    directory.mkdir()
+    for program in STAND_INS:
+        path = directory / program
+        path.write_text(
+            f"#!/bin/sh\nPYTHONPATH={shlex.quote(str(CHECKOUT))} "
+            f'exec {shlex.quote(sys.executable)} -m {page_programs.__name__} {program} "$@"\n'
+        )
+        path.chmod(path.stat().st_mode | stat.S_IXUSR)
+    return directory
+
+
+def script(page: list[Block], replaced: Callable[[str], str]) -> str:
+    """Returns one script of the commands and files of a page."""
+    lines = ["set -euo pipefail", "trap 'echo \"failed: line $LINE\" >&2' ERR", "LINE=0"]
+    for block in page:
+        lines.append(f"LINE={block.line}")
+        text = replaced(block.text)
+        if block.title:
+            lines += [f"cat > {shlex.quote(block.title)} <<'END OF FILE'", text + "END OF FILE"]
+        elif block.keeps_running:
+            lines.append(f"({text.strip()}) &")
+        else:
+            lines.append(text)
+    return "\n".join(lines)
+
+
+async def run(text: str, directory: Path, **variables: str) -> tuple[int, str]:
+    """Runs a script, ends what it left running, and returns its exit code and what it printed."""
+    # To a file: of a pipe, waiting for the shell would wait for the servers that it started, too.
+    with (directory / ".printed").open("w+b") as printed:
+        process = await asyncio.create_subprocess_exec(
+            *("bash", "-c", text),
+            cwd=directory,
+            env=os.environ | variables,
+            stdin=asyncio.subprocess.DEVNULL,
+            stdout=printed,
+            stderr=asyncio.subprocess.STDOUT,
+            start_new_session=True,
+        )
+        try:
+            code = await process.wait()
+        finally:
+            with contextlib.suppress(ProcessLookupError):
+                os.killpg(process.pid, signal.SIGTERM)
+        printed.seek(0)
+        return code, printed.read().decode(errors="replace")
+
+
+@pytest.mark.timeout(600)
+@pytest.mark.parametrize("document", PAGES, ids=name)
+async def test_commands_run_in_the_order_of_the_page_and_again(
+    document: Path, server: Server, tmp_path: Path, embedded_dir: Path
+) -> None:
+    page = [
+        block
+        for block in blocks(document)
+        if (block.language == "sh" or block.title) and not block.not_run
+    ]
+    path = os.pathsep.join(
+        [str(programs(tmp_path / "bin")), str(Path(sys.executable).parent), os.environ["PATH"]]
+    )
+    (tmp_path / "page").mkdir()
+    database = await server.create(template=server.template)
+    url = server.url_of(database)
+
+    try:
+        for _ in range(2):
+            ports: dict[str, str] = {}
+
+            def replaced(text: str, ports: dict[str, str] = ports) -> str:
+                if name(document) not in REAL_SERVER:
+                    text = EMBEDDED.sub(f"'{url}'", text)
+                text = URL.sub(lambda _: f"'{url}'", text)
+                return PORT.sub(lambda m: ports.setdefault(m[0], str(free_port())), text)
+
+            code, printed = await run(
+                script(page, replaced),
+                tmp_path / "page",
+                PATH=path,
+                ADKPG_DATABASE_URL=url,
+                ADKPG_EMBEDDED_DIR=str(embedded_dir),
+                PIP_NO_INPUT="1",
+            )
+            assert code == 0, f"{name(document)}:\n{printed}"
+    finally:
+        await server.drop(database)
+
+
+def test_what_is_not_run_says_why() -> None:
+    for document in DOCUMENTS:
+        for block in blocks(document):
+            assert block.not_run is None or len(block.not_run) > 10, (
+                f"{name(document)}:{block.line}"
+            )
+
+
+async def test_a_command_that_fails_is_named_by_its_line(tmp_path: Path) -> None:
+    page = [Block("sh", 7, "true\n"), Block("sh", 12, "false\n")]
+    code, printed = await run(script(page, str), tmp_path)
+    assert code != 0
+    assert "failed: line 12" in printed
+
+
+async def test_a_file_is_there_for_the_next_command(tmp_path: Path) -> None:
+    page = [Block("python", 1, "print(6 * 7)\n", "a.py"), Block("sh", 5, "python3 a.py\n")]
+    assert await run(script(page, str), tmp_path) == (0, "42\n")
+
+
+async def test_servers_end_with_the_page(tmp_path: Path) -> None:
+    page = [Block("sh", 1, "sleep 1000\n", keeps_running=True), Block("sh", 2, "echo done\n")]
+    assert await run(script(page, str), tmp_path) == (0, "done\n")

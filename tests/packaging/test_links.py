@@ -1,0 +1,30 @@
+"""Links of the pages lead somewhere: files that are there, headings that exist."""
+
+import re
+from pathlib import Path
+
+import pytest
+
+from tests.fakes.checkout import CHECKOUT
+from tests.fakes.pages import DOCUMENTS, name
+
+LINK = re.compile(r"\]\((?!https?:|mailto:)([^)\s]*)\)")
+CODE = re.compile(r"^```.*?^```|`[^`\n]*`", re.MULTILINE | re.DOTALL)
+
+
+def anchors(page: Path) -> set[str]:
+    """The ids that GitHub and the site give to a page's headings."""
+    text = re.sub(r"^```.*?^```", "", page.read_text(encoding="utf-8"), flags=re.M | re.S)
+    headings = re.findall(r"^#+ (.*)$", text, re.MULTILINE)
+    plain = [re.sub(r"[^\w\s-]", "", heading.lower()).strip() for heading in headings]
+    return {re.sub(r"\s", "-", heading) for heading in plain}
+
+
+@pytest.mark.parametrize("document", DOCUMENTS, ids=name)
+def test_links_lead_somewhere(document: Path) -> None:
+    for link in LINK.findall(CODE.sub("", document.read_text(encoding="utf-8"))):
+        path, _, anchor = link.partition("#")
+        target = (document.parent / path).resolve() if path else document
+        assert target.is_relative_to(CHECKOUT), link
+        assert target.exists(), link
+        assert not anchor or anchor in anchors(target), link

@@ -1,0 +1,86 @@
+"""The documentation builds into a site that is whole, offline, and says where everything is."""
+
+import importlib
+import inspect
+import re
+import subprocess
+import sys
+from pathlib import Path
+
+import kubernetes_validate
+import pytest
+import yaml
+
+from tests.fakes.checkout import CHECKOUT
+from tests.fakes.front_door import PACKAGES
+from tests.fakes.pages import blocks
+
+
+@pytest.fixture(scope="session")
+def site(tmp_path_factory: pytest.TempPathFactory) -> Path:
+    """The site, as `make site` builds it: strictly, so that every link leads somewhere."""
+    place = tmp_path_factory.mktemp("site")
+    built = subprocess.run(
+        [
+            "make",
+            "-o",
+            ".venv/.installed",
+            f"BIN={Path(sys.executable).parent}",
+            "site",
+            f"SITE={place}",
+        ],
+        cwd=CHECKOUT,
+        capture_output=True,
+        text=True,
+    )
+    assert built.returncode == 0, built.stdout + built.stderr
+    return place
+
+
+def test_every_page_of_docs_is_in_the_site(site: Path) -> None:
+    for page in (CHECKOUT / "docs").rglob("*.md"):
+        assert (site / page.relative_to(CHECKOUT / "docs").with_suffix(".html")).is_file(), page
+
+
+def test_no_page_asks_another_host(site: Path) -> None:
+    asked = re.compile(
+        r"<(?:script|img|link|iframe)[^>]*?(?:src|href)=[\"']?(?:https?:)?//([^\"'/> ]+)"
+    )
+    for page in site.rglob("*.html"):
+        found = [
+            (tag, host)
+            for tag, host in ((m[0], m[1]) for m in asked.finditer(page.read_text()))
+            if "canonical" not in tag
+        ]
+        assert found == [], page
+
+
+def test_every_public_class_and_function_is_in_the_reference(site: Path) -> None:
+    for package in PACKAGES:
+        page = (site / "reference" / f"{package}.html").read_text(encoding="utf-8")
+        module = importlib.import_module(package)
+        for name in module.__all__:
+            if inspect.isclass(value := getattr(module, name)) or inspect.isfunction(value):
+                ids = {f"{package}.{name}", f"{value.__module__}.{name}"}
+                assert any(f'id="{known}"' in page for known in ids), ids
+
+
+def test_llms_txt_has_every_page_of_the_navigation(site: Path) -> None:
+    listed = (site / "llms.txt").read_text(encoding="utf-8")
+    linked = set(re.findall(r"\(https://adkpg\.github\.io/adkpg/([^)]+)\)", listed))
+    config = (CHECKOUT / "mkdocs.yml").read_text(encoding="utf-8")
+    assert linked == {
+        page.replace(".md", ".html")
+        for page in re.findall(r"[\w./-]+\.md\b", config.split("\nnav:")[-1])
+    }
+    assert all((site / page).is_file() for page in linked)
+
+
+def test_manifests_are_what_kubernetes_takes() -> None:
+    page = CHECKOUT / "docs" / "deployment" / "kubernetes.md"
+    manifests = [
+        manifest for block in blocks(page, "yaml") for manifest in yaml.safe_load_all(block.text)
+    ]
+    assert {manifest["kind"] for manifest in manifests} == {"Job", "Deployment", "Service"}
+    for manifest in manifests:
+        kubernetes_validate.validate(manifest, kubernetes_validate.latest_version(), strict=True)
