@@ -331,8 +331,7 @@ app_settings = Table(
 memories = Table(
     "memories",
     metadata,
-    _key("app_name"),
-    _key("user_id"),
+    # Of fixed length first: rows without gaps, whose times are found without reading their texts.
     Column(
         "position",
         BigInteger,
@@ -341,6 +340,29 @@ memories = Table(
         "everything else is far apart (each session has a block of its own). Negative in the "
         "app-wide scope, so that a place names one memory in a search of both.",
     ),
+    Column("timestamp", _TIME, nullable=False, comment="When it was said."),
+    Column("created_at", _TIME, nullable=False, server_default=_NOW),
+    Column("length", Integer, nullable=False, comment="Number of lexemes in the body."),
+    Column(
+        "importance",
+        REAL,
+        nullable=False,
+        server_default="0.5",
+        comment="From 0 to 1; a factor of its score.",
+    ),
+    Column(
+        "speech",
+        SmallInteger,
+        Computed(
+            "CASE WHEN kind <> 'turn' THEN 0"
+            " WHEN right(body, 80) ~ '[?\uff1f\u061f]\\W*$' THEN 2 ELSE 1 END",
+            persisted=True,
+        ),
+        nullable=False,
+        comment="0: not said by anybody; 1: a turn that tells; 2: a turn that ends in a question.",
+    ),
+    _key("app_name"),
+    _key("user_id"),
     _key("memory_id"),
     Column(
         "kind",
@@ -355,21 +377,8 @@ memories = Table(
     _key("event_id", "The ADK event it came from; NULL if it was added directly.", nullable=True),
     _key("invocation_id", "The agent's run that it was said in; NULL if unknown.", nullable=True),
     Column("author", Text, nullable=True),
-    Column("timestamp", _TIME, nullable=False, comment="When it was said."),
     Column("content", JSON, nullable=False, comment="google.genai types.Content as JSON text."),
     Column("body", Text, nullable=False, comment="'author: text', what is searched and embedded."),
-    Column("length", Integer, nullable=False, comment="Number of lexemes in the body."),
-    Column(
-        "speech",
-        SmallInteger,
-        Computed(
-            "CASE WHEN kind <> 'turn' THEN 0"
-            " WHEN right(body, 80) ~ '[?\uff1f\u061f]\\W*$' THEN 2 ELSE 1 END",
-            persisted=True,
-        ),
-        nullable=False,
-        comment="0: not said by anybody; 1: a turn that tells; 2: a turn that ends in a question.",
-    ),
     Column(
         "custom_metadata",
         JSONB,
@@ -384,13 +393,6 @@ memories = Table(
         comment="Names and versions of the artifacts that its event saved.",
     ),
     Column("topics", JSONB, nullable=False, server_default="[]", comment="An array of texts."),
-    Column(
-        "importance",
-        REAL,
-        nullable=False,
-        server_default="0.5",
-        comment="From 0 to 1; a factor of its score.",
-    ),
     Column(
         "expires_at",
         _TIME,
@@ -407,7 +409,6 @@ memories = Table(
     Column(
         "digest", Text, nullable=False, comment="Hash of what was given; equal means unchanged."
     ),
-    Column("created_at", _TIME, nullable=False, server_default=_NOW),
     PrimaryKeyConstraint(
         "app_name",
         "user_id",
@@ -442,7 +443,6 @@ memories = Table(
         "invocation_id",
         "app_name",
         "user_id",
-        "position",
         postgresql_where=text("invocation_id IS NOT NULL"),
     ),
     # A person's facts and a session's summary, without reading all that was ever said.
@@ -462,9 +462,7 @@ _MEMORY_KEY = [memories.c.app_name, memories.c.user_id, memories.c.position]
 memory_lexemes = Table(
     "memory_lexemes",
     metadata,
-    _key("app_name"),
-    _key("user_id"),
-    _key("lexeme"),
+    # Of fixed length first: no gap before it in any of the many rows.
     Column("position", BigInteger, nullable=False),
     Column(
         "frequency",
@@ -478,6 +476,9 @@ memory_lexemes = Table(
         nullable=False,
         comment="Occurrences in its written-out date; counts for itself only.",
     ),
+    _key("app_name"),
+    _key("user_id"),
+    _key("lexeme"),
     PrimaryKeyConstraint(
         "app_name",
         "user_id",
@@ -532,12 +533,14 @@ memory_vectors = Table(
         server_default=false(),
         comment="Whether the HNSW index holds it: only in scopes too large for an exact answer.",
     ),
+    # The model comes last, so that the foreign key finds a memory's vectors without an index of its
+    # own. A user has vectors of two models only while an app moves from one to the other.
     PrimaryKeyConstraint(
         "app_name",
         "user_id",
-        "model_id",
         "position",
         "passage",
+        "model_id",
         name="memory_vectors_pkey",
         postgresql_include=["embedding", "bits", "span"],
     ),
@@ -550,9 +553,6 @@ memory_vectors = Table(
     ForeignKeyConstraint(
         ["model_id"], [embedding_models.c.model_id], name="memory_vectors_model_fkey"
     ),
-    # For the foreign key: the primary key's model comes before the position, and only Postgres 18
-    # would skip it rather than read all vectors of a user for each memory that goes.
-    Index("memory_vectors_position_idx", "position", "app_name", "user_id", "model_id"),
     info={"app_wide": True},
     comment="One vector per memory and model; of a long memory one per passage.",
 )

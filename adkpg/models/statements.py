@@ -371,29 +371,18 @@ def delete_some_vectors() -> Statement[SomeVectorsParameters]:
     Returns app_name, user_id,
     position and passage of each.
     """
-    place = tuple_(
-        memory_vectors.c.app_name,
-        memory_vectors.c.user_id,
-        memory_vectors.c.model_id,
-        memory_vectors.c.position,
-        memory_vectors.c.passage,
-    )
-    after = tuple_(
-        bindparam("after_app", type_=Text),
-        _AFTER[0],
-        MODEL_ID,
-        _AFTER[1],
-        bindparam("after_passage", type_=SmallInteger),
-    )
     named = (
         memory_vectors.c.app_name,
         memory_vectors.c.user_id,
         memory_vectors.c.position,
         memory_vectors.c.passage,
     )
+    after = tuple_(
+        bindparam("after_app", type_=Text), *_AFTER, bindparam("after_passage", type_=SmallInteger)
+    )
     chosen = (
         select(*named)
-        .where(memory_vectors.c.model_id == MODEL_ID, place > after)
+        .where(memory_vectors.c.model_id == MODEL_ID, tuple_(*named) > after)
         .order_by(*named)
         .limit(_LIMIT)
         .with_for_update(skip_locked=True)

@@ -8,7 +8,7 @@ from alembic import op
 from pgvector.sqlalchemy import HALFVEC
 from sqlalchemy.dialects import postgresql
 
-revision = "0001r13"
+revision = "0001r14"
 down_revision = None
 branch_labels = None
 depends_on = None
@@ -57,14 +57,45 @@ def upgrade() -> None:
     )
     op.create_table(
         "memories",
-        sa.Column("app_name", sa.Text(collation="C"), nullable=False),
-        sa.Column("user_id", sa.Text(collation="C"), nullable=False),
         sa.Column(
             "position",
             sa.BigInteger(),
             nullable=False,
             comment="Place in the user's history: neighbouring turns of a session are consecutive, everything else is far apart (each session has a block of its own). Negative in the app-wide scope, so that a place names one memory in a search of both.",
         ),
+        sa.Column(
+            "timestamp",
+            postgresql.TIMESTAMP(timezone=True),
+            nullable=False,
+            comment="When it was said.",
+        ),
+        sa.Column(
+            "created_at",
+            postgresql.TIMESTAMP(timezone=True),
+            server_default=sa.text("now()"),
+            nullable=False,
+        ),
+        sa.Column("length", sa.Integer(), nullable=False, comment="Number of lexemes in the body."),
+        sa.Column(
+            "importance",
+            sa.REAL(),
+            server_default="0.5",
+            nullable=False,
+            comment="From 0 to 1; a factor of its score.",
+        ),
+        sa.Column(
+            "speech",
+            sa.SmallInteger(),
+            sa.Computed(
+                "CASE WHEN kind <> 'turn' THEN 0"
+                " WHEN right(body, 80) ~ '[?\uff1f\u061f]\\W*$' THEN 2 ELSE 1 END",
+                persisted=True,
+            ),
+            nullable=False,
+            comment="0: not said by anybody; 1: a turn that tells; 2: a turn that ends in a question.",
+        ),
+        sa.Column("app_name", sa.Text(collation="C"), nullable=False),
+        sa.Column("user_id", sa.Text(collation="C"), nullable=False),
         sa.Column("memory_id", sa.Text(collation="C"), nullable=False),
         sa.Column(
             "kind",
@@ -92,12 +123,6 @@ def upgrade() -> None:
         ),
         sa.Column("author", sa.Text(), nullable=True),
         sa.Column(
-            "timestamp",
-            postgresql.TIMESTAMP(timezone=True),
-            nullable=False,
-            comment="When it was said.",
-        ),
-        sa.Column(
             "content",
             postgresql.JSON(astext_type=sa.Text()),
             nullable=False,
@@ -109,23 +134,11 @@ def upgrade() -> None:
             nullable=False,
             comment="'author: text', what is searched and embedded.",
         ),
-        sa.Column("length", sa.Integer(), nullable=False, comment="Number of lexemes in the body."),
         sa.Column(
             "custom_metadata",
             postgresql.JSONB(astext_type=sa.Text()),
             nullable=True,
             comment="An object; NUL and lone surrogates escaped as U+001A and four hex.",
-        ),
-        sa.Column(
-            "speech",
-            sa.SmallInteger(),
-            sa.Computed(
-                "CASE WHEN kind <> 'turn' THEN 0"
-                " WHEN right(body, 80) ~ '[?\uff1f\u061f]\\W*$' THEN 2 ELSE 1 END",
-                persisted=True,
-            ),
-            nullable=False,
-            comment="0: not said by anybody; 1: a turn that tells; 2: a turn that ends in a question.",
         ),
         sa.Column(
             "source",
@@ -145,13 +158,6 @@ def upgrade() -> None:
             server_default="[]",
             nullable=False,
             comment="An array of texts.",
-        ),
-        sa.Column(
-            "importance",
-            sa.REAL(),
-            server_default="0.5",
-            nullable=False,
-            comment="From 0 to 1; a factor of its score.",
         ),
         sa.Column(
             "expires_at",
@@ -176,12 +182,6 @@ def upgrade() -> None:
             sa.Text(),
             nullable=False,
             comment="Hash of what was given; equal means unchanged.",
-        ),
-        sa.Column(
-            "created_at",
-            postgresql.TIMESTAMP(timezone=True),
-            server_default=sa.text("now()"),
-            nullable=False,
         ),
         sa.PrimaryKeyConstraint(
             "app_name",
@@ -216,7 +216,7 @@ def upgrade() -> None:
     op.create_index(
         "memories_invocation_idx",
         "memories",
-        ["invocation_id", "app_name", "user_id", "position"],
+        ["invocation_id", "app_name", "user_id"],
         unique=False,
         schema=schema,
         postgresql_where=sa.text("invocation_id IS NOT NULL"),
@@ -826,9 +826,6 @@ def upgrade() -> None:
     )
     op.create_table(
         "memory_lexemes",
-        sa.Column("app_name", sa.Text(collation="C"), nullable=False),
-        sa.Column("user_id", sa.Text(collation="C"), nullable=False),
-        sa.Column("lexeme", sa.Text(collation="C"), nullable=False),
         sa.Column("position", sa.BigInteger(), nullable=False),
         sa.Column(
             "frequency",
@@ -842,6 +839,9 @@ def upgrade() -> None:
             nullable=False,
             comment="Occurrences in its written-out date; counts for itself only.",
         ),
+        sa.Column("app_name", sa.Text(collation="C"), nullable=False),
+        sa.Column("user_id", sa.Text(collation="C"), nullable=False),
+        sa.Column("lexeme", sa.Text(collation="C"), nullable=False),
         sa.PrimaryKeyConstraint(
             "app_name",
             "user_id",
@@ -963,21 +963,14 @@ def upgrade() -> None:
         sa.PrimaryKeyConstraint(
             "app_name",
             "user_id",
-            "model_id",
             "position",
             "passage",
+            "model_id",
             name="memory_vectors_pkey",
             postgresql_include=["embedding", "bits", "span"],
         ),
         schema=schema,
         comment="One vector per memory and model; of a long memory one per passage.",
-    )
-    op.create_index(
-        "memory_vectors_position_idx",
-        "memory_vectors",
-        ["position", "app_name", "user_id", "model_id"],
-        unique=False,
-        schema=schema,
     )
 
     # A memory's words go with it, as by a foreign key, whose check of each word written is dear.
@@ -1056,7 +1049,6 @@ def upgrade() -> None:
 
 def downgrade() -> None:
     schema = op.get_context().version_table_schema
-    op.drop_index("memory_vectors_position_idx", table_name="memory_vectors", schema=schema)
     op.drop_table("memory_vectors", schema=schema)
     op.drop_index("memory_provenance_origin_idx", table_name="memory_provenance", schema=schema)
     op.drop_table("memory_provenance", schema=schema)

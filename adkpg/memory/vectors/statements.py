@@ -219,7 +219,7 @@ def store_vectors(*, large: bool, ahead: bool = False) -> Statement[StoreParamet
     )
     stored = (
         upsert.on_conflict_do_update(
-            index_elements=["app_name", "user_id", "model_id", "position", "passage"],
+            index_elements=["app_name", "user_id", "position", "passage", "model_id"],
             set_={name: upsert.excluded[name] for name in ("span", "embedding", "bits", "large")},
         )
         .returning(
