@@ -307,7 +307,7 @@ async def _indexes(connection: asyncpg.Connection) -> dict[str, str]:
 
 async def _words(connection: asyncpg.Connection, count: int, user: str = "u") -> None:
     await connection.execute(
-        "INSERT INTO memory_lexemes SELECT 'app', $2, 'word' || n, n, 1, 0"
+        "INSERT INTO memory_lexemes SELECT n, 1, 0, 'app', $2, 'word' || n"
         " FROM generate_series(1, $1::int) n",
         count,
         user,
