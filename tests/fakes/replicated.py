@@ -27,8 +27,8 @@ class Replicated:
         return self.pair.standby.url_of(self.name)
 
     def database(self, **settings: object) -> Database:
-        """A Database whose reads may go to the standby."""
-        given = Settings.model_validate(settings)
+        """A Database whose reads may go to the standby, which is looked at when that is needed."""
+        given = Settings.model_validate({"read_lag_s": 600, **settings})
         return Database(self.primary.url, read_url=self.standby.url, settings=given)
 
     async def caught_up(self) -> None:

@@ -416,7 +416,7 @@ async def test_each_user_sees_their_own_rows_on_the_standby_too(both: Replicated
                         assert await service.get_session(**PLACE) is None
                         assert (await service.list_sessions(**USER)).sessions == []
                         assert await found(memory, "plums") == []
-                    assert asked.standby >= 2
+                    assert asked.standby >= 1
             with pytest.raises(ScopeMissing):
                 await service.get_session(**PLACE)
 
