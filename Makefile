@@ -19,7 +19,7 @@ endif
 endif
 export PIP_DISABLE_PIP_VERSION_CHECK := 1
 
-.PHONY: help demo test test-pgbouncer test-versions test-distributed test-mysql test-browser screenshots check docs site bench soak lock
+.PHONY: help demo test test-pgbouncer test-versions test-distributed test-mysql test-browser screenshots check docs site release bench soak lock
 
 help: ## list these targets
 	@sed -n 's/^\([a-z-]*\):.*## \(.*\)/make \1\t\2/p' $(MAKEFILE_LIST)
@@ -84,6 +84,14 @@ docs: $(INSTALLED) ## write docs/cli.md, settings.md, troubleshooting.md and ref
 
 site: $(INSTALLED) ## the documentation as a site, in site/; opens without a server or a network
 	NO_MKDOCS_2_WARNING=1 $(BIN)/mkdocs build --quiet --site-dir $(or $(SITE),site)
+
+DIST ?= dist
+release: $(INSTALLED) ## wheel, sdist and SBOM in dist/, checked, the same bytes everywhere; publishes nothing: push the tag
+	rm -rf $(DIST)/adkpg-* $(DIST)/adkpg.cdx.json
+	$(BIN)/python -m hatchling build -d $(DIST)
+	$(BIN)/python -m twine check --strict $(DIST)/adkpg-*.whl $(DIST)/adkpg-*.tar.gz
+	$(BIN)/check-wheel-contents --ignore W002,W004 $(DIST)/adkpg-*.whl
+	$(BIN)/cyclonedx-py requirements constraints.txt --output-reproducible -o $(DIST)/adkpg.cdx.json
 
 bench: $(BENCH_INSTALLED) ## measure next to the peers, write docs/benchmarks.*; ARGS="--quick --only sessions" for a part
 	$(BENCH)/bin/python benchmarks $(ARGS)
