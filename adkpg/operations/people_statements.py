@@ -5,6 +5,7 @@ from typing import Any, TypedDict
 
 from sqlalchemy import (
     Integer,
+    Table,
     Text,
     bindparam,
     case,
@@ -34,10 +35,10 @@ class UsersParameters(AppParameters):
     limit: int
 
 
-class AppNamesParameters(TypedDict):
-    """Parameters of `select_app_names`: how many at most."""
+class NextAppParameters(TypedDict):
+    """Parameters of `select_next_app`: the app before; empty for the first."""
 
-    limit: int
+    after: str
 
 
 @cache
@@ -51,27 +52,12 @@ def count_of_users() -> Statement[AppParameters]:
 
 
 @cache
-def select_app_names() -> Statement[AppNamesParameters]:
-    """Reads the first apps by name; each is looked up after the one before."""
-
-    def first(*after: Any) -> Any:
-        names = (
-            select(func.min(table.c.app_name))
-            .where(*(table.c.app_name > name for name in after))
-            .scalar_subquery()
-            for table in (sessions, memories)
-        )
-        return func.least(*names)
-
-    known = select(first().label("app_name")).cte("known", recursive=True)
-    following = known.alias("before")
-    known = known.union_all(
-        select(first(following.c.app_name)).where(following.c.app_name.is_not(None))
-    )
+def select_next_app(table: Table) -> Statement[NextAppParameters]:
+    """Looks up the app after one, by name, of which a table has a row; null if there is none."""
     return Statement(
-        select(known.c.app_name)
-        .where(known.c.app_name.is_not(None))
-        .limit(bindparam("limit", type_=Integer))
+        select(func.min(table.c.app_name).label("app_name")).where(
+            table.c.app_name > bindparam("after", type_=Text)
+        )
     )
 
 

@@ -13,6 +13,7 @@ from adkpg.cli.embedders import NAMES
 from adkpg.cli.options import KINDS
 from adkpg.memory import filters
 from adkpg.settings import Settings
+from tests.fakes.commands import Adkpg
 
 PROGRAM = """
 import contextlib, io, json, sys
@@ -92,6 +93,16 @@ def test_completion_imports_click_alone(words: str) -> None:
     place = {"COMP_WORDS": words, "COMP_CWORD": str(len(words.split(" ")) - 1)}
     codes, imported = answered([], _ADKPG_COMPLETE="bash_complete", **place)
     assert (codes, imported) == ([0], [])
+
+
+def test_a_demo_without_the_embedded_server_says_so_before_anything_else(
+    adkpg: Adkpg, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr("sys.path", [entry for entry in sys.path if "site-packages" not in entry])
+    outcome = adkpg("demo")
+    assert (outcome.code, outcome.out) == (1, "")
+    assert "pip install 'adkpg[embedded]'" in outcome.err
+    assert outcome.err.count("\n") == 1
 
 
 def test_choices_are_those_of_the_library() -> None:
