@@ -204,6 +204,12 @@ class Settings(BaseSettings):
         description="How long the mark of a deleted memory stays whose event is not stored, since "
         "its session was deleted or it was last given to memory, in days.",
     )
+    audit_days: float = Field(
+        default=365,
+        gt=0,
+        description="How long the audit of changes by hand is kept, in days; a person's goes when "
+        "they are forgotten.",
+    )
     query_cache_size: int = Field(
         default=256, ge=0, description="Query vectors remembered per memory service, in vectors."
     )

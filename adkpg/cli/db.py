@@ -151,9 +151,9 @@ async def tidy(database: adkpg.Database, *, as_json: bool) -> None:
     """Erase what has expired and what nobody needs any more.
 
     Expired sessions and memories, results of invocations whose key has expired, and marks of
-    deleted memories whose event has not been stored for ADKPG_TOMBSTONE_DAYS. Workers do the same
-    every ten minutes; without one, run this regularly. It asks nothing: what it erases is found by
-    nobody.
+    deleted memories whose event has not been stored for ADKPG_TOMBSTONE_DAYS; and entries of the
+    audit older than ADKPG_AUDIT_DAYS. Workers do the same every ten minutes; without one, run this
+    regularly. It asks nothing: what it erases is found by no agent.
 
     \b
     Example:
@@ -164,7 +164,8 @@ async def tidy(database: adkpg.Database, *, as_json: bool) -> None:
     objects = swept.removed + swept.orphans
     say(
         f"Erased: {tidied.sessions} expired sessions, {tidied.memories} expired memories, "
-        f"{tidied.tombstones} marks of deleted ones, {tidied.results} expired results"
+        f"{tidied.tombstones} marks of deleted ones, {tidied.results} expired results, "
+        f"{tidied.audit} old entries of the audit"
         + (f", {objects} objects of files." if objects else "."),
         {**asdict(tidied), "objects": objects},
         as_json=as_json,

@@ -92,7 +92,8 @@ def create_console(
         the same. None is a random one.
 
     Raises:
-      ConfigurationError: The token is too short, or this ADK cannot mask credentials.
+      ConfigurationError: The token is too short, a service in `compared` has the name of the
+        agents' model, or this ADK cannot mask credentials.
     """
     masks.require()
     console = Console(

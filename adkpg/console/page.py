@@ -19,6 +19,7 @@ from adkpg.console import forms, plots
 from adkpg.console.guard import FIELDS, Guard, visitor_of
 from adkpg.console.transcript import moment
 from adkpg.database import Database
+from adkpg.errors import ConfigurationError
 from adkpg.evaluation import SavedQuestions
 from adkpg.facts import Facts
 from adkpg.memory.service import PgVectorMemoryService
@@ -41,6 +42,9 @@ class Console:
       actor: Returns who asks, for the audit; None is the name that was given at the login, or
         ``console``.
       read_only: Whether nothing can be changed.
+
+    Raises:
+      ConfigurationError: One of the further services has the name of the agents' own.
     """
 
     def __init__(
@@ -61,6 +65,10 @@ class Console:
         self.audit = Audit(database)
         self.saved = SavedQuestions(database)
         own = "words alone" if memory.embedder is None else memory.embedder.model
+        if own in compared:
+            raise ConfigurationError(
+                f"compared has a service named {own!r}, as the agents' own is; name it otherwise."
+            )
         self.services = {own: memory, **compared}
         self.read_only = read_only
         self.guard: Guard | None = None

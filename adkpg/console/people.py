@@ -116,6 +116,7 @@ async def update(console: Console, request: Request) -> Response:
         changed: dict[str, Any] = {
             "importance": forms.decimal(fields, "importance"),
             "expires_at": forms.time(fields, "expires_at"),
+            "never_expires": bool(fields.get("never_expires")),
         }
         if text and text != text_of(before.content).replace("\r\n", "\n").strip():
             changed["text"] = text

@@ -991,7 +991,11 @@ class Database(Closes):
         """
         dead_until = self._dead_until
         while True:
-            pooled = await self._pools.borrow(engine)
+            if calls.is_open():
+                with calls.borrowing(self.place):
+                    pooled = await self._pools.borrow(engine)
+            else:
+                pooled = await self._pools.borrow(engine)
             connection = pooled.driver_connection
             used_at = pooled.info.get(_USED_AT, math.inf)
             doubtful = used_at < max(time.monotonic() - _LONGEST_IDLE_S, self._doubted_at)

@@ -19,6 +19,9 @@ from adkpg.memory.records import Memory
 from adkpg.timestamps import clamped, moment
 
 _SECONDS = re.compile(r"(\d{1,18}(?:\.\d{1,9})?)s?")
+ENDS = frozenset({"ttl", "expires_at", "expire_time"})
+"""The keys of metadata that say when a memory ends."""
+
 # Beyond it no two clocks differ that matter, and the server's calendar might end.
 _LONGEST_TTL_S = 1e9
 

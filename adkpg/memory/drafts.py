@@ -295,6 +295,7 @@ def changed_draft(
     topics: Sequence[str] | None,
     importance: float | None,
     expires_at: datetime | str | float | None,
+    never_expires: bool,
     custom_metadata: Mapping[str, object] | None,
     now: float,
     policy: RememberPolicy | None = None,
@@ -307,12 +308,14 @@ def changed_draft(
       topics: Instead of its topics.
       importance: From 0 to 1.
       expires_at: From when on it is not recalled.
+      never_expires: Whether its end is taken away.
       custom_metadata: Instead of its metadata; it may say what the others say, and ``ttl``.
       now: Unix time that a ``ttl`` counts from.
       policy: Which text it may have.
 
     Raises:
-      InvalidInput: The text is empty or refused by the policy, or a value cannot be stored.
+      InvalidInput: The text is empty or refused by the policy, a value cannot be stored, or there
+        is an end of what never expires.
     """
     stored = memory(row)
     content = stored.content
@@ -334,7 +337,11 @@ def changed_draft(
         isinstance(importance, bool) or not isinstance(importance, (int, float))
     ):
         raise InvalidInput(f"importance={importance!r} is no number; give one from 0 to 1.")
+    if never_expires and (expires_at is not None or attributes.ENDS & {*(custom_metadata or {})}):
+        raise InvalidInput("An end and never_expires are both given; give one of them.")
     given = attributes.read({**(custom_metadata or {}), **said}, now, stored)
+    if never_expires:
+        given = replace(given, expires_at=None)
     kept = (
         jsontext.read(row["custom_metadata"] or "{}")
         if custom_metadata is None

@@ -229,6 +229,7 @@ class PgVectorMemoryService(UsesDatabase, BaseMemoryService):
         topics: Sequence[str] | None = None,
         importance: float | None = None,
         expires_at: datetime | str | float | None = None,
+        never_expires: bool = False,
         custom_metadata: Mapping[str, object] | None = None,
     ) -> Memory | None:
         """Changes a memory; what is left out stays. Changed text is embedded again.
@@ -244,14 +245,15 @@ class PgVectorMemoryService(UsesDatabase, BaseMemoryService):
           topics: Instead of its topics.
           importance: From 0 to 1.
           expires_at: A datetime, ISO 8601 text, or Unix seconds.
+          never_expires: Takes its end away.
           custom_metadata: Instead of its metadata.
 
         Returns:
           The memory as it is now; None if there is none.
 
         Raises:
-          InvalidInput: A value cannot be stored, or the Database's policy refuses the text;
-            nothing was written.
+          InvalidInput: A value cannot be stored, the Database's policy refuses the text, or an end
+            and `never_expires` are both given; nothing was written.
         """
         if not storable(app_name=app_name, user_id=user_id, memory_id=memory_id):
             return None
@@ -276,6 +278,7 @@ class PgVectorMemoryService(UsesDatabase, BaseMemoryService):
                     topics=topics,
                     importance=importance,
                     expires_at=expires_at,
+                    never_expires=never_expires,
                     custom_metadata=custom_metadata,
                     now=platform_time.get_time(),
                     policy=self._database.policy,

@@ -195,6 +195,17 @@ def answered_by(place: Mapping[str, str | int]) -> None:
         call.span.set_attributes(said)
 
 
+@contextmanager
+def borrowing(place: Mapping[str, str | int]) -> Iterator[None]:
+    """Measures how long a call waits for a connection, also for one that it does not get."""
+    began = time.perf_counter()
+    try:
+        yield
+    finally:
+        pool = {"db.client.connection.pool.name": str(place.get("server.address", "adkpg"))}
+        instruments.connection_wait.record(time.perf_counter() - began, pool)
+
+
 def accepts(records: int) -> None:
     """Says of how many memories the call is that is being made, if anybody watches."""
     call = _OPEN.get()

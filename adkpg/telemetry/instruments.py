@@ -67,6 +67,13 @@ most_connections = _meter.create_gauge(
     "db.client.connection.max", unit="{connection}", description="Most connections of the pool."
 )
 
+connection_wait = _meter.create_histogram(
+    "db.client.connection.wait_time",
+    unit="s",
+    description="How long calls wait for a connection of the pool, or for a new one to open.",
+    explicit_bucket_boundaries_advisory=_SECONDS,
+)
+
 
 def listened_to() -> bool:
     """Whether spans or metrics go anywhere: asked by every call, so it costs next to nothing.

@@ -5,9 +5,9 @@ from typing import Any
 import asyncpg
 import pytest
 
-from adkpg import Database
+from adkpg import Database, Settings
 from adkpg.audit import Audit
-from adkpg.erasure import forget
+from adkpg.erasure import forget, tidy
 from adkpg.errors import InvalidInput
 
 ANA: dict[str, Any] = {"app_name": "app", "user_id": "ana"}
@@ -44,6 +44,26 @@ async def test_forgetting_a_person_erases_their_entries(
     assert (left.user_id, left.action, left.outcome) == (None, "forget_person", "done")
     rows = await connection.fetchval("SELECT string_agg(audit::text, '') FROM audit")
     assert "ana" not in rows
+
+
+async def test_old_entries_are_tidied_away(
+    database: Database, connection: asyncpg.Connection, database_url: str
+) -> None:
+    audit = Audit(database)
+    for action, days in (("old", 366), ("young", 364)):
+        async with audit.recording(**ANA, actor="Bea", action=action):
+            pass
+        await connection.execute(
+            "UPDATE audit SET changed_at = changed_at - make_interval(days => $1)"
+            " WHERE action = $2",
+            days,
+            action,
+        )
+    assert (await tidy(database)).audit == 1
+    assert [each.action for each in (await audit.entries()).entries] == ["young"]
+    async with Database(database_url, settings=Settings(audit_days=30)) as forgetful:
+        assert (await tidy(forgetful)).audit == 1
+    assert (await audit.entries()).entries == []
 
 
 async def test_pages_go_from_the_newest_to_the_oldest(database: Database) -> None:

@@ -80,10 +80,17 @@ def test_tidy_erases_and_counts(
 
     asyncio.run(remember())
     tidied = json.loads(adkpg("db", "tidy", "--json").out)
-    assert tidied == {"memories": 1, "tombstones": 0, "results": 0, "sessions": 0, "objects": 0}
+    assert tidied == {
+        "memories": 1,
+        "tombstones": 0,
+        "results": 0,
+        "sessions": 0,
+        "audit": 0,
+        "objects": 0,
+    }
     nothing = (
         "Erased: 0 expired sessions, 0 expired memories, 0 marks of deleted ones, "
-        "0 expired results.\n"
+        "0 expired results, 0 old entries of the audit.\n"
     )
     assert adkpg("db", "tidy").out == nothing
 

@@ -3,17 +3,22 @@
 import html
 import json
 import re
+from collections.abc import Callable
 from datetime import timedelta
 from typing import Any
 
 import pytest
 
-from adkpg import PgVectorMemoryService
+from adkpg import Database, PgVectorMemoryService
+from adkpg.console import create_console
+from adkpg.errors import ConfigurationError
 from adkpg.evaluation import evaluate_stored, parsed
 from adkpg.memory.filters import SearchFilters
 from adkpg.memory.records import Memory
+from adkpg.models import Models
 from tests.fakes.browser import Browser
 from tests.fakes.conversation import entry, said
+from tests.fakes.toys import ToyEmbedder
 
 ANA: dict[str, Any] = {"app_name": "app", "user_id": "ana"}
 PLACE: dict[str, Any] = {"app": "app", "user": "ana"}
@@ -174,3 +179,32 @@ async def test_a_wrong_setting_is_one_sentence(browser: Browser) -> None:
         assert answer.status_code == 400, wrong
         assert 'role="alert"' in answer.text
     assert (await browser.get("/lab", q="a")).status_code == 400
+
+
+async def test_two_models_are_compared_side_by_side(
+    database: Database, memory: PgVectorMemoryService, browse: Callable[..., Browser]
+) -> None:
+    """The one that is not the app's active model answers by words, and says why."""
+    new = PgVectorMemoryService(
+        database, embedder=ToyEmbedder("new", meanings=("kitten garage", "basket sofa"))
+    )
+    services = {"toy": memory, "new": new}
+    browser = browse(create_console(database, memory=memory, compared={"new": new}))
+    empty = await browser.text("/lab", **PLACE, compare=1)
+    assert re.findall(r"<option(?: selected)?>(toy|new)<", empty) == ["toy", "new"] * 2
+    asked: dict[str, Any] = {**PLACE, "q": QUERY, "compare": 1, "b_model": "new"}
+    for active, other in (("toy", "new"), ("new", "toy")):
+        page = html.unescape(await browser.text("/lab", **asked))
+        found = {
+            name: await service.search(**ANA, query=QUERY) for name, service in services.items()
+        }
+        assert columns(page) == [[hit.memory.id for hit in found[name]] for name in services]
+        (why,) = re.findall(r'<p class="mark">By words alone: (.*?)</p>', page)
+        assert f"with model '{active}'" in why
+        assert f"not with this service's '{other}'" in why
+        assert page.count('<th scope="row">cosine</th>') == len(found[active])
+        if active == "toy":
+            assert new.embedder is not None
+            await Models(database).reembed(new.embedder, app_name="app")
+    with pytest.raises(ConfigurationError, match="name it otherwise"):
+        create_console(database, memory=memory, compared={"toy": new})

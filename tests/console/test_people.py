@@ -104,13 +104,30 @@ async def test_a_memory_is_changed_and_what_is_left_stays(
     assert found.content.parts[0].text == "likes oolong"
     assert (found.topics, found.importance) == (["drinks", "tea"], 0.9)
     assert found.expires_at == "2999-01-02T03:04:00+00:00"
-    (entry_,) = (await Audit(database).entries(**ANA)).entries
+    page = await browser.text("/memory", **PLACE, memory="n")
+    assert 'name="never_expires"' in page
+    both = await browser.post(
+        "/memory/update",
+        form_token=form,
+        **PLACE,
+        memory="n",
+        never_expires="1",
+        expires_at="2999-01-02T03:04",
+    )
+    assert both.status_code == 400
+    (refused_, entry_) = (await Audit(database).entries(**ANA)).entries
+    assert refused_.outcome == "InvalidInput"
     assert (entry_.action, entry_.subject, entry_.outcome) == ("update_memory", "n", "done")
     for wrong in ({"importance": "7"}, {"importance": "x"}, {"expires_at": "x"}):
         refused = await browser.post(
             "/memory/update", form_token=form, **PLACE, memory="n", **wrong
         )
         assert refused.status_code == 400, wrong
+    await browser.post("/memory/update", form_token=form, **PLACE, memory="n", never_expires="1")
+    found = await memory.get_memory(**ANA, memory_id="n")
+    assert found is not None
+    assert found.expires_at is None
+    assert 'name="never_expires"' not in await browser.text("/memory", **PLACE, memory="n")
     missing = await browser.post("/memory/update", form_token=form, **PLACE, memory="none")
     assert missing.status_code == 400
 

@@ -7,6 +7,7 @@ import asyncpg
 import pytest
 
 from adkpg import PgVectorMemoryService
+from adkpg.errors import InvalidInput
 from adkpg.memory.records import Memory
 from adkpg.memory.search.options import Mode
 from tests.fakes.conversation import USER, entry, found, said, text_of
@@ -119,6 +120,23 @@ async def test_a_prolonged_memory_is_found_again(
     await pass_the_end(connection)
     await memory.update_memory(**USER, memory_id="m", expires_at=AHEAD)
     assert await found(memory, "oolong") == ["oolong"]
+
+
+async def test_an_end_is_taken_away(
+    memory: PgVectorMemoryService, connection: asyncpg.Connection
+) -> None:
+    await memory.add_memory(**USER, memories=[entry("oolong", "m")], custom_metadata={"ttl": 60})
+    ends: tuple[dict[str, Any], ...] = ({"expires_at": AHEAD}, {"custom_metadata": {"ttl": 5}})
+    for wrong in ends:
+        with pytest.raises(InvalidInput, match="never_expires"):
+            await memory.update_memory(**USER, memory_id="m", never_expires=True, **wrong)
+    changes: tuple[dict[str, Any], ...] = ({}, {"text": "oolong tea", "importance": 0.9})
+    for change in changes:
+        changed = await memory.update_memory(**USER, memory_id="m", never_expires=True, **change)
+        assert changed is not None
+        assert changed.expires_at is None
+    assert await connection.fetchval("SELECT count(expires_at) FROM memories") == 0
+    assert await found(memory, "oolong") == ["oolong tea"]
 
 
 async def test_an_end_in_the_past_is_an_end(memory: PgVectorMemoryService) -> None:

@@ -264,7 +264,14 @@ async def test_each_batch_is_found_through_an_index(
         " result, expires_at) SELECT 'app', 'u' || (1 + n % 100), 's', 'k' || n, gen_random_uuid(),"
         " 'null', now() + interval '1 minute' * n FROM generate_series(1, 20000) n"
     )
-    await connection.execute("ANALYZE memories, memory_tombstones, events, invocation_results")
+    await connection.execute(
+        "INSERT INTO audit (app_name, user_id, audit_id, changed_at, actor, action, outcome)"
+        " SELECT 'app', 'u' || n % 100, gen_random_uuid(), now() - interval '1 minute' * n, 'Bea',"
+        " 'delete_memory', 'done' FROM generate_series(1, 100000) n"
+    )
+    await connection.execute(
+        "ANALYZE memories, memory_tombstones, events, invocation_results, audit"
+    )
     expired: dict[str, Any] = {
         "limit": 500,
         "after_expires_at": None,
@@ -272,11 +279,12 @@ async def test_each_batch_is_found_through_an_index(
         "after_user_id": None,
         "after_position": None,
     }
-    swept: dict[str, Any] = {"limit": 500, "tombstone_days": 30.0}
+    swept: dict[str, Any] = {"limit": 500, "tombstone_days": 30.0, "audit_days": 365.0}
     for statement, parameters, table in (
         (statements.select_expired(after=False), expired, "memories"),
         (statements.sweep_tombstones(), swept, "memory_tombstones"),
         (statements.sweep_results(), swept, "invocation_results"),
+        (statements.sweep_audit(), swept, "audit"),
     ):
         for generic in (False, True):
             nodes = await explain(connection, statement, parameters, generic=generic)

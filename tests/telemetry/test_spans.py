@@ -341,6 +341,43 @@ async def test_what_waits_and_the_pool_are_reported(
     )
 
 
+async def test_waiting_for_a_connection_is_measured(
+    database_url: str, connection: asyncpg.Connection, watched: Watched
+) -> None:
+    """The pool's only connection is held by a call that waits for a lock of the test's."""
+    place = "db.client.connection.wait_time"
+
+    def waits() -> int:
+        return sum(point.count for point in watched.points(place))
+
+    one = Settings(pool_size=1, pool_overflow=0)
+    async with Database(database_url, settings=one) as database:
+        sessions = DatabaseSessionService(database)
+        await sessions.create_session(**USER, session_id="s")
+        before = waits()
+        async with connection.transaction():
+            await connection.execute("SELECT FROM sessions FOR UPDATE")
+            first = asyncio.create_task(sessions.delete_session(**USER, session_id="s"))
+            while not await connection.fetchval(
+                "SELECT count(*) FROM pg_stat_activity WHERE wait_event_type = 'Lock'"
+                " AND datname = current_database()"
+            ):
+                pass
+            assert waits() == before + 1
+            second = asyncio.create_task(sessions.list_sessions(**USER))
+            await asyncio.sleep(0)
+            await connection.fetchval("SELECT 1")
+            assert waits() == before + 1
+        await asyncio.gather(first, second)
+    assert waits() >= before + 2
+    (point,) = (
+        point
+        for point in watched.points(place)
+        if point.attributes["db.client.connection.pool.name"] == database.place["server.address"]
+    )
+    assert point.sum > 0
+
+
 async def test_a_repeated_call_is_one_span_and_counted(proxy: Proxy, watched: Watched) -> None:
     async with Database(proxy.url) as database:
         sessions = DatabaseSessionService(database)
@@ -364,6 +401,7 @@ def test_the_page_names_every_call() -> None:
         *("adkpg.search.hits", "adkpg.search.top_cosine", "adkpg.events", "adkpg.stale_appends"),
         *("adkpg.retries", "adkpg.jobs.waiting", "adkpg.jobs.oldest", "adkpg.jobs.dead"),
         *("db.client.connection.count", "db.client.connection.max"),
+        "db.client.connection.wait_time",
     ):
         assert f"`{metric}`" in page
 

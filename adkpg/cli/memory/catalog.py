@@ -155,6 +155,7 @@ async def count(
 @click.option(
     "--expires-at", type=time, metavar="TIME", help="Searches find it until then (ISO 8601)."
 )
+@click.option("--never-expires", is_flag=True, help="Take its end away.")
 @click.option("--metadata", type=json_object, metavar="JSON", help="Its new custom metadata.")
 @as_json
 @database_url
@@ -167,6 +168,7 @@ def update(
     no_topics: bool,
     importance: float | None,
     expires_at: str | None,
+    never_expires: bool,
     metadata: dict[str, Any] | None,
     as_json: bool,
     database_url: str | None,
@@ -180,6 +182,8 @@ def update(
     """
     if topics and no_topics:
         raise click.UsageError("--topic and --no-topics exclude each other.")
+    if expires_at is not None and never_expires:
+        raise click.UsageError("--expires-at and --never-expires exclude each other.")
 
     async def write(database: adkpg.Database) -> adkpg.Memory | None:
         # Without a new text nothing is embedded, so no embedder is started.
@@ -192,6 +196,7 @@ def update(
             topics=list(topics) if topics or no_topics else None,
             importance=importance,
             expires_at=expires_at,
+            never_expires=never_expires,
             custom_metadata=metadata,
         )
 

@@ -10,6 +10,8 @@ from sqlalchemy import (
     ColumnElement,
     Double,
     Integer,
+    Select,
+    Table,
     Text,
     and_,
     bindparam,
@@ -25,7 +27,7 @@ from sqlalchemy.dialects.postgresql import ARRAY, TIMESTAMP
 
 from adkpg.memory.write.statements import PositionsParameters, buried
 from adkpg.sql import SESSION_KEY, Statement, deleted_sessions, in_scope, locked_sessions
-from adkpg.tables import events, invocation_results, memories, memory_tombstones, sessions
+from adkpg.tables import audit, events, invocation_results, memories, memory_tombstones, sessions
 
 _POSITIONS = bindparam("positions", type_=ARRAY(BigInteger))
 _LIMIT = bindparam("limit", type_=Integer)
@@ -58,9 +60,11 @@ class SweepParameters(BatchParameters):
 
     Attributes:
       tombstone_days: How long the mark of an event that is not stored stays.
+      audit_days: How long the audit says who changed what.
     """
 
     tombstone_days: float
+    audit_days: float
 
 
 @dataclass(frozen=True)
@@ -83,6 +87,7 @@ def sweeps() -> tuple[Sweep, ...]:
     return (
         Sweep("memory_tombstones", sweep_tombstones()),
         Sweep("invocation_results", sweep_results()),
+        Sweep("audit", sweep_audit()),
     )
 
 
@@ -177,7 +182,6 @@ def delete_expired_sessions() -> Statement[SessionsParameters]:
 def sweep_tombstones() -> Statement[SweepParameters]:
     """Deletes marks whose event is not stored, and renews those whose event is."""
     key = [column.name for column in memory_tombstones.primary_key]
-    days = bindparam("tombstone_days", type_=Double)
     old = (
         select(
             *(memory_tombstones.c[name] for name in key),
@@ -187,10 +191,7 @@ def sweep_tombstones() -> Statement[SweepParameters]:
                 )
             ).label("needed"),
         )
-        .where(
-            memory_tombstones.c.needed_at
-            < func.now() - func.make_interval(0, 0, 0, 0, 0, 0, days * 86_400)
-        )
+        .where(memory_tombstones.c.needed_at < _days_ago("tombstone_days"))
         .order_by(memory_tombstones.c.needed_at)
         .limit(_LIMIT)
         .with_for_update(skip_locked=True, of=memory_tombstones)
@@ -220,24 +221,40 @@ def sweep_tombstones() -> Statement[SweepParameters]:
 @cache
 def sweep_results() -> Statement[BatchParameters]:
     """Deletes results of invocations whose key has expired."""
-    key = [column.name for column in invocation_results.primary_key]
+    ended = invocation_results.c.expires_at
+    return Statement(_deleted(invocation_results, ended <= func.now(), by=ended))
+
+
+@cache
+def sweep_audit() -> Statement[SweepParameters]:
+    """Deletes what the audit has said for long enough."""
+    changed = audit.c.changed_at
+    return Statement(_deleted(audit, changed < _days_ago("audit_days"), by=changed))
+
+
+def _days_ago(name: str) -> ColumnElement[Any]:
+    days = bindparam(name, type_=Double)
+    return func.now() - func.make_interval(0, 0, 0, 0, 0, 0, days * 86_400)
+
+
+def _deleted(table: Table, over: ColumnElement[bool], *, by: ColumnElement[Any]) -> Select[Any]:
+    """Deletes a batch of a table's rows that are over, the oldest first."""
+    key = [column.name for column in table.primary_key]
     old = (
-        select(*(invocation_results.c[name] for name in key))
-        .where(invocation_results.c.expires_at <= func.now())
-        .order_by(invocation_results.c.expires_at)
+        select(*(table.c[name] for name in key))
+        .where(over)
+        .order_by(by)
         .limit(_LIMIT)
         .with_for_update(skip_locked=True)
         .cte("old")
     )
     gone = (
-        delete(invocation_results)
-        .where(*(invocation_results.c[name] == old.c[name] for name in key))
+        delete(table)
+        .where(*(table.c[name] == old.c[name] for name in key))
         .returning(literal_column("1"))
         .cte("gone")
     )
-    return Statement(
-        select(
-            select(func.count()).select_from(old).scalar_subquery().label("seen"),
-            select(func.count()).select_from(gone).scalar_subquery().label("gone"),
-        ),
+    return select(
+        select(func.count()).select_from(old).scalar_subquery().label("seen"),
+        select(func.count()).select_from(gone).scalar_subquery().label("gone"),
     )

@@ -26,21 +26,23 @@ class Tidied:
       tombstones: Marks of deleted memories whose event is not stored.
       results: Of invocations whose key has expired.
       sessions: That had expired; their events and saved files went, too.
+      audit: Entries of the audit that were older than ``ADKPG_AUDIT_DAYS``.
     """
 
     memories: int
     tombstones: int
     results: int = 0
     sessions: int = 0
+    audit: int = 0
 
 
 @traced_function(on("sessions"))
 async def tidy(database: Database) -> Tidied:
-    """Erases expired sessions, memories and results, and marks that nobody needs; idempotent.
+    """Erases expired sessions, memories and results, old audit, and marks that nobody needs.
 
-    A worker does it every ten minutes. Batches of 500 rows, each found through an index and erased
-    in a transaction of its own: it may be ended anywhere, and goes on the next time. Many processes
-    may do it simultaneously; what a writer holds is passed over until the next time.
+    Idempotent. A worker does it every ten minutes. Batches of 500 rows, each found through an index
+    and erased in a transaction of its own: it may be ended anywhere, and goes on the next time.
+    Many processes may do it simultaneously; what a writer holds is passed over until the next time.
 
     The mark of a deleted memory stays as long as its event is stored, and ``ADKPG_TOMBSTONE_DAYS``
     longer; so does that of an event that adkpg does not store, counted from the last time that it
@@ -52,7 +54,9 @@ async def tidy(database: Database) -> Tidied:
     sessions = await _sweep_sessions(database)
     memories = await erase_expired(database)
     gone = {sweep.table: await _swept(database, sweep) for sweep in statements.sweeps()}
-    return Tidied(memories, gone["memory_tombstones"], gone["invocation_results"], sessions)
+    return Tidied(
+        memories, gone["memory_tombstones"], gone["invocation_results"], sessions, gone["audit"]
+    )
 
 
 @traced_function(DELETE)
@@ -160,7 +164,11 @@ async def _swept(database: Database, sweep: statements.Sweep) -> int:
     while True:
         row = await database.fetch_one(
             sweep.statement,
-            {"limit": _BATCH, "tombstone_days": database.settings.tombstone_days},
+            {
+                "limit": _BATCH,
+                "tombstone_days": database.settings.tombstone_days,
+                "audit_days": database.settings.audit_days,
+            },
         )
         assert row is not None
         gone += int(row["gone"])
