@@ -55,16 +55,20 @@ class BatchParameters(TypedDict):
     limit: int
 
 
-class SweepParameters(BatchParameters):
-    """What the sweeps take; each ignores the others'.
-
-    Attributes:
-      tombstone_days: How long the mark of an event that is not stored stays.
-      audit_days: How long the audit says who changed what.
-    """
+class TombstonesParameters(BatchParameters):
+    """How long the mark of an event that is not stored stays."""
 
     tombstone_days: float
+
+
+class AuditParameters(BatchParameters):
+    """How long the audit says who changed what."""
+
     audit_days: float
+
+
+class SweepParameters(TombstonesParameters, AuditParameters):
+    """What the sweeps take; each ignores the others'."""
 
 
 @dataclass(frozen=True)
@@ -179,7 +183,7 @@ def delete_expired_sessions() -> Statement[SessionsParameters]:
 
 
 @cache
-def sweep_tombstones() -> Statement[SweepParameters]:
+def sweep_tombstones() -> Statement[TombstonesParameters]:
     """Deletes marks whose event is not stored, and renews those whose event is."""
     key = [column.name for column in memory_tombstones.primary_key]
     old = (
@@ -226,7 +230,7 @@ def sweep_results() -> Statement[BatchParameters]:
 
 
 @cache
-def sweep_audit() -> Statement[SweepParameters]:
+def sweep_audit() -> Statement[AuditParameters]:
     """Deletes what the audit has said for long enough."""
     changed = audit.c.changed_at
     return Statement(_deleted(audit, changed < _days_ago("audit_days"), by=changed))
