@@ -16,8 +16,8 @@ from adkpg.database import migrations
 from adkpg.errors import ConfigurationError, ExtensionMissing, SchemaOutOfDate
 from adkpg.tables import metadata, sessions
 
-FUNCTIONS: tuple[str, ...] = ()
-"""Functions that run on the node of the user they are called for, by the name of the schema's.
+FUNCTIONS = ("append_event_1", "create_session_1", "ingest_turns_1")
+"""Functions, if there are any of these, that run on the node of the user they are called for, by the name of the schema's.
 
 Each takes the user's id as its second argument, and touches this user's rows alone.
 """
@@ -341,7 +341,7 @@ _SETTINGS = text(
     " AND o.option_name = 'n_distinct'"
 )
 _FUNCTIONS_FOUND = text(
-    "SELECT format('%I.%I(%s)', n.nspname, p.proname, pg_get_function_identity_arguments(p.oid))"
+    "SELECT format('%I.%I(%s)', n.nspname, p.proname, oidvectortypes(p.proargtypes))"
     " AS signature, o.distribution_argument_index IS NOT NULL AS distributed"
     " FROM pg_proc p JOIN pg_namespace n ON n.oid = p.pronamespace"
     " LEFT JOIN pg_catalog.pg_dist_object o"

@@ -49,7 +49,7 @@ _SETTINGS = {
     "jit": "off",
     "fsync": "off",  # processes are killed here, never the machine
     "full_page_writes": "off",
-    "synchronous_commit": "off",
+    "synchronous_commit": "on",  # what is committed is written, and outlives the process
     "citus.node_conninfo": "sslmode=prefer",  # a server without TLS will do
     "citus.enable_statistics_collection": "off",
     "citus.shard_count": str(SHARDS),
