@@ -17,7 +17,7 @@ from adkpg.errors import ConfigurationError, ExtensionMissing, SchemaOutOfDate
 from adkpg.tables import metadata, sessions
 
 FUNCTIONS = ("append_event_1", "create_session_1", "ingest_turns_1")
-"""Functions, if there are any of these, that run on the node of the user they are called for, by the name of the schema's.
+"""Those that run on the node of the user they are called for, if the schema has them.
 
 Each takes the user's id as its second argument, and touches this user's rows alone.
 """
