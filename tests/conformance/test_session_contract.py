@@ -336,13 +336,14 @@ def test_on_conflict_is_raise_or_merge(on_conflict: str | None) -> None:
         DatabaseSessionService("postgresql://h/d", on_conflict=on_conflict)  # type: ignore[arg-type] # the wrong value is the test
 
 
-def test_one_database_is_named() -> None:
+async def test_one_database_is_named() -> None:
     with pytest.raises(ConfigurationError, match="Name one database"):
         DatabaseSessionService("postgresql://h/d", db_url="postgresql://h/d")
     with pytest.raises(ConfigurationError, match="belong to the Database"):
         DatabaseSessionService(Database("postgresql://h/d"), pool_size=3)
+    unnamed = DatabaseSessionService()
     with pytest.raises(ConfigurationError, match="ADKPG_DATABASE_URL"):
-        DatabaseSessionService()
+        await unnamed.get_user_state(**USER)
 
 
 async def test_unknown_engine_options_are_named(database_url: str) -> None:

@@ -96,6 +96,7 @@ async def test_migrating_again_finds_nothing_to_do(undistributed: str) -> None:
         await database.distribute()
         await database.upgrade()
         await database.check()
+        assert await database.distribute() == []
 
 
 async def test_a_worker_is_refused_in_a_sentence(cluster: CitusServer, undistributed: str) -> None:

@@ -15,6 +15,9 @@ from tests.fakes.checkout import CHECKOUT
 DOCUMENTS = sorted(
     [*CHECKOUT.glob("*.md"), *CHECKOUT.glob("docs/**/*.md"), CHECKOUT / "examples" / "README.md"]
 )
+URL = re.compile(r"\b(?:postgres|postgresql|postgresql\+asyncpg|adkpg)://(?!embedded)[^\s\"'`)]*")
+"""A database's address, which a test replaces by its own; the embedded one's is kept."""
+
 _FENCE = re.compile(
     r"^(?:<!-- (?P<remark>(?:not run: |keeps running)[^\n]*?) -->\n\n?)?"
     r"(?P<indent> *)```(?P<language>\w+)(?: title=\"(?P<title>[^\"]+)\")?[^\n]*\n"

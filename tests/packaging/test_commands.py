@@ -25,8 +25,7 @@ import pytest
 from adkpg.testing.server import Server
 from tests.fakes import page_programs
 from tests.fakes.checkout import CHECKOUT
-from tests.fakes.pages import DOCUMENTS, Block, blocks, name
-from tests.packaging.test_programs import URL
+from tests.fakes.pages import DOCUMENTS, URL, Block, blocks, name
 
 PORT = re.compile(r"(?<=[: =])(?:8000|8001|8002)\b")
 EMBEDDED = re.compile(r"(?<=ADKPG_DATABASE_URL=)embedded\b")

@@ -9,7 +9,6 @@ at top level, and is only compiled. Those fenced as ``sh`` are tests/packaging/t
 import ast
 import asyncio
 import os
-import re
 import sys
 from pathlib import Path
 
@@ -17,9 +16,8 @@ import pytest
 
 from adkpg.testing.server import Server
 from tests.fakes.checkout import CHECKOUT
-from tests.fakes.pages import DOCUMENTS, blocks, name
+from tests.fakes.pages import DOCUMENTS, URL, blocks, name
 
-URL = re.compile(r"\b(?:postgres|postgresql|postgresql\+asyncpg|adkpg)://(?!embedded)[^\s\"'`)]*")
 # One process runs a program twice, so that what takes longest, importing, is done once.
 TWICE = "import runpy, sys\nfor _ in range(2): runpy.run_path(sys.argv[1], run_name='__main__')"
 
