@@ -11,5 +11,7 @@ COPY --from=build /opt/adkpg /opt/adkpg
 ENV PATH=/opt/adkpg/bin:$PATH PYTHONUNBUFFERED=1
 WORKDIR /app
 USER 1000
+# No HEALTHCHECK: most commands end by themselves. Servers and workers answer GET /readyz, as
+# docker-compose.yml and the page on Kubernetes ask them.
 ENTRYPOINT ["adkpg"]
 CMD ["--help"]

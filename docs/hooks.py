@@ -20,6 +20,7 @@ _TOP = {
 _SOURCE = "https://github.com/adkpg/adkpg/blob/main/"
 _LINK = re.compile(r"(?<=\]\()(?!https?:|mailto:|#)([^)\s#]+)(#[^)\s]*)?(?=\))")
 _CODE = re.compile(r"(^```.*?^```)", re.MULTILINE | re.DOTALL)
+_STARS = ' data-md-component="source"'  # the theme asks api.github.com for them
 _SHIM = "https://unpkg.com/iframe-worker/shim"
 _pages: dict[str, tuple[str, str]] = {}
 
@@ -46,13 +47,14 @@ def on_page_markdown(markdown: str, page: Page, config: MkDocsConfig, files: Fil
 
 
 def on_post_page(output: str, page: Page, config: MkDocsConfig) -> str:
-    """Takes the script that searches without a server from the site, not from another host."""
+    """Lets a page ask no other host: not for the search's script, not for a repository's stars."""
+    output = output.replace(_STARS, "")
     return output.replace(_SHIM, get_relative_url("assets/iframe-worker.js", page.url))
 
 
 def on_post_template(output_content: str, template_name: str, config: MkDocsConfig) -> str:
     """Does so for the page of what is not there, too."""
-    return output_content.replace(_SHIM, "assets/iframe-worker.js")
+    return output_content.replace(_STARS, "").replace(_SHIM, "assets/iframe-worker.js")
 
 
 def on_post_build(config: MkDocsConfig) -> None:

@@ -55,6 +55,11 @@ def test_no_page_asks_another_host(site: Path) -> None:
         assert found == [], page
 
 
+def test_no_script_counts_the_repositorys_stars(site: Path) -> None:
+    for page in site.rglob("*.html"):
+        assert not re.search(r"data-md-component=\"?source\b", page.read_text()), page
+
+
 def test_every_public_class_and_function_is_in_the_reference(site: Path) -> None:
     for package in PACKAGES:
         page = (site / "reference" / f"{package}.html").read_text(encoding="utf-8")
