@@ -32,8 +32,15 @@ EMBEDDED = re.compile(r"(?<=ADKPG_DATABASE_URL=)embedded\b")
 # The README's one embedded server is real; elsewhere another database is as good, and quicker.
 REAL_SERVER = {"README.md"}
 STAND_INS = ("adkpg", "pip", "kubectl", "docker", "gcloud", "git", "make", "aws", "az")
-# What a newcomer types. Commands of other pages are tested where the commands are.
-PAGES = [CHECKOUT / "README.md", *sorted(CHECKOUT.glob("docs/quickstart/*.md"))]
+# What a newcomer types, and each page that has a command to run. The other commands say why not.
+GUIDES = ("embedded", "operations")
+PAGES = [
+    CHECKOUT / "README.md",
+    *sorted(CHECKOUT.glob("docs/quickstart/*.md")),
+    *(CHECKOUT / "docs" / f"{guide}.md" for guide in GUIDES),
+]
+# Adds packages or names settings, which tests of their own read: nothing to see from running it.
+HARMLESS = re.compile(r"(?:export \w+=|pip install )")
 
 
 def free_port() -> int:
@@ -139,6 +146,15 @@ def test_what_is_not_run_says_why() -> None:
             assert block.not_run is None or len(block.not_run) > 10, (
                 f"{name(document)}:{block.line}"
             )
+
+
+def test_every_command_runs_or_says_why_not() -> None:
+    for document in DOCUMENTS:
+        if document in PAGES:
+            continue
+        for block in blocks(document, "sh"):
+            if not all(HARMLESS.match(line) for line in block.text.splitlines()):
+                assert block.not_run, f"{name(document)}:{block.line}"
 
 
 async def test_a_command_that_fails_is_named_by_its_line(tmp_path: Path) -> None:
