@@ -485,7 +485,9 @@ def _relevant(
     size = len(scope.places)
     cosine = np.nan_to_num(found.cosine, nan=-np.inf)
     meaning = (cosine - floor) / (1 - floor)
-    evidence = np.maximum(meaning, 0) + found.coverage
+    noise = _noise(found, floor, size, ranking)
+    told = np.maximum((cosine - noise) / (1 - noise), 0) if noise < 1 else np.zeros(len(cosine))
+    evidence = told + found.coverage / asked.cues.wordiness
     place = np.empty(len(found.which))
     place[np.lexsort((-scope.places[found.which], -found.score))] = np.arange(1, len(place) + 1)
     nearness = np.empty(len(found.which))
@@ -500,11 +502,18 @@ def _relevant(
     leeway = 0.0 if asks else ranking.near
     near = cosine >= floor
     relevant: NDArray[np.bool_] = (
-        (((found.lexical > 0) | near) & (evidence >= bar))
+        (((found.lexical > 0) | (cosine >= noise)) & (evidence >= bar))
         | ((place <= best_hits) & (cosine >= floor - leeway * (1 - floor)))
         | (near & (meaning >= ranking.near) & (nearness <= ranking.nearest))
     )
     return relevant
+
+
+def _noise(found: Candidates, floor: float, size: int, ranking: Ranking) -> float:
+    known = found.cosine[~np.isnan(found.cosine)]
+    if size <= ranking.small_scope or floor <= 0 or not len(known) or known.min() <= floor:
+        return floor
+    return float(min(known.mean() + ranking.above_usual * known.std(), 1))
 
 
 class Replica:

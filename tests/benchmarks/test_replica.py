@@ -34,9 +34,10 @@ QUESTIONS = (
 
 @dataclass
 class BagEmbedder:
-    """A text's vector is the sum of its words', which are drawn at random."""
+    """A text's vector is the sum of its words', which are drawn at random, and one of all texts."""
 
     languages: tuple[str, ...]
+    common: float = 0.0
     model: str = "bag"
     dimensions: int = 64
     floor: float = 0.1
@@ -54,7 +55,7 @@ class BagEmbedder:
             np.random.default_rng(zlib.crc32(word.encode())).standard_normal(self.dimensions)
             for word in words
         ]
-        summed: list[float] = np.sum(drawn, axis=0).tolist()
+        summed: list[float] = (np.sum(drawn, axis=0) + self.common * len(words)).tolist()
         return summed
 
 
@@ -76,11 +77,15 @@ async def remember(memory: PgVectorMemoryService) -> None:
     await memory.add_session_to_memory(session_of(event, session_id="long"))
 
 
-@pytest.mark.parametrize("known", ["en", "zh"])
+@pytest.mark.parametrize(
+    ("known", "common"),
+    [("en", 0), ("zh", 0), ("en", 1)],
+    ids=["a language it knows", "one it does not", "all is above the floor"],
+)
 async def test_it_finds_the_same_in_the_same_order_with_the_same_scores(
-    database: Database, known: str
+    database: Database, known: str, common: float
 ) -> None:
-    embedder = BagEmbedder((known,))
+    embedder = BagEmbedder((known,), common)
     memory = PgVectorMemoryService(database, embedder=embedder)
     await remember(memory)
     scope = await read_scope(database, **USER)

@@ -304,13 +304,15 @@ def _told(
         )
     chance = func.ln(func.greatest(size / RANKING.small_scope, 1))
     meaning = (fused.c.cosine - floor) / func.nullif(1 - floor, 0, type_=Double)
-    evidence = func.greatest(func.coalesce(meaning, 0.0), 0.0) + fused.c.coverage
+    noise = func.nullif(1 - fused.c.noise, 0, type_=Double)
+    told = func.greatest(func.coalesce((fused.c.cosine - fused.c.noise) / noise, 0.0), 0.0)
+    evidence = told + fused.c.coverage / by_words.WORDINESS
     mean_length = select(scope.c.mean_length).scalar_subquery()
     longer = func.ln(func.greatest(mean_length / (RANKING.usual_turn * by_words.WORDINESS), 1))
     after = cast(func.greatest(fused.c.place - number(RANKING.sure), 0), Double)
     return or_(
         and_(
-            or_(fused.c.lexical > 0, near),
+            or_(fused.c.lexical > 0, fused.c.cosine >= fused.c.noise),
             evidence
             >= func.least(RANKING.relevance * chance, RANKING.enough)
             + bindparam("rising", type_=Double) * longer * after / 10,
@@ -611,10 +613,26 @@ def _fused(
         score = words + _weight(scored, low, scope) * meaning + told
     nearness = func.row_number().over(order_by=scored.c.cosine.desc().nulls_last())
     added = select(
-        *scored.c, nearness.label("nearness"), cast(score, Double).label("score")
+        *scored.c,
+        nearness.label("nearness"),
+        _noise(scored, low, scope).label("noise"),
+        cast(score, Double).label("score"),
     ).subquery("added")
     place = func.row_number().over(order_by=(added.c.score.desc(), added.c.position.desc()))
     return select(*added.c, place.label("place")).subquery("fused")
+
+
+def _noise(scored: CTE, low: ColumnElement[Any], scope: CTE) -> ColumnElement[Any]:
+    """The cosine that is no evidence: the floor, or if all candidates are above it, more.
+
+    A floor is of one language; in another all cosines of the same model may be above it.
+    """
+    floor = bindparam("min_cosine", type_=Double)
+    size = select(scope.c.size).scalar_subquery()
+    usual = func.avg(scored.c.cosine).over()
+    spread = func.stddev_pop(scored.c.cosine).over()
+    above = and_(floor > number(0), low > floor, size > RANKING.small_scope)
+    return case((above, func.least(usual + RANKING.above_usual * spread, 1.0)), else_=floor)
 
 
 def _weight(scored: CTE, low: ColumnElement[Any], scope: CTE) -> ColumnElement[Any]:

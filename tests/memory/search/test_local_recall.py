@@ -40,3 +40,19 @@ async def test_what_was_never_said_is_not_made_up(
         "Which stocks should I buy?",
     ):
         assert await found(memory, question) == []
+
+
+async def test_what_was_never_said_in_another_language_is_mostly_dropped(
+    database: Database, embedder: LocalEmbedder
+) -> None:
+    """An English model finds all Chinese near all Chinese, and each has some of any one's words."""
+    memory = PgVectorMemoryService(database, embedder=embedder)
+    places = ("图书馆", "菜市场", "体育馆", "火车站", "咖啡店", "动物园", "游泳池", "美术馆")
+    friends = ("小明", "王老师", "表姐", "同事", "邻居", "奶奶")
+    said = [f"我和{friend}一起去了{place},很开心。" for friend in friends for place in places]
+    await memory.add_memory(
+        **USER, memories=[entry(text, author="user") for text in [*said, "我的猫叫年糕。"]]
+    )
+    for question in ("谁设计了那座大桥?", "比特币的价格是多少?", "怎么修理漏水的管道?"):
+        assert len(await found(memory, question, top_k=20)) <= 10
+    assert (await found(memory, "我的猫叫什么名字?", top_k=20))[0] == "我的猫叫年糕。"
