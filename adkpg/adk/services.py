@@ -32,8 +32,9 @@ def _database_of(uri: str) -> Database:
     with _sharing:
         database = _shared.get(key)
         if database is None:
-            database = _shared[key] = Database(key[0], settings=key[1])
+            database = Database(key[0], settings=key[1])
             database.require_named()  # a server without a database does not start
+            _shared[key] = database
     return database
 
 

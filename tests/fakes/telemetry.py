@@ -43,12 +43,16 @@ class Watched:
         return self.metrics().get(name, [])
 
     def metrics(self) -> dict[str, list[Any]]:
-        """The points of all metrics; a gauge has them if it was set since it was last asked."""
+        """The points of adkpg's metrics; a gauge has them if it was set since it was last asked.
+
+        ADK has metrics of its own, of which one has the name of one of ours.
+        """
         data = _METRICS.get_metrics_data()
         return {
             metric.name: list(metric.data.data_points)
             for resource in (data.resource_metrics if data else [])
             for scope in resource.scope_metrics
+            if scope.scope.name == "adkpg"
             for metric in scope.metrics
         }
 
