@@ -272,6 +272,11 @@ class Database(Closes):
             "then: adkpg db upgrade"
         )
 
+    @property
+    def auto_upgrade(self) -> bool:
+        """Whether the first use migrates: as asked for, and always on the embedded server."""
+        return self._auto_upgrade
+
     def __repr__(self) -> str:
         return f"Database({self.url!r})" if self._named else "Database(<none is named>)"
 

@@ -41,6 +41,12 @@ def select_clock() -> Statement[NoParameters]:
 
 
 @cache
+def select_recovery() -> Statement[NoParameters]:
+    """Reads whether the server is a standby."""
+    return Statement(text("SELECT pg_is_in_recovery() AS standby"))
+
+
+@cache
 def select_pgvector() -> Statement[NoParameters]:
     """Reads the newest pgvector that the server has: version; no row if it has none."""
     return Statement(
@@ -129,21 +135,26 @@ def select_bloat() -> Statement[SchemaParameters]:
 
 @cache
 def select_settings() -> Statement[SettingsParameters]:
-    """Reads settings of the server: name, setting, unit, context."""
+    """Reads settings of the server: name, setting, unit, context, source."""
     return Statement(
         text(
-            "SELECT name, setting, unit, context FROM pg_settings WHERE name = ANY(:names)"
+            "SELECT name, setting, unit, context, source FROM pg_settings WHERE name = ANY(:names)"
         ).bindparams(bindparam("names", type_=ARRAY(Text)))
     )
 
 
 @cache
 def select_role() -> Statement[SchemaParameters]:
-    """Reads who asks: role, database, super, bypasses, owner (whether it may act as one)."""
+    """Reads who asks: role, database, super, bypasses, creates, owner.
+
+    They say whether it may create schemas, and act as the owner of the tables.
+    """
     return Statement(
         text(
             "SELECT r.rolname AS role, current_database() AS database, r.rolsuper AS super,"  # noqa: S608 - our own words
-            " r.rolbypassrls AS bypasses, coalesce((SELECT pg_has_role(c.relowner, 'USAGE')"
+            " r.rolbypassrls AS bypasses,"
+            " has_database_privilege(current_database(), 'CREATE') AS creates,"
+            " coalesce((SELECT pg_has_role(c.relowner, 'USAGE')"
             f" FROM pg_class c {_OF_SCHEMA} WHERE c.relname = 'sessions'), false) AS owner"
             " FROM pg_roles r WHERE r.rolname = current_user"
         ).bindparams(_SCHEMA)

@@ -3,8 +3,9 @@
 from collections.abc import Awaitable, Callable
 
 from adkpg.database import Database
-from adkpg.errors import AdkpgError, SchemaError
+from adkpg.errors import AdkpgError, DatabaseUnavailable, PermissionDenied, SchemaError
 from adkpg.operations import memory_checks, replica_checks, server_checks, storage_checks
+from adkpg.operations.catalog_statements import select_clock
 from adkpg.operations.findings import Examination, Finding
 from adkpg.telemetry.calls import on, traced_function
 
@@ -35,7 +36,8 @@ async def examine(database: Database) -> Examination:
     """Looks at everything that may be wrong with a database; changes nothing.
 
     A check that cannot be made is a warning that says why. Of a database without adkpg's tables,
-    only the server is examined. It reads the keys of all memories.
+    only the server is examined; where the first use makes them (the embedded server, and with
+    ``auto_upgrade``), all may be well without. It reads the keys of all memories.
 
     Args:
       database: Where to look. A role that owns the tables, or works on everybody's memories, sees
@@ -47,14 +49,17 @@ async def examine(database: Database) -> Examination:
 
     Raises:
       ScopeMissing: Row-level security is on, and the context's scope is not `every_scope`.
-      DatabaseUnavailable: There is no connection.
+      DatabaseUnavailable: There is no connection, or none any more.
     """
     database.require_every_scope()
-    await database.found()
+    try:
+        there = (await database.found()).revision is not None
+    except PermissionDenied:  # `role` names the right
+        there = False
     of_server = [*_OF_SERVER, *([replica_checks.replica] if database.standby else [])]
     findings = [await _made(check, database) for check in of_server]
     unusable = {each.check for each in findings if each.status == "failure"}
-    if not unusable & {"postgres", "pgvector", "schema"}:
+    if there and not unusable & {"postgres", "pgvector", "schema"}:
         findings += [await _made(check, database) for check in _OF_TABLES]
     return Examination(tuple(findings))
 
@@ -66,6 +71,8 @@ async def _made(check: Check, database: Database) -> Finding:
     except SchemaError as exc:
         return Finding(name, "failure", str(exc), "adkpg db upgrade")
     except AdkpgError as exc:
+        if isinstance(exc, DatabaseUnavailable):  # gone, or too slow for this check alone
+            await database.look(select_clock(), {})
         return Finding(
             name,
             "warning",

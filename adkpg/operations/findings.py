@@ -17,7 +17,7 @@ class Finding:
       status: ``ok``; ``warning``: it works, and costs speed, safety or recall; ``failure``:
         something does not work, or is not kept.
       detail: What was found, in one line.
-      cure: The command that mends it: of a shell, or of psql, which ends in a semicolon. None if
+      cure: The command that mends it: of psql if it has a semicolon, else of a shell. None if
         all is well. Of several, one per line.
     """
 

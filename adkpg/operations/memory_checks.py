@@ -8,10 +8,12 @@ from adkpg.memory.search.ranking import RANKING
 from adkpg.memory.vectors import statements as vector_statements
 from adkpg.operations import memory_statements as statements
 from adkpg.operations.findings import Finding, Verdict
+from adkpg.operations.server_checks import warn_of_slow_building
 from adkpg.tables import INLINE_DIMENSIONS
 
 _LONGEST_WAIT_S = 600.0
 _PROBES, _NEAREST = 20, 10
+_LINKS_BYTES = 256  # about what a vector's neighbours take in an HNSW index
 _LEAST_RECALL, _POOR_RECALL = 0.9, 0.6
 
 
@@ -57,6 +59,10 @@ async def vectors(database: Database) -> Finding:
     limit: statements.LimitParameters = {"exact_limit": database.settings.exact_limit}
     counted = await database.fetch(statements.count_large(), limit, timeout_s=timeout_s)
     if large := counted[0]["large"]:
+        # Each has more vectors than the limit, of two bytes a dimension.
+        each_bytes = 2 * max((row["dimensions"] for row in rows), default=0) + _LINKS_BYTES
+        least_bytes = large * database.settings.exact_limit * each_bytes
+        await warn_of_slow_building(database, verdict, "the index that lacks", least_bytes)
         verdict.add(
             "warning",
             f"{large} users have more than {database.settings.exact_limit} vectors and no index",

@@ -51,10 +51,13 @@ class SlowSearches:
       running: Those that run now, the longest first.
       past: By kind, those that took most time altogether first; None if the server does not count
         them: that takes the extension pg_stat_statements, and the right to read it.
+      complete: Whether those of other roles are among them, which takes the rights of
+        pg_read_all_stats.
     """
 
     running: tuple[RunningSearch, ...]
     past: tuple[PastSearches, ...] | None
+    complete: bool
 
 
 @traced_function(on("pg_stat_activity"))
@@ -76,13 +79,15 @@ async def slow_searches(
     require_rows(database.settings, "limit", limit)
     running = await database.look(statements.select_running(), {"least_s": least_s, "limit": limit})
     past = None
-    (extension,) = await database.look(statements.select_known(), {})
-    if extension["known"]:
+    (known,) = await database.look(statements.select_known(), {})
+    if known["place"] is not None:
         try:
-            rows = await database.look(statements.select_past(), {"limit": limit})
+            rows = await database.look(statements.select_past(known["place"]), {"limit": limit})
             past = tuple(PastSearches(**dict(row)) for row in rows)
         except RetryableError:
             raise
         except DatabaseError:  # made, and not loaded or not to be read
             past = None
-    return SlowSearches(tuple(RunningSearch(**dict(row)) for row in running), past)
+    return SlowSearches(
+        tuple(RunningSearch(**dict(row)) for row in running), past, known["complete"]
+    )

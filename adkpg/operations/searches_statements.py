@@ -5,6 +5,7 @@ from typing import TypedDict
 
 from sqlalchemy import Float, Integer, bindparam, text
 
+from adkpg.database.row_security import quoted
 from adkpg.sql import NoParameters, Statement
 
 # How `memory.search.statements.search` begins: of what runs the server shows 1,024 characters.
@@ -41,19 +42,32 @@ def select_running() -> Statement[RunningParameters]:
 
 @cache
 def select_known() -> Statement[NoParameters]:
-    """Says whether the server has pg_stat_statements where it is found: ``known``."""
-    return Statement(text("SELECT to_regclass('pg_stat_statements') IS NOT NULL AS known"))
+    """Says what may be known: ``place`` (the schema of pg_stat_statements, or null), ``complete``.
+
+    Without the rights of pg_read_all_stats a role is shown the text of its own statements alone.
+    """
+    return Statement(
+        text(
+            "SELECT (SELECT n.nspname FROM pg_extension e JOIN pg_namespace n"
+            " ON n.oid = e.extnamespace WHERE e.extname = 'pg_stat_statements') AS place,"
+            " pg_has_role('pg_read_all_stats', 'USAGE') AS complete"
+        )
+    )
 
 
 @cache
-def select_past() -> Statement[PastParameters]:
-    """Reads the kinds of searches by the time that they took altogether, most first."""
+def select_past(place: str) -> Statement[PastParameters]:
+    """Reads the kinds of searches by the time that they took altogether, most first.
+
+    One kind has many statements: of each role, with and without filters, dates and reasons.
+    """
     return Statement(
         text(
             "SELECT query ~ 'memory_lexemes' AS words, query ~ 'memory_vectors' AS vectors,"  # noqa: S608 - our own text
-            " calls, mean_exec_time AS mean_ms, max_exec_time AS max_ms"
-            " FROM pg_stat_statements WHERE dbid = (SELECT oid FROM pg_database"
-            f" WHERE datname = current_database()) AND {_IS_SEARCH}"
-            " ORDER BY total_exec_time DESC LIMIT :limit"
+            " sum(calls)::bigint AS calls, sum(total_exec_time) / sum(calls) AS mean_ms,"
+            f" max(max_exec_time) AS max_ms FROM {quoted(place)}.pg_stat_statements"
+            " WHERE dbid = (SELECT oid FROM pg_database WHERE datname = current_database())"
+            f" AND calls > 0 AND {_IS_SEARCH}"
+            " GROUP BY 1, 2 ORDER BY sum(total_exec_time) DESC LIMIT :limit"
         ).bindparams(bindparam("limit", type_=Integer))
     )

@@ -1,25 +1,30 @@
 """Checks of the server, and of what lies between: versions, clock, pooler, role and settings."""
 
 import time
-from collections.abc import Callable
+from collections.abc import Callable, Mapping
 from dataclasses import dataclass
 from datetime import UTC, datetime
 from functools import partial
+from math import ceil
 from shlex import quote
 
 from adkpg.database import Database
 from adkpg.database.row_security import quoted
-from adkpg.errors import AdkpgError, ExtensionMissing
+from adkpg.errors import AdkpgError, ConfigurationError, ExtensionMissing, SchemaMissing
 from adkpg.operations import catalog_statements as statements
 from adkpg.operations.findings import Finding, Status, Verdict
 from adkpg.tables import metadata
 
 _GOOD_PGVECTOR = (0, 8, 4)  # before, vacuuming an HNSW index could lose or corrupt entries of it
-_OLDEST_POSTGRES = 15
+_OLDEST_POSTGRES, _OLDEST_PGVECTOR = 15, (0, 8)
 _SKEW_S, _LARGE_SKEW_S = 1.0, 60.0
 _ASKED = 3
 _LEAST_BUFFERS_KB, _LEAST_MEMORY_KB = 128 * 1024, 4 * 1024
 _RIGHTS = ["SELECT", "INSERT", "UPDATE", "DELETE"]
+_HNSW = "memory_vectors_hnsw_"
+_MOST_TO_BUILD_MB = 8 * 1024  # of a larger index only some machines could hold all
+_NEWER_SERVER = "adkpg backup agents.backup   # then restore it into a newer server"
+_OWN_ROLE = "CREATE ROLE adkpg_app LOGIN;   -- then: adkpg db grants --role serve adkpg_app | psql"
 
 
 async def postgres(database: Database) -> Finding:
@@ -31,7 +36,13 @@ async def postgres(database: Database) -> Finding:
         verdict.add(
             "failure",
             f"{version} is older than {_OLDEST_POSTGRES}, the oldest that adkpg works with",
-            "adkpg backup agents.backup   # then restore it into a newer server",
+            _NEWER_SERVER,
+        )
+    if (await database.look(statements.select_recovery(), {}))[0]["standby"]:
+        verdict.add(
+            "failure",
+            "it is a standby, where nothing can be written",
+            "export ADKPG_DATABASE_URL=postgresql://...   # the primary",
         )
     return verdict.finding(version)
 
@@ -42,45 +53,86 @@ async def pgvector(database: Database) -> Finding:
     verdict = Verdict("pgvector")
     rows = await database.look(statements.select_pgvector(), {})
     newest = rows[0]["version"] if rows else None
-    if found.pgvector is None:
-        cure = (
-            "CREATE EXTENSION vector;"
-            if newest
-            else f"apt-get install postgresql-{found.postgres // 10_000}-pgvector"
-        )
-        verdict.add("failure", "the extension is not in this database", cure)
-    elif _numbers(found.pgvector) < _GOOD_PGVECTOR:
-        better = newest is not None and _numbers(newest) >= _GOOD_PGVECTOR
+    there = found.pgvector
+    role = (await database.look(statements.select_role(), {"schema": database.schema}))[0]
+    if there is None and database.auto_upgrade and role["super"]:
+        there = newest
+    if there is None and newest is None:
         verdict.add(
-            "failure" if _numbers(found.pgvector) < (0, 8) else "warning",
-            f"version {found.pgvector}: before 0.8.4, vacuuming could damage an HNSW index",
+            "failure",
+            "the server does not have it",
+            f"apt-get install postgresql-{found.postgres // 10_000}-pgvector",
+        )
+    elif there is None:
+        # Who may create it lets the migration do so, along with the tables.
+        own = role["super"] and found.revision is None
+        verdict.add(
+            "failure",
+            "the extension is not in this database",
+            "adkpg db upgrade" if own else "CREATE EXTENSION vector;   -- as a superuser",
+        )
+    elif _numbers(there) < _GOOD_PGVECTOR:
+        better = newest is not None and _numbers(newest) >= _GOOD_PGVECTOR
+        too_old = _numbers(there) < _OLDEST_PGVECTOR
+        verdict.add(
+            "failure" if too_old else "warning",
+            f"version {there}: adkpg needs 0.8 or later"
+            if too_old
+            else f"version {there}: before 0.8.4, vacuuming could damage an HNSW index",
             "ALTER EXTENSION vector UPDATE;"
             if better
             else "apt-get install --only-upgrade 'postgresql-*-pgvector' && psql -c"
             " 'ALTER EXTENSION vector UPDATE'",
         )
-    elif not found.visible:
+    elif found.pgvector is not None and not found.visible:
         verdict.add(
             "failure",
             f"it is in the schema {found.pgvector_schema}, which is not in the search_path",
             f'ALTER ROLE {found.role} SET search_path = "$user", public, {found.pgvector_schema};',
         )
-    return verdict.finding(f"version {found.pgvector}")
+    to_come = "" if found.pgvector else ", which the first use installs"
+    return verdict.finding(f"version {there}{to_come}")
 
 
 async def schema(database: Database) -> Finding:
     """Whether the tables are those of this version."""
     verdict = Verdict("schema")
+    found = await database.found()
     try:
         await database.check()
     except ExtensionMissing:
         pass  # `pgvector` says so
-    except AdkpgError as exc:
-        newer = "upgrade the adkpg package" in str(exc)
-        cure = "pip install --upgrade adkpg" if newer else "adkpg db upgrade"
+    except ConfigurationError as exc:
+        if found.postgres < _OLDEST_POSTGRES * 10_000:
+            cure = _NEWER_SERVER
+        elif "Citus" in str(exc):
+            cure = "export ADKPG_ROW_LEVEL_SECURITY=false"
+        else:
+            cure = _OWN_ROLE
         verdict.add("failure", str(exc), cure)
-    found = await database.found()
+    except SchemaMissing as exc:
+        role = (await database.look(statements.select_role(), {"schema": database.schema}))[0]
+        if database.auto_upgrade and role["creates"]:
+            return verdict.finding("no tables yet: the first use makes them, or: adkpg db upgrade")
+        verdict.add("failure", str(exc), "adkpg db upgrade")
+    except AdkpgError as exc:
+        verdict.add("failure", str(exc), _cure_of_schema(database, str(exc)))
     return verdict.finding(f"revision {found.revision} in the schema {database.schema}")
+
+
+def _cure_of_schema(database: Database, said: str) -> str:
+    if "upgrade the adkpg package" in said:
+        return "pip install --upgrade adkpg"
+    if "adkpg db distribute" in said:
+        return "adkpg db distribute"
+    if "nothing migrates them" not in said:
+        return "adkpg db upgrade"
+    if database.url == "embedded":
+        return "export ADKPG_EMBEDDED_DIR=another   # a folder for a new server"
+    return (
+        f"DROP SCHEMA {quoted(database.schema)} CASCADE;   -- with all that it holds\n"
+        "adkpg db upgrade"
+    )
 
 
 async def clock(database: Database) -> Finding:
@@ -156,7 +208,7 @@ async def role(database: Database) -> Finding:
         verdict.add(
             "failure" if database.settings.row_level_security else "warning",
             f"{name} {why}, which no policy and no missing right holds back",
-            "CREATE ROLE adkpg_app LOGIN;   -- then: adkpg db grants --role serve adkpg_app | psql",
+            _OWN_ROLE,
         )
     kind = "owns the tables" if found["owner"] else "may read and write"
     return verdict.finding(f"{name} {kind}")
@@ -189,6 +241,9 @@ def _below(least: int, value: str) -> bool:
 
 _OFF, _ON = partial(_is, "off"), partial(_is, "on")
 _PLANS = _Hurts("warning", _OFF, "searches are planned without what their speed rests on", "on")
+_CUTS_OFF = _Hurts(
+    "warning", lambda value: 0 < int(value) < 5_000, "long searches are cut off", "'30s'"
+)
 _HURTING = {
     "fsync": _Hurts("failure", _OFF, "a crash of the machine can destroy the database", "on"),
     "full_page_writes": _Hurts("failure", _OFF, "a crash can leave torn pages", "on"),
@@ -197,7 +252,10 @@ _HURTING = {
     "autovacuum": _Hurts("failure", _OFF, "tables grow, and searches slow down", "on"),
     "track_counts": _Hurts("failure", _OFF, "autovacuum does nothing without it", "on"),
     "shared_buffers": _Hurts(  # in blocks of 8 kB
-        "warning", partial(_below, _LEAST_BUFFERS_KB // 8), "too little is kept in memory", "'25%'"
+        "warning",
+        partial(_below, _LEAST_BUFFERS_KB // 8),
+        "too little is kept in memory",
+        "'512MB'",
     ),
     "work_mem": _Hurts(
         "warning", partial(_below, _LEAST_MEMORY_KB), "sorts go to the disk", "'4MB'"
@@ -205,8 +263,19 @@ _HURTING = {
     "plan_cache_mode": _Hurts(
         "warning", partial(_is, "force_custom_plan"), "each statement is planned again", "auto"
     ),
-    "statement_timeout": _Hurts(
-        "warning", lambda value: 0 < int(value) < 5_000, "long searches are cut off", "'30s'"
+    "statement_timeout": _CUTS_OFF,
+    "transaction_timeout": _CUTS_OFF,
+    "default_transaction_isolation": _Hurts(
+        "warning",
+        lambda value: value in ("repeatable read", "serializable"),
+        "what meets another writer runs twice",
+        "'read committed'",
+    ),
+    "session_replication_role": _Hurts(
+        "failure",
+        partial(_is, "replica"),
+        "triggers do not fire, so the words of deleted memories stay",
+        "origin",
     ),
     "enable_indexscan": _PLANS,
     "enable_indexonlyscan": _PLANS,
@@ -223,22 +292,20 @@ async def settings(database: Database) -> Finding:
     )
     found = {row["name"]: row for row in rows}
     verdict = Verdict("settings")
-    name = (await database.look(statements.select_role(), {"schema": database.schema}))[0]
+    role = (await database.look(statements.select_role(), {"schema": database.schema}))[0]
     for setting, hurts in _HURTING.items():
         row = found.get(setting)
         if row is None or not hurts.hurts(row["setting"]):
             continue
-        own = row["context"] in ("user", "superuser")
-        better = "'512MB'" if setting == "shared_buffers" else hurts.better
         verdict.add(
             hurts.status,
             f"{setting} is {_value(row['setting'], row['unit'])}: {hurts.why}",
-            f"ALTER DATABASE {quoted(name['database'])} SET {setting} = {better};"
-            if own
-            else f"ALTER SYSTEM SET {setting} = {better};"
-            + ("   -- then restart the server" if row["context"] == "postmaster" else "")
-            + ("\nSELECT pg_reload_conf();" if row["context"] == "sighup" else ""),
+            _cure_of_setting(row, hurts.better, role["role"], role["database"]),
         )
+    indexes = await database.look(statements.select_indexes(), {"schema": database.schema})
+    hnsw = [row for row in indexes if row["name"].startswith(_HNSW)]
+    if largest := max(hnsw, key=lambda row: row["bytes"], default=None):
+        await warn_of_slow_building(database, verdict, largest["name"], largest["bytes"])
     most = int(found["max_connections"]["setting"])
     wanted = database.settings.pool_size + database.settings.pool_overflow
     if wanted * 2 > most:
@@ -248,6 +315,43 @@ async def settings(database: Database) -> Finding:
             f"export ADKPG_POOL_SIZE={max(most // 10, 1)}",
         )
     return verdict.finding("none that hurts")
+
+
+def _cure_of_setting(row: Mapping[str, str], better: str, role: str, database: str) -> str:
+    """Sets it where what is set goes before what it is set to now."""
+    name, source = row["name"], row["source"]
+    if row["context"] in ("user", "superuser"):
+        if source == "client":
+            return f"export ADKPG_DATABASE_URL=postgresql://...   # without {name}"
+        whose = {
+            "user": f"ROLE {quoted(role)}",
+            "database user": f"ROLE {quoted(role)} IN DATABASE {quoted(database)}",
+        }.get(source, f"DATABASE {quoted(database)}")
+        return f"ALTER {whose} SET {name} = {better};"
+    system = f"ALTER SYSTEM SET {name} = {better};"
+    if source == "command line":
+        return f"{system}   -- then restart the server without the option -c {name}"
+    if row["context"] == "postmaster":
+        return f"{system}   -- then restart the server"
+    return f"{system}\nSELECT pg_reload_conf();"
+
+
+async def warn_of_slow_building(
+    database: Database, verdict: Verdict, index: str, needed_bytes: float
+) -> None:
+    """Adds to a verdict that an HNSW index has more bytes than the server builds it in memory."""
+    rows = await database.look(statements.select_settings(), {"names": ["maintenance_work_mem"]})
+    has_kb = int(rows[0]["setting"])
+    if has_kb * 1024 >= min(needed_bytes, _MOST_TO_BUILD_MB << 20):
+        return
+    role = (await database.look(statements.select_role(), {"schema": database.schema}))[0]
+    better_mb = min(ceil(1.25 * needed_bytes / (1 << 20)), _MOST_TO_BUILD_MB)
+    verdict.add(
+        "warning",
+        f"maintenance_work_mem is {has_kb / 1024:.3g} MB, and {index} takes "
+        f"{needed_bytes / (1 << 20):.3g} MB: building it takes several times as long",
+        f"ALTER DATABASE {quoted(role['database'])} SET maintenance_work_mem = '{better_mb}MB';",
+    )
 
 
 def _value(setting: str, unit: str | None) -> str:

@@ -298,13 +298,13 @@ def start_embedded() -> Server:
     return Server("embedded", server.url, stop)
 
 
-def start_installed(programs: Path) -> Server:
+def start_installed(programs: Path, settings: Mapping[str, str] = TUNING) -> Server:
     """Starts a server of the Postgres whose programs are in a folder."""
     directory = Path(tempfile.mkdtemp(prefix="adkpg-tests-", dir=_memory()))
     data = directory / "data"
     account = Account.of_server(directory, data)
     account.give(directory)
-    settings = {**TUNING, "listen_addresses": "", "unix_socket_directories": str(directory)}
+    settings = {**settings, "listen_addresses": "", "unix_socket_directories": str(directory)}
     options = " ".join(f"-c {name}='{value}'" for name, value in settings.items())
 
     def run(program: str, *arguments: str | Path) -> None:

@@ -1,12 +1,21 @@
 """Slow searches: those that run, and those that the server has counted."""
 
 import asyncio
+import html
+from collections.abc import Callable
 
 import asyncpg
+import pytest
 
 from adkpg import Database, PgVectorMemoryService
+from adkpg.console import create_console
 from adkpg.operations import slow_searches
+from tests.fakes.browser import Browser
 from tests.fakes.conversation import entry
+from tests.fakes.roles import Roles
+from tests.fakes.toys import ToyEmbedder
+
+COUNTING = {"shared_preload_libraries": "pg_stat_statements"}
 
 
 async def test_a_search_that_runs_is_seen_and_past_ones_where_they_are_counted(
@@ -14,7 +23,7 @@ async def test_a_search_that_runs_is_seen_and_past_ones_where_they_are_counted(
 ) -> None:
     await memory.add_memory(app_name="app", user_id="ana", memories=[entry("my kitten", "one")])
     found = await slow_searches(database)
-    assert (found.running, found.past) == ((), None)
+    assert (found.running, found.past, found.complete) == ((), None, True)
     await connection.execute("BEGIN; LOCK TABLE memories IN ACCESS EXCLUSIVE MODE")
     searching = asyncio.create_task(
         memory.search(app_name="app", user_id="ana", query="where is my kitten?")
@@ -26,3 +35,76 @@ async def test_a_search_that_runs_is_seen_and_past_ones_where_they_are_counted(
     await connection.execute("ROLLBACK")
     assert found.running[0].waits.startswith("Lock")
     assert await searching
+
+
+async def _search(database: Database) -> None:
+    """Searches by words 2 times, by vectors 3 times, by both 5 times, in several shapes."""
+    by_words = PgVectorMemoryService(database, mode="text")
+    by_vectors = PgVectorMemoryService(database, embedder=ToyEmbedder(), mode="vector")
+    by_both = PgVectorMemoryService(database, embedder=ToyEmbedder())
+    await by_both.add_memory(app_name="app", user_id="ana", memories=[entry("my kitten", "one")])
+    for memory, times in ((by_words, 2), (by_vectors, 3), (by_both, 5)):
+        for n in range(times):
+            asked = "where is my kitten?" if n else "where was my kitten yesterday?"
+            await memory.search(app_name="app", user_id="ana", query=asked)
+
+
+@pytest.mark.parametrize("place", ["public", "monitor me"])
+async def test_past_searches_are_counted_by_kind(start: Callable[..., str], place: str) -> None:
+    url = start(**COUNTING)
+    async with Database(url) as database:
+        await database.upgrade()
+        connection = await asyncpg.connect(url)
+        await connection.execute(f'CREATE SCHEMA IF NOT EXISTS "{place}"')
+        await connection.execute(f'CREATE EXTENSION pg_stat_statements SCHEMA "{place}"')
+        await connection.close()
+        assert (await slow_searches(database)).past == ()
+        await _search(database)
+        past = (await slow_searches(database)).past
+        assert past is not None
+        assert {(each.words, each.vectors): each.calls for each in past} == {
+            (True, False): 2,
+            (False, True): 3,
+            (True, True): 5,
+        }
+        assert all(0 < each.mean_ms <= each.max_ms for each in past)
+        spent = [each.calls * each.mean_ms for each in past]
+        assert spent == sorted(spent, reverse=True)
+        one = (await slow_searches(database, limit=1)).past
+        assert one == past[:1]
+
+
+async def test_who_may_not_read_others_statements_is_told_so(
+    start: Callable[..., str],
+) -> None:
+    url = start(**COUNTING)
+    roles = Roles(url)
+    async with Database(url) as database:
+        await database.upgrade()
+        await roles.execute(["CREATE EXTENSION pg_stat_statements"])
+        await _search(database)
+        await roles.create("serve")
+        await roles.grant("serve", guarded=False)
+        async with Database(roles.url("serve")) as serving:
+            hidden = await slow_searches(serving)
+            assert (hidden.past, hidden.complete) == ((), False)
+            browser = Browser(create_console(serving))
+            page = html.unescape(await browser.text("/operations"))
+            assert "GRANT pg_read_all_stats" in page
+            name = '"' + roles.name("serve").replace('"', '""') + '"'
+            await roles.execute([f"GRANT pg_read_all_stats TO {name}"])
+            seen = await slow_searches(serving)
+            assert seen.past is not None
+            assert (sum(each.calls for each in seen.past), seen.complete) == (10, True)
+            page = html.unescape(await browser.text("/operations"))
+            assert "words and vectors" in page
+            assert "GRANT pg_read_all_stats" not in page
+            await browser.client.aclose()
+
+
+async def test_an_extension_that_is_not_loaded_counts_nothing(
+    database: Database, connection: asyncpg.Connection
+) -> None:
+    """It is made in the database, and the server was not started with its library."""
+    await connection.execute("CREATE EXTENSION pg_stat_statements")
+    assert (await slow_searches(database)).past is None

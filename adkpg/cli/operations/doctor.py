@@ -22,9 +22,10 @@ _STYLES = {"ok": "green", "warning": "yellow", "failure": "red"}
 async def doctor(database: adkpg.Database, *, strict: bool, as_json: bool) -> None:
     """Examine the database, and name cures.
 
-    One line for each check: ok, warning or failure, and below it the command that mends it: of a
-    shell, or of psql, which ends in a semicolon. Exits with 1 if there is a failure. It changes
-    nothing, and reads the keys of all memories.
+    One line for each check: ok, warning or failure, and below it the command that mends it: of
+    psql if it has a semicolon, else of a shell. Exits with 1 if there is a failure, or if no
+    database answers; with 2 if it was called wrongly. It changes nothing, and reads the keys of
+    all memories.
 
     \b
     Example:

@@ -1,0 +1,219 @@
+"""The doctor on servers that lack something, are too old, stand by, or go away."""
+
+import asyncio
+import json
+import os
+import sys
+import tempfile
+from collections.abc import AsyncIterator, Callable, Iterator
+from pathlib import Path
+
+import asyncpg
+import libfaketime
+import pytest
+
+import adkpg
+from adkpg import Database, DatabaseSessionService, Settings
+from adkpg.database.row_security import quoted
+from adkpg.errors import DatabaseUnavailable
+from adkpg.operations import examine
+from tests.fakes.conversation import USER
+from tests.fakes.findings import find, mend
+from tests.fakes.pgvectors import Package
+from tests.fakes.proxy import Proxy
+from tests.fakes.replication import Pair, replicated
+from tests.fakes.roles import Roles
+
+
+@pytest.fixture
+def package() -> Iterator[Package]:
+    """A folder for a pgvector, which a server of this test looks into alone."""
+    with tempfile.TemporaryDirectory(prefix="adkpg-pgvector-") as place:
+        yield Package(Path(os.path.realpath(place)))
+
+
+@pytest.mark.newest
+async def test_a_server_without_pgvector_is_told_its_package(
+    start: Callable[..., str], package: Package
+) -> None:
+    async with Database(start(extension_control_path=str(package.place))) as database:
+        found = await find(database, "pgvector")
+        assert (found.status, found.detail) == ("failure", "the server does not have it")
+        assert found.cure == "apt-get install postgresql-18-pgvector"
+        package.install("0.8.6")  # as apt-get does
+        found = await find(database, "pgvector")
+        assert (found.status, found.cure) == ("failure", "adkpg db upgrade")
+        await database.upgrade()
+        assert (await find(database, "pgvector")).status == "ok"
+
+
+@pytest.mark.newest
+async def test_a_pgvector_that_can_damage_an_index_is_a_warning_and_mended(
+    start: Callable[..., str], package: Package
+) -> None:
+    package.install("0.8.3")
+    url = start(extension_control_path=str(package.place))
+    connection = await asyncpg.connect(url)
+    async with Database(url) as database:
+        await database.upgrade()
+        found = await find(database, "pgvector")
+        assert found.status == "warning"
+        assert found.detail.startswith("version 0.8.3: before 0.8.4, vacuuming could damage")
+        assert found.cure is not None
+        assert found.cure.startswith("apt-get install --only-upgrade 'postgresql-*-pgvector'")
+        package.install("0.8.6")  # as that does
+        found = await find(database, "pgvector")
+        assert (found.status, found.cure) == ("warning", "ALTER EXTENSION vector UPDATE;")
+        await mend(connection, found)
+        assert (await find(database, "pgvector")).detail == "version 0.8.6"
+    await connection.close()
+
+
+@pytest.mark.newest
+async def test_a_pgvector_that_adkpg_cannot_use_is_a_failure_and_mended(
+    start: Callable[..., str], package: Package
+) -> None:
+    package.install("0.7.4")
+    url = start(extension_control_path=str(package.place))
+    connection = await asyncpg.connect(url)
+    await connection.execute("CREATE EXTENSION vector")
+    async with Database(url) as database:
+        found = await find(database, "pgvector")
+        assert (found.status, found.detail[:13]) == ("failure", "version 0.7.4")
+        package.install("0.8.6")
+        found = await find(database, "pgvector")
+        assert (found.status, found.cure) == ("failure", "ALTER EXTENSION vector UPDATE;")
+        await mend(connection, found)
+        await database.upgrade()
+        assert (await find(database, "pgvector")).status == "ok"
+    await connection.close()
+
+
+async def test_tables_that_lost_pgvector_are_told_so(
+    database_url: str, connection: asyncpg.Connection
+) -> None:
+    await connection.execute("DROP EXTENSION vector CASCADE")
+    async with Database(database_url) as database:
+        found = {each.check: each for each in (await examine(database)).findings}
+    assert found["pgvector"].status == "failure"
+    assert found["pgvector"].cure == "CREATE EXTENSION vector;   -- as a superuser"
+    assert "indexes" not in found
+
+
+@pytest.mark.parametrize(
+    ("option", "status", "said"),
+    [
+        ("-5s", "warning", "5.0 s ahead of"),
+        ("+5s", "warning", "5.0 s behind"),
+        ("-1h", "failure", "ahead of"),
+        ("+1h", "failure", "behind"),
+    ],
+)
+async def test_a_clock_that_is_off_is_seen(
+    database_url: str, option: str, status: str, said: str
+) -> None:
+    """The doctor's machine has another time than the server's."""
+    _, preloaded = libfaketime.get_reload_information()
+    process = await asyncio.create_subprocess_exec(
+        *(sys.executable, "-m", "adkpg", "doctor", "--json", "--database-url", database_url),
+        stdout=asyncio.subprocess.PIPE,
+        env={**os.environ, **preloaded, "FAKETIME": option, "DONT_FAKE_MONOTONIC": "1"},
+    )
+    out, _ = await process.communicate()
+    found = {each["check"]: each for each in json.loads(out)["findings"]}["clock"]
+    assert found["status"] == status
+    assert said in found["detail"]
+    assert found["cure"].startswith("timedatectl set-ntp true")
+
+
+async def test_where_the_first_use_makes_the_tables_an_empty_database_is_well(bare: str) -> None:
+    async with Database(bare, auto_upgrade=True) as database:
+        found = {each.check: each for each in (await examine(database)).findings}
+        assert found["pgvector"].detail.endswith("which the first use installs")
+        assert found["schema"].detail == (
+            "no tables yet: the first use makes them, or: adkpg db upgrade"
+        )
+        assert {found[check].status for check in ("pgvector", "schema")} == {"ok"}
+        assert "indexes" not in found
+        await DatabaseSessionService(database).create_session(**USER)
+        assert (await find(database, "indexes")).status == "ok"
+
+
+async def test_who_may_not_make_them_is_told_what_lacks(bare: str) -> None:
+    roles = Roles(bare)
+    await roles.create("serve")
+    try:
+        async with Database(roles.url("serve"), auto_upgrade=True) as database:
+            found = {each.check: each for each in (await examine(database)).findings}
+        assert found["pgvector"].cure == "CREATE EXTENSION vector;   -- as a superuser"
+        assert (found["schema"].status, found["schema"].cure) == ("failure", "adkpg db upgrade")
+    finally:
+        await roles.drop()
+
+
+async def test_a_role_without_the_schema_is_a_failure_and_mended(
+    database: Database, database_url: str
+) -> None:
+    roles = Roles(database_url)
+    await roles.create("serve")
+    try:
+        async with Database(roles.url("serve")) as serving:
+            found = await examine(serving)
+            by_check = {each.check: each for each in found.findings}
+            assert "has no USAGE on the schema adkpg" in by_check["role"].detail
+            assert (by_check["role"].status, by_check["schema"].status) == ("failure", "warning")
+            assert "indexes" not in by_check
+            await roles.grant("serve", guarded=False)
+            assert (await find(serving, "role")).status == "ok"
+    finally:
+        await roles.drop()
+
+
+@pytest.mark.parametrize(("guarded", "status"), [(False, "warning"), (True, "failure")])
+async def test_a_role_that_bypasses_policies_is_seen(
+    database_url: str, guarded: bool, status: str
+) -> None:
+    roles = Roles(database_url)
+    settings = Settings(row_level_security=guarded)
+    async with Database(database_url, settings=settings) as database:
+        await database.upgrade()
+    await roles.create("serve")
+    try:
+        await roles.grant("serve", guarded=guarded)
+        await roles.execute([f"ALTER ROLE {quoted(roles.name('serve'))} BYPASSRLS"])
+        async with Database(roles.url("serve"), settings=settings) as serving:
+            with adkpg.every_scope():
+                found = await find(serving, "role")
+        assert (found.status, "has BYPASSRLS" in found.detail) == (status, True)
+    finally:
+        await roles.drop()
+
+
+@pytest.fixture
+async def pair() -> AsyncIterator[Pair]:
+    async with replicated(synchronous=False) as running:
+        yield running
+
+
+async def test_a_standby_is_a_failure_and_all_else_is_examined(pair: Pair) -> None:
+    async with Database(pair.primary.url) as database:
+        await database.upgrade()
+    await pair.standby.caught_up(pair.primary)
+    async with Database(pair.standby.url) as database:
+        found = {each.check: each for each in (await examine(database)).findings}
+    assert found["postgres"].status == "failure"
+    assert "it is a standby" in found["postgres"].detail
+    assert {each.status for each in found.values() if each.check in ("schema", "indexes")} == {"ok"}
+
+
+async def test_a_server_that_goes_away_meanwhile_is_no_finding(database_url: str) -> None:
+    settings = Settings(retry_timeout_s=0)
+    async with Proxy(database_url) as proxy, Database(proxy.url, settings=settings) as database:
+        await database.found()
+        proxy.hold(20, "question")
+        examining = asyncio.create_task(examine(database))
+        await proxy.held.wait()
+        await proxy.leave()
+        proxy.release()
+        with pytest.raises(DatabaseUnavailable):
+            await examining

@@ -1,0 +1,244 @@
+"""The doctor on indexes whose builds were cut off, on work that failed, and on slow settings."""
+
+import asyncio
+
+import asyncpg
+import pytest
+
+from adkpg import Database, Jobs, PgVectorMemoryService, Settings
+from adkpg.database.row_security import quoted
+from adkpg.errors import EmbeddingError
+from adkpg.facts import Facts
+from adkpg.facts.llm import FactExtractor
+from tests.fakes.conversation import USER, entry, said, session_of
+from tests.fakes.facts_llm import FactsLlm, Script
+from tests.fakes.findings import find, mend
+from tests.fakes.replication import until
+from tests.fakes.roles import Roles
+from tests.fakes.toys import BrokenEmbedder, SeededEmbedder
+
+
+async def _cut_off(url: str, table: str, building: str) -> None:
+    """Cancels the build of an index while it waits for a writer of the table."""
+    writer, builder = await asyncpg.connect(url), await asyncpg.connect(url)
+    await writer.execute(f"BEGIN; LOCK TABLE {table} IN ROW EXCLUSIVE MODE")
+    pid = builder.get_server_pid()
+    build = asyncio.create_task(builder.execute(building))
+
+    async def waits() -> bool:
+        return bool(
+            await writer.fetchval(
+                "SELECT count(*) FROM pg_locks WHERE pid = $1 AND NOT granted", pid
+            )
+        )
+
+    try:
+        await until(waits)
+        await writer.execute(f"SELECT pg_cancel_backend({pid})")
+        with pytest.raises(asyncpg.QueryCanceledError):
+            await build
+    finally:
+        await writer.close()
+        await builder.close()
+
+
+@pytest.mark.direct(reason="builds, and cancels, on connections of its own")
+async def test_an_index_whose_build_was_cancelled_is_a_failure_and_mended(
+    database: Database, database_url: str, connection: asyncpg.Connection
+) -> None:
+    made = await connection.fetchval("SELECT pg_get_indexdef('memories_kind_idx'::regclass)")
+    await connection.execute("DROP INDEX memories_kind_idx")
+    building = made.replace("CREATE INDEX", "CREATE INDEX CONCURRENTLY")
+    await _cut_off(database_url, "adkpg.memories", building)
+    found = await find(database, "indexes")
+    assert found.status == "failure"
+    assert found.detail == "memories_kind_idx is invalid: its build was cut off"
+    await mend(connection, found)
+    assert (await find(database, "indexes")).status == "ok"
+    assert (
+        await connection.fetchval("SELECT pg_get_indexdef('memories_kind_idx'::regclass)") == made
+    )
+
+
+@pytest.mark.direct(reason="builds, and cancels, on connections of its own")
+async def test_what_a_cancelled_rebuild_leaves_is_dropped(
+    database: Database, database_url: str, connection: asyncpg.Connection
+) -> None:
+    await _cut_off(
+        database_url, "adkpg.memories", "REINDEX INDEX CONCURRENTLY adkpg.memories_kind_idx"
+    )
+    found = await find(database, "indexes")
+    assert (found.status, found.cure) == (
+        "warning",
+        'DROP INDEX CONCURRENTLY "adkpg"."memories_kind_idx_ccnew";',
+    )
+    await mend(connection, found)
+    assert (await find(database, "indexes")).status == "ok"
+
+
+async def test_a_unique_index_of_somebody_else_that_failed_is_dropped(
+    database: Database, connection: asyncpg.Connection
+) -> None:
+    words = PgVectorMemoryService(database, mode="text")
+    await words.add_memory(**USER, memories=[entry("one"), entry("two")])
+    with pytest.raises(asyncpg.UniqueViolationError):
+        await connection.execute("CREATE UNIQUE INDEX CONCURRENTLY mine ON memories (user_id)")
+    found = await find(database, "indexes")
+    assert (found.status, found.cure) == ("warning", 'DROP INDEX CONCURRENTLY "adkpg"."mine";')
+    await mend(connection, found)
+    assert (await find(database, "indexes")).status == "ok"
+
+
+@pytest.mark.direct(reason="builds, and cancels, on connections of its own")
+async def test_an_hnsw_index_whose_build_was_cancelled_is_a_failure_and_mended(
+    database_url: str, connection: asyncpg.Connection
+) -> None:
+    async with Database(database_url, settings=Settings(exact_limit=100)) as database:
+        memory = PgVectorMemoryService(database, embedder=SeededEmbedder(dimensions=32))
+        await memory.add_memory(**USER, memories=[entry(f"turn {n}") for n in range(200)])
+        await memory.index_large_scopes()
+        row = await connection.fetchrow(
+            "SELECT indexname AS name, indexdef AS made FROM pg_indexes"
+            " WHERE indexname LIKE 'memory_vectors_hnsw_%'"
+        )
+        await connection.execute(f"DROP INDEX {row['name']}")
+        building = row["made"].replace("CREATE INDEX", "CREATE INDEX CONCURRENTLY")
+        await _cut_off(database_url, "adkpg.memory_vectors", building)
+        found = await find(database, "indexes")
+        assert found.status == "failure"
+        assert found.detail == f"{row['name']} is invalid: its build was cut off"
+        await mend(connection, found)
+        assert (await find(database, "indexes")).status == "ok"
+        assert (await find(database, "recall")).status == "ok"
+
+
+async def test_a_server_that_builds_indexes_slowly_is_a_warning_and_mended(
+    database_url: str, connection: asyncpg.Connection
+) -> None:
+    """Before the index is built, and after."""
+    name = await connection.fetchval("SELECT current_database()")
+    slow = f"ALTER DATABASE \"{name}\" SET maintenance_work_mem = '1MB'"
+    settings = Settings(exact_limit=500)
+    await connection.execute(slow)
+    async with Database(database_url, settings=settings) as database:
+        memory = PgVectorMemoryService(database, embedder=SeededEmbedder(dimensions=1024))
+        await memory.add_memory(**USER, memories=[entry(f"turn {n}") for n in range(600)])
+        found = await find(database, "vectors")
+        assert found.detail.startswith(
+            "maintenance_work_mem is 1 MB, and the index that lacks takes 1.1 MB: building it"
+        )
+        assert "1 users have more than 500 vectors and no index" in found.detail
+        assert found.cure is not None
+        enlarging, indexing = found.cure.splitlines()
+        assert indexing == "adkpg memory index"
+        await connection.execute(enlarging)
+    async with Database(database_url, settings=settings) as database:
+        assert "maintenance_work_mem" not in (await find(database, "vectors")).detail
+        await PgVectorMemoryService(database, embedder=memory.embedder).index_large_scopes()
+        await connection.execute(slow)
+    async with Database(database_url, settings=settings) as database:
+        found = await find(database, "settings")
+        assert found.status == "failure"  # as everywhere on the tests' server
+        assert "maintenance_work_mem is 1 MB, and memory_vectors_hnsw_1 takes" in found.detail
+        assert found.cure is not None
+        (enlarging,) = (each for each in found.cure.splitlines() if "maintenance" in each)
+        await connection.execute(enlarging)
+    async with Database(database_url, settings=settings) as database:
+        assert "maintenance_work_mem" not in (await find(database, "settings")).detail
+
+
+@pytest.mark.parametrize("whose", ["ROLE {role}", "ROLE {role} IN DATABASE {database}"])
+async def test_a_setting_of_a_role_is_mended_where_it_was_set(
+    database: Database, database_url: str, connection: asyncpg.Connection, whose: str
+) -> None:
+    """What the database sets would not go before it."""
+    roles = Roles(database_url)
+    await roles.create("serve")
+    try:
+        await roles.grant("serve", guarded=False)
+        name = quoted(roles.name("serve"))
+        place = whose.format(
+            role=name, database=await connection.fetchval("SELECT current_database()")
+        )
+        await connection.execute(f"ALTER {place} SET work_mem = '64kB'")
+        async with Database(roles.url("serve")) as serving:
+            found = await find(serving, "settings")
+        assert "work_mem is 64 kB: sorts go to the disk" in found.detail
+        assert found.cure is not None
+        (cure,) = (each for each in found.cure.splitlines() if "work_mem" in each)
+        await connection.execute(cure)
+        async with Database(roles.url("serve")) as serving:
+            assert "work_mem" not in (await find(serving, "settings")).detail
+    finally:
+        await roles.drop()
+
+
+async def test_a_setting_of_the_url_is_named(database_url: str) -> None:
+    async with Database(f"{database_url}&enable_sort=off") as database:
+        found = await find(database, "settings")
+    assert found.cure is not None
+    assert "export ADKPG_DATABASE_URL=postgresql://...   # without enable_sort" in found.cure
+
+
+async def test_dead_letters_are_a_failure_and_revived(
+    database: Database, memory: PgVectorMemoryService, database_url: str
+) -> None:
+    words = PgVectorMemoryService(database, mode="text")
+    await memory.add_memory(**USER, memories=[entry("tea")])  # its model is the app's
+    await words.add_memory(**USER, memories=[entry("coffee")])
+    assert (await find(database, "queue")).detail.startswith("1 wait, none for long")
+
+    async def refuse(texts: list[str]) -> list[list[float]]:
+        raise EmbeddingError("no such model")
+
+    async with Database(database_url, settings=Settings(job_max_attempts=1)) as impatient:
+        broken = PgVectorMemoryService(impatient, embedder=BrokenEmbedder(failure=refuse))
+        with pytest.raises(EmbeddingError):
+            await broken.embed_pending()
+    found = await find(database, "queue")
+    assert (found.status, found.cure) == ("failure", "adkpg worker --once --revive")
+    assert found.detail.startswith("1 jobs (embed) were given up: ")
+    assert "no such model" in found.detail
+    assert await Jobs(database, task="embed").revive() == 1
+    await memory.embed_pending()
+    assert (await find(database, "queue")).status == "ok"
+
+
+async def test_work_that_waits_for_long_is_a_warning_and_done(
+    database: Database, memory: PgVectorMemoryService, connection: asyncpg.Connection
+) -> None:
+    words = PgVectorMemoryService(database, mode="text")
+    await memory.add_memory(**USER, memories=[entry("tea")])
+    await words.add_memory(**USER, memories=[entry("coffee")])
+    await connection.execute("UPDATE memory_jobs SET created_at = now() - interval '1 hour'")
+    found = await find(database, "queue")
+    assert (found.status, found.cure) == ("warning", "adkpg worker")
+    assert "the first for 60 minutes" in found.detail
+    await memory.embed_pending()
+    assert (await find(database, "queue")).status == "ok"
+
+
+async def test_facts_that_wait_and_were_given_up_name_the_worker_that_extracts(
+    database_url: str, connection: asyncpg.Connection
+) -> None:
+    script = Script()
+    settings = Settings(job_max_attempts=1)
+    async with Database(database_url, settings=settings) as database:
+        memory = PgVectorMemoryService(database, mode="text")
+        facts = Facts(memory, extractor=FactExtractor(FactsLlm.following(script)))
+        await facts.enable("app")
+        await memory.add_session_to_memory(session_of(said("I have a cat.")))
+        await connection.execute("UPDATE memory_jobs SET created_at = now() - interval '1 hour'")
+        found = await find(database, "queue")
+        assert (found.status, found.cure) == (
+            "warning",
+            "adkpg worker\nadkpg worker --extract MODEL",
+        )
+        assert "1 memories wait (extract), the first for 60 minutes" in found.detail
+        script.says("no", "no")
+        await facts.extract(**USER)
+        found = await find(database, "queue")
+        assert found.status == "failure"
+        assert "1 jobs (extract) were given up: " in found.detail
+        assert found.cure is not None
+        assert "adkpg worker --once --revive --extract MODEL" in found.cure
