@@ -936,8 +936,8 @@ class DatabaseSessionService(UsesDatabase, BaseSessionService):
             raise invocations.lost(session.id)
         raise StaleSession(
             f"Session {session.id} has been modified in storage since it was loaded (revision "
-            f"{found['found_revision']}, loaded at {marker.revision}); load it again, or use "
-            "on_conflict='merge'."
+            f"{found['found_revision']}, loaded at {marker.revision}); load it again, let the "
+            "session's runs take turns by sessions.invocation, or use on_conflict='merge'."
         )
 
     def _redelivered(

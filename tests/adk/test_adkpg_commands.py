@@ -1,10 +1,12 @@
 """``adkpg web``, ``adkpg api-server`` and ``adkpg run``: ADK's own commands, on Postgres."""
 
+import asyncio
 import subprocess
 from collections.abc import Mapping
 from pathlib import Path
 
 import asyncpg
+import httpx
 import pytest
 from google.adk.cli import main as adk
 
@@ -57,6 +59,35 @@ async def test_a_server_keeps_all_three_in_the_database_of_the_environment(
     assert "Traceback" not in server.log
     assert "ResourceWarning" not in server.log
     assert not (agents / "assistant" / ".adk").exists()
+
+
+@pytest.mark.parametrize("command", ["api-server", "web"])
+async def test_messages_of_one_session_at_the_same_time_are_all_answered(
+    agents: Path, account: Account, connection: asyncpg.Connection, command: str
+) -> None:
+    commands.write_agents(agents)
+    env = commands.environment(ADKPG_DATABASE_URL=account.uri)
+    with AdkpgServer(agents, env=env, command=command) as server:
+        server.client.post(f"{USER}/sessions", json={"sessionId": "one"})
+        async with httpx.AsyncClient(base_url=server.client.base_url, timeout=60) as client:
+            answers = await asyncio.gather(
+                *(client.post(path, json=_said(f"{path} {n}")) for n in range(3) for path in _RUNS)
+            )
+        ready = server.client.get("/readyz")
+    assert [answer.status_code for answer in answers] == [200] * 6
+    assert not any("error" in answer.text.lower() for answer in answers)
+    assert ready.status_code == 200
+    authors = await connection.fetch("SELECT payload ->> 'author' AS who FROM events ORDER BY seq")
+    assert [row["who"] for row in authors] == ["user", "assistant"] * 6
+    assert "Traceback" not in server.log
+
+
+_RUNS = ("/run", "/run_sse")
+
+
+def _said(text: str) -> dict[str, object]:
+    message = {"role": "user", "parts": [{"text": text}]}
+    return {"appName": "assistant", "userId": "ada", "sessionId": "one", "newMessage": message}
 
 
 async def test_run_answers_and_stores_and_takes_options_of_adk(

@@ -38,7 +38,7 @@ def web(arguments: tuple[str, ...]) -> None:
     This is ADK's `adk web`, and every argument and option is its own; `adkpg web --help` shows
     them. Sessions, memory and files are in ADKPG_DATABASE_URL; each of --session_service_uri,
     --memory_service_uri and --artifact_service_uri still names another service, and
-    --[no_]use_local_storage leaves sessions and files to ADK.
+    --[no_]use_local_storage leaves sessions and files to ADK. Messages of one session take turns.
 
     \b
     Example:
@@ -56,8 +56,9 @@ def api_server(arguments: tuple[str, ...]) -> None:
     This is ADK's `adk api_server`, and every argument and option is its own; `adkpg api-server
     --help` shows them. Sessions, memory and files are in ADKPG_DATABASE_URL; each of
     --session_service_uri, --memory_service_uri and --artifact_service_uri still names another
-    service, and --[no_]use_local_storage leaves sessions and files to ADK. GET /livez says whether
-    the server runs, GET /readyz whether its databases answer and have this version's tables.
+    service, and --[no_]use_local_storage leaves sessions and files to ADK. Requests of one session
+    take turns. GET /livez says whether the server runs, GET /readyz whether its databases answer
+    and have this version's tables.
 
     \b
     Example:
@@ -92,7 +93,7 @@ def _hand_over(name: str, own_name: str, arguments: tuple[str, ...]) -> NoReturn
     from adkpg.adk.services import SCHEME, register
 
     register()
-    _answer_probes()
+    _complete_its_servers()
     kinds = {"session", "memory", "artifact"}
     if _LOCAL.intersection(arguments):  # ADK refuses it together with these two URIs
         kinds = {"memory"}
@@ -117,19 +118,24 @@ def _of_a_uri(exc: BaseException) -> bool:
     return any(frame.f_globals.get("__name__") in _OF_URIS for frame, _ in frames)
 
 
-def _answer_probes() -> None:
-    """Puts ``/livez`` and ``/readyz`` before the app that ADK's servers make in this process."""
+def _complete_its_servers() -> None:
+    """Has the apps of ADK's servers here answer probes, and queue the runs of a session."""
     from google.adk.cli import fast_api
 
     from adkpg.adk.probes import Probes
+    from adkpg.adk.queued_runs import QueuedRuns
+    from adkpg.adk.services import SCHEME, SessionService
 
     make = fast_api.get_fast_api_app
 
     @wraps(make)
-    def with_probes(*args: Any, **options: Any) -> Any:
+    def completed(*args: Any, **options: Any) -> Any:
         app = make(*args, **options)
-        app.add_middleware(Probes)
+        uri = options.get("session_service_uri") or ""
+        if uri.startswith(f"{SCHEME}:"):
+            app.add_middleware(QueuedRuns, sessions=SessionService(uri))
+        app.add_middleware(Probes)  # before those that wait for their turn
         return app
 
     # ADK's commands look it up when they run, and ask no plugin for middleware.
-    fast_api.get_fast_api_app = with_probes
+    fast_api.get_fast_api_app = completed
