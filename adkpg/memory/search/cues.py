@@ -5,7 +5,7 @@ from dataclasses import dataclass
 from datetime import datetime
 from typing import Literal
 
-from adkpg.memory.search.times import NO_TIMES, Times, may_tell_time, told_times
+from adkpg.memory.search.times.times import NO_TIMES, Times, may_tell_time, told_times
 
 Speaker = Literal["user", "others"]
 

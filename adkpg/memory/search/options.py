@@ -66,8 +66,8 @@ class SearchOptions:
       app_wide: Whether to find what the app knows for all its users.
       rerank: Whether the service's reranker, if it has one, orders the hits.
       exclude_invocation_id: The agent's run whose memories are left out, since it knows them.
-      now: When it is asked, with an offset: what "last week" in a question counts from. None is
-        ADK's clock.
+      now: When it is asked, with an offset: what "last week" in a question counts from, and where
+        its days begin. None is ADK's clock, in UTC.
       gather: For what is spread over many turns, such as lists, counts and orders of events: all
         that is about the question, in order of time, as much of the best as fits `max_tokens`,
         4,000 if that is None; `top_k` does not count. At most 400 memories.

@@ -1,0 +1,1 @@
+"""Times in questions: when it was, in many languages, as spans of the calendar."""
