@@ -10,7 +10,9 @@ from sqlalchemy import (
     BindParameter,
     Column,
     ColumnElement,
+    Float,
     FromClause,
+    Integer,
     Join,
     Select,
     Table,
@@ -53,6 +55,10 @@ _IS_SHARED_LOCK = re.compile(rf"{_SHARED_LOCK}([^{_END}]*){_END}")
 
 _DIALECT: Any = dialect()  # type: ignore[no-untyped-call] # SQLAlchemy leaves it untyped
 _PLACEHOLDER = "__schema_of_adkpg__"
+_INTEGERS = 2**31
+# A statement is sent, parsed and planned anew wherever plans are not kept: it is written short.
+_IS_QUALIFIED = re.compile(r"^__\[SCHEMA_[^\]]*\]\.")  # as SQLAlchemy marks a schema until it is known
+_IS_NAMED = re.compile(r'^([\w"]+\.("?\w+"?)) AS \2$')
 _VERBS = ("SELECT", "INSERT", "UPDATE", "DELETE")
 _WRITES = re.compile(rf"\b(?:INSERT|UPDATE|DELETE)\b|{_PLACEHOLDER}\.\w+\(")
 _TOKENS = re.compile(
@@ -78,7 +84,27 @@ class _Compiler(PGCompiler_asyncpg):
         if bindparam.required or not plain:
             return written(bindparam, *args, **options)
         text = written(bindparam, *args, **options | {"literal_binds": True})
+        if type(bindparam.type) is Integer and isinstance(value, int) and abs(value) < _INTEGERS:
+            return text  # what it is without being told
         return typed(bindparam.type, bindparam.type.dialect_impl(_DIALECT), text)
+
+    def visit_column(self, *args: Any, **options: Any) -> str:
+        """Writes no schema in front of a column: FROM says which table it is of."""
+        written: Any = super().visit_column
+        return _IS_QUALIFIED.sub("", str(written(*args, **options)))
+
+    def visit_label(self, *args: Any, **options: Any) -> str:
+        """Gives a column no name that it has."""
+        written: Any = super().visit_label
+        return _IS_NAMED.sub(r"\1", str(written(*args, **options)))
+
+    def visit_truediv_binary(self, binary: Any, operator: Any, **options: Any) -> str:
+        """Divides floats as they are; SQLAlchemy would cast them, in case they are integers."""
+        if any(isinstance(side.type, Float) for side in (binary.left, binary.right)):
+            left, right = (self.process(side, **options) for side in (binary.left, binary.right))
+            return f"{left} / {right}"
+        divided: Any = super().visit_truediv_binary
+        return str(divided(binary, operator, **options))
 
     def _compose_select_body(
         self, text: str, select: Any, compile_state: Any, inner: Any, froms: Any, *args: Any
