@@ -57,7 +57,7 @@ _DIALECT: Any = dialect()  # type: ignore[no-untyped-call] # SQLAlchemy leaves i
 _PLACEHOLDER = "__schema_of_adkpg__"
 _INTEGERS = 2**31
 # A statement is sent, parsed and planned anew wherever plans are not kept: it is written short.
-_IS_QUALIFIED = re.compile(r"^__\[SCHEMA_[^\]]*\]\.")  # as SQLAlchemy marks a schema until it is known
+_IS_QUALIFIED = re.compile(r"^__\[SCHEMA_[^\]]*\]\.")  # SQLAlchemy's mark of a schema
 _IS_NAMED = re.compile(r'^([\w"]+\.("?\w+"?)) AS \2$')
 _VERBS = ("SELECT", "INSERT", "UPDATE", "DELETE")
 _WRITES = re.compile(rf"\b(?:INSERT|UPDATE|DELETE)\b|{_PLACEHOLDER}\.\w+\(")

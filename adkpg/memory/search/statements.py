@@ -206,8 +206,10 @@ def search(shape: Shape) -> Statement[SearchParameters]:
         matched = by_words.matched(asked, scope, dead, eligible)
         lexical = by_words.scored(matched, asked, scope)
     dated = _dated(dead, eligible, scope) if shape.dated and lexical is not None else None
-    fused = _fused(_candidates(lexical, nearest, dated), question, model, scope, dated, shape)
-    best = _best(fused, _relevant(fused, scope, shape))
+    scored = _scored(_candidates(lexical, nearest, dated), question, model, dated, shape)
+    measures = _measures(scored, scope, shape) if shape.lexical else None
+    fused = _fused(scored, measures, shape)
+    best = _best(fused, measures, _relevant(fused, measures, shape))
     words: list[Any] = [
         cast(null(), ARRAY(Text)).label("lexemes"),
         cast(null(), ARRAY(Double)).label("idfs"),
@@ -269,7 +271,7 @@ def _drawn(memory: Any, best: CTE) -> Any:
     )
 
 
-def _relevant(fused: Any, scope: CTE, shape: Shape) -> ColumnElement[bool]:
+def _relevant(fused: Any, measures: CTE | None, shape: Shape) -> ColumnElement[bool]:
     """Whether a candidate is a hit: more speaks for it than chance has among all memories.
 
     The best of n unrelated memories comes the nearer the more there are, about as ln n; of a user's
@@ -279,43 +281,32 @@ def _relevant(fused: Any, scope: CTE, shape: Shape) -> ColumnElement[bool]:
     """
     floor = bindparam("min_cosine", type_=Double)
     near: ColumnElement[bool] = fused.c.cosine >= floor
-    if not shape.lexical:
+    if measures is None:
         return near
-    return or_(_told(fused, scope, shape, floor, near), fused.c.dated > 0)
+    return or_(_told(fused, measures, shape, floor, near), fused.c.dated > number(0))
 
 
 def _told(
     fused: Any,
-    scope: CTE,
+    measures: CTE,
     shape: Shape,
     floor: ColumnElement[float],
     near: ColumnElement[bool],
 ) -> ColumnElement[bool]:
     """Whether words and cosine tell that a candidate is a hit."""
-    size = case(
-        (fused.c.position < number(0), select(scope.c.shared).scalar_subquery()),
-        else_=select(scope.c.size - scope.c.shared).scalar_subquery(),
-    )
+    known = measures.c
+    chance = case((fused.c.position < number(0), known.chance_of_shared), else_=known.chance)
     if not shape.vector:
-        chance = func.ln(func.greatest(size, 1))
-        return or_(
-            size <= RANKING.small_scope,
-            fused.c.coverage >= RANKING.relevance_of_words * chance,
-        )
-    chance = func.ln(func.greatest(size / RANKING.small_scope, 1))
+        return fused.c.coverage >= chance
     meaning = (fused.c.cosine - floor) / func.nullif(1 - floor, 0, type_=Double)
-    noise = func.nullif(1 - fused.c.noise, 0, type_=Double)
-    told = func.greatest(func.coalesce((fused.c.cosine - fused.c.noise) / noise, 0.0), 0.0)
+    noise = func.nullif(1 - known.noise, 0, type_=Double)
+    told = func.greatest(func.coalesce((fused.c.cosine - known.noise) / noise, 0.0), 0.0)
     evidence = told + fused.c.coverage / by_words.WORDINESS
-    mean_length = select(scope.c.mean_length).scalar_subquery()
-    longer = func.ln(func.greatest(mean_length / (RANKING.usual_turn * by_words.WORDINESS), 1))
     after = cast(func.greatest(fused.c.place - number(RANKING.sure), 0), Double)
     return or_(
         and_(
-            or_(fused.c.lexical > 0, fused.c.cosine >= fused.c.noise),
-            evidence
-            >= func.least(RANKING.relevance * chance, RANKING.enough)
-            + bindparam("rising", type_=Double) * longer * after / 10,
+            or_(fused.c.lexical > number(0), fused.c.cosine >= known.noise),
+            evidence >= chance + known.rise * after / 10,
         ),
         and_(
             fused.c.place <= bindparam("best_hits", type_=Integer),
@@ -380,9 +371,10 @@ def _eligible(asked: frozenset[str]) -> CTE:
     )
 
 
-def _best(fused: Any, match: ColumnElement[bool]) -> CTE:
+def _best(fused: Any, measures: CTE | None, match: ColumnElement[bool]) -> CTE:
     """The memories to return, with what changes their score besides the question."""
     low, high = RANKING.importance_factors
+    source = fused if measures is None else fused.join(measures, true())
     kept = (
         fused.c.position,
         fused.c.lexical,
@@ -391,36 +383,34 @@ def _best(fused: Any, match: ColumnElement[bool]) -> CTE:
         fused.c.dated,
         fused.c.said_by,
     )
-    relevant = materialized(select(*kept).where(match), "relevant")
-    memory = looked_up(
-        select(memories.c.importance, memories.c.timestamp).where(
-            at_place(memories, relevant.c.position)
-        ),
-        "rated",
-    )
+    relevant = materialized(select(*kept).select_from(source).where(match), "relevant")
     half_life_s = bindparam("half_life_s", type_=Double)
-    age_s = cast(func.extract("epoch", func.now() - memory.c.timestamp), Double)
+    age_s = cast(func.extract("epoch", func.now() - memories.c.timestamp), Double)
     # Beyond 1,000 half-lives a power underflows, which Postgres takes for an error.
     faded = func.power(
         literal(0.5, Double), func.least(func.greatest(age_s, 0) / half_life_s, 1000)
     )
-    recency = case((half_life_s.is_(None), literal(1.0, Double)), else_=faded)
-    factor = low + cast(memory.c.importance, Double) * (high - low)
-    score = relevant.c.score * recency * factor
+    factors = select(
+        memories.c.timestamp,
+        case((half_life_s.is_(None), literal(1.0, Double)), else_=faded).label("recency"),
+        (low + cast(memories.c.importance, Double) * (high - low)).label("importance_factor"),
+    )
+    rated = looked_up(factors.where(at_place(memories, relevant.c.position)), "rated")
+    score = (relevant.c.score * rated.c.recency * rated.c.importance_factor).label("score")
     return (
         select(
             relevant.c.position,
-            score.label("score"),
+            score,
             relevant.c.lexical,
             relevant.c.cosine,
             relevant.c.dated,
             relevant.c.said_by,
-            recency.label("recency"),
-            factor.label("importance_factor"),
+            rated.c.recency,
+            rated.c.importance_factor,
         )
-        .select_from(relevant.join(memory, true()))
+        .select_from(relevant.join(rated, true()))
         .where(or_(half_life_s.is_not(None), _within_reach(relevant)))
-        .order_by(score.desc(), memory.c.timestamp.desc(), relevant.c.position.desc())
+        .order_by(score.desc(), rated.c.timestamp.desc(), relevant.c.position.desc())
         .limit(TOP_K)
         .cte("best")
     )
@@ -559,15 +549,10 @@ def _best_of_each(lexical: CTE | None, nearest: CTE | None) -> Select[Any]:
     ).select_from(worded.join(nearest, nearest.c.position == worded.c.position, full=True))
 
 
-def _fused(
-    found: Select[Any],
-    question: CTE,
-    model: CTE | None,
-    scope: CTE,
-    dated: CTE | None,
-    shape: Shape,
-) -> Any:
-    """Each candidate with both scores, both scaled over the candidates and added, and its place."""
+def _scored(
+    found: Select[Any], question: CTE, model: CTE | None, dated: CTE | None, shape: Shape
+) -> CTE:
+    """Each candidate with both scores, and what it gains by its time and its speaker."""
     candidates = found.cte("candidates")
     source: Any = candidates
     cosine: Any = candidates.c.cosine
@@ -576,83 +561,128 @@ def _fused(
         other = looked_up(own.where(candidates.c.cosine.is_(None)), "other")
         source = candidates.outerjoin(other, true())
         cosine = func.coalesce(cosine, other.c.cosine)
-    nothing = literal(0.0, Double)
-    of_time: Any = nothing
+    of_time: Any = literal(0.0, Double)
     if dated is not None:
-        of_time = case((among(candidates.c.position, dated), RANKING.dated), else_=nothing)
-    of_speaker: Any = nothing
+        of_time = case((among(candidates.c.position, dated), RANKING.dated), else_=of_time)
+    of_speaker: Any = literal(0.0, Double)
     if shape.said_by and shape.lexical:
         turn = looked_up(
             select(memories.c.author).where(at_place(memories, candidates.c.position)), "turn"
         )
         source = source.outerjoin(turn, true())
         by_user = (turn.c.author == literal("user", Text)) == bindparam("by_user", type_=Boolean)
-        of_speaker = case((by_user, RANKING.said_by), else_=nothing)
-    scored = (
+        of_speaker = case((by_user, RANKING.said_by), else_=of_speaker)
+    return materialized(
         select(
             candidates.c.position,
             candidates.c.lexical,
             candidates.c.coverage,
-            cast(cosine, Double).label("cosine"),
-            cast(of_time, Double).label("dated"),
-            cast(of_speaker, Double).label("said_by"),
-        )
-        .select_from(source)
-        .cte("scored")
+            cosine.label("cosine"),
+            of_time.label("dated"),
+            of_speaker.label("said_by"),
+        ).select_from(source),
+        "scored",
     )
-    best = func.max(scored.c.lexical).over()
-    low, high = func.min(scored.c.cosine).over(), func.max(scored.c.cosine).over()
-    words = func.coalesce(scored.c.lexical / func.nullif(best, 0, type_=Double), 0.0)
-    meaning = func.coalesce((scored.c.cosine - low) / func.nullif(high - low, 0, type_=Double), 0.0)
-    told = scored.c.dated + scored.c.said_by
-    if not shape.lexical:
-        score: Any = scored.c.cosine
-    elif not shape.vector:
-        score = scored.c.lexical + best * told
-    else:
-        score = words + _weight(scored, low, scope) * meaning + told
-    nearness = func.row_number().over(order_by=scored.c.cosine.desc().nulls_last())
-    added = select(
-        *scored.c,
-        nearness.label("nearness"),
-        _noise(scored, low, scope).label("noise"),
-        cast(score, Double).label("score"),
-    ).subquery("added")
-    place = func.row_number().over(order_by=(added.c.score.desc(), added.c.position.desc()))
-    return select(*added.c, place.label("place")).subquery("fused")
 
 
-def _noise(scored: CTE, low: ColumnElement[Any], scope: CTE) -> ColumnElement[Any]:
+def _measures(scored: CTE, scope: CTE, shape: Shape) -> CTE:
+    """What all candidates are measured by; one row, so that it is computed once.
+
+    Returns best, the highest lexical score; what chance has among the user's own memories, and
+    among those that are shared: ``chance``, ``chance_of_shared``. By both ways also ``noise``, the
+    cosine that is no evidence, ``low`` and ``high``, the lowest and the highest cosine, ``weight``,
+    the cosine's, and ``rise``, how fast the bar rises with each ten hits.
+    """
+    ranges: list[Any] = [func.max(scored.c.lexical).label("best")]
+    if shape.vector:
+        cosine = scored.c.cosine
+        ranges += [
+            func.nullif(func.max(scored.c.coverage), 0, type_=Double).label("covered"),
+            func.min(cosine).label("low"),
+            func.max(cosine).label("high"),
+            (func.avg(cosine) + RANKING.above_usual * func.stddev_pop(cosine)).label("unusual"),
+        ]
+    all_of = select(*ranges).select_from(scored).subquery("ranges")
+    own, shared = scope.c.size - scope.c.shared, scope.c.shared
+    measures: list[Any] = [
+        all_of.c.best,
+        _chance(own, shape).label("chance"),
+        _chance(shared, shape).label("chance_of_shared"),
+    ]
+    if shape.vector:
+        usual_length = RANKING.usual_turn * by_words.WORDINESS
+        longer = func.ln(func.greatest(scope.c.mean_length / usual_length, 1))
+        measures += [
+            all_of.c.low,
+            all_of.c.high,
+            _noise(all_of, scope).label("noise"),
+            _weight(all_of, scope).label("weight"),
+            (bindparam("rising", type_=Double) * longer).label("rise"),
+        ]
+    return materialized(select(*measures).select_from(all_of.join(scope, true())), "measures")
+
+
+def _chance(size: ColumnElement[Any], shape: Shape) -> ColumnElement[Any]:
+    """What the best of so many unrelated memories has: of coverage, or of coverage and cosine."""
+    if not shape.vector:
+        of_words = RANKING.relevance_of_words * func.ln(func.greatest(size, 1))
+        return case((size <= RANKING.small_scope, 0.0), else_=of_words)
+    chance = func.ln(func.greatest(size / RANKING.small_scope, 1))
+    return func.least(RANKING.relevance * chance, RANKING.enough)
+
+
+def _noise(ranges: Any, scope: CTE) -> ColumnElement[Any]:
     """The cosine that is no evidence: the floor, or if all candidates are above it, more.
 
     A floor is of one language; in another all cosines of the same model may be above it.
     """
     floor = bindparam("min_cosine", type_=Double)
-    size = select(scope.c.size).scalar_subquery()
-    usual = func.avg(scored.c.cosine).over()
-    spread = func.stddev_pop(scored.c.cosine).over()
-    above = and_(floor > number(0), low > floor, size > RANKING.small_scope)
-    return case((above, func.least(usual + RANKING.above_usual * spread, 1.0)), else_=floor)
+    above = and_(floor > number(0), ranges.c.low > floor, scope.c.size > RANKING.small_scope)
+    return case((above, func.least(ranges.c.unusual, 1.0)), else_=floor)
 
 
-def _weight(scored: CTE, low: ColumnElement[Any], scope: CTE) -> ColumnElement[Any]:
+def _weight(ranges: Any, scope: CTE) -> ColumnElement[Any]:
     """How much the scaled cosine weighs: by how much the words and the vectors have to say.
 
     Where even the farthest candidate is as near as the model's floor, it tells nothing apart; but
     the candidates of a small scope may well all be near. Parameters: model_floor.
     """
-    covered = func.nullif(func.max(scored.c.coverage).over(), 0, type_=Double)
-    more = func.greatest(
-        func.least(func.coalesce(RANKING.covered / covered, 1.0), RANKING.most_vector), 1.0
-    )
+    uncovered = func.coalesce(RANKING.covered / ranges.c.covered, 1.0)
+    more = func.greatest(func.least(uncovered, RANKING.most_vector), 1.0)
     floor = bindparam("model_floor", type_=Double)
     loud, silent = RANKING.silent
-    nearest_of_far = (low - floor) / func.nullif(1 - floor, 0, type_=Double)
+    nearest_of_far = (ranges.c.low - floor) / func.nullif(1 - floor, 0, type_=Double)
     said = (silent - nearest_of_far) / (silent - loud)
-    size = select(scope.c.size).scalar_subquery()
     heard = case(
         # GREATEST leaves a null out: without a floor it would be the least.
-        (or_(said.is_(None), size <= RANKING.small_scope), 1.0),
+        (or_(said.is_(None), scope.c.size <= RANKING.small_scope), 1.0),
         else_=func.least(func.greatest(said, RANKING.least_vector), 1.0),
     )
-    return RANKING.vector * more * cast(heard, Double)
+    return RANKING.vector * more * heard
+
+
+def _fused(scored: CTE, measures: CTE | None, shape: Shape) -> Any:
+    """Each candidate with its scores added, its place by their sum and its nearness by cosine."""
+    if measures is None:
+        by_cosine = select(*scored.c, scored.c.cosine.label("score"))
+        return by_cosine.subquery("fused")
+    told = scored.c.dated + scored.c.said_by
+    if not shape.vector:
+        by_words_alone = select(
+            *scored.c, (scored.c.lexical + measures.c.best * told).label("score")
+        )
+        return by_words_alone.select_from(scored.join(measures, true())).subquery("fused")
+    low, reach = measures.c.low, measures.c.high - measures.c.low
+    words = func.coalesce(scored.c.lexical / func.nullif(measures.c.best, 0, type_=Double), 0.0)
+    meaning = func.coalesce((scored.c.cosine - low) / func.nullif(reach, 0, type_=Double), 0.0)
+    added = (
+        select(
+            *scored.c,
+            func.row_number().over(order_by=scored.c.cosine.desc().nulls_last()).label("nearness"),
+            (words + measures.c.weight * meaning + told).label("score"),
+        )
+        .select_from(scored.join(measures, true()))
+        .subquery("added")
+    )
+    place = func.row_number().over(order_by=(added.c.score.desc(), added.c.position.desc()))
+    return select(*added.c, place.label("place")).subquery("fused")
