@@ -297,7 +297,8 @@ def _told(
     known = measures.c
     chance = case((fused.c.position < number(0), known.chance_of_shared), else_=known.chance)
     if not shape.vector:
-        return fused.c.coverage >= chance
+        covered: ColumnElement[bool] = fused.c.coverage >= chance
+        return covered
     meaning = (fused.c.cosine - floor) / func.nullif(1 - floor, 0, type_=Double)
     noise = func.nullif(1 - known.noise, 0, type_=Double)
     told = func.greatest(func.coalesce((fused.c.cosine - known.noise) / noise, 0.0), 0.0)

@@ -1,0 +1,137 @@
+"""What a search costs where its plan is not kept: behind poolers that keep none, and on Citus.
+
+    python -m benchmarks.scripts.planning [CHECKOUT] [--times 60]
+
+Bytes of the statement, and the milliseconds that the server parses and plans it, by mode; next to
+the statements of another checkout of adkpg, if one is given. They take turns on one database. Of a
+busy machine's times the least tells most.
+"""
+
+import argparse
+import asyncio
+import json
+import os
+import statistics
+import subprocess
+import sys
+from pathlib import Path
+from typing import Any
+
+import asyncpg
+from rich.console import Console
+from rich.table import Table
+
+from adkpg import Database
+from benchmarks.scripts import bulk
+from benchmarks.scripts.hnsw import DIMENSIONS
+from benchmarks.scripts.shares import server_ms
+from benchmarks.server import chosen_server, own_database
+
+HERE = Path(__file__).parents[2]
+MEMORIES = 10_000
+MODES = {"hybrid": (True, True), "vector": (False, True), "text": (True, False)}
+
+# Of both checkouts it uses only what they have in common.
+TEXTS = f"""
+import json
+from adkpg.memory.search.statements import Shape, search
+found = {{}}
+for mode, (lexical, vector) in {MODES!r}.items():
+    statement = search(Shape(lexical=lexical, vector=vector))
+    found[mode] = statement.text("adkpg"), statement.names, statement._constants
+print(json.dumps(found))
+"""
+
+
+def statements_of(checkout: Path) -> dict[str, Any]:
+    """The text of each mode, the names of its parameters, and the values of some."""
+    written = subprocess.run(
+        [sys.executable, "-c", TEXTS],
+        env=os.environ | {"PYTHONPATH": str(checkout)},
+        cwd=checkout,
+        stdout=subprocess.PIPE,
+        check=True,
+    )
+    found: dict[str, Any] = json.loads(written.stdout)
+    return found
+
+
+async def asked_of(connection: Any) -> dict[str, object]:
+    """A search of a user of 1,000 memories, by the names of its parameters."""
+    user = await connection.fetchval(f"select {bulk.large_user(0)}")
+    return {
+        "app_name": bulk.APP,
+        "user_id": user,
+        "also_user_id": user,
+        "top_k": 10,
+        "query": "Which train goes to the coast on Sundays in winter?",
+        "config": "english",
+        "query_vector": bulk.vectors(1, 3)[0].tolist(),
+        "model": bulk.MODEL,
+        "dimensions": DIMENSIONS,
+        "min_cosine": 0.2,
+        "exact_user_ids": [user],
+        "nearest": 3,
+        "near": 0.5,
+        "best_hits": 3,
+        "leeway": 0.1,
+        "rising": 0.1,
+        "wordiness": 1.0,
+    }
+
+
+async def measure(server_url: str, checkouts: list[Path], times: int) -> None:
+    sides = [statements_of(checkout) for checkout in checkouts]
+    async with own_database(server_url, "planning") as url, Database(url) as database:
+        await database.upgrade()
+        await bulk.fill(database, url, MEMORIES)
+        await database.run_ddl("vacuum analyze", timeout_s=600)
+        connection: Any = await asyncpg.connect(url, statement_cache_size=0)
+        try:
+            given = await asked_of(connection)
+            took: dict[tuple[str, int], list[tuple[float, float]]] = {}
+            for _ in range(times):
+                for mode in MODES:
+                    for number, side in enumerate(sides):
+                        text, names, constants = side[mode]
+                        one = await once(connection, text, names, constants | given)
+                        took.setdefault((mode, number), []).append(one)
+        finally:
+            await connection.close()
+    table = Table("MODE", "CHECKOUT", "BYTES", "PARSE CPU MS (LEAST)", "PLAN MS (LEAST)")
+    for (mode, number), each in took.items():
+        parsed, planned = ([one[place] for one in each] for place in (0, 1))
+        table.add_row(
+            mode,
+            str(checkouts[number]),
+            f"{len(sides[number][mode][0].encode()):,}",
+            *(f"{statistics.median(part):.2f} ({min(part):.2f})" for part in (parsed, planned)),
+        )
+    Console().print(table)
+
+
+async def once(
+    connection: Any, text: str, names: list[str], given: dict[str, object]
+) -> tuple[float, float]:
+    """Milliseconds of the server's CPU to parse a statement, and milliseconds to plan it."""
+    process = str(connection.get_server_pid())
+    before = server_ms(process)
+    await connection.prepare(text)
+    parsed = server_ms(process) - before
+    arguments = [given.get(name) for name in names]
+    rows = await connection.fetch(f"explain (summary, format json) {text}", *arguments)
+    return parsed, json.loads(rows[0][0])[0]["Planning Time"]
+
+
+def main() -> None:
+    parser = argparse.ArgumentParser(description=__doc__.splitlines()[0] if __doc__ else None)
+    parser.add_argument("checkout", type=Path, nargs="?", help="of another version")
+    parser.add_argument("--times", type=int, default=60)
+    arguments = parser.parse_args()
+    checkouts = [HERE, *([arguments.checkout.resolve()] if arguments.checkout else [])]
+    with chosen_server() as url:
+        asyncio.run(measure(url, checkouts, arguments.times))
+
+
+if __name__ == "__main__":
+    main()
