@@ -5,7 +5,6 @@ from typing import TypedDict
 
 from sqlalchemy import Float, Integer, bindparam, text
 
-from adkpg.database.row_security import quoted
 from adkpg.sql import NoParameters, Statement
 
 # How `memory.search.statements.search` begins: of what runs the server shows 1,024 characters.
@@ -42,13 +41,14 @@ def select_running() -> Statement[RunningParameters]:
 
 @cache
 def select_known() -> Statement[NoParameters]:
-    """Says what may be known: ``place`` (the schema of pg_stat_statements, or null), ``complete``.
+    """Says what may be known: ``place`` and ``complete``.
 
-    Without the rights of pg_read_all_stats a role is shown the text of its own statements alone.
+    The place is the quoted schema of pg_stat_statements; null if it is nowhere. Without the rights
+    of pg_read_all_stats a role is shown the text of its own statements alone: not all.
     """
     return Statement(
         text(
-            "SELECT (SELECT n.nspname FROM pg_extension e JOIN pg_namespace n"
+            "SELECT (SELECT quote_ident(n.nspname) FROM pg_extension e JOIN pg_namespace n"
             " ON n.oid = e.extnamespace WHERE e.extname = 'pg_stat_statements') AS place,"
             " pg_has_role('pg_read_all_stats', 'USAGE') AS complete"
         )
@@ -65,7 +65,7 @@ def select_past(place: str) -> Statement[PastParameters]:
         text(
             "SELECT query ~ 'memory_lexemes' AS words, query ~ 'memory_vectors' AS vectors,"  # noqa: S608 - our own text
             " sum(calls)::bigint AS calls, sum(total_exec_time) / sum(calls) AS mean_ms,"
-            f" max(max_exec_time) AS max_ms FROM {quoted(place)}.pg_stat_statements"
+            f" max(max_exec_time) AS max_ms FROM {place}.pg_stat_statements"
             " WHERE dbid = (SELECT oid FROM pg_database WHERE datname = current_database())"
             f" AND calls > 0 AND {_IS_SEARCH}"
             " GROUP BY 1, 2 ORDER BY sum(total_exec_time) DESC LIMIT :limit"

@@ -23,6 +23,7 @@ SHAPES: dict[str, list[Any]] = {
     "schema": ["adkpg"],
     "model_id": [1],
     "dimensions": [3],
+    "place": ["public"],
     "table": list(PERSONAL),
     "shape": [
         Shape(lexical=True, vector=True, filters=_FILTERS),
