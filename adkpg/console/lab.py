@@ -2,7 +2,7 @@
 
 import json
 from collections.abc import Mapping
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from typing import Any
 
 from starlette.requests import Request
@@ -12,7 +12,7 @@ from adkpg.console import forms
 from adkpg.console.cuts import Cut, arguments, cuts
 from adkpg.console.page import Console, back_to, form_of, person, query_of
 from adkpg.console.people import filters_of
-from adkpg.errors import InvalidInput
+from adkpg.errors import EmbeddingError, InvalidInput, ModelNotActive
 from adkpg.evaluation import Evaluation, SavedQuestion, evaluate_stored, parsed
 from adkpg.memory.filters import KINDS
 from adkpg.memory.records import text_of
@@ -35,6 +35,7 @@ class Answer:
         None if the other does not have it.
       most: The largest of each reason among these hits, which fills a bar.
       words_alone: Why vectors had no part, if they had none.
+      model: What is to be known of its model, if the app is searched with another.
     """
 
     title: str
@@ -43,6 +44,7 @@ class Answer:
     moved: dict[str | None, int | None]
     most: dict[str, float]
     words_alone: str | None
+    model: str | None
 
 
 async def show(console: Console, request: Request) -> Response:
@@ -57,7 +59,13 @@ async def show(console: Console, request: Request) -> Response:
             settings = ("a", "b") if compared else ("a",)
             services = [_service(console, fields, each) for each in settings]
             asked = [
-                _options(fields, each, service.options)
+                _options(
+                    fields,
+                    each,
+                    service.options,
+                    # Of two models the vectors of both are compared, whichever agents ask.
+                    inactive_model=len(set(services)) > 1 or service is not console.memory,
+                )
                 for each, service in zip(settings, services, strict=True)
             ]
             found = [
@@ -69,7 +77,8 @@ async def show(console: Console, request: Request) -> Response:
             for place, title in enumerate(settings):
                 other = found[1 - place] if compared else None
                 call = _call(asked[place], services[place].options)
-                answers.append(_answer(title.upper(), call, found[place], other))
+                note = await _model_note(services[place], app_name, user_id, query, asked[place])
+                answers.append(_answer(title.upper(), call, found[place], other, note))
             left_out = await cuts(
                 services[0],
                 app_name=app_name,
@@ -156,7 +165,38 @@ def _service(console: Console, fields: Mapping[str, str], setting: str) -> PgVec
     return console.services[name]
 
 
-def _options(fields: Mapping[str, str], setting: str, usual: SearchOptions) -> SearchOptions:
+async def _model_note(
+    service: PgVectorMemoryService,
+    app_name: str,
+    user_id: str | None,
+    query: str,
+    options: SearchOptions,
+) -> str | None:
+    """Says of a model that the app is not searched with whether its vectors are there."""
+    if not options.inactive_model or options.mode == "text" or service.embedder is None:
+        return None
+    anything = SearchOptions(mode="vector", top_k=1, min_score=-1.0)
+    asked: dict[str, Any] = {"app_name": app_name, "user_id": user_id, "query": query}
+    try:
+        found = await service.search(**asked, **arguments(anything))
+        exc: Exception | None = None
+    except ModelNotActive as refused:
+        exc = refused
+        found = await service.search(**asked, **arguments(replace(anything, inactive_model=True)))
+    except EmbeddingError:
+        return None  # the hits say so
+    if found:
+        return None if exc is None else f"Its vectors are compared all the same. {exc}"
+    return (
+        f"No memory here has a vector of {service.embedder.model!r}, so words alone answer: "
+        "adkpg reembed --model makes them and changes the app over; adkpg models activate goes "
+        "back to the model before. The vectors of both then stay, until adkpg models drop."
+    )
+
+
+def _options(
+    fields: Mapping[str, str], setting: str, usual: SearchOptions, *, inactive_model: bool
+) -> SearchOptions:
     """Reads one setting, of which the service's own options are the rest.
 
     Raises:
@@ -175,7 +215,9 @@ def _options(fields: Mapping[str, str], setting: str, usual: SearchOptions) -> S
         "neighbours": forms.whole_or_none(fields, named("neighbours")),
     }
     filters = filters_of(fields)
-    return usual.changed(filters=filters if filters.asked else None, **given)
+    return usual.changed(
+        filters=filters if filters.asked else None, inactive_model=inactive_model or None, **given
+    )
 
 
 def _call(options: SearchOptions, usual: SearchOptions) -> str:
@@ -186,7 +228,9 @@ def _call(options: SearchOptions, usual: SearchOptions) -> str:
     )
 
 
-def _answer(title: str, call: str, hits: list[Hit], other: list[Hit] | None) -> Answer:
+def _answer(
+    title: str, call: str, hits: list[Hit], other: list[Hit] | None, model: str | None
+) -> Answer:
     before = {hit.memory.id: place for place, hit in enumerate(other or [])}
     moved: dict[str | None, int | None] = {}
     if other is not None:
@@ -205,6 +249,7 @@ def _answer(title: str, call: str, hits: list[Hit], other: list[Hit] | None) -> 
             "rerank": max((reason.rerank or 0 for reason in reasons), default=0),
         },
         next((reason.words_alone for reason in reasons if reason.words_alone), None),
+        model,
     )
 
 

@@ -118,3 +118,17 @@ def test_a_short_token_is_one_sentence(database_url: str) -> None:
     assert done.returncode == 1
     assert "at least 16" in done.stderr
     assert "Traceback" not in done.stderr
+
+
+def test_a_model_that_is_compared_must_be_one(database_url: str) -> None:
+    done = subprocess.run(
+        [sys.executable, "-m", "adkpg", "console", "--no-browser", "--compare", "nothing"],
+        env=os.environ | {"ADKPG_DATABASE_URL": database_url, "ADKPG_EMBEDDER": "none"},
+        capture_output=True,
+        text=True,
+        timeout=60,
+        check=False,
+    )
+    assert done.returncode != 0
+    assert "'nothing' names no embedder" in done.stderr
+    assert "Traceback" not in done.stderr

@@ -184,7 +184,7 @@ async def test_a_wrong_setting_is_one_sentence(browser: Browser) -> None:
 async def test_two_models_are_compared_side_by_side(
     database: Database, memory: PgVectorMemoryService, browse: Callable[..., Browser]
 ) -> None:
-    """The one that is not the app's active model answers by words, and says why."""
+    """The vectors of both count, whichever the app is searched with."""
     new = PgVectorMemoryService(
         database, embedder=ToyEmbedder("new", meanings=("kitten garage", "basket sofa"))
     )
@@ -192,19 +192,39 @@ async def test_two_models_are_compared_side_by_side(
     browser = browse(create_console(database, memory=memory, compared={"new": new}))
     empty = await browser.text("/lab", **PLACE, compare=1)
     assert re.findall(r"<option(?: selected)?>(toy|new)<", empty) == ["toy", "new"] * 2
-    asked: dict[str, Any] = {**PLACE, "q": QUERY, "compare": 1, "b_model": "new"}
-    for active, other in (("toy", "new"), ("new", "toy")):
+    asked: dict[str, Any] = {
+        **PLACE,
+        "q": QUERY,
+        "compare": 1,
+        "b_model": "new",
+        "a_min_score": 0,
+        "b_min_score": 0,
+    }
+    page = html.unescape(await browser.text("/lab", **asked))
+    (why,) = re.findall(r'<p class="mark">(.*?)</p>', page)
+    assert "No memory here has a vector of 'new', so words alone answer: adkpg reembed" in why
+    assert new.embedder is not None
+    await Models(database).reembed(new.embedder, app_name="app")
+    for active, other in (("new", "toy"), ("toy", "new")):
+        await Models(database).activate(active, app_name="app")
         page = html.unescape(await browser.text("/lab", **asked))
         found = {
-            name: await service.search(**ANA, query=QUERY) for name, service in services.items()
+            name: await service.search(**ANA, query=QUERY, min_score=0, inactive_model=True)
+            for name, service in services.items()
         }
+        assert found[active] == await services[active].search(**ANA, query=QUERY, min_score=0)
         assert columns(page) == [[hit.memory.id for hit in found[name]] for name in services]
-        (why,) = re.findall(r'<p class="mark">By words alone: (.*?)</p>', page)
+        assert columns(page)[0] != columns(page)[1]
+        assert page.count('<th scope="row">cosine</th>') == sum(map(len, found.values()))
+        assert page.count("inactive_model=True") == 2
+        (why,) = re.findall(r'<p class="mark">(.*?)</p>', page)
+        assert why.startswith("Its vectors are compared all the same.")
         assert f"with model '{active}'" in why
         assert f"not with this service's '{other}'" in why
-        assert page.count('<th scope="row">cosine</th>') == len(found[active])
-        if active == "toy":
-            assert new.embedder is not None
-            await Models(database).reembed(new.embedder, app_name="app")
+        moved = re.findall(r'class="moved (\w+)"', page)
+        stayed = page.count('<span class="dim">=</span>')
+        assert len(moved) + stayed == sum(map(len, found.values()))
+    alone = await browser.text("/lab", **PLACE, q=QUERY)
+    assert "inactive_model" not in alone
     with pytest.raises(ConfigurationError, match="name it otherwise"):
         create_console(database, memory=memory, compared={"toy": new})

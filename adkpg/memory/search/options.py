@@ -39,6 +39,7 @@ class SearchOverrides(TypedDict, total=False):
     exclude_invocation_id: str | None
     now: datetime | None
     gather: bool | None
+    inactive_model: bool | None
     similarity_top_k: int | None
     """Vertex's name for `top_k`."""
 
@@ -71,6 +72,9 @@ class SearchOptions:
       gather: For what is spread over many turns, such as lists, counts and orders of events: all
         that is about the question, in order of time, as much of the best as fits `max_tokens`,
         4,000 if that is None; `top_k` does not count. At most 400 memories.
+      inactive_model: Whether the vectors of the embedder's model are compared also if the app is
+        searched with another, as before a change of models, or to compare two. Memories that have
+        none of it are found by their words.
 
     Raises:
       InvalidInput: A value is out of range.
@@ -89,6 +93,7 @@ class SearchOptions:
     exclude_invocation_id: str | None = None
     now: datetime | None = None
     gather: bool = False
+    inactive_model: bool = False
 
     def __post_init__(self) -> None:
         if not isinstance(self.filters, SearchFilters):
@@ -112,6 +117,7 @@ class SearchOptions:
             ("passages", self.passages),
             ("rerank", self.rerank),
             ("gather", self.gather),
+            ("inactive_model", self.inactive_model),
         ):
             if not isinstance(value, bool):
                 raise InvalidInput(f"{name}={value!r} is neither True nor False.")

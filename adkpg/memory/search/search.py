@@ -129,6 +129,7 @@ class Search:
             explain=explain,
             dated=bool(cues.times),
             said_by=cues.speaker is not None,
+            inactive=options.inactive_model,
         )
         reranker = self._reranker if options.rerank else None
         most = min(RANKING.gathered, settings.max_results) if options.gather else options.top_k
@@ -149,7 +150,7 @@ class Search:
                     rows = merged(await asyncio.gather(*answers), parameters["top_k"])
                 else:
                     rows = await self._rows(source, vectors, shape, parameters)
-                if vectors is not None:
+                if vectors is not None and not shape.inactive:
                     said = self._inactive.get(app_name)
                 unfolded = [
                     hits.hit(row, text, words_alone=said)
@@ -248,6 +249,8 @@ class Search:
                 "memory.run_worker() in a task of this process, or see what its log says.",
                 app_name,
             )
+        if shape.inactive:
+            return rows
         if rows[0]["active_model"] not in (None, (await vectors.numbered_model())[0]):
             await self._say_not_active(vectors, app_name, required=not shape.lexical)
         else:

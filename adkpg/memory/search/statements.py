@@ -77,6 +77,7 @@ class Shape:
       explain: With the words that matched.
       dated: The question names a time.
       said_by: The question says whose words it asks for.
+      inactive: Vectors of the embedder's model are compared also if the app has another.
     """
 
     lexical: bool
@@ -87,6 +88,7 @@ class Shape:
     explain: bool = False
     dated: bool = False
     said_by: bool = False
+    inactive: bool = False
 
 
 class SearchParameters(FilterParameters):
@@ -191,7 +193,7 @@ def search(shape: Shape) -> Statement[SearchParameters]:
     not compared.
     """
     question = by_vectors.question_vector()
-    model = by_vectors.compared_model() if shape.vector else None
+    model = by_vectors.compared_model(inactive=shape.inactive) if shape.vector else None
     eligible = _eligible(shape.filters) if shape.filters else None
     dead = dead_places()
     scope = by_words.scope_of(dead)

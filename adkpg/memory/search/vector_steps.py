@@ -51,15 +51,20 @@ def question_vector() -> CTE:
     return materialized(select(vector.label("vector")), "question")
 
 
-def compared_model() -> CTE:
-    """The embedder's model, the app's active one, and the one to compare: null if they differ."""
+def compared_model(*, inactive: bool) -> CTE:
+    """The embedder's model, the app's active one, and the one to compare.
+
+    The last is the embedder's, unless it differs from the active one, which may be allowed.
+    """
     own = model_number().scalar_subquery()
     active = (
         select(app_settings.c.model_id).where(app_settings.c.app_name == APP_NAME).scalar_subquery()
     )
     # A step of its own, or each mention of the two would look them up again.
     both = materialized(select(own.label("own"), active.label("active")), "models")
-    same = case((func.coalesce(both.c.active, both.c.own) == both.c.own, both.c.own))
+    same: ColumnElement[Any] = both.c.own
+    if not inactive:
+        same = case((func.coalesce(both.c.active, both.c.own) == both.c.own, both.c.own))
     return materialized(select(both.c.own, both.c.active, same.label("compared")), "model")
 
 
