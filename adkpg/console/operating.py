@@ -25,8 +25,8 @@ async def show(console: Console, request: Request) -> Response:
                 task: await jobs.dead(limit=50, cursor=fields.get(f"{task}_cursor") or None)
                 for task, jobs in queues.items()
             },
-            "models": await console.models.list_models(),
-            "tables": (await operations.statistics(console.database, users=1)).tables,
+            "models": await console.models.list_models(exact=False),
+            "tables": await operations.table_sizes(console.database),
             "searches": await operations.slow_searches(console.database),
             "examination": await operations.examine(console.database)
             if fields.get("examine")

@@ -14,12 +14,13 @@ async def overview(console: Console, request: Request) -> Response:
     """Shows all apps."""
     days = forms.whole(query_of(request), "days", _DAYS)
     with everybody():
-        apps = (await operations.statistics(console.database, users=1)).apps
-        growth = await operations.growth(console.database, days=days)
+        apps = (await operations.statistics(console.database, users=1, exact=False)).apps
+        growth = await operations.growth(console.database, days=days, exact=False)
     return console.page(
         request,
         "overview.html",
         apps=apps,
+        estimated=any(app.estimated for app in apps),
         most={
             name: max((getattr(app, name) for app in apps), default=0)
             for name in ("users", "sessions", "events", "memories")
@@ -49,7 +50,9 @@ async def app(console: Console, request: Request) -> Response:
         sessions = await console.sessions.list_sessions_page(
             app_name=app_name, limit=15, cursor=fields.get("sessions") or None
         )
-        growth = await operations.growth(console.database, app_name=app_name, days=days)
+        growth = await operations.growth(
+            console.database, app_name=app_name, days=days, exact=False
+        )
     return console.page(
         request,
         "app.html",

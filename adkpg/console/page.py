@@ -30,6 +30,7 @@ from adkpg.sessions.service import DatabaseSessionService
 HERE = Path(__file__).parent
 
 _LONGEST_VALUE = 4_000
+_ESTIMATED = 1_000  # less is shown as it is
 
 
 class Console:
@@ -82,6 +83,7 @@ class Console:
         )
         filters: dict[str, Callable[..., str]] = {
             "number": lambda value: f"{value:,}",
+            "about": _about,
             "size": _size,
             "short": _short,
             "figure": _figure,
@@ -188,6 +190,13 @@ def person(fields: Mapping[str, str]) -> Iterator[tuple[str, str | None]]:
     user_id = fields.get("user")
     with scope(app_name=app_name, user_id=user_id):
         yield app_name, user_id
+
+
+def _about(value: int, *, estimated: bool) -> str:
+    """Says of an estimate that it is one, in no more digits than are known."""
+    if not estimated or value < _ESTIMATED:
+        return f"{value:,}"
+    return f"about {round(value, 3 - len(str(value))):,}"
 
 
 def _size(count: float) -> str:

@@ -9,6 +9,7 @@ from adkpg.operations.figures import (
     UserFigures,
     growth,
     statistics,
+    table_sizes,
 )
 from adkpg.operations.findings import Examination, Finding
 from adkpg.operations.people import UserCount, UsersPage, list_users
@@ -35,4 +36,5 @@ __all__ = [
     "reporting",
     "slow_searches",
     "statistics",
+    "table_sizes",
 ]

@@ -10,6 +10,7 @@ from sqlalchemy import (
     DateTime,
     Integer,
     Select,
+    Table,
     Text,
     bindparam,
     cast,
@@ -18,10 +19,14 @@ from sqlalchemy import (
     or_,
     select,
     text,
+    true,
+    tuple_,
     union_all,
 )
+from sqlalchemy.dialects.postgresql import ARRAY
 
 from adkpg.keys import APP_WIDE
+from adkpg.sampling_statements import page_of, some
 from adkpg.sql import Statement
 from adkpg.tables import (
     app_states,
@@ -55,6 +60,58 @@ class GrowthParameters(TypedDict):
     since: Any
 
 
+class SampledParameters(FiguresParameters):
+    """Of a table that is read in part: how much of it."""
+
+    percent: float
+
+
+class UserNumbersParameters(TypedDict):
+    """An app; null is all. Of a table that is read in part: how much of it."""
+
+    app_name: str | None
+    percent: float
+
+
+class LargestOfParameters(LargestParameters):
+    """Of a table that is read in part: how much of it."""
+
+    percent: float
+
+
+class FewUsersParameters(TypedDict):
+    """Apps, of each of which so many rows at most are counted."""
+
+    app_names: list[str]
+    limit: int
+
+
+class FewParameters(FewUsersParameters):
+    """Rates are of what came after ``since``."""
+
+    since: Any
+
+
+class CountFewParameters(TypedDict):
+    """An app, of which so many rows at most are counted."""
+
+    app_name: str
+    limit: int
+
+
+class DaysParameters(GrowthParameters):
+    """Of a table that is read in part: how much of it."""
+
+    percent: float
+
+
+class SomeUsersParameters(TypedDict):
+    """Some users, in parallel lists."""
+
+    app_names: list[str]
+    user_ids: list[str]
+
+
 class SchemaParameters(TypedDict):
     """The name of the schema."""
 
@@ -64,13 +121,14 @@ class SchemaParameters(TypedDict):
 _APP = bindparam("app_name", type_=Text)
 _SINCE = bindparam("since", type_=DateTime(timezone=True))
 _NONE = literal_column("0", BigInteger)
+_ONE = literal_column("1", BigInteger)
 
 
 def _of_app(table: Any) -> ColumnElement[bool]:
     return or_(_APP.is_(None), table.c.app_name == _APP)
 
 
-_FIGURES = (
+FIGURES = (
     "sessions",
     "events",
     "payload_bytes",
@@ -88,56 +146,244 @@ _FIGURES = (
 
 def _part(table: Any, *keys: str, where: Any = (), **figures: ColumnElement[Any]) -> Select[Any]:
     """Some of the figures, counted in one table; the others are nought."""
-    columns = [cast(figures.get(name, _NONE), BigInteger).label(name) for name in _FIGURES]
+    columns = [cast(figures.get(name, _NONE), BigInteger).label(name) for name in FIGURES]
     grouped = [table.c[key] for key in keys]
-    return select(*grouped, *columns).where(_of_app(table), *where).group_by(*grouped)
+    return select(*grouped, *columns).where(*where).group_by(*grouped)
 
 
-def _parts(*keys: str, rates: bool) -> list[Select[Any]]:
-    new_sessions = (
-        {"new_sessions": func.count().filter(sessions.c.created_at >= _SINCE)} if rates else {}
-    )
-    new_memories = (
-        {"new_memories": func.count().filter(memories.c.created_at >= _SINCE)} if rates else {}
-    )
+def _figures_of(table: Table, rows: Any, *, rates: bool) -> dict[str, ColumnElement[Any]]:
+    """What is counted in a table's rows, in some of them or in a subquery that has the columns."""
+    if table is sessions:
+        new = {"new_sessions": func.count().filter(rows.c.created_at >= _SINCE)} if rates else {}
+        return {
+            "sessions": func.count(),
+            "events": func.sum(rows.c.revision),
+            "payload_bytes": func.sum(rows.c.payload_bytes),
+            **new,
+        }
+    if table is memories:
+        new = {"new_memories": func.count().filter(rows.c.created_at >= _SINCE)} if rates else {}
+        return {"memories": func.count(), **new}
+    if table is memory_vectors:
+        return {"vectors": func.count()}
+    if table is artifacts:
+        return {"files": func.count(), "file_bytes": func.sum(rows.c.size)}
+    if table is memory_jobs:
+        return {
+            "waiting": func.count().filter(~rows.c.dead),
+            "dead": func.count().filter(rows.c.dead),
+        }
+    assert table is events
+    return {"new_events": func.count()}
+
+
+def _rows_of(table: Table, rows: Any) -> list[ColumnElement[bool]]:
+    """Which rows of a table are counted, the app's left aside."""
+    if table is memory_vectors:
+        return [rows.c.passage == literal_column("0", Integer)]
+    if table is events:
+        return [rows.c.timestamp >= _SINCE]
+    return []
+
+
+COUNTED = (sessions, memories, memory_vectors, artifacts, memory_jobs)
+"""The tables that figures are counted in."""
+
+
+def _parts(*keys: str, rates: bool, whose: Any = _of_app) -> list[Select[Any]]:
     parts = [
         _part(
-            sessions,
+            table,
             *keys,
-            sessions=func.count(),
-            events=func.sum(sessions.c.revision),
-            payload_bytes=func.sum(sessions.c.payload_bytes),
-            **new_sessions,
-        ),
-        _part(memories, *keys, memories=func.count(), **new_memories),
-        _part(
-            memory_vectors,
-            *keys,
-            where=[memory_vectors.c.passage == literal_column("0", Integer)],
-            vectors=func.count(),
-        ),
-        _part(artifacts, *keys, files=func.count(), file_bytes=func.sum(artifacts.c.size)),
-        _part(
-            memory_jobs,
-            *keys,
-            waiting=func.count().filter(~memory_jobs.c.dead),
-            dead=func.count().filter(memory_jobs.c.dead),
-        ),
+            where=[whose(table), *_rows_of(table, table)],
+            **_figures_of(table, table, rates=rates),
+        )
+        for table in COUNTED
     ]
     if rates:
-        # Only sessions that were appended to since then have such events.
-        recent = (
-            select(events.c.app_name)
-            .select_from(sessions.join(events))
-            .where(_of_app(sessions), sessions.c.updated_at >= _SINCE, events.c.timestamp >= _SINCE)
-            .subquery("recent")
-        )
-        columns = [
-            cast(func.count() if name == "new_events" else _NONE, BigInteger).label(name)
-            for name in _FIGURES
-        ]
-        parts.append(select(recent.c.app_name, *columns).group_by(recent.c.app_name))
+        parts.append(_new_events())
     return parts
+
+
+def _new_events() -> Select[Any]:
+    # Only sessions that were appended to since then have such events.
+    recent = (
+        select(events.c.app_name)
+        .select_from(sessions.join(events))
+        .where(_of_app(sessions), sessions.c.updated_at >= _SINCE, events.c.timestamp >= _SINCE)
+        .subquery("recent")
+    )
+    columns = [
+        cast(func.count() if name == "new_events" else _NONE, BigInteger).label(name)
+        for name in FIGURES
+    ]
+    return select(recent.c.app_name, *columns).group_by(recent.c.app_name)
+
+
+@cache
+def select_some(counted: Table, *, whole: bool) -> Statement[SampledParameters]:
+    """Counts by app in a table, or in some pages of it: app_name, and the figures that it has."""
+    if counted is events and whole:
+        return Statement(_new_events())
+    rows = counted if whole else some(counted)
+    return Statement(
+        _part(
+            rows,
+            "app_name",
+            where=[_of_app(rows), *_rows_of(counted, rows)],
+            **_figures_of(counted, rows, rates=True),
+        )
+    )
+
+
+@cache
+def select_few(counted: Table) -> Statement[FewParameters]:
+    """Counts in a table the first rows of some apps: app_name, counted, and the figures.
+
+    Where fewer are counted than the limit, the figures are all that there is.
+    """
+    limit = bindparam("limit", type_=Integer)
+    apps = (
+        func.unnest(bindparam("app_names", type_=ARRAY(Text)))
+        .table_valued("app_name", name="a")
+        .render_derived()
+    )
+    own = select(counted).where(counted.c.app_name == apps.c.app_name).correlate(apps).limit(limit)
+    if counted is events:  # those of few sessions
+        few = select(sessions).where(sessions.c.app_name == apps.c.app_name).correlate(apps)
+        some_sessions = few.limit(limit).subquery("some_sessions")
+        own = (
+            select(events)
+            .select_from(
+                some_sessions.join(
+                    events,
+                    (events.c.app_name == some_sessions.c.app_name)
+                    & (events.c.user_id == some_sessions.c.user_id)
+                    & (events.c.session_id == some_sessions.c.session_id),
+                )
+            )
+            .where(some_sessions.c.updated_at >= _SINCE, events.c.timestamp >= _SINCE)
+            .limit(limit)
+        )
+    rows = own.subquery("few")
+    wanted = _rows_of(counted, rows)
+    figures = _figures_of(counted, rows, rates=True)
+    figures_of = (
+        select(
+            func.count().label("counted"),
+            *(
+                cast(each.filter(*wanted) if wanted else each, BigInteger).label(name)
+                for name, each in figures.items()
+            ),
+        )
+        .select_from(rows)
+        .lateral("counted")
+    )
+    return Statement(
+        select(apps.c.app_name, *figures_of.c).select_from(apps.join(figures_of, true()))
+    )
+
+
+@cache
+def count_few(table: Table) -> Statement[CountFewParameters]:
+    """Counts an app's rows in a table, up to a limit: counted."""
+    few = (
+        select(_ONE.label("one"))
+        .select_from(table)
+        .where(table.c.app_name == _APP)
+        .limit(bindparam("limit", type_=Integer))
+        .subquery("few")
+    )
+    return Statement(select(func.count().label("counted")).select_from(few))
+
+
+@cache
+def select_user_numbers(table: Table, *, whole: bool) -> Statement[UserNumbersParameters]:
+    """Counts by app the users that a table, or a sample of it, has.
+
+    Returns app_name, users, once (of whom one page alone has rows) and places (pairs of page and
+    user), from which the number of all users is estimated.
+    """
+    rows = table if whole else some(table)
+    page = _NONE if whole else page_of(rows)
+    each = (
+        select(rows.c.app_name, rows.c.user_id, func.count(page.distinct()).label("pages"))
+        .where(_of_app(rows), rows.c.user_id != literal_column(f"'{APP_WIDE}'", Text))
+        .group_by(rows.c.app_name, rows.c.user_id)
+        .subquery("each")
+    )
+    return Statement(
+        select(
+            each.c.app_name,
+            func.count().label("users"),
+            func.count().filter(each.c.pages == _ONE).label("once"),
+            func.sum(each.c.pages).cast(BigInteger).label("places"),
+        ).group_by(each.c.app_name)
+    )
+
+
+@cache
+def select_few_users() -> Statement[FewUsersParameters]:
+    """Counts the users of the first sessions and memories of some apps: app_name, users."""
+    limit = bindparam("limit", type_=Integer)
+    apps = (
+        func.unnest(bindparam("app_names", type_=ARRAY(Text)))
+        .table_valued("app_name", name="a")
+        .render_derived()
+    )
+    either = union_all(
+        *(
+            select(
+                select(table.c.user_id)
+                .where(table.c.app_name == apps.c.app_name)
+                .correlate(apps)
+                .limit(limit)
+                .subquery(f"few_{table.name}")
+            )
+            for table in (sessions, memories)
+        )
+    ).subquery("either")
+    counted = (
+        select(func.count(either.c.user_id.distinct()).label("users"))
+        .where(either.c.user_id != literal_column(f"'{APP_WIDE}'", Text))
+        .lateral("counted")
+    )
+    return Statement(
+        select(apps.c.app_name, counted.c.users).select_from(apps.join(counted, true()))
+    )
+
+
+@cache
+def select_largest_of(table: Table, *, whole: bool) -> Statement[LargestOfParameters]:
+    """Reads the users who have most in a table, or in some pages of it: app_name, user_id, most."""
+    rows = table if whole else some(table)
+    number = func.sum(rows.c.revision) if table is sessions else func.count()
+    return Statement(
+        select(rows.c.app_name, rows.c.user_id, cast(number, BigInteger).label("most"))
+        .where(_of_app(rows))
+        .group_by(rows.c.app_name, rows.c.user_id)
+        .order_by(literal_column("most").desc(), rows.c.app_name, rows.c.user_id)
+        .limit(bindparam("limit", type_=Integer))
+    )
+
+
+@cache
+def select_some_users() -> Statement[SomeUsersParameters]:
+    """Counts what some users have: as `select_largest` does of all."""
+    given = (
+        func.unnest(
+            bindparam("app_names", type_=ARRAY(Text)), bindparam("user_ids", type_=ARRAY(Text))
+        )
+        .table_valued("app_name", "user_id", name="given")
+        .render_derived()
+    )
+
+    def whose(table: Any) -> ColumnElement[bool]:
+        return tuple_(table.c.app_name, table.c.user_id).in_(
+            select(given.c.app_name, given.c.user_id)
+        )
+
+    return Statement(_largest(_parts("app_name", "user_id", rates=False, whose=whose)))
 
 
 @cache
@@ -147,7 +393,7 @@ def select_apps() -> Statement[FiguresParameters]:
     Users of sessions and memories; what an app knows for all its users is no user's.
     """
     parts = _parts("app_name", rates=True)
-    nothing = [cast(_NONE, BigInteger).label(name) for name in _FIGURES]
+    nothing = [cast(_NONE, BigInteger).label(name) for name in FIGURES]
     parts.append(select(app_states.c.app_name, *nothing).where(_of_app(app_states)))
     counted = union_all(*parts).subquery("counted")
     people = union_all(
@@ -162,7 +408,7 @@ def select_apps() -> Statement[FiguresParameters]:
         .group_by(people.c.app_name)
         .subquery("users_of")
     )
-    sums = [func.sum(counted.c[name]).cast(BigInteger).label(name) for name in _FIGURES]
+    sums = [func.sum(counted.c[name]).cast(BigInteger).label(name) for name in FIGURES]
     return Statement(
         select(
             counted.c.app_name,
@@ -178,10 +424,15 @@ def select_apps() -> Statement[FiguresParameters]:
 @cache
 def select_largest() -> Statement[LargestParameters]:
     """Counts what the users have who have most: by events and memories, most first."""
-    counted = union_all(*_parts("app_name", "user_id", rates=False)).subquery("counted")
-    kept = _FIGURES[: _FIGURES.index("new_sessions")]
+    parts = _parts("app_name", "user_id", rates=False)
+    return Statement(_largest(parts).limit(bindparam("limit", type_=Integer)))
+
+
+def _largest(parts: list[Select[Any]]) -> Select[Any]:
+    counted = union_all(*parts).subquery("counted")
+    kept = FIGURES[: FIGURES.index("new_sessions")]
     sums = [func.sum(counted.c[name]).cast(BigInteger).label(name) for name in kept]
-    return Statement(
+    return (
         select(counted.c.app_name, counted.c.user_id, *sums)
         .group_by(counted.c.app_name, counted.c.user_id)
         .order_by(
@@ -189,41 +440,27 @@ def select_largest() -> Statement[LargestParameters]:
             counted.c.app_name,
             counted.c.user_id,
         )
-        .limit(bindparam("limit", type_=Integer))
     )
 
 
 @cache
-def select_growth() -> Statement[GrowthParameters]:
-    """Counts by day, in UTC, what came: day, sessions, events, memories; by day."""
-
-    def days(table: Any, column: Any, name: str, *where: Any) -> Select[Any]:
-        day: ColumnElement[Any] = cast(func.timezone(literal_column("'UTC'"), column), Date).label(
-            "day"
-        )
-        columns: list[ColumnElement[Any]] = [day]
-        columns += [
-            cast(func.count() if each == name else _NONE, BigInteger).label(each)
-            for each in ("sessions", "events", "memories")
-        ]
-        counted: Select[Any] = (
-            select(*columns)
-            .select_from(table)
-            .where(_of_app(sessions if name == "events" else table), column >= _SINCE, *where)
-            .group_by(literal_column("1"))
-        )
-        return counted
-
-    came = union_all(
-        days(sessions, sessions.c.created_at, "sessions"),
-        days(sessions.join(events), events.c.timestamp, "events", sessions.c.updated_at >= _SINCE),
-        days(memories, memories.c.created_at, "memories"),
-    ).subquery("came")
-    sums = [
-        func.sum(came.c[name]).cast(BigInteger).label(name)
-        for name in ("sessions", "events", "memories")
-    ]
-    return Statement(select(came.c.day, *sums).group_by(came.c.day).order_by(came.c.day))
+def select_days(came_into: Table, *, app: bool, whole: bool) -> Statement[DaysParameters]:
+    """Counts by day, in UTC, what came into a table, or into some pages of it: day, came."""
+    rows: Any = came_into if whole else some(came_into)
+    column = rows.c.timestamp if came_into is events else rows.c.created_at
+    source, where = rows, [column >= _SINCE]
+    if came_into is events and whole:  # only sessions that were appended to since then have such
+        source = sessions.join(events)
+        where.append(sessions.c.updated_at >= _SINCE)
+    if app:
+        where.append((sessions if source is not rows else rows).c.app_name == _APP)
+    day: ColumnElement[Any] = cast(func.timezone(literal_column("'UTC'"), column), Date)
+    return Statement(
+        select(day.label("day"), func.count().label("came"))
+        .select_from(source)
+        .where(*where)
+        .group_by(literal_column("1"))
+    )
 
 
 @cache

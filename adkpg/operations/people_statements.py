@@ -17,7 +17,6 @@ from sqlalchemy import (
     or_,
     select,
     true,
-    union,
     union_all,
 )
 from sqlalchemy.dialects.postgresql import TIMESTAMP
@@ -28,11 +27,15 @@ from adkpg.tables import memories, sessions, user_states
 
 
 class UsersParameters(AppParameters):
-    """Parameters of `select_users`: those after one, of whose ids one part is known."""
+    """Parameters of `select_users`: those after one, of whose ids a part is known.
+
+    So many are looked at, and so many returned.
+    """
 
     after: str
     part: str
     limit: int
+    walked: int
 
 
 class NextAppParameters(TypedDict):
@@ -67,28 +70,50 @@ def _is_live() -> Any:
 
 @cache
 def select_users(*, following: bool) -> Statement[UsersParameters]:
-    """Reads a page of an app's users by id, and what each has."""
-    limit = bindparam("limit", type_=Integer)
+    """Reads a page of an app's users by id, and what each has.
 
-    def known(table: Any) -> Any:
-        return (
-            select(table.c.user_id)
-            .where(
-                table.c.app_name == APP_NAME,
-                table.c.user_id > bindparam("after", type_=Text) if following else true(),
-                table.c.user_id != literal(APP_WIDE),
-                func.strpos(table.c.user_id, bindparam("part", type_=Text)) > 0,
-            )
-            .distinct()
-            .order_by(table.c.user_id)
-            .limit(limit)
-            .subquery()
-        )
-
+    Each user is looked up after the one before, up to so many. Returns user_id, sessions,
+    updated_at, memories, and reached: the last one looked at, if there may be more; the others are
+    null in the row of a page without users.
+    """
+    limit, walked = bindparam("limit", type_=Integer), bindparam("walked", type_=Integer)
+    one = literal_column("1", Integer)
     tables = (sessions, memories, user_states)
-    everybody = union(*(select(known(table).c.user_id) for table in tables))
-    found = everybody.subquery("found")
-    page = select(found.c.user_id).order_by(found.c.user_id).limit(limit).cte("page")
+
+    def first_after(place: Any, *, including: bool) -> Any:
+        def first(table: Any) -> Any:
+            after = table.c.user_id >= place if including else table.c.user_id > place
+            return (
+                select(table.c.user_id)
+                .where(table.c.app_name == APP_NAME, after)
+                .order_by(table.c.user_id)
+                .limit(one)
+                .scalar_subquery()
+            )
+
+        return func.least(*map(first, tables))
+
+    begin = first_after(bindparam("after", type_=Text), including=not following)
+    walk = select(begin.label("user_id"), one.label("number")).cte("walk", recursive=True)
+    walk = walk.union_all(
+        select(first_after(walk.c.user_id, including=False), walk.c.number + one).where(
+            walk.c.user_id.is_not(None), walk.c.number < walked
+        )
+    )
+    page = (
+        select(walk.c.user_id)
+        .where(
+            walk.c.user_id.is_not(None),
+            walk.c.user_id != literal(APP_WIDE),
+            func.strpos(walk.c.user_id, bindparam("part", type_=Text)) > 0,
+        )
+        .order_by(walk.c.user_id)
+        .limit(limit)
+        .cte("page")
+    )
+    reached = select(
+        select(walk.c.user_id).where(walk.c.number == walked).scalar_subquery().label("user_id")
+    ).cte("reached")
 
     def of(table: Any, value: Any, *where: Any) -> Any:
         return (
@@ -103,7 +128,10 @@ def select_users(*, following: bool) -> Statement[UsersParameters]:
             of(sessions, func.count(), _is_live()).label("sessions"),
             of(sessions, func.max(sessions.c.updated_at), _is_live()).label("updated_at"),
             of(memories, func.count()).label("memories"),
-        ).order_by(page.c.user_id),
+            reached.c.user_id.label("reached"),
+        )
+        .select_from(reached.outerjoin(page, true()))
+        .order_by(page.c.user_id),
         over_nodes=_users_of_nodes(following=following),
     )
 
@@ -134,6 +162,7 @@ def _users_of_nodes(*, following: bool) -> Any:
             func.sum(rows.c.sessions).label("sessions"),
             func.max(rows.c.updated_at).label("updated_at"),
             func.sum(rows.c.memories).label("memories"),
+            cast(null(), Text).label("reached"),
         )
         .group_by(rows.c.user_id)
         .order_by(rows.c.user_id)

@@ -3,6 +3,8 @@
 import asyncio
 import json
 
+import pytest
+
 from adkpg import DatabaseSessionService
 from tests.fakes.commands import Adkpg
 from tests.fakes.conversation import said
@@ -36,6 +38,18 @@ def test_json_has_the_same(adkpg: Adkpg, database_url: str) -> None:
     assert (found["span_s"], found["apps"][0]["events"]) == (172_800, 1)
     assert found["users"][0]["user_id"] == "ada"
     assert {each["name"] for each in found["tables"]} >= {"events"}
+
+
+def test_estimates_have_their_sign(
+    adkpg: Adkpg, database_url: str, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    _live(database_url)
+    monkeypatch.setattr("adkpg.operations.figures.percent", lambda _: 100.0)
+    monkeypatch.setattr("adkpg.operations.figures.few_of", lambda _: 1)
+    outcome = adkpg("stats", "--database-url", database_url)
+    assert outcome.out.splitlines()[1].split()[:4] == ["travel", "~1", "~1", "~1"]
+    assert "~ is estimated from samples of large tables; --exact counts." in outcome.out
+    assert "~" not in adkpg("stats", "--exact", "--database-url", database_url).out
 
 
 def test_nothing_and_bad_input_are_a_sentence(adkpg: Adkpg, database_url: str) -> None:

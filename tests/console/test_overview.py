@@ -1,5 +1,8 @@
 """The overview: apps, users and growth."""
 
+import asyncpg
+import pytest
+
 from adkpg import DatabaseSessionService, PgVectorMemoryService
 from adkpg.testing import said
 from tests.fakes.browser import Browser
@@ -31,6 +34,31 @@ async def test_apps_are_counted_with_plots_and_links(
     assert "person?app=travel&amp;user=bob" in found
     users = found.partition("Newest sessions")[0]
     assert "user=ana" not in users
+
+
+async def test_estimates_are_called_about(
+    browser: Browser,
+    memory: PgVectorMemoryService,
+    connection: asyncpg.Connection,
+    monkeypatch: pytest.MonkeyPatch,
+) -> None:
+    await memory.add_memory(app_name="app", user_id="ana", memories=[entry("a note", "n")])
+    await connection.execute(
+        "INSERT INTO memories (app_name, user_id, position, memory_id, kind, content, body, length,"
+        " digest, timestamp, session_id, author)"
+        " SELECT app_name, user_id, n, n::text, kind, content, body, length,"
+        " n::text, timestamp, session_id, author"
+        " FROM memories, generate_series(1, 1233) n"
+    )
+    monkeypatch.setattr("adkpg.operations.figures.percent", lambda _: 100.0)
+    monkeypatch.setattr("adkpg.operations.figures.few_of", lambda _: 10)
+    monkeypatch.setattr("adkpg.models.service.percent", lambda _: 400.0)
+    monkeypatch.setattr("adkpg.models.service.few_of", lambda _: 10)
+    page = await browser.text("/")
+    assert "<strong>about 1,230</strong><span>memories</span>" in page
+    assert "<strong>1</strong><span>users</span>" in page
+    assert "<code>adkpg stats --exact</code> counts" in page
+    assert "1 of about 1,230" in await browser.text("/operations")
 
 
 async def test_users_come_page_by_page(browser: Browser, sessions: DatabaseSessionService) -> None:

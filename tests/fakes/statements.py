@@ -11,7 +11,9 @@ import adkpg
 from adkpg.erasure.pruning_statements import Rules
 from adkpg.erasure.statements import PERSONAL
 from adkpg.memory.search.statements import Shape
+from adkpg.operations.figures_statements import COUNTED
 from adkpg.sql import FilterParameters, Statement
+from adkpg.tables import events, memories, sessions
 
 _FILTERS = frozenset({"kinds", "session_ids", "others"})
 
@@ -25,6 +27,8 @@ SHAPES: dict[str, list[Any]] = {
     "dimensions": [3],
     "place": ["public"],
     "table": list(PERSONAL),
+    "counted": [*COUNTED, events],
+    "came_into": [sessions, events, memories],
     "shape": [
         Shape(lexical=True, vector=True, filters=_FILTERS),
         Shape(lexical=True, vector=True, approximate=(1, 3), dated=True, said_by=True),

@@ -1,7 +1,9 @@
 """How much there is, by app, by user and by table."""
 
+from dataclasses import replace
 from datetime import UTC, datetime, timedelta
 
+import asyncpg
 import pytest
 from google.genai import types
 
@@ -86,3 +88,59 @@ async def test_numbers_out_of_range_are_refused(database: Database, number: int)
         await statistics(database, users=number)
     with pytest.raises(InvalidInput, match="days="):
         await growth(database, days=number)
+
+
+@pytest.mark.parametrize("few", [1, 1_000])
+async def test_estimates_of_whole_tables_are_the_figures(
+    lived: Database,
+    sessions: DatabaseSessionService,
+    monkeypatch: pytest.MonkeyPatch,
+    few: int,
+) -> None:
+    """A sample of all pages is all there is; what an app has few of is counted anyway."""
+    await sessions.create_session(app_name="a", user_id="cy", state={"app:x": 1})
+    await sessions.delete_session(
+        app_name="a",
+        user_id="cy",
+        session_id=(await sessions.list_sessions(app_name="a")).sessions[0].id,
+    )
+    exact, days = await statistics(lived), await growth(lived)
+    monkeypatch.setattr("adkpg.operations.figures.percent", lambda _: 100.0)
+    monkeypatch.setattr("adkpg.operations.figures.few_of", lambda _: few)
+    monkeypatch.setattr("adkpg.operations.figures.FEW", few)
+    found = await statistics(lived, exact=False)
+    assert [app.estimated for app in found.apps] == [False, few == 1, few == 1]
+    assert [replace(app, estimated=False) for app in found.apps] == list(exact.apps)
+    assert found.users == exact.users
+    for app_name in (None, "travel"):
+        asked = await statistics(lived, app_name=app_name, users=1, exact=False)
+        assert asked.users == exact.users[:1]
+        assert len(asked.apps) == (3 if app_name is None else 1)
+    assert await growth(lived, exact=False) == days
+    assert await growth(lived, app_name="travel", exact=False) == await growth(
+        lived, app_name="travel"
+    )
+
+
+async def test_a_sample_of_a_large_table_tells_about_how_much_there_is(
+    database: Database, connection: asyncpg.Connection, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """A tenth of the pages is read; an app with few memories is counted all the same."""
+    await connection.execute(
+        "INSERT INTO memories (app_name, user_id, position, memory_id, kind, content, body, length,"
+        " digest, timestamp, session_id, author)"
+        " SELECT CASE WHEN n > 20000 THEN 'small' ELSE 'large' END, 'u' || n % 500, n, n::text,"
+        " 'note', '{}', '', 0, n::text, now(), '', '' FROM generate_series(1, 20005) n"
+    )
+    monkeypatch.setattr("adkpg.sampling_statements.LARGE", 10)
+    pages = await connection.fetchval("SELECT pg_relation_size('memories') / 8192")
+    monkeypatch.setattr("adkpg.sampling_statements.SAMPLED", pages // 10)
+    monkeypatch.setattr("adkpg.operations.figures.few_of", lambda _: 100)
+    large, small = (await statistics(database, users=1, exact=False)).apps
+    assert (small.users, small.memories, small.new_memories, small.estimated) == (5, 5, 5, False)
+    assert large.estimated
+    assert 10_000 < large.memories < 40_000
+    assert 10_000 < large.new_memories < 40_000
+    assert 250 < large.users < 1_000
+    today = (await growth(database, exact=False))[-1]
+    assert 10_000 < today.memories < 40_000

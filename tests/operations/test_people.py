@@ -1,7 +1,10 @@
 """The users of an app, page by page."""
 
-from adkpg import Database, DatabaseSessionService
+import pytest
+
+from adkpg import Database, DatabaseSessionService, PgVectorMemoryService
 from adkpg.operations import list_users
+from tests.fakes.conversation import entry
 
 
 async def test_users_are_found_by_a_part_of_their_id_page_by_page(
@@ -26,3 +29,29 @@ async def test_users_are_found_by_a_part_of_their_id_page_by_page(
     ] == ["%"]
     assert (await list_users(database, app_name="app", part="\x00")).users == []
     assert (await list_users(database, app_name="app")).users[2].sessions == 1
+
+
+async def test_only_so_many_ids_are_looked_at_for_a_page(
+    database: Database,
+    sessions: DatabaseSessionService,
+    memory: PgVectorMemoryService,
+    monkeypatch: pytest.MonkeyPatch,
+) -> None:
+    monkeypatch.setattr("adkpg.operations.people._WALKED", 4)
+    for number in range(9):
+        await sessions.create_session(app_name="app", user_id=f"user {number}")
+    await memory.add_memory(app_name="app", user_id="only memory 7", memories=[entry("tea")])
+    await memory.add_memory(app_name="app", user_id=None, memories=[entry("for all")])
+    found: list[list[str]] = []
+    cursor = None
+    while True:
+        page = await list_users(database, app_name="app", part="7", limit=2, cursor=cursor)
+        found.append([user.user_id for user in page.users])
+        cursor = page.next_cursor
+        if cursor is None:
+            break
+    assert [user for users in found for user in users] == ["only memory 7", "user 7"]
+    assert [] in found
+    everybody = await list_users(database, app_name="app", limit=10)
+    assert (len(everybody.users), everybody.next_cursor) == (10, None)
+    assert (await list_users(database, app_name="nobody's")).users == []

@@ -16,7 +16,7 @@ from adkpg.cli.options import MOST, as_json, span
 from adkpg.terminal import show
 
 if TYPE_CHECKING:
-    from adkpg.operations import Statistics
+    from adkpg.operations import AppFigures, Statistics
 
 _UNITS = ("B", "kB", "MB", "GB", "TB")
 
@@ -39,6 +39,11 @@ _UNITS = ("B", "kB", "MB", "GB", "TB")
     metavar="SPAN",
     help="What came within this span is new.",
 )
+@click.option(
+    "--exact",
+    is_flag=True,
+    help="Count everything one by one, however large the tables are.",
+)
 @as_json
 @connected
 async def stats(
@@ -47,18 +52,23 @@ async def stats(
     users: int,
     asked: timedelta,
     *,
+    exact: bool,
     as_json: bool,
 ) -> None:
     """Print sizes and rates, by app and by largest user.
 
-    Counts the sessions and memories one by one: on a large database, ask now and then.
+    Of tables above some 100 MB it reads samples: figures with a ~ are estimates, within some
+    percent. With --exact it reads the keys of all sessions and memories.
 
     \b
     Example:
       adkpg stats
       adkpg stats --app travel --since 7d --json
+      adkpg stats --exact
     """
-    found = await adkpg.operations.statistics(database, app_name=app_name, users=users, span=asked)
+    found = await adkpg.operations.statistics(
+        database, app_name=app_name, users=users, span=asked, exact=exact
+    )
     if as_json:
         value = asdict(found) | {"span": asked.total_seconds()}
         click.echo(json.dumps({"span_s": value.pop("span"), **value}))
@@ -89,15 +99,15 @@ def _print(found: Statistics, told: str) -> None:
             [
                 (
                     app.app_name,
-                    app.users,
-                    app.sessions,
-                    app.new_sessions,
-                    app.events,
-                    app.new_events,
-                    _size(app.payload_bytes),
-                    app.memories,
-                    app.new_memories,
-                    app.vectors,
+                    _about(app.users, app),
+                    _about(app.sessions, app),
+                    _about(app.new_sessions, app),
+                    _about(app.events, app),
+                    _about(app.new_events, app),
+                    _about(_size(app.payload_bytes), app),
+                    _about(app.memories, app),
+                    _about(app.new_memories, app),
+                    _about(app.vectors, app),
                     _size(app.file_bytes),
                     app.waiting,
                     app.dead,
@@ -105,6 +115,8 @@ def _print(found: Statistics, told: str) -> None:
                 for app in found.apps
             ],
         )
+        if any(app.estimated for app in found.apps):
+            click.echo("~ is estimated from samples of large tables; --exact counts.")
         click.echo()
         show(
             ("APP", "USER", "SESSIONS", "EVENTS", "SIZE", "MEMORIES", "VECTORS", "FILES"),
@@ -130,6 +142,10 @@ def _print(found: Statistics, told: str) -> None:
             for each in found.tables
         ],
     )
+
+
+def _about(figure: int | str, app: AppFigures) -> str:
+    return f"~{figure}" if app.estimated and figure else str(figure)
 
 
 def _size(count: int) -> str:
