@@ -47,6 +47,18 @@ def select_recovery() -> Statement[NoParameters]:
 
 
 @cache
+def select_schemas() -> Statement[NoParameters]:
+    """Reads the names of the schemas that hold tables such as adkpg's."""
+    return Statement(
+        text(
+            "SELECT n.nspname AS name FROM pg_class c JOIN pg_namespace n ON n.oid = c.relnamespace"
+            " WHERE c.relname IN ('alembic_version', 'sessions', 'memory_lexemes')"
+            " AND c.relkind IN ('r', 'p') GROUP BY 1 HAVING count(*) = 3 ORDER BY 1"
+        )
+    )
+
+
+@cache
 def select_pgvector() -> Statement[NoParameters]:
     """Reads the newest pgvector that the server has: version; no row if it has none."""
     return Statement(

@@ -3,7 +3,13 @@
 from collections.abc import Awaitable, Callable
 
 from adkpg.database import Database
-from adkpg.errors import AdkpgError, DatabaseUnavailable, PermissionDenied, SchemaError
+from adkpg.errors import (
+    AdkpgError,
+    DatabaseUnavailable,
+    PermissionDenied,
+    SchemaError,
+    ScopeMissing,
+)
 from adkpg.operations import memory_checks, replica_checks, server_checks, storage_checks
 from adkpg.operations.catalog_statements import select_clock
 from adkpg.operations.findings import Examination, Finding
@@ -77,5 +83,7 @@ async def _made(check: Check, database: Database) -> Finding:
             name,
             "warning",
             f"could not be checked: {exc}",
-            "adkpg doctor --database-url OWNER_URL",
+            "export ADKPG_ROW_LEVEL_SECURITY=true"
+            if isinstance(exc, ScopeMissing)
+            else "adkpg doctor --database-url OWNER_URL",
         )

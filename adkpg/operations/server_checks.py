@@ -10,7 +10,7 @@ from shlex import quote
 
 from adkpg.database import Database
 from adkpg.database.row_security import quoted
-from adkpg.errors import AdkpgError, ConfigurationError, ExtensionMissing, SchemaMissing
+from adkpg.errors import ConfigurationError, ExtensionMissing, SchemaError, SchemaMissing
 from adkpg.operations import catalog_statements as statements
 from adkpg.operations.findings import Finding, Status, Verdict
 from adkpg.tables import metadata
@@ -112,10 +112,19 @@ async def schema(database: Database) -> Finding:
         verdict.add("failure", str(exc), cure)
     except SchemaMissing as exc:
         role = (await database.look(statements.select_role(), {"schema": database.schema}))[0]
-        if database.auto_upgrade and role["creates"]:
+        elsewhere = [row["name"] for row in await database.look(statements.select_schemas(), {})]
+        if elsewhere:
+            verdict.add(
+                "warning" if database.auto_upgrade and role["creates"] else "failure",
+                f"there are no tables in the schema {database.schema}, and some in "
+                f"{' and '.join(elsewhere)}",
+                f"export ADKPG_DATABASE_SCHEMA={quote(elsewhere[0])}",
+            )
+        elif database.auto_upgrade and role["creates"]:
             return verdict.finding("no tables yet: the first use makes them, or: adkpg db upgrade")
-        verdict.add("failure", str(exc), "adkpg db upgrade")
-    except AdkpgError as exc:
+        else:
+            verdict.add("failure", str(exc), "adkpg db upgrade")
+    except SchemaError as exc:
         verdict.add("failure", str(exc), _cure_of_schema(database, str(exc)))
     return verdict.finding(f"revision {found.revision} in the schema {database.schema}")
 

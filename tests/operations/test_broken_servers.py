@@ -22,14 +22,20 @@ from tests.fakes.findings import find, mend
 from tests.fakes.pgvectors import Package
 from tests.fakes.proxy import Proxy
 from tests.fakes.replication import Pair, replicated
-from tests.fakes.roles import Roles
+from tests.fakes.roles import GUARDED, Roles
 
 
 @pytest.fixture
-def package() -> Iterator[Package]:
+def folder() -> Iterator[Path]:
+    """An empty folder that the servers' account can reach, unlike `tmp_path`."""
+    with tempfile.TemporaryDirectory(prefix="adkpg-own-") as place:
+        yield Path(os.path.realpath(place))
+
+
+@pytest.fixture
+def package(folder: Path) -> Package:
     """A folder for a pgvector, which a server of this test looks into alone."""
-    with tempfile.TemporaryDirectory(prefix="adkpg-pgvector-") as place:
-        yield Package(Path(os.path.realpath(place)))
+    return Package(folder)
 
 
 @pytest.mark.newest
@@ -204,6 +210,89 @@ async def test_a_standby_is_a_failure_and_all_else_is_examined(pair: Pair) -> No
     assert found["postgres"].status == "failure"
     assert "it is a standby" in found["postgres"].detail
     assert {each.status for each in found.values() if each.check in ("schema", "indexes")} == {"ok"}
+
+
+async def test_a_schema_without_tables_beside_one_with_them_is_told_its_name(
+    database_url: str,
+) -> None:
+    elsewhere = Settings(database_schema="other")
+    async with Database(database_url, settings=elsewhere) as database:
+        found = await find(database, "schema")
+        assert (found.status, found.cure) == ("failure", "export ADKPG_DATABASE_SCHEMA=adkpg")
+        assert found.detail == "there are no tables in the schema other, and some in adkpg"
+    async with Database(database_url, settings=elsewhere, auto_upgrade=True) as database:
+        assert (await find(database, "schema")).status == "warning"  # another's, it may be
+
+
+async def test_tables_without_the_policies_that_are_asked_for_are_a_failure_and_mended(
+    database: Database, database_url: str
+) -> None:
+    roles = Roles(database_url)
+    await roles.create("serve")
+    try:
+        await roles.grant("serve", guarded=False)
+        async with Database(roles.url("serve"), settings=GUARDED) as serving:
+            with adkpg.every_scope():
+                found = await find(serving, "schema")
+        assert (found.status, found.cure) == ("failure", "adkpg db upgrade")
+        assert "have no row-level security" in found.detail
+        async with Database(database_url, settings=GUARDED) as owner:
+            await owner.upgrade()
+            with adkpg.every_scope():
+                found = await find(owner, "schema")
+        assert found.status == "failure"  # a superuser's
+        assert found.cure == (
+            "CREATE ROLE adkpg_app LOGIN;   -- then: adkpg db grants --role serve adkpg_app | psql"
+        )
+        await roles.grant("serve")
+        async with Database(roles.url("serve"), settings=GUARDED) as serving:
+            with adkpg.every_scope():
+                assert (await find(serving, "schema")).status == "ok"
+        async with Database(roles.url("serve")) as unaware:
+            found = await find(unaware, "queue")
+        assert (found.status, found.cure) == ("warning", "export ADKPG_ROW_LEVEL_SECURITY=true")
+    finally:
+        await roles.drop()
+
+
+async def test_an_embedded_server_of_an_unreleased_adkpg_is_left_for_a_new_one(
+    folder: Path,
+) -> None:
+    async with Database("embedded", settings=Settings(embedded_dir=folder)) as database:
+        await database.upgrade()
+        async with (await database.engine()).begin() as connection:
+            await connection.exec_driver_sql(
+                "UPDATE adkpg.alembic_version SET version_num = '0001r1'"
+            )
+        found = await find(database, "schema")
+    assert found.status == "failure"
+    assert found.cure == "export ADKPG_EMBEDDED_DIR=another   # a folder for a new server"
+
+
+async def test_standbys_that_cannot_be_read_are_seen(pair: Pair) -> None:
+    await pair.primary.execute("CREATE DATABASE one")
+    await pair.primary.execute("CREATE DATABASE two")
+    await pair.standby.caught_up(pair.primary)
+    await pair.standby.execute("SELECT pg_wal_replay_pause()")
+    one = pair.primary.url_of("one")
+    async with Database(one, read_url=pair.standby.url_of("one")) as database:
+        await database.upgrade()
+        found = await find(database, "replica")
+        assert (found.status, found.cure) == ("warning", "SELECT pg_wal_replay_resume();")
+        assert "tables do not exist" in found.detail
+        await pair.standby.execute("SELECT pg_wal_replay_resume()")
+        await pair.standby.caught_up(pair.primary)
+        assert (await find(database, "replica")).status == "ok"
+    async with Database(pair.primary.url_of("two")) as other:
+        await other.upgrade()
+    await pair.standby.caught_up(pair.primary)
+    async with Database(one, read_url=pair.standby.url_of("two")) as database:
+        found = await find(database, "replica")
+        assert (found.status, "is another database than" in found.detail) == ("failure", True)
+    await pair.standby.promote()
+    async with Database(one, read_url=pair.standby.url_of("one")) as database:
+        found = await find(database, "replica")
+        assert (found.status, "follows nobody" in found.detail) == ("failure", True)
 
 
 async def test_a_server_that_goes_away_meanwhile_is_no_finding(database_url: str) -> None:
