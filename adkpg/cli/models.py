@@ -3,13 +3,14 @@
 from __future__ import annotations
 
 from collections.abc import Iterable
-from dataclasses import asdict
+from dataclasses import asdict, replace
 
 import click
 
 import adkpg
 from adkpg.cli.answers import answer, say
 from adkpg.cli.connection import connected, database_url, run
+from adkpg.cli.operations.elsewhere import apps
 from adkpg.cli.options import app, as_json
 from adkpg.cli.removal import Removal, removes
 from adkpg.terminal import show
@@ -38,9 +39,10 @@ def models() -> None:
 
 
 @models.command("list")
+@click.option("--app", "app_name", help="Only the models that have vectors of this app.")
 @as_json
 @connected
-async def list_(database: adkpg.Database, *, as_json: bool) -> None:
+async def list_(database: adkpg.Database, *, app_name: str | None, as_json: bool) -> None:
     """List the models, and how many vectors each has of every app.
 
     COVERED is the share of the app's memories that have a vector of the model.
@@ -48,10 +50,16 @@ async def list_(database: adkpg.Database, *, as_json: bool) -> None:
     \b
     Example:
       adkpg models list
-      adkpg models list --json | jq '.models[].name'
+      adkpg models list --app my_agent --json | jq '.models[].name'
     """
     found = await adkpg.models.Models(database).list_models()
     nothing = "There are no models yet; the first embedding registers its own."
+    if app_name is not None and found:
+        of_app = (tuple(app for app in each.apps if app.app_name == app_name) for each in found)
+        pairs = zip(found, of_app, strict=True)
+        found = tuple(replace(model, apps=its) for model, its in pairs if its)
+        nothing = f"No model has vectors of app {app_name!r}."
+        nothing += "" if found or as_json else await apps(database, app_name)
     value = {"models": [*map(_jsonable, found)]}
     answer(value, _COLUMNS, _rows(found), as_json=as_json, nothing=nothing)
 

@@ -52,21 +52,33 @@ async def list_(
 ) -> None:
     """List an app's sessions, newest first.
 
-    One user's are sorted by their last update, a whole app's by their creation.
+    One user's are sorted by their last update, a whole app's by their creation. EVENTS counts those
+    that are stored, and FIRST WORDS are the first that were said.
 
     \b
     Example:
       adkpg sessions list --app my_agent --user alice --limit 5
       adkpg sessions list --app my_agent --json | jq -r '.sessions[].id'
     """
+    from adkpg.sessions.pages import openings
+
     page = await adkpg.DatabaseSessionService(database).list_sessions_page(
         app_name=app_name, user_id=user_id, limit=limit, cursor=cursor
     )
-    listed = [_jsonable(session, exclude={"events"}) for session in page.sessions]
+    begun = await openings(database, app_name, page.sessions)
+    listed = [
+        {**_jsonable(session, exclude={"events"}), "eventCount": opening.events}
+        | ({"firstWords": opening.words} if opening.words else {})
+        for session, opening in zip(page.sessions, begun, strict=True)
+    ]
+    rows = [
+        (session.user_id, session.id, _moment(session.last_update_time), began.events, began.words)
+        for session, began in zip(page.sessions, begun, strict=True)
+    ]
     answer(
         {"sessions": listed, "next_cursor": page.next_cursor},
-        _COLUMNS,
-        [*map(_row, page.sessions)],
+        ("USER", "SESSION", "LAST UPDATE", "EVENTS", "FIRST WORDS"),
+        rows,
         as_json=as_json,
         nothing=f"No session of {'' if user_id is None else f'user {user_id!r} of '}app "
         f"{app_name!r} is stored." + ("" if listed or as_json else await apps(database, app_name)),

@@ -13,6 +13,7 @@ from sqlalchemy import (
     Integer,
     Text,
     bindparam,
+    case,
     cast,
     exists,
     func,
@@ -22,7 +23,7 @@ from sqlalchemy import (
     select,
     tuple_,
 )
-from sqlalchemy.dialects.postgresql import JSONB, UUID, insert
+from sqlalchemy.dialects.postgresql import ARRAY, JSONB, UUID, aggregate_order_by, insert
 
 from adkpg.sessions.statements import (
     REVISION,
@@ -37,6 +38,7 @@ from adkpg.sessions.statements import (
 from adkpg.sql import (
     APP_NAME,
     USER_ID,
+    AppParameters,
     ScopeParameters,
     SessionParameters,
     Statement,
@@ -46,6 +48,18 @@ from adkpg.sql import (
 from adkpg.tables import events, sessions
 
 _FORK_ID = bindparam("fork_id", type_=Text)
+
+OPENING_EVENTS = 3
+"""In how many events the first words of a session are looked for."""
+OPENING_BYTES = 20_000
+"""Longest of these events that is read, as JSON."""
+
+
+class OpeningsParameters(AppParameters):
+    """Sessions of an app: each of the ids with each of the users."""
+
+    user_ids: list[str]
+    session_ids: list[str]
 
 
 class InitialParameters(SessionParameters):
@@ -238,3 +252,30 @@ def find_events(
         )
         found = found.where(tuple_(*place) < tuple_(*last))
     return Statement(found)
+
+
+@cache
+def select_openings() -> Statement[OpeningsParameters]:
+    """Counts the events of some of an app's sessions, and reads the first ones of each.
+
+    Returns ``user_id``, ``session_id``, ``events`` and ``payloads``, a list of JSON texts in append
+    order; NULL stands for one that is longer than an opening. A session without events has no row.
+    """
+    text = cast(events.c.payload, Text)
+    brief = case((func.octet_length(text) <= OPENING_BYTES, text), else_=null())
+    first = events.c.seq <= literal_column(str(OPENING_EVENTS))
+    payloads = func.array_agg(aggregate_order_by(brief, events.c.seq)).filter(first)
+    of_some = (
+        events.c.user_id == func.any(bindparam("user_ids", type_=ARRAY(Text))),
+        events.c.session_id == func.any(bindparam("session_ids", type_=ARRAY(Text))),
+    )
+    return Statement(
+        select(
+            events.c.user_id,
+            events.c.session_id,
+            func.count().label("events"),
+            payloads.label("payloads"),
+        )
+        .where(events.c.app_name == APP_NAME, *of_some)
+        .group_by(events.c.user_id, events.c.session_id)
+    )

@@ -62,6 +62,19 @@ def test_an_app_is_changed_over_and_the_old_vectors_dropped(adkpg: Adkpg) -> Non
 
 
 @pytest.mark.usefixtures("stored")
+def test_a_list_of_one_app_leaves_out_the_others(adkpg: Adkpg) -> None:
+    adkpg("models", "add", "unused", "--dimensions", "8")
+    of_app = adkpg("models", "list", "--app", "app")
+    assert [line.split()[0] for line in of_app.out.splitlines()] == ["MODEL", "old"]
+    none = adkpg("models", "list", "--app", "ap")
+    assert (none.code, none.out) == (
+        0,
+        "No model has vectors of app 'ap'. There are these apps: app.\n",
+    )
+    assert json.loads(adkpg("models", "list", "--app", "ap", "--json").out) == {"models": []}
+
+
+@pytest.mark.usefixtures("stored")
 def test_models_are_added_and_activated(adkpg: Adkpg) -> None:
     added = adkpg("models", "add", "new", "--dimensions", "8", "--index")
     assert added.out.splitlines() == [

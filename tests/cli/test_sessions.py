@@ -69,6 +69,48 @@ def test_list_of_one_user(adkpg: Adkpg) -> None:
 
 
 @pytest.mark.usefixtures("stored")
+def test_list_tells_how_many_events_a_session_has_and_how_it_began(adkpg: Adkpg) -> None:
+    outcome = adkpg("sessions", "list", "--app", "weather")
+    assert outcome.out.splitlines()[0].split() == [
+        "USER",
+        "SESSION",
+        "LAST",
+        "UPDATE",
+        "EVENTS",
+        "FIRST",
+        "WORDS",
+    ]
+    begun = {line.split()[1]: line.split()[4:] for line in outcome.out.splitlines()[1:4]}
+    assert begun == {"b" * 60: ["3", "Hello"], "a2": ["0"], "a1": ["0"]}
+    listed = json.loads(adkpg("sessions", "list", "--app", "weather", "--json").out)["sessions"]
+    told = {each["id"]: (each["eventCount"], each.get("firstWords")) for each in listed}
+    assert told == {"b" * 60: (3, "Hello"), "a2": (0, None), "a1": (0, None)}
+
+
+def test_first_words_are_looked_for_in_the_first_events_that_are_not_long(
+    adkpg: Adkpg, database_url: str
+) -> None:
+    async def fill() -> None:
+        async with Database(database_url) as database:
+            service = DatabaseSessionService(database)
+            for user_id, texts in (
+                ("ada", ["x" * 50_000, "", "NUL \0\nand more"]),
+                ("bo", ["x" * 50_000]),
+            ):
+                session = await service.create_session(
+                    app_name="weather", user_id=user_id, session_id="same"
+                )
+                for text in texts:
+                    said = types.Content(role="user", parts=[types.Part(text=text)])
+                    await service.append_event(session, Event(author="user", content=said))
+
+    asyncio.run(fill())
+    outcome = adkpg("sessions", "list", "--app", "weather", "--database-url", database_url)
+    rows = [line.split(maxsplit=4) for line in outcome.out.splitlines()[1:3]]
+    assert {row[0]: row[4] for row in rows} == {"ada": r"3       NUL \x00 and more", "bo": "1"}
+
+
+@pytest.mark.usefixtures("stored")
 def test_pages_follow_each_other(adkpg: Adkpg) -> None:
     seen: list[str] = []
     cursor: list[str] = []

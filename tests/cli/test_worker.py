@@ -15,6 +15,7 @@ from adkpg import PgVectorMemoryService
 from tests.fakes.commands import Adkpg
 from tests.fakes.conversation import USER, entry
 from tests.fakes.embedding_server import EmbeddingServer, Reply
+from tests.fakes.signals import interrupts_heard
 
 WORKER = [sys.executable, "-m", "adkpg", "worker", "--poll-interval", "0.05s"]
 
@@ -57,13 +58,14 @@ WAITING = "SELECT count(*) FROM adkpg.memory_jobs WHERE NOT dead"
 
 @pytest.fixture
 def worker(waiting: str) -> Iterator[subprocess.Popen[str]]:
-    process = subprocess.Popen(
-        WORKER,
-        stdout=subprocess.PIPE,
-        stderr=subprocess.PIPE,
-        text=True,
-        env=os.environ | {"ADKPG_DATABASE_URL": waiting},
-    )
+    with interrupts_heard():
+        process = subprocess.Popen(
+            WORKER,
+            stdout=subprocess.PIPE,
+            stderr=subprocess.PIPE,
+            text=True,
+            env=os.environ | {"ADKPG_DATABASE_URL": waiting},
+        )
     yield process
     process.kill()
     process.wait()
@@ -132,12 +134,13 @@ def test_a_signal_ends_it_though_its_embedder_hangs(
     waiting: str, silent: EmbeddingServer, number: signal.Signals, options: tuple[str, ...]
 ) -> None:
     environment = {"ADKPG_EMBEDDER": "openai", "OPENAI_BASE_URL": f"{silent.url}/v1"}
-    process = subprocess.Popen(
-        [*WORKER, *options],
-        stdout=subprocess.PIPE,
-        text=True,
-        env=os.environ | environment,
-    )
+    with interrupts_heard():
+        process = subprocess.Popen(
+            [*WORKER, *options],
+            stdout=subprocess.PIPE,
+            text=True,
+            env=os.environ | environment,
+        )
     with process:
         while not silent.requests:
             assert process.poll() is None

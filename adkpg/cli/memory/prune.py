@@ -51,10 +51,11 @@ def prune(
     database_url: str | None,
     **consent: bool,
 ) -> None:
-    """Erase expired, old, unimportant or surplus memories.
+    """Erase memories that are old, unimportant or too many.
 
     Expired memories always go, others by the given rules, each with the facts and summaries that
-    were drawn from it. Rows are deleted in short transactions.
+    were drawn from it. Rows are deleted in short transactions. FADED counts those of --older-than
+    and --max-importance, SURPLUS those above --max-memories, DRAWN what was drawn from the others.
 
     \b
     Example:
