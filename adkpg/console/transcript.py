@@ -13,7 +13,6 @@ from google.adk.sessions.state import State
 from adkpg.console.masks import masked_event, masked_state
 
 PartKind = Literal["text", "thought", "call", "response", "file", "code", "other"]
-_NONE = object()
 
 
 @dataclass(frozen=True)
@@ -101,16 +100,21 @@ def steps_of(session: Session, initial: Mapping[str, Any]) -> list[Step]:
     events = session.events
     rewound, compacted = _rewound(events), _compacted(events)
     state: dict[str, Any] = dict(initial)
+    masked = masked_state(dict(state))
     steps = []
     for place, event in enumerate(events):
         changes = []
+        before_all = masked
         for key, value in event.actions.state_delta.items():
             if key.startswith(State.TEMP_PREFIX):
                 continue
-            before = state.get(key, _NONE)
-            changes.append((key, before, value))
+            changes.append((key, value))
             state[key] = value
-        steps.append(_step(place, event, changes, state, place in rewound, place in compacted))
+        if changes:
+            masked = masked_state(dict(state))
+        steps.append(
+            _step(place, event, changes, before_all, masked, place in rewound, place in compacted)
+        )
     return steps
 
 
@@ -130,8 +134,9 @@ def moment(seconds: float) -> str:
 def _step(
     place: int,
     event: Event,
-    changes: Sequence[tuple[str, Any, Any]],
-    state: Mapping[str, Any],
+    changes: Sequence[tuple[str, Any]],
+    before: Mapping[str, Any],
+    masked: Mapping[str, Any],
     rewound: bool,
     compacted: bool,
 ) -> Step:
@@ -139,9 +144,7 @@ def _step(
     actions = shown.get("actions", {})
     parts = tuple(map(_part, shown.get("content", {}).get("parts") or []))
     compaction = event.actions.compaction
-    masked = masked_state(dict(state))
-    before = masked_state({key: each for key, each, _ in changes if each is not _NONE})
-    after = masked_state({key: each for key, _, each in changes})
+    after = masked_state(dict(changes))
     return Step(
         number=place + 1,
         id=event.id,
@@ -152,7 +155,7 @@ def _step(
         parts=parts,
         changes=tuple(
             Change(key, _short(before[key]) if key in before else None, _short(after.get(key)))
-            for key, _, _ in changes
+            for key, _ in changes
         ),
         state=tuple((key, _short(each)) for key, each in sorted(masked.items())),
         artifacts=tuple(sorted(event.actions.artifact_delta.items())),
