@@ -24,6 +24,11 @@ from tests.fakes.toys import ToyEmbedder
         ("El martes tengo una cita con el dentista y no puedo venir.", "Spanish"),
         ("Je ne peux pas venir mardi, il y a un rendez-vous chez le dentiste.", "French"),
         ("Não posso ir na terça, é o dia da minha consulta e eu vou com a mãe.", "Portuguese"),
+        ("Wczoraj pojechałem do Warszawy i było bardzo miło z moim bratem", "Polish"),
+        ("Jag åkte till Stockholm igår med min bror och det var fint", "Swedish"),
+        ("Bu benim için çok güzel bir gün oldu", "Turkish"),
+        ("Tôi đã đi Hà Nội hôm qua với anh trai của tôi", "Vietnamese"),
+        ("Kemarin saya pergi ke Jakarta dengan kakak saya dan itu sangat bagus", "Indonesian"),
     ],
 )
 def test_what_an_english_model_does_not_know(text: str, language: str) -> None:

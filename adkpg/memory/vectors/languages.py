@@ -51,19 +51,43 @@ _COMMON = {
         "le la les et est ne pas je tu nous vous un une avec pour que de des du dans mon ce il elle"
     ),
     "it": "il la gli e è non io un una con per che di del della mi si ma sono ho nel alla anche",
+    "id": (
+        "yang dan di ke dari ini itu saya aku kamu dia kami dengan untuk pada tidak ada akan sudah "
+        "adalah sangat pergi"
+    ),
     "nl": (
         "de het een en is niet ik je wij zij met voor van dat op te in was heb heeft mijn ook maar"
     ),
-    "pt": ("o a os as e é não eu um uma com por para que de do da em meu minha mas foi está muito"),
+    "pl": (  # without "i", "to", "on" and the like, which English has
+        "w na z że się jest nie ja ty ona za jak ale był była było mam mój moim moja bardzo "
+        "wczoraj czy co mnie"
+    ),
+    "pt": ("o os e é não eu um uma com por para que de do da em meu minha mas foi está muito"),
+    "sv": (
+        "och att det som ett på är av för med till jag du han hon vi inte den har var min mitt så"
+    ),
+    "tr": (
+        "ve bir bu da de için çok ben sen biz ile ne var yok ama gibi daha benim mi değil oldu "
+        "gittim"
+    ),
+    "vi": (
+        "và là của tôi có không được với cho một này trong đã anh em bạn người đi hôm rất ở những "
+        "qua"
+    ),
 }
 _NAMES = {
     "en": "English",
     "de": "German",
     "es": "Spanish",
     "fr": "French",
+    "id": "Indonesian",
     "it": "Italian",
     "nl": "Dutch",
+    "pl": "Polish",
     "pt": "Portuguese",
+    "sv": "Swedish",
+    "tr": "Turkish",
+    "vi": "Vietnamese",
 }
 _WORDS = {language: frozenset(words.split()) for language, words in _COMMON.items()}
 _WORD = re.compile(r"[^\W\d_]+")
