@@ -30,6 +30,7 @@ from adkpg.database.replicas.replica import Learning, NotHere, Replica
 from adkpg.database.replicas.source import Source
 from adkpg.embedded import EmbeddedServer
 from adkpg.errors import ConfigurationError, DatabaseError, RetryableError, SchemaError
+from adkpg.interface.internal import internal
 from adkpg.keys import APP_WIDE
 from adkpg.loops import PerLoop
 from adkpg.outages.breaker import Breakers
@@ -201,6 +202,7 @@ class Database(Closes):
         return standby
 
     @property
+    @internal
     def standby(self) -> "Database | None":
         """The standby that reads go to, for whoever looks at it itself; None without one."""
         return self._standby
@@ -210,6 +212,7 @@ class Database(Closes):
         """The database's address without password, or ``embedded``; empty if none is named."""
         return self._url
 
+    @internal
     def require_named(self) -> None:
         """Refuses what is to serve, and not only to be imported, without a database.
 
@@ -223,6 +226,7 @@ class Database(Closes):
                 "that comes with adkpg[embedded]."
             )
 
+    @internal
     def require_server(self) -> None:
         """Refuses an embedded server that is not installed, before it is to be started.
 
@@ -232,6 +236,7 @@ class Database(Closes):
         if self._server is not None:
             self._server.require_installed()
 
+    @internal
     def embeds_by(self, embedder: str) -> None:
         """Notes an embedder that a service of this Database asks, for the line at the start."""
         self._embedders[embedder] = None
@@ -246,6 +251,7 @@ class Database(Closes):
         """Decides what becomes memory, whoever writes it; None: all that services are given."""
         return self._policy
 
+    @internal
     def remember_by(self, remember: Remember) -> None:
         """Gives it the policy of a service that was given one.
 
@@ -294,6 +300,7 @@ class Database(Closes):
             self._template = None
             await asyncio.to_thread(self._server.stop)
 
+    @internal
     def require_every_scope(self) -> None:
         """Refuses what is about all users within the scope of one, if there are any scopes.
 
@@ -303,6 +310,7 @@ class Database(Closes):
         if self.settings.row_level_security:
             scopes.require_every()
 
+    @internal
     def require_scope_to_write(self, app_name: str, *, user_id: str) -> None:
         """Refuses to write what an app knows within the scope of a user, if there are any scopes.
 
@@ -316,6 +324,7 @@ class Database(Closes):
         if self.settings.row_level_security and user_id == APP_WIDE:
             scopes.require_app_wide(app_name)
 
+    @internal
     async def require_held_role(self) -> None:
         """Refuses a role that passes policies, if there are to be any.
 
@@ -327,6 +336,7 @@ class Database(Closes):
             with translated(self.url, Attempt(sent=True)):
                 await row_security.verify_role(engine)
 
+    @internal
     async def require_everybodys_rows(self) -> bool:
         """Returns whether the tables have row-level security; refuses whom it hides rows from.
 
@@ -340,10 +350,12 @@ class Database(Closes):
                 await row_security.enter_every_scope(engine, self.schema)
         return guarded
 
+    @internal
     def keep_informed(self, keeper: "Keeper") -> None:
         """Tells a keeper of personal data in this process what is erased; it is held weakly."""
         self._keepers.add(keeper)
 
+    @internal
     def erased(self, *, app_name: str, user_id: str, session_id: str | None = None) -> None:
         """Tells all keepers that a person's rows were erased, or those of one session."""
         for keeper in list(self._keepers):
@@ -379,6 +391,7 @@ class Database(Closes):
                     engine, self.schema, self.settings.migration_timeout_s, dry_run=False
                 )
 
+    @internal
     async def is_distributed(self) -> bool:
         """Whether the tables are distributed by Citus; asked once."""
 
@@ -481,6 +494,7 @@ class Database(Closes):
             engine = await self._pools.open(self._template)
         return engine
 
+    @internal
     async def found(self) -> migrations.Found:
         """Returns the versions that are found in the database, whatever they are."""
         engine = await self.engine()
@@ -491,6 +505,7 @@ class Database(Closes):
 
         return await self._tried(once)
 
+    @internal
     async def look(
         self,
         statement: Statement[ParametersT],
@@ -520,6 +535,7 @@ class Database(Closes):
 
         return await self._tried(once)
 
+    @internal
     async def lies_behind(self) -> "Behind":
         """Returns what lies between here and the server.
 
@@ -540,10 +556,12 @@ class Database(Closes):
 
         return await self._tried(once)
 
+    @internal
     def pool_use(self) -> tuple[int, int, int]:
         """Returns how many connections of the running loop's pool are used, idle, and at most."""
         return self._pools.use()
 
+    @internal
     def listener(self) -> Listener:
         """Returns the running loop's listener; it connects while somebody listens."""
         return self._listeners.here()
@@ -564,6 +582,7 @@ class Database(Closes):
                     connection.terminate()
         return connection if direct else None
 
+    @internal
     async def client_environment(self) -> dict[str, str]:
         """Returns the variables by which Postgres's own programs reach this database.
 
@@ -586,6 +605,7 @@ class Database(Closes):
             password = await password
         return libpq.environment(target, password)
 
+    @internal
     async def fetch(
         self,
         statement: Statement[ParametersT],
@@ -635,6 +655,7 @@ class Database(Closes):
             if self._replica is not None and statement.writes:
                 self._replica.wrote(parameters, rows, note)
 
+    @internal
     async def read(
         self, work: Callable[[Source], Awaitable[T]], need: Callable[[Known], Need]
     ) -> T:
@@ -662,6 +683,7 @@ class Database(Closes):
             return await work(self)
         return await work(Learning(self, self._replica.known, needed.place))
 
+    @internal
     async def ask(
         self,
         statement: Statement[ParametersT],
@@ -824,6 +846,7 @@ class Database(Closes):
             # Whatever ended this connection may have ended those that were idle for longer.
             self._doubted_at = time.monotonic()
 
+    @internal
     async def fetch_one(
         self,
         statement: Statement[ParametersT],
@@ -836,6 +859,7 @@ class Database(Closes):
         rows = await self.fetch(statement, parameters, timeout_s=timeout_s, note=note)
         return rows[0] if rows else None
 
+    @internal
     async def run_ddl(self, sql: str, *, timeout_s: float) -> None:
         """Runs a data definition that takes no parameters, outside of any transaction.
 
@@ -885,6 +909,7 @@ class Database(Closes):
         finally:
             await engine.dispose()
 
+    @internal
     async def transact(
         self,
         work: Callable[["Transaction"], Awaitable[T]],
@@ -907,6 +932,7 @@ class Database(Closes):
 
         return await self._tried(once, races=races)
 
+    @internal
     @asynccontextmanager
     async def transaction(self, attempt: Attempt | None = None) -> AsyncIterator["Transaction"]:
         """Yields a READ COMMITTED transaction; rolls back on an exception. Repeats nothing.

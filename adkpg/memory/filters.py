@@ -10,6 +10,7 @@ from pydantic_core import PydanticSerializationError, to_jsonable_python
 
 from adkpg import jsontext
 from adkpg.errors import InvalidInput
+from adkpg.interface.internal import internal
 from adkpg.keys import storable
 from adkpg.memory import records
 from adkpg.memory.drafts import Draft
@@ -58,17 +59,20 @@ class SearchFilters:
         object.__setattr__(self, "_parameters", self._read())
 
     @property
+    @internal
     def asked(self) -> frozenset[str]:
         """The names of the conditions."""
         return frozenset(self.parameters)
 
     @property
+    @internal
     def parameters(self) -> dict[str, Any]:
         """The conditions' values as statements take them."""
         read: dict[str, Any] = self.__dict__["_parameters"]
         return read
 
     @property
+    @internal
     def shape(self) -> frozenset[str]:
         """The same for `adkpg.sql.conditions`, one name for all that no index serves."""
         return frozenset(

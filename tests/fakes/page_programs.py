@@ -1,16 +1,45 @@
 """What stands in for programs that the documentation names and a test cannot run.
 
 ``python -m tests.fakes.page_programs pip install 'adkpg[local]'`` ends with 0 if that makes sense.
+What is imported here is paid for at each command of a page.
 """
 
-import subprocess
+import shlex
+import stat
 import sys
 from importlib import metadata
 from pathlib import Path
 
-import kubernetes_validate
 import yaml
 from packaging.requirements import Requirement
+
+from tests.fakes.checkout import CHECKOUT
+
+_HERE = "tests.fakes.page_programs"
+_HOLLOW = ("docker", "gcloud", "make", "aws", "az")
+
+
+def write_programs(directory: Path) -> Path:
+    """Writes them into a new directory, for the front of a PATH, and returns it.
+
+    ``adkpg`` is the real command, but its doctor may find that the tests' server is quick and
+    unsafe; ``git`` makes the folder that a clone would be in.
+    """
+    python = shlex.quote(sys.executable)
+    here = f"PYTHONPATH={shlex.quote(str(CHECKOUT))} exec {python} -m {_HERE}"
+    scripts = {
+        "adkpg": f'{python} -m adkpg "$@"\ncode=$?\n[ "$1 $code" = "doctor 1" ] || exit $code',
+        "git": '[ "$1" != clone ] || mkdir -p "$(basename "$2")"',
+        "pip": f'{here} pip "$@"',
+        "kubectl": f'{here} kubectl "$@"',
+        **dict.fromkeys(_HOLLOW, "exit 0"),
+    }
+    directory.mkdir()
+    for program, script in scripts.items():
+        path = directory / program
+        path.write_text(f"#!/bin/sh\n{script}\n")
+        path.chmod(path.stat().st_mode | stat.S_IXUSR)
+    return directory
 
 
 def pip(*arguments: str) -> None:
@@ -28,24 +57,13 @@ def kubectl(*arguments: str) -> None:
     """Takes manifests that have the form of Kubernetes' own schema."""
     if arguments[0] != "apply":
         return
+    import kubernetes_validate  # noqa: PLC0415 # a second and a half, at each command otherwise
+
     path = Path(arguments[arguments.index("-f") + 1])
     for manifest in yaml.safe_load_all(path.read_text(encoding="utf-8")):
         kubernetes_validate.validate(manifest, kubernetes_validate.latest_version(), strict=True)
 
 
-def git(*arguments: str) -> None:
-    """Makes the folder that a clone would be in."""
-    if arguments[0] == "clone":
-        Path(arguments[1].rsplit("/", 1)[-1]).mkdir(exist_ok=True)
-
-
-def adkpg(*arguments: str) -> int:
-    """Is the real command; the doctor may say that the tests' server is quick and unsafe."""
-    code = subprocess.run([sys.executable, "-m", "adkpg", *arguments], check=False).returncode
-    return 0 if arguments[:1] == ("doctor",) and code == 1 else code
-
-
 if __name__ == "__main__":
     program, *given = sys.argv[1:]
-    standing_in = globals().get(program)
-    sys.exit(standing_in(*given) if standing_in else 0)
+    globals()[program](*given)

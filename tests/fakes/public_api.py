@@ -10,6 +10,7 @@ from collections.abc import Iterator
 from pathlib import Path
 from typing import Any
 
+from adkpg.interface.internal import is_internal
 from tests.fakes.checkout import CHECKOUT
 from tests.fakes.front_door import PACKAGES
 
@@ -32,7 +33,7 @@ def _value(path: str, value: Any) -> Iterator[str]:
         bases = ", ".join(base.__name__ for base in value.__bases__ if base is not object)
         yield f"class {path}({bases})"
         for name, member in sorted(vars(value).items()):
-            if name == "__init__" or not name.startswith("_"):
+            if name == "__init__" or not (name.startswith("_") or is_internal(member)):
                 yield from _member(f"{path}.{name}", member)
         for name in sorted(vars(value).get("__annotations__", {})):
             if not name.startswith("_") and name not in vars(value):

@@ -15,7 +15,6 @@ import re
 import shlex
 import signal
 import socket
-import stat
 import sys
 from collections.abc import Callable
 from pathlib import Path
@@ -31,7 +30,6 @@ PORT = re.compile(r"(?<=[: =])(?:8000|8001|8002)\b")
 EMBEDDED = re.compile(r"(?<=ADKPG_DATABASE_URL=)embedded\b")
 # The README's one embedded server is real; elsewhere another database is as good, and quicker.
 REAL_SERVER = {"README.md"}
-STAND_INS = ("adkpg", "pip", "kubectl", "docker", "gcloud", "git", "make", "aws", "az")
 # What a newcomer types, and each page that has a command to run. The other commands say why not.
 GUIDES = ("embedded", "operations")
 PAGES = [
@@ -48,19 +46,6 @@ def free_port() -> int:
         bound.bind(("127.0.0.1", 0))
         port: int = bound.getsockname()[1]
         return port
-
-
-def programs(directory: Path) -> Path:
-    """Writes what stands in for programs that a test has not, and leads to those that it has."""
-    directory.mkdir()
-    for program in STAND_INS:
-        path = directory / program
-        path.write_text(
-            f"#!/bin/sh\nPYTHONPATH={shlex.quote(str(CHECKOUT))} "
-            f'exec {shlex.quote(sys.executable)} -m {page_programs.__name__} {program} "$@"\n'
-        )
-        path.chmod(path.stat().st_mode | stat.S_IXUSR)
-    return directory
 
 
 def script(page: list[Block], replaced: Callable[[str], str]) -> str:
@@ -110,9 +95,8 @@ async def test_commands_run_in_the_order_of_the_page_and_again(
         for block in blocks(document)
         if (block.language == "sh" or block.title) and not block.not_run
     ]
-    path = os.pathsep.join(
-        [str(programs(tmp_path / "bin")), str(Path(sys.executable).parent), os.environ["PATH"]]
-    )
+    stand_ins = page_programs.write_programs(tmp_path / "bin")
+    path = os.pathsep.join([str(stand_ins), str(Path(sys.executable).parent), os.environ["PATH"]])
     (tmp_path / "page").mkdir()
     database = await server.create(template=server.template)
     url = server.url_of(database)

@@ -1,0 +1,1 @@
+"""What of adkpg is its public interface, and what is not."""
