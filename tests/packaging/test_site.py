@@ -11,6 +11,8 @@ import kubernetes_validate
 import pytest
 import yaml
 
+import adkpg
+from adkpg.interface.internal import is_internal
 from tests.fakes.checkout import CHECKOUT
 from tests.fakes.front_door import PACKAGES
 from tests.fakes.pages import blocks
@@ -68,6 +70,15 @@ def test_every_public_class_and_function_is_in_the_reference(site: Path) -> None
             if inspect.isclass(value := getattr(module, name)) or inspect.isfunction(value):
                 ids = {f"{package}.{name}", f"{value.__module__}.{name}"}
                 assert any(f'id="{known}"' in page for known in ids), ids
+
+
+def test_what_adkpgs_own_modules_call_is_not_in_the_reference(site: Path) -> None:
+    page = (site / "reference" / "adkpg.html").read_text(encoding="utf-8")
+    for cls in (adkpg.Database, adkpg.SearchFilters):
+        internal = {name for name, member in vars(cls).items() if is_internal(member)}
+        assert internal
+        assert not [name for name in internal if f'id="adkpg.{cls.__name__}.{name}"' in page]
+    assert 'id="adkpg.Database.upgrade"' in page
 
 
 def test_llms_txt_has_every_page_of_the_navigation(site: Path) -> None:
