@@ -74,7 +74,7 @@ class Address:
         return not self.dsn
 
 
-def parse(url: str) -> Address:
+def parse(url: str, *, to_read: bool = False) -> Address:
     """Reads a database URL.
 
     ``postgresql://``, ``postgres://``, ``postgresql+asyncpg://`` and ``adkpg://`` are one;
@@ -84,6 +84,11 @@ def parse(url: str) -> Address:
     ``?application_name=bot``); SQLAlchemy's ``prepared_statement_…`` are left out. Of several
     hosts (``h1:5432,h2:5432``) the one that takes writes is wanted, unless
     ``?target_session_attrs=`` or ``PGTARGETSESSIONATTRS`` says otherwise.
+
+    Args:
+      url: The URL.
+      to_read: Whether it leads to standbys: of several hosts a standby is preferred, and
+        ``PGTARGETSESSIONATTRS`` is meant for the primary.
 
     Raises:
       ConfigurationError: The URL names another driver, or cannot be read.
@@ -119,8 +124,12 @@ def parse(url: str) -> Address:
             )
         elif name not in _IGNORED:
             passed.append((name, value))
-    wanted = dict(passed).get(_TARGET) or os.environ.get("PGTARGETSESSIONATTRS")
+    wanted = dict(passed).get(_TARGET)
     several = "," in _hosts(location, dict(passed))
+    if to_read and not wanted:
+        wanted = "prefer-standby" if several else "any"
+        options.append((_TARGET, wanted))
+    wanted = wanted or os.environ.get("PGTARGETSESSIONATTRS")
     if several and not wanted:
         wanted = _WRITABLE[0]
         options.append((_TARGET, wanted))

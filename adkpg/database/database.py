@@ -185,7 +185,8 @@ class Database(Closes):
             if self.settings.read_url is None:
                 return None
             read_url = self.settings.read_url.get_secret_value()
-        if address.parse(read_url).embedded:
+        target = address.parse(read_url, to_read=True)
+        if target.embedded:
             raise ConfigurationError(
                 "ADKPG_READ_URL is embedded, which has no standby; name one, or leave it out."
             )
@@ -199,6 +200,7 @@ class Database(Closes):
             **self._engine_options,
         )
         standby._is_standby = standby._introduced = True
+        standby._address, standby._seeks_primary = target, target.seeks_primary
         return standby
 
     @property
@@ -679,9 +681,9 @@ class Database(Closes):
             return await self._replica.read(work, needed)
         except NotHere as exc:
             calls.fell_back(exc.reason)
-        if needed.place is None:
+        if needed.scope is None:
             return await work(self)
-        return await work(Learning(self, self._replica.known, needed.place))
+        return await work(Learning(self, self._replica.known, needed))
 
     @internal
     async def ask(
@@ -717,14 +719,32 @@ class Database(Closes):
             sql = statement.fitting(self.schema, gate, standing[0])
             arguments = [*arguments, *standing[1]]
         arguments = [*arguments, *scope]
+        return await self._again_if_lost(
+            lambda attempt: self._fetch(attempt, sql, arguments, timeout_s)
+        )
+
+    async def ask_together(self, work: Callable[[Any], Awaitable[T]]) -> T:
+        """Does work that reads in one transaction, and again only if its connection was lost.
+
+        Raises:
+          DatabaseError: The server refused it, or there is no connection.
+        """
+
+        async def once(attempt: Attempt) -> T:
+            async with self.transaction(attempt) as transaction:
+                return await work(transaction)
+
+        return await self._again_if_lost(once)
+
+    async def _again_if_lost(self, once: Callable[[Attempt], Awaitable[T]]) -> T:
         attempt = Attempt()
         try:
-            return await self._fetch(attempt, sql, arguments, timeout_s)
+            return await once(attempt)
         except RetryableError:
             self._heed(attempt.fault)
             if attempt.fault not in (Fault.LOST, Fault.UNPREPARED):
                 raise
-        return await self._fetch(Attempt(), sql, arguments, timeout_s)
+        return await once(Attempt())
 
     async def _fetch(
         self, attempt: Attempt, sql: str, arguments: list[object], timeout_s: float | None

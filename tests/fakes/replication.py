@@ -138,9 +138,34 @@ class Node:
             self._process.send_signal(signal.SIGINT)
             await asyncio.to_thread(self._process.wait, _LONGEST_S)
 
+    def remove(self) -> None:
+        """Deletes the cluster, so that it may become another one."""
+        shutil.rmtree(self._data)
+
     async def promote(self) -> None:
         """Makes a standby the primary, and returns when it takes writes."""
         assert await self.value("SELECT pg_promote()")
+
+    async def follow(self, primary: "Node | None") -> None:
+        """Starts it as a standby of what it has, whatever that is: nothing is undone before.
+
+        Args:
+          primary: Whom it asks for more; None is nobody.
+        """
+        signal_file = self._data / "standby.signal"
+        signal_file.touch()
+        self._account.give(signal_file)
+        if primary is not None:
+            source = f"primary_conninfo = 'host=127.0.0.1 port={primary.port} user=postgres'"
+            with (self._data / "postgresql.auto.conf").open("a") as configuration:
+                configuration.write(f"{source}\n")
+        await self.start()
+
+    async def receive_from(self, primary: "Node") -> None:
+        """Has a running standby follow another primary."""
+        source = f"host=127.0.0.1 port={primary.port} user=postgres"
+        await self.execute(f"ALTER SYSTEM SET primary_conninfo = '{source}'")
+        await self.execute("SELECT pg_reload_conf()")
 
     async def stop_receiving(self) -> None:
         """Cuts a standby off from its primary, as a broken network does."""
@@ -195,16 +220,18 @@ class Node:
 
 
 class Pair:
-    """A primary and a standby that follows it.
+    """A primary and a standby that follows it; and a second standby, where it is asked for.
 
     Attributes:
       primary: As it began.
       standby: As it began.
+      second: As it began.
     """
 
-    def __init__(self, primary: Node, standby: Node) -> None:
+    def __init__(self, primary: Node, standby: Node, second: Node) -> None:
         self.primary = primary
         self.standby = standby
+        self.second = second
 
     @property
     def url(self) -> str:
@@ -218,18 +245,25 @@ class Pair:
 
 
 @asynccontextmanager
-async def replicated(*, synchronous: bool) -> AsyncIterator[Pair]:
-    """Yields a running pair; with `synchronous`, no commit returns before the standby has it."""
+async def replicated(*, synchronous: bool, standbys: int = 1) -> AsyncIterator[Pair]:
+    """Yields a running pair; with `synchronous`, no commit returns before the standby has it.
+
+    Of two `standbys` the second one runs, too; else it is not even a cluster.
+    """
     place = _directory()
     account = Account.of_server(place, place / "primary")
     account.give(place)
     binaries = Binaries.find().for_account(account)
-    pair = Pair(*(Node(name, place, account, binaries) for name in ("primary", "standby")))
+    names = ("primary", "standby", "second")
+    pair = Pair(*(Node(name, place, account, binaries) for name in names))
     try:
         await pair.primary.initialise()
         await pair.primary.start()
         await pair.standby.copy(pair.primary)
         await pair.standby.start()
+        if standbys > 1:
+            await pair.second.copy(pair.primary)
+            await pair.second.start()
         if synchronous:
             await pair.primary.execute("ALTER SYSTEM SET synchronous_standby_names = 'standby'")
             await pair.primary.execute("SELECT pg_reload_conf()")
@@ -241,7 +275,7 @@ async def replicated(*, synchronous: bool) -> AsyncIterator[Pair]:
             await until(followed)
         yield pair
     finally:
-        for node in (pair.standby, pair.primary):
+        for node in (pair.second, pair.standby, pair.primary):
             await node.stop()
         shutil.rmtree(place, ignore_errors=True)
 

@@ -10,13 +10,14 @@ from hypothesis import strategies as st
 from hypothesis.stateful import RuleBasedStateMachine, initialize, invariant, rule
 
 from adkpg.database import Floor, Known, Need
-from adkpg.database.replicas.horizon import Horizon, settled
+from adkpg.database.replicas.horizon import History, Horizon, settled
 from adkpg.keys import APP_WIDE
 
 APP = "app"
 USERS = st.sampled_from(["ann", "ann", "ann", "bob"])
 IDS = st.sampled_from(["s", "s", "s", "t"])
 SERVERS = st.sampled_from([1.0, 1.0, 2.0])
+HISTORY = History("cluster", "database", 1)
 _STATES = 2  # so few that a state is often what it was before
 
 
@@ -135,8 +136,9 @@ class Reading(RuleBasedStateMachine):
 
     @rule(server=SERVERS, by=st.integers(0, 9))
     def look(self, server: float, by: int) -> None:
-        self.horizon.primary_at(self.time, 100_000 * (len(self.log) - 1))
+        self.horizon.primary_at(self.time, 100_000 * (len(self.log) - 1), HISTORY)
         self.replay(server, by, 1)
+        self.horizon.met(server, HISTORY)
         self.horizon.replayed(server, 100_000 * self.replayed[server])
 
     @rule(user=USERS, session_id=IDS, meanwhile=st.booleans())
@@ -179,23 +181,54 @@ class Reading(RuleBasedStateMachine):
                 if not alike:
                     self._note(("state", of), at=at)
 
-    @rule(user=USERS, server=SERVERS)
-    def list_on_standby(self, user: str, server: float) -> None:
+    @rule(user=USERS, server=SERVERS, by=st.integers(0, 1), meanwhile=st.booleans())
+    def list_on_standby(self, user: str, server: float, by: int, meanwhile: bool) -> None:
+        self.replay(server, by, 1)
         need = self.known.of_sessions(APP, user)
-        if need.shown_by(server, self.horizon.reached()):
-            world = self.log[self.replayed[server]]
+        if not need.shown_by(server, self.horizon.reached()):
+            return
+        at, asked_at = self.replayed[server], self.time
+        world = self.log[at]
+        last = self.seen.get(("listed", user), 0)
+        assert world.listed.get(user, 0) >= self.log[last].listed.get(user, 0)
+        for session_id in ("s", "t"):
+            newest = self.log[self.seen.get(("session", user, session_id), 0)]
+            assert not _older(
+                world.row(user, session_id),
+                newest.row(user, session_id),
+                at,
+                self.seen,
+                (user, session_id),
+            )
+        if meanwhile:
+            self.list_on_primary(user)
+        self._listed(user, at, asked_at, server)
+
+    @rule(server=SERVERS)
+    def list_all_on_standby(self, server: float) -> None:
+        need = self.known.of_sessions(APP, None)
+        if not need.shown_by(server, self.horizon.reached()):
+            return
+        at = self.replayed[server]
+        for user in ("ann", "bob"):
             last = self.seen.get(("listed", user), 0)
-            assert world.listed.get(user, 0) >= self.log[last].listed.get(user, 0)
-            for session_id in ("s", "t"):
-                at = self.replayed[server]
-                newest = self.log[self.seen.get(("session", user, session_id), 0)]
-                assert not _older(
-                    world.row(user, session_id),
-                    newest.row(user, session_id),
-                    at,
-                    self.seen,
-                    (user, session_id),
-                )
+            assert self.log[at].listed.get(user, 0) >= self.log[last].listed.get(user, 0)
+            self._note(("listed", user), *(("session", user, each) for each in ("s", "t")), at=at)
+        asked_at, answer = self.time, hash(repr(self.log[at]))
+        self.time += 1
+        self.known.saw((APP, None), 2, answer, asked_at=asked_at, server=server)
+
+    @rule(user=USERS)
+    def list_on_primary(self, user: str) -> None:
+        self._listed(user, len(self.log) - 1, self.time, None)
+
+    def _listed(self, user: str, at: int, asked_at: float, server: float | None) -> None:
+        self.time += 1
+        world = self.log[at]
+        rows = [(world.listed.get(user, 0), *(world.row(user, each) for each in ("s", "t")))]
+        answer = hash(repr(rows))
+        self.known.saw((APP, user), 1, answer, asked_at=asked_at, server=server)
+        self._note(("listed", user), *(("session", user, each) for each in ("s", "t")), at=at)
 
     @rule(user=USERS, server=SERVERS)
     def search_on_standby(self, user: str, server: float) -> None:
@@ -208,6 +241,7 @@ class Reading(RuleBasedStateMachine):
 
     @invariant()
     def is_bounded(self) -> None:
+        assert len(self.known._answers) <= 5_000
         assert len(self.known._entries) <= self.known._most
 
 
@@ -248,10 +282,11 @@ def test_what_is_forgotten_is_asked_for_as_if_it_was_written_last() -> None:
     for number in range(5):
         now += 1
         known.wrote({"app_name": APP, "user_id": f"other{number}"})
-    horizon.primary_at(0.5, 100)
+    horizon.primary_at(0.5, 100, HISTORY)
+    horizon.met(1.0, HISTORY)
     horizon.replayed(1.0, 100)
     assert not known.of_memories(APP, "ann").shown_by(1.0, horizon.reached())
-    horizon.primary_at(now, 200)
+    horizon.primary_at(now, 200, HISTORY)
     horizon.replayed(1.0, 200)
     assert known.of_memories(APP, "ann").shown_by(1.0, horizon.reached())
 
@@ -339,7 +374,8 @@ def test_forgetting_a_person_keeps_nothing_of_them_and_brings_nothing_back() -> 
 def test_a_standby_that_is_far_behind_still_finds_a_position_that_it_has_replayed() -> None:
     horizon = Horizon()
     for second in range(1_000):
-        horizon.primary_at(float(second), 100 * second)
+        horizon.primary_at(float(second), 100 * second, HISTORY)
+    horizon.met(1.0, HISTORY)
     horizon.replayed(1.0, 100 * 900)
     assert 850 <= horizon.reached()[1.0] <= 900
     horizon.replayed(1.0, 100 * 999)
@@ -348,13 +384,63 @@ def test_a_standby_that_is_far_behind_still_finds_a_position_that_it_has_replaye
 
 def test_a_standby_never_goes_back_and_a_restarted_one_is_another() -> None:
     horizon = Horizon()
-    horizon.primary_at(1.0, 100)
+    horizon.primary_at(1.0, 100, HISTORY)
+    horizon.met(1.0, HISTORY)
     horizon.replayed(1.0, 100)
-    horizon.primary_at(2.0, 200)
+    horizon.primary_at(2.0, 200, HISTORY)
     horizon.replayed(1.0, 50)
     assert horizon.reached() == {1.0: 1.0}
+    horizon.replayed(2.0, 200)
+    assert 2.0 not in horizon.reached(), "nobody knows whose standby it is"
+    horizon.met(2.0, HISTORY)
     horizon.replayed(2.0, 50)
     assert horizon.reached()[2.0] < 0
+
+
+@pytest.mark.parametrize(
+    "theirs",
+    [HISTORY._replace(timeline=2), HISTORY._replace(cluster="c"), HISTORY._replace(database="d")],
+)
+def test_positions_of_another_history_tell_nothing(theirs: History) -> None:
+    horizon = Horizon()
+    horizon.primary_at(1.0, 100, HISTORY)
+    assert not horizon.met(1.0, theirs)
+    horizon.replayed(1.0, 1_000)
+    assert horizon.reached() == {}
+    assert horizon.met(1.0, HISTORY)
+    horizon.replayed(1.0, 1_000)
+    horizon.primary_at(2.0, 100, theirs)  # a standby took over
+    assert horizon.reached() == {}
+
+
+def test_after_a_failover_that_lost_a_session_nothing_is_read_by_what_was_known() -> None:
+    known = Known(clock=iter(range(100)).__next__)
+    known.wrote_session(PLACE, Floor("i", 5, "t5"))
+    before = known.now()
+    known.saw_session(KEY, row_of(3), asked_at=known.now(), server=None)
+    for need in (
+        known.of_session(*KEY),
+        known.of_memories(APP, "ben"),
+        known.of_sessions("b", "c"),
+    ):
+        assert not need.shown_by(1.0, {1.0: before})
+        assert need.shown_by(1.0, {1.0: known.now()})
+
+
+def test_an_answer_that_was_seen_is_behind_no_other_standby() -> None:
+    known = Known(clock=iter(range(100)).__next__)
+    for scope in ((APP, "ann"), (APP, None)):
+        before = known.now()
+        known.saw(scope, 1, 7, asked_at=before, server=1.0)
+        for need in (known.of_session(*KEY), known.of_sessions(APP, "ann")):
+            assert need.shown_by(1.0, {1.0: before}), "it shows what it showed"
+            assert not need.shown_by(2.0, {2.0: before})
+        after = known.now()
+        known.saw(scope, 1, 7, asked_at=after, server=2.0)
+        assert known.of_session(*KEY).shown_by(2.0, {2.0: after}), "it was no news"
+        assert not known.of_sessions(APP, None).shown_by(2.0, {2.0: before})
+        known.erased(APP, "ann", None)
+        assert "ann" not in repr(known._answers)
 
 
 @pytest.mark.parametrize("header", [24, 40])

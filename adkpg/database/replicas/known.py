@@ -18,6 +18,7 @@ from adkpg.keys import APP_WIDE
 
 _MOST = 20_000
 _MOST_SCOPES = 1_000
+_MOST_ANSWERS = 5_000
 
 Key = tuple[str | None, ...]
 
@@ -28,6 +29,11 @@ class Floor(NamedTuple):
     incarnation: str
     revision: int
     token: str | None
+
+    @classmethod
+    def of(cls, row: Mapping[str, Any]) -> "Floor":
+        """Returns the revision that a session's row tells."""
+        return cls(row["incarnation"], row["revision"], row["revision_token"])
 
 
 class Moment(NamedTuple):
@@ -53,6 +59,7 @@ class Need:
     Attributes:
       moments: All of them must be shown.
       states: Of the app and of the user: the digest that was seen, or a moment as above.
+      scope: App and user, of a read of sessions; the user is None of a whole app's.
       place: App, user and session, of the read of one session.
       floor: Its revision; None if nothing is known of it, or `moments` say it.
       written_at: When this process last wrote something of it, in monotonic seconds.
@@ -61,6 +68,7 @@ class Need:
 
     moments: tuple[Moment, ...]
     states: tuple[tuple[int, Moment] | None, ...] = (None, None)
+    scope: tuple[str, str | None] | None = None
     place: tuple[str, str, str] | None = None
     floor: Floor | None = None
     written_at: float = -math.inf
@@ -101,6 +109,7 @@ class Known:
         self._clock = clock
         self._lock = threading.Lock()
         self._entries: OrderedDict[Key, _Entry] = OrderedDict()  # the oldest moment first
+        self._answers: OrderedDict[tuple[str, str | None, int], int] = OrderedDict()
         self._forgotten_at = -math.inf
 
     def now(self) -> float:
@@ -179,13 +188,16 @@ class Known:
         moment = Moment(self._clock(), server)
         with self._lock:
             known = self._entries.get(key)
-            floor = None
-            if row is not None:
-                floor = Floor(row["incarnation"], row["revision"], row["revision_token"])
+            floor = None if row is None else Floor.of(row)
             news = known is None or known.floor != floor or floor is None
             if known is not None and known.moment.at > asked_at:
                 # Of the two only a later revision of the same session is known to be newer.
+                if news and not _later(floor, known.floor) and not _later(known.floor, floor):
+                    self._put(key, _Entry(Moment(moment.at), written_at=known.written_at))
                 news = _later(floor, known.floor)
+            elif server is None and known is not None and _went_back(known.floor, floor):
+                # A failover lost what was known; whatever followed the old primary may have it.
+                self._note([("any",)])
             if news:
                 written_at = -math.inf if known is None else known.written_at
                 self._put(key, _Entry(moment, floor, written_at=written_at))
@@ -196,6 +208,8 @@ class Known:
                 state = ("state", *of)
                 seen, had = digest(row[name]), self._entries.get(state)
                 if had is not None and had.moment.at > asked_at:
+                    if had.digest != seen:  # nobody knows which of both is newer
+                        self._note([state])
                     continue
                 changed = had is None or had.digest != seen
                 # A state may return to what it was; a standby may still show the first of both.
@@ -203,6 +217,51 @@ class Known:
                     self._put(state, _Entry(moment, digest=seen))
                 if changed:
                     self._note([("anybody", app_name)])
+
+    def saw(
+        self,
+        scope: tuple[str, str | None],
+        question: int,
+        answer: int,
+        *,
+        asked_at: float,
+        server: float | None,
+    ) -> None:
+        """Notes what else an answer said of sessions: a listing, a search in them, a state.
+
+        An answer that is what it was when the same was asked before adds nothing.
+
+        Args:
+          scope: App and user; None is the whole app.
+          question: What tells what was asked from anything else.
+          answer: What tells its rows from any others.
+          asked_at: When it was asked.
+          server: The standby that answered; None is the primary.
+        """
+        app_name, user_id = scope
+        asked = (app_name, user_id, question)
+        key: Key = ("seen", app_name) if user_id is None else ("seen", app_name, user_id)
+        with self._lock:
+            known = self._answers.pop(asked, None)
+            self._answers[asked] = answer
+            if len(self._answers) > _MOST_ANSWERS:
+                self._answers.popitem(last=False)
+            if known == answer:
+                return
+            had = self._entries.get(key)
+            at = self._clock()
+            if had is not None and had.moment.at > asked_at and had.moment.server != server:
+                server = None  # of two that answered at once, nobody knows which is ahead
+            self._put(key, _Entry(Moment(at, server)))
+            by_users: Key = ("seen by users", app_name)
+            if user_id is not None:
+                # What others were shown it shows for certain only if it was the one to show it.
+                had = self._entries.get(by_users)
+                if server != (had.moment.server if had else server) or (
+                    had is None and self._forgotten_at > -math.inf
+                ):
+                    server = None
+            self._put(by_users, _Entry(Moment(at, server)))
 
     def of_session(self, app_name: str, user_id: str, session_id: str) -> Need:
         """Returns what a session with its states must not be older than."""
@@ -221,9 +280,11 @@ class Known:
                     moments += self._moments(state)
                 else:
                     states.append((of_state.digest, of_state.moment))
+            moments += self._seen(app_name, user_id)
         return Need(
             tuple(moments),
             tuple(states),
+            (app_name, user_id),
             (app_name, user_id, session_id),
             floor,
             -math.inf if entry is None else entry.written_at,
@@ -236,10 +297,12 @@ class Known:
             moments = self._of_anything(app_name, user_id)
             if user_id is None:
                 moments += self._moments(("anybody", app_name))
+                moments += self._moments(("seen by users", app_name))
             moments += self._moments(("sessions", *scope))
             moments += self._moments(("state", app_name))
             moments += self._moments(("state", *scope))
-        return Need(tuple(moments))
+            moments += self._seen(app_name, user_id)
+        return Need(tuple(moments), scope=(app_name, user_id))
 
     def of_memories(self, app_name: str, user_id: str) -> Need:
         """Returns what a read of a user's memories, and of the app's, must show."""
@@ -260,12 +323,20 @@ class Known:
                 return
             for key in [key for key in self._entries if key[1:3] == (app_name, user_id)]:
                 del self._entries[key]
+            for asked in [each for each in self._answers if each[:2] == (app_name, user_id)]:
+                del self._answers[asked]
             self._forgotten_at = self._clock()
 
     def _of_anything(self, app_name: str, user_id: str | None) -> list[Moment]:
         keys: list[Key] = [("any",), ("any", app_name)]
         if user_id is not None:
             keys.append(("any", app_name, user_id))
+        return [moment for key in keys for moment in self._moments(key)]
+
+    def _seen(self, app_name: str, user_id: str | None) -> list[Moment]:
+        keys: list[Key] = [("seen", app_name)]
+        if user_id is not None:
+            keys.append(("seen", app_name, user_id))
         return [moment for key in keys for moment in self._moments(key)]
 
     def _moments(self, key: Key) -> list[Moment]:
@@ -290,6 +361,15 @@ class Known:
 def digest(state: str | None) -> int:
     """Returns what tells a state from another, in this process."""
     return hash(state)
+
+
+def _went_back(known: Floor | None, said: Floor | None) -> bool:
+    """Whether a session has less than was known of it, or another history."""
+    if known is None or said is None or known.incarnation != said.incarnation:
+        return False
+    if said.revision == known.revision:
+        return said.token != known.token
+    return said.revision < known.revision
 
 
 def _later(one: Floor | None, other: Floor | None) -> bool:

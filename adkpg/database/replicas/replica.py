@@ -5,16 +5,16 @@ import logging
 import math
 import threading
 from collections.abc import Awaitable, Callable, Mapping
-from contextlib import AbstractAsyncContextManager
+from dataclasses import replace
 from typing import Any, Protocol, TypeVar
 
 import asyncpg
 
-from adkpg.database.replicas.horizon import Horizon
-from adkpg.database.replicas.known import Known, Need
+from adkpg.database.replicas.horizon import History, Horizon
+from adkpg.database.replicas.known import Floor, Known, Need
 from adkpg.database.replicas.source import Source
 from adkpg.database.replicas.statements import STANDING, identify
-from adkpg.errors import AdkpgError, Busy, ScopeMissing
+from adkpg.errors import AdkpgError, Busy, InvalidInput, ScopeMissing
 from adkpg.outages.breaker import Breaker
 from adkpg.sql import NoParameters, ParametersT, Statement
 from adkpg.telemetry import calls
@@ -58,8 +58,8 @@ class Reachable(Protocol):
     ) -> list[asyncpg.Record]:
         """Runs a statement, a second time if its connection was lost."""
 
-    def transaction(self) -> AbstractAsyncContextManager[Any]:
-        """Yields a transaction."""
+    async def ask_together(self, work: Callable[[Any], Awaitable[T]]) -> T:
+        """Does work in one transaction, a second time if its connection was lost."""
 
 
 class NotHere(Exception):
@@ -108,7 +108,7 @@ class Replica:
         self._refused = False  # an answer, since it was looked: another server may answer now
         self._primary_away_until = -math.inf
         self._primary_server: float | None = None
-        self._cluster: tuple[str, str] | None = None
+        self._apart: tuple[float, History] | None = None
 
     async def read(self, work: Callable[[Source], Awaitable[T]], need: Need) -> T:
         """Does work that only reads, on the standby.
@@ -198,9 +198,9 @@ class Replica:
             self._primary_away_until = self.known.now() + _PRIMARY_PAUSE_S
             return
         self._primary_server = primary["server"]
-        self._cluster = primary["cluster"], primary["database"]
+        history = _history_of(primary)
         if primary["position"] is not None:
-            self._horizon.primary_at(now, primary["position"])
+            self._horizon.primary_at(now, primary["position"], history)
         try:
             async with asyncio.timeout(2 * self._timeout_s):
                 found = (
@@ -210,13 +210,30 @@ class Replica:
                 )[0]
         except (AdkpgError, TimeoutError) as exc:
             raise self.refused(exc, permit) from exc
-        if (found["cluster"], found["database"]) != self._cluster:
+        theirs = _history_of(found)
+        if theirs._replace(timeline=history.timeline) != history:
             raise self.gone(
                 f"{self.standby.url} is another database than {self._primary.url}; correct "
                 "ADKPG_READ_URL.",
                 permit,
             )
+        if not self._horizon.met(found["server"], theirs):
+            self._say_apart(found["server"], history, theirs)
+            raise NotHere("behind")
         self.heard(found["server"], found["position"], standby=found["standby"])
+
+    def _say_apart(self, server: float, history: History, theirs: History) -> None:
+        """Says once of a server that it does not follow the primary, or has not said so yet."""
+        if self._apart != (server, history):
+            self._apart = (server, history)
+            logger.warning(
+                "The primary answers reads that a server at %s might: that one is on timeline %d, "
+                "and the primary on %d. After a failover it says so within checkpoint_timeout; if "
+                "it does not, it follows another primary: rewind it, or make it anew.",
+                self.standby.url,
+                theirs.timeline,
+                history.timeline,
+            )
 
     def heard(self, server: float, position: int | None, *, standby: bool) -> None:
         """Notes how far a standby is.
@@ -226,7 +243,7 @@ class Replica:
         """
         if not standby and server != self._primary_server:
             # One that was promoted: until the primary's address leads to it, it is not believed.
-            raise NotHere("behind")
+            raise self.doubted()
         if position is not None:
             self._horizon.replayed(server, position)
 
@@ -237,7 +254,7 @@ class Replica:
 
     def refused(self, exc: BaseException, permit: int) -> NotHere:
         """Returns what a failure of the standby means, and leaves it alone for a while."""
-        if isinstance(exc, ScopeMissing):  # the caller's
+        if isinstance(exc, (ScopeMissing, InvalidInput)):  # the caller's
             return NotHere("refused")
         if isinstance(exc, Busy):
             return NotHere("conflict")
@@ -291,7 +308,7 @@ class Asking:
                 )
         except (AdkpgError, TimeoutError) as exc:
             raise replica.refused(exc, self._permit) from exc
-        return self.accepted(statement, answer, reached, asked_at)
+        return self.accepted(statement, parameters, answer, reached, asked_at)
 
     async def fetch_one(
         self,
@@ -313,11 +330,10 @@ class Asking:
         replica = self._replica
         asked_at, reached = replica.known.now(), replica.reached()
         try:
-            async with (
-                asyncio.timeout(2 * replica.timeout_s),
-                replica.standby.transaction() as transaction,
-            ):
-                return await work(_Reading(transaction, self, reached, asked_at))
+            async with asyncio.timeout(2 * replica.timeout_s):
+                return await replica.standby.ask_together(
+                    lambda transaction: work(_Reading(transaction, self, reached, asked_at))
+                )
         except (AdkpgError, TimeoutError) as exc:
             raise replica.refused(exc, self._permit) from exc
 
@@ -332,6 +348,7 @@ class Asking:
     def accepted(
         self,
         statement: Statement[Any],
+        parameters: Any,
         answer: list[asyncpg.Record],
         reached: Mapping[float, float],
         asked_at: float,
@@ -340,6 +357,7 @@ class Asking:
 
         Args:
           statement: What was asked.
+          parameters: Its own.
           answer: Each row with the columns of `STANDING` in front.
           reached: By server, as it was known before it was asked: a statement looks at the tables
             first, and at where the server stands afterwards.
@@ -348,7 +366,7 @@ class Asking:
         Raises:
           NotHere: They are too old.
         """
-        need, server = self._need, answer[0]["adkpg_server"]
+        need, server, known = self._need, answer[0]["adkpg_server"], self._replica.known
         self._replica.heard(server, answer[0]["adkpg_position"], standby=answer[0]["adkpg_standby"])
         if not answer[0]["fits"]:
             raise NotHere("behind")
@@ -359,7 +377,12 @@ class Asking:
             row = rows[0] if rows else None
             if row is not None and not need.states_shown(row, server, reached):
                 raise NotHere("behind")
-            self._replica.known.saw_session(need.place, row, asked_at=asked_at, server=server)
+            known.saw_session(need.place, row, asked_at=asked_at, server=server)
+            if row is not None:
+                # What is read next of it may come from another standby, which must have it all.
+                self._need = replace(need, floor=Floor.of(row))
+        else:
+            note_seen(known, need, statement, parameters, rows, asked_at=asked_at, server=server)
         return rows
 
 
@@ -385,22 +408,22 @@ class _Reading:
         answer: list[asyncpg.Record] = await self._transaction.fetch(
             statement, parameters, timeout_s=timeout_s, standing=(STANDING, self._asking.floor)
         )
-        return self._asking.accepted(statement, answer, self._reached, self._asked_at)
+        return self._asking.accepted(statement, parameters, answer, self._reached, self._asked_at)
 
 
 class Learning:
-    """One read of a session on the primary, whose answer is noted.
+    """One read of sessions on the primary, whose answers are noted.
 
     Args:
       primary: The Database.
       known: What this process has written and seen.
-      place: App, user and session.
+      need: Of the read.
     """
 
-    def __init__(self, primary: Source, known: Known, place: tuple[str, str, str]) -> None:
+    def __init__(self, primary: Source, known: Known, need: Need) -> None:
         self._primary = primary
         self._known = known
-        self._place = place
+        self._need = need
 
     async def fetch(
         self,
@@ -410,11 +433,13 @@ class Learning:
         timeout_s: float | None = None,
     ) -> list[asyncpg.Record]:
         """Runs one statement and returns its rows."""
-        asked_at = self._known.now()
+        known, need, asked_at = self._known, self._need, self._known.now()
         rows = await self._primary.fetch(statement, parameters, timeout_s=timeout_s)
-        if tells_session(statement):
+        if need.place is not None and tells_session(statement):
             row = rows[0] if rows else None
-            self._known.saw_session(self._place, row, asked_at=asked_at, server=None)
+            known.saw_session(need.place, row, asked_at=asked_at, server=None)
+        else:
+            note_seen(known, need, statement, parameters, rows, asked_at=asked_at, server=None)
         return rows
 
     async def fetch_one(
@@ -431,6 +456,31 @@ class Learning:
     async def transact(self, work: Callable[[Any], Awaitable[T]], *, races: bool = True) -> T:
         """Does work in one transaction."""
         return await self._primary.transact(work, races=races)
+
+
+def note_seen(
+    known: Known,
+    need: Need,
+    statement: Statement[ParametersT],
+    parameters: ParametersT,
+    rows: list[asyncpg.Record],
+    *,
+    asked_at: float,
+    server: float | None,
+) -> None:
+    """Notes the rows of a read of sessions that does not tell a revision.
+
+    What belongs to a session's row that was read before adds nothing to it.
+    """
+    if need.scope is None or "incarnation" in statement.names:
+        return
+    question = hash((id(statement), repr(statement.arguments(parameters))))
+    answer = hash(repr([tuple(row) for row in rows]))
+    known.saw(need.scope, question, answer, asked_at=asked_at, server=server)
+
+
+def _history_of(found: asyncpg.Record) -> History:
+    return History(found["cluster"], found["database"], found["timeline"])
 
 
 def tells_session(statement: Statement[Any]) -> bool:

@@ -13,6 +13,15 @@ _POSITION = (
     " WHEN current_setting('synchronous_commit') = 'off' THEN pg_current_wal_insert_lsn()"
     " ELSE pg_current_wal_flush_lsn() END) - CAST('0/0' AS pg_lsn) AS bigint)"
 )
+# A standby says late on which timeline it is, and never one that it is not on yet.
+_TIMELINE = (
+    "CASE WHEN pg_is_in_recovery() THEN greatest("
+    "(SELECT timeline_id FROM pg_control_checkpoint()),"
+    " (SELECT min_recovery_end_timeline FROM pg_control_recovery()),"
+    " (SELECT received_tli FROM pg_stat_wal_receiver))"
+    " ELSE CAST(CAST('x' || left(pg_walfile_name(pg_current_wal_insert_lsn()), 8) AS bit(32))"
+    " AS integer) END"
+)
 _KEY = (
     "{0}.app_name = CAST({{1}} AS text) AND {0}.user_id = CAST({{2}} AS text)"
     " AND {0}.session_id = CAST({{3}} AS text)"
@@ -49,5 +58,6 @@ def identify() -> Statement[NoParameters]:
                 "(SELECT CAST(system_identifier AS text) FROM pg_control_system())"
             ).label("cluster"),
             literal_column("CAST(current_database() AS text)").label("database"),
+            literal_column(_TIMELINE).label("timeline"),
         )
     )
