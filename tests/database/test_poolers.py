@@ -10,7 +10,7 @@ from typing import Any
 
 import pytest
 
-from adkpg import Database, DatabaseSessionService, PgVectorMemoryService
+from adkpg import Database, DatabaseSessionService, PgVectorMemoryService, Settings
 from adkpg.database import migrations
 from adkpg.operations import examine
 from adkpg.testing import said, texts
@@ -143,3 +143,8 @@ async def test_the_doctor_sees_a_pooler(
         assert found["pooler"].status == "warning"
         assert "ADKPG_DIRECT_URL" in (found["pooler"].cure or "")
         assert ("max_prepared_statements" in (found["pooler"].cure or "")) == (mode != "prepared")
+        past_it = Settings.model_validate({"direct_url": database_url})
+        async with Database(url, settings=past_it) as database:
+            found = {each.check: each for each in (await examine(database)).findings}
+        assert found["pooler"].status == ("ok" if mode == "prepared" else "warning")
+        assert "ADKPG_DIRECT_URL" not in (found["pooler"].cure or "")

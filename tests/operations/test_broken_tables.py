@@ -112,6 +112,7 @@ async def test_an_hnsw_index_whose_build_was_cancelled_is_a_failure_and_mended(
         assert (await find(database, "recall")).status == "ok"
 
 
+@pytest.mark.direct(reason="a pooler's connections keep the settings that they began with")
 async def test_a_server_that_builds_indexes_slowly_is_a_warning_and_mended(
     database_url: str, connection: asyncpg.Connection
 ) -> None:
@@ -147,6 +148,7 @@ async def test_a_server_that_builds_indexes_slowly_is_a_warning_and_mended(
         assert "maintenance_work_mem" not in (await find(database, "settings")).detail
 
 
+@pytest.mark.direct(reason="a pooler's connections keep the settings that they began with")
 @pytest.mark.parametrize("whose", ["ROLE {role}", "ROLE {role} IN DATABASE {database}"])
 async def test_a_setting_of_a_role_is_mended_where_it_was_set(
     database: Database, database_url: str, connection: asyncpg.Connection, whose: str
@@ -173,6 +175,7 @@ async def test_a_setting_of_a_role_is_mended_where_it_was_set(
         await roles.drop()
 
 
+@pytest.mark.direct(reason="a pooler's connections keep the settings that they began with")
 async def test_a_setting_of_the_url_is_named(database_url: str) -> None:
     async with Database(f"{database_url}&enable_sort=off") as database:
         found = await find(database, "settings")
