@@ -24,7 +24,8 @@ class Probes:
 
     ``/livez`` is 200 as long as the event loop turns; what restarts a process asks it. ``/readyz``
     is 200 if every database answers and has this version's tables, else 503 with the reason; what
-    sends requests asks it. Both ask nobody who they are, and name neither users nor passwords.
+    sends requests asks it. Both ask nobody who they are. The reason names the database, and neither
+    passwords nor anybody whom agents serve.
 
     Args:
       app: The app.

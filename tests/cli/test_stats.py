@@ -23,10 +23,11 @@ def test_the_tables_name_apps_users_and_tables(adkpg: Adkpg, database_url: str) 
     _live(database_url)
     outcome = adkpg("stats", "--database-url", database_url)
     assert (outcome.code, outcome.err) == (0, "")
+    assert max(map(len, outcome.out.splitlines())) < 80
     lines = [line.split() for line in outcome.out.splitlines() if line]
     assert lines[0][:4] == ["APP", "USERS", "SESSIONS", "NEW"]
     assert lines[1][:6] == ["travel", "1", "1", "1", "1", "1"]
-    assert ["travel", "ada", "1", "1"] in [line[:4] for line in lines]
+    assert ["travel", "1", "1", "ada"] in [[*line[:3], line[-1]] for line in lines]
     assert "alembic_version" in {line[0] for line in lines}
 
 

@@ -80,22 +80,9 @@ def _print(found: Statistics, told: str) -> None:
     if not found.apps:
         click.echo(f"There is nothing yet.{told}")
     else:
+        # Each is narrow enough for a terminal of 80 columns.
         show(
-            (
-                "APP",
-                "USERS",
-                "SESSIONS",
-                "NEW",
-                "EVENTS",
-                "NEW",
-                "SIZE",
-                "MEMORIES",
-                "NEW",
-                "VECTORS",
-                "FILES",
-                "WAITING",
-                "DEAD",
-            ),
+            ("APP", "USERS", "SESSIONS", "NEW", "EVENTS", "NEW", "SIZE", "FILES"),
             [
                 (
                     app.app_name,
@@ -105,10 +92,20 @@ def _print(found: Statistics, told: str) -> None:
                     _about(app.events, app),
                     _about(app.new_events, app),
                     _about(_size(app.payload_bytes), app),
+                    _size(app.file_bytes),
+                )
+                for app in found.apps
+            ],
+        )
+        click.echo()
+        show(
+            ("APP", "MEMORIES", "NEW", "VECTORS", "WAITING", "DEAD"),
+            [
+                (
+                    app.app_name,
                     _about(app.memories, app),
                     _about(app.new_memories, app),
                     _about(app.vectors, app),
-                    _size(app.file_bytes),
                     app.waiting,
                     app.dead,
                 )
@@ -119,17 +116,17 @@ def _print(found: Statistics, told: str) -> None:
             click.echo("~ is estimated from samples of large tables; --exact counts.")
         click.echo()
         show(
-            ("APP", "USER", "SESSIONS", "EVENTS", "SIZE", "MEMORIES", "VECTORS", "FILES"),
+            ("APP", "SESSIONS", "EVENTS", "SIZE", "MEMORIES", "VECTORS", "FILES", "USER"),
             [
                 (
                     user.app_name,
-                    "(the app's own)" if user.user_id is None else user.user_id,
                     user.sessions,
                     user.events,
                     _size(user.payload_bytes),
                     user.memories,
                     user.vectors,
                     _size(user.file_bytes),
+                    "(the app's own)" if user.user_id is None else user.user_id,
                 )
                 for user in found.users
             ],
