@@ -152,6 +152,11 @@ def test_no_database_is_one_sentence(agents: Path) -> None:
         ("web", "no uri", "Invalid database URL"),
         ("run", "mysql://u:hunter2@h/d", "Database related module not found"),
         ("run", "postgresql+asyncpg://u:hunter2@127.0.0.1:1/d", "127.0.0.1"),
+        (
+            "run",
+            "sqlite:////no/folder/sessions.db",
+            "unable to open database file. Correct the URI",
+        ),
     ],
 )
 def test_a_uri_that_adk_cannot_use_is_one_sentence(

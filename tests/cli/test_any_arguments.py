@@ -58,6 +58,7 @@ def test_any_arguments_end_in_a_sentence(adkpg: Adkpg, database_url: str) -> Non
     @settings(max_examples=60)
     @given(_calls())
     @example(["sessions", "list", "--app", "a", "--cursor", "é"])
+    @example(["doctor", "--strict"])  # of a server for tests, which warns and fails
     @example(["memory", "search", "x" * 2_000_000, "--app", "a", "--user", "u"])
     def run(arguments: list[str]) -> None:
         path = next(path for path, _ in _COMMANDS if tuple(arguments[: len(path)]) == path)

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import threading
 from functools import wraps
 from traceback import walk_tb
 from typing import Any, NoReturn
@@ -99,6 +100,7 @@ def _hand_over(name: str, own_name: str, arguments: tuple[str, ...]) -> NoReturn
         kinds = {"memory"}
     # As defaults, not as arguments: what is typed wins by ADK's own rules.
     defaults = {f"{kind}_service_uri": f"{SCHEME}://" for kind in kinds}
+    threading.excepthook = _unless_of_sqlite
     try:
         main.commands[name].main(arguments, prog_name=f"adkpg {own_name}", default_map=defaults)
     except Exception as exc:
@@ -106,10 +108,22 @@ def _hand_over(name: str, own_name: str, arguments: tuple[str, ...]) -> NoReturn
             raise
         # ADK's words or the driver's, which name the URI without its password.
         words = str(getattr(exc, "orig", None) or exc).strip() or type(exc).__name__
+        first = printable(words.splitlines()[0]).rstrip(".")
         raise click.ClickException(
-            f"ADK cannot use a service that was named: {printable(words.splitlines()[0])} Correct "
-            "the URI, or leave it out for this database."
+            f"ADK cannot use a service that was named: {first}. Correct the URI, or leave it out "
+            "for this database."
         ) from exc
+
+
+def _unless_of_sqlite(args: threading.ExceptHookArgs) -> None:
+    """Shows what ended a thread, unless it only could not tell a loop that has ended.
+
+    The driver of SQLite answers from a thread: of a file that cannot be opened, too late.
+    """
+    frames = [frame for frame, _ in walk_tb(args.exc_traceback)]
+    its = any(frame.f_globals.get("__name__") == "aiosqlite.core" for frame in frames)
+    if not (its and isinstance(args.exc_value, RuntimeError)):
+        threading.__excepthook__(args)
 
 
 def _of_a_uri(exc: BaseException) -> bool:

@@ -8,6 +8,7 @@ from dataclasses import asdict
 import click
 
 import adkpg
+from adkpg.cli.answers import fail
 from adkpg.cli.connection import connected
 from adkpg.cli.options import as_json
 from adkpg.terminal import printable
@@ -41,8 +42,10 @@ async def doctor(database: adkpg.Database, *, strict: bool, as_json: bool) -> No
             click.echo(f"{status} {each.check:11} {_line(each.detail)}")
             for cure in (each.cure or "").splitlines():
                 click.echo(f"{'':8} {'':11} {printable(cure)}")
-    if found.status == "failure" or (strict and found.status != "ok"):
-        raise click.exceptions.Exit(1)
+    counted = ("failure", "warning") if strict else ("failure",)
+    wrong = [each.check for each in found.findings if each.status in counted]
+    if wrong:
+        fail([f"Not all is well with {', '.join(wrong)}; do what the report says."])
 
 
 def _line(text: str) -> str:
