@@ -35,7 +35,8 @@ def backup(file: Path, database_url: str | None, *, yes: bool, as_json: bool) ->
     \b
     Example:
       adkpg backup monday.dump
-      adkpg restore monday.dump --database-url postgresql://user:password@localhost/empty
+      adkpg restore monday.dump \\
+        --database-url postgresql://ana:secret@localhost/empty
     """
     file = Path(os.path.abspath(file))
     if not file.parent.is_dir():
@@ -79,7 +80,8 @@ def restore(
 
     \b
     Example:
-      adkpg restore monday.dump --database-url postgresql://user:password@localhost/empty
+      adkpg restore monday.dump \\
+        --database-url postgresql://ana:secret@localhost/empty
     """
     file = Path(os.path.abspath(file))
     if not file.is_file():

@@ -59,7 +59,8 @@ def demo(
     \b
     Example:
       adkpg demo
-      adkpg demo --say "The key is under the blue pot." --ask "How do I get into the house?"
+      adkpg demo --say "The key is under the blue pot." \\
+        --ask "How do I get into the house?"
       adkpg demo --transcript locomo10.json --limit-questions 20
     """
     say, ask = (tuple(map(_unicode, texts)) for texts in (say, ask))

@@ -98,7 +98,8 @@ async def extract(
     \b
     Example:
       adkpg facts extract --app my_agent --user alice --model gemini-2.5-flash
-      adkpg facts extract --app my_agent --user alice --session 3f2a --model gemini-2.5-flash
+      adkpg facts extract --app my_agent --user alice --session 3f2a \\
+        --model gemini-2.5-flash
     """
     report = await _extracting(database, model).extract(
         app_name=app_name, user_id=user_id, session_id=session_id
@@ -143,7 +144,8 @@ async def profile(
     \b
     Example:
       adkpg facts profile --app my_agent --user alice
-      adkpg facts profile --app my_agent --user alice --topic travel --topic home --json
+      adkpg facts profile --app my_agent --user alice --topic travel \\
+        --topic home --json
     """
     known = await _stored(database).profile(
         app_name=app_name, user_id=user_id, topics=topics or None, limit=limit
@@ -249,7 +251,8 @@ async def summarize(
 
     \b
     Example:
-      adkpg facts summarize --app my_agent --user alice --session 3f2a --model gemini-2.5-flash
+      adkpg facts summarize --app my_agent --user alice --session 3f2a \\
+        --model gemini-2.5-flash
     """
     summary = await _extracting(database, model).summarize(
         app_name=app_name, user_id=user_id, session_id=session_id

@@ -60,7 +60,8 @@ def forget(
     \b
     Example:
       adkpg forget --app my_agent --user alice --dry-run
-      adkpg forget --app my_agent --user alice --artifact-service-uri gs://my_bucket
+      adkpg forget --app my_agent --user alice \\
+        --artifact-service-uri gs://my_bucket
     """
     artifacts = _artifact_service(artifact_service_uri) if artifact_service_uri else None
 

@@ -69,11 +69,14 @@ class Program(click.Group):
     epilog="""\b
 Conventions:
   --json             prints JSON on standard output, and nothing else.
-  --limit, --cursor  list page by page; the cursor is the `next_cursor` of the page before.
-  SPAN, TIME         are a span like 30d, 12h, 2w, 90m, 45s, and a time in ISO 8601.
-  --yes, --dry-run   A removal shows what would go and asks. --yes removes without a question,
-                     --dry-run only shows. Without a terminal to ask on, only --yes removes.
-  exit codes         0: done. 1: failed, with one sentence on standard error. 2: wrong usage.
+  --limit, --cursor  list page by page; --cursor is given the `next_cursor`
+                     of the page before.
+  SPAN, TIME         are a span (30d, 12h, 2w, 90m) and a time in ISO 8601.
+  --yes, --dry-run   A removal shows what would go and asks. --yes removes
+                     without a question, --dry-run only shows. Without a
+                     terminal to ask on, only --yes removes.
+  exit codes         0: done. 1: failed, with one sentence on standard error.
+                     2: wrong usage.
 """,
 )
 @click.version_option(adkpg.__version__, package_name="adkpg")

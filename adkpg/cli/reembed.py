@@ -40,7 +40,8 @@ async def reembed(
     \b
     Example:
       adkpg reembed --model gemini --app my_agent
-      ADKPG_EMBEDDING_MODEL=text-embedding-3-large adkpg reembed --model openai --app my_agent
+      ADKPG_EMBEDDING_MODEL=text-embedding-3-large \\
+        adkpg reembed --model openai --app my_agent
       adkpg reembed --model my_agent.embedding:embedder --app my_agent
     """
     embedder = embedder_named(name)

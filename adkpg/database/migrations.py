@@ -568,7 +568,9 @@ def _create_pgvector(connection: Connection, found: Found) -> None:
         connection.execute(text("CREATE EXTENSION IF NOT EXISTS vector"))
         connection.commit()
     except ProgrammingError as exc:
+        connection.rollback()
+        role, database = connection.execute(text("SELECT current_user, current_database()")).one()
         raise ExtensionMissing(
-            "This role may not create the extension pgvector; let an administrator run "
-            "CREATE EXTENSION vector in this database, then run: adkpg db upgrade"
+            f"Role {role} may not create the extension pgvector in database {database}; let an "
+            "administrator run CREATE EXTENSION vector there, then run: adkpg db upgrade"
         ) from exc

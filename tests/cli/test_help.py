@@ -71,6 +71,13 @@ def test_help_has_a_sentence_and_an_example(name: str) -> None:
     assert "adkpg " in example
 
 
+@pytest.mark.parametrize("name", COMMANDS)
+def test_help_keeps_to_80_columns(name: str) -> None:
+    command, _ = COMMANDS[name]
+    narrow = click.Context(command, info_name=name, terminal_width=80)
+    assert [line for line in command.get_help(narrow).splitlines() if len(line) > 80] == []
+
+
 @pytest.mark.parametrize("name", LEAVES)
 def test_every_option_says_what_it_does(name: str) -> None:
     command, _ = COMMANDS[name]

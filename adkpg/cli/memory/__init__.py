@@ -24,6 +24,7 @@ def memory() -> None:
 
     \b
     Example:
-      adkpg memory search "Which city did she move to?" --app my_agent --user alice
+      adkpg memory search "Which city did she move to?" --app my_agent \\
+        --user alice
       adkpg memory add docs/ --app my_agent
     """

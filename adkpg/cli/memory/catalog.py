@@ -177,8 +177,10 @@ def update(
 
     \b
     Example:
-      adkpg memory update 3f2a --app my_agent --user alice --importance 0.9 --topic travel
-      adkpg memory update 3f2a --app my_agent --user alice --text "She moved to Porto."
+      adkpg memory update 3f2a --app my_agent --user alice \\
+        --importance 0.9 --topic travel
+      adkpg memory update 3f2a --app my_agent --user alice \\
+        --text "She moved to Porto."
     """
     if topics and no_topics:
         raise click.UsageError("--topic and --no-topics exclude each other.")

@@ -113,7 +113,8 @@ def evaluate(
     \b
     Example:
       adkpg memory evaluate locomo10.json --mode text --mode hybrid
-      adkpg memory evaluate questions.json --app my_agent --user alice --min-recall 0.8
+      adkpg memory evaluate questions.json --app my_agent --user alice \\
+        --min-recall 0.8
       adkpg memory evaluate questions.json --app my_agent --json > before.json
       adkpg memory evaluate questions.json --app my_agent --compare before.json
     """

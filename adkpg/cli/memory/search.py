@@ -81,9 +81,11 @@ async def search(
 
     \b
     Example:
-      adkpg memory search "Which city did she move to?" --app my_agent --user alice --top-k 3
+      adkpg memory search "Which city did she move to?" --app my_agent \\
+        --user alice --top-k 3
       adkpg memory search refunds --app my_agent --kind document --explain
-      adkpg memory search tea --app my_agent --user alice --after 2026-01-01 --half-life 30d
+      adkpg memory search tea --app my_agent --user alice \\
+        --after 2026-01-01 --half-life 30d
     """
     hits = await adkpg.PgVectorMemoryService(database, mode=mode).search(
         app_name=app_name,
