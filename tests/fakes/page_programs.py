@@ -13,6 +13,7 @@ from pathlib import Path
 import yaml
 from packaging.requirements import Requirement
 
+from tests.fakes import warm_adkpg
 from tests.fakes.checkout import CHECKOUT
 
 _HERE = "tests.fakes.page_programs"
@@ -22,24 +23,39 @@ _HOLLOW = ("docker", "gcloud", "make", "aws", "az")
 def write_programs(directory: Path) -> Path:
     """Writes them into a new directory, for the front of a PATH, and returns it.
 
-    ``adkpg`` is the real command, but its doctor may find that the tests' server is quick and
-    unsafe; ``git`` makes the folder that a clone would be in.
+    ``adkpg`` is the real command, forked off the process that `warm` starts, but its doctor
+    may find that the tests' server is quick and unsafe; ``git`` makes the folder that a clone would
+    be in.
     """
     python = shlex.quote(sys.executable)
     here = f"PYTHONPATH={shlex.quote(str(CHECKOUT))} exec {python} -m {_HERE}"
+    directory.mkdir()
+    adkpg = f'{python} -SE {_asking(directory)} "$@"'
     scripts = {
-        "adkpg": f'{python} -m adkpg "$@"\ncode=$?\n[ "$1 $code" = "doctor 1" ] || exit $code',
+        "adkpg": f'{adkpg}\ncode=$?\n[ "$1 $code" = "doctor 1" ] || exit $code',
         "git": '[ "$1" != clone ] || mkdir -p "$(basename "$2")"',
         "pip": f'{here} pip "$@"',
         "kubectl": f'{here} kubectl "$@"',
         **dict.fromkeys(_HOLLOW, "exit 0"),
     }
-    directory.mkdir()
     for program, script in scripts.items():
         path = directory / program
         path.write_text(f"#!/bin/sh\n{script}\n")
         path.chmod(path.stat().st_mode | stat.S_IXUSR)
     return directory
+
+
+def warm(directory: Path) -> str:
+    """Returns the command that lets ``adkpg`` of that directory run, and ends with the shell's."""
+    python, place = shlex.quote(sys.executable), shlex.quote(str(directory / "socket"))
+    started = f"PYTHONPATH={shlex.quote(str(CHECKOUT))} {python} -m {warm_adkpg.__name__} {place} &"
+    return f"rm -f {place}; {started}\nuntil [ -S {place} ]; do read -rt 0.05 <> <(:) || :; done"
+
+
+def _asking(directory: Path) -> str:
+    program = directory / "ask.py"
+    program.write_text(warm_adkpg.client(directory / "socket"))
+    return shlex.quote(str(program))
 
 
 def pip(*arguments: str) -> None:

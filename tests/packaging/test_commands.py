@@ -95,7 +95,9 @@ async def test_commands_run_in_the_order_of_the_page_and_again(
         for block in blocks(document)
         if (block.language == "sh" or block.title) and not block.not_run
     ]
-    stand_ins = page_programs.write_programs(tmp_path / "bin")
+    stand_ins = page_programs.write_programs(
+        embedded_dir.with_name("bin")
+    )  # a socket's path is short
     path = os.pathsep.join([str(stand_ins), str(Path(sys.executable).parent), os.environ["PATH"]])
     (tmp_path / "page").mkdir()
     database = await server.create(template=server.template)
@@ -112,7 +114,7 @@ async def test_commands_run_in_the_order_of_the_page_and_again(
                 return PORT.sub(lambda m: ports.setdefault(m[0], str(free_port())), text)
 
             code, printed = await run(
-                script(page, replaced),
+                f"{page_programs.warm(stand_ins)}\n{script(page, replaced)}",
                 tmp_path / "page",
                 PATH=path,
                 ADKPG_DATABASE_URL=url,
