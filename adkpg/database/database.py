@@ -723,6 +723,7 @@ class Database(Closes):
             lambda attempt: self._fetch(attempt, sql, arguments, timeout_s)
         )
 
+    @internal
     async def ask_together(self, work: Callable[[Any], Awaitable[T]]) -> T:
         """Does work that reads in one transaction, and again only if its connection was lost.
 

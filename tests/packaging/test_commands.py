@@ -15,6 +15,7 @@ import re
 import shlex
 import signal
 import socket
+import subprocess
 import sys
 from collections.abc import Callable
 from pathlib import Path
@@ -22,7 +23,7 @@ from pathlib import Path
 import pytest
 
 from adkpg.testing.server import Server
-from tests.fakes import page_programs
+from tests.fakes import life_of_alice, page_programs
 from tests.fakes.checkout import CHECKOUT
 from tests.fakes.pages import DOCUMENTS, URL, Block, blocks, name
 
@@ -31,12 +32,19 @@ EMBEDDED = re.compile(r"(?<=ADKPG_DATABASE_URL=)embedded\b")
 # The README's one embedded server is real; elsewhere another database is as good, and quicker.
 REAL_SERVER = {"README.md"}
 # What a newcomer types, and each page that has a command to run. The other commands say why not.
-GUIDES = ("embedded", "operations")
+GUIDES = ("console", "documents", "embedded", "languages", "moving", "operations", "worker")
 PAGES = [
     CHECKOUT / "README.md",
     *sorted(CHECKOUT.glob("docs/quickstart/*.md")),
     *(CHECKOUT / "docs" / f"{guide}.md" for guide in GUIDES),
 ]
+# What the reader of a page has: files, or sessions.
+GIVEN = {
+    "docs/documents.md": [
+        "mkdir -p docs; echo 'Refunds take three days.' | tee docs/a.md > handbook.md"
+    ],
+    "docs/moving.md": [f"{shlex.quote(sys.executable)} -m {life_of_alice.__name__}"],
+}
 # Adds packages or names settings, which tests of their own read: nothing to see from running it.
 HARMLESS = re.compile(r"(?:export \w+=|pip install )")
 
@@ -57,7 +65,7 @@ def script(page: list[Block], replaced: Callable[[str], str]) -> str:
         if block.title:
             lines += [f"cat > {shlex.quote(block.title)} <<'END OF FILE'", text + "END OF FILE"]
         elif block.keeps_running:
-            lines.append(f"({text.strip()}) &")
+            lines.append(f"({text.strip()}\n) &")
         else:
             lines.append(text)
     return "\n".join(lines)
@@ -113,17 +121,37 @@ async def test_commands_run_in_the_order_of_the_page_and_again(
                 text = URL.sub(lambda _: f"'{url}'", text)
                 return PORT.sub(lambda m: ports.setdefault(m[0], str(free_port())), text)
 
+            before = [page_programs.warm(stand_ins), *GIVEN.get(name(document), ())]
             code, printed = await run(
-                f"{page_programs.warm(stand_ins)}\n{script(page, replaced)}",
+                "\n".join([*before, script(page, replaced)]),
                 tmp_path / "page",
                 PATH=path,
                 ADKPG_DATABASE_URL=url,
                 ADKPG_EMBEDDED_DIR=str(embedded_dir),
+                BROWSER="true",  # opens nothing
                 PIP_NO_INPUT="1",
+                PYTHONPATH=str(CHECKOUT),
             )
             assert code == 0, f"{name(document)}:\n{printed}"
     finally:
         await server.drop(database)
+
+
+def test_bash_can_read_what_is_not_run() -> None:
+    for document in DOCUMENTS:
+        for block in blocks(document, "sh"):
+            read = subprocess.run(
+                ["bash", "-n"], input=block.text, capture_output=True, text=True, check=False
+            )
+            assert (read.returncode, read.stderr) == (0, ""), f"{name(document)}:{block.line}"
+
+
+def test_contributing_lists_what_is_not_run() -> None:
+    text = (CHECKOUT / "CONTRIBUTING.md").read_text(encoding="utf-8")
+    listed = set(re.findall(r"^\* `(\S+)`: .+", text, re.MULTILINE))
+    assert listed == {
+        name(document) for document in DOCUMENTS if any(block.not_run for block in blocks(document))
+    }
 
 
 def test_what_is_not_run_says_why() -> None:
