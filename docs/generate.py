@@ -3,6 +3,7 @@
 import ast
 import importlib
 import inspect
+import re
 import typing
 from collections.abc import Callable, Iterator
 from pathlib import Path
@@ -132,16 +133,37 @@ _ADVICE = {
 }
 
 
+_FURTHER = {
+    "At the command line": "What commands say on standard error and end with 1 or 2.",
+    "Warnings": "What is logged at WARNING or ERROR while adkpg goes on: [logging](logging.md).",
+}
+_KINDS = {
+    "ClickException": "At the command line",
+    "UsageError": "At the command line",
+    "BadParameter": "At the command line",
+    "fail": "At the command line",
+    "warning": "Warnings",
+    "error": "Warnings",
+    "exception": "Warnings",
+}
+
+
 def troubleshooting() -> str:
     """Returns docs/troubleshooting.md: each error, and the sentences that the code says it in."""
-    sentences: dict[str, set[str]] = {name: set() for name in errors.__all__}
+    sentences: dict[str, set[str]] = {name: set() for name in (*errors.__all__, *_FURTHER)}
     for path in sorted((_HERE.parent / "adkpg").rglob("*.py")):
-        for node in ast.walk(ast.parse(path.read_text(encoding="utf-8"))):
+        module = ast.parse(path.read_text(encoding="utf-8"))
+        made = {each.name: each for each in module.body if isinstance(each, ast.FunctionDef)}
+        for node in ast.walk(module):
             if isinstance(node, ast.Call) and node.args:
-                name = getattr(node.func, "attr", getattr(node.func, "id", ""))
-                said = _sentence(node.args[0])
-                if name in sentences and len(said.replace("…", "").split()) > 3:
-                    sentences[name].add(said)
+                name = _KINDS.get(called := _called(node), called)
+                if name not in sentences:
+                    continue
+                first = node.args[0]
+                function = made.get(_called(first)) if isinstance(first, ast.Call) else None
+                for said in [_sentence(first)] if function is None else _returned(function):
+                    if len(said.replace("…", "").split()) > 3:
+                        sentences[name].add(said)
     parts = [
         _NOTE,
         "# Troubleshooting: every error, by its message\n",
@@ -160,13 +182,29 @@ def troubleshooting() -> str:
         parts += [f"{_ADVICE[name]}\n"] if name in _ADVICE else [""]
         parts += [f"* {_literal(said)}" for said in sorted(sentences[name])]
         parts += [""] if sentences[name] else []
+    for name, meaning in _FURTHER.items():
+        parts += [f"## {name}\n", f"{meaning}\n"]
+        parts += [f"* {_literal(said)}" for said in sorted(sentences[name])] + [""]
     return "\n".join(parts).rstrip() + "\n"
+
+
+def _called(node: ast.expr) -> str:
+    function = getattr(node, "func", None)
+    return str(getattr(function, "attr", getattr(function, "id", "")))
+
+
+def _returned(function: ast.FunctionDef) -> list[str]:
+    """Returns the messages that a function makes for what is raised."""
+    values = [each.value for each in ast.walk(function) if isinstance(each, ast.Return)]
+    return [_sentence(value) for value in values if value is not None]
 
 
 def _sentence(node: ast.expr) -> str:
     """Returns a message as the code writes it, with … for what is put in."""
     if isinstance(node, ast.Constant) and isinstance(node.value, str):
-        return " ".join(node.value.split())
+        return " ".join(re.sub(r"%(?:[.\d]*[sdrgf])", "…", node.value).split())
+    if isinstance(node, ast.List):
+        return _sentence(node.elts[0]) if node.elts else ""
     if isinstance(node, ast.JoinedStr):
         parts = [str(part.value) if isinstance(part, ast.Constant) else "…" for part in node.values]
         return " ".join("".join(parts).split())

@@ -170,9 +170,9 @@ def _misread(text: str) -> str:
             f"The database URL has no scheme; write {_FORM}, or embedded for the server that "
             "comes with adkpg[embedded]."
         )
-    named = f"adkpg speaks to Postgres through asyncpg, not to {_safe_scheme(scheme)}; "
     near = get_close_matches(scheme.lower().partition("+")[0], _SCHEMES, cutoff=0.75)
-    return named + (f"did you mean {_FORM}?" if near else f"write {_FORM}.")
+    cure = f"did you mean {_FORM}?" if near else f"write {_FORM}."
+    return f"adkpg speaks to Postgres through asyncpg, not to {_safe_scheme(scheme)}; {cure}"
 
 
 def _completed(location: str, query: Mapping[str, str]) -> str:

@@ -135,6 +135,26 @@ def test_page_is_what_the_code_says(page: str) -> None:
     assert written == GENERATE.PAGES[page](), "run: make docs"
 
 
+@pytest.mark.parametrize(
+    "words",
+    [
+        "The database URL has no scheme; did you mean",
+        "The database URL begins with a quotation mark",
+        "adkpg speaks to Postgres through asyncpg, not to",
+        "since its host is not known",
+        "refused the user or password of",
+        "may not create the extension pgvector in database",
+        "The settings hold what adkpg cannot use",
+        "is no setting of adkpg and is ignored",
+        "have waited for a vector for over a minute",
+        "No database is named; set ADKPG_DATABASE_URL or give --database-url",
+        "let the session's runs take turns by sessions.invocation",
+    ],
+)
+def test_what_is_met_in_the_first_hour_is_found_by_its_text(words: str) -> None:
+    assert words in (DOCS / "troubleshooting.md").read_text(encoding="utf-8")
+
+
 def test_every_setting_is_explained() -> None:
     text = (DOCS / "settings.md").read_text(encoding="utf-8")
     for name, field in Settings.model_fields.items():
