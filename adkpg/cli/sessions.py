@@ -60,7 +60,7 @@ async def list_(
       adkpg sessions list --app my_agent --user alice --limit 5
       adkpg sessions list --app my_agent --json | jq -r '.sessions[].id'
     """
-    from adkpg.sessions.pages import openings
+    from adkpg.sessions.listing.openings import openings
 
     page = await adkpg.DatabaseSessionService(database).list_sessions_page(
         app_name=app_name, user_id=user_id, limit=limit, cursor=cursor

@@ -1,0 +1,1 @@
+"""Listing sessions: what a list tells of each beside its page."""
