@@ -223,8 +223,9 @@ def _cookie_name(request: Request) -> str:
 
 
 def _is_foreign(request: Request) -> bool:
-    if request.headers.get("sec-fetch-site", "same-origin") not in ("same-origin", "none"):
-        return True
+    site = request.headers.get("sec-fetch-site")
+    if site is not None:  # a browser's own word, which no page can write; a proxy may change Host
+        return site not in ("same-origin", "none")
     origin = request.headers.get("origin")
     if origin is None:
         return False

@@ -151,6 +151,10 @@ async def test_pages_fit_a_phone_in_light_and_dark(
         await page.goto(f"{address}{path}?{urlencode(query)}")
         width = await page.evaluate("document.documentElement.scrollWidth")
         assert width <= 360, path
+        for cure in await page.locator(".findings pre").all():
+            box = await cure.bounding_box()
+            assert box is not None
+            assert box["width"] >= 200, "a command is read in lines, not in letters"
     back = await page.evaluate("getComputedStyle(document.body).backgroundColor")
     lightness = sum(map(int, back.removeprefix("rgb(").removesuffix(")").split(",")))
     assert (lightness < 300) == (scheme == "dark")

@@ -125,6 +125,9 @@ async def test_forms_without_their_token_or_from_elsewhere_change_nothing(
         "/login", data={"form_token": form}, headers={"Sec-Fetch-Site": "cross-site"}
     )
     assert answer.status_code == 403
+    behind_a_proxy = {"Origin": "https://public.example", "Sec-Fetch-Site": "same-origin"}
+    answer = await browser.client.post("/login", data={"form_token": form}, headers=behind_a_proxy)
+    assert answer.status_code not in (403, 303)
     assert (await browser.client.put("/login")).status_code == 405
     assert (await browser.client.delete("/login")).status_code == 405
     assert (await browser.post("/login", form_token=form, more="x" * 1_100_000)).status_code == 413
