@@ -3,6 +3,7 @@
 import asyncio
 from collections.abc import Mapping
 from contextlib import aclosing
+from typing import Any
 
 from google.adk.sessions.session import Session
 from starlette.requests import Request
@@ -24,10 +25,11 @@ async def session(console: Console, request: Request) -> Response:
     """Shows a page of a session, the last one unless another is asked for."""
     fields = query_of(request)
     with person(fields) as (app_name, user_id):
-        found, steps = await _read(console, fields, app_name, user_id or "")
-        pages = max(1, -(-len(steps) // _PAGE))
+        found, initial = await _read(console, fields, app_name, user_id or "")
+        count = len(found.events)
+        pages = max(1, -(-count // _PAGE))
         page = min(forms.whole(fields, "page", pages), pages)
-        shown = steps[(page - 1) * _PAGE : page * _PAGE]
+        shown = await _steps(found, initial, (page - 1) * _PAGE, page * _PAGE)
         blocks: dict[int, Preloaded] = {}
         if fields.get("preload"):
             for step in shown:
@@ -38,13 +40,13 @@ async def session(console: Console, request: Request) -> Response:
         "session.html",
         session=found,
         steps=shown,
-        count=len(steps),
+        count=count,
         page=page,
         pages=pages,
         state=pretty(masked_state(found.state)),
         preload=bool(fields.get("preload")),
         blocks=blocks,
-        branches=sorted({step.branch for step in steps if step.branch}),
+        branches=sorted({event.branch for event in found.events if event.branch}),
     )
 
 
@@ -53,14 +55,15 @@ async def live(console: Console, request: Request) -> Response:
     fields = query_of(request)
     known = forms.whole(fields, "known", 0, least=0)
     with person(fields) as (app_name, user_id):
-        found, steps = await _read(console, fields, app_name, user_id or "")
-        if len(steps) == known:
+        found, initial = await _read(console, fields, app_name, user_id or "")
+        if len(found.events) == known:
             await _news(console, found)
-            found, steps = await _read(console, fields, app_name, user_id or "")
+            found, initial = await _read(console, fields, app_name, user_id or "")
+        steps = await _steps(found, initial, known, len(found.events))
     response = console.page(
-        request, "steps.html", session=found, steps=steps[known:], blocks={}, preload=False
+        request, "steps.html", session=found, steps=steps, blocks={}, preload=False
     )
-    response.headers["X-Known"] = str(len(steps))
+    response.headers["X-Known"] = str(len(found.events))
     return response
 
 
@@ -88,16 +91,18 @@ async def preload(console: Console, request: Request) -> Response:
     fields = query_of(request)
     number = forms.whole(fields, "number", 1)
     with person(fields) as (app_name, user_id):
-        found, steps = await _read(console, fields, app_name, user_id or "")
-        if number > len(steps) or not steps[number - 1].text:
+        found, initial = await _read(console, fields, app_name, user_id or "")
+        steps = await _steps(found, initial, number - 1, number)
+        if not steps or not steps[0].text:
             raise InvalidInput(f"Event {number} of the session is no turn of the user.")
-        block = await _preloaded(console, found, steps[number - 1])
-    return console.page(request, "preload.html", session=found, step=steps[number - 1], block=block)
+        block = await _preloaded(console, found, steps[0])
+    return console.page(request, "preload.html", session=found, step=steps[0], block=block)
 
 
 async def _read(
     console: Console, fields: Mapping[str, str], app_name: str, user_id: str
-) -> tuple[Session, list[Step]]:
+) -> tuple[Session, Mapping[str, Any]]:
+    """Returns a session, and its own state before the first event."""
     session_id = forms.required(fields, "session")
     while True:
         found = await console.sessions.get_session(
@@ -109,7 +114,11 @@ async def _read(
             )
         initial = await console.sessions.get_initial_state(found)
         if initial is not None:
-            return found, await asyncio.to_thread(steps_of, found, initial)
+            return found, initial
+
+
+async def _steps(found: Session, initial: Mapping[str, Any], first: int, end: int) -> list[Step]:
+    return await asyncio.to_thread(steps_of, found, initial, shown=range(first, end))
 
 
 async def _preloaded(console: Console, found: Session, step: Step) -> Preloaded:

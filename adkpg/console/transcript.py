@@ -90,30 +90,33 @@ class Step:
     source: str
 
 
-def steps_of(session: Session, initial: Mapping[str, Any]) -> list[Step]:
-    """Returns all events of a session as steps, in their order.
+def steps_of(session: Session, initial: Mapping[str, Any], *, shown: range) -> list[Step]:
+    """Returns some events of a session as steps, in their order.
 
     Args:
       session: With all of its events.
       initial: Its own state before the first.
+      shown: The places of those events, from 0; of the others only the state is followed.
     """
     events = session.events
     rewound, compacted = _rewound(events), _compacted(events)
     state: dict[str, Any] = dict(initial)
-    masked = masked_state(dict(state))
+    masked: dict[str, Any] | None = None
     steps = []
-    for place, event in enumerate(events):
-        changes = []
-        before_all = masked
-        for key, value in event.actions.state_delta.items():
-            if key.startswith(State.TEMP_PREFIX):
-                continue
-            changes.append((key, value))
-            state[key] = value
-        if changes:
-            masked = masked_state(dict(state))
+    for place, event in enumerate(events[: shown.stop]):
+        changes = [
+            (key, value)
+            for key, value in event.actions.state_delta.items()
+            if not key.startswith(State.TEMP_PREFIX)
+        ]
+        if place < shown.start:
+            state.update(changes)
+            continue
+        before = masked_state(dict(state)) if masked is None else masked
+        state.update(changes)
+        masked = masked_state(dict(state)) if changes else before
         steps.append(
-            _step(place, event, changes, before_all, masked, place in rewound, place in compacted)
+            _step(place, event, changes, before, masked, place in rewound, place in compacted)
         )
     return steps
 

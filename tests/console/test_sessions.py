@@ -187,8 +187,12 @@ async def test_a_long_session_has_pages_and_the_last_is_shown(
 ) -> None:
     session = await begun(sessions)
     for number in range(103):
-        await sessions.append_event(session, said(f"turn number {number}"))
+        state = {"first": "of page one"} if number == 0 else {"last": number}
+        await sessions.append_event(session, said(f"turn number {number}", state=state))
     last = await browser.text("/session", **PLACE)
+    here = last.partition('<table class="state">')[2].partition("</table>")[0]
+    assert "of page one" in here
+    assert "<del><code>99</code></del>" in last
     assert "turn number 102" in last
     assert "turn number 99<" not in last
     assert "data-live" in last
