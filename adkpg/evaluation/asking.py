@@ -91,7 +91,7 @@ class Memory:
         self._embedder = None if self._overrides.get("mode") == "text" else embedder
 
     async def ask(self, user_id: str | None, question: Question) -> Recalled:
-        """Does what `System.ask` says."""
+        """Does what `System.ask` says; what is gathered comes by its score, not in time's order."""
         if self._embedder is not None:
             await self._embedder.embed_query(question.text)  # the search below finds it there
         overrides: SearchOverrides = {**self._overrides, "now": question.moment}
@@ -103,6 +103,8 @@ class Memory:
             **overrides,
         )
         search_s = time.perf_counter() - begin
+        if self._overrides.get("gather"):
+            found = sorted(found, key=lambda hit: hit.score, reverse=True)
         return Recalled(
             hits=tuple(_found(hit) for hit in found),
             search_s=search_s,

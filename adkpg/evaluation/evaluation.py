@@ -215,6 +215,7 @@ async def evaluate_stored(
     user_id: str | None = None,
     modes: Sequence[Mode] = ("hybrid",),
     reranked: bool = False,
+    gathered: bool = False,
     told: Told = silent,
 ) -> Evaluation:
     """Asks questions about what is stored, such as a team's saved ones; it writes nothing.
@@ -227,6 +228,7 @@ async def evaluate_stored(
       modes: The ways to search, each once.
       reranked: Measures each mode a second time, with the service's reranker; without it none is
         asked.
+      gathered: Measures each mode also with all that it gathers (`gather=True`).
       told: Is told the progress.
 
     Raises:
@@ -239,7 +241,7 @@ async def evaluate_stored(
             "The file brings conversations of its own, which are remembered apart; leave the app "
             'out, or give questions alone: [{"q": ..., "evidence": [...]}].'
         )
-    systems = ways(memory, app_name, modes, reranked=reranked)
+    systems = ways(memory, app_name, modes, reranked=reranked, gathered=gathered)
     return await evaluate(data, systems, user_id=user_id, told=told)
 
 
@@ -250,18 +252,19 @@ def ways(
     *,
     embedder: MeasuredEmbedder | None = None,
     reranked: bool = False,
+    gathered: bool = False,
 ) -> dict[str, System]:
-    """Returns the ways to ask a service, by name: its modes, and each reranked, if that is said."""
-    return {
-        f"{mode} reranked" if rerank else mode: Memory(
-            memory,
-            app_name,
-            embedder=embedder,
-            overrides=SearchOverrides(mode=mode, rerank=rerank),
-        )
-        for mode in dict.fromkeys(modes)
-        for rerank in ((False, True) if reranked else (False,))
-    }
+    """Returns the ways to ask a service, by name: its modes, each gathered and reranked if said."""
+    found: dict[str, System] = {}
+    for mode in dict.fromkeys(modes):
+        options: dict[str, SearchOverrides] = {mode: {"mode": mode, "rerank": False}}
+        if gathered:
+            options[f"{mode} gathered"] = {"mode": mode, "rerank": False, "gather": True}
+        if reranked:
+            options[f"{mode} reranked"] = {"mode": mode, "rerank": True}
+        for name, overrides in options.items():
+            found[name] = Memory(memory, app_name, embedder=embedder, overrides=overrides)
+    return found
 
 
 @asynccontextmanager
@@ -337,6 +340,7 @@ async def evaluate_apart(
     settings: Settings | None = None,
     embedder: Embedder | None = None,
     reranker: Reranker | None = None,
+    gathered: bool = False,
     vectors: Path | None = None,
     told: Told = silent,
 ) -> Evaluation:
@@ -349,6 +353,7 @@ async def evaluate_apart(
       settings: None are those of the environment.
       embedder: None is ``ADKPG_EMBEDDER``.
       reranker: Each mode is measured with it, too.
+      gathered: Measures each mode also with all that it gathers (`gather=True`).
       vectors: A file that keeps vectors for the next run.
       told: Is told the progress.
 
@@ -373,7 +378,14 @@ async def evaluate_apart(
                 f"{', '.join(modes)} need an embedder, and none is installed; run pip install "
                 "'adkpg[local]', or measure text alone."
             )
-        systems = ways(memory, APP, modes, embedder=measured, reranked=reranker is not None)
+        systems = ways(
+            memory,
+            APP,
+            modes,
+            embedder=measured,
+            reranked=reranker is not None,
+            gathered=gathered,
+        )
         return await evaluate(data, systems, told=told)
 
 

@@ -36,6 +36,7 @@ MEASURES: tuple[str, ...] = (
     "MRR",
     f"NDCG@{GAIN_CUTOFF}",
     *(f"recall in {budget} tokens" for budget in BUDGETS),
+    *(f"complete in {budget} tokens" for budget in BUDGETS),
     f"tokens@{GAIN_CUTOFF}",
 )
 """The names of a question's figures; see `Outcome.measures`."""
@@ -90,7 +91,9 @@ class Outcome:
         measures["MRR"] = 1 / found[0] if found else 0.0
         measures[f"NDCG@{GAIN_CUTOFF}"] = _gain(found, len(self.ranks))
         for budget in BUDGETS:
-            measures[f"recall in {budget} tokens"] = self._recall_within(budget)
+            recall = self._recall_within(budget)
+            measures[f"recall in {budget} tokens"] = recall
+            measures[f"complete in {budget} tokens"] = float(recall == 1)
         measures[f"tokens@{GAIN_CUTOFF}"] = float(sum(self.costs[:GAIN_CUTOFF]))
         return measures
 

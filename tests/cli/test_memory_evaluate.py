@@ -95,6 +95,23 @@ def test_bars_for_ci(adkpg: Adkpg, write: Any, tmp_path: Path) -> None:
 
 
 @pytest.mark.usefixtures("stored")
+def test_each_mode_is_measured_gathered_too(adkpg: Adkpg, write: Any) -> None:
+    for value, place in (([own()], ()), (ASKED, PLACE)):
+        outcome = adkpg(
+            "memory", "evaluate", write(value), *place, "--mode", "text", "--gather", "--json"
+        )
+        assert (outcome.code, outcome.err) == (0, "")
+        systems = json.loads(outcome.out)["systems"]
+        assert list(systems) == ["text", "text gathered"]
+        plain, gathered = (each["per_question"] for each in systems.values())
+        assert gathered["recall in 4000 tokens"] == plain["recall in 4000 tokens"]
+        assert gathered["complete in 4000 tokens"] == [
+            float(recall == 1) for recall in gathered["recall in 4000 tokens"]
+        ]
+        assert gathered["MRR"] == plain["MRR"]  # by score, though a search returns them by time
+
+
+@pytest.mark.usefixtures("stored")
 def test_each_mode_is_measured_reranked_too(adkpg: Adkpg, write: Any, tmp_path: Path) -> None:
     export(tmp_path / "encoder")
     judge = ("--mode", "text", "--reranker", f"onnx:{tmp_path / 'encoder'}", "--json")

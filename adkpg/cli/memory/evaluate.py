@@ -84,6 +84,11 @@ _MODES = ("text", "vector", "hybrid")
     help="Measure each mode reranked, too: cohere:MODEL, tei:URL, onnx:FOLDER, or "
     "module:attribute of one of yours.",
 )
+@click.option(
+    "--gather",
+    is_flag=True,
+    help="Measure each mode also with all that it gathers, by tokens.",
+)
 @as_json
 @database_url
 def evaluate(
@@ -99,6 +104,7 @@ def evaluate(
     misses: int,
     vectors: Path | None,
     reranker: str | None,
+    gather: bool,
     as_json: bool,
     database_url: str | None,
 ) -> None:
@@ -131,9 +137,9 @@ def evaluate(
     judge = reranker_named(reranker) if reranker is not None else None
     with bars() as told:
         if app_name is not None:
-            found = run(database_url, _stored(data, app_name, user_id, chosen, judge, told))
+            found = run(database_url, _stored(data, app_name, user_id, chosen, judge, gather, told))
         else:
-            found = _apart(database_url, data, chosen, judge, vectors, told)
+            found = _apart(database_url, data, chosen, judge, gather, vectors, told)
     since = found.since(kept) if kept is not None else {}
     failed = [
         f"{name} of {way} is {report.estimates[name].mean:.3f}, below {least:g}."
@@ -156,6 +162,7 @@ def _stored(
     user_id: str | None,
     modes: list[Any],
     reranker: Reranker | None,
+    gathered: bool,
     told: Told,
 ) -> Callable[[adkpg.Database], Awaitable[Evaluation]]:
     from adkpg import evaluation
@@ -172,6 +179,7 @@ def _stored(
             user_id=user_id,
             modes=modes,
             reranked=reranker is not None,
+            gathered=gathered,
             told=told,
         )
 
@@ -183,6 +191,7 @@ def _apart(
     data: DataSet,
     modes: list[Any],
     reranker: Reranker | None,
+    gathered: bool,
     vectors: Path | None,
     told: Told,
 ) -> Evaluation:
@@ -204,6 +213,7 @@ def _apart(
                     server_url=server,
                     modes=modes,
                     reranker=reranker,
+                    gathered=gathered,
                     vectors=vectors,
                     told=told,
                 )
