@@ -14,7 +14,8 @@ from tests.fakes.commands import Adkpg
 
 # They change or start a server, or run until they are stopped.
 _LONG: set[tuple[str, ...]] = {("demo",), ("worker",), ("backup",), ("restore",), ("reembed",)}
-_LONG |= {("db", "upgrade"), ("db", "downgrade"), ("web",), ("api-server",), ("run",)}
+_LONG |= {("db", "upgrade"), ("db", "downgrade")}
+_LONG |= {("web",), ("api-server",), ("run",), ("console",)}
 
 
 def _commands(command: click.Command, *path: str) -> Iterator[tuple[tuple[str, ...], list[str]]]:
