@@ -415,6 +415,52 @@ class Statement(Generic[ParametersT]):
         constants = self._constants
         return [constants[name] if name in constants else parameters[name] for name in self.names]
 
+    def entering(self, arguments: list[object], scope: tuple[str, ...]) -> list[object]:
+        """Returns the arguments with those that enter a scope first.
+
+        Args:
+          arguments: Those without a scope.
+          scope: The app and the user, or nothing for everybody's rows.
+        """
+        return [*arguments, *scope]
+
+
+class Call(Statement[ParametersT]):
+    """A call of one of adkpg's functions in the database; the row's ``answer`` is what it returns.
+
+    Args:
+      function: Its name.
+      *names: Those of its parameters, which the TypedDict has too; one that is not given is null.
+      entered: Whether it has another one, the last, for the scope that it enters first.
+    """
+
+    def __init__(self, function: str, *names: str, entered: bool = True) -> None:
+        self.function = function
+        self.names = names
+        self._over_nodes = None
+        self.columns = frozenset({"answer"})
+        self._constants = {}
+        self._texts = {}
+        self._fitting = {}
+        self._writes = True
+        self._entered = entered
+        places = ", ".join(f"${number}" for number in range(1, len(names) + entered + 1))
+        # In no other form does Citus send it to the node that has the user.
+        self._text = f"SELECT {_PLACEHOLDER}.{function}({places}) AS answer"
+
+    def arguments(self, parameters: ParametersT) -> list[object]:
+        """Returns the values in the order of the placeholders."""
+        given = [parameters.get(name) for name in self.names]
+        return [*given, None] if self._entered else given
+
+    def text(self, schema: str, gate: int | None = None, *, distributed: bool = False) -> str:
+        """Returns the SQL for asyncpg; a function enters the scope by itself, without a gate."""
+        return super().text(schema, None if self._entered else gate, distributed=distributed)
+
+    def entering(self, arguments: list[object], scope: tuple[str, ...]) -> list[object]:
+        """Returns the arguments with the scope that the function enters first."""
+        return [*arguments[:-1], list(scope)] if self._entered else [*arguments, *scope]
+
 
 APP_NAME = bindparam("app_name", type_=Text)
 

@@ -790,7 +790,7 @@ class Database(Closes):
                 if own is not parameters:
                     arguments = statement.arguments(own)
                 if scope is not None:
-                    arguments = [*arguments, *scope]
+                    arguments = statement.entering(arguments, scope)
                 attempt.sent = True
                 found += await self._said(connection, sql, arguments, timeout_s)
         return found
@@ -1016,7 +1016,7 @@ class Database(Closes):
             keep = True
             try:
                 yield connection
-            except asyncpg.UndefinedTableError:
+            except (asyncpg.UndefinedTableError, asyncpg.UndefinedFunctionError):
                 self._verified = False
                 raise
             except BaseException as exc:

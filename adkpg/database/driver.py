@@ -28,9 +28,10 @@ from adkpg.errors import (
     SchemaMissing,
     ScopeMissing,
 )
+from adkpg.tables import EVENT_ID_KEY
 
 # https://www.postgresql.org/docs/current/errcodes-appendix.html
-_MISSING = {"42P01", "3F000", "42703"}
+_MISSING = {"42P01", "3F000", "42703", "42883"}
 _REFUSED = {"28000", "28P01"}
 _NO_DATABASE = "3D000"
 _UNSTORABLE = {"22021", "22P05", "54000", "22003"}
@@ -63,6 +64,13 @@ _NODE_ENDED = (
     "the database system is in recovery mode",
 )
 """What Citus says as an internal error where a node that it asked has ended, or begins."""
+_VIOLATED = {
+    "ADK02": EVENT_ID_KEY,
+    "ADK03": "sessions.state",
+    "ADK04": "app_states.state",
+    "ADK05": "user_states.state",
+}
+"""What functions of the database raise, since a cluster forgets the names of constraints."""
 _UNPREPARED = {"26000", "42P05"}  # not there any more, or another client's of that name is
 
 
@@ -251,11 +259,11 @@ def translate(exc: BaseException, place: str, attempt: Attempt) -> Exception:
         return InvalidInput(
             f"Postgres cannot store a value that was given ({exc}); give one that it can hold."
         )
-    if state.startswith("23"):
+    if state.startswith("23") or state in _VIOLATED:
         column = f"{getattr(exc, 'table_name', '')}.{getattr(exc, 'column_name', '')}"
         return ConstraintViolated(
             f"Postgres refused a row ({exc}); another writer may have been first: try again.",
-            getattr(exc, "constraint_name", None) or column,
+            _VIOLATED.get(state) or getattr(exc, "constraint_name", None) or column,
         )
     if isinstance(exc, PoolTimeoutError):
         return Busy(

@@ -5,6 +5,7 @@ from typing import Literal
 
 from adkpg.database import row_security
 from adkpg.database.row_security import quoted
+from adkpg.functions import FUNCTIONS
 from adkpg.tables import metadata
 
 Purpose = Literal["migrate", "serve", "read", "work"]
@@ -42,15 +43,20 @@ def _granted(schema: str, purpose: Purpose, role: str) -> Iterator[str]:
     yield f'GRANT USAGE ON SCHEMA "{schema}" TO {grantee}'
     yield f'GRANT SELECT ON "{schema}".alembic_version TO {grantee}'
     yield f"GRANT {rights} ON {tables} TO {grantee}"
-    # The tables of later revisions, which the owner of today's will make.
+    if purpose != "read":
+        functions = ", ".join(f'"{schema}".{name}' for name in FUNCTIONS)
+        yield f"GRANT EXECUTE ON FUNCTION {functions} TO {grantee}"
+    # The tables and functions of later revisions, which the owner of today's will make.
     owner = (
         "SELECT rolname FROM pg_class JOIN pg_roles ON pg_roles.oid = relowner"  # noqa: S608 - our own name
         f" WHERE pg_class.oid = '{schema}.sessions'::regclass"
     )
-    yield _dynamic(
-        f"ALTER DEFAULT PRIVILEGES FOR ROLE %I IN SCHEMA %I GRANT {rights} ON TABLES TO %I",
-        f"({owner}), {_literal(schema)}, {_literal(role)}",
-    )
+    later = [f"{rights} ON TABLES"] + ["EXECUTE ON FUNCTIONS"] * (purpose != "read")
+    for each in later:
+        yield _dynamic(
+            f"ALTER DEFAULT PRIVILEGES FOR ROLE %I IN SCHEMA %I GRANT {each} TO %I",
+            f"({owner}), {_literal(schema)}, {_literal(role)}",
+        )
 
 
 def _on_this_database(rights: str, role: str) -> str:

@@ -75,6 +75,12 @@ def scripts() -> Path:
     raise ConfigurationError(f"adkpg's migrations are missing next to {_PACKAGE}; reinstall adkpg.")
 
 
+def function(name: str, schema: str) -> str:
+    """Returns the SQL that creates one of `adkpg.functions` in a schema."""
+    text = (scripts() / "functions" / f"{name}.sql").read_text("utf-8")
+    return text.replace("{schema}", f'"{schema}"')
+
+
 def expected() -> str:
     """Returns the revision that this version of adkpg works with."""
     head = ScriptDirectory.from_config(_config("adkpg")).get_current_head()

@@ -620,12 +620,7 @@ class PgVectorMemoryService(UsesDatabase, BaseMemoryService):
             ),
         )
         accepts(len(drafts))
-        settings = self._database.settings
-        await self._database.transact(
-            lambda transaction: writing.ingest(
-                transaction, place, drafts, whole=whole, settings=settings
-            )
-        )
+        await writing.ingest_turns(self._database, place, drafts, whole=whole)
         if self._vectors is not None:
             await self._vectors.embed_quietly(place["app_name"], place["user_id"])
 

@@ -34,7 +34,7 @@ from adkpg.limits import bytes_of, page_rows, require_size
 from adkpg.memory.drafts import text_length
 from adkpg.memory.write import capture
 from adkpg.memory.write.apply import off_loop
-from adkpg.memory.write.capture_steps import CaptureParameters
+from adkpg.memory.write.capture import CaptureParameters
 from adkpg.remember.policy import Remember
 from adkpg.sessions import (
     finding,
@@ -214,9 +214,7 @@ class DatabaseSessionService(UsesDatabase, BaseSessionService):
             "session_id": session_id,
         }
         incarnation = str(uuid4())
-        statement = statements.create_session(
-            app=delta.app is not None, user=delta.user is not None
-        )
+        statement = statements.create_session(app=delta.app is not None)
         parameters: statements.CreateParameters = {
             **place,
             "incarnation": incarnation,
@@ -230,11 +228,11 @@ class DatabaseSessionService(UsesDatabase, BaseSessionService):
             "expires_at": end.expires_at,
         }
         try:
-            row = await self._database.fetch_one(statement, parameters, note=_note_created)
-            while row is None:
+            (made,) = await self._database.fetch(statement, parameters, note=_note_created)
+            while made["answer"] is None:
                 found = await self._get(**place, config=WHOLE, primary=True)
-                made = None if found is None else Marker.of(found)
-                if found is not None and made is not None and made.incarnation == incarnation:
+                marker = None if found is None else Marker.of(found)
+                if found is not None and marker is not None and marker.incarnation == incarnation:
                     return found  # by this call, whose answer was lost
                 if found is not None:
                     raise SessionExists(
@@ -243,12 +241,21 @@ class DatabaseSessionService(UsesDatabase, BaseSessionService):
                     )
                 # It has expired, or was deleted this moment.
                 await self._database.fetch(statements.delete_expired_session(), place)
-                row = await self._database.fetch_one(statement, parameters, note=_note_created)
+                (made,) = await self._database.fetch(statement, parameters, note=_note_created)
         except ConstraintViolated as exc:
             refuse_large(exc, self._database.settings)
             raise
+        own, app_state, user_state = made["answer"]
+        row = {
+            **place,
+            "incarnation": incarnation,
+            "revision": 0,
+            "revision_token": None,
+            "updated_at": parameters["timestamp"],
+            "state": own,
+        }
         return records.session(
-            app_name=app_name, row=row, app_state=row["app_state"], user_state=row["user_state"]
+            app_name=app_name, row=row, app_state=app_state, user_state=user_state
         )
 
     async def get_session(
@@ -875,27 +882,23 @@ class DatabaseSessionService(UsesDatabase, BaseSessionService):
             "incarnation": marker.incarnation,
             "revision": marker.revision,
             "revision_token": marker.token,
+            "token": str(uuid4()),
+            "merge": self._merge,
             "holder": holder,
             **(memory or {}),
         }
-        statement = statements.append_event(
-            session=delta.session is not None,
-            app=delta.app is not None,
-            user=delta.user is not None,
-            merge=self._merge,
-            remember=memory is not None,
-            fenced=holder is not None,
-        )
+        statement = statements.append_event(app=delta.app is not None)
         try:
-            answer = await self._database.fetch_one(statement, parameters, note=_note_appended)
+            (appended,) = await self._database.fetch(statement, parameters, note=_note_appended)
+            revision: int | None = appended["answer"]
         except ConstraintViolated as exc:
             if exc.constraint != EVENT_ID_KEY:
                 refuse_large(exc, settings)
                 raise
-            answer = None  # the same event was delivered twice; the other one was first
-        if answer is not None:
-            session.last_update_time = unix(answer["updated_at"])
-            Marker(marker.incarnation, answer["revision"], answer["revision_token"]).set(session)
+            revision = None  # the same event was delivered twice; the other one was first
+        if revision is not None:
+            session.last_update_time = unix(parameters["timestamp"])
+            Marker(marker.incarnation, revision, parameters["token"]).set(session)
             return self._commit_event_to_session(session, event)
         return await self._not_appended(session, event, marker, parameters)
 
@@ -1004,7 +1007,7 @@ class DatabaseSessionService(UsesDatabase, BaseSessionService):
 
 def _note_created(known: Known, parameters: statements.CreateParameters, rows: list[Any]) -> None:
     """Notes what a creation has changed."""
-    if rows:
+    if rows[0]["answer"] is not None:
         known.wrote_session(
             parameters,
             Floor(parameters["incarnation"], 0, None),
@@ -1015,12 +1018,13 @@ def _note_created(known: Known, parameters: statements.CreateParameters, rows: l
 
 def _note_appended(known: Known, parameters: statements.AppendParameters, rows: list[Any]) -> None:
     """Notes what an append has changed; one that was refused says that storage has moved on."""
-    if not rows:
+    revision = rows[0]["answer"]
+    if revision is None:
         known.wrote(parameters)
         return
     known.wrote_session(
         parameters,
-        Floor(parameters["incarnation"], rows[0]["revision"], rows[0]["revision_token"]),
+        Floor(parameters["incarnation"], revision, parameters["token"]),
         user=parameters["user_delta"] is not None,
         app=parameters["app_delta"] is not None,
         memory=parameters.get("memories") is not None,

@@ -27,16 +27,15 @@ from sqlalchemy import (
     false,
     func,
     literal_column,
-    null,
     or_,
     select,
     true,
     update,
 )
-from sqlalchemy.dialects.postgresql import INTERVAL, JSON, JSONB, TIMESTAMP, UUID, insert
+from sqlalchemy.dialects.postgresql import INTERVAL, JSONB, TIMESTAMP, UUID, insert
 
-from adkpg.memory.write import capture_steps as capture
-from adkpg.sql import APP_NAME, SESSION_ID, USER_ID, SessionParameters, Statement, in_scope
+from adkpg.memory.write.capture import CaptureParameters
+from adkpg.sql import APP_NAME, SESSION_ID, USER_ID, Call, SessionParameters, Statement, in_scope
 from adkpg.tables import app_states, events, memory_tombstones, sessions, user_states
 
 EVENT_ID = bindparam("event_id", type_=Text)
@@ -65,14 +64,14 @@ class EventParameters(SessionParameters):
     event_id: str
 
 
-class AppendParameters(EventParameters, capture.CaptureParameters):
+class AppendParameters(EventParameters, CaptureParameters):
     """The deltas are JSON text, None where a scope has none; the marker is as `Marker` says.
 
-    `state_limit` is in bytes.
+    `state_limit` is in bytes. `token` is to be the token of the revision that this append makes.
     """
 
+    merge: bool
     holder: str | None
-
     timestamp: datetime
     payload: str
     session_delta: str | None
@@ -82,6 +81,7 @@ class AppendParameters(EventParameters, capture.CaptureParameters):
     incarnation: str
     revision: int
     revision_token: str | None
+    token: str
 
 
 class HeadParameters(EventParameters):
@@ -233,50 +233,22 @@ def end_of_session() -> dict[str, ColumnElement[Any]]:
 
 
 @cache
-def create_session(*, app: bool, user: bool) -> Statement[CreateParameters]:
-    """Inserts a session and merges the shared states it starts with; no row if it exists.
+def create_session(*, app: bool) -> Statement[CreateParameters]:
+    """Inserts a session and merges the shared states it starts with.
 
     A second run finds the session of the first by its incarnation, which the caller gives.
 
-    Returns the session's identity and the shared states after the merge.
+    Args:
+      app: Whether there is a delta of the app's state.
+
+    Returns:
+      ``answer``: the session's state, the app's and the user's, after the merge; null if the
+      session exists.
     """
-    created = (
-        insert(sessions)
-        .values(
-            app_name=APP_NAME,
-            user_id=USER_ID,
-            session_id=SESSION_ID,
-            incarnation=cast(bindparam("incarnation", type_=Text), UUID),
-            state=limited(_json("session_state")),
-            initial_state=_json("initial_state"),
-            created_at=time("timestamp"),
-            updated_at=time("timestamp"),
-            **end_of_session(),
-        )
-        .on_conflict_do_nothing()
-        .returning(
-            sessions.c.app_name,
-            sessions.c.user_id,
-            sessions.c.session_id,
-            cast(sessions.c.incarnation, Text).label("incarnation"),
-            sessions.c.revision,
-            cast(null(), Text).label("revision_token"),
-            sessions.c.updated_at,
-            cast(sessions.c.state, Text).label("state"),
-        )
-        .cte("created")
-    )
-    app_cte, user_cte = shared_states(created, app=app, user=user)
-    return _with(
-        select(
-            created,
-            (_returned(app_cte) if app_cte is not None else APP_STATE).label("app_state"),
-            (_returned(user_cte) if user_cte is not None else user_state(USER_ID)).label(
-                "user_state"
-            ),
-        ),
-        app_cte,
-        user_cte,
+    return Call(
+        "create_session_with_app_1" if app else "create_session_1",
+        *("app_name", "user_id", "session_id", "incarnation", "session_state", "initial_state"),
+        *("app_delta", "user_delta", "state_limit", "timestamp", "ttl", "expires_at"),
     )
 
 
@@ -290,87 +262,28 @@ def watch_key(session: Any) -> ColumnElement[Any]:
     )
 
 
-def _told(moved: Any) -> ColumnElement[Any]:
-    """Tells the listeners when the append is committed, if anybody watches."""
-    channel = literal_column(f"'{CHANNEL}'", Text)
-    return case((moved.c.watched_until > func.now(), func.pg_notify(channel, watch_key(moved))))
-
-
 @cache
-def append_event(
-    *,
-    session: bool,
-    app: bool,
-    user: bool,
-    merge: bool,
-    remember: bool = False,
-    fenced: bool = False,
-) -> Statement[AppendParameters]:
-    """Appends an event where the session is as expected and the event is new; else no row.
+def append_event(*, app: bool) -> Statement[AppendParameters]:
+    """Appends an event where the session is as expected and the event is new; else nothing.
 
     The session is moved to its next revision, which is the event's ``seq``; a scope's state is
-    merged (``state || delta``) only where there is a delta. `merge` takes any later revision than
-    the expected one, too, if the expected one is part of its history. `remember` writes the event's
-    memory, its words and its place in the queue, after the session's last memory. `fenced` appends
-    only while the holder has the session.
+    merged (``state || delta``) only where there is a delta. With ``merge`` any later revision than
+    the expected one will do, too, if the expected one is part of its history. With ``memories`` the
+    event's memory, its words and its place in the queue are written, after the session's last
+    memory. With a ``holder`` it is appended only while that one has the session.
 
-    `select_head` tells why there is no row.
+    Args:
+      app: Whether there is a delta of the app's state.
+
+    Returns:
+      ``answer``: the revision; null if nothing was written, and `select_head` tells why.
     """
-    known = exists(select(events.c.seq).where(its_events(), events.c.event_id == EVENT_ID))
-    holds = [held()] if fenced else []
-    values: dict[Any, Any] = {
-        sessions.c.revision: sessions.c.revision + 1,
-        sessions.c.updated_at: time("timestamp"),
-        sessions.c.expires_at: func.coalesce(func.now() + sessions.c.ttl, sessions.c.expires_at),
-        sessions.c.payload_bytes: sessions.c.payload_bytes + func.octet_length(_PAYLOAD),
-    }
-    if session:
-        values[sessions.c.state] = limited(_merged("sessions.state", _json("session_delta")))
-    if remember:
-        values[sessions.c.memory_position] = capture.following_place()
-    moved = (
-        update(sessions)
-        .where(live_session(), expected(later=merge), *holds, ~known)
-        .values(values)
-        .returning(
-            sessions.c.app_name,
-            sessions.c.user_id,
-            sessions.c.session_id,
-            sessions.c.revision,
-            sessions.c.updated_at,
-            sessions.c.watched_until,
-            *([sessions.c.memory_position] if remember else []),
-        )
-        .cte("moved")
-    )
-    app_cte, user_cte = shared_states(moved, app=app, user=user)
-    appended = (
-        insert(events)
-        .from_select(
-            ["app_name", "user_id", "session_id", "seq", "event_id", "timestamp", "payload"],
-            select(
-                moved.c.app_name,
-                moved.c.user_id,
-                moved.c.session_id,
-                moved.c.revision,
-                EVENT_ID,
-                time("timestamp"),
-                cast(_PAYLOAD, JSON),
-            ),
-        )
-        .returning(cast(events.c.revision_token, Text).label("revision_token"))
-        .cte("appended")
-    )
-    return _with(
-        select(
-            moved.c.revision,
-            appended.c.revision_token,
-            moved.c.updated_at,
-            _told(moved).label("told"),
-        ),
-        app_cte,
-        user_cte,
-        *(capture.steps(moved) if remember else ()),
+    return Call(
+        "append_event_with_app_1" if app else "append_event_1",
+        *("app_name", "user_id", "session_id", "event_id", "timestamp", "payload"),
+        *("session_delta", "app_delta", "user_delta", "state_limit"),
+        *("incarnation", "revision", "revision_token", "token", "merge", "holder"),
+        *("place", "memories", "config"),
     )
 
 
@@ -480,14 +393,3 @@ def shared_states(written: CTE, *, app: bool, user: bool) -> tuple[CTE | None, C
             .cte("shared")
         )
     return app_cte, user_cte
-
-
-def _returned(cte: CTE) -> Any:
-    return select(cte.c.state).scalar_subquery()
-
-
-def _with(statement: Select[Any], *ctes: CTE | None) -> Statement[Any]:
-    for cte in ctes:
-        if cte is not None:
-            statement = statement.add_cte(cte)
-    return Statement(statement)

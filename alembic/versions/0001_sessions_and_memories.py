@@ -8,7 +8,10 @@ from alembic import op
 from pgvector.sqlalchemy import HALFVEC
 from sqlalchemy.dialects import postgresql
 
-revision = "0001r14"
+from adkpg.database import migrations
+from adkpg.functions import FUNCTIONS
+
+revision = "0001r15"
 down_revision = None
 branch_labels = None
 depends_on = None
@@ -1027,6 +1030,8 @@ def upgrade() -> None:
         f'CREATE TRIGGER artifacts_note_removal AFTER DELETE ON "{schema}".artifacts FOR EACH ROW '
         f'WHEN (OLD.location IS NOT NULL) EXECUTE FUNCTION "{schema}".note_artifact_removal()'
     )
+    for name in FUNCTIONS:
+        op.execute(migrations.function(name, schema))
     # Most files are compressed already.
     op.execute(f'ALTER TABLE "{schema}".artifact_chunks ALTER data SET STORAGE EXTERNAL')
     # Room on the page for the next version of a row that every append rewrites (HOT).
@@ -1049,6 +1054,8 @@ def upgrade() -> None:
 
 def downgrade() -> None:
     schema = op.get_context().version_table_schema
+    for name in FUNCTIONS:
+        op.execute(f'DROP FUNCTION "{schema}".{name}')
     op.drop_table("memory_vectors", schema=schema)
     op.drop_index("memory_provenance_origin_idx", table_name="memory_provenance", schema=schema)
     op.drop_table("memory_provenance", schema=schema)

@@ -34,7 +34,7 @@ from rich.console import Console
 from rich.table import Table
 
 from adkpg import Database, DatabaseSessionService, Settings
-from benchmarks.scripts.writes import pooled
+from benchmarks.pooler import pooled
 from benchmarks.server import chosen_server, own_database
 
 PLACE: dict[str, Any] = {"app_name": "web", "user_id": "ana", "session_id": "shared"}

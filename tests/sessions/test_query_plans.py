@@ -1,6 +1,7 @@
 """The hot statements use their indexes at size, and appends stay HOT."""
 
 import json
+import re
 from collections.abc import AsyncIterator, Iterator
 from datetime import UTC, datetime
 from typing import Any
@@ -8,7 +9,8 @@ from typing import Any
 import asyncpg
 import pytest
 
-from adkpg import Database, DatabaseSessionService
+from adkpg import Database, DatabaseSessionService, PgVectorMemoryService
+from adkpg.functions import DISTRIBUTED
 from adkpg.sessions import invocation_statements as invocations
 from adkpg.sessions import reading_statements, statements
 from adkpg.sql import Statement
@@ -78,19 +80,6 @@ _SESSION, _EVENT = "sessions_pkey", "events_event_id_key"
 _WAITERS, _RESULTS = "invocation_waiters_pkey", "invocation_results_pkey"
 
 HOT: dict[str, tuple[Statement[Any], set[str]]] = {
-    "create": (statements.create_session(app=True, user=True), set()),
-    "append": (
-        statements.append_event(session=True, app=True, user=True, merge=False),
-        {_SESSION, _EVENT},
-    ),
-    "append merging": (
-        statements.append_event(session=False, app=False, user=False, merge=True),
-        {_SESSION, _EVENT},
-    ),
-    "append of an invocation": (
-        statements.append_event(session=False, app=False, user=False, merge=False, fenced=True),
-        {_SESSION, _EVENT},
-    ),
     "begin an invocation": (invocations.begin(keyed=False), {_SESSION, _WAITERS}),
     "begin with a key": (invocations.begin(keyed=True), {_SESSION, _WAITERS, _RESULTS}),
     "renew an invocation": (invocations.renew(), {_SESSION}),
@@ -171,7 +160,7 @@ async def test_hot_statements_use_their_indexes(
         assert indexes <= used, name
 
 
-@pytest.mark.parametrize("name", ["append", "append merging", "get", "head"])
+@pytest.mark.parametrize("name", ["get", "head"])
 async def test_no_session_is_read_for_a_revision_before_a_first_analyze(
     connection: asyncpg.Connection, database: Database, name: str
 ) -> None:
@@ -183,6 +172,44 @@ async def test_no_session_is_read_for_a_revision_before_a_first_analyze(
     of_ids = [node["Index Cond"] for node in nodes if node.get("Index Name") == _EVENT]
     assert all("event_id" in condition for condition in of_ids)
     assert any(node.get("Index Name") == "events_pkey" for node in nodes)
+
+
+@pytest.mark.usefixtures("loaded")
+@pytest.mark.direct("sets what its server process logs")
+@pytest.mark.parametrize("mode", ["force_custom_plan", "force_generic_plan"])
+async def test_functions_use_their_indexes(database_url: str, mode: str) -> None:
+    plans: list[str] = []
+    place = {"app_name": "app", "user_id": "user 7"}
+    async with Database(database_url, pool_size=1, max_overflow=0) as database:
+        sessions = DatabaseSessionService(database, remember=True, on_conflict="merge")
+        memory = PgVectorMemoryService(database, mode="text")
+        async with (await database.engine()).connect() as pooled:
+            driver: Any = (await pooled.get_raw_connection()).driver_connection
+            await driver.execute(
+                "LOAD 'auto_explain'; SET auto_explain.log_min_duration = 0;"
+                "SET auto_explain.log_nested_statements = on;"
+                f"SET client_min_messages = log; SET plan_cache_mode = {mode}"
+            )
+            driver.add_log_listener(lambda _, message: plans.append(message.message))
+        delta = {"own": 1, "user:a": 1, "app:a": 1}
+        session = await sessions.create_session(**place, session_id="new", state=delta)
+        for number in range(2):
+            event = said(f"said {number}", state=delta)
+            await sessions.append_event(session, event)
+            await memory.add_events_to_memory(
+                app_name="app", user_id="user 7", session_id="none", events=[event]
+            )
+        await memory.add_session_to_memory(session)
+    text = "\n".join(plans)
+    for name in DISTRIBUTED:
+        assert f"SELECT adkpg.{name.removesuffix('_1')}" in text
+    empty = {"memories", "memory_lexemes", "memory_jobs", "app_settings", "alembic_version"}
+    scanned = {each for each in re.findall(r"Seq Scan on (\w+)", text) if each[:3] != "pg_"}
+    assert scanned <= empty
+    assert {_SESSION, "events_pkey", "user_states_pkey"} <= set(re.findall(r"using (\w+)", text))
+    of_ids = re.findall(r"using events_event_id_key on .*\n +Index Cond: (.*)", text)
+    assert of_ids
+    assert all("event_id" in condition for condition in of_ids)
 
 
 async def test_a_page_of_an_app_reads_no_more_than_the_page(

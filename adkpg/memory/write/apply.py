@@ -9,7 +9,8 @@ from collections.abc import Callable, Iterator, Sequence
 from dataclasses import replace
 from typing import Any, TypeVar
 
-from adkpg.database import Transaction
+from adkpg.database import Database, Transaction
+from adkpg.errors import InvalidInput
 from adkpg.keys import require_memorable
 from adkpg.memory.drafts import Draft, as_json, require_small
 from adkpg.memory.write import plan as plans
@@ -22,6 +23,8 @@ T = TypeVar("T")
 
 # Memories written or moved by one statement, so that none takes as long as a whole library.
 _BATCH = 500
+# Memories of a whole session that are sent unasked: most have few new events, if not few at all.
+_LAST = 16
 # Characters of text up to which preparing them takes less than changing to a thread and back.
 _LONG = 20_000
 # In the place of an event's id; none has NUL.
@@ -36,6 +39,73 @@ async def off_loop(length: int, work: Callable[[], T]) -> T:
       work: What to do.
     """
     return await asyncio.to_thread(work) if length > _LONG else work()
+
+
+async def ingest_turns(
+    database: Database, place: SessionParameters, drafts: Sequence[Draft], *, whole: bool
+) -> None:
+    """Writes what a session's events are to be in memory, as `ingest` does.
+
+    That is one round trip where new events come last and are few, and two where they are not so few
+    of a whole session. What changes, moves or deletes memories is a transaction.
+
+    Args:
+      database: Where.
+      place: The session.
+      drafts: The events' memories, in the session's order.
+      whole: Whether they are all of the session, or come after what it has.
+
+    Raises:
+      InvalidInput: A memory or its scope's name is too large; nothing was written.
+    """
+    settings = database.settings
+    wanted: dict[str, Draft] = {}
+    for draft in drafts:
+        # The last version of an event wins in a whole session, else the first.
+        if whole or draft.event_id not in wanted:
+            wanted[str(draft.event_id)] = draft
+    sent = _small(list(wanted.values())[-_LAST:] if whole else list(wanted.values()), settings)
+    for _ in range(2):
+        if len(sent) > _BATCH:
+            break
+        require_memorable(place["app_name"], place["user_id"])
+        (made,) = await database.fetch(
+            statements.ingest_turns(),
+            {
+                **place,
+                "whole": whole,
+                "event_ids": list(wanted),
+                "digests": [draft.digest for draft in wanted.values()],
+                "given_ids": [str(draft.event_id) for draft in sent],
+                "memories": await _given([(0, draft) for draft in sent]),
+                "config": settings.text_search_config,
+                "place": plans.new_place(place["user_id"]),
+            },
+        )
+        lacking = made["answer"]
+        if lacking is None:
+            break
+        if not lacking:
+            return
+        asked = set(lacking)
+        sent = [draft for event_id, draft in wanted.items() if event_id in asked]
+        for draft in sent:
+            require_small(draft, settings)
+    await database.transact(
+        lambda transaction: ingest(transaction, place, drafts, whole=whole, settings=settings)
+    )
+
+
+def _small(drafts: list[Draft], settings: Settings) -> list[Draft]:
+    """Leaves out what is too large, which may be stored already."""
+    small = []
+    for draft in drafts:
+        try:
+            require_small(draft, settings)
+        except InvalidInput:
+            continue
+        small.append(draft)
+    return small
 
 
 async def ingest(

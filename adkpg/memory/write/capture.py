@@ -4,21 +4,30 @@ The memory can then not be lost between two statements, and nothing is remembere
 was refused.
 """
 
+from typing import TypedDict
+
 from google.adk.events.event import Event
 
 from adkpg.keys import require_memorable
 from adkpg.memory.drafts import as_json, drafts_of_events, require_small
-from adkpg.memory.write.capture_steps import CaptureParameters
 from adkpg.memory.write.plan import new_place
 from adkpg.remember.policy import RememberPolicy
 from adkpg.settings import Settings
 from adkpg.sql import SessionParameters
 
 
+class CaptureParameters(TypedDict, total=False):
+    """What an append takes of the memory that it writes; nothing if the event is not remembered."""
+
+    place: int
+    memories: str
+    config: str
+
+
 def parameters(
     policy: RememberPolicy, event: Event, place: SessionParameters, settings: Settings
 ) -> CaptureParameters | None:
-    """Returns what the append's statement takes of a memory; None if the event is not remembered.
+    """Returns what the append takes of a memory; None if the event is not remembered.
 
     Args:
       policy: Which events are remembered, and with which text.

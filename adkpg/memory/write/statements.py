@@ -43,6 +43,7 @@ from adkpg.sql import (
     APP_NAME,
     SESSION_ID,
     USER_ID,
+    Call,
     NoParameters,
     ScopeParameters,
     SessionParameters,
@@ -53,7 +54,6 @@ from adkpg.sql import (
     to_be_extracted,
 )
 from adkpg.tables import (
-    MEMORY_EVENT_KEY,
     events,
     memories,
     memory_jobs,
@@ -123,6 +123,24 @@ class ComparedParameters(EventsParameters):
     """Events of a session and, in parallel, the digests of what they are to be in memory."""
 
     digests: list[str]
+
+
+class TurnsParameters(ComparedParameters):
+    """A session's events, in parallel with the digests, and the memories of some of them.
+
+    Attributes:
+      whole: Whether they are all of the session, or come after what it has.
+      given_ids: The events whose memories are given.
+      memories: As `drafts.as_json` writes them, in their order; their positions say nothing.
+      config: The configuration of words without another.
+      place: Where to write the first memory of a session that has none.
+    """
+
+    whole: bool
+    given_ids: list[str]
+    memories: str
+    config: str
+    place: int
 
 
 class PlaceParameters(SessionParameters):
@@ -528,40 +546,27 @@ def _stored(given: Any, name: str) -> ColumnElement[Any]:
 
 
 @cache
-def insert_memories() -> Statement[MemoriesParameters]:
-    """Writes memories with their words, and what is still to be done with them.
+def ingest_turns() -> Statement[TurnsParameters]:
+    """Writes what a session's events are to be in memory, where only new ones come at its end.
 
-    A memory of an event that is stored already is left alone. Returns ``written``, their number.
+    Returns:
+      ``answer``: the events whose memories are needed and were not given, and then nothing was
+      written; null if more is to be done than to write new ones, for which there is `plan`.
     """
-    rows = select(APP_NAME.label("app_name"), USER_ID.label("user_id"), *given_memories().columns)
-    inserted, *others = written(rows)
-    return Statement(select(func.count().label("written")).select_from(inserted).add_cte(*others))
-
-
-def written(rows: Select[Any]) -> tuple[CTE, CTE, CTE]:
-    """The steps that write memories, to be added to a statement: memories, words, jobs.
-
-    Words come from the text that the caller prepared, and from the written-out date, which counts
-    for the memory itself only.
-
-    Args:
-      rows: `given_memories` with their app_name and user_id.
-    """
-    given = _with_words(rows.subquery("source"))
-    values: dict[str, ColumnElement[Any]] = {
-        name: given.c[name] for name in ("app_name", "user_id", "position")
-    }
-    values |= {name: _stored(given, name) for name in COLUMNS}
-    values["length"] = length_of(given.c.words)
-    inserted = (
-        insert(memories)
-        .from_select(list(values), select(*values.values()))
-        .on_conflict_do_nothing(constraint=MEMORY_EVENT_KEY)
-        .returning(memories.c.app_name, memories.c.user_id, memories.c.position, memories.c.kind)
-        .cte("inserted")
+    return Call(
+        "ingest_turns_1",
+        *("app_name", "user_id", "session_id", "whole", "event_ids", "digests"),
+        *("given_ids", "memories", "config", "place"),
     )
-    posted = posted_words(inserted, given, given.c.position == inserted.c.position)
-    return inserted, posted, _queued(inserted).cte("queued")
+
+
+@cache
+def insert_memories() -> Statement[MemoriesParameters]:
+    """Writes memories at their positions, with their words, and what is still to be done with them.
+
+    A memory of an event that is stored already is left alone. The ``answer`` is their number.
+    """
+    return Call("write_memories_1", "app_name", "user_id", "memories", "config", entered=False)
 
 
 @cache

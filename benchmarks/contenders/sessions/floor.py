@@ -5,6 +5,7 @@ from contextlib import asynccontextmanager
 from dataclasses import dataclass, field
 from datetime import UTC, datetime
 from typing import Any
+from uuid import uuid4
 
 import asyncpg
 from google.adk.events.event import Event
@@ -17,6 +18,7 @@ from benchmarks.contenders.sessions.contender import APP, Seen, content
 from benchmarks.contenders.sessions.ours import Adkpg
 
 _EVENTS = TypeAdapter(list[Event])
+_STATE_LIMIT = 8_000_000
 
 
 @dataclass
@@ -25,7 +27,7 @@ class _Live:
     session_id: str
     incarnation: str
     revision: int
-    token: str
+    token: str | None
     events: list[Event] = field(default_factory=list)
     row: Mapping[str, Any] | None = None
 
@@ -42,31 +44,28 @@ class _Service:
 
     async def create(self, user_id: str, session_id: str, state: dict[str, Any]) -> _Live:
         delta = split(state)
-        (row,) = await self._fetch(
-            statements.create_session(app=delta.app is not None, user=delta.user is not None),
+        incarnation = str(uuid4())
+        await self._fetch(
+            statements.create_session(app=delta.app is not None),
             {
                 "app_name": APP,
                 "user_id": user_id,
                 "session_id": session_id,
+                "incarnation": incarnation,
+                "state_limit": _STATE_LIMIT,
                 "session_state": delta.session or "{}",
                 "app_delta": delta.app,
                 "user_delta": delta.user,
                 "timestamp": datetime.now(UTC),
             },
         )
-        return _Live(
-            user_id, session_id, row["incarnation"], row["revision"], row["revision_token"]
-        )
+        return _Live(user_id, session_id, incarnation, 0, None)
 
     async def append(self, live: _Live, event: Event) -> None:
         delta = split(event.actions.state_delta)
+        token = str(uuid4())
         (row,) = await self._fetch(
-            statements.append_event(
-                session=delta.session is not None,
-                app=delta.app is not None,
-                user=delta.user is not None,
-                merge=self._merge,
-            ),
+            statements.append_event(app=delta.app is not None),
             {
                 "app_name": APP,
                 "user_id": live.user_id,
@@ -80,9 +79,12 @@ class _Service:
                 "incarnation": live.incarnation,
                 "revision": live.revision,
                 "revision_token": live.token,
+                "token": token,
+                "merge": self._merge,
+                "state_limit": _STATE_LIMIT,
             },
         )
-        live.revision, live.token = row["revision"], row["revision_token"]
+        live.revision, live.token = row["answer"], token
 
     async def get(self, user_id: str, session_id: str) -> _Live:
         (row,) = await self._fetch(

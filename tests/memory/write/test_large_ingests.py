@@ -15,14 +15,14 @@ COUNTED = """
       INSERT INTO adkpg.written (number) SELECT count(*) FROM new_rows HAVING count(*) > 0;
       RETURN NULL;
     END $$;
-    CREATE TRIGGER counted AFTER INSERT ON adkpg.memories REFERENCING NEW TABLE AS new_rows
+    CREATE TRIGGER counted AFTER INSERT ON adkpg.memory_jobs REFERENCING NEW TABLE AS new_rows
       FOR EACH STATEMENT EXECUTE FUNCTION adkpg.counted();
 """
 
 
 @pytest.fixture
 async def counted(connection: asyncpg.Connection) -> None:
-    """Notes for each statement how many memories it inserts."""
+    """Notes for each call how many memories it wrote, by what waits to be done with them."""
     await connection.execute(COUNTED)
 
 

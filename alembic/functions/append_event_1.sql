@@ -1,0 +1,115 @@
+-- Appends an event where the session is as expected and the event is new; else it writes nothing.
+--
+-- Locks are taken in the order of the lines: the session, the app's state, the user's, the memory.
+-- Returns the session's new revision, which is the event's seq; NULL if it was not appended.
+CREATE FUNCTION {schema}.append_event_1(
+    app_name text,
+    user_id text,
+    session_id text,
+    event_id text,
+    "timestamp" timestamptz,
+    payload text,
+    session_delta text,
+    app_delta text,
+    user_delta text,
+    state_limit integer,
+    incarnation text,
+    revision bigint,
+    revision_token text,
+    token text,
+    merge boolean,
+    holder text,
+    place bigint,
+    memories text,
+    config text,
+    scope text[]
+) RETURNS bigint LANGUAGE plpgsql AS $body$
+#variable_conflict use_variable
+DECLARE
+    -- Citus lets no STABLE function of a column into an UPDATE; timestamp + interval is IMMUTABLE.
+    utc timestamp := timezone('UTC', now());
+    seq bigint;
+    following bigint;
+    watched_until timestamptz;
+    state jsonb;
+BEGIN
+    IF scope IS NOT NULL THEN
+        PERFORM {schema}.enter_1(scope);
+    END IF;
+    UPDATE {schema}.sessions s
+       SET revision = s.revision + 1,
+           updated_at = "timestamp",
+           expires_at = coalesce(timezone('UTC', utc + s.ttl), s.expires_at),
+           payload_bytes = s.payload_bytes + octet_length(payload),
+           state = CASE WHEN session_delta IS NULL THEN s.state ELSE s.state || session_delta::jsonb END,
+           memory_position = CASE
+               WHEN memories IS NULL THEN s.memory_position
+               ELSE coalesce(s.memory_position, place) + 1
+           END
+     WHERE s.app_name = app_name AND s.user_id = user_id AND s.session_id = session_id
+       AND (s.expires_at IS NULL OR s.expires_at > now())
+       AND s.incarnation = incarnation::uuid
+       AND (s.revision = revision OR merge AND s.revision > revision)
+       -- The event of the revision that the caller has seen has its token still; one that was
+       -- deleted since contradicts nobody.
+       AND (
+           SELECT f.revision_token FROM (
+               -- In the order of the primary key: before a first ANALYZE Postgres finds the index
+               -- of event ids as good, and reads all of them.
+               SELECT e.seq, e.revision_token FROM {schema}.events e
+                WHERE e.app_name = app_name AND e.user_id = user_id AND e.session_id = session_id
+                  AND e.seq >= revision
+                ORDER BY e.seq LIMIT 1
+           ) f WHERE f.seq = revision
+       ) = revision_token::uuid IS NOT FALSE
+       AND (holder IS NULL
+            OR s.invocation_holder = holder::uuid AND s.invocation_expires_at IS NOT NULL)
+       AND NOT EXISTS (
+           SELECT FROM {schema}.events e
+            WHERE e.app_name = app_name AND e.user_id = user_id AND e.session_id = session_id
+              AND e.event_id = event_id
+       )
+    RETURNING s.revision, s.memory_position - 1, s.watched_until,
+              CASE WHEN session_delta IS NOT NULL THEN s.state END
+      INTO seq, following, watched_until, state;
+    IF NOT FOUND THEN
+        RETURN NULL;
+    END IF;
+    IF merge THEN
+        -- Once more, now that it has waited for the row: another delivery may have come first.
+        PERFORM FROM {schema}.events e
+          WHERE e.app_name = app_name AND e.user_id = user_id AND e.session_id = session_id
+            AND e.event_id = event_id;
+        IF FOUND THEN
+            RAISE EXCEPTION 'the event was appended by another call' USING ERRCODE = 'ADK02';
+        END IF;
+    END IF;
+    IF session_delta IS NOT NULL AND pg_column_size(state) > state_limit THEN
+        RAISE EXCEPTION 'the state is larger than it may be' USING ERRCODE = 'ADK03';
+    END IF;
+    IF app_delta IS NOT NULL THEN
+        PERFORM {schema}.merge_app_state_1(app_name, app_delta, state_limit);
+    END IF;
+    IF user_delta IS NOT NULL THEN
+        PERFORM {schema}.merge_user_state_1(app_name, user_id, user_delta, state_limit);
+    END IF;
+    INSERT INTO {schema}.events (
+        app_name, user_id, session_id, seq, revision_token, event_id, timestamp, payload
+    ) VALUES (
+        app_name, user_id, session_id, seq, token::uuid, event_id, "timestamp", payload::json
+    );
+    IF memories IS NOT NULL THEN
+        -- A session that was deleted and created again may have events whose memories were deleted.
+        PERFORM FROM {schema}.memory_tombstones t
+          WHERE t.app_name = app_name AND t.user_id = user_id AND t.session_id = session_id
+            AND t.event_id = event_id;
+        IF NOT FOUND THEN
+            PERFORM {schema}.write_memories_1(app_name, user_id, memories, config, following);
+        END IF;
+    END IF;
+    IF watched_until > now() THEN
+        PERFORM pg_notify('adkpg', md5(jsonb_build_array(app_name, user_id, session_id)::text));
+    END IF;
+    RETURN seq;
+END
+$body$

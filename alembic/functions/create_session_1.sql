@@ -1,0 +1,56 @@
+-- Inserts a session and merges the shared states that it starts with.
+--
+-- Returns the session's state, the app's and the user's, as they are then; NULL if it exists.
+CREATE FUNCTION {schema}.create_session_1(
+    app_name text,
+    user_id text,
+    session_id text,
+    incarnation text,
+    session_state text,
+    initial_state text,
+    app_delta text,
+    user_delta text,
+    state_limit integer,
+    "timestamp" timestamptz,
+    ttl interval,
+    expires_at timestamptz,
+    scope text[]
+) RETURNS text[] LANGUAGE plpgsql AS $body$
+#variable_conflict use_variable
+DECLARE
+    state jsonb := session_state;
+    app_state jsonb;
+    user_state jsonb;
+    ends timestamptz := coalesce(now() + ttl, expires_at);
+BEGIN
+    IF scope IS NOT NULL THEN
+        PERFORM {schema}.enter_1(scope);
+    END IF;
+    IF pg_column_size(state) > state_limit THEN
+        RAISE EXCEPTION 'the state is larger than it may be' USING ERRCODE = 'ADK03';
+    END IF;
+    INSERT INTO {schema}.sessions AS s (
+        app_name, user_id, session_id, incarnation, state, initial_state, created_at, updated_at,
+        ttl, expires_at, expires
+    ) VALUES (
+        app_name, user_id, session_id, incarnation::uuid, state, initial_state::jsonb,
+        "timestamp", "timestamp", ttl, ends, ends IS NOT NULL
+    ) ON CONFLICT ON CONSTRAINT sessions_pkey DO NOTHING;
+    IF NOT FOUND THEN
+        RETURN NULL;
+    END IF;
+    IF app_delta IS NULL OR user_delta IS NULL THEN
+        SELECT (SELECT a.state FROM {schema}.app_states a WHERE a.app_name = app_name),
+               (SELECT u.state FROM {schema}.user_states u
+                 WHERE u.app_name = app_name AND u.user_id = user_id)
+          INTO app_state, user_state;
+    END IF;
+    IF app_delta IS NOT NULL THEN
+        app_state := {schema}.merge_app_state_1(app_name, app_delta, state_limit);
+    END IF;
+    IF user_delta IS NOT NULL THEN
+        user_state := {schema}.merge_user_state_1(app_name, user_id, user_delta, state_limit);
+    END IF;
+    RETURN ARRAY[state::text, app_state::text, user_state::text];
+END
+$body$

@@ -1,0 +1,132 @@
+-- Writes what a session's events are to be in memory, where only new ones come after those it has.
+--
+-- The given events are all of the session (whole), or come after what it has. Of some the memories
+-- are given, too. Writers of one session's memories wait for each other: first for the session's
+-- advisory lock, which there is whether the session is stored or not, then for its row.
+-- Returns the events whose memories are needed and were not given, and then nothing is written; NULL
+-- if more is to be done than to write new ones, and the caller has to plan it.
+CREATE FUNCTION {schema}.ingest_turns_1(
+    app_name text,
+    user_id text,
+    session_id text,
+    whole boolean,
+    event_ids text[],
+    digests text[],
+    given_ids text[],
+    memories text,
+    config text,
+    place bigint,
+    scope text[]
+) RETURNS text[] LANGUAGE plpgsql AS $body$
+#variable_conflict use_variable
+DECLARE
+    is_stored boolean;
+    following bigint;
+    first bigint;
+    after bigint;
+    known text[];
+    new_ids text[];
+    lacking text[];
+    to_be_planned boolean := false;
+BEGIN
+    IF scope IS NOT NULL THEN
+        PERFORM {schema}.enter_1(scope);
+    END IF;
+    -- Waits for whoever forgets the person, and makes them wait.
+    PERFORM pg_advisory_xact_lock_shared(
+        hashtextextended(jsonb_build_array(app_name, user_id)::text, 0)
+    );
+    PERFORM pg_advisory_xact_lock(
+        hashtextextended(jsonb_build_array(app_name, user_id, session_id)::text, 0)
+    );
+    SELECT s.memory_position INTO following FROM {schema}.sessions s
+     WHERE s.app_name = app_name AND s.user_id = user_id AND s.session_id = session_id
+       FOR NO KEY UPDATE;
+    is_stored := FOUND;
+    -- Marks of deleted memories stay for as long as somebody gives their events to memory. They are
+    -- renewed once an hour at most: the shortest useful time that they stay is days.
+    UPDATE {schema}.memory_tombstones t SET needed_at = now()
+     WHERE t.app_name = app_name AND t.user_id = user_id AND t.session_id = session_id
+       AND t.event_id = ANY (event_ids) AND t.needed_at < now() - interval '1 hour';
+    SELECT coalesce(array_agg(t.event_id), '{}') INTO known FROM {schema}.memory_tombstones t
+     WHERE t.app_name = app_name AND t.user_id = user_id AND t.session_id = session_id
+       AND t.event_id = ANY (event_ids);
+    IF whole THEN
+        WITH both_sides AS (
+            SELECT m.event_id, m.position, g.number, m.digest = g.digest AS same
+              FROM (
+                  SELECT m.event_id, m.position, m.digest FROM {schema}.memories m
+                   WHERE m.app_name = app_name AND m.user_id = user_id
+                     AND m.session_id = session_id AND m.event_id IS NOT NULL
+              ) m FULL JOIN (
+                  SELECT g.event_id, g.digest, g.number
+                    FROM unnest(event_ids, digests) WITH ORDINALITY g (event_id, digest, number)
+                   WHERE g.event_id <> ALL (known)
+              ) g ON m.event_id = g.event_id
+        ), compared AS (
+            SELECT b.*, lag(b.position) OVER (ORDER BY b.number) AS before
+              FROM both_sides b WHERE b.position IS NOT NULL AND b.number IS NOT NULL
+        )
+        SELECT coalesce(
+                   -- Another text, or another order.
+                   (SELECT bool_or(NOT c.same OR c.position <= c.before) FROM compared c), false
+               ) OR coalesce(
+                   -- New ones before known ones.
+                   (SELECT min(b.number) FROM both_sides b WHERE b.position IS NULL)
+                       < (SELECT max(c.number) FROM compared c), false
+               ) OR EXISTS (
+                   -- Memories of events that the session has no more.
+                   SELECT FROM both_sides b WHERE b.number IS NULL AND NOT EXISTS (
+                       SELECT FROM {schema}.events e
+                        WHERE e.app_name = app_name AND e.user_id = user_id
+                          AND e.session_id = session_id AND e.event_id = b.event_id
+                   )
+               ),
+               (SELECT max(b.position) + 1 FROM both_sides b),
+               known || ARRAY(SELECT c.event_id FROM compared c)
+          INTO to_be_planned, first, known;
+        IF to_be_planned THEN
+            RETURN NULL;
+        END IF;
+        after := first;
+    ELSE
+        known := known || ARRAY(
+            SELECT m.event_id FROM {schema}.memories m
+             WHERE m.app_name = app_name AND m.user_id = user_id AND m.session_id = session_id
+               AND m.event_id = ANY (event_ids)
+        );
+        first := following;
+    END IF;
+    new_ids := ARRAY(SELECT unnest(event_ids) EXCEPT SELECT unnest(known));
+    lacking := ARRAY(SELECT unnest(new_ids) EXCEPT SELECT unnest(given_ids));
+    IF cardinality(lacking) > 0 THEN
+        RETURN lacking;
+    END IF;
+    IF first IS NULL AND NOT whole THEN
+        -- One of them tells where they are: the others are its neighbours, within reach of their
+        -- number.
+        SELECT m.position INTO first FROM {schema}.memories m
+         WHERE m.app_name = app_name AND m.user_id = user_id AND m.session_id = session_id
+           AND m.event_id IS NOT NULL
+         LIMIT 1;
+        SELECT m.position + 1 INTO first FROM {schema}.memories m
+         WHERE m.app_name = app_name AND m.user_id = user_id
+           AND m.position >= first AND m.position < first + 16777216
+           AND m.session_id = session_id AND m.event_id IS NOT NULL
+         ORDER BY m.position DESC LIMIT 1;
+    END IF;
+    IF cardinality(new_ids) > 0 THEN
+        first := coalesce(first, place);
+        after := first + {schema}.write_memories_1(
+            app_name, user_id, memories, config, first, new_ids
+        );
+    ELSIF NOT whole THEN
+        after := following;
+    END IF;
+    IF is_stored AND after IS DISTINCT FROM following THEN
+        UPDATE {schema}.sessions s SET memory_position = after
+         WHERE s.app_name = app_name AND s.user_id = user_id AND s.session_id = session_id;
+    END IF;
+    RETURN '{}';
+END
+$body$

@@ -1,0 +1,96 @@
+"""The functions that writes travel in are what the code calls, whatever the schema is called."""
+
+import re
+from typing import Any, get_args, get_type_hints
+
+import asyncpg
+import pytest
+
+from adkpg import Database, DatabaseSessionService, functions
+from adkpg.database import migrations
+from adkpg.errors import SchemaMissing
+from adkpg.sql import Call
+from tests.fakes.conversation import USER, said
+from tests.fakes.statements import FUNCTIONS, shapes
+
+TYPES = {
+    "str": "text",
+    "str | None": "text",
+    "int": "bigint",
+    "int | None": "bigint",
+    "bool": "boolean",
+    "list[str]": "text[]",
+    "datetime": "timestamp with time zone",
+    "datetime | None": "timestamp with time zone",
+    "timedelta | None": "interval",
+}
+"""What asyncpg makes of the annotations of parameters."""
+
+
+def calls() -> dict[str, tuple[Call[Any], dict[str, Any]]]:
+    """The functions that the code calls, with the TypedDict of each."""
+    found = {}
+    for make in FUNCTIONS.values():
+        for shape in shapes(make):
+            statement = make(**shape)
+            if isinstance(statement, Call):
+                (parameters,) = get_args(get_type_hints(make)["return"])
+                found[statement.function] = (statement, get_type_hints(parameters))
+    return found
+
+
+def test_each_call_is_of_a_function_that_there_is() -> None:
+    assert set(functions.DISTRIBUTED) < set(calls()) <= set(functions.FUNCTIONS)
+
+
+def test_each_file_is_a_function_of_a_version_in_the_schema_it_is_told() -> None:
+    files = {each.stem for each in (migrations.scripts() / "functions").glob("*.sql")}
+    assert files == set(functions.FUNCTIONS)
+    for name in files:
+        assert re.fullmatch(r"[a-z_]+_[0-9]+", name)
+        text = migrations.function(name, "odd")
+        assert f'CREATE FUNCTION "odd".{name}(' in text
+        assert "adkpg." not in text
+        assert "SECURITY DEFINER" not in text
+
+
+@pytest.mark.parametrize("name", sorted(calls()))
+async def test_parameters_are_those_of_the_function(
+    connection: asyncpg.Connection, name: str
+) -> None:
+    statement, parameters = calls()[name]
+    row = await connection.fetchrow(
+        "SELECT proargnames AS names, pronargdefaults AS omitted,"
+        " ARRAY(SELECT format_type(t, NULL) FROM unnest(proargtypes) t) AS types"
+        " FROM pg_proc WHERE oid = $1::regproc",
+        f"adkpg.{name}",
+    )
+    assert row is not None
+    names = row["names"][: len(row["names"]) - row["omitted"]]
+    assert [*statement.names, *(["scope"] if names[-1] == "scope" else [])] == names
+    types = dict(zip(row["names"], row["types"], strict=True))
+    for given in statement.names:
+        kind = parameters[given]
+        annotated = kind.__name__ if type(kind) is type else str(kind).replace("datetime.", "")
+        expected = {TYPES[annotated]} | ({"integer"} if annotated == "int" else set())
+        assert types[given] in expected, given
+
+
+async def test_distributed_functions_take_the_user_second(connection: asyncpg.Connection) -> None:
+    rows = await connection.fetch(
+        "SELECT proname, proargnames FROM pg_proc WHERE proname = ANY($1)",
+        list(functions.DISTRIBUTED),
+    )
+    assert {row["proname"]: row["proargnames"][1] for row in rows} == dict.fromkeys(
+        functions.DISTRIBUTED, "user_id"
+    )
+
+
+async def test_a_function_that_is_gone_is_named_with_the_cure(
+    database: Database, connection: asyncpg.Connection
+) -> None:
+    service = DatabaseSessionService(database)
+    session = await service.create_session(**USER)
+    await connection.execute("DROP FUNCTION adkpg.append_event_1")
+    with pytest.raises(SchemaMissing, match="append_event_1"):
+        await service.append_event(session, said("x"))
