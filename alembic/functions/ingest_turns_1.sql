@@ -3,8 +3,8 @@
 -- The given events are all of the session (whole), or come after what it has. Of some the memories
 -- are given, too. Writers of one session's memories wait for each other: first for the session's
 -- advisory lock, which there is whether the session is stored or not, then for its row.
--- Returns the events whose memories are needed and were not given, and then nothing is written; NULL
--- if more is to be done than to write new ones, and the caller has to plan it.
+-- Returns the events whose memories are needed, if some of them were not given, and then nothing is
+-- written; NULL if more is to be done than to write new ones, and the caller has to plan it.
 CREATE FUNCTION {schema}.ingest_turns_1(
     app_name text,
     user_id text,
@@ -26,7 +26,6 @@ DECLARE
     after bigint;
     known text[];
     new_ids text[];
-    lacking text[];
     to_be_planned boolean := false;
 BEGIN
     IF scope IS NOT NULL THEN
@@ -98,9 +97,8 @@ BEGIN
         first := following;
     END IF;
     new_ids := ARRAY(SELECT unnest(event_ids) EXCEPT SELECT unnest(known));
-    lacking := ARRAY(SELECT unnest(new_ids) EXCEPT SELECT unnest(given_ids));
-    IF cardinality(lacking) > 0 THEN
-        RETURN lacking;
+    IF EXISTS (SELECT unnest(new_ids) EXCEPT SELECT unnest(given_ids)) THEN
+        RETURN new_ids;
     END IF;
     IF first IS NULL AND NOT whole THEN
         -- One of them tells where they are: the others are its neighbours, within reach of their

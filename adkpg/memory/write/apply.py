@@ -82,12 +82,12 @@ async def ingest_turns(
                 "place": plans.new_place(place["user_id"]),
             },
         )
-        lacking = made["answer"]
-        if lacking is None:
+        needed = made["answer"]
+        if needed is None:
             break
-        if not lacking:
+        if not needed:
             return
-        asked = set(lacking)
+        asked = set(needed)
         sent = [draft for event_id, draft in wanted.items() if event_id in asked]
         for draft in sent:
             require_small(draft, settings)

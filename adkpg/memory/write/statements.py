@@ -550,8 +550,8 @@ def ingest_turns() -> Statement[TurnsParameters]:
     """Writes what a session's events are to be in memory, where only new ones come at its end.
 
     Returns:
-      ``answer``: the events whose memories are needed and were not given, and then nothing was
-      written; null if more is to be done than to write new ones, for which there is `plan`.
+      ``answer``: the events whose memories are needed, if some of them were not given, and then
+      nothing was written; null if more is to be done than to write new ones, as `plan` knows.
     """
     return Call(
         "ingest_turns_1",
