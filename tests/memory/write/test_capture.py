@@ -60,9 +60,11 @@ async def test_an_append_that_remembers_nothing_is_a_plain_one(
     sent: list[list[object]] = []
 
     class Watched(Database):
-        async def _fetch(self, attempt: Any, sql: str, arguments: list[object], *more: Any) -> Any:
+        async def _said(
+            self, connection: Any, sql: str, arguments: list[object], *more: Any
+        ) -> Any:
             sent.append(arguments)
-            return await super()._fetch(attempt, sql, arguments, *more)
+            return await super()._said(connection, sql, arguments, *more)
 
     async with Watched(database_url) as database:
         service = DatabaseSessionService(database, remember=True)
