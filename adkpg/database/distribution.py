@@ -14,13 +14,8 @@ from sqlalchemy.ext.asyncio import AsyncEngine
 
 from adkpg.database import migrations
 from adkpg.errors import ConfigurationError, ExtensionMissing, SchemaOutOfDate
+from adkpg.functions import DISTRIBUTED, FUNCTIONS
 from adkpg.tables import metadata, sessions
-
-FUNCTIONS = ("append_event_1", "create_session_1", "ingest_turns_1")
-"""Those that run on the node of the user they are called for, if the schema has them.
-
-Each takes the user's id as its second argument, and touches this user's rows alone.
-"""
 
 _OLDEST_CITUS = (13, 0)
 _VERSIONS = "alembic_version"
@@ -238,11 +233,19 @@ def _steps(schema: str, state: _State) -> Iterator[Step]:
             f" 'ALTER TABLE %s ALTER {column} SET ({_NOT_CARRIED} = {value})')",
         )
     for signature, done in state.functions.items():
-        if not done:
+        if done:
+            continue
+        name = signature.rpartition(".")[2].partition("(")[0]
+        if name in DISTRIBUTED:
             yield Step(
-                f"run {signature.partition('(')[0]} where its user is",
+                f"run {name} where its user is",
                 f"SELECT create_distributed_function({_literal(signature)}, '$2',"
                 f" colocate_with => {_literal(_place(schema, sessions.name))})",
+            )
+        else:
+            yield Step(
+                f"copy {name} to every node",
+                f"SELECT create_distributed_function({_literal(signature)})",
             )
 
 
@@ -279,7 +282,7 @@ def _state(connection: Connection, schema: str) -> _State:
             if name not in distributed or not _is_set(connection, schema, name, column)
         }
     functions = {
-        row.signature: row.distributed
+        row.signature: row.distributed or (row.known and row.proname not in DISTRIBUTED)
         for row in connection.execute(_FUNCTIONS_FOUND, {**place, "names": list(FUNCTIONS)})
     }
     return _State(
@@ -341,8 +344,9 @@ _SETTINGS = text(
     " AND o.option_name = 'n_distinct'"
 )
 _FUNCTIONS_FOUND = text(
-    "SELECT format('%I.%I(%s)', n.nspname, p.proname, oidvectortypes(p.proargtypes))"
-    " AS signature, o.distribution_argument_index IS NOT NULL AS distributed"
+    "SELECT format('%I.%I(%s)', n.nspname, p.proname, oidvectortypes(p.proargtypes)) AS signature,"
+    " p.proname, o.objid IS NOT NULL AS known,"
+    " o.distribution_argument_index IS NOT NULL AS distributed"
     " FROM pg_proc p JOIN pg_namespace n ON n.oid = p.pronamespace"
     " LEFT JOIN pg_catalog.pg_dist_object o"
     " ON o.classid = 'pg_proc'::regclass AND o.objid = p.oid"
