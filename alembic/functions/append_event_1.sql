@@ -87,11 +87,12 @@ BEGIN
     IF session_delta IS NOT NULL AND pg_column_size(state) > state_limit THEN
         RAISE EXCEPTION 'the state is larger than it may be' USING ERRCODE = 'ADK03';
     END IF;
+    -- As expressions, which take less than PERFORM: nobody needs what they return.
     IF app_delta IS NOT NULL THEN
-        PERFORM {schema}.merge_app_state_1(app_name, app_delta, state_limit);
+        state := {schema}.merge_app_state_1(app_name, app_delta, state_limit);
     END IF;
     IF user_delta IS NOT NULL THEN
-        PERFORM {schema}.merge_user_state_1(app_name, user_id, user_delta, state_limit);
+        state := {schema}.merge_user_state_1(app_name, user_id, user_delta, state_limit);
     END IF;
     INSERT INTO {schema}.events (
         app_name, user_id, session_id, seq, revision_token, event_id, timestamp, payload
@@ -104,7 +105,7 @@ BEGIN
           WHERE t.app_name = app_name AND t.user_id = user_id AND t.session_id = session_id
             AND t.event_id = event_id;
         IF NOT FOUND THEN
-            PERFORM {schema}.write_memories_1(app_name, user_id, memories, config, following);
+            following := {schema}.write_memories_1(app_name, user_id, memories, config, following);
         END IF;
     END IF;
     IF watched_until > now() THEN

@@ -564,7 +564,8 @@ def ingest_turns() -> Statement[TurnsParameters]:
 def insert_memories() -> Statement[MemoriesParameters]:
     """Writes memories at their positions, with their words, and what is still to be done with them.
 
-    A memory of an event that is stored already is left alone. The ``answer`` is their number.
+    A memory of an event that is stored already is left alone. The ``answer`` is how many were
+    given.
     """
     return Call("write_memories_1", "app_name", "user_id", "memories", "config", entered=False)
 
