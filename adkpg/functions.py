@@ -13,6 +13,7 @@ FUNCTIONS = (
     # An app's state has no user; where tables are distributed, these run on the node that is asked.
     "append_event_with_app_1",
     "create_session_with_app_1",
+    "merge_states_1",
     # What they are made of.
     "enter_1",
     "merge_app_state_1",

@@ -446,7 +446,8 @@ class Call(Statement[ParametersT]):
         self._entered = entered
         places = ", ".join(f"${number}" for number in range(1, len(names) + entered + 1))
         # In no other form does Citus send it to the node that has the user.
-        self._text = f"SELECT {_PLACEHOLDER}.{function}({places}) AS answer"
+        # The last one says where the tables are: a schema can be renamed.
+        self._text = f"SELECT {_PLACEHOLDER}.{function}({places}, '{_PLACEHOLDER}') AS answer"
 
     def arguments(self, parameters: ParametersT) -> list[object]:
         """Returns the values in the order of the placeholders."""

@@ -31,7 +31,6 @@ from adkpg.sessions.statements import (
     its_events,
     limited,
     live_session,
-    shared_states,
     time,
     unexpired,
 )
@@ -190,19 +189,11 @@ def fork_session() -> Statement[ForkParameters]:
 
 
 @cache
-def merge_states(*, app: bool, user: bool) -> Statement[StatesParameters]:
-    """Merges deltas into the shared states; returns them after the merge, as an append does."""
-    whose = select(APP_NAME.label("app_name"), USER_ID.label("user_id")).cte("whose")
-    app_cte, user_cte = shared_states(whose, app=app, user=user)
-    merged = select(_state(app_cte).label("app_state"), _state(user_cte).label("user_state"))
-    for cte in (app_cte, user_cte):
-        if cte is not None:
-            merged = merged.add_cte(cte)
-    return Statement(merged)
-
-
-def _state(merged: CTE | None) -> Any:
-    return cast(null(), Text) if merged is None else select(merged.c.state).scalar_subquery()
+def merge_states() -> Statement[StatesParameters]:
+    """Merges deltas into the shared states; the answer has the app's and the user's after it."""
+    return Call(
+        "merge_states_1", "app_name", "user_id", "app_delta", "user_delta", "state_limit"
+    )
 
 
 @cache

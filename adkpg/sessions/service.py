@@ -669,9 +669,7 @@ class DatabaseSessionService(UsesDatabase, BaseSessionService):
         require_small(delta, settings)
         try:
             row = await self._database.fetch_one(
-                life_statements.merge_states(
-                    app=delta.app is not None, user=delta.user is not None
-                ),
+                life_statements.merge_states(),
                 {
                     "app_name": app_name,
                     "user_id": user_id or "",
@@ -684,7 +682,7 @@ class DatabaseSessionService(UsesDatabase, BaseSessionService):
             refuse_large(exc, settings)
             raise
         assert row is not None
-        return merge(None, row["app_state"], row["user_state"])
+        return merge(None, *row["answer"])
 
     async def get_user_state(self, *, app_name: str, user_id: str) -> dict[str, Any]:
         """Returns a user's state without the ``user:`` prefix; a copy, ``{}`` if there is none."""

@@ -22,7 +22,8 @@ CREATE FUNCTION {schema}.append_event_1(
     place bigint,
     memories text,
     config text,
-    scope text[]
+    scope text[],
+    home text
 ) RETURNS bigint LANGUAGE plpgsql AS $body$
 #variable_conflict use_variable
 DECLARE
@@ -33,10 +34,16 @@ DECLARE
     watched_until timestamptz;
     state jsonb;
 BEGIN
-    IF scope IS NOT NULL THEN
-        PERFORM {schema}.enter_1(scope);
+    -- Tables are found where the caller says that they are, since a schema can be renamed.
+    IF strpos(current_setting('search_path'), home || ',') <> 1 THEN
+        PERFORM set_config('search_path', concat_ws(
+            ', ', home, nullif(current_setting('search_path'), ''), 'pg_temp'
+        ), true);
     END IF;
-    UPDATE {schema}.sessions s
+    IF scope IS NOT NULL THEN
+        PERFORM enter_1(scope);
+    END IF;
+    UPDATE sessions s
        SET revision = s.revision + 1,
            updated_at = "timestamp",
            expires_at = coalesce(timezone('UTC', utc + s.ttl), s.expires_at),
@@ -56,7 +63,7 @@ BEGIN
            SELECT f.revision_token FROM (
                -- In the order of the primary key: before a first ANALYZE Postgres finds the index
                -- of event ids as good, and reads all of them.
-               SELECT e.seq, e.revision_token FROM {schema}.events e
+               SELECT e.seq, e.revision_token FROM events e
                 WHERE e.app_name = app_name AND e.user_id = user_id AND e.session_id = session_id
                   AND e.seq >= revision
                 ORDER BY e.seq LIMIT 1
@@ -65,7 +72,7 @@ BEGIN
        AND (holder IS NULL
             OR s.invocation_holder = holder::uuid AND s.invocation_expires_at IS NOT NULL)
        AND NOT EXISTS (
-           SELECT FROM {schema}.events e
+           SELECT FROM events e
             WHERE e.app_name = app_name AND e.user_id = user_id AND e.session_id = session_id
               AND e.event_id = event_id
        )
@@ -77,7 +84,7 @@ BEGIN
     END IF;
     IF merge THEN
         -- Once more, now that it has waited for the row: another delivery may have come first.
-        PERFORM FROM {schema}.events e
+        PERFORM FROM events e
           WHERE e.app_name = app_name AND e.user_id = user_id AND e.session_id = session_id
             AND e.event_id = event_id;
         IF FOUND THEN
@@ -89,23 +96,25 @@ BEGIN
     END IF;
     -- As expressions, which take less than PERFORM: nobody needs what they return.
     IF app_delta IS NOT NULL THEN
-        state := {schema}.merge_app_state_1(app_name, app_delta, state_limit);
+        state := merge_app_state_1(app_name, app_delta, state_limit);
     END IF;
     IF user_delta IS NOT NULL THEN
-        state := {schema}.merge_user_state_1(app_name, user_id, user_delta, state_limit);
+        state := merge_user_state_1(app_name, user_id, user_delta, state_limit);
     END IF;
-    INSERT INTO {schema}.events (
+    INSERT INTO events (
         app_name, user_id, session_id, seq, revision_token, event_id, timestamp, payload
     ) VALUES (
         app_name, user_id, session_id, seq, token::uuid, event_id, "timestamp", payload::json
     );
     IF memories IS NOT NULL THEN
         -- A session that was deleted and created again may have events whose memories were deleted.
-        PERFORM FROM {schema}.memory_tombstones t
+        PERFORM FROM memory_tombstones t
           WHERE t.app_name = app_name AND t.user_id = user_id AND t.session_id = session_id
             AND t.event_id = event_id;
         IF NOT FOUND THEN
-            following := {schema}.write_memories_1(app_name, user_id, memories, config, following);
+            following := write_memories_1(
+                app_name, user_id, memories, config, home, following
+            );
         END IF;
     END IF;
     IF watched_until > now() THEN

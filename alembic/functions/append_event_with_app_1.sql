@@ -20,13 +20,20 @@ CREATE FUNCTION {schema}.append_event_with_app_1(
     place bigint,
     memories text,
     config text,
-    scope text[]
+    scope text[],
+    home text
 ) RETURNS bigint LANGUAGE plpgsql AS $body$
 BEGIN
-    RETURN {schema}.append_event_1(
+    -- Tables are found where the caller says that they are, since a schema can be renamed.
+    IF strpos(current_setting('search_path'), home || ',') <> 1 THEN
+        PERFORM set_config('search_path', concat_ws(
+            ', ', home, nullif(current_setting('search_path'), ''), 'pg_temp'
+        ), true);
+    END IF;
+    RETURN append_event_1(
         app_name, user_id, session_id, event_id, "timestamp", payload, session_delta, app_delta,
         user_delta, state_limit, incarnation, revision, revision_token, token, merge, holder,
-        place, memories, config, scope
+        place, memories, config, scope, home
     );
 END
 $body$

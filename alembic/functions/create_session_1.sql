@@ -14,7 +14,8 @@ CREATE FUNCTION {schema}.create_session_1(
     "timestamp" timestamptz,
     ttl interval,
     expires_at timestamptz,
-    scope text[]
+    scope text[],
+    home text
 ) RETURNS text[] LANGUAGE plpgsql AS $body$
 #variable_conflict use_variable
 DECLARE
@@ -23,13 +24,19 @@ DECLARE
     user_state jsonb;
     ends timestamptz := coalesce(now() + ttl, expires_at);
 BEGIN
+    -- Tables are found where the caller says that they are, since a schema can be renamed.
+    IF strpos(current_setting('search_path'), home || ',') <> 1 THEN
+        PERFORM set_config('search_path', concat_ws(
+            ', ', home, nullif(current_setting('search_path'), ''), 'pg_temp'
+        ), true);
+    END IF;
     IF scope IS NOT NULL THEN
-        PERFORM {schema}.enter_1(scope);
+        PERFORM enter_1(scope);
     END IF;
     IF pg_column_size(state) > state_limit THEN
         RAISE EXCEPTION 'the state is larger than it may be' USING ERRCODE = 'ADK03';
     END IF;
-    INSERT INTO {schema}.sessions AS s (
+    INSERT INTO sessions AS s (
         app_name, user_id, session_id, incarnation, state, initial_state, created_at, updated_at,
         ttl, expires_at, expires
     ) VALUES (
@@ -40,16 +47,16 @@ BEGIN
         RETURN NULL;
     END IF;
     IF app_delta IS NULL OR user_delta IS NULL THEN
-        SELECT (SELECT a.state FROM {schema}.app_states a WHERE a.app_name = app_name),
-               (SELECT u.state FROM {schema}.user_states u
+        SELECT (SELECT a.state FROM app_states a WHERE a.app_name = app_name),
+               (SELECT u.state FROM user_states u
                  WHERE u.app_name = app_name AND u.user_id = user_id)
           INTO app_state, user_state;
     END IF;
     IF app_delta IS NOT NULL THEN
-        app_state := {schema}.merge_app_state_1(app_name, app_delta, state_limit);
+        app_state := merge_app_state_1(app_name, app_delta, state_limit);
     END IF;
     IF user_delta IS NOT NULL THEN
-        user_state := {schema}.merge_user_state_1(app_name, user_id, user_delta, state_limit);
+        user_state := merge_user_state_1(app_name, user_id, user_delta, state_limit);
     END IF;
     RETURN ARRAY[state::text, app_state::text, user_state::text];
 END

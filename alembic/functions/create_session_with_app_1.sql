@@ -13,12 +13,19 @@ CREATE FUNCTION {schema}.create_session_with_app_1(
     "timestamp" timestamptz,
     ttl interval,
     expires_at timestamptz,
-    scope text[]
+    scope text[],
+    home text
 ) RETURNS text[] LANGUAGE plpgsql AS $body$
 BEGIN
-    RETURN {schema}.create_session_1(
+    -- Tables are found where the caller says that they are, since a schema can be renamed.
+    IF strpos(current_setting('search_path'), home || ',') <> 1 THEN
+        PERFORM set_config('search_path', concat_ws(
+            ', ', home, nullif(current_setting('search_path'), ''), 'pg_temp'
+        ), true);
+    END IF;
+    RETURN create_session_1(
         app_name, user_id, session_id, incarnation, session_state, initial_state, app_delta,
-        user_delta, state_limit, "timestamp", ttl, expires_at, scope
+        user_delta, state_limit, "timestamp", ttl, expires_at, scope, home
     );
 END
 $body$

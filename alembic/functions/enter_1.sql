@@ -2,9 +2,9 @@
 CREATE FUNCTION {schema}.enter_1(scope text[]) RETURNS void LANGUAGE plpgsql AS $body$
 BEGIN
     IF cardinality(scope) = 0 THEN
-        PERFORM {schema}.enter_every_scope();
+        PERFORM enter_every_scope();
     ELSE
-        PERFORM {schema}.enter_scope(scope[1], scope[2]);
+        PERFORM enter_scope(scope[1], scope[2]);
     END IF;
 END
 $body$

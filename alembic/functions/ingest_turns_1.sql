@@ -16,7 +16,8 @@ CREATE FUNCTION {schema}.ingest_turns_1(
     memories text,
     config text,
     place bigint,
-    scope text[]
+    scope text[],
+    home text
 ) RETURNS text[] LANGUAGE plpgsql AS $body$
 #variable_conflict use_variable
 DECLARE
@@ -28,8 +29,14 @@ DECLARE
     new_ids text[];
     to_be_planned boolean := false;
 BEGIN
+    -- Tables are found where the caller says that they are, since a schema can be renamed.
+    IF strpos(current_setting('search_path'), home || ',') <> 1 THEN
+        PERFORM set_config('search_path', concat_ws(
+            ', ', home, nullif(current_setting('search_path'), ''), 'pg_temp'
+        ), true);
+    END IF;
     IF scope IS NOT NULL THEN
-        PERFORM {schema}.enter_1(scope);
+        PERFORM enter_1(scope);
     END IF;
     -- Waits for whoever forgets the person, and makes them wait.
     PERFORM pg_advisory_xact_lock_shared(
@@ -38,23 +45,23 @@ BEGIN
     PERFORM pg_advisory_xact_lock(
         hashtextextended(jsonb_build_array(app_name, user_id, session_id)::text, 0)
     );
-    SELECT s.memory_position INTO following FROM {schema}.sessions s
+    SELECT s.memory_position INTO following FROM sessions s
      WHERE s.app_name = app_name AND s.user_id = user_id AND s.session_id = session_id
        FOR NO KEY UPDATE;
     is_stored := FOUND;
     -- Marks of deleted memories stay for as long as somebody gives their events to memory. They are
     -- renewed once an hour at most: the shortest useful time that they stay is days.
-    UPDATE {schema}.memory_tombstones t SET needed_at = now()
+    UPDATE memory_tombstones t SET needed_at = now()
      WHERE t.app_name = app_name AND t.user_id = user_id AND t.session_id = session_id
        AND t.event_id = ANY (event_ids) AND t.needed_at < now() - interval '1 hour';
-    SELECT coalesce(array_agg(t.event_id), '{}') INTO known FROM {schema}.memory_tombstones t
+    SELECT coalesce(array_agg(t.event_id), '{}') INTO known FROM memory_tombstones t
      WHERE t.app_name = app_name AND t.user_id = user_id AND t.session_id = session_id
        AND t.event_id = ANY (event_ids);
     IF whole THEN
         WITH both_sides AS (
             SELECT m.event_id, m.position, g.number, m.digest = g.digest AS same
               FROM (
-                  SELECT m.event_id, m.position, m.digest FROM {schema}.memories m
+                  SELECT m.event_id, m.position, m.digest FROM memories m
                    WHERE m.app_name = app_name AND m.user_id = user_id
                      AND m.session_id = session_id AND m.event_id IS NOT NULL
               ) m FULL JOIN (
@@ -76,7 +83,7 @@ BEGIN
                ) OR EXISTS (
                    -- Memories of events that the session has no more.
                    SELECT FROM both_sides b WHERE b.number IS NULL AND NOT EXISTS (
-                       SELECT FROM {schema}.events e
+                       SELECT FROM events e
                         WHERE e.app_name = app_name AND e.user_id = user_id
                           AND e.session_id = session_id AND e.event_id = b.event_id
                    )
@@ -90,7 +97,7 @@ BEGIN
         after := first;
     ELSE
         known := known || ARRAY(
-            SELECT m.event_id FROM {schema}.memories m
+            SELECT m.event_id FROM memories m
              WHERE m.app_name = app_name AND m.user_id = user_id AND m.session_id = session_id
                AND m.event_id = ANY (event_ids)
         );
@@ -103,11 +110,11 @@ BEGIN
     IF first IS NULL AND NOT whole THEN
         -- One of them tells where they are: the others are its neighbours, within reach of their
         -- number.
-        SELECT m.position INTO first FROM {schema}.memories m
+        SELECT m.position INTO first FROM memories m
          WHERE m.app_name = app_name AND m.user_id = user_id AND m.session_id = session_id
            AND m.event_id IS NOT NULL
          LIMIT 1;
-        SELECT m.position + 1 INTO first FROM {schema}.memories m
+        SELECT m.position + 1 INTO first FROM memories m
          WHERE m.app_name = app_name AND m.user_id = user_id
            AND m.position >= first AND m.position < first + 16777216
            AND m.session_id = session_id AND m.event_id IS NOT NULL
@@ -115,14 +122,14 @@ BEGIN
     END IF;
     IF cardinality(new_ids) > 0 THEN
         first := coalesce(first, place);
-        after := first + {schema}.write_memories_1(
-            app_name, user_id, memories, config, first, new_ids
+        after := first + write_memories_1(
+            app_name, user_id, memories, config, home, first, new_ids
         );
     ELSIF NOT whole THEN
         after := following;
     END IF;
     IF is_stored AND after IS DISTINCT FROM following THEN
-        UPDATE {schema}.sessions s SET memory_position = after
+        UPDATE sessions s SET memory_position = after
          WHERE s.app_name = app_name AND s.user_id = user_id AND s.session_id = session_id;
     END IF;
     RETURN '{}';

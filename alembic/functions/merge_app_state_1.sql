@@ -8,7 +8,7 @@ CREATE FUNCTION {schema}.merge_app_state_1(
 DECLARE
     merged jsonb;
 BEGIN
-    INSERT INTO {schema}.app_states AS s (app_name, state) VALUES (app_name, delta::jsonb)
+    INSERT INTO app_states AS s (app_name, state) VALUES (app_name, delta::jsonb)
     ON CONFLICT ON CONSTRAINT app_states_pkey
     DO UPDATE SET state = s.state || excluded.state, updated_at = excluded.updated_at
     RETURNING s.state INTO merged;

@@ -9,7 +9,7 @@ CREATE FUNCTION {schema}.merge_user_state_1(
 DECLARE
     merged jsonb;
 BEGIN
-    INSERT INTO {schema}.user_states AS s (app_name, user_id, state)
+    INSERT INTO user_states AS s (app_name, user_id, state)
     VALUES (app_name, user_id, delta::jsonb)
     ON CONFLICT ON CONSTRAINT user_states_pkey
     DO UPDATE SET state = s.state || excluded.state, updated_at = excluded.updated_at

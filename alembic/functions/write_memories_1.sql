@@ -10,6 +10,7 @@ CREATE FUNCTION {schema}.write_memories_1(
     user_id text,
     memories text,
     config text,
+    home text,
     first bigint DEFAULT NULL,
     only_of text[] DEFAULT NULL
 ) RETURNS bigint LANGUAGE plpgsql AS $body$
@@ -27,11 +28,17 @@ DECLARE
     places bigint[] := '{}';
     turns bigint[] := '{}';
 BEGIN
+    -- Tables are found where the caller says that they are, since a schema can be renamed.
+    IF strpos(current_setting('search_path'), home || ',') <> 1 THEN
+        PERFORM set_config('search_path', concat_ws(
+            ', ', home, nullif(current_setting('search_path'), ''), 'pg_temp'
+        ), true);
+    END IF;
     -- Reads the table of memories too, in which it locks no row: whoever changes the configuration
     -- of words holds it, and this statement takes its snapshot after it has waited for that one.
     SELECT a.text_search_config, a.extract_facts INTO own, extract_facts
-      FROM {schema}.app_settings a LEFT JOIN (
-          SELECT FROM {schema}.memories m
+      FROM app_settings a LEFT JOIN (
+          SELECT FROM memories m
            WHERE m.app_name = app_name AND m.user_id = user_id AND m.position = first
              FOR KEY SHARE
       ) m ON true
@@ -57,7 +64,7 @@ BEGIN
             ) g OFFSET 0
       ) w;
     FOR place, kind IN
-        INSERT INTO {schema}.memories AS m (
+        INSERT INTO memories AS m (
             app_name, user_id, position, memory_id, kind, session_id, event_id, invocation_id,
             author, timestamp, content, body, length, custom_metadata, source, artifacts, topics,
             importance, expires_at, digest
@@ -86,7 +93,7 @@ BEGIN
             turns := turns || place;
         END IF;
     END LOOP;
-    INSERT INTO {schema}.memory_lexemes (
+    INSERT INTO memory_lexemes (
         app_name, user_id, lexeme, position, frequency, date_frequency
     ) SELECT app_name, user_id, w.lexeme, g.position,
              cardinality(array_positions(w.weights, 'A')),
@@ -94,10 +101,10 @@ BEGIN
         FROM unnest(positions, marked) AS g (position, marked) CROSS JOIN LATERAL unnest(g.marked) w
        WHERE g.position = ANY (places)
          AND octet_length(w.lexeme) <= 512;  -- a key of app, user and lexeme must fit a B-tree entry
-    INSERT INTO {schema}.memory_jobs (app_name, user_id, position, task)
+    INSERT INTO memory_jobs (app_name, user_id, position, task)
     SELECT app_name, user_id, p, 'embed' FROM unnest(places) p;
     IF extract_facts THEN
-        INSERT INTO {schema}.memory_jobs (app_name, user_id, position, task)
+        INSERT INTO memory_jobs (app_name, user_id, position, task)
         SELECT app_name, user_id, p, 'extract' FROM unnest(turns) p;
     END IF;
     RETURN coalesce(cardinality(positions), 0);

@@ -5,14 +5,8 @@ import pytest
 from tests.fakes.citus_rules import RULES, broken
 from tests.fakes.statements import FUNCTIONS, shapes
 
-EXEMPT: dict[str, str] = {
-    "adkpg.sessions.statements.create_session": "functions",
-    "adkpg.sessions.statements.append_event": "functions",
-    "adkpg.sessions.life_statements.merge_states": "functions",
-}
 
-
-@pytest.mark.parametrize("name", [name for name in FUNCTIONS if name not in EXEMPT])
+@pytest.mark.parametrize("name", FUNCTIONS)
 def test_each_shape_can_be_sent_to_one_node(name: str) -> None:
     function = FUNCTIONS[name]
     for shape in shapes(function):
