@@ -8,7 +8,6 @@ from functools import cache
 from typing import Any
 
 from sqlalchemy import (
-    CTE,
     BigInteger,
     Integer,
     Text,
@@ -36,8 +35,8 @@ from adkpg.sessions.statements import (
 )
 from adkpg.sql import (
     APP_NAME,
-    USER_ID,
     AppParameters,
+    Call,
     ScopeParameters,
     SessionParameters,
     Statement,
@@ -191,9 +190,7 @@ def fork_session() -> Statement[ForkParameters]:
 @cache
 def merge_states() -> Statement[StatesParameters]:
     """Merges deltas into the shared states; the answer has the app's and the user's after it."""
-    return Call(
-        "merge_states_1", "app_name", "user_id", "app_delta", "user_delta", "state_limit"
-    )
+    return Call("merge_states_1", "app_name", "user_id", "app_delta", "user_delta", "state_limit")
 
 
 @cache

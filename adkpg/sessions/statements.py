@@ -11,7 +11,6 @@ from functools import cache
 from typing import Any
 
 from sqlalchemy import (
-    CTE,
     BigInteger,
     BindParameter,
     ColumnElement,
@@ -32,7 +31,7 @@ from sqlalchemy import (
     true,
     update,
 )
-from sqlalchemy.dialects.postgresql import INTERVAL, JSONB, TIMESTAMP, UUID, insert
+from sqlalchemy.dialects.postgresql import INTERVAL, JSONB, TIMESTAMP, UUID
 
 from adkpg.memory.write.capture import CaptureParameters
 from adkpg.sql import APP_NAME, SESSION_ID, USER_ID, Call, SessionParameters, Statement, in_scope
