@@ -1,0 +1,72 @@
+"""Writes that a person waits for go to the node of their user as one command each."""
+
+import re
+from datetime import UTC, datetime
+from typing import Any
+from uuid import uuid4
+
+import asyncpg
+import pytest
+
+from adkpg import Database, DatabaseSessionService, PgVectorMemoryService
+from adkpg.sessions import statements
+from tests.fakes.conversation import USER, conversation, said
+
+pytestmark = pytest.mark.cluster
+
+
+async def test_an_append_is_one_command_to_one_node(
+    database: Database, connection: asyncpg.Connection
+) -> None:
+    session = await DatabaseSessionService(database).create_session(**USER)
+    row = await connection.fetchrow("SELECT incarnation::text FROM adkpg.sessions")
+    assert row is not None
+    given: Any = {
+        **USER,
+        "session_id": session.id,
+        "event_id": "e",
+        "timestamp": datetime.now(UTC),
+        "payload": "{}",
+        "user_delta": '{"tea": 1}',
+        "state_limit": 1_000_000,
+        "incarnation": row["incarnation"],
+        "revision": 0,
+        "token": str(uuid4()),
+        "merge": False,
+    }
+    append = statements.append_event(app=False)
+    heard: list[str] = []
+    connection.add_log_listener(lambda _, message: heard.append(str(message)))
+    await connection.execute("SET client_min_messages = notice")
+    await connection.execute("SET citus.log_remote_commands = on")
+    seq = await connection.fetchval(
+        append.text("adkpg", distributed=True), *append.arguments(given)
+    )
+    assert seq == 1
+    commands = [each for each in heard if re.search(r"issuing SELECT .*append_event_1", each)]
+    others = [each for each in heard if "adkpg." in each and each not in commands]
+    assert (len(commands), others) == (1, []), heard
+
+
+async def test_sessions_states_and_memories_are_written(database: Database) -> None:
+    service = DatabaseSessionService(database)
+    memory = PgVectorMemoryService(database, mode="text")
+    state = {"own": 1, "user:tea": "green", "app:limit": 1}
+    session = await service.create_session(**USER, state=state)
+    await service.append_event(session, said("tea"))
+    later = {"app:limit": 2, "user:tea": "black"}
+    assert await service.update_state(**USER, state_delta=later) == later
+    assert await service.update_state(**USER, state_delta={"user:cups": 3}) == {
+        "user:tea": "black",
+        "user:cups": 3,
+    }
+    found = await service.get_session(**USER, session_id=session.id)
+    assert found is not None
+    assert dict(found.state) == {"own": 1, **later, "user:cups": 3}
+    assert len(found.events) == 1
+    turns = conversation("coffee", "milk")
+    await memory.add_session_to_memory(turns)
+    turns.events.append(said("sugar", "new"))
+    await memory.add_session_to_memory(turns)
+    await memory.add_session_to_memory(turns)
+    assert await memory.count_memories(**USER) == 3
