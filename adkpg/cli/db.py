@@ -91,8 +91,8 @@ async def distribute(database: adkpg.Database, *, dry_run: bool, as_json: bool) 
 
     Each person's rows lie on one node; what is about an app, or about all, is copied to every node.
     It asks nothing and loses nothing. Idempotent: what an interrupted run did is kept, and the next
-    one goes on from there. Each table is locked while its rows are moved. docs/distributed.md says what
-    works otherwise there.
+    one goes on from there. Each table is locked while its rows are moved.
+    docs/distributed.md says what works otherwise there.
 
     \b
     Example:
