@@ -14,8 +14,7 @@ from sqlalchemy.ext.asyncio import AsyncEngine
 
 from adkpg.database import migrations
 from adkpg.errors import ConfigurationError, ExtensionMissing, SchemaOutOfDate
-from adkpg.functions import DISTRIBUTED, FUNCTIONS
-from adkpg.tables import metadata, sessions
+from adkpg.tables import DISTRIBUTED, FUNCTIONS, metadata, sessions
 
 _OLDEST_CITUS = (13, 0)
 _VERSIONS = "alembic_version"

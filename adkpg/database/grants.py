@@ -5,8 +5,7 @@ from typing import Literal
 
 from adkpg.database import row_security
 from adkpg.database.row_security import quoted
-from adkpg.functions import FUNCTIONS
-from adkpg.tables import metadata
+from adkpg.tables import FUNCTIONS, metadata
 
 Purpose = Literal["migrate", "serve", "read", "work"]
 

@@ -76,7 +76,7 @@ def scripts() -> Path:
 
 
 def function(name: str, schema: str) -> str:
-    """Returns the SQL that creates one of `adkpg.functions` in a schema."""
+    """Returns the SQL that creates one of `adkpg.tables.FUNCTIONS` in a schema."""
     text = (scripts() / "functions" / f"{name}.sql").read_text("utf-8")
     return text.replace("{schema}", f'"{schema}"')
 

@@ -9,7 +9,7 @@ from pgvector.sqlalchemy import HALFVEC
 from sqlalchemy.dialects import postgresql
 
 from adkpg.database import migrations
-from adkpg.functions import FUNCTIONS
+from adkpg.tables import FUNCTIONS
 
 revision = "0001r15"
 down_revision = None

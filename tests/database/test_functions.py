@@ -6,7 +6,7 @@ from typing import Any, get_args, get_type_hints
 import asyncpg
 import pytest
 
-from adkpg import Database, DatabaseSessionService, functions
+from adkpg import Database, DatabaseSessionService, tables
 from adkpg.database import migrations
 from adkpg.errors import SchemaMissing
 from adkpg.sql import Call
@@ -40,12 +40,12 @@ def calls() -> dict[str, tuple[Call[Any], dict[str, Any]]]:
 
 
 def test_each_call_is_of_a_function_that_there_is() -> None:
-    assert set(functions.DISTRIBUTED) < set(calls()) <= set(functions.FUNCTIONS)
+    assert set(tables.DISTRIBUTED) < set(calls()) <= set(tables.FUNCTIONS)
 
 
 def test_each_file_is_a_function_of_a_version_in_the_schema_it_is_told() -> None:
     files = {each.stem for each in (migrations.scripts() / "functions").glob("*.sql")}
-    assert files == set(functions.FUNCTIONS)
+    assert files == set(tables.FUNCTIONS)
     for name in files:
         assert re.fullmatch(r"[a-z_]+_[0-9]+", name)
         text = migrations.function(name, "odd")
@@ -79,10 +79,10 @@ async def test_parameters_are_those_of_the_function(
 async def test_distributed_functions_take_the_user_second(connection: asyncpg.Connection) -> None:
     rows = await connection.fetch(
         "SELECT proname, proargnames FROM pg_proc WHERE proname = ANY($1)",
-        list(functions.DISTRIBUTED),
+        list(tables.DISTRIBUTED),
     )
     assert {row["proname"]: row["proargnames"][1] for row in rows} == dict.fromkeys(
-        functions.DISTRIBUTED, "user_id"
+        tables.DISTRIBUTED, "user_id"
     )
 
 
