@@ -226,18 +226,20 @@ def list_sessions(*, one_user: bool) -> Statement[ListParameters]:
         wanted = and_(wanted, sessions.c.user_id == USER_ID)
     page = select(*_LISTED).where(wanted).limit(_LIMIT)
     over_nodes = None if one_user else _of_nodes("updated_at", newest_first=False, after=False)
-    return _listing(page, "updated_at", newest_first=False, over_nodes=over_nodes)
+    return _listing(
+        page, "updated_at", newest_first=False, one_user=one_user, over_nodes=over_nodes
+    )
 
 
 @cache
 def list_sessions_page(*, one_user: bool, after: bool) -> Statement[SessionsPageParameters]:
     """Reads one page of sessions, newest first: a user's by last update, an app's by creation."""
-    order = "updated_at" if one_user else "created_at"
+    if one_user:
+        newest_of_user = _newest_of_user(after=after)
+        return _listing(newest_of_user, "updated_at", newest_first=True, one_user=True)
+    order = "created_at"
     newest = sessions.alias("newest")
-    page = select(*_place(newest, order))
-    if one_user:  # the bar first: it is all that is compared of most rows
-        page = page.where(newest.c.updated_at >= _bar(after=after), newest.c.user_id == USER_ID)
-    page = page.where(newest.c.app_name == APP_NAME, unexpired(newest))
+    page = select(*_place(newest, order)).where(newest.c.app_name == APP_NAME, unexpired(newest))
     if after:
         page = page.where(_after_cursor(newest, order))
     page = page.order_by(*(column.desc() for column in _place(newest, order))).limit(_LIMIT)
@@ -253,9 +255,23 @@ def list_sessions_page(*, one_user: bool, after: bool) -> Statement[SessionsPage
         .offset(literal_column("0"))
         .lateral("row")
     )
-    over_nodes = None if one_user else _of_nodes(order, newest_first=True, after=after)
     page = select(*row.c).select_from(places.join(row, true()))
-    return _listing(page, order, newest_first=True, over_nodes=over_nodes)
+    over_nodes = _of_nodes(order, newest_first=True, after=after)
+    return _listing(page, order, newest_first=True, one_user=False, over_nodes=over_nodes)
+
+
+def _newest_of_user(*, after: bool) -> Select[Any]:
+    """Whole rows at once: so few pass the bar that sorting them costs less than looking them up."""
+    page = select(*_LISTED).where(
+        sessions.c.updated_at >= _bar(after=after),  # first: it is all that is compared of most
+        sessions.c.user_id == USER_ID,
+        sessions.c.app_name == APP_NAME,
+        unexpired(),
+    )
+    if after:
+        page = page.where(_after_cursor(sessions, "updated_at"))
+    place = _place(sessions, "updated_at")
+    return page.order_by(*(column.desc() for column in place)).limit(_LIMIT)
 
 
 def _of_nodes(order: str, *, newest_first: bool, after: bool) -> Select[Any]:
@@ -302,7 +318,7 @@ def _bar(*, after: bool) -> ColumnElement[Any]:
     the highest ids, which are the newest ones where ids ascend.
     """
     part = (
-        select(sessions)
+        select(*_place(sessions, "updated_at"))
         .where(sessions.c.app_name == APP_NAME, sessions.c.user_id == USER_ID, unexpired())
         .order_by(sessions.c.session_id.desc())
         .limit(_LIMIT * literal_column(str(_PART)))
@@ -329,7 +345,12 @@ def _after_cursor(table: Any, order: str) -> ColumnElement[bool]:
 
 
 def _listing(
-    chosen: Select[Any], order: str, *, newest_first: bool, over_nodes: Select[Any] | None = None
+    chosen: Select[Any],
+    order: str,
+    *,
+    newest_first: bool,
+    one_user: bool,
+    over_nodes: Select[Any] | None = None,
 ) -> Statement[Any]:
     """Orders a listing and adds the shared states; each travels once, on its first row.
 
@@ -339,13 +360,17 @@ def _listing(
     page = chosen.subquery("page")
     place = [column.desc() if newest_first else column.asc() for column in _place(page, order)]
     number = func.row_number().over(order_by=place)
-    number_of_user = func.row_number().over(partition_by=page.c.user_id, order_by=place)
+    number_of_user = number
+    state_of_user = user_state(USER_ID)
+    if not one_user:
+        number_of_user = func.row_number().over(partition_by=page.c.user_id, order_by=place)
+        state_of_user = user_state(page.c.user_id)
     listing = select(
         *(each for each in page.c if each.key != "state"),
         token_of(page),
         cast(page.c.state, Text).label("state"),
         case((number == 1, APP_STATE), else_=null()).label("app_state"),
-        case((number_of_user == 1, user_state(page.c.user_id)), else_=null()).label("user_state"),
+        case((number_of_user == 1, state_of_user), else_=null()).label("user_state"),
     ).order_by(*place)
     return Statement(listing, over_nodes=over_nodes)
 

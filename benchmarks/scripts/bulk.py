@@ -34,7 +34,7 @@ GROUPS_AT_ONCE = 5
 VECTORS = 4_096
 
 _TABLES = """
-create schema bulk;
+create schema if not exists bulk;
 create table bulk.words (number int primary key, word text not null);
 create table bulk.vectors (number int primary key, embedding halfvec not null);
 alter table bulk.vectors alter embedding set storage plain;

@@ -1,12 +1,14 @@
 """What one server process does as its clients grow, what limits it, and what more processes add.
 
     python -m benchmarks.scripts.processes [--seconds 4] [--kinds append,turn,search] [--quick]
+                                           [--json PATH]
 
 Clients are tasks with a session of their own, in one or more processes, each with its own pool:
 appends, turns through ADK's Runner (a model that answers at once, sessions of up to 20 turns), and
 hybrid searches of users of 1,000 memories. Beside calls a second stand the CPU that a call takes in
 the clients' processes and in the server's, its WAL, and how many calls found no free connection
-within ADKPG_POOL_TIMEOUT_S. uvloop is measured if it is installed.
+within ADKPG_POOL_TIMEOUT_S. uvloop is measured if it is installed. With --json the figures are kept
+there one by one, and a run that was stopped leaves out those that it has.
 """
 
 import argparse
@@ -20,6 +22,7 @@ import time
 from collections.abc import AsyncGenerator, Awaitable, Callable
 from importlib import import_module
 from importlib.util import find_spec
+from pathlib import Path
 from typing import Any
 
 import asyncpg
@@ -223,16 +226,33 @@ def settings(quick: bool) -> list[tuple[int, int, int, bool]]:
     ]
 
 
-async def measure(server_url: str, kinds: list[str], seconds: float, *, quick: bool) -> None:
-    columns = ("CLIENTS", "PROCESSES", "POOL", "LOOP", "PER S", "P50 MS", "P95 MS")
+async def measure(
+    server_url: str,
+    kinds: list[str],
+    seconds: float,
+    *,
+    quick: bool,
+    report: dict[str, dict[str, Any]],
+    save: Callable[[], object],
+) -> None:
+    """Adds to the report what it lacks, saving it after each setting."""
     async with own_database(server_url, "processes") as url:
         async with Database(url) as database:
             await database.upgrade()
             await bulk.fill(database, url, MEMORIES)
             await database.run_ddl("vacuum analyze", timeout_s=600)
         for kind in kinds:
-            table = Table(*columns, "CLIENT MS", "SERVER MS", "WAL KB", "CORES", "BUSY", title=kind)
             for clients, processes, pool, uvloop in track(settings(quick), description=kind):
+                row = {
+                    "kind": kind,
+                    "clients": clients,
+                    "processes": processes,
+                    "pool": pool,
+                    "loop": "uvloop" if uvloop else "asyncio",
+                }
+                name = " ".join(str(each) for each in row.values())
+                if name in report:
+                    continue
                 found = await measured(
                     url,
                     kind,
@@ -242,18 +262,39 @@ async def measure(server_url: str, kinds: list[str], seconds: float, *, quick: b
                     uvloop=uvloop,
                     seconds=seconds,
                 )
-                table.add_row(
-                    f"{clients}",
-                    f"{processes}",
-                    f"{pool}",
-                    "uvloop" if uvloop else "asyncio",
-                    f"{found['per s']:,.0f}",
-                    *(f"{found[name]:.2f}" for name in ("p50", "p95", "client", "server")),
-                    f"{found['wal'] / 1000:.1f}",
-                    f"{found['cores']:.1f}",
-                    f"{found['busy']:.0f}",
-                )
-            Console(width=120).print(table)
+                report[name] = row | {each: round(value, 3) for each, value in found.items()}
+                save()
+
+
+def show(report: dict[str, dict[str, Any]]) -> None:
+    columns = ("CLIENTS", "PROCESSES", "POOL", "LOOP", "PER S", "P50 MS", "P95 MS")
+    for kind in dict.fromkeys(row["kind"] for row in report.values()):
+        table = Table(*columns, "CLIENT MS", "SERVER MS", "WAL KB", "CORES", "BUSY", title=kind)
+        for row in report.values():
+            if row["kind"] == kind:
+                table.add_row(*cells(row))
+        Console(width=120).print(table)
+
+
+def cells(row: dict[str, Any]) -> list[str]:
+    """A row of the figures, as text."""
+    return [
+        *(f"{row[name]}" for name in ("clients", "processes", "pool", "loop")),
+        f"{row['per s']:,.0f}",
+        *(f"{row[name]:,.2f}" for name in ("p50", "p95", "client", "server")),
+        f"{row['wal'] / 1000:.1f}",
+        f"{row['cores']:.1f}",
+        f"{row['busy']:.0f}",
+    ]
+
+
+def page_table(report: dict[str, dict[str, Any]]) -> str:
+    """The figures as Markdown, for a page."""
+    head = ("calls", "clients", "processes", "pool of each", "loop", "a second", "p50 ms", "p95 ms")
+    more = ("client's CPU ms", "server's CPU ms", "WAL kB", "cores", "Busy")
+    lines = [f"| {' | '.join((*head, *more))} |", "|---" + "|---:" * 3 + "|---" + "|---:" * 8 + "|"]
+    lines += [f"| {row['kind']} | {' | '.join(cells(row))} |" for row in report.values()]
+    return "\n".join(lines)
 
 
 def main() -> None:
@@ -261,6 +302,7 @@ def main() -> None:
     parser.add_argument("--seconds", type=float, default=4)
     parser.add_argument("--kinds", default=",".join(KINDS))
     parser.add_argument("--quick", action="store_true", help="two rows of each kind")
+    parser.add_argument("--json", type=Path, help="where to keep the figures")
     parser.add_argument("--serve", choices=KINDS, help=argparse.SUPPRESS)
     parser.add_argument("--url", help=argparse.SUPPRESS)
     parser.add_argument("--clients", type=int, help=argparse.SUPPRESS)
@@ -273,9 +315,17 @@ def main() -> None:
         with asyncio.Runner(loop_factory=loop) as runner:
             runner.run(serving)
         return
+    kept: Path | None = given.json
+    report = json.loads(kept.read_text(encoding="utf-8")) if kept and kept.exists() else {}
+
+    def save() -> None:
+        if kept is not None:
+            kept.write_text(json.dumps(report, indent=1) + "\n", encoding="utf-8")
+
     with chosen_server() as url:
         kinds = given.kinds.split(",")
-        asyncio.run(measure(url, kinds, given.seconds, quick=given.quick))
+        asyncio.run(measure(url, kinds, given.seconds, quick=given.quick, report=report, save=save))
+    show(report)
 
 
 if __name__ == "__main__":

@@ -3,10 +3,10 @@
     python -m benchmarks.scripts.scale [--memories 100000,1000000,3000000] [--quick] [--remove]
 
 Fills a database of its own (`bulk`) on the server of ADKPG_DATABASE_URL, else on the embedded one,
-and measures at each size. A run that is stopped goes on where it was: the database stays until
-the last size is measured, or --remove. The figures go to docs/scale.json, the tables into
-docs/scale.md, and the plot next to it (where matplotlib is: .venv-bench). Some 8 kB of disk per
-memory; 20 GB are left free.
+and measures at each size, saying each figure as it comes. A run that is stopped goes on where it
+was, without the sizes that it has measured: the database stays until the last one is, or --remove.
+The figures go to docs/scale.json; `scale_page` writes the page and the plot from it. Some 8 kB of
+disk per memory; 20 GB are left free.
 """
 
 import argparse
@@ -41,9 +41,6 @@ DATABASE = "adkpg_scale"
 DOCS = Path(__file__).parents[2] / "docs"
 FREE_BYTES = 20 * 2**30
 BYTES_PER_MEMORY = 9_000
-
-# What a person or an agent waits for, and what somebody asks for now and then; their bars differ.
-PLOTTED = ("append", "append that remembers", "get of 20 events", "hybrid search", "vector search")
 
 
 class Directions:
@@ -103,7 +100,7 @@ class Run:
         Leaves in `wal` how many bytes of WAL some of them wrote.
         """
         users = [await self._large_user() for _ in range(self._times)]
-        found: dict[str, list[float]] = {}
+        found: dict[str, list[float]] = Told()
         for name, call in (
             ("append", self._append(self._sessions)),
             ("append that remembers", self._remembered),
@@ -115,9 +112,9 @@ class Run:
             self.wal[name] = (await self._wal() - before) / len(users * 3)
         for mode in ("hybrid", "vector"):
             await self._search(mode)(users[0])
-            first = [await timed(self._search(mode), user) for user in users]
-            again = [await timed(self._search(mode), user) for user in users * 2]
-            found |= {f"{mode} search, first of a user": first, f"{mode} search": again}
+            search = self._search(mode)
+            found[f"{mode} search, first of a user"] = [await timed(search, user) for user in users]
+            found[f"{mode} search"] = [await timed(search, user) for user in users * 2]
         found["ingest of 20 turns"] = [await timed(self._ingest, user) for user in users]
         await self._work()
         for user in users * 10:
@@ -222,8 +219,14 @@ class Run:
             "gauges of the queue": lambda: operations.report(database),
             "growth of 30 days": lambda: operations.growth(database),
             "stats": lambda: operations.statistics(database),
+            "the console's overview": self._overview,
             "doctor": lambda: operations.examine(database),
         }
+
+    async def _overview(self) -> None:
+        """What the console asks for its first page."""
+        await operations.statistics(self._database, users=1)
+        await operations.growth(self._database, days=30)
 
     async def _remove(self) -> None:
         """Deletes what was written, so that the next size has its own memories alone."""
@@ -234,6 +237,14 @@ class Run:
             )
         delete = f'delete from "{schema}".memories where app_name = $1 and session_id = any($2)'  # noqa: S608
         await self._connection.execute(delete, bulk.APP, [each.id for each in self._written])
+
+
+class Told(dict[str, list[float]]):
+    """Says each figure when it is there."""
+
+    def __setitem__(self, name: str, times: list[float]) -> None:
+        super().__setitem__(name, times)
+        print(f"  {name}: {figure(statistics.median(times))} ms", flush=True)
 
 
 started: list[float] = []
@@ -282,6 +293,9 @@ async def measure(
             connection: Any = await asyncpg.connect(url)
             try:
                 require_room(folder, memories)
+                if await is_measured(connection, memories):
+                    print(f"{memories:,} memories: measured before this run was stopped")
+                    continue
                 began = time.perf_counter()
                 await fill(database, url, memories)
                 loaded_s = time.perf_counter() - began
@@ -295,16 +309,26 @@ async def measure(
                 bytes_each = await sizes(connection, database.schema, stored)
                 run = Run(database, connection, stored, quick=quick)
                 took = await run.measure()
+                figures = {
+                    "stored": stored,
+                    "loaded_s": round(loaded_s, 1),
+                    "bytes": {name: round(size, 1) for name, size in bytes_each.items()},
+                    "wal": {name: round(each) for name, each in run.wal.items()},
+                    "ms": {name: summary(times) for name, times in took.items()},
+                }
+                save(memories, figures)
+                await connection.execute("insert into bulk.measured values ($1)", memories)
             finally:
                 await connection.close()
-            figures = {
-                "stored": stored,
-                "loaded_s": round(loaded_s, 1),
-                "bytes": {name: round(size, 1) for name, size in bytes_each.items()},
-                "wal": {name: round(each) for name, each in run.wal.items()},
-                "ms": {name: summary(times) for name, times in took.items()},
-            }
-            save(memories, figures)
+
+
+async def is_measured(connection: Any, memories: int) -> bool:
+    """Whether this database has been measured at a size; it is no longer of that size then."""
+    await connection.execute("create schema if not exists bulk")
+    await connection.execute("create table if not exists bulk.measured (memories int primary key)")
+    asked = "select exists (select from bulk.measured where memories >= $1)"
+    measured: bool = await connection.fetchval(asked, memories)
+    return measured
 
 
 async def fill(database: Database, url: str, memories: int) -> None:
@@ -366,49 +390,6 @@ def figure(value: float) -> str:
     return f"{value:,.0f}" if value >= 100 else f"{value:.3g}"
 
 
-def write(report: dict[str, Any], page: Path) -> None:
-    """Puts the tables into the page, between its two marks."""
-    text = page.read_text(encoding="utf-8")
-    before, _, rest = text.partition("<!-- scale -->")
-    _, _, after = rest.partition("<!-- /scale -->")
-    body = f"{before}<!-- scale -->\n\n{tables(report)}\n\n<!-- /scale -->{after}"
-    page.write_text(body, encoding="utf-8")
-
-
-def draw(report: dict[str, Any], path: Path) -> None:
-    """Draws what a person waits for, by the number of memories."""
-    import matplotlib as mpl  # noqa: PLC0415 - in .venv-bench alone
-    from matplotlib.figure import Figure  # noqa: PLC0415
-
-    mpl.use("Agg")
-    columns = sorted(report, key=int)
-    sheet = Figure(figsize=(8.4, 4.2), layout="constrained")
-    panel = sheet.subplots()
-    for name in PLOTTED:
-        values = [report[column]["ms"][name]["p50"] for column in columns]
-        panel.plot([int(column) for column in columns], values, marker="o", label=name)
-        panel.annotate(
-            f"{name}: {values[-1]:.1f} ms",
-            (int(columns[-1]), values[-1]),
-            textcoords="offset points",
-            xytext=(8, 0),
-            va="center",
-        )
-    panel.set_xscale("log")
-    panel.set_yscale("log")
-    panel.set_xlim(int(columns[0]) * 0.8, int(columns[-1]) * 8)
-    panel.set_xticks([int(column) for column in columns], [f"{int(c):,}" for c in columns])
-    steps = [step for step in (0.5, 1, 2, 5, 10, 20, 50, 100) if step < panel.get_ylim()[1]]
-    panel.set_yticks(steps, [f"{step:g}" for step in steps])
-    panel.minorticks_off()
-    panel.set_xlabel("memories in the database; the user has 1,000")
-    panel.set_ylabel("half of the calls take less (ms)")
-    panel.set_title("Does a call cost more as the database grows?", loc="left", fontweight="bold")
-    for side in ("top", "right"):
-        panel.spines[side].set_visible(False)
-    sheet.savefig(path, dpi=120, metadata={"Software": None})
-
-
 async def remove(server_url: str) -> None:
     admin: Any = await asyncpg.connect(server_url)
     try:
@@ -440,13 +421,7 @@ def main() -> None:
         asyncio.run(measure(url, targets, quick=arguments.quick, save=save))
         if not arguments.keep:
             asyncio.run(remove(url))
-    if out == DOCS / "scale.json":
-        write(report, DOCS / "scale.md")
     Console().print(tables(report))
-    try:
-        draw(report, out.with_suffix(".png"))
-    except ImportError:
-        print("No plot: matplotlib is in .venv-bench (make bench).")
 
 
 if __name__ == "__main__":

@@ -80,6 +80,18 @@ def _bytes(count: float) -> str:
     return f"{count / 1e3:,.1f} kB"
 
 
+def page_table(report: dict[str, Any]) -> str:
+    """The table of docs/scale.md, as Markdown."""
+    sizes = (1e7, 1e8, 1e9)
+    found = [sized(report, size, turns_per_day=size / 1_000, active=0.05) for size in sizes]
+    lines = [
+        f"| memories | {' | '.join(f'{size:,.0f}' for size in sizes)} |",
+        "|---" + "|---:" * len(sizes) + "|",
+        *(f"| {name} | {' | '.join(each[name] for each in found)} |" for name in found[0]),
+    ]
+    return "\n".join(lines)
+
+
 def main() -> None:
     parser = argparse.ArgumentParser(description=__doc__.splitlines()[0] if __doc__ else None)
     parser.add_argument("--memories", default="1e7,1e8,1e9", help="how many, by comma")
