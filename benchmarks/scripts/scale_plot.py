@@ -20,7 +20,7 @@ PANELS = {
         "append": "#d0477f",
     },
     "What looks at everything": {
-        "stats": "#d9730d",
+        "stats --exact": "#d9730d",
         "doctor": "#3b82d6",
         "the console's overview": "#8f63d2",
         "prune of all by age": "#1f9d6b",
