@@ -12,8 +12,8 @@ from sqlalchemy import NullPool
 from adkpg import Database, DatabaseSessionService, Settings
 from adkpg.database.replicas.replica import OWN_WRITE_S
 from adkpg.testing import said, texts
-from tests.database.replicas.test_history import Load, check, more, running
 from tests.fakes.conversation import USER
+from tests.fakes.histories import Load, checked, more, running
 from tests.fakes.proxy import Proxy
 from tests.fakes.replication import Pair, replicated, until
 from tests.fakes.rotation import Rotation
@@ -61,7 +61,7 @@ async def test_standbys_that_take_turns_never_go_back_while_one_of_them_stops(tr
             await more(load, 4)
             await trio.second.start()
             await more(load, 4)
-        await check(load, trio.primary.url)
+        assert await checked(load, trio.primary.url) == load.acknowledged
 
 
 async def test_what_one_standby_has_shown_another_one_shows_too_whatever_is_read(
