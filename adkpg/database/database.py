@@ -724,7 +724,8 @@ class Database(Closes):
         )
 
     @internal
-    async def ask_together(self, work: Callable[[Any], Awaitable[T]]) -> T:
+    @internal
+    async def ask_together(self, work: Callable[["Transaction"], Awaitable[T]]) -> T:
         """Does work that reads in one transaction, and again only if its connection was lost.
 
         Raises:
