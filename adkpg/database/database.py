@@ -724,8 +724,7 @@ class Database(Closes):
         )
 
     @internal
-    @internal
-    async def ask_together(self, work: Callable[["Transaction"], Awaitable[T]]) -> T:
+    async def ask_together(self, work: Callable[[Any], Awaitable[T]]) -> T:
         """Does work that reads in one transaction, and again only if its connection was lost.
 
         Raises:
