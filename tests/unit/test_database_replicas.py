@@ -9,8 +9,9 @@ from hypothesis import settings
 from hypothesis import strategies as st
 from hypothesis.stateful import RuleBasedStateMachine, initialize, invariant, rule
 
-from adkpg.database import Floor, Known, Need
+from adkpg.database import Database, Floor, Known, Need
 from adkpg.database.replicas.horizon import History, Horizon, settled
+from adkpg.errors import DatabaseUnavailable, InvalidInput
 from adkpg.keys import APP_WIDE
 
 APP = "app"
@@ -447,3 +448,15 @@ def test_an_answer_that_was_seen_is_behind_no_other_standby() -> None:
 def test_a_page_header_behind_the_last_record_is_never_waited_for(header: int) -> None:
     assert settled(5 * 8192 + header) == 5 * 8192
     assert settled(5 * 8192 + 48) == 5 * 8192 + 48
+
+
+def test_what_is_wrong_with_a_call_keeps_nobody_else_from_the_standby() -> None:
+    database = Database("postgresql://primary/agents", read_url="postgresql://standby/agents")
+    replica = database._replica
+    assert replica is not None
+    permit = replica._breaker.admit(1.0)
+    assert permit is not None
+    assert replica.refused(InvalidInput("A number is out of range."), permit).reason == "refused"
+    assert replica._breaker.pause_s() == 0
+    assert replica.refused(DatabaseUnavailable("It is down."), permit).reason == "away"
+    assert replica._breaker.pause_s() > 0

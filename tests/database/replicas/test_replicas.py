@@ -9,7 +9,7 @@ import pytest
 from google.adk.sessions.session import Session
 from sqlalchemy.engine import make_url
 
-from adkpg import Database, DatabaseSessionService, PgVectorMemoryService, scope
+from adkpg import Database, DatabaseSessionService, PgVectorMemoryService, Settings, scope
 from adkpg.database.replicas.replica import OWN_WRITE_S
 from adkpg.errors import ConfigurationError, ReadOnly, ScopeMissing
 from adkpg.operations import Finding, examine
@@ -311,6 +311,55 @@ async def test_a_conflict_with_replay_costs_a_fallback(both: Replicated) -> None
         with pytest.raises(Exception, match="conflict with recovery"):
             await reading
         assert await found(memory, "plums") == []
+    await standby.execute("ALTER SYSTEM RESET max_standby_streaming_delay")
+    await standby.execute("SELECT pg_reload_conf()")
+
+
+async def test_a_search_that_replay_cancels_is_answered_by_the_primary_and_counted(
+    both: Replicated,
+) -> None:
+    """It is under way on the standby while the primary removes what it reads."""
+    keep_in_memory()
+    watched = Watched()
+    standby, name = both.pair.standby, f"{both.name}_reads"
+    await standby.execute("ALTER SYSTEM SET max_standby_streaming_delay = '10ms'")
+    await standby.execute("SELECT pg_reload_conf()")
+    await both.pair.primary.execute_in(
+        both.name,
+        f"""
+        CREATE FUNCTION adkpg.slow() RETURNS boolean LANGUAGE plpgsql AS
+        'BEGIN IF pg_is_in_recovery() THEN PERFORM pg_sleep(60); END IF; RETURN true; END';
+        CREATE ROLE {name} LOGIN;
+        GRANT USAGE ON SCHEMA adkpg TO {name};
+        GRANT SELECT ON ALL TABLES IN SCHEMA adkpg TO {name};
+        ALTER TABLE adkpg.memories ENABLE ROW LEVEL SECURITY;
+        CREATE POLICY slow ON adkpg.memories USING (adkpg.slow());
+        """,
+    )
+    reads = both.standby.url.replace("postgres@", f"{name}@")
+    settings = Settings(read_lag_s=600, read_timeout_s=30)
+    async with (
+        Database(both.primary.url, read_url=reads, settings=settings) as database,
+        Database(both.primary_url) as theirs,
+    ):
+        owner, memory = PgVectorMemoryService(theirs), PgVectorMemoryService(database)
+        await remember_apart(owner, *(f"I like plums {number}" for number in range(10)))
+        await both.caught_up()
+        searching = asyncio.create_task(found(memory, "plums"))
+        sleeps = "SELECT count(*) > 0 FROM pg_stat_activity WHERE wait_event = 'PgSleep'"
+
+        async def asleep() -> bool:
+            return bool(await standby.value(sleeps))
+
+        await until(asleep)
+        for each in (await owner.list_memories(**USER)).memories[1:]:
+            await owner.delete_memory(**USER, memory_id=each.id)
+        await both.pair.primary.execute_in(both.name, "VACUUM adkpg.memories")
+        assert len(await searching) == 1
+    reasons = [
+        point.attributes["adkpg.reason"] for point in watched.points("adkpg.replica.fallbacks")
+    ]
+    assert "conflict" in reasons
     await standby.execute("ALTER SYSTEM RESET max_standby_streaming_delay")
     await standby.execute("SELECT pg_reload_conf()")
 
