@@ -49,6 +49,14 @@ async def replica(database: Database) -> Finding:
             f"{standby.url} follows nobody, so it is not read",
             'pg_rewind -D "$PGDATA" -R --source-server=...   # then start it again',
         )
+    elif found["timeline"] != primary["timeline"]:
+        verdict.add(
+            "warning",
+            f"{standby.url} is on timeline {found['timeline']} and the primary on "
+            f"{primary['timeline']}, so it is not read; after a failover it says that it follows "
+            "within checkpoint_timeout, unless it must be rewound",
+            'pg_rewind -D "$PGDATA" -R --source-server=...   # then start it again',
+        )
     elif behind > _TOLERATED:
         verdict.add(
             "warning",

@@ -11,6 +11,7 @@ from sqlalchemy import NullPool
 
 from adkpg import Database, DatabaseSessionService, Settings
 from adkpg.database.replicas.replica import OWN_WRITE_S
+from adkpg.operations import examine
 from adkpg.testing import said, texts
 from tests.fakes.conversation import USER
 from tests.fakes.histories import Load, checked, more, running
@@ -223,6 +224,9 @@ async def test_an_old_primary_that_was_not_rewound_is_not_read_as_a_standby(
         for _ in range(5):
             await asyncio.sleep(OWN_WRITE_S)
             assert texts(await get(service)) == ["kept", "after"]
+        findings = (await examine(database)).findings
+        said_of_it = next(each for each in findings if each.check == "replica")
+        assert (said_of_it.status, "on timeline 1" in said_of_it.detail) == ("warning", True)
     assert "on timeline 1, and the primary on 2" in caplog.text
 
 
