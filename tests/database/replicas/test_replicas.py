@@ -16,6 +16,7 @@ from adkpg.operations import Finding, examine
 from adkpg.sessions.run_history.reading import RunHistory
 from adkpg.testing import said, texts
 from tests.fakes.conversation import USER, found, remember_apart
+from tests.fakes.proxy import Part
 from tests.fakes.replicated import Replicated
 from tests.fakes.replication import until
 from tests.fakes.roles import GUARDED, PASSWORD, guarded_roles
@@ -470,19 +471,25 @@ async def test_each_user_sees_their_own_rows_on_the_standby_too(both: Replicated
                 await service.get_session(**PLACE)
 
 
-async def test_a_read_that_is_cancelled_on_the_standby_leaves_nothing(both: Replicated) -> None:
+@pytest.mark.parametrize("part", ["question", "answer"])
+async def test_a_read_that_is_cancelled_on_the_standby_leaves_nothing(
+    both: Replicated, part: Part
+) -> None:
     async with both.database() as database:
         service = DatabaseSessionService(database)
         live = await service.create_session(**PLACE)
         await settled()
         await both.caught_up()
         await get(service)
-        both.standby.hold(1, "answer")
+        both.standby.hold(1, part)
         reading = asyncio.create_task(get(service))
         await both.standby.held.wait()
         reading.cancel()
         with pytest.raises(asyncio.CancelledError):
             await reading
+        assert database.standby is not None
+        for each in (database, database.standby):
+            assert each.pool_use()[0] == 0
         both.standby.release()
         assert await get(service) == live
         sql = (
