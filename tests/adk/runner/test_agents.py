@@ -52,11 +52,17 @@ async def test_transfer_to_another_agent_lasts_beyond_the_turn(play: Play) -> No
     ]
 
 
+def keep(line: str, tool_context: ToolContext) -> str:
+    """Keeps a line under a key of its own: one that branches share, they overwrite."""
+    tool_context.state[line] = True
+    return line
+
+
 async def test_parallel_agents_keep_to_their_branches(play: Play) -> None:
     def build(stage: Stage) -> App:
         names = ("north", "south", "east")
         branches: list[BaseAgent] = [
-            agent(stage, name, tools=[note], output_key=f"said_{name}") for name in names
+            agent(stage, name, tools=[keep], output_key=f"said_{name}") for name in names
         ]
         around = ParallelAgent(name="around", sub_agents=branches)
         merger = agent(stage, "merger", instruction="{said_north} {said_south} {said_east}")
@@ -65,7 +71,7 @@ async def test_parallel_agents_keep_to_their_branches(play: Play) -> None:
     async def scenario(stage: Stage) -> None:
         for turn in ("first", "second"):
             for name in ("north", "south", "east"):
-                stage.script(name, call("note", line=f"{turn} {name}"), text(f"{turn} from {name}"))
+                stage.script(name, call("keep", line=f"{turn} {name}"), text(f"{turn} from {name}"))
             stage.script("merger", text(f"All of the {turn} turn."))
             await stage.say(f"The {turn} turn")
 
@@ -75,6 +81,8 @@ async def test_parallel_agents_keep_to_their_branches(play: Play) -> None:
     assert "south" not in repr(record["requests"]["north"][1]["contents"])
     branches = {event.get("branch") for event in record["sessions"][0]["events"]}
     assert len(branches) > 3
+    kept = {f"{turn} {name}" for turn in ("first", "second") for name in ("north", "south", "east")}
+    assert kept <= record["sessions"][0]["state"].keys()
 
 
 async def test_temporary_output_reaches_the_next_agent_and_no_later_turn(play: Play) -> None:
