@@ -251,7 +251,7 @@ class ArtifactGone(AdkpgError):
 
 
 class ArtifactStoreError(AdkpgError):
-    """The object store refused to write, read or remove a file; nothing was saved."""
+    """The object store refused a file, and nothing was saved; or another database keeps it."""
 
 
 class StaleSession(AdkpgError, StaleSessionError):

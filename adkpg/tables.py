@@ -768,6 +768,20 @@ artifact_removals = Table(
     comment="Objects whose artifacts were deleted, until they are removed; a trigger notes them.",
 )
 
+artifact_claims = Table(
+    "artifact_claims",
+    metadata,
+    Column(
+        "token",
+        UUID(as_uuid=False),
+        nullable=False,
+        comment="Written into the folder of the object store; a copy of this database lacks it.",
+    ),
+    Column("claimed_at", _TIME, nullable=False, server_default=_NOW),
+    PrimaryKeyConstraint("token", name="artifact_claims_pkey"),
+    comment="By which this database knows that the folder of the object store is its own.",
+)
+
 audit = Table(
     "audit",
     metadata,

@@ -1,8 +1,8 @@
 """Files that agents save, on the same Postgres."""
 
 from adkpg.artifacts.service import ArtifactsPage, DatabaseArtifactService, StoredArtifact
-from adkpg.artifacts.store import SweptObjects, sweep_objects
 from adkpg.artifacts.stream import ArtifactStream
+from adkpg.artifacts.sweep import SweptObjects, sweep_objects
 
 __all__ = [
     "ArtifactStream",

@@ -17,6 +17,7 @@ from google.genai import types
 
 from adkpg import cursors
 from adkpg.artifacts import records, statements
+from adkpg.artifacts.claim import hold
 from adkpg.artifacts.place import Place, place, scope
 from adkpg.artifacts.store import ObjectStore, location_of
 from adkpg.artifacts.stream import ArtifactStream, following
@@ -271,6 +272,7 @@ class DatabaseArtifactService(UsesDatabase, BaseArtifactService):
         locations = [row["location"] for row in gone if row["location"] is not None]
         if locations and self._store is not None:
             try:
+                await hold(self._database, self._store)
                 await self._store.remove(locations)
                 await self._database.fetch(statements.delete_removals(), {"locations": locations})
             except AdkpgError as exc:  # noted: a worker does it

@@ -34,12 +34,13 @@ from adkpg.sql import (
     given_rows,
     in_scope,
 )
-from adkpg.tables import artifact_chunks, artifact_removals, artifacts, sessions
+from adkpg.tables import artifact_chunks, artifact_claims, artifact_removals, artifacts, sessions
 
 _NAME = bindparam("name", type_=Text)
 _ARTIFACT_ID = cast(bindparam("artifact_id", type_=Text), UUID)
 _FIRST_CHUNK = bindparam("first_chunk", type_=Integer)
 _CHUNKS = bindparam("chunk_count", type_=Integer)
+_TOKEN = bindparam("token", type_=Text)
 
 
 class ArtifactParameters(SessionParameters):
@@ -95,6 +96,12 @@ class RemovalsParameters(TypedDict):
     """Most objects that are read."""
 
     limit: int
+
+
+class ClaimParameters(TypedDict):
+    """A claim to the folder of the object store."""
+
+    token: str
 
 
 class PageParameters(ScopeParameters):
@@ -353,6 +360,37 @@ def delete_removals() -> Statement[LocationsParameters]:
     return Statement(
         delete(artifact_removals).where(artifact_removals.c.location == func.any(locations))
     )
+
+
+@cache
+def select_claim() -> Statement[ClaimParameters]:
+    """Reads a claim, if this database made it: whether it is ``fresh``, of the last hour."""
+    return Statement(
+        select((artifact_claims.c.claimed_at > _ago(hours=1)).label("fresh")).where(
+            cast(artifact_claims.c.token, Text) == _TOKEN
+        )
+    )
+
+
+@cache
+def insert_claim() -> Statement[ClaimParameters]:
+    """Notes a new claim."""
+    return Statement(insert(artifact_claims).values(token=cast(_TOKEN, UUID)))
+
+
+@cache
+def delete_claims() -> Statement[ClaimParameters]:
+    """Deletes claims that no folder can hold any more, but for this one."""
+    return Statement(
+        delete(artifact_claims).where(
+            artifact_claims.c.claimed_at < _ago(hours=30 * 24),
+            cast(artifact_claims.c.token, Text) != _TOKEN,
+        )
+    )
+
+
+def _ago(*, hours: int) -> ColumnElement[datetime]:
+    return func.now() - func.make_interval(0, 0, 0, 0, literal_column(str(hours)))
 
 
 @cache

@@ -1,23 +1,19 @@
 """The object store: where the bytes of large files are, if the settings name one.
 
-An object is written before its row and removed after it, so a row's object is always there. What is
-left over, since a save failed between the two or an object store did not answer, is swept.
+An object is written before its row and removed after it, so a row's object is always there.
 """
 
 import asyncio
 import logging
 from collections.abc import AsyncIterator, Callable, Sequence
-from dataclasses import dataclass
-from datetime import UTC, datetime, timedelta
+from datetime import UTC
+from io import BytesIO
 from typing import IO, Any, TypeVar
 
 from google.adk.platform import time as platform_time
 
-from adkpg.artifacts import statements
-from adkpg.database import Database
 from adkpg.errors import ArtifactGone, ArtifactStoreError, ConfigurationError
 from adkpg.settings import Settings
-from adkpg.telemetry.calls import on, traced_function
 from adkpg.timestamps import clamped
 
 logger = logging.getLogger(__name__)
@@ -25,8 +21,7 @@ logger = logging.getLogger(__name__)
 T = TypeVar("T")
 
 _PART = 1_048_576
-_BATCH = 100
-_ORPHANED_AFTER = timedelta(days=2)  # by the day in its name; a save takes less
+_CLAIM = "adkpg-claim"
 
 
 class ObjectStore:
@@ -118,6 +113,33 @@ class ObjectStore:
         names = await self._done(lambda: self._names(self._path(day)))
         return [f"{day}/{name}" for name in names]
 
+    async def claim(self) -> str | None:
+        """Returns the token of the database that the folder belongs to; None if it is nobody's.
+
+        Raises:
+          ArtifactStoreError: The store refused it.
+        """
+
+        def read() -> str | None:
+            self._files.invalidate_cache()
+            try:
+                with self._files.open(self._path(_CLAIM), "rb") as file:
+                    return (
+                        str(file.read(_PART), "ascii", "replace").replace("\0", "").strip() or None
+                    )
+            except FileNotFoundError:
+                return None
+
+        return await self._done(read)
+
+    async def write_claim(self, token: str) -> None:
+        """Writes whose the folder is from now on.
+
+        Raises:
+          ArtifactStoreError: The store refused it.
+        """
+        await self.write(_CLAIM, BytesIO(token.encode()))
+
     def _names(self, path: str) -> list[str]:
         self._files.invalidate_cache()
         try:
@@ -146,66 +168,5 @@ class ObjectStore:
 
 def location_of(artifact_id: str) -> str:
     """Returns where the object of a new version is to be."""
-    return f"{_day(platform_time.get_time())}/{artifact_id}"
-
-
-def _day(now: float) -> str:
-    return f"{clamped(now).astimezone(UTC):%Y%m%d}"
-
-
-@dataclass(frozen=True)
-class SweptObjects:
-    """How many objects were removed from the object store.
-
-    Attributes:
-      removed: Whose artifacts were deleted.
-      orphans: That no artifact names, since their save failed.
-    """
-
-    removed: int
-    orphans: int
-
-
-@traced_function(on("artifact_removals"))
-async def sweep_objects(database: Database) -> SweptObjects:
-    """Removes objects whose artifacts are gone, and those of saves that failed; idempotent.
-
-    `adkpg worker` and `adkpg db tidy` do it. Artifacts that were deleted, with their session or
-    their person too, lose their objects now; objects that no artifact names when they are two days
-    old. So the folder belongs to this database alone. Without ``ADKPG_ARTIFACT_STORE`` it does
-    nothing.
-
-    Raises:
-      ArtifactStoreError: The store refused it; what is left is swept the next time.
-    """
-    database.require_every_scope()
-    store = ObjectStore.of(database.settings)
-    if store is None:
-        return SweptObjects(0, 0)
-    removed = await remove_deleted(database, store)
-    orphans = 0
-    oldest = datetime.fromtimestamp(platform_time.get_time(), UTC) - _ORPHANED_AFTER
-    for day in sorted(await store.days()):
-        if len(day) != 8 or not day.isdecimal() or day > f"{oldest:%Y%m%d}":
-            continue
-        locations = await store.locations(day)
-        for start in range(0, len(locations), _BATCH):
-            batch = locations[start : start + _BATCH]
-            rows = await database.fetch(statements.select_locations(), {"locations": batch})
-            lost = sorted(set(batch) - {row["location"] for row in rows})
-            await store.remove(lost)
-            orphans += len(lost)
-    return SweptObjects(removed, orphans)
-
-
-async def remove_deleted(database: Database, store: ObjectStore) -> int:
-    """Removes the objects of artifacts that were deleted; returns how many."""
-    removed = 0
-    while True:
-        rows = await database.fetch(statements.select_removals(), {"limit": _BATCH})
-        locations = [row["location"] for row in rows]
-        await store.remove(locations)
-        await database.fetch(statements.delete_removals(), {"locations": locations})
-        removed += len(locations)
-        if len(locations) < _BATCH:
-            return removed
+    today = clamped(platform_time.get_time()).astimezone(UTC)
+    return f"{today:%Y%m%d}/{artifact_id}"

@@ -146,9 +146,15 @@ def upgrade_server(old: Path | None, *, as_json: bool) -> None:
 
 
 @db.command()
+@click.option(
+    "--take-over-files",
+    is_flag=True,
+    help="Also remove objects from a folder of ADKPG_ARTIFACT_STORE that another database kept; "
+    "after a backup was restored, the database before it is another.",
+)
 @as_json
 @connected
-async def tidy(database: adkpg.Database, *, as_json: bool) -> None:
+async def tidy(database: adkpg.Database, *, take_over_files: bool, as_json: bool) -> None:
     """Erase what has expired and what nobody needs any more.
 
     Expired sessions and memories, results of invocations whose key has expired, and marks of
@@ -161,7 +167,7 @@ async def tidy(database: adkpg.Database, *, as_json: bool) -> None:
       adkpg db tidy
     """
     tidied = await adkpg.erasure.tidy(database)
-    swept = await adkpg.artifacts.sweep_objects(database)
+    swept = await adkpg.artifacts.sweep_objects(database, take_over=take_over_files)
     objects = swept.removed + swept.orphans
     say(
         f"Erased: {tidied.sessions} expired sessions, {tidied.memories} expired memories, "

@@ -11,7 +11,7 @@ from sqlalchemy.dialects import postgresql
 from adkpg.database import migrations
 from adkpg.tables import FUNCTIONS
 
-revision = "0001r15"
+revision = "0001r16"
 down_revision = None
 branch_labels = None
 depends_on = None
@@ -516,6 +516,24 @@ def upgrade() -> None:
         sa.PrimaryKeyConstraint("location", name="artifact_removals_pkey"),
         schema=schema,
         comment="Objects whose artifacts were deleted, until they are removed; a trigger notes them.",
+    )
+    op.create_table(
+        "artifact_claims",
+        sa.Column(
+            "token",
+            sa.UUID(as_uuid=False),
+            nullable=False,
+            comment="Written into the folder of the object store; a copy of this database lacks it.",
+        ),
+        sa.Column(
+            "claimed_at",
+            postgresql.TIMESTAMP(timezone=True),
+            server_default=sa.text("now()"),
+            nullable=False,
+        ),
+        sa.PrimaryKeyConstraint("token", name="artifact_claims_pkey"),
+        schema=schema,
+        comment="By which this database knows that the folder of the object store is its own.",
     )
     op.create_table(
         "artifact_chunks",
@@ -1080,6 +1098,7 @@ def downgrade() -> None:
     op.drop_table("artifact_chunks", schema=schema)
     op.drop_table("artifacts", schema=schema)
     op.execute(f'DROP FUNCTION "{schema}".note_artifact_removal()')
+    op.drop_table("artifact_claims", schema=schema)
     op.drop_table("artifact_removals", schema=schema)
     op.drop_index(
         "sessions_expires_idx",

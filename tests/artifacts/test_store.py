@@ -1,7 +1,7 @@
 """Large files on an object store: consistent whatever fails, and gone with their rows."""
 
 import asyncio
-from collections.abc import AsyncIterator
+from collections.abc import AsyncIterator, Awaitable, Callable
 from pathlib import Path
 from typing import Any
 
@@ -18,6 +18,7 @@ from adkpg.errors import (
     ConfigurationError,
     DatabaseError,
 )
+from adkpg.testing.server import Server
 from tests.fakes.proxy import Proxy
 
 ANA: dict[str, Any] = {"app_name": "app", "user_id": "ana"}
@@ -38,7 +39,16 @@ def settings_of(folder: Path, **more: Any) -> Settings:
 
 
 def objects(folder: Path) -> list[Path]:
-    return sorted(path for path in folder.rglob("*") if path.is_file())
+    """Those of files, without the claim."""
+    return sorted(
+        path for path in folder.rglob("*") if path.is_file() and path.name != "adkpg-claim"
+    )
+
+
+async def age_claims(connection: asyncpg.Connection, interval: str) -> None:
+    await connection.execute(
+        f"UPDATE artifact_claims SET claimed_at = now() - interval '{interval}'"
+    )
 
 
 @pytest.fixture
@@ -199,6 +209,109 @@ async def test_what_is_missing_or_cut_is_said(
         await files.load_artifact(**PLACE)
     await files.delete_artifact(**PLACE)
     assert await files.list_versions(**PLACE) == []
+
+
+@pytest.fixture
+async def copy(
+    server: Server, connection: asyncpg.Connection, tmp_path: Path
+) -> AsyncIterator[Callable[[], Awaitable[Database]]]:
+    """Copies what is of files as a restored backup would, with settings that name the folder."""
+    name = await server.create(template=server.template)
+    url = server.url_of(name)
+    async with Database(url, settings=settings_of(tmp_path)) as copied:
+
+        async def made() -> Database:
+            target = await asyncpg.connect(url)
+            for table in ("artifact_claims", "artifacts", "artifact_removals"):
+                rows = [tuple(row) for row in await connection.fetch(f"TABLE {table}")]
+                await target.copy_records_to_table(table, records=rows, schema_name="adkpg")
+            await target.close()
+            return copied
+
+        yield made
+    await server.drop(name)
+
+
+@pytest.mark.fault
+async def test_a_copy_of_the_database_removes_nothing_of_the_original(
+    database: Database,
+    files: DatabaseArtifactService,
+    copy: Callable[[], Awaitable[Database]],
+    connection: asyncpg.Connection,
+    tmp_path: Path,
+    caplog: pytest.LogCaptureFixture,
+) -> None:
+    await files.save_artifact(**PLACE, artifact=blob(LARGE))
+    assert await sweep_objects(database) == SweptObjects(0, 0)
+    staging = await copy()
+    await age_claims(connection, "2 hours")
+    await files.save_artifact(**{**PLACE, "filename": "later"}, artifact=blob(LARGE))
+    assert await sweep_objects(database) == SweptObjects(0, 0)
+    objects(tmp_path)[0].parent.rename(tmp_path / "20200101")
+    with pytest.raises(ArtifactStoreError, match="another database"):
+        await sweep_objects(staging)
+    await DatabaseArtifactService(staging).delete_artifact(**PLACE)
+    assert "left to the worker" in caplog.text
+    await adkpg.erasure.forget(staging, **ANA)
+    with pytest.raises(ArtifactStoreError, match="take-over-files"):
+        await sweep_objects(staging)
+    assert len(objects(tmp_path)) == 2
+
+
+@pytest.mark.fault
+async def test_a_restored_database_takes_its_folder_over(
+    database: Database,
+    files: DatabaseArtifactService,
+    copy: Callable[[], Awaitable[Database]],
+    connection: asyncpg.Connection,
+    tmp_path: Path,
+) -> None:
+    await files.save_artifact(**PLACE, artifact=blob(LARGE))
+    await sweep_objects(database)
+    restored = await copy()
+    await age_claims(connection, "2 hours")
+    await sweep_objects(database)
+    await DatabaseArtifactService(restored).delete_artifact(**PLACE)
+    assert await sweep_objects(restored, take_over=True) == SweptObjects(1, 0)
+    assert await sweep_objects(restored) == SweptObjects(0, 0)
+    assert objects(tmp_path) == []
+    with pytest.raises(ArtifactStoreError, match="another database"):
+        await sweep_objects(database)
+
+
+@pytest.mark.fault
+async def test_a_claim_that_was_cut_off_stays_the_databases_own(
+    database: Database, connection: asyncpg.Connection, tmp_path: Path
+) -> None:
+    await sweep_objects(database)
+    claim = tmp_path / "adkpg-claim"
+    first = claim.read_text()
+    await age_claims(connection, "2 hours")
+    claim.rename(tmp_path / "kept")
+    claim.mkdir()  # it can be neither read nor written
+    with pytest.raises(ArtifactStoreError, match="refused"):
+        await sweep_objects(database)
+    claim.rmdir()
+    (tmp_path / "kept").rename(claim)
+    await sweep_objects(database)
+    assert claim.read_text() != first
+    claim.write_bytes(b"")  # its writing was cut off
+    await sweep_objects(database)
+    assert len(claim.read_text()) == 36
+    claim.write_bytes(b"\0\xff somebody's")
+    with pytest.raises(ArtifactStoreError, match="another database"):
+        await sweep_objects(database)
+
+
+@pytest.mark.race
+async def test_sweeps_at_once_claim_the_folder_together(
+    database: Database, connection: asyncpg.Connection
+) -> None:
+    for _ in range(3):
+        await asyncio.gather(*(sweep_objects(database) for _ in range(6)))
+        await age_claims(connection, "40 days")
+    assert await sweep_objects(database) == SweptObjects(0, 0)
+    assert await connection.fetchval("SELECT count(*) FROM artifact_claims") == 1
 
 
 def test_a_wrong_address_is_a_sentence(database_url: str) -> None:

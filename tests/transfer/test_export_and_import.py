@@ -360,6 +360,7 @@ def test_every_table_moves_or_derives() -> None:
         "invocation_waiters",  # of what runs now, in this database alone
         "invocation_results",
         "artifact_removals",  # of this database's object store
+        "artifact_claims",
         "audit",  # what was done in this database
         "saved_questions",  # of whoever measures this database
     }
