@@ -15,7 +15,7 @@ from adkpg.errors import ConfigurationError, ReadOnly, ScopeMissing
 from adkpg.operations import Finding, examine
 from adkpg.sessions.run_history.reading import RunHistory
 from adkpg.testing import said, texts
-from tests.fakes.conversation import USER, found, remember_apart
+from tests.fakes.conversation import USER, found, remember_apart, text_of
 from tests.fakes.proxy import Part
 from tests.fakes.replicated import Replicated
 from tests.fakes.replication import until
@@ -353,10 +353,12 @@ async def test_a_search_that_replay_cancels_is_answered_by_the_primary_and_count
             return bool(await standby.value(sleeps))
 
         await until(asleep)
-        for each in (await owner.list_memories(**USER)).memories[1:]:
+        kept, *others = (await owner.list_memories(**USER)).memories
+        for each in others:
             await owner.delete_memory(**USER, memory_id=each.id)
         await both.pair.primary.execute_in(both.name, "VACUUM adkpg.memories")
-        assert len(await searching) == 1
+        # Pages are pruned as rows are deleted, too: replay may cancel it before all of them are.
+        assert text_of(kept) in await searching
     reasons = [
         point.attributes["adkpg.reason"] for point in watched.points("adkpg.replica.fallbacks")
     ]
