@@ -1,4 +1,4 @@
-"""What was deleted, has expired or was replaced leaves no trace in any search."""
+"""What was deleted, has expired or was replaced leaves no trace in any search, nor any passage."""
 
 import asyncio
 from collections.abc import Iterator
@@ -15,10 +15,12 @@ from hypothesis import strategies as st
 from adkpg import DatabaseSessionService, PgVectorMemoryService
 from adkpg.erasure import erase_expired, forget
 from adkpg.memory.search.options import Mode
+from adkpg.memory.vectors.passages import passages
 from tests.fakes.conversation import entry, said, session_of, text_of
 from tests.fakes.life import add_drawn, scope_of
 from tests.fakes.toys import ToyEmbedder
 
+WINDOW = 16
 MODES: tuple[Mode, ...] = ("hybrid", "vector", "text")
 FATES = (
     "stays",
@@ -36,7 +38,7 @@ fates = st.lists(st.sampled_from(FATES), min_size=1, max_size=7)
 
 @dataclass
 class Talk:
-    """A conversation of turns with a word of their own each, and what became of them.
+    """A conversation of long turns with a word of their own each, and what became of them.
 
     Attributes:
       memory: Where it is remembered.
@@ -62,7 +64,10 @@ class Talk:
         return f"zword{'abcdefgh'[number]}x"
 
     def text(self, number: int, word: str | None = None) -> str:
-        return f"{word or self.word(number)} shared kitten"
+        """Of several passages, the telling one neither first nor last."""
+        own = word or self.word(number)
+        around = [" ".join(f"{own}{side}{n}" for n in range(20)) for side in ("before", "after")]
+        return f"{around[0]}. {own} shared kitten. {around[1]}."
 
     def turn(self, number: int, word: str | None = None) -> Event:
         return said(self.text(number, word), f"e{number}", timestamp=1_700_000_000.0 + number)
@@ -142,6 +147,7 @@ class Talk:
                 assert not {word.lower() for word in self.gone} & set(hit.reason.lexemes)
                 for shown in (hit.memory, *hit.neighbours):
                     assert not set(self.gone) & set(text_of(shown).split())
+                assert not set(self.gone) & set((hit.reason.passage or "").split())
         for word in self.alive:
             texts = [text_of(hit.memory) for hit in await self.search(word, "text")]
             assert any(word in text.split() for text in texts)
@@ -151,6 +157,28 @@ class Talk:
             self.user_id,
         )
         assert stored == self.fates.count("stays")
+        await self.check_passages()
+
+    async def check_passages(self) -> None:
+        """What has a vector is what is stored, in the passages of its present words."""
+        rows = await self.connection.fetch(
+            "SELECT author, body, position, array_agg(lower(span) ORDER BY passage) AS starts"
+            " FROM memory_vectors LEFT JOIN memories USING (app_name, user_id, position)"
+            " WHERE user_id = $1 GROUP BY author, body, position",
+            self.user_id,
+        )
+        memories = "SELECT count(*) FROM memories WHERE user_id = $1"
+        assert len(rows) == await self.connection.fetchval(memories, self.user_id)
+        for row in rows:
+            parts = passages(row["author"], row["body"], WINDOW)
+            starts: list[int | None] = [part.start for part in parts]
+            assert row["starts"] == (starts or [None])
+
+
+class Narrow(ToyEmbedder):
+    """Reads one sentence."""
+
+    window = WINDOW
 
 
 @dataclass
@@ -171,7 +199,7 @@ def stage(database_url: str) -> Iterator[Stage]:
     with asyncio.Runner() as runner:
         connection = runner.run(asyncpg.connect(database_url))
         runner.run(connection.execute("SET search_path = adkpg, public"))
-        memory = PgVectorMemoryService(database_url, embedder=ToyEmbedder())
+        memory = PgVectorMemoryService(database_url, embedder=Narrow())
         yield Stage(runner, memory, connection)
         runner.run(memory.close())
         runner.run(connection.close())

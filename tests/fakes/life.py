@@ -21,6 +21,9 @@ from adkpg.memory.records import Memory
 from adkpg.tables import metadata
 from tests.fakes.conversation import entry
 
+LONG = "It stands by the road to the sea, and nobody drives it. " * 60
+"""More than an embedder reads at once, so that its vectors are of passages."""
+
 PERSONAL = sorted(table.name for table in metadata.tables.values() if "user_id" in table.columns)
 
 
@@ -63,7 +66,9 @@ async def live_through(
     await DatabaseArtifactService(database).save_artifact(
         **scope, session_id="s1", filename="a.txt", artifact=types.Part(text="a list")
     )
-    await memory.add_memory(**scope, memories=[entry("keeps an automobile", f"{user_id}-note")])
+    await memory.add_memory(
+        **scope, memories=[entry(f"keeps an automobile. {LONG}", f"{user_id}-note")]
+    )
     turns = await connection.fetch(
         "SELECT memory_id FROM memories WHERE app_name = $1 AND user_id = $2 AND session_id = 's1'"
         " ORDER BY position",

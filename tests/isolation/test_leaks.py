@@ -22,7 +22,7 @@ from adkpg.memory.vectors.vectors import Vectors
 from adkpg.memory.vectors.work import Embedding
 from adkpg.sql import NoParameters, Statement
 from adkpg.tables import app_states, metadata, sessions
-from tests.fakes.conversation import entry, found, said, text_of
+from tests.fakes.conversation import MODES, entry, found, said, text_of
 from tests.fakes.public_calls import APP, Person, Services, furnish, kept
 from tests.fakes.roles import GUARDED, Roles
 from tests.fakes.toys import SeededEmbedder, ToyEmbedder
@@ -178,6 +178,47 @@ async def test_what_an_app_knows_is_read_by_its_users_and_written_in_its_own_sco
         assert await found(memory, ADA.secret, **HERS, mode="text") == []
     with adkpg.scope(**HERS):
         assert "a cat is welcome" in await found(memory, "kitten", **HERS, top_k=50)
+
+
+async def test_passages_of_long_memories_are_ones_own_and_the_apps(
+    served: Database, worked: Database, database_url: str
+) -> None:
+    """The passage that matches best is another user's, in the same words; so is another app's."""
+    embedder = ToyEmbedder()
+    embedder.window = 16  # type: ignore[attr-defined] # any embedder may have one
+    around = "People walk about and talk of the weather and of the sea. " * 20
+    text_by = {
+        "bob": f"{around} Bob's kitten, the feline cat, sleeps. {around}",
+        "ada": f"{around} Ada's kitten barks at a hound. {around}",
+        None: f"{around} The app's kitten has a car and tea. {around}",
+    }
+    async with Database(database_url) as database:
+        everybodys = PgVectorMemoryService(database, embedder=embedder)
+        for user, said_by in text_by.items():
+            scope: dict[str, Any] = {"app_name": APP, "user_id": user}
+            await everybodys.add_memory(**scope, memories=[entry(said_by, "long")])
+            other = {**scope, "app_name": "other"}
+            await everybodys.add_memory(**other, memories=[entry(said_by, "long")])
+    memory = PgVectorMemoryService(served, embedder=embedder)
+    passages = "SELECT DISTINCT app_name, user_id FROM adkpg.memory_vectors"
+    with adkpg.scope(**HERS):
+        for mode in MODES:
+            hits = await memory.search(**HERS, query="a kitten?", mode=mode, passages=True)
+            told = {str(hit.reason.passage) for hit in hits}
+            assert len(told) == 2
+            assert all("kitten" in passage for passage in told)
+            assert not any("Bob" in repr(hit) for hit in hits)
+            assert await memory.search(**{**HERS, "app_name": "other"}, query="kitten") == []
+            assert await memory.search(**HIS, query="a kitten?", mode=mode, app_wide=False) == []
+        seen = {tuple(row) for row in await rows(served, passages)}
+        assert seen == {(APP, "ada"), (APP, "\x01app")}
+        await memory.update_memory(**HERS, memory_id="long", text=f"{around} Ada's dog.")
+        await memory.delete_memory(**HERS, memory_id="long")
+        seen = {tuple(row) for row in await rows(served, passages)}
+        assert seen == {(APP, "\x01app")}
+    with adkpg.every_scope():
+        his = f"{passages} WHERE user_id = 'bob'"
+        assert len(await rows(worked, his)) == 2
 
 
 @pytest.mark.parametrize("iterative", ["off", "strict_order", "relaxed_order"])

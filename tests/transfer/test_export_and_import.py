@@ -10,6 +10,7 @@ import pytest
 from google.adk.events.event import Event
 from google.adk.events.event_actions import EventActions
 from google.adk.memory.memory_entry import MemoryEntry
+from google.adk.sessions.session import Session
 from google.genai import types
 
 from adkpg import Database, DatabaseSessionService, PgVectorMemoryService
@@ -17,11 +18,14 @@ from adkpg.artifacts import DatabaseArtifactService
 from adkpg.documents import Documents
 from adkpg.errors import ConfigurationError, InvalidInput
 from adkpg.facts import FactExtractor, Facts
+from adkpg.models import Models
 from adkpg.tables import metadata
 from adkpg.testing import said
 from adkpg.transfer import export, import_from
 from tests.fakes.facts_llm import FactsLlm, Script, add, operations
+from tests.fakes.life import LONG
 from tests.fakes.moves import MOVED, exported, imported, stored
+from tests.fakes.toys import ToyEmbedder
 
 ANA: dict[str, Any] = {"app_name": "app", "user_id": "ana"}
 BEN: dict[str, Any] = {"app_name": "app", "user_id": "ben"}
@@ -141,6 +145,38 @@ async def test_again_changes_nothing(
         0,
         0,
     )
+
+
+async def test_long_memories_get_the_passages_of_the_embedder_that_is_there(
+    database: Database, database_url: str, target: Database, target_url: str, tmp_path: Path
+) -> None:
+    """No vector travels; a piece of a document and a turn are read whole on the other side."""
+    narrow, wide = ToyEmbedder(), ToyEmbedder("wide")
+    narrow.window, wide.window = 200, 8_192  # type: ignore[attr-defined] # any may have one
+    memory = PgVectorMemoryService(database, embedder=narrow)
+    words = f"{LONG * 3} The kitten sleeps. {LONG * 3}"
+    session = Session(id="s", app_name="app", user_id="ana", events=[said(words, id="e1")])
+    await memory.add_session_to_memory(session)
+    await Documents(memory, chunk_tokens=10_000).add(app_name="app", source="a.txt", text=words)
+    vectors: Any = {"tables": ("memory_vectors",)}
+    before = (await stored(database_url, **vectors))["memory_vectors"]
+    await exported(database, tmp_path / "app.jsonl", app_name="app")
+    await imported(target, tmp_path / "app.jsonl")
+    assert (await stored(target_url, **vectors))["memory_vectors"] == []
+    for embedder, count in ((narrow, len(before)), (wide, 2)):
+        there = PgVectorMemoryService(target, embedder=embedder)
+        if embedder is narrow:
+            assert await there.embed_pending() == 2
+        else:
+            await Models(target).reembed(wide)
+            assert await Models(target).drop("toy") == len(before)
+        rows = (await stored(target_url, **vectors))["memory_vectors"]
+        assert len(rows) == count
+        if embedder is narrow:
+            assert rows == before
+        hits = await there.search(**ANA, query="is my kitten a feline?")
+        assert len(hits) == 2
+        assert all("The kitten sleeps." in str(hit.reason.passage) for hit in hits)
 
 
 async def test_a_person_alone(

@@ -213,6 +213,31 @@ async def test_models_count_memories_not_passages(
     assert NEEDLE in hit.reason.passage
 
 
+async def test_vectors_of_every_model_go_with_the_text(
+    database: Database, connection: asyncpg.Connection
+) -> None:
+    """While an app has those of the model before, too, which read less at once."""
+    memory = PgVectorMemoryService(database, embedder=Narrow())
+    await memory.add_memory(**USER, memories=[entry(LONG, "long"), entry(LONG + " Bye.", "other")])
+    wide = Narrow(model="wide")
+    wide.window = 8_192
+    await Models(database).reembed(wide)
+    of_model = (
+        "SELECT name, count(*) FROM memory_vectors JOIN embedding_models USING (model_id)"
+        " JOIN memories USING (app_name, user_id, position) WHERE memory_id = $1 GROUP BY name"
+    )
+    counts = dict(await connection.fetch(of_model, "long"))
+    assert counts["wide"] == 1
+    assert counts["toy"] > 10
+    memory = PgVectorMemoryService(database, embedder=wide)
+    await memory.update_memory(**USER, memory_id="long", text="A hound barks.")
+    assert dict(await connection.fetch(of_model, "long")) == {"wide": 1}
+    assert await found(memory, "puppy", top_k=1) == ["A hound barks."]
+    for memory_id in ("long", "other"):
+        await memory.delete_memory(**USER, memory_id=memory_id)
+    assert await connection.fetchval(COUNT) == 0
+
+
 async def test_code_of_a_document_is_read_whole(database: Database) -> None:
     memory = PgVectorMemoryService(database, embedder=Narrow())
     lines = [f"step_{n}(weather)  # {FILLER}" for n in range(15)]
