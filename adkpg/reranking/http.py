@@ -1,5 +1,6 @@
 """HTTP: what services that rerank are asked through."""
 
+import json
 from collections.abc import AsyncGenerator, Mapping
 from typing import Any
 
@@ -11,6 +12,10 @@ from adkpg.errors import ConfigurationError, RerankingError
 
 MAX_PASSAGE_BYTES = 8_000
 """Of each passage and question, so much of its UTF-8 is sent; models read less."""
+
+_ANSWER_BYTES = 64_000
+# Some services send the passages back, in which a letter of three bytes may be escaped by six.
+_ANSWER_TIMES = 2
 
 
 class Service:
@@ -40,22 +45,40 @@ class Service:
             )
         self._model = model
         self._url = url
-        self._headers = dict(headers)
+        self._headers = {
+            "content-type": "application/json",
+            "accept-encoding": "identity",
+            **headers,
+        }
         self._timeout_s = timeout_s
         self._clients = LoopClients(self._connect)
 
     async def post(self, body: Mapping[str, Any]) -> Any:
         """Posts JSON, and returns the answer's.
 
+        An answer of more than twice what was asked, and 64 kB, is not read to its end: parsing
+        megabytes would hold the event loop up for longer than a search waits.
+
         Raises:
           httpx.HTTPError: There was no answer, or a refusal.
-          RerankingError: The answer is no JSON.
+          RerankingError: The answer is no JSON, or too long.
         """
         client = await self._clients.get()
-        response = await client.post(self._url, json=body, headers=self._headers)
-        response.raise_for_status()
+        asked = json.dumps(body, ensure_ascii=False, separators=(",", ":")).encode()
+        most = _ANSWER_TIMES * len(asked) + _ANSWER_BYTES
+        answer = bytearray()
+        async with client.stream("POST", self._url, content=asked, headers=self._headers) as found:
+            found.raise_for_status()
+            # Pieces are small, and not compressed: none is of megabytes by itself.
+            async for piece in found.aiter_bytes():
+                answer += piece
+                if len(answer) > most:
+                    raise RerankingError(
+                        f"Reranker {self._model!r} answered more than {most // 1_000} kB, which "
+                        "scores are not; check its address."
+                    )
         try:
-            return response.json()
+            return json.loads(answer)
         except ValueError as exc:
             raise RerankingError(
                 f"Reranker {self._model!r} answered something else than JSON; check its address."

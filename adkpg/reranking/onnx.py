@@ -11,7 +11,9 @@ from adkpg.embedding.embedder import well_formed
 from adkpg.errors import ConfigurationError, RerankerUnavailable, RerankingError
 from adkpg.outages.threads import Threads
 
-_MAX_BYTES = 16_000  # keeps the tokenizer from reading megabytes of which it uses some hundred
+# Keeps the tokenizer from reading what it does not use: of two texts that are both much too long it
+# makes all pairs of their parts.
+_TOKEN_BYTES = 32
 _PLACES = ("model.onnx", "onnx/model.onnx", "model_quantized.onnx", "onnx/model_quantized.onnx")
 
 
@@ -74,10 +76,11 @@ class OnnxReranker:
           RerankingError: The model gives something else than a score for each pair.
         """
         network = await self._calls.run(self._loaded, None)
-        asked = well_formed(question, _MAX_BYTES)
+        most = _TOKEN_BYTES * self._max_tokens
+        asked = well_formed(question, most)
         pairs = await self._calls.run(
             lambda texts: [network.encode(asked, text) for text in texts],
-            [well_formed(passage, _MAX_BYTES) for passage in passages],
+            [well_formed(passage, most) for passage in passages],
         )
         # Equal lengths together: padding is computed like text and then thrown away.
         order = sorted(range(len(pairs)), key=lambda place: len(pairs[place].ids))

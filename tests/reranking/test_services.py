@@ -133,6 +133,39 @@ async def test_a_wrong_answer_is_a_sentence(
         assert "secret" not in str(raised.value)
 
 
+@pytest.mark.parametrize("filling", [b"[[1],[2],[3]],", b'{"index": 0, "score": 1},'])
+async def test_an_endless_answer_is_not_read_to_its_end(
+    cohere_server: EmbeddingServer, tei_server: EmbeddingServer, filling: bytes
+) -> None:
+    """Parsing it would hold up all that the event loop serves."""
+    for server, reranker in (
+        (cohere_server, CohereReranker(url=cohere_server.url)),
+        (tei_server, TEIReranker(tei_server.url)),
+    ):
+        many = b"[" + filling * (10_000_000 // len(filling)) + b"1]"
+        server.script.append(Reply(many))
+        with pytest.raises(RerankingError, match="more than 64 kB") as raised:
+            await scores_checked(reranker, "?", ["tea"])
+        assert not isinstance(raised.value, RerankerUnavailable), "others may be answered"
+        assert await reranker.scores("?", ["tea"]) == [0.03]
+
+
+async def test_passages_that_come_back_are_read(cohere_server: EmbeddingServer) -> None:
+    """As services do that return the documents; each letter is six characters of JSON."""
+
+    def returned(request: Request) -> Reply:
+        results = [
+            {"index": place, "relevance_score": 0.5, "document": {"text": text}}
+            for place, text in enumerate(request.body["documents"])
+        ]
+        return Reply({"results": results})
+
+    cohere_server.script.append(returned)
+    passages = ["茶" * 2_000] * 50
+    reranker = CohereReranker(url=cohere_server.url)
+    assert await reranker.scores("茶?", passages) == [0.5] * 50
+
+
 async def test_nobody_at_the_address_is_unavailable() -> None:
     reranker = TEIReranker("http://127.0.0.1:1", model="mine")
     with pytest.raises(RerankerUnavailable, match="'mine' cannot answer now"):
