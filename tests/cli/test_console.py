@@ -15,6 +15,7 @@ import asyncpg
 import httpx
 
 from adkpg import Database, DatabaseSessionService
+from tests.fakes.cross_encoder import export
 from tests.fakes.signals import interrupts_heard
 
 
@@ -75,6 +76,18 @@ def test_a_token_of_the_environment_holds(database_url: str) -> None:
     with served(database_url, "--no-browser", ADKPG_CONSOLE_TOKEN=token) as (address, _):
         assert address.endswith(f"?token={token}")
         assert httpx.get(address.partition("?")[0]).status_code == 303
+
+
+def test_the_lab_has_a_setting_of_the_reranker(database_url: str, tmp_path: Path) -> None:
+    export(tmp_path / "encoder")
+    with served(database_url, "--no-browser", "--reranker", f"onnx:{tmp_path / 'encoder'}") as (
+        address,
+        _,
+    ):
+        page = httpx.get(f"{address}lab", params={"app": "a", "user": "u"}).text
+        assert "reranked by encoder" in page
+        asked = {"app": "a", "user": "u", "q": "bike", "a_model": "reranked by encoder"}
+        assert "Nothing is near enough" in httpx.get(f"{address}lab", params=asked).text
 
 
 def test_it_opens_the_browser_that_the_environment_names(database_url: str, tmp_path: Path) -> None:

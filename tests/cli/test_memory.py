@@ -2,6 +2,7 @@
 
 import asyncio
 import json
+from pathlib import Path
 
 import pytest
 from google.adk.memory.memory_entry import MemoryEntry
@@ -9,6 +10,7 @@ from google.genai import types
 
 from adkpg import PgVectorMemoryService
 from tests.fakes.commands import Adkpg
+from tests.fakes.cross_encoder import export
 
 SAID = ["I moved to Lisbon in spring.", "My dog is called Rex."]
 PLACE = ("--app", "chat", "--user", "alice")
@@ -54,6 +56,33 @@ def test_search_as_json(adkpg: Adkpg, mode: str) -> None:
     assert hit["memory"]["content"]["parts"][0]["text"] == SAID[0]
     assert (hit["lexical"] > 0) == (mode != "vector")
     assert (hit["cosine"] is None) == (mode == "text")
+
+
+@pytest.mark.usefixtures("stored")
+def test_search_in_a_rerankers_order(adkpg: Adkpg, tmp_path: Path) -> None:
+    """Its model counts the words in common: `red`, which only the second memory has."""
+    export(tmp_path / "encoder")
+    ask = ("memory", "search", "Lisbon, and who is red Rex?", *PLACE, "--mode", "text")
+    onnx = ("--reranker", f"onnx:{tmp_path / 'encoder'}")
+    plain = json.loads(adkpg(*ask, "--json").out)["hits"]
+    assert [hit["reason"]["rerank"] for hit in plain] == [None, None]
+    outcome = adkpg(*ask, *onnx, "--json")
+    hits = json.loads(outcome.out)["hits"]
+    assert outcome.err == ""
+    assert all(0 < hit["reason"]["rerank"] < 1 for hit in hits)
+    explained = adkpg(*ask, *onnx, "--explain")
+    assert f"reranker {hits[0]['reason']['rerank']:.3f}" in explained.out
+    away = adkpg(*ask, "--reranker", "tei:http://127.0.0.1:1", "--explain")
+    assert away.code == 0
+    assert "The search kept its own order: Reranker 'tei' cannot answer now" in away.err
+    assert "reranker" not in away.out
+    assert "Rex" in away.out
+    unknown = adkpg(*ask, "--reranker", "mine")
+    assert unknown.code == 1
+    assert "names no reranker" in unknown.err
+    nowhere = adkpg(*ask, "--reranker", f"onnx:{tmp_path}")
+    assert nowhere.code == 1
+    assert "model.onnx" in nowhere.err
 
 
 @pytest.mark.usefixtures("stored")

@@ -67,6 +67,45 @@ async def test_hits_have_their_reasons(browser: Browser, memory: PgVectorMemoryS
         assert f'<th scope="row">{title}</th>' in page
 
 
+class Judge:
+    """Likes what is long, or breaks."""
+
+    def __init__(self, model: str, *, broken: bool = False) -> None:
+        self.model = model
+        self._broken = broken
+
+    async def scores(self, question: str, passages: list[str]) -> list[float]:
+        if self._broken:
+            raise ValueError("no")
+        return [len(passage) - 100 for passage in passages]
+
+
+async def test_a_rerankers_scores_and_failures_are_shown(
+    database: Database,
+    memory: PgVectorMemoryService,
+    embedder: ToyEmbedder,
+    browse: Callable[..., Browser],
+) -> None:
+    reranked = PgVectorMemoryService(database, embedder=embedder, reranker=Judge("long"))
+    broken = PgVectorMemoryService(
+        database, embedder=embedder, reranker=Judge("broken", broken=True)
+    )
+    compared = {"reranked": reranked, "broken": broken}
+    browser = browse(create_console(database, memory=memory, compared=compared))
+    asked = {**PLACE, "q": QUERY, "compare": 1}
+    page = await browser.text("/lab", **asked, a_model="reranked", b_model="broken")
+    here, there = page.split('<ol class="hits">')[1:]
+    hits = await reranked.search(**ANA, query=QUERY)
+    assert columns(page)[0] == [hit.memory.id for hit in hits]
+    assert here.count('<th scope="row">reranker</th>') == len(hits) > 1
+    for hit in hits:
+        assert f'<td class="n">{hit.reason.rerank:g}</td>' in here
+    assert '<th scope="row">reranker</th>' not in there
+    said = html.unescape(page)
+    assert "Not reranked: Reranker 'broken' failed with ValueError" in said
+    assert "Not reranked: Reranker 'long'" not in said
+
+
 async def test_neighbouring_turns_are_shown(
     browser: Browser, memory: PgVectorMemoryService
 ) -> None:

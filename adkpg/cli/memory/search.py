@@ -12,6 +12,7 @@ import click
 import adkpg
 from adkpg.cli.answers import answer, jsonable, origin_of, text_of, time_of
 from adkpg.cli.connection import connected
+from adkpg.cli.memory.rerankers import reranker_named
 from adkpg.cli.operations.elsewhere import hint
 from adkpg.cli.options import app, as_json, filtered, full, span, user_or_app
 from adkpg.terminal import cell
@@ -52,7 +53,17 @@ from adkpg.terminal import cell
     type=click.IntRange(0, 10),
     help="Show this many turns or pieces on each side of a hit.",
 )
-@click.option("--explain", is_flag=True, help="Show the words that matched, and the factors.")
+@click.option(
+    "--reranker",
+    metavar="NAME",
+    help="Have the best hits ordered by cohere:MODEL, tei:URL, onnx:FOLDER, or module:attribute of "
+    "one of yours.",
+)
+@click.option(
+    "--explain",
+    is_flag=True,
+    help="Show the words that matched, the factors, and the reranker's score.",
+)
 @full
 @as_json
 @connected
@@ -68,6 +79,7 @@ async def search(
     half_life: timedelta | None,
     max_tokens: int | None,
     neighbours: int,
+    reranker: str | None,
     *,
     explain: bool,
     full: bool,
@@ -87,7 +99,11 @@ async def search(
       adkpg memory search tea --app my_agent --user alice \\
         --after 2026-01-01 --half-life 30d
     """
-    hits = await adkpg.PgVectorMemoryService(database, mode=mode).search(
+    judge = None if reranker is None else reranker_named(reranker)
+    memory = adkpg.PgVectorMemoryService(database, mode=mode, reranker=judge)
+    if judge is not None:
+        await memory.warm()  # a search would not wait until a local model is loaded
+    hits = await memory.search(
         app_name=app_name,
         user_id=user_id,
         query=query,
@@ -108,6 +124,9 @@ async def search(
         full=full or explain,
         footer="SCORE: the higher the better; it compares hits of one search only.",
     )
+    why = next((hit.reason.fused_alone for hit in hits if hit.reason.fused_alone), None)
+    if why is not None:
+        click.echo(f"The search kept its own order: {why}", err=True)
 
 
 def _rows(hit: adkpg.Hit, *, explain: bool) -> Iterator[tuple[object, ...]]:
@@ -125,8 +144,9 @@ def _rows(hit: adkpg.Hit, *, explain: bool) -> Iterator[tuple[object, ...]]:
     if explain:
         matched = ", ".join(reason.lexemes) or "no word"
         factors = f"recency {reason.recency:.3f}, importance {reason.importance:.3f}"
+        judged = "" if reason.rerank is None else f", reranker {reason.rerank:.3f}"
         folded = f", {len(hit.folded)} alike folded" if hit.folded else ""
-        below.append(f"= {matched}; {factors}{folded}")
+        below.append(f"= {matched}; {factors}{judged}{folded}")
     for text in below:
         yield ("", "", "", "", "", cell(text, "dim"))
 
