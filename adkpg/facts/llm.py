@@ -25,6 +25,9 @@ _OUTAGES = ("429", "500", "502", "503", "504", "RESOURCE_EXHAUSTED", "UNAVAILABL
 
 Read = TypeVar("Read")
 
+_PROMPT_CHARS = 100_000
+"""Characters of turns that are summed up at once: some 25,000 tokens of English."""
+
 
 class FactExtractor:
     """Draws facts from turns with a language model, and sums sessions up.
@@ -38,7 +41,8 @@ class FactExtractor:
       max_fact_chars: Longest fact that the model is asked for, in characters, at least 20; what
         is stored is bounded by `adkpg.facts.merging.Limits`.
       max_summary_chars: Longest summary, in characters; a longer one is cut, at least 20.
-      max_turn_chars: Characters of one turn that the model sees, at least 1.
+      max_turn_chars: Characters of one turn that the model sees when it draws facts, at least 1; of
+        a session that is summed up it sees all.
       structured: Whether the request carries a response schema; False for models that refuse one.
       config: What else each request carries, like a temperature or the most output tokens.
       timeout_s: Seconds to wait for one answer.
@@ -105,18 +109,38 @@ class FactExtractor:
     async def summarize(self, turns: Sequence[Turn]) -> Summary:
         """Returns a session's turns in a few sentences.
 
+        A session that is too long for one prompt is summed up in parts, one after the other, and
+        then what these say.
+
         Raises:
           ExtractionError: As with `extract`, or there are no turns.
         """
         if not turns:
             raise ExtractionError("A session without turns cannot be summed up; give its turns.")
-        (text, topics), usage = await self._answer(
-            prompts.SUMMARIZE_INSTRUCTION.format(limit=self._max_summary_chars),
-            prompts.turns_prompt(turns, self._max_turn_chars),
-            prompts.SummaryForm,
-            prompts.summary,
-        )
-        return Summary(merging.shortened(text, self._max_summary_chars), topics, usage)
+        spent = Usage()
+        most = max(_PROMPT_CHARS, 4 * self._max_summary_chars)  # so that summaries are less
+        while len(parts := prompts.parted(turns, most)) > 1:
+            said: list[Turn] = []
+            for part in parts:
+                summary = await self._summary(part, spent)
+                spent = summary.usage
+                said.append(replace(part[-1], author="summary", text=summary.text))
+            turns = said
+        return await self._summary(parts[0], spent)
+
+    async def _summary(self, turns: Sequence[Turn], spent: Usage) -> Summary:
+        try:
+            (text, topics), usage = await self._answer(
+                prompts.SUMMARIZE_INSTRUCTION.format(limit=self._max_summary_chars),
+                prompts.turns_prompt(turns, sum(len(turn.text) for turn in turns)),
+                prompts.SummaryForm,
+                prompts.summary,
+            )
+        except ExtractionError as exc:
+            if isinstance(exc.usage, Usage):
+                exc.usage = spent + exc.usage
+            raise
+        return Summary(merging.shortened(text, self._max_summary_chars), topics, spent + usage)
 
     async def _answer(
         self, instruction: str, prompt: str, form: type[BaseModel], read: Callable[[str], Read]

@@ -3,6 +3,7 @@
 import json
 import re
 from collections.abc import Mapping, Sequence
+from dataclasses import replace
 from datetime import UTC, datetime
 from typing import Any, Literal
 
@@ -124,6 +125,26 @@ def turns_prompt(turns: Sequence[Turn], longest: int) -> str:
         cut = " […]" if len(turn.text) > longest else ""
         lines.append(line | {"author": turn.author, "text": turn.text[:longest] + cut})
     return _block("turns", lines)
+
+
+def parted(turns: Sequence[Turn], most: int) -> list[list[Turn]]:
+    """Returns turns in parts of so many characters; a turn that is longer goes on in the next.
+
+    Args:
+      turns: In the order they were said, at least one.
+      most: Characters of a part.
+    """
+    parts: list[list[Turn]] = [[]]
+    room = most
+    for turn in turns:
+        for start in range(0, len(turn.text) or 1, most):
+            piece = turn.text[start : start + most]
+            if len(piece) > room and parts[-1]:
+                parts.append([])
+                room = most
+            parts[-1].append(replace(turn, text=piece))
+            room -= len(piece)
+    return parts
 
 
 def extraction(text: str, turns: Mapping[str, str], facts: Mapping[str, str]) -> Extraction:

@@ -342,7 +342,7 @@ class Facts:
             return Profile(())
         scope: ScopeParameters = {"app_name": app_name, "user_id": user_id}
         rows = await self._database.fetch(
-            select_profile(), {**scope, "topics": about, "limit": limit}
+            select_profile(), {**scope, "topics": about, "before": None, "limit": limit}
         )
         provenance: dict[str, list[Memory]] = {row["memory_id"]: [] for row in rows}
         for row in await self._database.fetch(

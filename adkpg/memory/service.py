@@ -16,6 +16,7 @@ from adkpg import cursors
 from adkpg.database import Database, UsesDatabase
 from adkpg.embedding.embedder import Embedder
 from adkpg.errors import ConfigurationError
+from adkpg.interface.internal import internal
 from adkpg.keys import require_storable, scope_user, storable
 from adkpg.limits import page_rows
 from adkpg.memory import records
@@ -468,20 +469,44 @@ class PgVectorMemoryService(UsesDatabase, BaseMemoryService):
         Returns:
           One profile of at most the hundred most important facts, or none if there are no facts.
         """
+        facts = await self.facts_about(
+            app_name=app_name, user_id=user_id, topics=None, limit=_PROFILE_FACTS
+        )
+        return [profile_of(facts, app_name=app_name, user_id=user_id)] if facts else []
+
+    @internal
+    async def facts_about(
+        self,
+        *,
+        app_name: str,
+        user_id: str,
+        topics: Sequence[str] | None,
+        limit: int,
+        before: datetime | None = None,
+    ) -> list[Memory]:
+        """Returns a user's live facts, the most important and then the latest first.
+
+        Args:
+          app_name: The app.
+          user_id: The user.
+          topics: About any of these; None is about anything.
+          limit: At most this many.
+          before: From before this time; None is ever.
+        """
         if not storable(app_name=app_name, user_id=user_id):
             return []
         wanted: reading.ProfileParameters = {
             "app_name": app_name,
             "user_id": user_id,
-            "topics": None,
-            "limit": min(_PROFILE_FACTS, self._database.settings.max_results),
+            "topics": None if topics is None else list(topics),
+            "before": before,
+            "limit": min(limit, self._database.settings.max_results),
         }
         rows = await self._database.read(
             lambda source: source.fetch(reading.select_profile(), wanted),
             lambda known: known.of_memories(app_name, user_id),
         )
-        facts = [records.memory(row) for row in rows]
-        return [profile_of(facts, app_name=app_name, user_id=user_id)] if facts else []
+        return [records.memory(row) for row in rows]
 
     async def embed_pending(self, *, app_name: str | None = None) -> int:
         """Embeds memories that wait for a vector, of an app or of all. Idempotent.

@@ -32,9 +32,10 @@ class ListParameters(CountParameters):
 
 
 class ProfileParameters(ScopeParameters):
-    """Facts about any of some topics; None is about anything."""
+    """Facts about any of some topics, and from before a time; None is about anything, and ever."""
 
     topics: list[str] | None
+    before: datetime | None
     limit: int
 
 
@@ -94,6 +95,7 @@ def count_memories(*, asked: frozenset[str]) -> Statement[CountParameters]:
 def select_profile() -> Statement[ProfileParameters]:
     """Reads a user's live facts, the most important and then the latest first."""
     topics = bindparam("topics", type_=ARRAY(Text))
+    before = bindparam("before", type_=TIMESTAMP(timezone=True))
     return Statement(
         select(*stored_columns())
         .where(
@@ -101,6 +103,7 @@ def select_profile() -> Statement[ProfileParameters]:
             memories.c.kind == literal_column("'fact'"),
             live(),
             or_(topics.is_(None), memories.c.topics.op("?|")(topics)),
+            or_(before.is_(None), memories.c.timestamp < before),
         )
         .order_by(
             memories.c.importance.desc(), memories.c.timestamp.desc(), memories.c.position.desc()

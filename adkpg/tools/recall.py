@@ -49,7 +49,6 @@ _GATHER = (
 )
 # What a fact is about that holds whatever is asked.
 _STANDING = ("instruction", "preference")
-_STANDING_READ = 50
 
 
 class Asking(Protocol):
@@ -472,16 +471,15 @@ async def _standing(
     most: int,
     *,
     before: datetime | str | float | None = None,
-) -> list[MemoryEntry]:
+) -> Sequence[MemoryEntry]:
     """The user's standing instructions and preferences, the most important and latest first."""
     if not most or not isinstance(service, PgVectorMemoryService):
         return []
     session = tool_context.session
-    page = await service.list_memories(
+    return await service.facts_about(
         app_name=session.app_name,
         user_id=session.user_id,
-        filters=SearchFilters(kinds=("fact",), topics=_STANDING, before=before),
-        limit=_STANDING_READ,
+        topics=_STANDING,
+        before=SearchFilters(before=before).parameters.get("before"),
+        limit=most,
     )
-    ranked = sorted(page.memories, key=lambda memory: memory.importance, reverse=True)
-    return list(ranked[:most])

@@ -2,6 +2,7 @@
 
 import asyncio
 import json
+import re
 
 import pytest
 from google.adk.models.llm_response import LlmResponse
@@ -18,6 +19,7 @@ from tests.fakes.fact_stories import fact, numbered, turn
 from tests.fakes.facts_llm import (
     INJECTION,
     ONE_CALL,
+    PROMPT_TOKENS,
     FactsLlm,
     OutOfOrder,
     Script,
@@ -335,6 +337,36 @@ async def test_a_summary_is_of_all_turns_and_bounded(script: Script) -> None:
         "I moved",
         INJECTION,
     ]
+
+
+async def test_a_session_is_summed_up_whole_however_long_it_is(script: Script) -> None:
+    """Each turn is read to its end; no prompt is longer than a model reads."""
+    extractor = FactExtractor(FactsLlm.following(script), max_turn_chars=100)
+    texts = [f"word{number} " * 3_000 + f"end{number}" for number in range(20)]
+    texts.append("x " * 90_000 + "end20")  # more than one prompt by itself
+
+    def sums_up(prompt: str) -> str:
+        ends = re.findall(r"end\d+", prompt)
+        return json.dumps({"summary": f"Said {' '.join(ends)}.", "topics": ["home"]})
+
+    script.says(*[sums_up] * 30)
+    summary = await extractor.summarize([turn(n, text) for n, text in enumerate(texts)])
+    assert summary.text == f"Said {' '.join(f'end{number}' for number in range(21))}."
+    asked = [model.texts(request)[0] for request in script.requests]
+    assert max(map(len, asked)) < 120_000
+    assert len(asked) > 5
+    assert (summary.usage.calls, summary.usage.prompt_tokens) == (
+        len(asked),
+        len(asked) * PROMPT_TOKENS,
+    )
+    assert [line["author"] for line in model.lines(asked[-1], "turns")] == ["summary"] * (
+        len(asked) - 1
+    )
+    script.answers.clear()
+    script.says(sums_up, OutOfOrder())
+    with pytest.raises(ExtractionError) as raised:
+        await extractor.summarize([turn(n, text) for n, text in enumerate(texts)])
+    assert raised.value.usage == ONE_CALL + Usage(calls=1), "what the first part cost, too"
 
 
 @pytest.mark.parametrize("answer", ['{"summary": "  "}', '{"summary": 5}', "[]"])

@@ -47,6 +47,16 @@ def test_a_long_turn_is_cut() -> None:
     assert line["text"] == "abc […]"
 
 
+@given(st.lists(st.text(), min_size=1), st.integers(1, 30))
+def test_parts_have_all_that_was_said_in_its_order(texts: list[str], most: int) -> None:
+    turns = [turn(number, text) for number, text in enumerate(texts)]
+    parts = prompts.parted(turns, most)
+    assert "".join(each.text for part in parts for each in part) == "".join(texts)
+    assert {each.memory_id for part in parts for each in part} == {each.memory_id for each in turns}
+    assert all(sum(len(each.text) for each in part) <= most for part in parts)
+    assert all(parts)
+
+
 @given(st.text(), st.text())
 def test_no_text_leaves_its_line(text: str, author: str) -> None:
     prompt = prompts.extract_prompt([turn(1, text, author=author)], [fact(1, text)], 1_000)
