@@ -377,8 +377,7 @@ class Database(Closes):
           Busy: Another migration runs for too long.
           DatabaseUnavailable: There is no connection.
         """
-        self._changes_everything()
-        async with self._migrating() as engine:
+        async with self._changing_everything() as engine:
             await migrations.upgrade(
                 engine,
                 self.schema,
@@ -444,8 +443,7 @@ class Database(Closes):
           DatabaseUnavailable: There is no connection.
         """
         self._verified = False
-        self._changes_everything()
-        async with self._migrating() as engine:
+        async with self._changing_everything() as engine:
             await migrations.downgrade(
                 engine,
                 self.schema,
@@ -454,9 +452,15 @@ class Database(Closes):
                 self._fresh_start,
             )
 
-    def _changes_everything(self) -> None:
-        if self._replica is not None:
-            self._replica.known.wrote({})
+    @asynccontextmanager
+    async def _changing_everything(self) -> AsyncIterator[AsyncEngine]:
+        """Yields an engine for a migration, after which no standby shows what was before it."""
+        try:
+            async with self._migrating() as engine:
+                yield engine
+        finally:
+            if self._replica is not None:
+                self._replica.known.wrote({})
 
     async def current(self) -> str | None:
         """Returns the revision of the tables in the database, or None if there are none."""
@@ -659,7 +663,11 @@ class Database(Closes):
 
     @internal
     async def read(
-        self, work: Callable[[Source], Awaitable[T]], need: Callable[[Known], Need]
+        self,
+        work: Callable[[Source], Awaitable[T]],
+        need: Callable[[Known], Need],
+        *,
+        primary: bool = False,
     ) -> T:
         """Does work that only reads: on the standby where it may, and else on the primary.
 
@@ -669,6 +677,7 @@ class Database(Closes):
         Args:
           work: Given what fetches; it may be done twice.
           need: Says what the answer must not be older than.
+          primary: Whether the standby is not asked; what is seen is noted all the same.
 
         Raises:
           DatabaseError: The primary refused a statement.
@@ -677,10 +686,11 @@ class Database(Closes):
         if self._replica is None or await self.is_distributed():
             return await work(self)
         needed = need(self._replica.known)
-        try:
-            return await self._replica.read(work, needed)
-        except NotHere as exc:
-            calls.fell_back(exc.reason)
+        if not primary:
+            try:
+                return await self._replica.read(work, needed)
+            except NotHere as exc:
+                calls.fell_back(exc.reason)
         if needed.scope is None:
             return await work(self)
         return await work(Learning(self, self._replica.known, needed))

@@ -304,10 +304,11 @@ class DatabaseSessionService(UsesDatabase, BaseSessionService):
             return await self._read(source, place, config, chosen=chosen)
 
         # Another's invocation may have ended this moment: what runs in turn reads what it wrote.
-        if primary or invocations.holder_here(self._database, place) is not None:
-            return await read(self._database)
+        in_turn = invocations.holder_here(self._database, place) is not None
         return await self._database.read(
-            read, lambda known: known.of_session(app_name, user_id, session_id)
+            read,
+            lambda known: known.of_session(app_name, user_id, session_id),
+            primary=primary or in_turn,
         )
 
     async def _read(
@@ -900,6 +901,15 @@ class DatabaseSessionService(UsesDatabase, BaseSessionService):
             return self._commit_event_to_session(session, event)
         return await self._not_appended(session, event, marker, parameters)
 
+    async def _head(self, wanted: statements.HeadParameters) -> Any:
+        """Reads what storage has of a session; no later read of it shows less."""
+        statement = statements.select_head(fenced=wanted["holder"] is not None)
+        return await self._database.read(
+            lambda source: source.fetch_one(statement, wanted),
+            lambda known: known.of_sessions(wanted["app_name"], wanted["user_id"]),
+            primary=True,
+        )
+
     async def _not_appended(
         self,
         session: Session,
@@ -909,8 +919,7 @@ class DatabaseSessionService(UsesDatabase, BaseSessionService):
     ) -> Event:
         """Says why nothing was written, or accepts the event as one that is stored already."""
         holder = parameters["holder"]
-        found = await self._database.fetch_one(
-            statements.select_head(fenced=holder is not None),
+        found = await self._head(
             {
                 **_place(session, event),
                 "revision": marker.revision,
@@ -973,8 +982,7 @@ class DatabaseSessionService(UsesDatabase, BaseSessionService):
         If storage is older, and has not even its last event, storage went back.
         """
         last = session.events[-1].id if session.events else None
-        head = await self._database.fetch_one(
-            statements.select_head(),
+        head = await self._head(
             {
                 **_place(session, event),
                 "revision": None,

@@ -1,6 +1,9 @@
 """One database on a primary and its standby, each behind a proxy."""
 
 from dataclasses import dataclass
+from typing import Any
+
+import asyncpg
 
 from adkpg import Database, Settings
 from tests.fakes.proxy import Proxy
@@ -30,6 +33,14 @@ class Replicated:
         """A Database whose reads may go to the standby, which is looked at when that is needed."""
         given = Settings.model_validate({"read_lag_s": 600, **settings})
         return Database(self.primary.url, read_url=self.standby.url, settings=given)
+
+    async def value(self, sql: str) -> Any:
+        """Returns the first value of a statement in the database on the primary."""
+        connection = await asyncpg.connect(self.primary_url)
+        try:
+            return await connection.fetchval(sql)
+        finally:
+            await connection.close()
 
     async def caught_up(self) -> None:
         await self.pair.standby.caught_up(self.pair.primary)

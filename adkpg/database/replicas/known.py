@@ -117,13 +117,18 @@ class Known:
         return self._clock()
 
     def wrote(self, parameters: Mapping[str, Any]) -> None:
-        """Notes that a statement may have changed anything of the scopes that it names."""
+        """Notes that a statement may have changed anything of the scopes that it names.
+
+        With an ``app_delta`` it is the app's state, too, which all its users see.
+        """
         keys: set[Key]
         apps, users = parameters.get("app_names"), parameters.get("user_ids")
         app_name, user_id = parameters.get("app_name"), parameters.get("user_id")
         if isinstance(app_name, str):
             keys = {("anybody", app_name)}
             keys.add(("any", app_name, user_id) if isinstance(user_id, str) else ("any", app_name))
+            if parameters.get("app_delta") is not None:
+                keys.add(("state", app_name))
         elif apps is not None and users is not None and len(apps) <= _MOST_SCOPES:
             keys = {("any", app, user) for app, user in zip(apps, users, strict=False)}
             keys |= {("anybody", app) for app in apps}

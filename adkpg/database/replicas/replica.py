@@ -109,6 +109,7 @@ class Replica:
         self._primary_away_until = -math.inf
         self._primary_server: float | None = None
         self._apart: tuple[float, History] | None = None
+        self._said: str | None = None  # why it is left alone, if it has not answered since
 
     async def read(self, work: Callable[[Source], Awaitable[T]], need: Need) -> T:
         """Does work that only reads, on the standby.
@@ -127,6 +128,9 @@ class Replica:
                 self._breaker.withdrawn(permit)  # it has not failed
             raise
         self._breaker.answered()
+        if self._said is not None:
+            self._said = None
+            logger.info("Reads are answered at %s again.", self.standby.url)
         calls.answered_by(self.standby.place)
         return result
 
@@ -262,9 +266,10 @@ class Replica:
         return self.gone(said, permit)
 
     def gone(self, cause: str, permit: int) -> NotHere:
-        """Leaves the standby alone for a while, and says so once."""
+        """Leaves the standby alone for a while; says so once of each cause, until it answers."""
         self._breaker.failed(permit, cause)
-        if self._breaker.news("reads"):
+        if self._breaker.news("reads") and cause != self._said:
+            self._said = cause
             logger.warning("The primary answers reads, too, for a while: %s", cause)
         return NotHere("away")
 

@@ -1,14 +1,15 @@
 """Watching: new events of a session, each once, in append order."""
 
 import asyncio
-from collections.abc import AsyncGenerator
+from collections.abc import AsyncGenerator, Awaitable, Callable
 from contextlib import suppress
 from dataclasses import dataclass
 
+import asyncpg
 from google.adk.events.event import Event
 from google.adk.sessions.session import Session
 
-from adkpg.database import Database
+from adkpg.database import Database, Source
 from adkpg.errors import (
     InvalidInput,
     PermissionDenied,
@@ -65,9 +66,12 @@ async def watch(
     poll_interval_s: float,
 ) -> AsyncGenerator[WatchedEvent, None]:
     """Yields events after a place as they come; `DatabaseSessionService.watch_session` says how."""
-    head = await database.fetch_one(statements.select_position(), place)
-    if head is None:
+    found = await _seen(
+        database, place, lambda source: source.fetch(statements.select_position(), place)
+    )
+    if not found:
         raise _gone(place)
+    (head,) = found
     here = after or Marker(head["incarnation"], head["revision"], head["revision_token"])
     clock = asyncio.get_running_loop()
     listener = database.listener()
@@ -96,14 +100,14 @@ async def watch(
 async def _news(
     database: Database, place: SessionParameters, here: Marker
 ) -> list[tuple[Event, Marker]]:
-    rows = await database.fetch(
-        statements.select_news(),
-        {
-            **place,
-            "revision": here.revision,
-            "revision_token": here.token,
-            "limit": _PAGE,
-        },
+    since: statements.NewsParameters = {
+        **place,
+        "revision": here.revision,
+        "revision_token": here.token,
+        "limit": _PAGE,
+    }
+    rows = await _seen(
+        database, place, lambda source: source.fetch(statements.select_news(), since)
     )
     if not rows:
         raise _gone(place)
@@ -123,6 +127,19 @@ async def _news(
         (event, Marker(here.incarnation, row["seq"], row["revision_token"]))
         for event, row in zip(read, new, strict=True)
     ]
+
+
+async def _seen(
+    database: Database,
+    place: SessionParameters,
+    read: Callable[[Source], Awaitable[list[asyncpg.Record]]],
+) -> list[asyncpg.Record]:
+    """Reads on the primary; no later read of sessions shows less than what is told here."""
+    return await database.read(
+        read,
+        lambda known: known.of_sessions(place["app_name"], place["user_id"]),
+        primary=True,
+    )
 
 
 def _gone(place: SessionParameters) -> SessionNotFound:

@@ -1,0 +1,245 @@
+"""What this process has seen, by whatever call, no later read is older than: replay is paused."""
+
+import asyncio
+from collections.abc import AsyncIterator, Awaitable, Callable
+from contextlib import asynccontextmanager
+
+import asyncpg
+import pytest
+from google.adk.sessions.session import Session
+
+from adkpg import Database, DatabaseSessionService, PgVectorMemoryService
+from adkpg.database.replicas.replica import OWN_WRITE_S
+from adkpg.erasure import forget
+from adkpg.errors import SessionExists, StaleSession
+from adkpg.testing import said, texts
+from tests.database.replicas.test_routing import documented
+from tests.fakes.conversation import USER, found
+from tests.fakes.public_calls import APP, CALLS, Person, Services, furnish
+from tests.fakes.replicated import Replicated
+from tests.fakes.replication import until
+
+pytestmark = pytest.mark.fault
+
+PLACE = {**USER, "session_id": "s"}
+ADA, BOB = Person("ada"), Person("bob")
+
+
+class Stage:
+    """This process, and another one that reads and writes on the primary."""
+
+    def __init__(self, both: Replicated, database: Database, theirs: Database) -> None:
+        self.both = both
+        self.database = database
+        self.service = DatabaseSessionService(database)
+        self.others = DatabaseSessionService(theirs)
+
+    async def get(self, session_id: str = "s") -> Session:
+        """Reads when one's own write is long ago, so that the standby may be asked."""
+        await asyncio.sleep(OWN_WRITE_S)
+        session = await self.service.get_session(**USER, session_id=session_id)
+        assert session is not None
+        return session
+
+    async def stand_still(self) -> None:
+        """Stops replay when the standby has all, and answers."""
+        await self.both.pause()
+
+        async def answers() -> bool:
+            before = self.both.primary.round_trips, self.both.standby.round_trips
+            await self.get()
+            after = self.both.primary.round_trips, self.both.standby.round_trips
+            return after[1] > before[1] and after[0] == before[0]
+
+        await until(answers)
+
+    async def another_writes(self, text: str = "theirs") -> None:
+        live = await self.others.get_session(**PLACE)
+        assert live is not None
+        await self.others.append_event(live, said(text, state={"user:x": text, "app:y": text}))
+
+
+@asynccontextmanager
+async def standing_still(both: Replicated) -> AsyncIterator[Stage]:
+    """A session that was read on the standby, which replays nothing from then on."""
+    async with both.database() as database, Database(both.primary_url) as theirs:
+        stage = Stage(both, database, theirs)
+        await stage.service.create_session(**PLACE)
+        await stage.stand_still()
+        yield stage
+
+
+async def by_a_watched_event(stage: Stage) -> None:
+    await stage.both.resume()
+    watching = stage.service.watch_session(**PLACE, poll_interval_s=0.02)
+    first = asyncio.ensure_future(anext(watching))
+    watched = "SELECT count(*) FROM adkpg.sessions WHERE watched_until IS NOT NULL"
+
+    async def is_watched() -> bool:
+        return bool(await stage.both.value(watched))
+
+    await until(is_watched)
+    await stage.stand_still()
+    await stage.another_writes()
+    seen = (await first).event
+    await watching.aclose()
+    assert seen.id in [event.id for event in (await stage.get()).events]
+
+
+async def by_a_refused_append(stage: Stage) -> None:
+    live = await stage.get()
+    await stage.another_writes()
+    with pytest.raises(StaleSession):
+        await stage.service.append_event(live, said("mine"))
+    assert texts(await stage.get()) == ["theirs"]
+
+
+async def by_a_refused_append_of_an_object_from_json(stage: Stage) -> None:
+    live = Session.model_validate_json((await stage.get()).model_dump_json())
+    await stage.another_writes()
+    with pytest.raises(StaleSession):
+        await stage.service.append_event(live, said("mine"))
+    assert texts(await stage.get()) == ["theirs"]
+
+
+async def by_a_refused_creation(stage: Stage) -> None:
+    await stage.others.create_session(**USER, session_id="t", state={"z": 1})
+    with pytest.raises(SessionExists):
+        await stage.service.create_session(**USER, session_id="t")
+    assert (await stage.get("t")).state["z"] == 1
+
+
+async def by_a_turn_of_another_task(stage: Stage) -> None:
+    ended, seen = asyncio.Event(), asyncio.Event()
+    await stage.both.resume()
+
+    async def run() -> None:
+        async with stage.service.invocation(**PLACE, timeout_s=10):
+            begun.set()
+            await goes_on.wait()
+            live = await stage.others.update_state(**USER, state_delta={"user:x": "theirs"})
+            assert live == {"user:x": "theirs"}
+            assert (await stage.get()).state["user:x"] == "theirs"
+            seen.set()
+            await ended.wait()
+
+    begun, goes_on = asyncio.Event(), asyncio.Event()
+    task = asyncio.create_task(run())
+    await begun.wait()
+    await stage.stand_still()
+    goes_on.set()
+    await seen.wait()
+    assert (await stage.get()).state["user:x"] == "theirs"
+    ended.set()
+    await task
+
+
+async def by_a_state_that_was_set_without_a_session(stage: Stage) -> None:
+    await stage.service.update_state(app_name="app", state_delta={"app:y": 1})
+    assert (await stage.get()).state["app:y"] == 1
+
+
+async def by_another_users_append_whose_answer_was_lost(stage: Stage) -> None:
+    place = {"app_name": "app", "user_id": "other", "session_id": "t"}
+    live = await stage.service.create_session(**place)
+    await stage.service.append_event(live, said("prepared", state={"app:y": 1}))
+    await stage.both.resume()
+    await stage.stand_still()
+    stage.both.primary.lose_answers = 1
+    await stage.service.append_event(live, said("mine", state={"app:y": 2}))
+    assert stage.both.primary.lose_answers == 0
+    assert (await stage.get()).state["app:y"] == 2
+
+
+async def by_a_session_of_the_same_id(stage: Stage) -> None:
+    live = await stage.get()
+    await stage.service.append_event(live, said("first"))
+    for number in range(2):
+        await stage.service.delete_session(**PLACE)
+        await asyncio.sleep(OWN_WRITE_S)
+        assert await stage.service.get_session(**PLACE) is None
+        listed = await stage.service.list_sessions(**USER)
+        assert listed.sessions == []
+        await stage.service.create_session(**PLACE, state={"n": number})
+        again = await stage.get()
+        assert (texts(again), again.state["n"]) == ([], number)
+        assert [each.state["n"] for each in (await stage.service.list_sessions(**USER)).sessions]
+
+
+async def by_another_id_made_anew(stage: Stage) -> None:
+    """Another process deleted it and made it anew, and this one saw that."""
+    live = await stage.get()
+    await stage.others.delete_session(**PLACE)
+    await stage.others.create_session(**PLACE, state={"n": 1})
+    with pytest.raises(StaleSession):
+        await stage.service.append_event(live, said("mine"))
+    assert (await stage.get()).state["n"] == 1
+
+
+async def by_tables_made_anew(stage: Stage) -> None:
+    memory = PgVectorMemoryService(stage.database)
+    await stage.database.downgrade("base")
+    await stage.database.upgrade()
+    await asyncio.sleep(OWN_WRITE_S)
+    assert await stage.service.get_session(**PLACE) is None
+    assert (await stage.service.list_sessions(**USER)).sessions == []
+    assert await found(memory, "plums") == []
+
+
+WAYS: list[Callable[[Stage], Awaitable[None]]] = [
+    by_a_watched_event,
+    by_a_refused_append,
+    by_a_refused_append_of_an_object_from_json,
+    by_a_refused_creation,
+    by_a_turn_of_another_task,
+    by_a_state_that_was_set_without_a_session,
+    by_another_users_append_whose_answer_was_lost,
+    by_a_session_of_the_same_id,
+    by_another_id_made_anew,
+    by_tables_made_anew,
+]
+
+
+@pytest.mark.parametrize("way", WAYS, ids=lambda way: way.__name__)
+async def test_what_was_seen_is_in_what_is_read_next(
+    both: Replicated, way: Callable[[Stage], Awaitable[None]]
+) -> None:
+    async with standing_still(both) as stage:
+        await way(stage)
+
+
+async def test_a_forgotten_person_is_read_nowhere_by_who_forgot_them(both: Replicated) -> None:
+    """By no public call, while the standby has all of theirs; and others' is still there."""
+    async with both.database() as database:
+        services = Services.on(database)
+        connection = await asyncpg.connect(both.primary_url)
+        await connection.execute("SET search_path = adkpg, public")
+        await furnish(services, connection, ADA, BOB)
+        await connection.close()
+        await both.caught_up()
+        who = {"app_name": APP, "user_id": ADA.user_id}
+        await asyncio.sleep(OWN_WRITE_S)
+        assert ADA.secret in repr(await CALLS["PgVectorMemoryService.search"](services, who, ADA))
+        await both.pause()
+        before = both.standby.round_trips
+        for name in READS:
+            await CALLS[name](services, who, ADA)
+        assert both.standby.round_trips - before >= len(READS), "the standby has them"
+
+        await forget(database, **who)
+        for pause_s in (0.0, OWN_WRITE_S):
+            await asyncio.sleep(pause_s)
+            for name in READS:
+                told = repr(await CALLS[name](services, who, ADA))
+                assert ADA.secret not in told, name
+        listed = await services.sessions.list_sessions(app_name=APP)
+        assert {session.user_id for session in listed.sessions} == {BOB.user_id}
+        await both.resume()
+
+
+READS = [
+    f"{service}.{name}"
+    for service in ("DatabaseSessionService", "PgVectorMemoryService")
+    for name in sorted(documented())
+    if f"{service}.{name}" in CALLS
+]
