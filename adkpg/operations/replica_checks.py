@@ -24,7 +24,15 @@ async def replica(database: Database) -> Finding:
     primary = (await database.ask(identify(), _NOTHING, scoped=False))[0]
     began = time.monotonic()
     try:
-        found = (await standby.ask(identify(), _NOTHING, scoped=False))[0]
+        found = (await standby.look(identify(), _NOTHING))[0]
+        if (found["cluster"], found["database"]) != (primary["cluster"], primary["database"]):
+            verdict.add(
+                "failure",
+                f"{standby.url} is another database than {database.url}, so it is not read",
+                "export ADKPG_READ_URL=postgresql://...   # a standby of this server",
+            )
+            return verdict.finding("")
+        await standby.check()
         while _behind(primary["position"], found["position"]) > _TOLERATED:
             if time.monotonic() - began > _LONGEST_S:
                 break
@@ -37,17 +45,17 @@ async def replica(database: Database) -> Finding:
         verdict.add("failure", str(exc), f"pg_isready -d '{standby.url}'")
         return verdict.finding("")
     behind = _behind(primary["position"], found["position"])
-    if (found["cluster"], found["database"]) != (primary["cluster"], primary["database"]):
-        verdict.add(
-            "failure",
-            f"{standby.url} is another database than {database.url}, so it is not read",
-            "export ADKPG_READ_URL=postgresql://...   # a standby of this server",
-        )
-    elif not found["standby"] and found["server"] != primary["server"]:
+    if not found["standby"] and found["server"] != primary["server"]:
         verdict.add(
             "failure",
             f"{standby.url} follows nobody, so it is not read",
             'pg_rewind -D "$PGDATA" -R --source-server=...   # then start it again',
+        )
+    elif not found["standby"]:
+        verdict.add(
+            "warning",
+            f"{standby.url} is the primary itself, so reads there take nothing off it",
+            "export ADKPG_READ_URL=postgresql://...   # a standby of this server, or unset it",
         )
     elif found["timeline"] != primary["timeline"]:
         verdict.add(

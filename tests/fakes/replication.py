@@ -161,6 +161,17 @@ class Node:
                 configuration.write(f"{source}\n")
         await self.start()
 
+    @asynccontextmanager
+    async def asking_passwords(self, role: str) -> AsyncIterator[None]:
+        """Lets a running server ask one role for its password, and nobody else."""
+        access = self._data / "pg_hba.conf"
+        before = access.read_text()
+        access.write_text(f"host all {role} 127.0.0.1/32 scram-sha-256\n{before}")
+        await self.execute("SELECT pg_reload_conf()")
+        yield
+        access.write_text(before)
+        await self.execute("SELECT pg_reload_conf()")
+
     async def receive_from(self, primary: "Node") -> None:
         """Has a running standby follow another primary."""
         source = f"host=127.0.0.1 port={primary.port} user=postgres"

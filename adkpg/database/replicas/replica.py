@@ -14,7 +14,7 @@ from adkpg.database.replicas.horizon import History, Horizon
 from adkpg.database.replicas.known import Floor, Known, Need
 from adkpg.database.replicas.source import Source
 from adkpg.database.replicas.statements import STANDING, identify
-from adkpg.errors import AdkpgError, Busy, InvalidInput, ScopeMissing
+from adkpg.errors import AdkpgError, Busy, InvalidInput, SchemaError, ScopeMissing
 from adkpg.outages.breaker import Breaker
 from adkpg.sql import NoParameters, ParametersT, Statement
 from adkpg.telemetry import calls
@@ -262,7 +262,14 @@ class Replica:
             return NotHere("refused")
         if isinstance(exc, Busy):
             return NotHere("conflict")
-        said = str(exc) or f"{self.standby.url} did not answer within {self._timeout_s:g} s."
+        said = str(exc)
+        if isinstance(exc, TimeoutError) or isinstance(exc.__cause__, TimeoutError):
+            said = f"{self.standby.url} did not answer within {self._timeout_s:g} s."
+        elif isinstance(exc, SchemaError):  # whose own cure is for a primary
+            said = (
+                f"{self.standby.url} has no tables that this version can read; migrate the primary "
+                "and wait for replay, or correct ADKPG_READ_URL."
+            )
         return self.gone(said, permit)
 
     def gone(self, cause: str, permit: int) -> NotHere:

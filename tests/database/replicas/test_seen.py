@@ -3,6 +3,7 @@
 import asyncio
 from collections.abc import AsyncIterator, Awaitable, Callable
 from contextlib import asynccontextmanager
+from typing import Any
 
 import asyncpg
 import pytest
@@ -140,7 +141,7 @@ async def by_a_state_that_was_set_without_a_session(stage: Stage) -> None:
 
 
 async def by_another_users_append_whose_answer_was_lost(stage: Stage) -> None:
-    place = {"app_name": "app", "user_id": "other", "session_id": "t"}
+    place: dict[str, Any] = {"app_name": "app", "user_id": "other", "session_id": "t"}
     live = await stage.service.create_session(**place)
     await stage.service.append_event(live, said("prepared", state={"app:y": 1}))
     await stage.both.resume()
@@ -217,7 +218,7 @@ async def test_a_forgotten_person_is_read_nowhere_by_who_forgot_them(both: Repli
         await furnish(services, connection, ADA, BOB)
         await connection.close()
         await both.caught_up()
-        who = {"app_name": APP, "user_id": ADA.user_id}
+        who: dict[str, Any] = {"app_name": APP, "user_id": ADA.user_id}
         await asyncio.sleep(OWN_WRITE_S)
         assert ADA.secret in repr(await CALLS["PgVectorMemoryService.search"](services, who, ADA))
         await both.pause()
