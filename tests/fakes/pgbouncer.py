@@ -83,34 +83,44 @@ class PgBouncer:
         if parts.password:
             server += f" user={parts.username} password={parts.password}"
         # It refuses root, and must reach the server's socket.
-        account = Account.of_server(Path(host), Path(host)) if host.startswith("/") else None
+        there = Path(host) if host.startswith("/") else self._place
+        self._account = account = Account.of_server(there, there)
         user = parts.username or "postgres"
         (self._place / "users").write_text(f'"{user}" "{parts.password or ""}"\n')
         ini = self._place / "pgbouncer.ini"
         ini.write_text(_INI.format(server=server, place=self._place, user=user, more=self._more))
         self._place.chmod(0o755)
-        switched = account is not None and account.switch
-        if account is not None and switched:
+        if account.switch:
             for path in (self._place, ini, self._place / "users"):
                 account.give(path)
-        with (self._place / "log").open("wb") as log:
-            self._process = subprocess.Popen(
-                [self._program, str(ini)],
-                stdout=log,
-                stderr=log,
-                user=account.uid if account is not None and switched else None,
-                group=account.gid if account is not None and switched else None,
-                extra_groups=[] if switched else None,
-            )
-        deadline = time.monotonic() + 30
-        while not (self._place / ".s.PGSQL.6432").exists():
-            assert self._process.poll() is None, (self._place / "log").read_text()
-            assert time.monotonic() < deadline, (self._place / "log").read_text()
+        self.start()
         return self
 
-    def __exit__(self, *exc_info: object) -> None:
+    def start(self) -> None:
+        """Starts it, or again after `stop`, and waits until it takes connections."""
+        account, listens_at = self._account, self._place / ".s.PGSQL.6432"
+        listens_at.unlink(missing_ok=True)
+        with (self._place / "log").open("ab") as log:
+            self._process = subprocess.Popen(
+                [self._program, str(self._place / "pgbouncer.ini")],
+                stdout=log,
+                stderr=log,
+                user=account.uid if account.switch else None,
+                group=account.gid if account.switch else None,
+                extra_groups=[] if account.switch else None,
+            )
+        deadline = time.monotonic() + 30
+        while not listens_at.exists():
+            assert self._process.poll() is None, (self._place / "log").read_text()
+            assert time.monotonic() < deadline, (self._place / "log").read_text()
+
+    def stop(self) -> None:
+        """Ends it, and with it all connections through it."""
         self._process.terminate()
         self._process.wait(timeout=30)
+
+    def __exit__(self, *exc_info: object) -> None:
+        self.stop()
         shutil.rmtree(self._place)
 
     def led(self, url: str) -> str:
@@ -133,7 +143,7 @@ class PgBouncer:
         """
         parse = address.parse
         with pytest.MonkeyPatch.context() as patch:
-            patch.setattr(address, "parse", lambda url: parse(self.led(url)))
+            patch.setattr(address, "parse", lambda url, **how: parse(self.led(url), **how))
             patch.setattr("tests.fakes.proxy.led", self.led)
             yield
 

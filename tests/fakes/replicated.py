@@ -1,11 +1,13 @@
 """One database on a primary and its standby, each behind a proxy."""
 
+import re
 from dataclasses import dataclass
 from typing import Any
 
 import asyncpg
 
 from adkpg import Database, Settings
+from tests.fakes.checkout import CHECKOUT
 from tests.fakes.proxy import Proxy
 from tests.fakes.replication import Pair
 
@@ -53,3 +55,15 @@ class Replicated:
     async def resume(self) -> None:
         await self.pair.standby.execute("SELECT pg_wal_replay_resume()")
         await self.caught_up()
+
+
+def documented() -> set[str]:
+    """Returns the calls that docs/replicas.md sends to the standby."""
+    text = (CHECKOUT / "docs" / "replicas.md").read_text(encoding="utf-8")
+    table = text.partition("| goes to the standby")[2].partition("\n\n")[0]
+    return {name for row in table.splitlines() for name in re.findall(r"`(\w+)`", _left(row))}
+
+
+def _left(row: str) -> str:
+    cells = row.split("|")
+    return cells[1] if row.startswith("| `") else ""

@@ -8,9 +8,12 @@ from contextlib import AsyncExitStack
 import pytest
 
 from adkpg import Database
+from tests.fakes.pgbouncer import PROGRAM
 from tests.fakes.proxy import Proxy
 from tests.fakes.replicated import Replicated
 from tests.fakes.replication import Pair, replicated
+
+collect_ignore = [] if PROGRAM else ["test_poolers.py"]
 
 
 @pytest.fixture(scope="module")

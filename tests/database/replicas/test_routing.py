@@ -1,7 +1,6 @@
 """Which public calls a standby answers, by the services themselves: all others never ask it."""
 
 import inspect
-import re
 from collections.abc import Callable
 from typing import Any
 
@@ -10,9 +9,8 @@ import pytest
 from adkpg import Database, DatabaseSessionService, PgVectorMemoryService
 from adkpg.errors import ReadOnly
 from adkpg.testing import said
-from tests.fakes.checkout import CHECKOUT
 from tests.fakes.conversation import USER, entry
-from tests.fakes.replicated import Replicated
+from tests.fakes.replicated import Replicated, documented
 from tests.fakes.replication import until
 
 pytestmark = [pytest.mark.fault, pytest.mark.timeout(240)]
@@ -21,18 +19,6 @@ NO_CALLS = {"close", "flush", "run_worker", "warm"}  # of this process, or witho
 READ_ON_PRIMARY = {"get_initial_state"}
 GIVEN = {"user_id", "memory_id", "text"}  # also where a call has a default
 FINDS_NOTHING_TO_DO = {"embed_pending"}
-
-
-def documented() -> set[str]:
-    """Returns the calls that docs/replicas.md sends to the standby."""
-    text = (CHECKOUT / "docs" / "replicas.md").read_text(encoding="utf-8")
-    table = text.partition("| goes to the standby")[2].partition("\n\n")[0]
-    return {name for row in table.splitlines() for name in re.findall(r"`(\w+)`", _left(row))}
-
-
-def _left(row: str) -> str:
-    cells = row.split("|")
-    return cells[1] if row.startswith("| `") else ""
 
 
 def calls(service: object) -> set[str]:

@@ -14,10 +14,9 @@ from adkpg.database.replicas.replica import OWN_WRITE_S
 from adkpg.erasure import forget
 from adkpg.errors import SessionExists, StaleSession
 from adkpg.testing import said, texts
-from tests.database.replicas.test_routing import documented
 from tests.fakes.conversation import USER, found
 from tests.fakes.public_calls import APP, CALLS, Person, Services, furnish
-from tests.fakes.replicated import Replicated
+from tests.fakes.replicated import Replicated, documented
 from tests.fakes.replication import until
 
 pytestmark = pytest.mark.fault
