@@ -206,6 +206,8 @@ async def test_what_was_seen_is_in_what_is_read_next(
 ) -> None:
     async with standing_still(both) as stage:
         await way(stage)
+        stands_still = await both.pair.standby.value("SELECT pg_is_wal_replay_paused()")
+        assert stands_still, "else it might have caught up"
 
 
 async def test_a_forgotten_person_is_read_nowhere_by_who_forgot_them(both: Replicated) -> None:
