@@ -44,7 +44,7 @@ from adkpg.memory.tokenizer import searchable
 from adkpg.outages.breaker import Breakers
 from adkpg.remember.policy import Remember, policy_of
 from adkpg.settings import Settings
-from adkpg.telemetry.calls import CREATE, DELETE, SEARCH, UPSERT, traced
+from adkpg.telemetry.calls import CREATE, DELETE, SEARCH, UPSERT, accepts, traced
 from adkpg.timestamps import clamped
 
 logger = logging.getLogger(__name__)
@@ -281,6 +281,7 @@ class InMemoryVectorMemoryService(BaseMemoryService):
 
     async def _keep(self, scope: Scope, drafts: Sequence[Draft], *, replacing: bool = True) -> None:
         """Stores memories and embeds them; those that cannot be, with the scope's next ones."""
+        accepts(drafts)
         held = self._scopes.setdefault(scope, {})
         for draft in drafts:
             known = held.get(draft.memory_id)

@@ -208,7 +208,7 @@ class PgVectorMemoryService(UsesDatabase, BaseMemoryService):
             text_length(entry.content for entry in memories),
             lambda: drafts_of_memories(memories, custom_metadata, now, policy),
         )
-        accepts(len(drafts))
+        accepts(drafts)
         if not drafts:
             return
         settings = self._database.settings
@@ -644,7 +644,7 @@ class PgVectorMemoryService(UsesDatabase, BaseMemoryService):
                 events, place["session_id"], custom_metadata, now=now, policy=policy
             ),
         )
-        accepts(len(drafts))
+        accepts(drafts)
         await writing.ingest_turns(self._database, place, drafts, whole=whole)
         if self._vectors is not None:
             await self._vectors.embed_quietly(place["app_name"], place["user_id"])

@@ -2,15 +2,15 @@
 
 import json
 import time
-from collections.abc import Awaitable, Callable, Iterator, Mapping, Sequence
-from contextlib import ExitStack, contextmanager
+from collections.abc import AsyncGenerator, Callable, Iterable, Iterator, Mapping, Sequence
+from contextlib import ExitStack, aclosing, contextmanager
 from contextvars import ContextVar
 from dataclasses import dataclass
 from functools import wraps
-from inspect import iscoroutinefunction, signature
-from typing import Any, TypeVar
+from inspect import isasyncgenfunction, iscoroutinefunction, signature
+from typing import Any, Protocol, TypeVar
 
-from opentelemetry.trace import Span, SpanKind, Status, StatusCode
+from opentelemetry.trace import Span, SpanKind, Status, StatusCode, use_span
 
 from adkpg.errors import StaleSession
 from adkpg.telemetry import instruments
@@ -57,7 +57,7 @@ def traced(**calls: Call) -> Callable[[ClassT], ClassT]:
 
 
 def traced_function(call: Call) -> Callable[[FunctionT], FunctionT]:
-    """Makes a coroutine function, whose first argument is the Database, a traced call."""
+    """Makes a function a traced call: one that is awaited, or one that yields as it is read."""
 
     def decorate(function: FunctionT) -> FunctionT:
         wrapped: Any = _traced(function, function.__name__, call)
@@ -71,6 +71,22 @@ def is_traced(function: object) -> bool:
     return hasattr(function, "__adkpg_call__")
 
 
+class Stored(Protocol):
+    """A memory that a call stores."""
+
+    @property
+    def memory_id(self) -> str:
+        """Its id; of an event that is stored already, not the one that it has."""
+
+    @property
+    def event_id(self) -> str | None:
+        """The event that it is of, if it is of one."""
+
+    @property
+    def content(self) -> str:
+        """What it says, as JSON of ``types.Content``."""
+
+
 @dataclass
 class _Open:
     """A call that is being made.
@@ -78,15 +94,17 @@ class _Open:
     Attributes:
       attributes: Of the metrics: where it goes, and what it is.
       span: Its span.
-      records: How many memories it is about, where its result does not say so.
+      stored: The memories that it stores, where its result does not say so.
     """
 
     attributes: dict[str, str | int]
-    span: Span | None = None
-    records: int | None = None
+    span: Span
+    stored: Sequence[Stored] | None = None
 
 
-def _traced(function: Callable[..., Awaitable[Any]], name: str, call: Call) -> Any:
+def _traced(function: Callable[..., Any], name: str, call: Call) -> Any:
+    if isasyncgenfunction(function):
+        return _traced_generator(function, name, call)
     assert iscoroutinefunction(function), name
     parameters = signature(function).parameters
 
@@ -104,9 +122,43 @@ def _traced(function: Callable[..., Awaitable[Any]], name: str, call: Call) -> A
     return made
 
 
+def _traced_generator(
+    function: Callable[..., AsyncGenerator[Any, None]], name: str, call: Call
+) -> Any:
+    parameters = signature(function).parameters
+
+    @wraps(function)
+    async def made(*args: Any, **kwargs: Any) -> AsyncGenerator[Any, None]:
+        async with aclosing(function(*args, **kwargs)) as source:
+            if not instruments.listened_to() or _OPEN.get() is not None:
+                async for each in source:
+                    yield each
+                return
+            given = dict(zip(parameters, args, strict=False)) | kwargs
+            with _begun(name, call, given) as opened:
+                while True:
+                    # What happens between two items is the reader's, and no part of the call.
+                    with _within(opened):
+                        try:
+                            each = await anext(source)
+                        except StopAsyncIteration:
+                            return
+                    yield each
+
+    made.__adkpg_call__ = call  # type: ignore[attr-defined] # what `is_traced` asks for
+    return made
+
+
 @contextmanager
 def _span(name: str, call: Call, given: Mapping[str, Any]) -> Iterator[Span]:
-    place = _place(next(iter(given.values()), None))
+    with _begun(name, call, given) as opened, _within(opened):
+        yield opened.span
+
+
+@contextmanager
+def _begun(name: str, call: Call, given: Mapping[str, Any]) -> Iterator[_Open]:
+    """Begins a call's span, which ends with the block, and measures how long that takes."""
+    place = _place(_owner(given))
     if call.operation is None:
         title = f"{name} {call.table}".strip()
         attributes: dict[str, str | int] = {
@@ -123,27 +175,34 @@ def _span(name: str, call: Call, given: Mapping[str, Any]) -> Iterator[Span]:
         place.pop("db.namespace", None)
         attributes = {"gen_ai.operation.name": call.operation, **place}
         duration = instruments.memory_duration
-    open_call = _Open(dict(attributes))
+    span = instruments.tracer.start_span(
+        title,
+        kind=SpanKind.CLIENT if place else SpanKind.INTERNAL,
+        attributes={**attributes, **_of_arguments(call, given)},
+    )
+    opened = _Open(dict(attributes), span)
     began = time.perf_counter()
-    entered = _OPEN.set(open_call)
+    try:
+        yield opened
+    finally:
+        span.end()
+        opened.attributes.pop("db.query.summary", None)
+        duration.record(time.perf_counter() - began, opened.attributes)
+
+
+@contextmanager
+def _within(opened: _Open) -> Iterator[None]:
+    """What runs in the block is the call's: its span is the current one, and it has no other."""
+    entered = _OPEN.set(opened)
     try:
         with (
-            instruments.tracer.start_as_current_span(
-                title,
-                kind=SpanKind.CLIENT if place else SpanKind.INTERNAL,
-                attributes={**attributes, **_of_arguments(call, given)},
-                # Messages of errors name sessions and users.
-                record_exception=False,
-                set_status_on_exception=False,
-            ) as span,
-            failing(span, open_call.attributes),
+            # Messages of errors name sessions and users.
+            use_span(opened.span, record_exception=False, set_status_on_exception=False),
+            failing(opened.span, opened.attributes),
         ):
-            open_call.span = span
-            yield span
+            yield
     finally:
         _OPEN.reset(entered)
-        open_call.attributes.pop("db.query.summary", None)
-        duration.record(time.perf_counter() - began, open_call.attributes)
 
 
 @contextmanager
@@ -187,7 +246,7 @@ def fell_back(reason: str) -> None:
 def answered_by(place: Mapping[str, str | int]) -> None:
     """Says of the call that is being made that another server answered it, if anybody watches."""
     call = _OPEN.get()
-    if call is not None and call.span is not None:
+    if call is not None:
         said = {name: place[name] for name in ("server.address", "server.port") if name in place}
         if "server.port" in call.attributes:
             said.setdefault("server.port", _PORT)
@@ -206,11 +265,11 @@ def borrowing(place: Mapping[str, str | int]) -> Iterator[None]:
         instruments.connection_wait.record(time.perf_counter() - began, pool)
 
 
-def accepts(records: int) -> None:
-    """Says of how many memories the call is that is being made, if anybody watches."""
+def accepts(stored: Sequence[Stored]) -> None:
+    """Says which memories the call stores that is being made, if anybody watches."""
     call = _OPEN.get()
     if call is not None:
-        call.records = (call.records or 0) + records
+        call.stored = [*(call.stored or ()), *stored]
 
 
 def is_open() -> bool:
@@ -267,6 +326,11 @@ def embedding(model: str, dimensions: int) -> Iterator[None]:
         yield
 
 
+def _owner(given: Mapping[str, Any]) -> object:
+    """Who has the database: the service, or what is given first, or a memory service."""
+    return given.get("memory") or next(iter(given.values()), None)
+
+
 def _place(owner: object) -> dict[str, str | int]:
     """Where a service's database, or the one that is given, is."""
     database = getattr(owner, "_database", None) or owner
@@ -294,7 +358,7 @@ def _of_arguments(call: Call, given: Mapping[str, Any]) -> dict[str, str]:
 
 def _note(span: Span, name: str, call: Call, given: Mapping[str, Any], result: Any) -> None:
     """Says what a call came to."""
-    where = _where(_place(next(iter(given.values()), None)))
+    where = _where(_place(_owner(given)))
     if name == "append_event" and not getattr(result, "partial", False):
         instruments.events.add(1, where)
     if call.operation is None:
@@ -305,8 +369,9 @@ def _note(span: Span, name: str, call: Call, given: Mapping[str, Any], result: A
         return
     found = getattr(result, "memories", result)
     made = _OPEN.get()
-    if made is not None and made.records is not None:
-        count: int | None = made.records
+    stored = None if made is None else made.stored
+    if stored is not None:
+        count: int | None = len(stored)
     elif isinstance(found, Sequence) and not isinstance(found, str):
         count = len(found)
     elif isinstance(result, bool | int):
@@ -317,6 +382,10 @@ def _note(span: Span, name: str, call: Call, given: Mapping[str, Any], result: A
         count = None
     if count is not None:
         span.set_attribute("gen_ai.memory.record.count", count)
+    if call is CREATE and stored is not None and len(stored) == 1:
+        span.set_attribute("gen_ai.memory.record.id", stored[0].memory_id)
+    if instruments.shows_content():
+        _show(span, call, stored, result)
     if call is SEARCH and isinstance(found, Sequence):
         instruments.hits.record(len(found), where)
         cosines = [
@@ -326,14 +395,38 @@ def _note(span: Span, name: str, call: Call, given: Mapping[str, Any], result: A
         ]
         if cosines:
             instruments.top_cosine.record(max(cosines), where)
-        if instruments.shows_content():
-            span.set_attribute("gen_ai.memory.records", json.dumps([*map(_record, found)]))
+
+
+def _show(span: Span, call: Call, stored: Sequence[Stored] | None, result: Any) -> None:
+    """Says which memories a call found or stored, in their words."""
+    found = getattr(result, "memories", result)
+    if stored is not None:
+        records = [*map(_stored_record, stored)]
+    elif call is SEARCH and isinstance(found, Sequence):
+        records = [*map(_record, found)]
+    elif call is UPDATE and result is not None:
+        records = [_record(result)]
+    else:
+        return
+    span.set_attribute("gen_ai.memory.records", json.dumps(records))
+
+
+def _stored_record(stored: Stored) -> dict[str, Any]:
+    parts = json.loads(stored.content).get("parts") or []
+    record: dict[str, Any] = {"content": _text(part.get("text") for part in parts)}
+    if stored.event_id is None:
+        record["id"] = stored.memory_id
+    return record
+
+
+def _text(texts: Iterable[str | None]) -> str:
+    return "\n".join(filter(None, texts))
 
 
 def _record(hit: Any) -> dict[str, Any]:
     memory = getattr(hit, "memory", hit)
     parts = getattr(getattr(memory, "content", None), "parts", None) or []
-    record: dict[str, Any] = {"content": "\n".join(part.text for part in parts if part.text)}
+    record: dict[str, Any] = {"content": _text(part.text for part in parts)}
     if getattr(memory, "id", None):
         record["id"] = memory.id
     if isinstance(score := getattr(hit, "score", None), float):

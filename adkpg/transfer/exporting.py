@@ -1,18 +1,20 @@
 """Exporting: what is stored of an app, a person or a session, as lines of JSON."""
 
 from collections import Counter
-from collections.abc import AsyncIterator, Callable
+from collections.abc import AsyncGenerator, AsyncIterator, Callable
 from importlib.metadata import version
 
 from adkpg.artifacts.store import ObjectStore
 from adkpg.database import Database
 from adkpg.errors import ConfigurationError, InvalidInput
 from adkpg.keys import require_storable
+from adkpg.telemetry.calls import on, traced_function
 from adkpg.transfer.jsonl import lines
 from adkpg.transfer.reading.stored import Stored
 from adkpg.transfer.records import ArtifactRecord, SessionRecord
 
 
+@traced_function(on(""))
 async def export(
     database: Database,
     *,
@@ -21,7 +23,7 @@ async def export(
     session_id: str | None = None,
     objects: bool = True,
     progress: Callable[[int], None] | None = None,
-) -> AsyncIterator[str]:
+) -> AsyncGenerator[str, None]:
     """Yields an export line by line, in bounded memory; `import_from` reads it back.
 
     First come the app's settings and state, then users' states, marks of deleted memories,

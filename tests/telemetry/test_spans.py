@@ -5,12 +5,15 @@ import importlib
 import inspect
 import json
 from collections.abc import Awaitable, Callable, Iterator
-from contextlib import suppress
+from contextlib import aclosing, suppress
 from functools import partial
+from pathlib import Path
 from typing import Any
+from uuid import UUID
 
 import asyncpg
 import pytest
+from google.adk.sessions.in_memory_session_service import InMemorySessionService
 from opentelemetry.trace import SpanKind, StatusCode
 
 from adkpg import (
@@ -20,9 +23,12 @@ from adkpg import (
     PgVectorMemoryService,
     Settings,
 )
+from adkpg.artifacts import sweep_objects
 from adkpg.errors import AdkpgError, SessionExists, StaleSession
+from adkpg.evaluation import SavedQuestions, evaluate_apart, evaluate_stored, parsed
 from adkpg.operations import examine, report
 from adkpg.telemetry.calls import is_traced
+from adkpg.transfer import export, export_to_adk, import_from
 from tests.fakes.checkout import CHECKOUT
 from tests.fakes.conversation import USER, entry, said
 from tests.fakes.front_door import PACKAGES
@@ -36,6 +42,7 @@ IMPATIENT = Settings(retry_timeout_s=0)
 
 UNTRACED = {
     "Audit.recording": "lasts as long as the caller's block; the calls within have their spans",
+    "DatabaseSessionService.watch_session": "lasts as long as somebody watches",
     "DatabaseSessionService.invocation": "lasts as long as the caller's block, a run of an agent",
     "PgVectorMemoryService.run_worker": "lasts as long as the process",
     "PgVectorMemoryService.warm": "loads the embedder; asks no database",
@@ -56,7 +63,38 @@ ELSEWHERE = {
 }
 """Packages whose calls are not on the database by themselves, and why."""
 MODELS = ("FactExtractor", "MemoryExtractor", "Summarizer")
+
+
+async def _exported(services: Services) -> list[str]:
+    return [line async for line in export(services.database, app_name=APP)]
+
+
+async def _imported(services: Services) -> object:
+    elsewhere = InMemorySessionService()
+    await elsewhere.create_session(app_name=APP, user_id="eve")
+    return await import_from(services.database, source=elsewhere, app_name=APP)
+
+
+def _saved(services: Services) -> SavedQuestions:
+    return SavedQuestions(services.database)
+
+
 OPERATORS: dict[str, Callable[[Services], Awaitable[object]]] = {
+    "SavedQuestions.add": lambda s: _saved(s).add(
+        app_name=APP, user_id="ada", text="what is the secret?", evidence=[ADA.memory_id]
+    ),
+    "SavedQuestions.list": lambda s: _saved(s).list(app_name=APP, user_id="ada"),
+    "SavedQuestions.delete": lambda s: _saved(s).delete(
+        app_name=APP, user_id="ada", question_id=str(UUID(int=1))
+    ),
+    "evaluate_stored": lambda s: evaluate_stored(
+        parsed([{"q": "what is the secret?", "evidence": [ADA.memory_id]}]),
+        memory=s.memory,
+        app_name=APP,
+        user_id="ada",
+    ),
+    "export": _exported,
+    "import_from": _imported,
     **EVERYBODYS,
     "examine": lambda s: examine(s.database),
     "PgVectorMemoryService.index_large_scopes": lambda s: s.memory.index_large_scopes(),
@@ -65,6 +103,8 @@ OPERATORS: dict[str, Callable[[Services], Awaitable[object]]] = {
 }
 """Calls about everybody, and those of who owns the tables."""
 INHERITED = ("close", "flush")  # ADK's own, and closing connections
+ALONE = ("InMemoryVectorMemoryService.", "evaluate_apart", "export_to_adk", "sweep_objects")
+"""Calls that have tests of their own here: they are not on the database of the others."""
 
 
 def public_coroutines() -> Iterator[tuple[str, Any]]:
@@ -72,14 +112,24 @@ def public_coroutines() -> Iterator[tuple[str, Any]]:
         module = importlib.import_module(package)
         for name in module.__all__:
             found = getattr(module, name)
-            if inspect.iscoroutinefunction(found):
+            if _calls(found):
                 yield name, found
             elif inspect.isclass(found) and name not in (*CLASSES, *MODELS):
                 for method, function in inspect.getmembers(found, inspect.isfunction):
                     if method.startswith("_") or not str(function.__module__).startswith("adkpg"):
                         continue
-                    if inspect.iscoroutinefunction(inspect.unwrap(function)):
+                    if _calls(function):
                         yield f"{name}.{method}", function
+
+
+def _calls(function: object) -> bool:
+    """Whether it is awaited, or yields as it is read; not whether it is a block."""
+    if not inspect.isfunction(function):
+        return False
+    made = inspect.unwrap(function)
+    return inspect.iscoroutinefunction(made) or (
+        inspect.isasyncgenfunction(made) and (made is function or is_traced(function))
+    )
 
 
 def test_each_public_call_is_traced_or_says_why_not() -> None:
@@ -92,6 +142,9 @@ def test_each_public_call_is_traced_or_says_why_not() -> None:
         and not (name.endswith(INHERITED) and not name.startswith("PgVectorMemoryService.flush"))
     }
     assert {name for name in bare if found[name].__qualname__ not in UNTRACED} == set()
+    made = {*CALLS, *OPERATORS}
+    of = {found[name].__qualname__ for name in found.keys() - bare if is_traced(found[name])}
+    assert {name for name in of - made if not name.startswith(ALONE)} == set()
 
 
 @pytest.fixture
@@ -126,6 +179,41 @@ async def test_each_call_makes_one_span(furnished: Services, watched: Watched) -
         watched.clear()
         await operators(furnished)
         assert len(watched.calls) == 1, name
+
+
+async def test_calls_on_other_databases_make_one_span_each(
+    database: Database, database_url: str, watched: Watched, tmp_path: Path
+) -> None:
+    said = {"id": "m", "author": "user", "text": "a kitten sleeps"}
+    asked = {"question": "who sleeps?", "evidence": ["m"]}
+    pets = {"name": "pets", "sessions": [{"id": "s", "turns": [said]}], "questions": [asked]}
+    data = parsed([pets])
+    for name, call in {
+        "evaluate_apart": evaluate_apart(data, server_url=database_url, modes=["text"]),
+        "export_to_adk": export_to_adk(database, url=f"sqlite:///{tmp_path}/adk.db", app_name=APP),
+        "sweep_objects": sweep_objects(database),
+    }.items():
+        watched.clear()
+        await call
+        (span,) = watched.calls
+        assert (span.attributes or {})["db.operation.name"] == name
+
+
+async def test_an_export_is_one_span_and_what_its_reader_does_is_none_of_it(
+    database: Database, sessions: DatabaseSessionService, watched: Watched
+) -> None:
+    await sessions.create_session(**USER, session_id="s")
+    watched.clear()
+    async with aclosing(export(database, app_name="app")) as lines:
+        await anext(lines)
+        await anext(lines)
+        await sessions.get_session(**USER, session_id="s")
+        (own,) = [span for span in watched.all if span.parent is None]
+        assert own.name == "get_session events"
+    (_, exported) = watched.calls
+    assert exported.name == "export"
+    assert exported.status.status_code is StatusCode.UNSET, "it was left, which is no error"
+    assert "postgresql" in watched.children(exported)
 
 
 async def test_a_session_is_a_database_span(
@@ -187,6 +275,41 @@ async def test_questions_and_memories_are_shown_to_who_asks_for_them(
     (record,) = json.loads(str(attributes["gen_ai.memory.records"]))
     assert (record["id"], record["content"]) == ("m", "a kitten sleeps")
     assert record["score"] > 0
+
+
+async def test_what_is_stored_is_shown_to_who_asks_for_it(
+    database: Database,
+    sessions: DatabaseSessionService,
+    watched: Watched,
+    monkeypatch: pytest.MonkeyPatch,
+) -> None:
+    monkeypatch.setenv("OTEL_INSTRUMENTATION_GENAI_CAPTURE_MESSAGE_CONTENT", "true")
+
+    def shown() -> dict[str, Any]:
+        (span,) = watched.calls
+        watched.clear()
+        attributes = dict(span.attributes or {})
+        (record,) = json.loads(str(attributes["gen_ai.memory.records"]))
+        assert attributes["gen_ai.memory.record.count"] == 1
+        return {**record, "of": attributes.get("gen_ai.memory.record.id")}
+
+    session = await sessions.create_session(**USER, session_id="s")
+    await sessions.append_event(session, said("one \ud800"))
+    watched.clear()
+    stored = PgVectorMemoryService(database, mode="text")
+    for memory in (stored, InMemoryVectorMemoryService()):
+        await memory.add_memory(**USER, memories=[entry("a kitten", "m")])
+        assert shown() == {"content": "a kitten", "id": "m", "of": "m"}
+        await memory.add_events_to_memory(**USER, events=[said("two")], session_id="t")
+        assert shown() == {"content": "two", "of": None}
+        await memory.add_session_to_memory(session)
+        assert shown() == {"content": "one \ud800", "of": None}
+    await stored.update_memory(**USER, memory_id="m", text="a cat")
+    assert shown() == {"content": "a cat", "id": "m", "of": "m"}
+    await stored.update_memory(**USER, memory_id="nothing", text="a cat")
+    (nothing,) = watched.calls
+    assert dict(nothing.attributes or {})["gen_ai.memory.record.count"] == 0
+    assert "a cat" not in nothing.to_json()
 
 
 async def test_an_error_is_named_and_its_message_is_not(
