@@ -1,6 +1,7 @@
 """Probes: ``/livez`` and ``/readyz``, for whatever starts and restarts a process."""
 
 import asyncio
+import logging
 from collections.abc import Sequence
 
 from starlette.responses import JSONResponse
@@ -8,7 +9,9 @@ from starlette.types import ASGIApp, Receive, Scope, Send
 
 from adkpg.adk.services import databases_of_services
 from adkpg.database import Database
-from adkpg.errors import AdkpgError
+from adkpg.errors import AdkpgError, DatabaseUnavailable
+
+logger = logging.getLogger(__name__)
 
 _LIVE, _READY = "/livez", "/readyz"
 
@@ -23,9 +26,10 @@ class Probes:
         app.add_middleware(Probes)
 
     ``/livez`` is 200 as long as the event loop turns; what restarts a process asks it. ``/readyz``
-    is 200 if every database answers and has this version's tables, else 503 with the reason; what
-    sends requests asks it. Both ask nobody who they are. The reason names the database, and neither
-    passwords nor anybody whom agents serve.
+    is 200 if every database answers and has this version's tables, else 503; what sends requests
+    asks it. Both ask nobody who they are, so of the reason they tell the kind of error alone, such
+    as ``SchemaMissing``. The whole sentence, which names server and role, is in the log, once for
+    each change.
 
     Args:
       app: The app.
@@ -40,6 +44,7 @@ class Probes:
         self._app = app
         self._databases = databases
         self._timeout_s = timeout_s
+        self._logged: str | None = None
 
     async def __call__(self, scope: Scope, receive: Receive, send: Send) -> None:
         """Serves one request, as ASGI says."""
@@ -48,23 +53,33 @@ class Probes:
         if not asked or path not in (_LIVE, _READY):
             await self._app(scope, receive, send)
             return
-        detail = None if path == _LIVE else await self._unready()
+        error = None if path == _LIVE else await self._unready()
         answer = JSONResponse(
-            {"status": "ok"} if detail is None else {"status": "unavailable", "detail": detail},
-            200 if detail is None else 503,
+            {"status": "ok"} if error is None else {"status": "unavailable", "error": error},
+            200 if error is None else 503,
             {"Cache-Control": "no-store"},
         )
         await answer(scope, receive, send)
 
     async def _unready(self) -> str | None:
-        """Returns why it cannot work; None if it can."""
+        """Returns the kind of error that keeps it from working, which it logs; None if it can."""
         databases = databases_of_services() if self._databases is None else self._databases
+        found: AdkpgError | None = None
         try:
             async with asyncio.timeout(self._timeout_s):
                 for database in databases:
                     await database.check()
         except TimeoutError:
-            return f"The database does not answer within {self._timeout_s:g} s."
+            found = DatabaseUnavailable(
+                f"The database does not answer within {self._timeout_s:g} s; see to its load."
+            )
         except AdkpgError as exc:
-            return str(exc)
-        return None
+            found = exc
+        sentence = None if found is None else str(found)
+        if sentence != self._logged:
+            self._logged = sentence
+            if sentence is None:
+                logger.warning("Ready again.")
+            else:
+                logger.warning("Not ready: %s", sentence)
+        return None if found is None else type(found).__name__

@@ -18,6 +18,7 @@ from adkpg import Database
 from adkpg.adk import Probes
 from tests.fakes import adk_commands as commands
 from tests.fakes.adk_commands import Account, AdkpgServer
+from tests.fakes.proxy import Proxy
 
 
 def client_of(*databases: Database, timeout_s: float = 60) -> httpx.AsyncClient:
@@ -45,7 +46,7 @@ async def test_a_database_without_tables_is_not_ready_until_they_come(
     async with Database(empty_database_url) as database, client_of(database) as client:
         answer = await client.get("/readyz")
         assert answer.status_code == 503
-        assert answer.json()["detail"].endswith("run: adkpg db upgrade")
+        assert answer.json() == {"status": "unavailable", "error": "SchemaMissing"}
         assert (await client.get("/livez")).status_code == 200
         await database.upgrade()
         assert (await client.get("/readyz")).status_code == 200
@@ -56,19 +57,46 @@ async def test_of_several_databases_each_must_answer(database: Database) -> None
     away = Database("postgresql://u:secret@127.0.0.1:1/nothing")
     async with away, client_of(database, away) as client:
         answer = await client.get("/readyz")
-    assert (answer.status_code, answer.json()["status"]) == (503, "unavailable")
-    assert "secret" not in answer.text
+    assert answer.status_code == 503
+    assert answer.json() == {"status": "unavailable", "error": "DatabaseUnavailable"}
+
+
+@pytest.mark.usefixtures("impatient")
+async def test_the_reason_is_in_the_log_once_for_each_change(
+    proxy: Proxy, caplog: pytest.LogCaptureFixture
+) -> None:
+    """And in no answer: it names the server."""
+
+    def said() -> list[str]:
+        found = [each.message for each in caplog.records if each.name == "adkpg.adk.probes"]
+        caplog.clear()
+        return found
+
+    async with Database(proxy.url) as database, client_of(database) as client:
+        assert (await client.get("/readyz")).status_code == 200
+        assert said() == []
+        await proxy.leave()
+        for _ in range(2):
+            assert (await client.get("/readyz")).status_code == 503
+        (why,) = said()
+        assert why.startswith("Not ready: ")
+        assert "127.0.0.1" in why
+        await proxy.come_back()
+        for _ in range(2):
+            assert (await client.get("/readyz")).status_code == 200
+        assert said() == ["Ready again."]
 
 
 async def test_a_database_that_does_not_answer_is_not_waited_for(
-    database: Database, connection: asyncpg.Connection
+    database: Database, connection: asyncpg.Connection, caplog: pytest.LogCaptureFixture
 ) -> None:
     async with connection.transaction():
         await connection.execute("LOCK TABLE alembic_version IN ACCESS EXCLUSIVE MODE")
         async with client_of(database, timeout_s=0.2) as client:
             answer = await client.get("/readyz")
     assert answer.status_code == 503
-    assert answer.json()["detail"] == "The database does not answer within 0.2 s."
+    assert answer.json()["error"] == "DatabaseUnavailable"
+    assert "The database does not answer within 0.2 s" in caplog.text
 
 
 async def test_adks_server_answers_both_by_our_command(
