@@ -10,11 +10,13 @@ import sys
 from collections.abc import Iterator
 from contextlib import contextmanager
 from pathlib import Path
+from socket import AF_INET
 
 import asyncpg
 import httpx
 
 from adkpg import Database, DatabaseSessionService
+from adkpg.cli.console.command import _own_address
 from tests.fakes.cross_encoder import export
 from tests.fakes.signals import interrupts_heard
 
@@ -36,6 +38,14 @@ def served(url: str, *options: str, **env: str) -> Iterator[tuple[str, subproces
     finally:
         process.kill()
         process.communicate()
+
+
+def browser_that_writes(opened: Path, folder: Path) -> str:
+    """Returns a program that writes down the address that it is given."""
+    browser = folder / "browser"
+    browser.write_text(f'#!/bin/sh\nprintf %s "$1" > {opened}.part && mv {opened}.part {opened}\n')
+    browser.chmod(0o755)
+    return str(browser)
 
 
 async def test_it_serves_this_machine_and_ends_without_a_traceback(
@@ -63,19 +73,36 @@ async def test_it_serves_this_machine_and_ends_without_a_traceback(
 
 def test_another_address_is_served_with_a_token_only(database_url: str) -> None:
     with served(database_url, "--no-browser", "--host", "0.0.0.0") as (address, _):
-        found = re.fullmatch(r"http://0\.0\.0\.0:(\d+)/\?token=([\w-]{32})", address)
-        assert found is not None
-        here = f"http://127.0.0.1:{found[1]}/"
+        found = re.fullmatch(r"(http://127\.0\.0\.1:\d+/)\?token=([\w-]{32})", address)
+        assert found is not None, "one that can be opened, which 0.0.0.0 is not"
+        here = found[1]
         assert httpx.get(here).status_code == 303
         with httpx.Client(follow_redirects=True) as client:
             assert client.get(here, params={"token": found[2]}).status_code == 200
 
 
-def test_a_token_of_the_environment_holds(database_url: str) -> None:
-    token = "of-the-environment"
-    with served(database_url, "--no-browser", ADKPG_CONSOLE_TOKEN=token) as (address, _):
-        assert address.endswith(f"?token={token}")
-        assert httpx.get(address.partition("?")[0]).status_code == 303
+def test_each_address_that_it_prints_can_be_opened(database_url: str) -> None:
+    with served(database_url, "--no-browser", "--host", "0.0.0.0") as (address, process):
+        with httpx.Client(follow_redirects=True) as client:
+            assert client.get(address).status_code == 200
+        process.send_signal(signal.SIGINT)
+        assert process.stdout is not None
+        further = process.stdout.read()
+    own = "".join(f"http://{each}:{httpx.URL(address).port}/" for each in _own_address(AF_INET))
+    assert further.partition("?")[0] == own
+
+
+def test_a_token_of_the_environment_holds_and_is_not_printed(
+    database_url: str, tmp_path: Path
+) -> None:
+    token = "of the environment & more"
+    opened = tmp_path / "opened"
+    browser = browser_that_writes(opened, tmp_path)
+    with served(database_url, BROWSER=browser, ADKPG_CONSOLE_TOKEN=token) as (address, _):
+        assert re.fullmatch(r"http://127\.0\.0\.1:\d+/", address)
+        assert httpx.get(address).status_code == 303
+        with httpx.Client(follow_redirects=True) as client:
+            assert client.get(opened.read_text()).url.path == "/", "it is let in at once"
 
 
 def test_the_lab_has_a_setting_of_the_reranker(database_url: str, tmp_path: Path) -> None:
@@ -92,10 +119,7 @@ def test_the_lab_has_a_setting_of_the_reranker(database_url: str, tmp_path: Path
 
 def test_it_opens_the_browser_that_the_environment_names(database_url: str, tmp_path: Path) -> None:
     opened = tmp_path / "opened"
-    browser = tmp_path / "browser"
-    browser.write_text(f'#!/bin/sh\nprintf %s "$1" > {opened}.part && mv {opened}.part {opened}\n')
-    browser.chmod(0o755)
-    with served(database_url, BROWSER=str(browser)) as (address, _):
+    with served(database_url, BROWSER=browser_that_writes(opened, tmp_path)) as (address, _):
         assert httpx.get(address).status_code == 200
         assert opened.read_text() == address
 

@@ -7,6 +7,8 @@ import os
 import secrets
 import socket
 import webbrowser
+from ipaddress import ip_address
+from urllib.parse import urlencode
 
 import click
 
@@ -67,8 +69,9 @@ async def console(
     """Look into sessions and memories in the browser.
 
     It prints its address, and runs until stopped. It listens on this machine alone; with another
-    --host, a browser must show a token: the variable ADKPG_CONSOLE_TOKEN, or a new one that is in
-    the printed address. What it changes is noted in the audit, with your name.
+    --host, a browser must show a token: the variable ADKPG_CONSOLE_TOKEN, which the login asks for,
+    or a new one that is in the printed addresses. What it changes is noted in the audit, with your
+    name.
 
     \b
     Example:
@@ -85,10 +88,9 @@ async def console(
         ) from exc
 
     await database.current()  # a database that is not there is said at once
-    token = os.environ.get(_TOKEN) or None
+    given = os.environ.get(_TOKEN) or None
     local = host in _LOOPBACK
-    if token is None and not local:
-        token = secrets.token_urlsafe(24)
+    token = given if given is not None or local else secrets.token_urlsafe(24)
     name = user_name or _account()
     further = {
         each.model: adkpg.PgVectorMemoryService(database, embedder=each)
@@ -109,14 +111,35 @@ async def console(
         allowed_hosts=_LOOPBACK if local else None,
     )
     listening = _listening(host, port)
-    port = listening.getsockname()[1]
-    shown = f"[{host}]" if ":" in host else host
-    address = f"http://{shown}:{port}/" + (f"?token={token}" if token else "")
-    click.echo(address)
+    addresses = _addresses(host, listening)
+    for address in addresses:
+        # A token of the environment is known to who needs it, and stays out of logs.
+        click.echo(address + (f"?token={token}" if token and given is None else ""))
     if not no_browser:
-        webbrowser.open(address)
+        webbrowser.open(addresses[0] + (f"?{urlencode({'token': token})}" if token else ""))
     with listening:
         await serve(app, listening)
+
+
+def _addresses(host: str, listening: socket.socket) -> list[str]:
+    """Where a browser finds it, this machine's own address first."""
+    bound, port, *_ = listening.getsockname()
+    hosts = [host]
+    if ip_address(bound).is_unspecified:
+        hosts = ["127.0.0.1"] if listening.family == socket.AF_INET else ["::1"]
+        hosts += _own_address(listening.family)
+    return [f"http://{f'[{each}]' if ':' in each else each}:{port}/" for each in hosts]
+
+
+def _own_address(family: int) -> list[str]:
+    """Under which address other machines see this one, if it has a network."""
+    elsewhere = "192.0.2.1" if family == socket.AF_INET else "2001:db8::1"
+    with socket.socket(family, socket.SOCK_DGRAM) as asking:
+        try:
+            asking.connect((elsewhere, 9))  # sends nothing: it only chooses a way
+        except OSError:
+            return []
+        return [str(asking.getsockname()[0])]
 
 
 def _account() -> str:
