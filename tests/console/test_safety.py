@@ -97,6 +97,21 @@ async def test_a_cookie_that_was_changed_or_is_of_another_token_admits_nobody(
         assert (await third.get("/")).status_code == 303
 
 
+async def test_cookies_of_others_on_the_same_host_keep_nobody_out(
+    database: Database, memory: PgVectorMemoryService, browse: Callable[..., Browser]
+) -> None:
+    """Cookies know no ports: what any other server of this machine has set comes along."""
+    browser = browse(create_console(database, memory=memory, token=TOKEN))
+    await browser.get("/", token=TOKEN)
+    ((name, value),) = browser.client.cookies.items()
+    for others in ('prefs={"theme":"dark"}', "[x]=1", "a b=1", 'q="', "=;;", "\xe9=\xff"):
+        for sent in (f"{others}; {name}={value}", f"{name}={value}; {others}"):
+            browser.client.cookies.clear()
+            answer = await browser.client.get("/", headers=[(b"cookie", sent.encode("latin-1"))])
+            assert answer.status_code == 200, sent
+            assert "set-cookie" not in answer.headers
+
+
 def test_a_short_token_is_refused(database: Database, memory: PgVectorMemoryService) -> None:
     with pytest.raises(ConfigurationError, match="at least 16"):
         create_console(database, memory=memory, token="short")
