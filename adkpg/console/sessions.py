@@ -12,7 +12,7 @@ from starlette.responses import Response
 from adkpg.console import forms
 from adkpg.console.masks import masked_state
 from adkpg.console.page import Console, person, query_of
-from adkpg.console.transcript import Step, pretty, steps_of
+from adkpg.console.transcript import Step, marked_since, pretty, steps_of
 from adkpg.errors import InvalidInput, SessionNotFound, StaleSession
 from adkpg.tools import Preloaded, preloaded
 
@@ -43,6 +43,7 @@ async def session(console: Console, request: Request) -> Response:
         count=count,
         page=page,
         pages=pages,
+        first=(page - 1) * _PAGE,
         state=pretty(masked_state(found.state)),
         preload=bool(fields.get("preload")),
         blocks=blocks,
@@ -51,17 +52,33 @@ async def session(console: Console, request: Request) -> Response:
 
 
 async def live(console: Console, request: Request) -> Response:
-    """Answers with a session's further events once there are some, or with none after a while."""
+    """Answers with a session's further events once there are some, or with none after a while.
+
+    With them come earlier ones of the page that they mark otherwise, such as by a rewind.
+    """
     fields = query_of(request)
     known = forms.whole(fields, "known", 0, least=0)
+    first = forms.whole(fields, "first", 0, least=0)
     with person(fields) as (app_name, user_id):
         found, initial = await _read(console, fields, app_name, user_id or "")
         if len(found.events) == known:
             await _news(console, found)
             found, initial = await _read(console, fields, app_name, user_id or "")
-        steps = await _steps(found, initial, known, len(found.events))
+        marked = {place for place in marked_since(found, known=known) if place >= first}
+        steps = [
+            step
+            for step in await _steps(found, initial, min(marked | {known}), len(found.events))
+            if step.number > known or step.number - 1 in marked
+        ]
     response = console.page(
-        request, "steps.html", session=found, steps=steps, blocks={}, preload=False
+        request,
+        "live.html",
+        session=found,
+        steps=steps,
+        count=len(found.events),
+        state=pretty(masked_state(found.state)),
+        blocks={},
+        preload=False,
     )
     response.headers["X-Known"] = str(len(found.events))
     return response

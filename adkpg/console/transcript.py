@@ -121,6 +121,22 @@ def steps_of(session: Session, initial: Mapping[str, Any], *, shown: range) -> l
     return steps
 
 
+def marked_since(session: Session, *, known: int) -> set[int]:
+    """Returns the places of earlier events that are marked otherwise since others came.
+
+    Args:
+      session: With all of its events.
+      known: How many there were before.
+    """
+    earlier = session.events[:known]
+    return {
+        place
+        for mark in (_rewound, _compacted)
+        for place in mark(session.events) ^ mark(earlier)
+        if place < known
+    }
+
+
 def pretty(value: Any) -> str:
     """Returns JSON text of many lines; what JSON has no word for, as Python writes it."""
     return json.dumps(value, ensure_ascii=False, indent=2, default=repr)

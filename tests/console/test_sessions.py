@@ -182,6 +182,29 @@ async def test_new_events_come_to_a_page_that_waits(
     assert at_once.text.count("<li") == 2
 
 
+async def test_an_event_that_takes_earlier_ones_back_marks_them_on_a_page_that_waits(
+    browser: Browser, sessions: DatabaseSessionService
+) -> None:
+    session = await begun(sessions)
+    for number in (1, 2, 3):
+        await sessions.append_event(session, said(f"turn {number}", invocation_id=f"i{number}"))
+    rewind = EventActions(rewind_before_invocation_id="i2")
+    await sessions.append_event(session, Event(author="user", actions=rewind))
+    await sessions.append_event(session, said("another", state={"mood": "calm"}))
+
+    async def steps(**asked: int) -> list[tuple[str, str]]:
+        page = await browser.text("/session/live", **PLACE, **asked)
+        assert "5 events" in page
+        assert "&#34;mood&#34;: &#34;calm&#34;" in page.partition("<li")[0], "the state now"
+        found = re.finditer(r'<li class="([^"]*)" id="event-(\d)"', page)
+        return [(each[1], each[2]) for each in found]
+
+    rewound, new = "step said rewound", "step said"
+    assert await steps(known=3) == [(rewound, "2"), (rewound, "3"), (new, "4"), (new, "5")]
+    assert await steps(known=3, first=2) == [(rewound, "3"), (new, "4"), (new, "5")]
+    assert await steps(known=4) == [(new, "5")], "these were marked when the page was made"
+
+
 async def test_a_long_session_has_pages_and_the_last_is_shown(
     browser: Browser, sessions: DatabaseSessionService
 ) -> None:

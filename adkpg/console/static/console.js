@@ -18,10 +18,21 @@ async function follow() {
     try {
       const answer = await ask(steps.dataset.live + "&known=" + steps.dataset.known);
       if (answer.ok) {
-        const items = parsed(await answer.text()).querySelectorAll("li.step");
+        const known = answer.headers.get("X-Known");
+        // It was deleted, and another one has its id.
+        if (Number(known) < Number(steps.dataset.known)) return location.reload();
+        const news = parsed(await answer.text());
+        const items = news.querySelectorAll("li.step");
         const atEnd = window.innerHeight + window.scrollY >= document.body.scrollHeight - 80;
-        for (const item of items) steps.append(document.adoptNode(item));
-        steps.dataset.known = answer.headers.get("X-Known");
+        for (const item of items) {
+          const old = document.getElementById(item.id);
+          if (old) old.replaceWith(document.adoptNode(item));
+          else steps.append(document.adoptNode(item));
+        }
+        for (const grown of news.querySelectorAll("[data-grown]")) {
+          document.getElementById(grown.id).replaceWith(document.adoptNode(grown));
+        }
+        steps.dataset.known = known;
         status.textContent = "Newer events appear here.";
         if (items.length && atEnd) steps.lastElementChild.scrollIntoView({ block: "end" });
       } else {
