@@ -60,6 +60,7 @@ async def app(console: Console, request: Request) -> Response:
         part=part,
         users=users,
         sessions=sessions,
+        later=bool(fields.get("users") or fields.get("sessions")),
         plots={
             noun: plots.columns([(str(each.day), getattr(each, noun)) for each in growth])
             for noun in ("sessions", "events", "memories")

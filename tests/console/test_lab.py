@@ -4,6 +4,7 @@ import html
 import json
 import re
 from collections.abc import Callable
+from dataclasses import fields
 from datetime import timedelta
 from typing import Any
 
@@ -11,10 +12,12 @@ import pytest
 
 from adkpg import Database, PgVectorMemoryService
 from adkpg.console import create_console
+from adkpg.console.page import HERE
 from adkpg.errors import ConfigurationError
 from adkpg.evaluation import evaluate_stored, parsed
 from adkpg.memory.filters import SearchFilters
 from adkpg.memory.records import Memory
+from adkpg.memory.search.hits import Reason
 from adkpg.models import Models
 from tests.fakes.browser import Browser
 from tests.fakes.conversation import entry, said
@@ -104,6 +107,16 @@ async def test_a_rerankers_scores_and_failures_are_shown(
     said = html.unescape(page)
     assert "Not reranked: Reranker 'broken' failed with ValueError" in said
     assert "Not reranked: Reranker 'long'" not in said
+
+
+def test_no_reason_is_left_out() -> None:
+    """A search may get further ones."""
+    shown = (HERE / "templates" / "lab.html").read_text("utf-8") + (HERE / "lab.py").read_text(
+        "utf-8"
+    )
+    for field in fields(Reason):
+        if field.name != "span":  # where the passage is, which is shown
+            assert re.search(rf"(why|reason)\.{field.name}\b", shown), field.name
 
 
 async def test_neighbouring_turns_are_shown(
