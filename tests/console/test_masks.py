@@ -101,7 +101,7 @@ async def test_a_session_is_masked_as_adks_server_masks_it(
     assert "s3cr3t" in json.dumps(STATES)
     assert "s3cr3t" not in json.dumps(theirs)
     assert "s3cr3t" not in page
-    texts = re.findall(r"<pre>(\{.*?)</pre>", page, re.DOTALL)
+    texts = re.findall(r"<pre[^>]*>(\{.*?)</pre>", page, re.DOTALL)
     shown = [json.loads(html.unescape(each)) for each in texts]
     state, *others = shown
     assert state == theirs["state"]
