@@ -1,15 +1,14 @@
 """Writes the pages of docs/ that are made from the code; ``make docs`` runs it."""
 
-import ast
 import importlib
 import inspect
-import re
 import typing
 from collections.abc import Callable, Iterator
 from pathlib import Path
 from typing import Any
 
 import click
+from messages import Module  # beside this script
 from pydantic import PositiveInt
 
 from adkpg import Settings, errors
@@ -136,6 +135,7 @@ _ADVICE = {
 _FURTHER = {
     "At the command line": "What commands say on standard error and end with 1 or 2.",
     "Warnings": "What is logged at WARNING or ERROR while adkpg goes on: [logging](logging.md).",
+    "In the report of an import": "Why a line or row could not be read: [moving](moving.md).",
 }
 _KINDS = {
     "ClickException": "At the command line",
@@ -146,24 +146,16 @@ _KINDS = {
     "error": "Warnings",
     "exception": "Warnings",
 }
+_OF_REPORTS = {"ValueError": "In the report of an import"}
 
 
 def troubleshooting() -> str:
     """Returns docs/troubleshooting.md: each error, and the sentences that the code says it in."""
     sentences: dict[str, set[str]] = {name: set() for name in (*errors.__all__, *_FURTHER)}
     for path in sorted((_HERE.parent / "adkpg").rglob("*.py")):
-        module = ast.parse(path.read_text(encoding="utf-8"))
-        made = {each.name: each for each in module.body if isinstance(each, ast.FunctionDef)}
-        for node in ast.walk(module):
-            if isinstance(node, ast.Call) and node.args:
-                name = _KINDS.get(called := _called(node), called)
-                if name not in sentences:
-                    continue
-                first = node.args[0]
-                function = made.get(_called(first)) if isinstance(first, ast.Call) else None
-                for said in [_sentence(first)] if function is None else _returned(function):
-                    if len(said.replace("…", "").split()) > 3:
-                        sentences[name].add(said)
+        kinds = _KINDS | (_OF_REPORTS if "transfer" in path.parts else {})
+        for name, said in Module(path).said([*errors.__all__, *kinds]):
+            sentences[kinds.get(name, name)].add(said)
     parts = [
         _NOTE,
         "# Troubleshooting: every error, by its message\n",
@@ -186,31 +178,6 @@ def troubleshooting() -> str:
         parts += [f"## {name}\n", f"{meaning}\n"]
         parts += [f"* {_literal(said)}" for said in sorted(sentences[name])] + [""]
     return "\n".join(parts).rstrip() + "\n"
-
-
-def _called(node: ast.expr) -> str:
-    function = getattr(node, "func", None)
-    return str(getattr(function, "attr", getattr(function, "id", "")))
-
-
-def _returned(function: ast.FunctionDef) -> list[str]:
-    """Returns the messages that a function makes for what is raised."""
-    values = [each.value for each in ast.walk(function) if isinstance(each, ast.Return)]
-    return [_sentence(value) for value in values if value is not None]
-
-
-def _sentence(node: ast.expr) -> str:
-    """Returns a message as the code writes it, with … for what is put in."""
-    if isinstance(node, ast.Constant) and isinstance(node.value, str):
-        return " ".join(re.sub(r"%(?:[.\d]*[sdrgf])", "…", node.value).split())
-    if isinstance(node, ast.List):
-        return _sentence(node.elts[0]) if node.elts else ""
-    if isinstance(node, ast.JoinedStr):
-        parts = [str(part.value) if isinstance(part, ast.Constant) else "…" for part in node.values]
-        return " ".join("".join(parts).split())
-    if isinstance(node, ast.BinOp):
-        return _sentence(node.left) + _sentence(node.right)
-    return ""
 
 
 def _literal(text: str) -> str:

@@ -8,6 +8,7 @@ from google.adk.cli.service_registry import get_service_registry
 
 from adkpg.artifacts.service import DatabaseArtifactService
 from adkpg.database import Database
+from adkpg.errors import ConfigurationError
 from adkpg.memory.service import PgVectorMemoryService
 from adkpg.remember.policy import Remember
 from adkpg.sessions.run_history.reading import RunHistory
@@ -33,7 +34,14 @@ def _database_of(uri: str) -> Database:
         database = _shared.get(key)
         if database is None:
             database = Database(key[0], settings=key[1])
-            database.require_named()  # a server without a database does not start
+            try:
+                database.require_named()  # a server without a database does not start
+            except ConfigurationError as exc:
+                raise ConfigurationError(
+                    "No database is named; set ADKPG_DATABASE_URL in the environment, such as "
+                    "postgresql://user:password@host/database or embedded (ADK's servers read an "
+                    "agent's .env too late)."
+                ) from exc
             _shared[key] = database
     return database
 

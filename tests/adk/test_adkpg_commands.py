@@ -135,13 +135,18 @@ def test_help_and_wrong_usage_are_those_of_adk(command: str, its: str) -> None:
     assert "Traceback" not in wrong.stderr
 
 
-def test_no_database_is_one_sentence(agents: Path) -> None:
-    agent = str(commands.write_agents(agents))
+@pytest.mark.parametrize("command", ["run", "web", "api-server"])
+def test_no_database_is_one_sentence(agents: Path, command: str) -> None:
+    agent = commands.write_agents(agents)
+    if command != "run":  # which reads it in time
+        (agent / ".env").write_text("ADKPG_DATABASE_URL=embedded\n")
     env = commands.environment(TMPDIR=str(agents))
     env.pop("ADKPG_DATABASE_URL", None)
-    done = adkpg("run", agent, "Hello", env=env)
-    assert done.returncode != 0
-    assert "ADKPG_DATABASE_URL" in done.stderr
+    given = (str(agent), "Hello") if command == "run" else ("--port", "0", str(agents))
+    done = adkpg(command, *given, env=env)
+    assert done.returncode == 1
+    assert "Error: No database is named; set ADKPG_DATABASE_URL" in done.stderr
+    assert "Correct the URI" not in done.stderr  # nobody gave one
     assert "Traceback" not in done.stderr
 
 

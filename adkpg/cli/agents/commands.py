@@ -92,6 +92,7 @@ def _hand_over(name: str, own_name: str, arguments: tuple[str, ...]) -> NoReturn
     from google.adk.cli import main
 
     from adkpg.adk.services import SCHEME, register
+    from adkpg.errors import AdkpgError
 
     register()
     _complete_its_servers()
@@ -104,8 +105,8 @@ def _hand_over(name: str, own_name: str, arguments: tuple[str, ...]) -> NoReturn
     try:
         main.commands[name].main(arguments, prog_name=f"adkpg {own_name}", default_map=defaults)
     except Exception as exc:
-        if not _of_a_uri(exc):
-            raise
+        if isinstance(exc, AdkpgError) or not _of_a_uri(exc):
+            raise  # adkpg's errors say their cure themselves
         # ADK's words or the driver's, which name the URI without its password.
         words = str(getattr(exc, "orig", None) or exc).strip() or type(exc).__name__
         first = printable(words.splitlines()[0]).rstrip(".")
