@@ -42,7 +42,7 @@ async def main() -> None:
     """Hears of two towns, and knows which one is true and which one was."""
     extractor: MemoryExtractor = Towns()
     if os.environ.get("GOOGLE_API_KEY"):
-        extractor = FactExtractor("gemini-2.5-flash")
+        extractor = FactExtractor("gemini-3.5-flash")
     async with Database() as db:
         await db.upgrade()
         memory = PgVectorMemoryService(db)

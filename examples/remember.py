@@ -56,7 +56,7 @@ async def main() -> None:
             app_name="companion",
             agent=LlmAgent(
                 name="companion",
-                model="gemini-2.5-flash"
+                model="gemini-3.5-flash"
                 if "GOOGLE_API_KEY" in os.environ
                 else Offline(model="offline"),
                 instruction="Answer from this conversation and your memory only.",

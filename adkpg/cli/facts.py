@@ -29,7 +29,7 @@ def facts() -> None:
     \b
     Example:
       adkpg facts enable --app my_agent
-      adkpg facts extract --app my_agent --user alice --model gemini-2.5-flash
+      adkpg facts extract --app my_agent --user alice --model gemini-3.5-flash
       adkpg facts profile --app my_agent --user alice
     """
 
@@ -97,9 +97,9 @@ async def extract(
 
     \b
     Example:
-      adkpg facts extract --app my_agent --user alice --model gemini-2.5-flash
+      adkpg facts extract --app my_agent --user alice --model gemini-3.5-flash
       adkpg facts extract --app my_agent --user alice --session 3f2a \\
-        --model gemini-2.5-flash
+        --model gemini-3.5-flash
     """
     report = await _extracting(database, model).extract(
         app_name=app_name, user_id=user_id, session_id=session_id
@@ -252,7 +252,7 @@ async def summarize(
     \b
     Example:
       adkpg facts summarize --app my_agent --user alice --session 3f2a \\
-        --model gemini-2.5-flash
+        --model gemini-3.5-flash
     """
     summary = await _extracting(database, model).summarize(
         app_name=app_name, user_id=user_id, session_id=session_id

@@ -82,7 +82,7 @@ async def worker(
     Example:
       adkpg worker
       adkpg worker --once --revive
-      adkpg worker --extract gemini-2.5-flash
+      adkpg worker --extract gemini-3.5-flash
       adkpg worker --health-port 8001 --health-host 0.0.0.0
     """
     from adkpg.facts.service import Extracting

@@ -15,7 +15,7 @@ from pydantic_core import to_jsonable_python
 
 from adkpg.embedding.embedder import Embedder, embed_checked, embed_query_checked, floor_of
 
-GEMINI_MODEL = "gemini-2.5-flash"
+GEMINI_MODEL = "gemini-3.5-flash"
 
 UNKNOWN = "I don't know: nothing that I was given answers this."
 

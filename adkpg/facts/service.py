@@ -411,7 +411,7 @@ class Facts:
     def _required(self) -> MemoryExtractor:
         if self._extractor is None:
             raise ConfigurationError(
-                "Facts have no extractor; give one, like FactExtractor('gemini-2.5-flash')."
+                "Facts have no extractor; give one, like FactExtractor('gemini-3.5-flash')."
             )
         return self._extractor
 

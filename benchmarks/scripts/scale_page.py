@@ -4,10 +4,11 @@
     python -m benchmarks.scripts.scale_page --page
 
 Runs `scale`, `processes` and `replicas` one after the other and says how far it is; then it writes
-docs/scale.md, docs/scale.svg and the table in docs/performance.md, as --page does from what is
-there. Stopped, it goes on where it was; to begin anew, remove .scale/ and run `scale --remove`.
-Needs the environment of `make bench`. A quiet machine of two cores needs some two hours, most of
-them to make 3,000,000 memories, and 27 GB of disk beside the 20 that stay free.
+docs/scale.md, docs/scale.svg and the tables in docs/performance.md and docs/deployment/sizing.md,
+as --page does from what is there. Stopped, it goes on where it was; to begin anew, remove .scale/
+and run `scale --remove`. Needs the environment of `make bench`. A quiet machine of two cores needs
+some two hours, most of them to make 3,000,000 memories, and 27 GB of disk beside the 20 that stay
+free.
 """
 
 import argparse
@@ -69,7 +70,7 @@ def publish() -> None:
     """Writes the pages and the plot from the figures that there are."""
     report = json.loads(FIGURES.read_text(encoding="utf-8"))
     put(DOCS / "scale.md", "scale", scale.tables(report))
-    put(DOCS / "scale.md", "sizing", sizing.page_table(report))
+    put(DOCS / "deployment" / "sizing.md", "sizing", sizing.page_table(report))
     draw(report, DOCS / "scale.svg")
     if PROCESSES.exists():
         found = json.loads(PROCESSES.read_text(encoding="utf-8"))

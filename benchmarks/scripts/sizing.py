@@ -81,7 +81,7 @@ def _bytes(count: float) -> str:
 
 
 def page_table(report: dict[str, Any]) -> str:
-    """The table of docs/scale.md, as Markdown."""
+    """The table of docs/deployment/sizing.md, as Markdown."""
     sizes = (1e7, 1e8, 1e9)
     found = [sized(report, size, turns_per_day=size / 1_000, active=0.05) for size in sizes]
     lines = [

@@ -70,7 +70,7 @@ def test_gemini_is_asked_with_the_key(demo: Demo, database_url: str, gemini: Fak
     said = [line.text for line in outcome.lines if isinstance(line, Said)]
     assert said == ["I live in Graz.", "Thank you."]
     ((path, key, body),) = gemini.received
-    assert path.endswith("/models/gemini-2.5-flash:generateContent")
+    assert path.endswith("/models/gemini-3.5-flash:generateContent")
     assert key == "a-key"
     assert body["contents"] == [{"role": "user", "parts": [{"text": "I live in Graz."}]}]
     assert "English" in body["systemInstruction"]["parts"][0]["text"], "the user's state"
@@ -85,7 +85,7 @@ def test_a_refused_key_is_one_sentence(demo: Demo, database_url: str, gemini: Fa
         GOOGLE_GEMINI_BASE_URL=gemini.url,
     )
     assert outcome.code == 1
-    assert outcome.err.startswith("Error: The model gemini-2.5-flash did not answer")
+    assert outcome.err.startswith("Error: The model gemini-3.5-flash did not answer")
     assert "API key not valid" in outcome.err
     assert "unset GOOGLE_API_KEY" in outcome.err
     assert "Traceback" not in outcome.err

@@ -381,7 +381,7 @@ async def test_a_summary_without_words_is_an_error(
 
 
 def test_a_name_is_looked_up_in_adks_registry() -> None:
-    assert FactExtractor("gemini-2.5-flash").model == "gemini-2.5-flash"
+    assert FactExtractor("gemini-3.5-flash").model == "gemini-3.5-flash"
     with pytest.raises(ConfigurationError, match="ADK has no model 'nobody'"):
         FactExtractor("nobody")
 
