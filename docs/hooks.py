@@ -1,5 +1,7 @@
 """What mkdocs asks while it builds the site: pages of the top folder, links there, llms.txt."""
 
+import importlib
+import inspect
 import re
 from pathlib import Path
 from typing import Any
@@ -19,6 +21,8 @@ _TOP = {
 }
 _SOURCE = "https://github.com/adkpg/adkpg/blob/main/"
 _LINK = re.compile(r"(?<=\]\()(?!https?:|mailto:|#)([^)\s#]+)(#[^)\s]*)?(?=\))")
+_FRONT = re.compile(r"\A---\n.*?^---\n", re.MULTILINE | re.DOTALL)
+_NO_PROSE = re.compile(r"[#<|!]|[*-] |\d+\. ")
 _CODE = re.compile(r"(^```.*?^```)", re.MULTILINE | re.DOTALL)
 _STARS = ' data-md-component="source"'  # the theme asks api.github.com for them
 _SHIM = "https://unpkg.com/iframe-worker/shim"
@@ -40,9 +44,7 @@ def on_page_markdown(markdown: str, page: Page, config: MkDocsConfig, files: Fil
     if page.file.abs_src_path is not None and page.file.generated_by is None:
         folder = Path(page.file.abs_src_path).parent
         markdown = _linked(markdown, folder, Path(config.config_file_path).parent)
-    described = re.search(r"^(?![#<|:`!*\-\s])(.+?(?:\n.+?)*?)(?:\n\n|\Z)", markdown, re.MULTILINE)
-    first = re.sub(r"\]\([^)]*\)|[\[\]]", "", " ".join(described[1].split())) if described else ""
-    _pages[page.file.src_uri] = (first, markdown)
+    _pages[page.file.src_uri] = (_described(page.file.src_uri, markdown), markdown)
     return markdown
 
 
@@ -77,6 +79,19 @@ def on_post_build(config: MkDocsConfig) -> None:
         lines.append("")
     (out / "llms.txt").write_text("\n".join(lines), encoding="utf-8")
     (out / "llms-full.txt").write_text("\n\n".join(whole) + "\n", encoding="utf-8")
+
+
+def _described(page: str, markdown: str) -> str:
+    """Returns what a page is about: the first sentences of it, or of its package."""
+    if page.startswith("reference/"):
+        module = importlib.import_module(Path(page).stem)
+        return (inspect.getdoc(module) or "").partition("\n")[0]
+    for paragraph in re.split(r"\n\s*\n", _CODE.sub("", _FRONT.sub("", markdown))):
+        if paragraph.strip() and not _NO_PROSE.match(paragraph.strip()):
+            plain = " ".join(re.sub(r"\[([^\]]*)\]\([^)]*\)", r"\1", paragraph).split())
+            found = re.match(r".{60,}?\.(?= |$)|.+", plain)
+            return re.sub(r":$", ".", found[0]) if found else ""
+    return ""
 
 
 def _sections(nav: Any) -> list[tuple[str, list[str]]]:

@@ -23,7 +23,7 @@ from pathlib import Path
 import pytest
 
 from adkpg.testing.server import Server
-from tests.fakes import life_of_alice, page_programs
+from tests.fakes import page_programs, readers
 from tests.fakes.checkout import CHECKOUT
 from tests.fakes.pages import DOCUMENTS, URL, Block, blocks, name
 
@@ -32,18 +32,32 @@ EMBEDDED = re.compile(r"(?<=ADKPG_DATABASE_URL=)embedded\b")
 # The README's one embedded server is real; elsewhere another database is as good, and quicker.
 REAL_SERVER = {"README.md"}
 # What a newcomer types, and each page that has a command to run. The other commands say why not.
-GUIDES = ("console", "documents", "embedded", "languages", "moving", "operations", "worker")
+GUIDES = (
+    *("backup", "console", "documents", "embedded", "evaluation", "forgetting", "incidents"),
+    *("index", "languages", "models", "moving", "operations", "serving", "sessions", "worker"),
+)
 PAGES = [
     CHECKOUT / "README.md",
     *sorted(CHECKOUT.glob("docs/quickstart/*.md")),
     *(CHECKOUT / "docs" / f"{guide}.md" for guide in GUIDES),
 ]
+HAVE = f"{shlex.quote(sys.executable)} -m {readers.__name__}"
 # What the reader of a page has: files, or sessions.
 GIVEN = {
+    "docs/evaluation.md": [f"{HAVE} sessions questions"],
+    "docs/forgetting.md": [f"{HAVE} sessions"],
+    "docs/incidents.md": [
+        f"{HAVE} sessions",
+        "adkpg backup monday.dump --yes",
+    ],
+    "docs/languages.md": [f"{HAVE} sessions"],
+    "docs/models.md": [f"{HAVE} sessions"],
+    "docs/serving.md": [f"{HAVE} agents"],
+    "docs/sessions.md": [f"{HAVE} sessions agents"],
     "docs/documents.md": [
         "mkdir -p docs; echo 'Refunds take three days.' | tee docs/a.md > handbook.md"
     ],
-    "docs/moving.md": [f"{shlex.quote(sys.executable)} -m {life_of_alice.__name__}"],
+    "docs/moving.md": [f"{HAVE} sessions adk"],
 }
 # Adds packages or names settings, which tests of their own read: nothing to see from running it.
 HARMLESS = re.compile(r"(?:export \w+=|pip install )")

@@ -92,6 +92,19 @@ def test_llms_txt_has_every_page_of_the_navigation(site: Path) -> None:
     assert all((site / page).is_file() for page in linked)
 
 
+def test_llms_txt_says_of_each_page_what_it_is_about(site: Path) -> None:
+    lines = [
+        line
+        for line in (site / "llms.txt").read_text(encoding="utf-8").splitlines()
+        if line.startswith("- ")
+    ]
+    assert lines
+    for line in lines:
+        described = re.fullmatch(r"- \[[^\]]+\]\([^)]+\): (.+)", line)
+        assert described, line
+        assert re.fullmatch(r"(?!`{3}).{20,400}[.]", described[1]), line
+
+
 def test_manifests_are_what_kubernetes_takes() -> None:
     page = CHECKOUT / "docs" / "deployment" / "kubernetes.md"
     manifests = [
