@@ -26,6 +26,15 @@ _NO_PROSE = re.compile(r"[#<|!]|[*-] |\d+\. ")
 _CODE = re.compile(r"(^```.*?^```)", re.MULTILINE | re.DOTALL)
 _STARS = ' data-md-component="source"'  # the theme asks api.github.com for them
 _SHIM = "https://unpkg.com/iframe-worker/shim"
+# Whoever types a message looks for its cause, not for a figure.
+_WEIGHT = {"troubleshooting.md": 4, "incidents.md": 4} | dict.fromkeys(
+    ("benchmarks.md", "changelog.md", "models-measured.md", "performance.md", "retrieval.md"), 0.5
+)
+# The theme looks for each word's beginning, also for that of "be" and "or", which most titles have.
+_BEGINNINGS = re.compile(
+    r"\.map\((\w)=>(/\(\^\[\+-\]\|\[~\^\]\\d\+\$\)/\.test\(\1\))\?\1:`\$\{\1\}\*`\)"
+)
+_LAST_BEGINNING = r".map((\1,nth,words)=>\2||nth+1<words.length?\1:`${\1}*`)"
 _pages: dict[str, tuple[str, str]] = {}
 
 
@@ -44,6 +53,8 @@ def on_page_markdown(markdown: str, page: Page, config: MkDocsConfig, files: Fil
     if page.file.abs_src_path is not None and page.file.generated_by is None:
         folder = Path(page.file.abs_src_path).parent
         markdown = _linked(markdown, folder, Path(config.config_file_path).parent)
+    if page.file.src_uri in _WEIGHT:
+        page.meta["search"] = {"boost": _WEIGHT[page.file.src_uri]}
     _pages[page.file.src_uri] = (_described(page.file.src_uri, markdown), markdown)
     return markdown
 
@@ -60,8 +71,16 @@ def on_post_template(output_content: str, template_name: str, config: MkDocsConf
 
 
 def on_post_build(config: MkDocsConfig) -> None:
-    """Writes llms.txt, what is where, and llms-full.txt, all pages but the reference in one."""
+    """Lets the search take all words but the last one whole; writes llms.txt and llms-full.txt.
+
+    llms.txt says what is where, llms-full.txt is all pages but the reference in one.
+    """
     out = Path(config.site_dir)
+    for worker in out.glob("assets/javascripts/workers/search.*.js"):
+        text, found = _BEGINNINGS.subn(_LAST_BEGINNING, worker.read_text(encoding="utf-8"))
+        if not found:
+            raise PluginError(f"{worker.name} reads questions otherwise: look at docs/hooks.py")
+        worker.write_text(text, encoding="utf-8")
     lines = [f"# {config.site_name}", "", f"> {config.site_description}", ""]
     whole = []
     for title, entries in _sections(config.nav):

@@ -15,8 +15,8 @@ from tests.fakes.checkout import CHECKOUT
 DOCUMENTS = sorted(
     [*CHECKOUT.glob("*.md"), *CHECKOUT.glob("docs/**/*.md"), CHECKOUT / "examples" / "README.md"]
 )
-URL = re.compile(r"\b(?:postgres|postgresql|postgresql\+asyncpg|adkpg)://(?!embedded)[^\s\"'`)]*")
-"""A database's address, which a test replaces by its own; the embedded one's is kept."""
+URL = re.compile(r"\b(?:postgres|postgresql|postgresql\+asyncpg|adkpg)://(?!embedded)[^\s\"'`)]+")
+"""A database's address, which a test replaces by its own; the embedded one's is kept, and `adkpg://`."""
 
 _FENCE = re.compile(
     r"^(?:<!-- (?P<remark>(?:not run: |keeps running)[^\n]*?) -->\n\n?)?"
