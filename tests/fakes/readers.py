@@ -68,9 +68,11 @@ def questions() -> None:
 
 
 async def _said(service: BaseSessionService, app_name: str, user_id: str, session_id: str) -> None:
-    place = {"app_name": app_name, "user_id": user_id, "session_id": session_id}
-    if not await service.get_session(**place):
-        session = await service.create_session(**place)
+    known = await service.get_session(app_name=app_name, user_id=user_id, session_id=session_id)
+    if not known:
+        session = await service.create_session(
+            app_name=app_name, user_id=user_id, session_id=session_id
+        )
         await service.append_event(session, said("My bike is in the shed."))
 
 
