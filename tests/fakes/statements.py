@@ -32,6 +32,8 @@ SHAPES: dict[str, list[Any]] = {
     "shape": [
         Shape(lexical=True, vector=True, filters=_FILTERS),
         Shape(lexical=True, vector=True, approximate=(1, 3), dated=True, said_by=True),
+        Shape(lexical=True, vector=True, dated=True, said_by=True, apart=True),
+        Shape(lexical=False, vector=True, large=True, apart=True),
     ],
 }
 """By the name of a shaping argument that is no bool: values that together ask for every bind."""

@@ -45,7 +45,7 @@ from adkpg.memory.search.steps import (
 from adkpg.sql import config_of
 from adkpg.tables import memories, memory_lexemes
 
-_UNSAID, _ASKS = 0, 2  # values of memories.speech
+UNSAID, ASKS = 0, 2  # values of memories.speech
 
 WORDINESS = bindparam("wordiness", type_=Double)
 """How many times as many words a text has as one in English that says as much."""
@@ -88,8 +88,10 @@ def words() -> CTE:
     )
 
 
-def matched(asked: CTE, scope: CTE, dead: CTE, eligible: CTE | None) -> CTE:
+def matched(asked: CTE, scope: CTE, dead: CTE, eligible: CTE | None) -> tuple[CTE, CTE]:
     """What each word counts for the memories that promise most, with what their score needs.
+
+    And how rare each word is, as `_rarity` says.
 
     A word of thousands of memories tells little of any, and spreading it costs most. So the
     question's rarest words, up to a number of postings, lead to memories, and those that promise
@@ -133,7 +135,7 @@ def matched(asked: CTE, scope: CTE, dead: CTE, eligible: CTE | None) -> CTE:
     )
     turns = _turns(promising, dead)
     answered = case((turns.c.answers, touched.c.before), else_=0)
-    return materialized(
+    matches = materialized(
         select(
             touched.c.word,
             touched.c.position,
@@ -152,6 +154,7 @@ def matched(asked: CTE, scope: CTE, dead: CTE, eligible: CTE | None) -> CTE:
         .where(func.coalesce(touched.c.weight, 0) > 0, func.coalesce(turns.c.length, -1) >= 0),
         "matched",
     )
+    return matches, rarity
 
 
 def scored(matches: CTE, asked: CTE, scope: CTE) -> CTE:
@@ -167,9 +170,9 @@ def scored(matches: CTE, asked: CTE, scope: CTE) -> CTE:
     speech, length = func.max(matches.c.speech), cast(func.max(matches.c.length), Double)
     long = RANKING.long_turn * WORDINESS
     standing = case(
-        (speech == _UNSAID, 1.0),
+        (speech == UNSAID, 1.0),
         else_=case((func.bool_or(matches.c.answers), 1.0), else_=length / (length + RANKING.thin))
-        * case((speech == _ASKS, RANKING.question), else_=1.0)
+        * case((speech == ASKS, RANKING.question), else_=1.0)
         * case((length > long, func.power(long / length, RANKING.long_turn_power)), else_=1.0),
     )
     score = standing * func.sum(
@@ -250,7 +253,8 @@ def _rarity(counted: CTE, leading: CTE, scope: CTE) -> CTE:
     """Lucene's idf of the memories that a word touches, neighbours included.
 
     Those of a word that does not lead are not counted but estimated, as if its occurrences fell
-    independently of each other.
+    independently of each other. With what it is made of: ``found_in``, ``touched``, which is null
+    if it was not counted.
     """
     exact = (
         select(leading.c.word, cast(func.count(), Double).label("touched"))
@@ -264,6 +268,8 @@ def _rarity(counted: CTE, leading: CTE, scope: CTE) -> CTE:
         select(
             counted.c.word,
             func.ln(1 + (scope.c.size - touched + 0.5) / (touched + 0.5)).label("idf"),
+            counted.c.found_in,
+            exact.c.touched,
         ).select_from(
             counted.join(exact, exact.c.word == counted.c.word, full=True).join(scope, true())
         ),
@@ -338,7 +344,7 @@ def _turns(promising: CTE, dead: CTE) -> CTE:
     )
     here = looked_up(at(places.c.position, memories.c.length, memories.c.speech), "here")
     before = looked_up(
-        at(places.c.before, (memories.c.speech == _ASKS).label("asks")), "turn_before"
+        at(places.c.before, (memories.c.speech == ASKS).label("asks")), "turn_before"
     )
     return materialized(
         select(

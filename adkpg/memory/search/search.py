@@ -143,11 +143,7 @@ class Search:
                 parameters: SearchParameters = {**asked, "top_k": math.ceil(more * wanted)}
                 said = words_alone
                 if len(scopes) > 1 and await self._database.is_distributed():
-                    answers = (
-                        self._rows(source, vectors, shape, _of_scope(parameters, scope))
-                        for scope in scopes
-                    )
-                    rows = merged(await asyncio.gather(*answers), parameters["top_k"])
+                    rows = await self._apart(source, vectors, shape, parameters)
                 else:
                     rows = await self._rows(source, vectors, shape, parameters)
                 if vectors is not None and not shape.inactive:
@@ -206,6 +202,21 @@ class Search:
         if vectors is not None:
             return await self._with_vectors(source, vectors, shape, parameters)
         return await source.fetch(statements.search(shape), parameters)
+
+    async def _apart(
+        self,
+        source: Source,
+        vectors: Vectors | None,
+        shape: statements.Shape,
+        parameters: SearchParameters,
+    ) -> list[Any]:
+        """Asks each scope by itself, simultaneously, and ranks what both have."""
+        shape = replace(shape, apart=True)
+        scopes = (parameters["user_id"], parameters["also_user_id"])
+        answers = await asyncio.gather(
+            *(self._rows(source, vectors, shape, _of_scope(parameters, scope)) for scope in scopes)
+        )
+        return merged(answers, parameters, replace(shape, vector=vectors is not None))
 
     async def _with_vectors(
         self,

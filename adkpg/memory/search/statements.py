@@ -32,7 +32,7 @@ from sqlalchemy import (
     true,
     union_all,
 )
-from sqlalchemy.dialects.postgresql import ARRAY, TIMESTAMP
+from sqlalchemy.dialects.postgresql import ARRAY, TIMESTAMP, aggregate_order_by
 
 from adkpg.memory.search import lexical_steps as by_words
 from adkpg.memory.search import vector_steps as by_vectors
@@ -78,6 +78,8 @@ class Shape:
       dated: The question names a time.
       said_by: The question says whose words it asks for.
       inactive: Vectors of the embedder's model are compared also if the app has another.
+      apart: Of one scope of several, which are on several nodes: all of its candidates, and what
+        their scores are made of, for `merging.merged`.
     """
 
     lexical: bool
@@ -89,6 +91,7 @@ class Shape:
     dated: bool = False
     said_by: bool = False
     inactive: bool = False
+    apart: bool = False
 
 
 class SearchParameters(FilterParameters):
@@ -203,31 +206,43 @@ def search(shape: Shape) -> Statement[SearchParameters]:
             question, model, dead, eligible, large=shape.large, approximate=shape.approximate
         )
     asked = by_words.words() if shape.lexical else None
-    matched = lexical = None
+    matched = rarity = lexical = dated = None
     if asked is not None:
-        matched = by_words.matched(asked, scope, dead, eligible)
+        matched, rarity = by_words.matched(asked, scope, dead, eligible)
         lexical = by_words.scored(matched, asked, scope)
-    dated = _dated(dead, eligible, scope) if shape.dated and lexical is not None else None
+        if shape.dated:
+            dated = _dated(dead, eligible, scope, apart=shape.apart)
     scored = _scored(_candidates(lexical, nearest, dated), question, model, dated, shape)
-    measures = _measures(scored, scope, shape) if shape.lexical else None
-    fused = _fused(scored, measures, shape)
-    best = _best(fused, measures, _relevant(fused, measures, shape))
+    info = _info(model)
+    first: Any = info
+    told: list[Any] = [*info.c]
     words: list[Any] = [
         cast(null(), ARRAY(Text)).label("lexemes"),
         cast(null(), ARRAY(Double)).label("idfs"),
     ]
-    source: Any = best
-    if shape.explain and asked is not None and matched is not None:
-        said = _said(matched, asked, best)
-        words = [said.c.lexemes, said.c.idfs]
-        source = best.outerjoin(said, said.c.position == best.c.position)
-    info = _info(model)
+    source: Any
+    if shape.apart:
+        source = best = _rated(scored)
+        if asked is not None and matched is not None and rarity is not None:
+            parted = _parted(matched, best)
+            source = best.outerjoin(parted, parted.c.position == best.c.position)
+            words = [column for column in parted.c if column.name != "position"]
+            totals = _totals(asked, rarity, scope, dated)
+            first, told = info.join(totals, true()), [*told, *totals.c]
+    else:
+        measures = _measures(scored, scope, shape) if shape.lexical else None
+        fused = _fused(scored, measures, shape)
+        source = best = _best(fused, measures, _relevant(fused, measures, shape))
+        if shape.explain and asked is not None and matched is not None:
+            said = _said(matched, asked, best)
+            words = [said.c.lexemes, said.c.idfs]
+            source = best.outerjoin(said, said.c.position == best.c.position)
     # Only now what is long: of all that is relevant few are returned.
     memory = looked_up(
         select(*stored_columns(cut=True)).where(at_place(memories, best.c.position)), "memory"
     )
     drawn = _drawn(memory, best)
-    rows = info.outerjoin(source, true()).outerjoin(memory, true()).outerjoin(drawn, true())
+    rows = first.outerjoin(source, true()).outerjoin(memory, true()).outerjoin(drawn, true())
     parts: list[Any] = []
     if model is not None:
         passages = looked_up(
@@ -238,11 +253,12 @@ def search(shape: Shape) -> Statement[SearchParameters]:
             "parts",
         )
         rows, parts = rows.outerjoin(passages, true()), [*passages.c]
-    return Statement(
-        select(*memory.c, *best.c, *words, *drawn.c, *parts, *info.c)
-        .select_from(rows)
-        .order_by(best.c.score.desc(), memory.c.timestamp.desc(), best.c.position.desc())
-    )
+    found = select(*memory.c, *best.c, *words, *drawn.c, *parts, *told).select_from(rows)
+    if not shape.apart:
+        found = found.order_by(
+            best.c.score.desc(), memory.c.timestamp.desc(), best.c.position.desc()
+        )
+    return Statement(found)
 
 
 def _drawn(memory: Any, best: CTE) -> Any:
@@ -376,7 +392,6 @@ def _eligible(asked: frozenset[str]) -> CTE:
 
 def _best(fused: Any, measures: CTE | None, match: ColumnElement[bool]) -> CTE:
     """The memories to return, with what changes their score besides the question."""
-    low, high = RANKING.importance_factors
     source = fused if measures is None else fused.join(measures, true())
     kept = (
         fused.c.position,
@@ -388,17 +403,7 @@ def _best(fused: Any, measures: CTE | None, match: ColumnElement[bool]) -> CTE:
     )
     relevant = materialized(select(*kept).select_from(source).where(match), "relevant")
     half_life_s = bindparam("half_life_s", type_=Double)
-    age_s = cast(func.extract("epoch", func.now() - memories.c.timestamp), Double)
-    # Beyond 1,000 half-lives a power underflows, which Postgres takes for an error.
-    faded = func.power(
-        literal(0.5, Double), func.least(func.greatest(age_s, 0) / half_life_s, 1000)
-    )
-    factors = select(
-        memories.c.timestamp,
-        case((half_life_s.is_(None), literal(1.0, Double)), else_=faded).label("recency"),
-        (low + cast(memories.c.importance, Double) * (high - low)).label("importance_factor"),
-    )
-    rated = looked_up(factors.where(at_place(memories, relevant.c.position)), "rated")
+    rated = looked_up(_factors().where(at_place(memories, relevant.c.position)), "rated")
     score = (relevant.c.score * rated.c.recency * rated.c.importance_factor).label("score")
     return (
         select(
@@ -416,6 +421,80 @@ def _best(fused: Any, measures: CTE | None, match: ColumnElement[bool]) -> CTE:
         .order_by(score.desc(), rated.c.timestamp.desc(), relevant.c.position.desc())
         .limit(TOP_K)
         .cte("best")
+    )
+
+
+def _factors() -> Select[Any]:
+    """When a memory was said, and what its score is multiplied by, whatever the question is."""
+    low, high = RANKING.importance_factors
+    half_life_s = bindparam("half_life_s", type_=Double)
+    age_s = cast(func.extract("epoch", func.now() - memories.c.timestamp), Double)
+    # Beyond 1,000 half-lives a power underflows, which Postgres takes for an error.
+    faded = func.power(
+        literal(0.5, Double), func.least(func.greatest(age_s, 0) / half_life_s, 1000)
+    )
+    return select(
+        memories.c.timestamp,
+        case((half_life_s.is_(None), literal(1.0, Double)), else_=faded).label("recency"),
+        (low + cast(memories.c.importance, Double) * (high - low)).label("importance_factor"),
+    )
+
+
+def _rated(scored: CTE) -> CTE:
+    """All candidates, with what changes their score besides the question."""
+    rated = looked_up(_factors().where(at_place(memories, scored.c.position)), "rated")
+    kept = [column for column in scored.c if column.name != "coverage"]
+    return (
+        select(*kept, rated.c.recency, rated.c.importance_factor)
+        .select_from(scored.join(rated, true()))
+        .cte("best")
+    )
+
+
+def _parted(matched: CTE, best: CTE) -> CTE:
+    """What a candidate's score by words is made of: which count how much, and how it stands."""
+    return (
+        select(
+            matched.c.position,
+            func.array_agg(matched.c.word).label("words"),
+            func.array_agg(matched.c.weight).label("weights"),
+            func.max(matched.c.length).label("length"),
+            func.max(matched.c.speech).label("speech"),
+            func.bool_or(matched.c.answers).label("answers"),
+        )
+        .where(among(matched.c.position, best))
+        .group_by(matched.c.position)
+        .cte("parted")
+    )
+
+
+def _totals(asked: CTE, rarity: CTE, scope: CTE, dated: CTE | None) -> CTE:
+    """What scores are measured by; one row, so that those of several scopes can be added.
+
+    Returns size, shared, mean_length; ``asked``, the question's lexemes in the order of their
+    numbers; known, found_in and touched, in parallel: of each word that occurs its number, in how
+    many memories, and how many it touches, null if it is not counted; and ``of_time``, how many
+    memories are of the times that the question names.
+    """
+    of_time: Any = literal(0, BigInteger)
+    if dated is not None:
+        of_time = func.coalesce(select(func.max(dated.c.total)).scalar_subquery(), 0)
+    known = select(
+        func.array_agg(rarity.c.word).label("known"),
+        func.array_agg(rarity.c.found_in).label("found_in"),
+        func.array_agg(rarity.c.touched).label("touched"),
+    ).subquery("words")
+    lexemes = select(func.array_agg(aggregate_order_by(asked.c.lexeme, asked.c.word)))
+    return materialized(
+        select(
+            scope.c.size,
+            scope.c.shared,
+            scope.c.mean_length,
+            lexemes.scalar_subquery().label("asked"),
+            *known.c,
+            of_time.label("of_time"),
+        ).select_from(scope.join(known, true())),
+        "totals",
     )
 
 
@@ -452,10 +531,10 @@ def _within_reach(relevant: CTE) -> ColumnElement[bool]:
     return func.coalesce(most >= bar, true())
 
 
-def _dated(dead: CTE, eligible: CTE | None, scope: CTE) -> CTE:
+def _dated(dead: CTE, eligible: CTE | None, scope: CTE, *, apart: bool) -> CTE:
     """The memories of the times that the question names, unless these are most of all.
 
-    Parameters: since, until, first.
+    Apart, these too, and how many they are. Parameters: since, until, first.
     """
     times = given_rows(since=TIMESTAMP(timezone=True), until=TIMESTAMP(timezone=True))
     first_turn = (
@@ -483,10 +562,13 @@ def _dated(dead: CTE, eligible: CTE | None, scope: CTE) -> CTE:
         ),
         "of_time",
     )
+    candidate = (of_time.c.total <= RANKING.most_dated).label("candidate")
+    if apart:
+        return materialized(select(of_time.c.position, candidate, of_time.c.total), "dated")
     return materialized(
-        select(
-            of_time.c.position, (of_time.c.total <= RANKING.most_dated).label("candidate")
-        ).where(of_time.c.total <= select(scope.c.size).scalar_subquery() * RANKING.dated_share),
+        select(of_time.c.position, candidate).where(
+            of_time.c.total <= select(scope.c.size).scalar_subquery() * RANKING.dated_share
+        ),
         "dated",
     )
 
