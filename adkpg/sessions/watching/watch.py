@@ -76,7 +76,8 @@ async def watch(
     clock = asyncio.get_running_loop()
     listener = database.listener()
     renewal = clock.time()
-    told = True  # whether appends may tell of themselves
+    # Whether appends may tell of themselves; those on a user's node tell its own listeners alone.
+    told = not await database.is_distributed()
     with listener.listening(head["key"]) as woken:
         while True:
             if told and clock.time() >= renewal:
