@@ -63,8 +63,11 @@ if citus.is_asked_for(_ENVIRON):
 
 
 def _is_elsewhere(item: pytest.Item) -> bool:
-    """Whether a test's own SQL, or what it looks at, cannot be on a cluster."""
-    return any(part in item.nodeid for part in citus.ONE_SERVER)
+    """Whether a test cannot be on the cluster: by its own SQL, or since it kills nodes."""
+    kills = "cluster_programs" in getattr(item, "fixturenames", ())
+    return any(part in item.nodeid for part in citus.ONE_SERVER) or (
+        kills and not _ENVIRON.get(citus.BIN)
+    )
 
 
 @pytest.hookimpl(tryfirst=True)

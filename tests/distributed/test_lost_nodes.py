@@ -1,97 +1,52 @@
 """A worker is killed and comes back: nothing lost, nothing doubled, and others go on."""
 
 import asyncio
-from collections.abc import AsyncIterator
-from pathlib import Path
+from itertools import chain
 
 import pytest
-from google.adk.events import Event
 
-from adkpg import Database, DatabaseSessionService, Settings
-from tests.fakes.citus import CitusServer, Cluster, said
+from tests.fakes.citus import Own
+from tests.fakes.citus_writers import Writers, node_of, users_of_parts
 
 pytestmark = [pytest.mark.cluster, pytest.mark.fault]
 
-WRITERS, EVENTS = 8, 25
-
-Own = tuple[Cluster, CitusServer, str]
-
-
-async def _node_of(url: str, user_id: str) -> int:
-    rows = await said(
-        url,
-        "SELECT nodeport FROM pg_dist_placement JOIN pg_dist_node USING (groupid) WHERE shardid ="
-        f" get_shard_id_for_distribution_column('adkpg.sessions', '{user_id}')",
-    )
-    return int(rows[0]["nodeport"])
-
-
-class Writers:
-    """Eight users who append at the same time, and what each was told was stored."""
-
-    def __init__(self, url: str) -> None:
-        self.database = Database(url, settings=Settings(retry_timeout_s=60.0))
-        self.sessions = DatabaseSessionService(self.database)
-        self.told: dict[str, list[str]] = {}
-        self.reached = asyncio.Event()
-
-    async def write(self, user_id: str) -> None:
-        session = await self.sessions.create_session(
-            app_name="app", user_id=user_id, session_id="s"
-        )
-        self.told[user_id] = []
-        for number in range(EVENTS):
-            event = Event(author="user", id=f"e{number}", invocation_id="i")
-            await self.sessions.append_event(session, event)
-            self.told[user_id].append(event.id)
-            if sum(map(len, self.told.values())) > WRITERS * EVENTS // 8:
-                self.reached.set()
-
-    async def check(self) -> None:
-        for user_id, told in self.told.items():
-            stored = await self.sessions.get_session(
-                app_name="app", user_id=user_id, session_id="s"
-            )
-            assert stored is not None
-            assert [event.id for event in stored.events] == told
-            assert len(told) == EVENTS
-
-
-@pytest.fixture
-async def own(cluster_programs: Path) -> AsyncIterator[Own]:
-    cluster = Cluster(cluster_programs)
-    try:
-        await cluster.start()
-        server = CitusServer(cluster.url)
-        await server.prepare()
-        yield cluster, server, await server.create(template=server.template)
-    finally:
-        cluster.stop()
+EVENTS = 25
 
 
 async def test_a_worker_is_killed_and_comes_back(own: Own) -> None:
-    cluster, server, database = own
-    writers = Writers(server.url_of(database))
+    users = list(chain.from_iterable((await users_of_parts(own.url, 2)).values()))
+    assert len(users) == 8
+    writers = Writers([own.url])
+    back = asyncio.Event()
     async with asyncio.TaskGroup() as group:
-        for number in range(WRITERS):
-            group.create_task(writers.write(f"u{number}"))
-        await writers.reached.wait()
-        cluster.nodes[1].kill()
-        group.create_task(cluster.nodes[1].start())
+        for user_id in users:
+            group.create_task(writers.write(user_id, EVENTS, back))
+        await writers.reached(5, users)
+        own.cluster.nodes[1].kill()
+        await own.cluster.nodes[1].start()
+        back.set()
     await writers.check()
-    await writers.database.close()
+    await writers.close()
 
 
-async def test_others_go_on_while_a_worker_is_away(own: Own) -> None:
-    cluster, server, database = own
-    url = server.url_of(database)
-    away = cluster.nodes[1].port
-    others = [f"u{n}" for n in range(40) if await _node_of(url, f"u{n}") != away][:WRITERS]
-    cluster.nodes[1].kill()
-    writers = Writers(url)
+async def test_only_users_of_that_node_wait(own: Own) -> None:
+    lost = own.cluster.nodes[1]
+    users = list(chain.from_iterable((await users_of_parts(own.url, 2)).values()))
+    theirs = [user_id for user_id in users if await node_of(own.url, user_id) == lost.port]
+    others = [user_id for user_id in users if user_id not in theirs]
+    assert len(theirs) == len(others) == 4
+    writers = Writers([own.url])
+    back = asyncio.Event()
     async with asyncio.TaskGroup() as group:
-        for user_id in others:
-            group.create_task(writers.write(user_id))
+        waiting = [group.create_task(writers.write(each, EVENTS, back)) for each in theirs]
+        await writers.reached(5, theirs)
+        lost.kill()
+        async with asyncio.TaskGroup() as meanwhile:
+            for user_id in others:
+                meanwhile.create_task(writers.write(user_id, EVENTS))
+        assert not any(task.done() for task in waiting)
+        await lost.start()
+        await writers.reached(1, theirs)
+        back.set()
     await writers.check()
-    await writers.database.close()
-    await cluster.nodes[1].start()
+    await writers.close()

@@ -15,6 +15,7 @@ import tempfile
 import uuid
 from collections.abc import Mapping
 from contextlib import suppress
+from dataclasses import dataclass
 from pathlib import Path
 
 import asyncpg
@@ -55,6 +56,14 @@ _SETTINGS = {
     "citus.shard_count": str(SHARDS),
 }
 
+_DURABLE = {
+    "shared_buffers": "256MB",
+    "autovacuum": "on",
+    "fsync": "on",
+    "full_page_writes": "on",
+    "citus.shard_count": "32",
+}
+
 
 def is_asked_for(environ: Mapping[str, str]) -> bool:
     """Whether the run is one on a cluster."""
@@ -64,9 +73,17 @@ def is_asked_for(environ: Mapping[str, str]) -> bool:
 class Node:
     """One server of a cluster, with a directory and a port that it keeps."""
 
-    def __init__(self, name: str, place: Path, programs: Path, account: Account) -> None:
+    def __init__(
+        self,
+        name: str,
+        place: Path,
+        programs: Path,
+        account: Account,
+        settings: Mapping[str, str] = _SETTINGS,
+    ) -> None:
         self.name = name
         self.port = _free_port()
+        self._settings = settings
         self._data = place / name
         self._place = place
         self._programs = programs
@@ -79,7 +96,7 @@ class Node:
 
     def initialise(self) -> None:
         """Makes its directory."""
-        settings = [part for each in _SETTINGS.items() for part in ("-c", "=".join(each))]
+        settings = [part for each in self._settings.items() for part in ("-c", "=".join(each))]
         ended = self._account.run(
             [
                 *(self._programs / "initdb", "-D", self._data, "-U", "postgres", "-A", "trust"),
@@ -150,11 +167,13 @@ class Cluster:
     Args:
       programs: The folder with ``initdb`` and ``postgres``, which have Citus and pgvector.
       workers: How many.
+      durable: They keep what is committed as servers in service do, on the disk: for measurements.
     """
 
-    def __init__(self, programs: Path, *, workers: int = 2) -> None:
+    def __init__(self, programs: Path, *, workers: int = 2, durable: bool = False) -> None:
         shm = Path("/dev/shm")
-        roomy = shm.is_dir() and shutil.disk_usage(shm).free > 4 << 30
+        roomy = not durable and shm.is_dir() and shutil.disk_usage(shm).free > 4 << 30
+        self._settings = {**_SETTINGS, **(_DURABLE if durable else {})}
         self._place = Path(tempfile.mkdtemp(prefix="adkpg-citus-", dir=shm if roomy else None))
         self._programs = programs
         self._account = Account.of_server(self._place, self._place / "coordinator")
@@ -167,7 +186,7 @@ class Cluster:
         return self.nodes[0].url()
 
     def _node(self, name: str) -> Node:
-        return Node(name, self._place, self._programs, self._account)
+        return Node(name, self._place, self._programs, self._account, self._settings)
 
     async def start(self) -> None:
         """Starts every node; the database ``postgres`` of each is a cluster's."""
@@ -292,6 +311,20 @@ class CitusServer:
         )
         for row in rows:
             await self.drop(row["datname"])
+
+
+@dataclass(frozen=True)
+class Own:
+    """A cluster of the test's own, with a distributed database."""
+
+    cluster: Cluster
+    server: CitusServer
+    database: str
+
+    @property
+    def url(self) -> str:
+        """The database on the coordinator."""
+        return self.server.url_of(self.database)
 
 
 async def said(url: str, sql: str) -> list[asyncpg.Record]:
