@@ -1,0 +1,256 @@
+"""What calls cost on a Citus cluster, next to a plain server: through each kind of node.
+
+    python -m benchmarks.scripts.cluster PROGRAMS [--blocks 10] [--only append]
+
+PROGRAMS is the folder with ``initdb`` and ``postgres`` of a PostgreSQL that has Citus and pgvector.
+Starts a coordinator and two workers of it on this machine, with default durability; the plain
+server is a database of the coordinator without Citus. All users' rows are on one worker: *owner* is
+a client of that one, *another* of the other. All servers and the client share this machine's cores:
+calls per second compare the work that is done, not what several machines reach.
+"""
+
+import argparse
+import asyncio
+import itertools
+import statistics
+import time
+from collections.abc import Awaitable, Callable
+from pathlib import Path
+from typing import Any
+
+import asyncpg
+from google.adk.events.event_actions import EventActions
+from google.adk.memory.memory_entry import MemoryEntry
+from google.adk.sessions.base_session_service import GetSessionConfig
+from google.adk.sessions.session import Session
+from google.genai import types
+from rich.console import Console
+from rich.table import Table
+
+from adkpg import Database, DatabaseSessionService, PgVectorMemoryService
+from benchmarks.scripts.compared import SAYING, TOWNS, WAYS, Scattered, said
+from tests.fakes.citus import CitusServer, Cluster
+from tests.fakes.citus import said as asked
+
+APP = "bench"
+CLIENTS = 8
+CALLS = 20
+"""Of a client in a block."""
+ASKED = {"20 memories": 20, "1,000 memories": 1_000}
+PLACES = ("plain", "coordinator", "another", "owner")
+
+Call = Callable[[int], Awaitable[object]]
+
+
+class Place:
+    """A database as clients of one node see it.
+
+    Args:
+      url: Leads to the node.
+      users: One for each client.
+    """
+
+    def __init__(self, url: str, users: list[str]) -> None:
+        self.database = Database(url, pool_size=CLIENTS)
+        self._users = users
+        self._plain = DatabaseSessionService(self.database, remember=False)
+        self._remembering = DatabaseSessionService(self.database, remember=True)
+        self._memory = PgVectorMemoryService(self.database, embedder=Scattered())
+        self._sessions: dict[tuple[str, int], Session] = {}
+        self._number = itertools.count()
+        self.calls: dict[str, Call] = {
+            "create": lambda client: self._create(client),
+            "append": lambda client: self._append("append", client),
+            "append, user:": lambda client: self._append("user", client, "user:mood"),
+            "append, app:": lambda client: self._append("app", client, "app:mood"),
+            "append, remember": lambda client: self._append("remember", client),
+            "update_state, user:": lambda client: self._plain.update_state(
+                app_name=APP, user_id=users[client], state_delta={"user:m": next(self._number)}
+            ),
+            "get, 20 events": self._get,
+            "ingest of 10 turns": self._ingest,
+        }
+        for name in ASKED:
+            self.calls[f"search by words, {name}"] = self._search(name, mode="text")
+            self.calls[f"search, {name}"] = self._search(name, app_wide=False)
+            self.calls[f"search, {name}, and the app's"] = self._search(name)
+
+    async def load(self) -> None:
+        """Writes what is read later, once for all clients of one database."""
+        for user in self._users:
+            held = await self._plain.create_session(app_name=APP, user_id=user, session_id="held")
+            for number in range(20):
+                await self._plain.append_event(held, said(number))
+            for name, memories in ASKED.items():
+                await self._memory.add_memory(
+                    app_name=f"{APP} {name}", user_id=user, memories=entries(memories)
+                )
+        for name in ASKED:
+            await self._memory.add_memory(
+                app_name=f"{APP} {name}", user_id=None, memories=entries(20)
+            )
+
+    async def _create(self, client: int) -> object:
+        return await self._plain.create_session(app_name=APP, user_id=self._users[client])
+
+    async def _append(self, kind: str, client: int, key: str | None = None) -> object:
+        service = self._remembering if kind == "remember" else self._plain
+        session = self._sessions.get((kind, client))
+        if session is None or len(session.events) > 200:
+            session = await service.create_session(app_name=APP, user_id=self._users[client])
+            self._sessions[kind, client] = session
+        number = next(self._number)
+        delta = {} if key is None else {key: number}
+        event = said(number, actions=EventActions(state_delta=delta))
+        return await service.append_event(session, event)
+
+    async def _get(self, client: int) -> object:
+        return await self._plain.get_session(
+            app_name=APP,
+            user_id=self._users[client],
+            session_id="held",
+            config=GetSessionConfig(num_recent_events=20),
+        )
+
+    async def _ingest(self, client: int) -> None:
+        first = 10 * next(self._number)
+        await self._memory.add_events_to_memory(
+            app_name=f"{APP} ingested",
+            user_id=self._users[client],
+            session_id=f"s{first}",
+            events=[said(number) for number in range(first, first + 10)],
+        )
+
+    def _search(self, name: str, **options: Any) -> Call:
+        async def search(client: int) -> object:
+            number = next(self._number)
+            return await self._memory.search(
+                app_name=f"{APP} {name}",
+                user_id=self._users[client],
+                query=f"Who travels to {TOWNS[number % len(TOWNS)]} by train?",
+                **options,
+            )
+
+        return search
+
+
+def entries(count: int) -> list[MemoryEntry]:
+    return [
+        MemoryEntry(
+            content=types.Content(
+                role="user",
+                parts=[
+                    types.Part(
+                        text=SAYING.format(
+                            WAYS[number % len(WAYS)], TOWNS[number // 3 % len(TOWNS)], number
+                        )
+                    )
+                ],
+            )
+        )
+        for number in range(count)
+    ]
+
+
+async def latencies_ms(call: Call) -> list[float]:
+    taken = []
+    for _ in range(CALLS):
+        began = time.perf_counter()
+        await call(0)
+        taken.append(1000 * (time.perf_counter() - began))
+    return taken
+
+
+async def per_second(call: Call) -> float:
+    async def client(number: int) -> None:
+        for _ in range(CALLS):
+            await call(number)
+
+    began = time.perf_counter()
+    await asyncio.gather(*(client(number) for number in range(CLIENTS)))
+    return CLIENTS * CALLS / (time.perf_counter() - began)
+
+
+async def users_of_one_node(nodes: list[str]) -> list[str]:
+    """Users whose rows are on the first worker."""
+    port = int(nodes[1].rpartition(":")[2].partition("/")[0])
+    rows = await asked(
+        nodes[0],
+        "SELECT 'user ' || n AS user_id FROM generate_series(1, 200) n"  # noqa: S608 - numbers
+        " JOIN pg_dist_placement ON shardid ="
+        " get_shard_id_for_distribution_column('adkpg.sessions', 'user ' || n)"
+        f" JOIN pg_dist_node USING (groupid) WHERE nodeport = {port} ORDER BY n LIMIT {CLIENTS}",
+    )
+    return [row["user_id"] for row in rows]
+
+
+async def measure(programs: Path, blocks: int, only: str) -> None:
+    cluster = Cluster(programs, durable=True)
+    try:
+        await cluster.start()
+        server = CitusServer(cluster.url)
+        plain, distributed = [await server.create() for _ in range(2)]
+        await server.join(distributed)
+        nodes = await server.nodes_of(distributed)
+        for url in (server.url_of(plain), nodes[0]):
+            async with Database(url) as database:
+                await database.upgrade()
+                if url == nodes[0]:
+                    await database.distribute()
+        users = await users_of_one_node(nodes)
+        urls = {
+            "plain": server.url_of(plain),
+            "coordinator": nodes[0],
+            "another": nodes[2],
+            "owner": nodes[1],
+        }
+        places = {name: Place(urls[name], users) for name in PLACES}
+        for name in ("plain", "coordinator"):
+            await places[name].load()
+            connection = await asyncpg.connect(urls[name])
+            await connection.execute("VACUUM ANALYZE")
+            await connection.close()
+        kinds = [kind for kind in places["plain"].calls if only in kind]
+        took: dict[tuple[str, str], list[float]] = {}
+        rates: dict[tuple[str, str], list[float]] = {}
+        for number in range(blocks + 1):  # the first warms up
+            order = PLACES if number % 2 else PLACES[::-1]
+            for kind in kinds:
+                for name in order:
+                    call = places[name].calls[kind]
+                    found, rate = await latencies_ms(call), await per_second(call)
+                    if number:
+                        took.setdefault((kind, name), []).extend(found)
+                        rates.setdefault((kind, name), []).append(rate)
+        for place in places.values():
+            await place.database.close()
+    finally:
+        cluster.stop()
+    table = Table("P50 IN MS (CALLS A SECOND OF 8)", *PLACES)
+    bars = Table("P50 / PLAIN", *PLACES[1:])
+    for kind in kinds:
+        middle = {name: statistics.median(took[kind, name]) for name in PLACES}
+        table.add_row(
+            kind,
+            *(
+                f"{middle[name]:.2f} ({statistics.median(rates[kind, name]):,.0f})"
+                for name in PLACES
+            ),
+        )
+        bars.add_row(kind, *(f"{middle[name] / middle['plain']:.2f}" for name in PLACES[1:]))
+    console = Console(width=120)
+    console.print(table)
+    console.print(bars)
+
+
+def main() -> None:
+    parser = argparse.ArgumentParser(description=__doc__.splitlines()[0] if __doc__ else None)
+    parser.add_argument("programs", type=Path, help="of PostgreSQL with Citus and pgvector")
+    parser.add_argument("--blocks", type=int, default=10, help="of 20 calls of a client each")
+    parser.add_argument("--only", default="", help="calls whose name has this")
+    arguments = parser.parse_args()
+    asyncio.run(measure(arguments.programs, arguments.blocks, arguments.only))
+
+
+if __name__ == "__main__":
+    main()
