@@ -39,12 +39,14 @@ test-pgbouncer: $(INSTALLED) ## the suite through PgBouncer; PGBOUNCER=/path/to/
 	ADKPG_TEST_PGBOUNCER=$$(PATH="$$PATH:/usr/sbin" command -v $(PGBOUNCER)) \
 	  $(BIN)/python -m pytest -n auto --maxprocesses 8 $(ARGS)
 
+ON_A_CLUSTER := tests/distributed tests/conformance tests/sessions tests/memory tests/erasure tests/models \
+  tests/facts tests/documents
 # Without ARGS: what a cluster must keep to. ADKPG_TEST_CITUS_URL names one that runs.
 test-distributed: $(INSTALLED) ## the suite on a Citus cluster; CITUS_BIN=/folder/of/postgres that has Citus and pgvector
 	@test -n "$(CITUS_BIN)$(ADKPG_TEST_CITUS_URL)" || { printf '%s\n' \
 	  "Name a cluster: CITUS_BIN=/folder/with/initdb/and/postgres, or ADKPG_TEST_CITUS_URL=postgresql://coordinator/postgres (docs/distributed.md)"; exit 1; }
 	ADKPG_TEST_CITUS_BIN="$(CITUS_BIN)" $(BIN)/python -m pytest -n 2 \
-	  $(or $(ARGS),tests/distributed tests/conformance tests/documents)
+	  $(or $(ARGS),$(ON_A_CLUSTER))
 
 # ONLY: lowest, newest-3.12, postgres ...; POSTGRES_BIN: instead of those in /usr/lib/postgresql.
 test-versions: $(INSTALLED) ## the suite at both ends of google-adk, on each Python and other Postgres; ONLY=lowest for one
