@@ -6,7 +6,7 @@ import hmac
 import secrets
 from collections.abc import Collection
 from typing import Any
-from urllib.parse import urlsplit
+from urllib.parse import SplitResult, urlsplit
 
 from starlette.datastructures import Headers, MutableHeaders
 from starlette.requests import Request
@@ -125,7 +125,7 @@ class Guard:
 
     async def _answer(self, request: Request, visitor: Visitor) -> Response | None:
         """Returns what is said without any page; None leaves it to the pages."""
-        host = urlsplit("//" + request.headers.get("host", "")).hostname or ""
+        host = _split("//" + request.headers.get("host", "")).hostname or ""
         if self._hosts is not None and host.lower() not in self._hosts:
             return _refused(
                 421, f"The console does not answer as {host[:100]!r}; use the address it printed."
@@ -224,7 +224,14 @@ def _is_foreign(request: Request) -> bool:
     origin = request.headers.get("origin")
     if origin is None:
         return False
-    return urlsplit(origin).netloc.lower() != request.headers.get("host", "").lower()
+    return _split(origin).netloc.lower() != request.headers.get("host", "").lower()
+
+
+def _split(address: str) -> SplitResult:
+    try:
+        return urlsplit(address)
+    except ValueError:  # half an IPv6 address, and the like
+        return urlsplit("")
 
 
 def _refused(status: int, sentence: str) -> Response:

@@ -1,20 +1,24 @@
 """People: what is remembered of a person, or of an app, and what may be done about it."""
 
+import logging
 from collections.abc import AsyncIterator, Callable, Mapping
 from typing import Any
 from urllib.parse import quote
 
 from starlette.requests import Request
 from starlette.responses import Response, StreamingResponse
+from starlette.types import Send
 
 from adkpg.console import forms
 from adkpg.console.page import Console, back_to, form_of, person, query_of
 from adkpg.erasure import forget
-from adkpg.errors import InvalidInput
+from adkpg.errors import AdkpgError, InvalidInput
 from adkpg.memory.filters import KINDS, SearchFilters
 from adkpg.memory.records import Memory, text_of
 from adkpg.scopes import scope
 from adkpg.transfer import export
+
+logger = logging.getLogger(__name__)
 
 _ROWS = 100
 _FACTS = 500
@@ -33,6 +37,17 @@ _GROUPS: dict[str, Callable[[Memory], list[str]]] = {
     "day": lambda memory: [(memory.timestamp or "")[:10]],
     "importance": lambda memory: [f"{memory.importance:.1f}"],
 }
+
+
+class _Download(StreamingResponse):
+    """A file that is sent while it is made; what fails breaks it off, and it looks cut."""
+
+    async def stream_response(self, send: Send) -> None:
+        """Sends it; without its last message the server closes the connection."""
+        try:
+            await super().stream_response(send)
+        except AdkpgError as exc:
+            logger.error("A download broke off: %s", exc)
 
 
 async def show(console: Console, request: Request) -> Response:
@@ -164,14 +179,16 @@ async def download(console: Console, request: Request) -> Response:
                 yield line.encode(errors="replace") + b"\n"
 
     async def following() -> AsyncIterator[bytes]:
-        yield first
+        for line in first:
+            yield line
         async for line in written:
             yield line
 
     written = lines()
-    first = await anext(written)  # what is refused is said on a page
+    # What is refused is said on a page; the second line is the first that is the database's.
+    first = [await anext(written), await anext(written)]
     name = quote(f"{app_name}-{user_id}.jsonl", safe="")
-    return StreamingResponse(
+    return _Download(
         following(),
         media_type="application/x-ndjson",
         headers={"Content-Disposition": f"attachment; filename*=UTF-8''{name}"},

@@ -86,6 +86,14 @@ async def test_a_session_grows_while_it_is_watched(
     await expect(new).to_contain_text("curious")
     await new.get_by_text("preload_memory", exact=True).click()
     await expect(new.locator(".preloaded")).to_contain_text("before this turn")
+    again = said("no, start again")
+    again.actions.rewind_before_invocation_id = "run"
+    await sessions.append_event(session, said("wrong way", invocation_id="run"))
+    await expect(page.locator("#event-3")).to_contain_text("wrong way")
+    await sessions.append_event(session, again)
+    await expect(page.locator("#event-3")).to_contain_text("taken back by a rewind")
+    await expect(page.locator("#count")).to_have_text("4 events")
+    await expect(page.locator(".step")).to_have_count(4)
 
 
 async def test_keys_lead_through_the_pages(

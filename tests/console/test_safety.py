@@ -5,12 +5,14 @@ from collections.abc import Callable
 from typing import Any
 
 import asyncpg
+import httpx
 import pytest
 
 from adkpg import Database, DatabaseSessionService, PgVectorMemoryService
 from adkpg.console import create_console
-from adkpg.console.application import _ACTIONS
+from adkpg.console.application import _ACTIONS, _PAGES
 from adkpg.errors import ConfigurationError
+from tests.browser.chromium import served
 from tests.fakes import hostile
 from tests.fakes.browser import Browser
 from tests.fakes.proxy import Proxy
@@ -124,6 +126,9 @@ async def test_another_name_than_the_allowed_ones_is_refused(
     assert (await browse(console).get("/")).status_code == 200
     assert (await browse(console, "http://[::1]:8765").get("/")).status_code == 200
     assert (await browse(console, "http://evil.example:8765").get("/")).status_code == 421
+    for odd in ("[::1", "", "a b", "127.0.0.1@evil", "::1", "[]", "]["):
+        answer = await browse(console).client.get("/", headers={"Host": odd})
+        assert answer.status_code == 421, odd
 
 
 async def test_forms_without_their_token_or_from_elsewhere_change_nothing(
@@ -138,6 +143,10 @@ async def test_forms_without_their_token_or_from_elsewhere_change_nothing(
     assert answer.status_code == 403
     answer = await browser.client.post(
         "/login", data={"form_token": form}, headers={"Sec-Fetch-Site": "cross-site"}
+    )
+    assert answer.status_code == 403
+    answer = await browser.client.post(
+        "/login", data={"form_token": form}, headers={"Origin": "http://[::1"}
     )
     assert answer.status_code == 403
     behind_a_proxy = {"Origin": "https://public.example", "Sec-Fetch-Site": "same-origin"}
@@ -171,14 +180,58 @@ async def test_a_database_that_goes_away_is_said_and_comes_back(
         assert "/app?app=a" in await browser.text("/")
 
 
-async def test_a_missing_schema_is_one_sentence(
+async def test_a_download_that_the_database_leaves_breaks_off_and_is_one_sentence(
+    proxy: Proxy, impatient: None, caplog: pytest.LogCaptureFixture
+) -> None:
+    ana: dict[str, Any] = {"app_name": "a", "user_id": "ana"}
+    async with Database(proxy.url) as database:
+        sessions = DatabaseSessionService(database)
+        await sessions.create_session(**ana, session_id="s", state={"user:name": "Ana"})
+        memory = PgVectorMemoryService(database, mode="text")
+        async with (
+            served(create_console(database, memory=memory)) as address,
+            httpx.AsyncClient(base_url=address) as client,
+        ):
+            query = {"app": "a", "user": "ana"}
+            assert (await client.get("/export", params=query)).text.count("\n") > 2
+            proxy.hold(2, "answer")
+            async with client.stream("GET", "/export", params=query) as download:
+                lines = download.aiter_lines()
+                assert '"type":"export"' in await anext(lines)
+                assert '"Ana"' in await anext(lines)
+                await proxy.held.wait()
+                await proxy.leave()
+                proxy.release()
+                with pytest.raises(httpx.RemoteProtocolError):
+                    async for _ in lines:
+                        pass
+            gone = await client.get("/export", params=query)
+            assert gone.status_code == 503, "and not the first line of a file"
+    (said,) = [each for each in caplog.records if each.name == "adkpg.console.people"]
+    assert said.message.startswith("A download broke off: ")
+    assert all(each.exc_info is None for each in caplog.records)
+
+
+async def test_tables_that_are_missing_or_of_another_revision_are_one_sentence(
     empty_database_url: str, browse: Callable[..., Browser]
 ) -> None:
-    async with Database(empty_database_url) as database:
-        memory = PgVectorMemoryService(database, mode="text")
-        answer = await browse(create_console(database, memory=memory)).get("/")
-        assert answer.status_code == 503
-        assert "adkpg db upgrade" in answer.text
+    for of_another in (False, True):
+        async with Database(empty_database_url) as database:
+            if of_another:
+                await database.upgrade()
+                async with (await database.engine()).begin() as connection:
+                    await connection.exec_driver_sql(
+                        "UPDATE adkpg.alembic_version SET version_num = '9999'"
+                    )
+        async with Database(empty_database_url) as database:
+            memory = PgVectorMemoryService(database, mode="text")
+            browser = browse(create_console(database, memory=memory))
+            for path in _PAGES:
+                query = {"app": "a", "user": "u", "session": "s", "memory": "m", "q": "x"}
+                answer = await browser.get(path, **query)
+                assert answer.status_code == 503, path
+                said = "upgrade the adkpg package" if of_another else "adkpg db upgrade"
+                assert said in answer.text, path
 
 
 async def test_a_defect_is_logged_and_shows_no_traceback(
