@@ -15,6 +15,7 @@ _FORMATS = (
     "LoCoMo, LongMemEval, BEAM (chat.json, or a folder of chats), MSC, "
     '[{"sessions": ..., "questions": ...}] or [{"q": ..., "evidence": ...}]'
 )
+_BEGINNING = 1_000
 _LOADERS = (
     # The order tells apart: a question of LongMemEval is one of the last kind, too.
     (longmemeval.matches, longmemeval.load),
@@ -114,8 +115,12 @@ def _value(path: Path) -> Any:
         raise InvalidInput(f"{path} cannot be decompressed ({exc}); write it again.") from exc
     except OSError as exc:
         raise InvalidInput(f"{path} cannot be read ({exc.strerror}); name a file.") from exc
-    except ValueError as exc:
-        raise InvalidInput(f"{path} is not JSON ({exc}); give one of {_FORMATS}.") from exc
+    except UnicodeDecodeError as exc:
+        raise InvalidInput(
+            f"{path} is no text in UTF-8 (byte {exc.start + 1} cannot be read); save it as UTF-8."
+        ) from exc
+    if "\0" in text[:_BEGINNING]:  # ASCII in UTF-16 is UTF-8 with a NUL beside each letter
+        raise InvalidInput(f"{path} is no text in UTF-8 (it has NUL bytes); save it as UTF-8.")
     try:
         return json.loads(text)
     except (ValueError, RecursionError) as exc:

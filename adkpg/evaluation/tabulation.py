@@ -14,19 +14,28 @@ _INTERVAL = "  95 %"
 
 def sentences(data: DataSet) -> list[str]:
     """Returns what was asked, and what was not."""
-    stores = f"{len(data.stores)} {'store' if len(data.stores) == 1 else 'stores'}"
-    held = f"{stores}, {data.turns} turns, " if data.turns else ""
-    lines = [f"{data.format}: {held}{data.questions} questions that something answers."]
+    held = f"{counted(len(data.stores), 'store')}, {counted(data.turns, 'turn')}, "
+    questions = counted(data.questions, "question")
+    lines = [f"{data.format}: {held if data.turns else ''}{questions} that something answers."]
     if data.unanswerable:
         lines[0] = lines[0][:-1] + f", {data.unanswerable} that nothing does."
-    lines += [f"{count} questions skipped: {reason}." for reason, count in data.skipped.items()]
+    lines += [
+        f"{counted(count, 'question')} skipped: {reason}." for reason, count in data.skipped.items()
+    ]
     if data.dropped:
-        lines.append(f"{data.dropped} names of evidence left out, since nothing has them.")
+        lines.append(f"{counted(data.dropped, 'name')} of evidence left out: no memory has that.")
     if data.repeated:
-        lines.append(f"{data.repeated} turns left out: a later one of their session has their id.")
+        lines.append(
+            f"{counted(data.repeated, 'turn')} left out: a later one of the session has that id."
+        )
     if data.note:
         lines.append(data.note)
     return lines
+
+
+def counted(number: int, one: str, many: str = "") -> str:
+    """Returns a number of things: ``1 turn``, ``2 turns``."""
+    return f"{number} {one if number == 1 else many or f'{one}s'}"
 
 
 def tables(evaluation: Evaluation) -> list[Table]:

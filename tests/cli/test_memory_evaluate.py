@@ -40,7 +40,9 @@ def stored(database_url: str, monkeypatch: pytest.MonkeyPatch) -> str:
 def write(tmp_path: Path) -> Any:
     def written(value: object) -> str:
         path = tmp_path / "questions.json"
-        path.write_text(value if isinstance(value, str) else json.dumps(value))
+        if not isinstance(value, bytes):
+            value = (value if isinstance(value, str) else json.dumps(value)).encode()
+        path.write_bytes(value)
         return str(path)
 
     return written
@@ -60,7 +62,7 @@ def test_a_teams_own_questions(adkpg: Adkpg, write: Any) -> None:
     outcome = adkpg(*command)
     assert (outcome.code, outcome.err) == (0, "")
     assert "2 questions that something answers, 1 that nothing does." in outcome.out
-    assert "1 questions skipped: it names no evidence." in outcome.out
+    assert "1 question skipped: it names no evidence." in outcome.out
     assert "RECALL@10" in outcome.out
     assert "Where is the cat?" in outcome.out
     assert "TEXT BY CATEGORY" in outcome.out
@@ -127,13 +129,13 @@ def test_each_mode_is_measured_reranked_too(adkpg: Adkpg, write: Any, tmp_path: 
         *("--reranker", "tei:http://127.0.0.1:1"),
     )
     assert outcome.code == 0
-    assert "searches of text reranked got no answer of the reranker." in outcome.out
+    assert "1 search of text reranked got no answer of the reranker." in outcome.out
 
 
 def test_conversations_are_remembered_apart(stored: str, adkpg: Adkpg, write: Any) -> None:
     outcome = adkpg("memory", "evaluate", write([own()]), "--mode", "text")
     assert (outcome.code, outcome.err) == (0, "")
-    assert "own: 1 store, 3 turns, 1 questions that something answers" in outcome.out
+    assert "own: 1 store, 3 turns, 1 question that something answers" in outcome.out
     listed = adkpg("memory", "count", "--app", "evaluation", "--user", "ann", "--json")
     assert json.loads(listed.out)["memories"] == 0
     named = adkpg("memory", "evaluate", write([own()]), "--mode", "text", "--database-url", stored)
@@ -145,6 +147,8 @@ def test_conversations_are_remembered_apart(stored: str, adkpg: Adkpg, write: An
     ("value", "words", "said"),
     [
         ("no JSON", (), "is not JSON"),
+        (json.dumps(ASKED).encode("utf-16"), (), "save it as UTF-8"),
+        (ASKED, (*PLACE, "--compare", "{utf16}"), "save it as UTF-8"),
         ([{"a": 1}], (), "no data set with questions"),
         (ASKED, (), "--app"),
         (ASKED, ("--user", "alice"), "--user goes with --app"),
@@ -164,10 +168,12 @@ def test_conversations_are_remembered_apart(stored: str, adkpg: Adkpg, write: An
     ],
 )
 def test_what_cannot_work_is_a_sentence(
-    adkpg: Adkpg, write: Any, value: Any, words: tuple[str, ...], said: str
+    adkpg: Adkpg, write: Any, value: Any, words: tuple[str, ...], said: str, tmp_path: Path
 ) -> None:
-    file = write(value)
-    outcome = adkpg("memory", "evaluate", file, *(word.format(file=file) for word in words))
+    file, utf16 = write(value), tmp_path / "before.json"
+    utf16.write_text("{}", encoding="utf-16")
+    given = [word.format(file=file, utf16=utf16) for word in words]
+    outcome = adkpg("memory", "evaluate", file, *given)
     assert outcome.code in (1, 2)
     assert outcome.out == ""
     assert said in outcome.err

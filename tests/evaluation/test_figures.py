@@ -1,16 +1,18 @@
 """Figures, their intervals, and the file of vectors."""
 
+from dataclasses import replace
 from pathlib import Path
 from typing import Any
 
 import pytest
 
 from adkpg.errors import InvalidInput
-from adkpg.evaluation import DataSet, Estimate, Evaluation, Question, Report, Store
+from adkpg.evaluation import DataSet, Estimate, Evaluation, Question, Report, Store, parsed
 from adkpg.evaluation.asking import Asked, Found, Recalled, outcome
 from adkpg.evaluation.embedder import KeptVectors, MeasuredEmbedder
 from adkpg.evaluation.evaluation import evaluation_of, losses
 from adkpg.evaluation.figures import MEASURES, Outcome, difference, estimate
+from adkpg.evaluation.tabulation import counted, sentences
 from tests.fakes.toys import ToyEmbedder
 
 
@@ -176,3 +178,20 @@ async def test_vectors_are_kept_from_one_run_to_the_next(tmp_path: Path) -> None
     assert path.read_text() == "notes of mine\n"
     with pytest.raises(InvalidInput, match="name a file"):
         KeptVectors(tmp_path, toy)
+
+
+def test_one_and_several_are_worded_so() -> None:
+    assert [counted(number, "turn") for number in (0, 1, 2)] == ["0 turns", "1 turn", "2 turns"]
+    assert [counted(number, "search", "searches") for number in (1, 2)] == [
+        "1 search",
+        "2 searches",
+    ]
+    few = replace(
+        parsed([{"q": "?", "contains": "a"}, {"q": "no evidence"}]), repeated=1, dropped=1
+    )
+    assert sentences(few) == [
+        "questions: 1 question that something answers.",
+        "1 question skipped: it names no evidence.",
+        "1 name of evidence left out: no memory has that.",
+        "1 turn left out: a later one of the session has that id.",
+    ]

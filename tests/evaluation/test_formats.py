@@ -309,7 +309,6 @@ def test_another_format_is_refused_in_a_sentence(value: Any, said: str) -> None:
     [
         b"[",
         b"[" * 100_000,
-        b"\xff\xfe\xff",
         b'{"a": 1}\n{"b": ',
         b"\x1f\x8b not gzip",
         gzip.compress(b"[" * 100, mtime=0)[:-9],
@@ -321,6 +320,23 @@ def test_a_broken_file_is_refused_in_a_sentence(tmp_path: Path, content: bytes) 
     path.write_bytes(content)
     with pytest.raises(InvalidInput, match=r"talks\.json (is not JSON|cannot be decompressed)"):
         read(path)
+
+
+@pytest.mark.parametrize("encoding", ["utf-16", "utf-16-le", "utf-16-be", "utf-32-be", "latin-1"])
+def test_a_file_in_another_encoding_is_told_apart(tmp_path: Path, encoding: str) -> None:
+    path = tmp_path / "talks.json"
+    asked = json.dumps([{"q": "Où est Zoë?", "contains": "café"}], ensure_ascii=False)
+    path.write_bytes(asked.encode(encoding))
+    with pytest.raises(
+        InvalidInput, match=r"talks\.json is no text in UTF-8 .*; save it as UTF-8\."
+    ):
+        read(path)
+    path.write_bytes('[{"q": "Where?", "contains": "here"}]'.encode(encoding))
+    if encoding == "latin-1":
+        assert read(path).questions == 1, "ASCII is in both"
+    else:
+        with pytest.raises(InvalidInput, match="save it as UTF-8"):
+            read(path)
 
 
 def test_a_file_is_read_with_a_mark_of_its_bytes_compressed_or_not_at_all(tmp_path: Path) -> None:

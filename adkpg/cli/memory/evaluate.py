@@ -227,6 +227,8 @@ def _kept(earlier: Path | None) -> Mapping[str, Any] | None:
         return None
     try:
         kept = json.loads(earlier.read_text(encoding="utf-8"))
+    except UnicodeDecodeError as exc:  # as PowerShell's > writes
+        raise click.UsageError(f"{earlier} is no text in UTF-8; save it as UTF-8.") from exc
     except (OSError, ValueError, RecursionError) as exc:
         raise click.UsageError(f"{earlier} is no JSON ({exc}); give what --json wrote.") from exc
     if not isinstance(kept, dict):
@@ -247,6 +249,9 @@ def _document(found: Evaluation, since: Mapping[str, Mapping[str, Estimate]]) ->
 def _print(found: Evaluation, since: Mapping[str, Mapping[str, Estimate]], misses: int) -> None:
     from adkpg.evaluation import tabulation
 
+    def searches(number: int) -> str:
+        return tabulation.counted(number, "search", "searches")
+
     for sentence in tabulation.sentences(found.data):
         click.echo(printable(sentence))
     tables = tabulation.tables(found)
@@ -258,11 +263,11 @@ def _print(found: Evaluation, since: Mapping[str, Mapping[str, Estimate]], misse
     for way, report in found.reports.items():
         if report.words_alone:
             click.echo(
-                f"\n{report.words_alone} searches in mode {way} were answered by words alone: the "
+                f"\nWords alone answered {searches(report.words_alone)} in mode {way}: the "
                 "embedder failed, was too slow, or is not the app's."
             )
         if report.fused_alone:
-            click.echo(f"\n{report.fused_alone} searches of {way} got no answer of the reranker.")
+            click.echo(f"\n{searches(report.fused_alone)} of {way} got no answer of the reranker.")
     if misses:
         click.echo()
         show(
