@@ -454,8 +454,14 @@ def fuse(
     if mode == "text":
         found.score = found.lexical + best * told
         enough = ranking.relevance_of_words * np.log(max(size, 1))
+        place = np.empty(len(found.which))
+        place[np.lexsort((-scope.places[found.which], -found.score))] = np.arange(len(place))
+        of_best = found.coverage >= ranking.share_of_best * found.coverage.max()
         found.relevant = (
-            (size <= ranking.small_scope) | (found.coverage >= enough) | (found.dated > 0)
+            (size <= ranking.small_scope)
+            | (found.coverage >= enough)
+            | ((place < ranking.best_of_words) & of_best & (found.coverage > 0))
+            | (found.dated > 0)
         )
         return
     known = cosine[~np.isnan(cosine)]

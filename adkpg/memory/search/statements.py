@@ -295,7 +295,9 @@ def _relevant(fused: Any, measures: CTE | None, shape: Shape) -> ColumnElement[b
     The best of n unrelated memories comes the nearer the more there are, about as ln n; of a user's
     own and of the app's, each for itself: a person's few are not hidden by many documents. The very
     nearest are hits with less, since a paraphrase shares no word; so are the best few, and more of
-    them if nothing is asked but something told. What is of a time that is asked for is a hit.
+    them if nothing is asked but something told. By words alone the best few are hits too, or a name
+    that nobody said would hide what is about the rest of a question. What is of a time that is
+    asked for is a hit.
     """
     floor = bindparam("min_cosine", type_=Double)
     near: ColumnElement[bool] = fused.c.cosine >= floor
@@ -315,8 +317,12 @@ def _told(
     known = measures.c
     chance = case((fused.c.position < number(0), known.chance_of_shared), else_=known.chance)
     if not shape.vector:
-        covered: ColumnElement[bool] = fused.c.coverage >= chance
-        return covered
+        best_of_own: ColumnElement[bool] = and_(
+            fused.c.position >= number(0),  # of many documents any word is said in some
+            fused.c.place <= number(RANKING.best_of_words),
+            fused.c.coverage >= RANKING.share_of_best * known.covered,
+        )
+        return or_(fused.c.coverage >= chance, best_of_own)
     meaning = (fused.c.cosine - floor) / func.nullif(1 - floor, 0, type_=Double)
     noise = func.nullif(1 - known.noise, 0, type_=Double)
     told = func.greatest(func.coalesce((fused.c.cosine - known.noise) / noise, 0.0), 0.0)
@@ -674,15 +680,18 @@ def _measures(scored: CTE, scope: CTE, shape: Shape) -> CTE:
     """What all candidates are measured by; one row, so that it is computed once.
 
     Returns best, the highest lexical score; what chance has among the user's own memories, and
-    among those that are shared: ``chance``, ``chance_of_shared``. By both ways also ``noise``, the
+    among those that are shared: ``chance``, ``chance_of_shared``. By words alone also
+    ``covered``, the highest coverage. By both ways also ``noise``, the
     cosine that is no evidence, ``low`` and ``high``, the lowest and the highest cosine, ``weight``,
     the cosine's, and ``rise``, how fast the bar rises with each ten hits.
     """
-    ranges: list[Any] = [func.max(scored.c.lexical).label("best")]
+    ranges: list[Any] = [
+        func.max(scored.c.lexical).label("best"),
+        func.nullif(func.max(scored.c.coverage), 0, type_=Double).label("covered"),
+    ]
     if shape.vector:
         cosine = scored.c.cosine
         ranges += [
-            func.nullif(func.max(scored.c.coverage), 0, type_=Double).label("covered"),
             func.min(cosine).label("low"),
             func.max(cosine).label("high"),
             (func.avg(cosine) + RANKING.above_usual * func.stddev_pop(cosine)).label("unusual"),
@@ -694,7 +703,9 @@ def _measures(scored: CTE, scope: CTE, shape: Shape) -> CTE:
         _chance(own, shape).label("chance"),
         _chance(shared, shape).label("chance_of_shared"),
     ]
-    if shape.vector:
+    if not shape.vector:
+        measures.append(all_of.c.covered)
+    else:
         usual_length = RANKING.usual_turn * by_words.WORDINESS
         longer = func.ln(func.greatest(scope.c.mean_length / usual_length, 1))
         measures += [
@@ -753,10 +764,12 @@ def _fused(scored: CTE, measures: CTE | None, shape: Shape) -> Any:
         return by_cosine.subquery("fused")
     told = scored.c.dated + scored.c.said_by
     if not shape.vector:
-        by_words_alone = select(
-            *scored.c, (scored.c.lexical + measures.c.best * told).label("score")
+        by_words_alone = (
+            select(*scored.c, (scored.c.lexical + measures.c.best * told).label("score"))
+            .select_from(scored.join(measures, true()))
+            .subquery("added")
         )
-        return by_words_alone.select_from(scored.join(measures, true())).subquery("fused")
+        return _placed(by_words_alone)
     low, reach = measures.c.low, measures.c.high - measures.c.low
     words = func.coalesce(scored.c.lexical / func.nullif(measures.c.best, 0, type_=Double), 0.0)
     meaning = func.coalesce((scored.c.cosine - low) / func.nullif(reach, 0, type_=Double), 0.0)
@@ -769,5 +782,10 @@ def _fused(scored: CTE, measures: CTE | None, shape: Shape) -> Any:
         .select_from(scored.join(measures, true()))
         .subquery("added")
     )
+    return _placed(added)
+
+
+def _placed(added: Any) -> Any:
+    """The candidates, each with its place by their score."""
     place = func.row_number().over(order_by=(added.c.score.desc(), added.c.position.desc()))
     return select(*added.c, place.label("place")).subquery("fused")

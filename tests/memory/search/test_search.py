@@ -367,3 +367,16 @@ async def test_meaning_keeps_its_weight_where_a_model_is_not_silent(
     (kitten,) = [hit for hit in hits if text_of(hit.memory) == "My kitten sleeps."]
     assert kitten.reason.lexical == 0
     assert kitten.score >= RANKING.vector
+
+
+async def test_by_words_a_name_that_nobody_said_hides_nothing(database: Database) -> None:
+    """Of the best few those that have the rest of the question; no more than these."""
+    memory = PgVectorMemoryService(database, mode="text")
+    talk = [f"The cat number {n} sleeps on mat {n}." for n in range(30)]
+    rest = [f"The weather of day {n} is fine and warm." for n in range(30)]
+    await remember_apart(memory, *talk, *rest)
+    texts = await found(memory, "What does my cat think of whiskas?")
+    assert len(texts) == RANKING.best_of_words
+    assert all("cat" in each for each in texts)
+    assert await found(memory, "What is whiskas?") == []
+    assert len(await found(memory, "cat", top_k=50)) == 30
