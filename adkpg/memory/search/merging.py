@@ -209,7 +209,18 @@ def _by_words(found: Sequence[_Candidate], totals: _Totals) -> Iterator[_Candida
     own, shared = chance(totals.size - totals.shared), chance(totals.shared)
     for each in found:
         each.score = each.lexical + best * each.told
-        if each.dated > 0 or each.coverage >= (shared if each.position < 0 else own):
+    by_score = sorted(found, key=lambda each: (each.score, each.position), reverse=True)
+    of_best = RANKING.share_of_best * max(each.coverage for each in found)
+    for place, each in enumerate(by_score, 1):
+        if (
+            each.dated > 0
+            or each.coverage >= (shared if each.position < 0 else own)
+            or (
+                each.position >= 0
+                and place <= RANKING.best_of_words
+                and each.coverage >= of_best > 0
+            )
+        ):
             yield each
 
 
