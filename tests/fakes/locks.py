@@ -1,37 +1,45 @@
 """Locks held by a test, so that what it races against stands still where the test wants it."""
 
 import asyncio
+import re
 from collections.abc import AsyncIterator
 from contextlib import asynccontextmanager
 
 import asyncpg
 
+_ALL_ROWS = re.compile(r"SELECT FROM adkpg\.(\w+) FOR UPDATE")
+_WAITING = (
+    "SELECT pid FROM pg_stat_activity WHERE datname = current_database()"
+    " AND wait_event_type = 'Lock' AND cardinality(pg_blocking_pids(pid)) > 0"
+)
+_WAITING_ON_NODES = (
+    "SELECT min(pid) AS pid FROM citus_stat_activity WHERE datname = current_database()"
+    " AND wait_event_type = 'Lock' GROUP BY global_pid"
+)
+
 
 class Lock:
     """A transaction of the test's own that holds rows; ends with `release` or the context."""
 
-    def __init__(self, connection: asyncpg.Connection, watcher: asyncpg.Connection) -> None:
+    def __init__(
+        self, connection: asyncpg.Connection, watcher: asyncpg.Connection, waiting: str = _WAITING
+    ) -> None:
         self.connection = connection
         self._watcher = watcher  # a transaction sees one pg_stat_activity, the first
+        self._waiting = waiting
 
     async def until_blocked(self, count: int) -> list[int]:
         """Waits until so many other connections wait for a lock; returns their process ids."""
         async with asyncio.timeout(30):
             while True:
-                rows = await self._watcher.fetch(
-                    "SELECT pid FROM pg_stat_activity WHERE datname = current_database()"
-                    " AND wait_event_type = 'Lock' AND cardinality(pg_blocking_pids(pid)) > 0"
-                )
+                rows = await self._watcher.fetch(self._waiting)
                 if len(rows) >= count:
                     return [row["pid"] for row in rows]
 
     async def until_unblocked(self) -> None:
         """Waits until no other connection waits for a lock."""
         async with asyncio.timeout(30):
-            while await self._watcher.fetchval(
-                "SELECT count(*) FROM pg_stat_activity WHERE datname = current_database()"
-                " AND wait_event_type = 'Lock'"
-            ):
+            while await self._watcher.fetch(self._waiting):
                 await asyncio.sleep(0)
 
     async def release(self) -> None:
@@ -42,15 +50,30 @@ class Lock:
 async def locked(
     url: str, sql: str = "SELECT FROM adkpg.sessions FOR UPDATE"
 ) -> AsyncIterator[Lock]:
-    """Runs a statement in a transaction that stays open, by default one that locks all sessions."""
+    """Runs a statement in a transaction that stays open, by default one that locks all sessions.
+
+    On a cluster, where only one user's rows can be locked at once, user by user.
+    """
     connection, watcher = await asyncpg.connect(url), await asyncpg.connect(url)
     try:
+        on_nodes = await _is_on_nodes(connection)
         await connection.execute("BEGIN")
-        await connection.execute(sql)
-        yield Lock(connection, watcher)
+        if on_nodes and (all_rows := _ALL_ROWS.fullmatch(sql)):
+            users = await connection.fetch(f"SELECT DISTINCT user_id FROM adkpg.{all_rows[1]}")
+            own = sql.replace(" FOR UPDATE", " WHERE user_id = $1 FOR UPDATE")
+            for user in users:
+                await connection.execute(own, user["user_id"])
+        else:
+            await connection.execute(sql)
+        yield Lock(connection, watcher, _WAITING_ON_NODES if on_nodes else _WAITING)
     finally:
         await connection.close()
         await watcher.close()
+
+
+async def _is_on_nodes(connection: asyncpg.Connection) -> bool:
+    found: bool = await connection.fetchval("SELECT to_regclass('citus_stat_activity') IS NOT NULL")
+    return found
 
 
 async def connections_of(url: str) -> int:
@@ -75,9 +98,7 @@ async def until_connections(url: str, count: int) -> None:
 
 async def waits_for_a_lock(connection: asyncpg.Connection) -> None:
     """Returns once another connection of this database waits for a lock."""
+    waiting = _WAITING_ON_NODES if await _is_on_nodes(connection) else _WAITING
     async with asyncio.timeout(30):
-        while not await connection.fetchval(
-            "SELECT count(*) FROM pg_stat_activity "
-            "WHERE datname = current_database() AND wait_event_type = 'Lock'"
-        ):
+        while not await connection.fetch(waiting):
             await asyncio.sleep(0)
