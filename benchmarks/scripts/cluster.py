@@ -24,8 +24,6 @@ from google.adk.memory.memory_entry import MemoryEntry
 from google.adk.sessions.base_session_service import GetSessionConfig
 from google.adk.sessions.session import Session
 from google.genai import types
-from rich.console import Console
-from rich.table import Table
 
 from adkpg import Database, DatabaseSessionService, PgVectorMemoryService
 from benchmarks.scripts.compared import SAYING, TOWNS, WAYS, Scattered, said
@@ -75,17 +73,18 @@ class Place:
             self.calls[f"search, {name}"] = self._search(name, app_wide=False)
             self.calls[f"search, {name}, and the app's"] = self._search(name)
 
-    async def load(self) -> None:
+    async def load(self, *, searched: bool) -> None:
         """Writes what is read later, once for all clients of one database."""
+        asked = ASKED if searched else {}
         for user in self._users:
             held = await self._plain.create_session(app_name=APP, user_id=user, session_id="held")
             for number in range(20):
                 await self._plain.append_event(held, said(number))
-            for name, memories in ASKED.items():
+            for name, memories in asked.items():
                 await self._memory.add_memory(
                     app_name=f"{APP} {name}", user_id=user, memories=entries(memories)
                 )
-        for name in ASKED:
+        for name in asked:
             await self._memory.add_memory(
                 app_name=f"{APP} {name}", user_id=None, memories=entries(20)
             )
@@ -205,42 +204,37 @@ async def measure(programs: Path, blocks: int, only: str) -> None:
             "owner": nodes[1],
         }
         places = {name: Place(urls[name], users) for name in PLACES}
+        kinds = [kind for kind in places["plain"].calls if only in kind]
         for name in ("plain", "coordinator"):
-            await places[name].load()
+            await places[name].load(searched=any("search" in kind for kind in kinds))
             connection = await asyncpg.connect(urls[name])
             await connection.execute("VACUUM ANALYZE")
             await connection.close()
-        kinds = [kind for kind in places["plain"].calls if only in kind]
-        took: dict[tuple[str, str], list[float]] = {}
-        rates: dict[tuple[str, str], list[float]] = {}
-        for number in range(blocks + 1):  # the first warms up
-            order = PLACES if number % 2 else PLACES[::-1]
-            for kind in kinds:
-                for name in order:
+        for kind in kinds:
+            took: dict[str, list[float]] = {name: [] for name in PLACES}
+            rates: dict[str, list[float]] = {name: [] for name in PLACES}
+            for number in range(blocks + 1):  # the first warms up
+                for name in PLACES if number % 2 else PLACES[::-1]:
                     call = places[name].calls[kind]
                     found, rate = await latencies_ms(call), await per_second(call)
                     if number:
-                        took.setdefault((kind, name), []).extend(found)
-                        rates.setdefault((kind, name), []).append(rate)
+                        took[name] += found
+                        rates[name].append(rate)
+            print(line(kind, took, rates), flush=True)
         for place in places.values():
             await place.database.close()
     finally:
         cluster.stop()
-    table = Table("P50 IN MS (CALLS A SECOND OF 8)", *PLACES)
-    bars = Table("P50 / PLAIN", *PLACES[1:])
-    for kind in kinds:
-        middle = {name: statistics.median(took[kind, name]) for name in PLACES}
-        table.add_row(
-            kind,
-            *(
-                f"{middle[name]:.2f} ({statistics.median(rates[kind, name]):,.0f})"
-                for name in PLACES
-            ),
-        )
-        bars.add_row(kind, *(f"{middle[name] / middle['plain']:.2f}" for name in PLACES[1:]))
-    console = Console(width=120)
-    console.print(table)
-    console.print(bars)
+
+
+def line(kind: str, took: dict[str, list[float]], rates: dict[str, list[float]]) -> str:
+    """A row of a table in Markdown: p50, over that of the plain server, and calls a second."""
+    middle = {name: statistics.median(each) for name, each in took.items()}
+    cells = [
+        f"{p50:.2f} = {p50 / middle['plain']:.1f}x ({statistics.median(rates[name]):,.0f})"
+        for name, p50 in middle.items()
+    ]
+    return f"| {kind} | {' | '.join(cells)} |"
 
 
 def main() -> None:
@@ -249,6 +243,7 @@ def main() -> None:
     parser.add_argument("--blocks", type=int, default=10, help="of 20 calls of a client each")
     parser.add_argument("--only", default="", help="calls whose name has this")
     arguments = parser.parse_args()
+    print(f"| p50 in ms = over plain (calls a second of 8) | {' | '.join(PLACES)} |", flush=True)
     asyncio.run(measure(arguments.programs, arguments.blocks, arguments.only))
 
 
