@@ -252,6 +252,9 @@ CALLS: dict[str, Call] = {
     "PgVectorMemoryService.list_memories": lambda s, who, of: s.memory.list_memories(**who),
     "PgVectorMemoryService.count_memories": lambda s, who, of: s.memory.count_memories(**who),
     "PgVectorMemoryService.retrieve_profiles": lambda s, who, of: s.memory.retrieve_profiles(**who),
+    "PgVectorMemoryService.facts_about": lambda s, who, of: s.memory.facts_about(
+        **who, topics=None, limit=9
+    ),
     "PgVectorMemoryService.add_memory": lambda s, who, of: s.memory.add_memory(
         **who, memories=[entry("a kitten", of.memory_id)]
     ),
