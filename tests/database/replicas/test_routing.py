@@ -8,6 +8,7 @@ import pytest
 
 from adkpg import Database, DatabaseSessionService, PgVectorMemoryService
 from adkpg.errors import ReadOnly
+from adkpg.interface.internal import is_internal
 from adkpg.testing import said
 from tests.fakes.conversation import USER, entry
 from tests.fakes.replicated import Replicated, documented
@@ -26,7 +27,9 @@ def calls(service: object) -> set[str]:
     return {
         name
         for name, member in inspect.getmembers(service)
-        if not name.startswith("_") and inspect.iscoroutinefunction(inspect.unwrap(member))
+        if not name.startswith("_")
+        and not is_internal(member)
+        and inspect.iscoroutinefunction(inspect.unwrap(member))
     } - NO_CALLS
 
 
