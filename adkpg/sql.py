@@ -24,6 +24,7 @@ from sqlalchemy import (
     column,
     delete,
     exists,
+    false,
     func,
     literal_column,
     or_,
@@ -532,6 +533,24 @@ def config_of(script: ColumnElement[Any]) -> ColumnElement[Any]:
     return cast(func.coalesce(own, script, bindparam("config", type_=Text)), REGCONFIG)
 
 
+def stored_content() -> ColumnElement[str]:
+    """A memory's content as JSON text; made of its body where that says it all."""
+    return func.coalesce(cast(memories.c.content, Text), _plain_content())
+
+
+def _plain_content() -> ColumnElement[str]:
+    """What a memory's author said, as `records.plain_content` writes it."""
+    author = memories.c.author
+    said = func.substr(memories.c.body, func.coalesce(func.length(author) + 3, 1))
+    end = case(
+        (author.is_(None), literal_column("'}]}'", Text)),
+        (author == literal_column("'user'", Text), literal_column("""'}],"role":"user"}'""", Text)),
+        else_=literal_column("""'}],"role":"model"}'""", Text),
+    )
+    begin = literal_column("""'{"parts":[{"text":'""", Text)
+    return func.concat(begin, cast(func.to_json(said), Text), end, type_=Text)
+
+
 def stored_columns(*, cut: bool = False) -> list[ColumnElement[Any]]:
     """The columns that `records.memory` reads.
 
@@ -539,27 +558,16 @@ def stored_columns(*, cut: bool = False) -> list[ColumnElement[Any]]:
       cut: For searches: a content of more than `CONTENT_LIMIT` bytes is replaced by the text that
         is searched, its first 100,000 characters, and ``cut`` says so.
     """
-    content: ColumnElement[Any] = cast(memories.c.content, Text)
+    content = stored_content()
     others: list[ColumnElement[Any]] = []
     if cut:
         # The first is known without reading it; a long one may be short as it is stored.
         long = or_(
             func.pg_column_size(memories.c.content) > literal_column(str(CONTENT_LIMIT)),
-            func.octet_length(content) > literal_column(str(CONTENT_LIMIT)),
+            func.octet_length(cast(memories.c.content, Text)) > literal_column(str(CONTENT_LIMIT)),
         )
-        said = func.substr(memories.c.body, func.coalesce(func.length(memories.c.author) + 3, 1))
-        part = func.json_build_object(literal_column("'text'"), said)
-        beginning = func.json_build_object(
-            literal_column("'role'"),
-            case(
-                (memories.c.author == literal_column("'user'"), literal_column("'user'")),
-                else_=literal_column("'model'"),
-            ),
-            literal_column("'parts'"),
-            func.json_build_array(part),
-        )
-        content = case((long, cast(beginning, Text)), else_=content)
-        others = [long.label("cut")]
+        content = case((long, _plain_content()), else_=content)
+        others = [func.coalesce(long, false()).label("cut")]
     return [
         memories.c.memory_id,
         memories.c.kind,

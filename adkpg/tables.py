@@ -382,7 +382,13 @@ memories = Table(
     _key("event_id", "The ADK event it came from; NULL if it was added directly.", nullable=True),
     _key("invocation_id", "The agent's run that it was said in; NULL if unknown.", nullable=True),
     Column("author", Text, nullable=True),
-    Column("content", JSON, nullable=False, comment="google.genai types.Content as JSON text."),
+    Column(
+        "content",
+        JSON,
+        nullable=True,
+        comment="google.genai types.Content as JSON text; NULL if it is one text, which author and "
+        "body tell, and their role.",
+    ),
     Column("body", Text, nullable=False, comment="'author: text', what is searched and embedded."),
     Column(
         "custom_metadata",
@@ -479,7 +485,7 @@ memory_lexemes = Table(
         "date_frequency",
         SmallInteger,
         nullable=False,
-        comment="Occurrences in its written-out date; counts for itself only.",
+        comment="Occurrences in its written-out date; what that alone has is not stored.",
     ),
     _key("app_name"),
     _key("user_id"),

@@ -15,7 +15,7 @@ from typing import Any
 
 import numpy as np
 from numpy.typing import NDArray
-from sqlalchemy import Text, bindparam, cast, collate, column, func, select
+from sqlalchemy import Text, bindparam, cast, collate, column, func, null, select
 from sqlalchemy.dialects.postgresql import ARRAY, REAL
 
 from adkpg import Database
@@ -120,6 +120,33 @@ async def read_scope(database: Database, app_name: str, user_id: str) -> Scope:
         ),
         scope,
     )
+    dates = await database.fetch(
+        Statement[Any](
+            select(
+                memories.c.position,
+                func.tsvector_to_array(
+                    func.to_tsvector(
+                        config_of(cast(null(), Text)),
+                        func.to_char(
+                            func.timezone("UTC", memories.c.timestamp), "FMDD FMMonth YYYY"
+                        ),
+                    )
+                ).label("words"),
+            ).where(in_scope(memories), live())
+        ),
+        scope | {"config": database.settings.text_search_config},
+    )
+    postings = {
+        row["lexeme"]: {
+            place: (said, dated)
+            for place, said, dated in zip(row["places"], row["said"], row["dated"], strict=True)
+        }
+        for row in lexemes
+    }
+    for row in dates:
+        for word in row["words"]:
+            # What is said as well has a posting that knows of the date.
+            postings.setdefault(word, {}).setdefault(row["position"], (0, 1))
     kept = [row for row in vectors if row["position"] in index]
     return Scope(
         memories=[records.memory(row) for row in rows],
@@ -131,12 +158,12 @@ async def read_scope(database: Database, app_name: str, user_id: str) -> Scope:
         owners=np.array([index[row["position"]] for row in kept], dtype=np.int64),
         spans=[None if row["start"] is None else (row["start"], row["end"]) for row in kept],
         postings={
-            row["lexeme"]: (
-                np.array(row["places"], dtype=np.int64),
-                np.array(row["said"], dtype=np.float64),
-                np.array(row["dated"], dtype=np.float64),
+            word: (
+                np.array(list(found), dtype=np.int64),
+                np.array([said for said, _ in found.values()], dtype=np.float64),
+                np.array([dated for _, dated in found.values()], dtype=np.float64),
             )
-            for row in lexemes
+            for word, found in postings.items()
         },
     )
 

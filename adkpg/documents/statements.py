@@ -3,9 +3,9 @@
 from functools import cache
 from typing import Any
 
-from sqlalchemy import BigInteger, Text, bindparam, cast, func, literal_column, select
+from sqlalchemy import BigInteger, Text, bindparam, func, literal_column, select
 
-from adkpg.sql import ScopeParameters, Statement, in_scope, live
+from adkpg.sql import ScopeParameters, Statement, in_scope, live, stored_content
 from adkpg.tables import memories
 
 
@@ -34,7 +34,7 @@ def select_pieces() -> Statement[SourceParameters]:
             memories.c.memory_id,
             memories.c.position,
             memories.c.timestamp,
-            cast(memories.c.content, Text).label("content"),
+            stored_content().label("content"),
             memories.c.digest,
         )
         .where(

@@ -20,7 +20,15 @@ from adkpg.keys import require_storable
 from adkpg.limits import require_size
 from adkpg.memory import attributes
 from adkpg.memory.attributes import Attributes
-from adkpg.memory.records import BODY_LIMIT, WORDS_LIMIT, Memory, memory, storable_text, text_of
+from adkpg.memory.records import (
+    BODY_LIMIT,
+    WORDS_LIMIT,
+    Memory,
+    memory,
+    plain_content,
+    storable_text,
+    text_of,
+)
 from adkpg.memory.tokenizer import script_config, searchable
 from adkpg.remember.policy import RememberPolicy, said_of
 from adkpg.settings import Settings
@@ -63,6 +71,11 @@ class Draft(Attributes):
     digest: str
 
     @property
+    def is_plain(self) -> bool:
+        """Whether its author and body tell all of its content."""
+        return self.content == plain_content(self.author, self.body)
+
+    @property
     def words(self) -> str:
         """The body as Postgres' parser is to see it; made when it is asked for."""
         return words_of(self.author, self.body)
@@ -86,6 +99,7 @@ def as_json(rows: Sequence[tuple[int, Draft]]) -> str:
         [
             {
                 **vars(draft),
+                "content": None if draft.is_plain else draft.content,
                 "position": position,
                 "words": draft.words,
                 "script": draft.script,

@@ -9,6 +9,7 @@ from typing import Any
 from google.adk.memory.memory_entry import MemoryEntry
 from google.genai import types
 from pydantic import Field
+from pydantic_core import to_json
 
 from adkpg import jsontext
 
@@ -68,6 +69,23 @@ def storable_text(text: str) -> str:
     Cut before anything looks at its characters: an event may have megabytes.
     """
     return jsontext.storable(text.lstrip()[: 2 * BODY_LIMIT]).strip()[:BODY_LIMIT]
+
+
+def plain_content(author: str | None, body: str) -> str:
+    """Returns the content, as JSON text, of which a body tells all there is.
+
+    It is one text, of the role that goes with its author. Such a content is not stored.
+
+    Args:
+      author: Who said it; None has no role.
+      body: ``author: text``.
+    """
+    said = body if author is None else body.removeprefix(f"{author}: ")
+    text = to_json(said).decode()
+    if author is None:
+        return f'{{"parts":[{{"text":{text}}}]}}'
+    role = "user" if author == "user" else "model"
+    return f'{{"parts":[{{"text":{text}}}],"role":"{role}"}}'
 
 
 def memory(row: Mapping[str, Any]) -> Memory:

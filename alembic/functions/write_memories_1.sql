@@ -3,8 +3,9 @@
 -- Those of some events only, or all. They go side by side from the first place on, or each to its own
 -- position if that is NULL; one of an event that is stored already is left alone, and its place stays
 -- empty. Returns the number of places.
--- Words come from the text that the caller prepared, and from the written-out date, which counts
--- for the memory itself only.
+-- Words come from the text that the caller prepared. Those that the written-out date has as well
+-- count for the memory itself once more; those that it alone has are not stored, since a search knows
+-- when each memory was said.
 CREATE FUNCTION {schema}.write_memories_1(
     app_name text,
     user_id text,
@@ -99,7 +100,7 @@ BEGIN
              cardinality(array_positions(w.weights, 'A')),
              cardinality(array_positions(w.weights, 'B'))
         FROM unnest(positions, marked) AS g (position, marked) CROSS JOIN LATERAL unnest(g.marked) w
-       WHERE g.position = ANY (places)
+       WHERE g.position = ANY (places) AND 'A' = ANY (w.weights)
          AND octet_length(w.lexeme) <= 512;  -- a key of app, user and lexeme must fit a B-tree entry
     INSERT INTO memory_jobs (app_name, user_id, position, task)
     SELECT app_name, user_id, p, 'embed' FROM unnest(places) p;

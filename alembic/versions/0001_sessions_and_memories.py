@@ -11,7 +11,7 @@ from sqlalchemy.dialects import postgresql
 from adkpg.database import migrations
 from adkpg.tables import FUNCTIONS
 
-revision = "0001r16"
+revision = "0001r17"
 down_revision = None
 branch_labels = None
 depends_on = None
@@ -128,8 +128,9 @@ def upgrade() -> None:
         sa.Column(
             "content",
             postgresql.JSON(astext_type=sa.Text()),
-            nullable=False,
-            comment="google.genai types.Content as JSON text.",
+            nullable=True,
+            comment="google.genai types.Content as JSON text; NULL if it is one text, which author and "
+            "body tell, and their role.",
         ),
         sa.Column(
             "body",
@@ -858,7 +859,7 @@ def upgrade() -> None:
             "date_frequency",
             sa.SmallInteger(),
             nullable=False,
-            comment="Occurrences in its written-out date; counts for itself only.",
+            comment="Occurrences in its written-out date; what that alone has is not stored.",
         ),
         sa.Column("app_name", sa.Text(collation="C"), nullable=False),
         sa.Column("user_id", sa.Text(collation="C"), nullable=False),

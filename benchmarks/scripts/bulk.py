@@ -7,7 +7,6 @@ which many users say them in turn, so that pages fill as they do in service.
 """
 
 import asyncio
-import json
 from collections.abc import Callable
 from typing import Any
 
@@ -93,9 +92,9 @@ from said
 
 _MEMORIES = """
 insert into {schema}.memories (app_name, user_id, position, memory_id, kind, session_id, event_id,
-                               invocation_id, author, timestamp, content, body, length, digest)
+                               invocation_id, author, timestamp, body, length, digest)
 select $1, user_id, block + turn, memory_id, 'turn', session_id, event_id, invocation_id, author,
-       at, replace($2::text, 'the text', said)::json, author || ': ' || said,
+       at, author || ': ' || said,
        (select coalesce(sum(cardinality(positions)), 0) from unnest(own)), md5(said)
 from said
 """
@@ -105,6 +104,7 @@ insert into {schema}.memory_lexemes (app_name, user_id, lexeme, position, freque
 select $1, user_id, lexeme, block + turn, cardinality(array_positions(weights, 'A')),
        cardinality(array_positions(weights, 'B'))
 from said, unnest(setweight(own, 'A') || setweight(date, 'B')) as words (lexeme, positions, weights)
+where 'A' = any(weights)
 """
 
 _VECTORS = """
@@ -220,7 +220,7 @@ async def _write(connection: Any, schema: str, batch: int, model_id: int) -> Non
         event = _event()
         await connection.execute(_SESSIONS.format(**fixed), APP, len(event))
         await connection.execute(_EVENTS.format(**fixed), APP, event)
-        await connection.execute(_MEMORIES.format(**fixed), APP, _content())
+        await connection.execute(_MEMORIES.format(**fixed), APP)
         await connection.execute(_WORDS.format(**fixed), APP)
         await connection.execute(_VECTORS.format(**fixed), APP, model_id)
         await connection.execute("insert into bulk.done values ($1)", batch)
@@ -236,8 +236,3 @@ def _event() -> str:
         timestamp=0,
     )
     return jsontext.write_event(event).replace('"timestamp":0.0', '"timestamp":"the time"')
-
-
-def _content() -> str:
-    """A memory's content, likewise."""
-    return json.dumps({"parts": [{"text": "the text"}], "role": "user"}, separators=(",", ":"))

@@ -26,6 +26,7 @@ BLOCK = 20
 SAYING = "I always travel by {}, never by plane, since my flight to {} was so bumpy in {}."
 WAYS = ("train", "boat", "bicycle", "bus", "tram", "sledge", "horse", "tandem")
 TOWNS = ("Lisbon", "Porto", "Leeds", "Oslo", "Turin", "Ghent", "Riga", "Graz")
+YEAR = time.gmtime().tm_year  # of which all memories are
 ASKED = {"a user of 100": 100, "a user of 2,000": 2_000, "a user of 20,000": 20_000}
 
 
@@ -68,6 +69,7 @@ class Side:
             "ingest of 10 turns": self._ingest,
             **{f"search, {user}": self._search(user) for user in ASKED},
             **{f"search by words, {user}": self._search(user, mode="text") for user in ASKED},
+            **{f"search, a year, {user}": self._search(user, when=f" in {YEAR}") for user in ASKED},
         }
 
     async def load(self) -> None:
@@ -116,13 +118,13 @@ class Side:
             app_name="a", user_id=f"u{self._number}", session_id="s", events=events
         )
 
-    def _search(self, user: str, **options: str) -> Callable[[], Awaitable[object]]:
+    def _search(self, user: str, when: str = "", **options: str) -> Callable[[], Awaitable[object]]:
         async def search() -> object:
             town = TOWNS[self._number % len(TOWNS)]
             return await self._memory.search(
                 app_name="a",
                 user_id=user,
-                query=f"Who travels to {town} by train?",
+                query=f"Who travels to {town} by train{when}?",
                 **options,  # type: ignore[arg-type] # the other version's are not known here
             )
 

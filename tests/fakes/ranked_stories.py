@@ -20,6 +20,7 @@ QUESTIONS = (
     "Where is the dentist of the teacher?",
     "What did you recommend for the garden?",
     "What happened in May 2026?",
+    "Which lesson on March 29 of 2026 was at school?",
     "The piano lesson in winter was at the harbour.",
     "Which river?",
     "What is the price of uranium?",

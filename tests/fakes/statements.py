@@ -31,8 +31,8 @@ SHAPES: dict[str, list[Any]] = {
     "came_into": [sessions, events, memories],
     "shape": [
         Shape(lexical=True, vector=True, filters=_FILTERS),
-        Shape(lexical=True, vector=True, approximate=(1, 3), dated=True, said_by=True),
-        Shape(lexical=True, vector=True, dated=True, said_by=True, apart=True),
+        Shape(lexical=True, vector=True, approximate=(1, 3), dated=True, dates=True, said_by=True),
+        Shape(lexical=True, vector=True, dated=True, dates=True, said_by=True, apart=True),
         Shape(lexical=False, vector=True, large=True, apart=True),
     ],
 }

@@ -57,7 +57,7 @@ async def test_each_search_keeps_to_its_indexes(
     await told(connection, database_url)
     shapes_asked = [
         searches.Shape(lexical=True, vector=True),
-        searches.Shape(lexical=True, vector=True, dated=True, said_by=True),
+        searches.Shape(lexical=True, vector=True, dated=True, dates=True, said_by=True),
         searches.Shape(lexical=False, vector=True),
         searches.Shape(lexical=True, vector=False),
     ]

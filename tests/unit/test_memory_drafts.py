@@ -276,3 +276,37 @@ def test_a_vector_gets_unit_length(vector: list[float]) -> None:
         return
     assert math.hypot(*written) == pytest.approx(1)
     assert written == pytest.approx([number / norm for number in vector])
+
+
+@pytest.mark.parametrize(
+    ("author", "content", "is_plain"),
+    [
+        ("user", types.Content(role="user", parts=[types.Part(text="I like tea")]), True),
+        (
+            "guide",
+            types.Content(role="model", parts=[types.Part(text='"Tea"\n\u007f\u2014')]),
+            True,
+        ),
+        (None, types.Content(parts=[types.Part(text="tea")]), True),
+        ("guide", types.Content(role="user", parts=[types.Part(text="tea")]), False),
+        ("user", types.Content(parts=[types.Part(text="tea")]), False),
+        ("user", types.Content(role="user", parts=[types.Part(text=" tea")]), False),
+        ("user", types.Content(role="user", parts=[types.Part(text="t\x00a")]), False),
+        ("user", types.Content(role="user", parts=[types.Part(text="t\ud800a")]), False),
+        (
+            "user",
+            types.Content(role="user", parts=[types.Part(text="a"), types.Part(text="b")]),
+            False,
+        ),
+        ("user", types.Content(role="user", parts=[types.Part(text="a", thought=False)]), False),
+        ("user", types.Content(role="user", parts=[types.Part(text="x" * 100_001)]), False),
+    ],
+)
+def test_a_content_is_plain_if_body_and_author_tell_all_of_it(
+    author: str | None, content: types.Content, is_plain: bool
+) -> None:
+    (draft,) = drafts_of_memories([MemoryEntry(content=content, author=author)], None, 0.0)
+    assert draft.is_plain is is_plain
+    if is_plain:
+        made = records.plain_content(draft.author, draft.body)
+        assert types.Content.model_validate_json(made) == content

@@ -4,7 +4,7 @@ from datetime import UTC, datetime
 
 import pytest
 
-from adkpg.memory.search.cues import cues_of
+from adkpg.memory.search.cues import cues_of, has_date_words
 
 NOW = datetime(2023, 5, 12, tzinfo=UTC)
 
@@ -50,3 +50,22 @@ def test_scripts_without_spaces_have_more_words() -> None:
     assert cues_of("Where does Ana live?", NOW).wordiness == 1
     assert cues_of("安娜住在哪里", NOW).wordiness == 3
     assert 1 < cues_of("Ana 住在哪里", NOW).wordiness < 3
+
+
+@pytest.mark.parametrize(
+    ("words", "may_be"),
+    [
+        ("What did I say on 7 May?", True),
+        ("what happened in 2023", True),
+        ("Who went MARCHING in mid-december?", True),
+        ("2023 年 5 月", True),
+        ("Where does Ana live?", False),
+        ("Is a summary dismayed by decorum?", True),  # "decorum" begins as a month does
+        ("Is a summary dismayed?", False),
+        ("", False),
+    ],
+)
+def test_words_that_a_date_may_have_are_numbers_and_what_begins_as_a_month(
+    words: str, may_be: bool
+) -> None:
+    assert has_date_words(words) is may_be

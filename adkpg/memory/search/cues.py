@@ -40,6 +40,10 @@ _OF_USER = re.compile(
     r"|\b(?:я|мой|моя|моё|мои|меня|мне|моей|моего)\b|\b(?:ik|mijn)\b",
 )
 
+_DATE_WORDS = re.compile(
+    "[0-9]|(?<![a-z])(?:jan|feb|mar|apr|may|jun|jul|aug|sep|oct|nov|dec)", re.IGNORECASE
+)
+
 
 @dataclass(frozen=True)
 class Cues:
@@ -64,6 +68,11 @@ class Cues:
 def dated(question: str) -> bool:
     """Returns whether reading the question takes the parser of times, and so milliseconds."""
     return may_tell_time(question)
+
+
+def has_date_words(words: str) -> bool:
+    """Returns whether a question's words may be in a date that is written out in English."""
+    return _DATE_WORDS.search(words) is not None
 
 
 def cues_of(question: str, now: datetime, *, times: bool = True) -> Cues:

@@ -8,6 +8,9 @@ The planner's knowledge of a user is old or nothing: for a question of thousands
 memories that came after the last ANALYZE, it would expect one row, choose nested loops, and take
 minutes. So joins are FULL where they need not be, since a nested loop cannot do one, and a place
 is looked up in a hash table (`steps.among`).
+
+A memory's date, written out, has words too: day, month and year. They are not stored, as each would
+be a posting of many memories: a question that may name one looks at when these were said.
 """
 
 from typing import Any
@@ -15,6 +18,7 @@ from typing import Any
 from sqlalchemy import (
     CTE,
     BigInteger,
+    ColumnElement,
     Double,
     Integer,
     Text,
@@ -23,6 +27,7 @@ from sqlalchemy import (
     cast,
     collate,
     column,
+    false,
     func,
     or_,
     select,
@@ -41,11 +46,19 @@ from adkpg.memory.search.steps import (
     materialized,
     number,
     outside,
+    text,
 )
 from adkpg.sql import config_of
 from adkpg.tables import memories, memory_lexemes
 
 UNSAID, ASKS = 0, 2  # values of memories.speech
+
+# As to_char writes them, whatever the locale.
+_MONTHS = (
+    *("January", "February", "March", "April", "May", "June"),
+    *("July", "August", "September", "October", "November", "December"),
+)
+_MONTHS_AND_DAYS = " ".join((*_MONTHS, *map(str, range(1, 32))))
 
 WORDINESS = bindparam("wordiness", type_=Double)
 """How many times as many words a text has as one in English that says as much."""
@@ -88,7 +101,45 @@ def words() -> CTE:
     )
 
 
-def matched(asked: CTE, scope: CTE, dead: CTE, eligible: CTE | None) -> tuple[CTE, CTE]:
+def in_dates(asked: CTE) -> CTE:
+    """The question's words that a date may have: which part of it, and its value.
+
+    A month's word depends on the configuration, which may stem it.
+
+    Parameters: script, config.
+    """
+    vector = func.to_tsvector(config_of(bindparam("script", type_=Text)), text(_MONTHS_AND_DAYS))
+    parts = func.unnest(vector).table_valued(
+        column("lexeme", Text), column("positions"), column("weights"), name="parts"
+    )
+    nths = (
+        func.unnest(parts.c.positions)
+        .table_valued(column("nth", Double), name="nths")
+        .render_derived()
+    )
+    nth, months = nths.c.nth, number(len(_MONTHS))
+    return materialized(
+        union_all(
+            select(
+                asked.c.word,
+                case((nth <= months, text("month")), else_=text("day")).label("part"),
+                cast(case((nth <= months, nth), else_=nth - months), Double).label("value"),
+            ).select_from(
+                asked.join(parts, collate(parts.c.lexeme, "C") == asked.c.lexeme).join(nths, true())
+            ),
+            select(
+                asked.c.word,
+                text("year"),
+                cast(asked.c.lexeme, Double),
+            ).where(asked.c.lexeme.op("~")(text("^[0-9]{4}$"))),
+        ),
+        "in_dates",
+    )
+
+
+def matched(
+    asked: CTE, scope: CTE, dead: CTE, eligible: CTE | None, dates: CTE | None = None
+) -> tuple[CTE, CTE]:
     """What each word counts for the memories that promise most, with what their score needs.
 
     And how rare each word is, as `_rarity` says.
@@ -97,6 +148,13 @@ def matched(asked: CTE, scope: CTE, dead: CTE, eligible: CTE | None) -> tuple[CT
     question's rarest words, up to a number of postings, lead to memories, and those that promise
     most by them, some hundreds, are scored on all words. With filters every word leads to what is
     eligible: what only a frequent word leads to must not be hidden by rarer words of the rest.
+
+    Args:
+      asked: The question's words.
+      scope: What is known of all memories.
+      dead: Which memories are not found.
+      eligible: Which may be, with filters.
+      dates: Those of the words that a date may have, if the question may name one.
     """
     posting = looked_up(
         select(
@@ -111,9 +169,8 @@ def matched(asked: CTE, scope: CTE, dead: CTE, eligible: CTE | None) -> tuple[CT
         "posting",
     )
     # No step of its own: thousands of postings would be written down twice.
-    postings = materialized(
-        select(asked.c.word, *posting.c).select_from(asked.join(posting, true())), "postings"
-    )
+    said = select(asked.c.word, *posting.c).select_from(asked.join(posting, true()))
+    postings = materialized(said if dates is None else _with_dates(said, dates, dead), "postings")
     counted = _counted(postings)
     long = _long(scope)
     leading = _touched(postings, counted, long, leads=True, places=None)
@@ -202,6 +259,35 @@ def scored(matches: CTE, asked: CTE, scope: CTE) -> CTE:
     )
 
 
+def _with_dates(said: Any, dates: CTE, dead: CTE) -> Any:
+    """Postings, and those of the memories' dates. A word that a memory has both ways has two.
+
+    ``repeats`` says which is the second, so that the memory is counted once.
+    """
+    own = said.subquery("own")
+    of_date = looked_up(
+        select(memories.c.position).where(
+            in_scopes(memories),
+            outside(memories.c.position, dead),
+            func.date_part(dates.c.part, func.timezone("UTC", memories.c.timestamp))
+            == dates.c.value,
+        ),
+        "of_date",
+    )
+    return union_all(
+        select(
+            own.c.word,
+            own.c.position,
+            own.c.frequency,
+            number(0).label("date_frequency"),
+            (own.c.date_frequency > number(0)).label("repeats"),
+        ),
+        select(dates.c.word, of_date.c.position, number(0), number(1), false()).select_from(
+            dates.join(of_date, true())
+        ),
+    )
+
+
 def _long(scope: CTE) -> CTE:
     """The places of long memories, and how many words each has."""
     places = (
@@ -229,10 +315,11 @@ def _promising(touched: CTE, rarity: CTE) -> CTE:
 
 def _counted(postings: CTE) -> CTE:
     """The question's words that occur: how often, and whether they lead."""
+    once: ColumnElement[int] = func.count()
+    if "repeats" in postings.c:
+        once = func.count().filter(~postings.c.repeats)
     counts = (
-        select(postings.c.word, func.count().label("found_in"))
-        .group_by(postings.c.word)
-        .subquery("counts")
+        select(postings.c.word, once.label("found_in")).group_by(postings.c.word).subquery("counts")
     )
     rarest_first = (counts.c.found_in, counts.c.word)
     return materialized(

@@ -18,7 +18,7 @@ from adkpg.memory import records
 from adkpg.memory.filters import parameters_of
 from adkpg.memory.records import Memory
 from adkpg.memory.search import hits, statements
-from adkpg.memory.search.cues import Cues, cues_of, dated
+from adkpg.memory.search.cues import Cues, cues_of, dated, has_date_words
 from adkpg.memory.search.hits import Hit
 from adkpg.memory.search.merging import merged
 from adkpg.memory.search.options import SearchOptions
@@ -128,6 +128,7 @@ class Search:
             filters=options.filters.shape,
             explain=explain,
             dated=bool(cues.times),
+            dates=options.mode != "vector" and has_date_words(words),
             said_by=cues.speaker is not None,
             inactive=options.inactive_model,
         )

@@ -76,6 +76,7 @@ class Shape:
       filters: The conditions that memories must meet, as `SearchFilters.shape` names them.
       explain: With the words that matched.
       dated: The question names a time.
+      dates: One of its words may be of a date, as memories have it written out.
       said_by: The question says whose words it asks for.
       inactive: Vectors of the embedder's model are compared also if the app has another.
       apart: Of one scope of several, which are on several nodes: all of its candidates, and what
@@ -89,6 +90,7 @@ class Shape:
     filters: frozenset[str] = frozenset()
     explain: bool = False
     dated: bool = False
+    dates: bool = False
     said_by: bool = False
     inactive: bool = False
     apart: bool = False
@@ -208,7 +210,8 @@ def search(shape: Shape) -> Statement[SearchParameters]:
     asked = by_words.words() if shape.lexical else None
     matched = rarity = lexical = dated = None
     if asked is not None:
-        matched, rarity = by_words.matched(asked, scope, dead, eligible)
+        dates = by_words.in_dates(asked) if shape.dates else None
+        matched, rarity = by_words.matched(asked, scope, dead, eligible, dates)
         lexical = by_words.scored(matched, asked, scope)
         if shape.dated:
             dated = _dated(dead, eligible, scope, apart=shape.apart)

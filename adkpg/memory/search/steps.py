@@ -83,6 +83,11 @@ def number(value: float) -> ColumnElement[int]:
     return literal_column(str(int(value)), Integer)
 
 
+def text(value: str) -> ColumnElement[str]:
+    """A plain text in the statement's own text, likewise."""
+    return literal_column(f"'{value}'", Text)
+
+
 def at_least(value: int) -> ColumnElement[int]:
     """A number, or as many memories as are asked for if those are more."""
     return func.greatest(number(value), TOP_K)

@@ -34,6 +34,8 @@ def newest_first(found: Sequence[Hit], question: str | None, drawn: Drawn) -> li
       question: What was asked; None if nothing was, so that words tell nothing.
       drawn: The facts of these memories.
     """
+    if question is None and not drawn and all(hit.memory.kind != "fact" for hit in found):
+        return list(found)
     heirs = {fact: heir for facts in drawn.values() for fact, heir in facts if heir}
     facts = [_facts(hit, drawn) for hit in found]
     outdated = [frozenset(_heirs(own, heirs)) for own in facts]

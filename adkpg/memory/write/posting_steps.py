@@ -41,7 +41,7 @@ def length_of(words: ColumnElement[Any]) -> Any:
 
 
 def posted_words(stored: CTE, given: CTE, same: ColumnElement[bool]) -> CTE:
-    """The step that writes memories' words.
+    """The step that writes memories' words, but for those that their date alone has.
 
     Args:
       stored: The memories' app_name, user_id and position.
@@ -67,7 +67,10 @@ def posted_words(stored: CTE, given: CTE, same: ColumnElement[bool]) -> CTE:
             occurrences("'B'"),
         )
         .select_from(stored.join(given, same).join(words, true()))
-        .where(func.octet_length(words.c.lexeme) <= _MAX_LEXEME_BYTES)
+        .where(
+            literal_column("'A'") == func.any(words.c.weights),
+            func.octet_length(words.c.lexeme) <= _MAX_LEXEME_BYTES,
+        )
     )
     columns = ["app_name", "user_id", "lexeme", "position", "frequency", "date_frequency"]
     return insert(memory_lexemes).from_select(columns, rows).cte("posted")

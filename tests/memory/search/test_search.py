@@ -1,6 +1,6 @@
 """What a search finds: words, meaning, neighbours, dates; what it leaves out, and in what order."""
 
-from datetime import datetime
+from datetime import UTC, datetime
 from typing import Any
 
 import asyncpg
@@ -212,6 +212,36 @@ async def test_a_date_finds_what_was_said_then(memory: PgVectorMemoryService) ->
     assert await found(memory, "June") == ["So nice"]
     # A date is a memory's own: its neighbour of another month is not found by it.
     assert await found(memory, "7 May") == ["We went sailing"]
+    filters = SearchFilters(authors=["user"])
+    assert await found(memory, "7 May", filters=filters, mode="text") == ["We went sailing"]
+    await memory.add_memory(
+        app_name="app",
+        user_id=None,
+        memories=[entry("The harbour opened", timestamp="2023-05-07T10:00:00+00:00")],
+    )
+    dated = ["We went sailing", "The harbour opened"]
+    assert sorted(await found(memory, "7 May")) == sorted(dated)
+
+
+@pytest.mark.parametrize("config", ["english", "german", "simple"])
+async def test_each_months_word_finds_what_was_said_in_it(
+    database_url: str, connection: asyncpg.Connection, config: str
+) -> None:
+    """The words of a date are not stored; of each configuration they are those it would make."""
+    months = [datetime(2023, month, 2 * month, tzinfo=UTC) for month in range(1, 13)]
+    async with PgVectorMemoryService(
+        Database(database_url, settings=Settings(text_search_config=config)), mode="text"
+    ) as memory:
+        said_then = [
+            entry(f"walk w{moment.month}", timestamp=moment.isoformat()) for moment in months
+        ]
+        await memory.add_memory(**USER, memories=said_then)
+        for moment in months:
+            walk = f"walk w{moment.month}"
+            assert await found(memory, f"{moment:%B}") == [walk]
+            assert await found(memory, str(moment.day)) == [walk]
+        assert len(await found(memory, "2023", top_k=20)) == len(months)
+        assert await found(memory, "2022") == await found(memory, "32") == []
 
 
 async def test_numbers_and_ids_are_found(memory: PgVectorMemoryService) -> None:

@@ -4,10 +4,16 @@ from typing import Any
 
 import asyncpg
 import pytest
+from google.adk.memory.memory_entry import MemoryEntry
 from google.adk.sessions.base_session_service import GetSessionConfig
+from google.genai import types
+from sqlalchemy import select
 
-from adkpg import DatabaseSessionService, PgVectorMemoryService
+from adkpg import Database, DatabaseSessionService, PgVectorMemoryService
 from adkpg.errors import InvalidInput
+from adkpg.memory.records import plain_content
+from adkpg.sql import ScopeParameters, Statement, in_scope, stored_content
+from adkpg.tables import memories
 from tests.fakes.conversation import (
     USER,
     conversation,
@@ -199,6 +205,43 @@ async def test_what_a_search_returned_can_be_added_again(memory: PgVectorMemoryS
     )
     await memory.add_memory(**USER, memories=[returned])
     assert await memory.search_memory(**USER, query="oolong") == response
+
+
+async def test_a_content_that_author_and_body_tell_is_stored_once(
+    memory: PgVectorMemoryService, database: Database, connection: asyncpg.Connection
+) -> None:
+    texts = [
+        "tea",
+        'a "cup"\\ of\ttea\r\nnow',
+        "\x01 \x1f \x7f \u2028 \ufeff \u8336 \U0001f375",
+        "a: b",
+    ]
+    kept = types.Content(role="model", parts=[types.Part(text="by a model")])
+    roles = {"user": "user", "guide": "model", None: None}
+    said_by = [
+        MemoryEntry(author=author, content=types.Content(role=role, parts=[types.Part(text=text)]))
+        for author, role in roles.items()
+        for text in texts
+    ]
+    await memory.add_memory(**USER, memories=[*said_by, MemoryEntry(author="user", content=kept)])
+    stored = await connection.fetch("SELECT content FROM memories WHERE content IS NOT NULL")
+    assert [types.Content.model_validate_json(row["content"]) for row in stored] == [kept]
+    rows = await database.fetch(
+        Statement[ScopeParameters](
+            select(memories.c.author, memories.c.body, stored_content().label("content")).where(
+                in_scope(memories), memories.c.content.is_(None)
+            )
+        ),
+        {"app_name": USER["app_name"], "user_id": USER["user_id"]},
+    )
+    assert len(rows) == len(said_by)
+    for row in rows:
+        assert row["content"] == plain_content(row["author"], row["body"])
+    hits = await memory.search(**USER, query="tea", top_k=20)
+    assert {hit.memory.content.model_dump_json() for hit in hits} <= {
+        entry.content.model_dump_json() for entry in said_by
+    }
+    assert len(hits) >= 3
 
 
 async def test_metadata_of_events_is_returned_with_their_session(
