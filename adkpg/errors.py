@@ -6,7 +6,7 @@
       + ConfigurationError (ValueError)     a setting, URL or argument cannot work
           + ModelNotActive                  the app is searched with another embedding model
           + ScopeMissing                    row-level security is on, and nobody said who asks
-      + InvalidInput (ValueError)           a value cannot be stored or is above a limit
+      + InvalidInput (ValueError)           a value is of a wrong type, cannot be stored or is too large
           + InvalidArtifact (ADK InputValidationError)
       + DatabaseError                       the server refused or lost a statement
           + RetryableError                  the cause passes; `written` says what became of it
@@ -102,7 +102,10 @@ class ScopeMissing(ConfigurationError):
 
 
 class InvalidInput(AdkpgError, ValueError):
-    """A value cannot be stored, or more is asked for than a limit allows; nothing was written."""
+    """A value cannot be stored, or more is asked for than a limit allows; nothing was written.
+
+    Every public call raises it, too, for an argument of another type than its signature says.
+    """
 
 
 class InvalidArtifact(InvalidInput, InputValidationError):

@@ -22,6 +22,7 @@ from google.adk.platform import time as platform_time
 from google.adk.sessions.session import Session
 
 from adkpg import cursors
+from adkpg.arguments import checked
 from adkpg.embedding.embedder import Embedder, floor_of
 from adkpg.embedding.guarded import GuardedEmbedder
 from adkpg.errors import EmbeddingError, InvalidInput
@@ -154,6 +155,7 @@ class InMemoryVectorMemoryService(BaseMemoryService):
         scope, now = (app_name, scope_user(user_id)), platform_time.get_time()
         await self._keep(scope, drafts_of_memories(memories, custom_metadata, now, self._policy))
 
+    @checked
     async def get_memory(
         self, *, app_name: str, user_id: str | None, memory_id: str
     ) -> Memory | None:
@@ -161,6 +163,7 @@ class InMemoryVectorMemoryService(BaseMemoryService):
         entry = self._held(app_name, user_id).get(memory_id)
         return None if entry is None else entry.memory()
 
+    @checked
     async def list_memories(
         self,
         *,

@@ -9,6 +9,7 @@ from contextlib import contextmanager
 from contextvars import ContextVar
 from dataclasses import dataclass
 
+from adkpg.arguments import checked
 from adkpg.errors import PermissionDenied, ScopeMissing
 from adkpg.keys import APP_WIDE, require_storable, scope_user
 
@@ -37,6 +38,7 @@ _EVERY = Scope(None, None)
 _CURRENT: ContextVar[Scope | None] = ContextVar("adkpg_scope", default=None)
 
 
+@checked
 @contextmanager
 def scope(*, app_name: str, user_id: str | None) -> Iterator[None]:
     """Limits what runs inside to one user of one app, by ``ADKPG_ROW_LEVEL_SECURITY``.

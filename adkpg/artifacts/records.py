@@ -27,11 +27,21 @@ class Draft:
       part: As JSON text, without its bytes; a text is empty in it.
       data: The bytes, or the text as UTF-8; None if there are neither.
       mime_type: None if it is not known.
+
+    Raises:
+      InvalidArtifact: The type cannot be stored.
     """
 
     part: str
     data: bytes | None
     mime_type: str | None
+
+    def __post_init__(self) -> None:
+        if self.mime_type is not None and jsontext.storable(self.mime_type) != self.mime_type:
+            raise InvalidArtifact(
+                f"mime_type={self.mime_type[:60]!r} holds NUL or a lone surrogate, which Postgres "
+                "cannot store; give another."
+            )
 
 
 def draft(artifact: types.Part | dict[str, Any]) -> Draft:
@@ -42,7 +52,7 @@ def draft(artifact: types.Part | dict[str, Any]) -> Draft:
     """
     try:
         part = ensure_part(artifact)
-    except ValidationError as exc:
+    except (ValidationError, TypeError) as exc:  # TypeError: of keys that are no names
         raise InvalidArtifact(f"The artifact is no types.Part: {exc}; correct it.") from exc
     if part.inline_data is not None:
         data = part.inline_data.data

@@ -8,6 +8,7 @@ from types import EllipsisType
 from uuid import UUID, uuid4
 
 from adkpg import cursors, jsontext
+from adkpg.arguments import checked
 from adkpg.audit import statements
 from adkpg.database import Database
 from adkpg.errors import InvalidInput
@@ -70,6 +71,7 @@ class Audit:
     def __init__(self, database: Database) -> None:
         self._database = database
 
+    @checked
     @asynccontextmanager
     async def recording(
         self,

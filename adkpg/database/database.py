@@ -20,6 +20,7 @@ from sqlalchemy.ext.asyncio import AsyncEngine, create_async_engine
 from sqlalchemy.util import greenlet_spawn
 
 from adkpg import scopes
+from adkpg.arguments import checked
 from adkpg.database import address, distribution, libpq, migrations, pooler, row_security
 from adkpg.database.connector import Connector, Password
 from adkpg.database.driver import Attempt, Fault, idle_after, translated
@@ -363,6 +364,7 @@ class Database(Closes):
         for keeper in list(self._keepers):
             keeper.erased(app_name, user_id, session_id)
 
+    @checked
     async def upgrade(self, revision: str = "head") -> None:
         """Migrates the schema up; idempotent, and safe from many processes simultaneously.
 
@@ -402,6 +404,7 @@ class Database(Closes):
 
         return self._distributed if self._verified else await self._tried(once)
 
+    @checked
     async def distribute(self, *, dry_run: bool = False) -> list[str]:
         """Distributes the tables over the nodes of a Citus cluster, each person on one of them.
 
@@ -434,6 +437,7 @@ class Database(Closes):
         self._verified = False
         return [step.what for step in steps]
 
+    @checked
     async def downgrade(self, revision: str) -> None:
         """Migrates the schema down; ``base`` drops every table of adkpg with what it holds.
 

@@ -278,9 +278,6 @@ def _require_name(source: str) -> None:
 def _attributes(
     topics: Sequence[str], importance: float, metadata: Mapping[str, object] | None, now: float
 ) -> Attributes:
-    if isinstance(topics, str) or not all(isinstance(topic, str) for topic in topics):
-        raise InvalidInput(f"topics={topics!r} is no list of texts; write [{topics!r}].")
-    if not 0 <= importance <= 1:
-        raise InvalidInput(f"importance={importance} is not in [0, 1]; scale it.")
-    said = Memory(content=types.Content(), topics=list(topics), importance=importance)
+    weight = attributes.weight("importance", importance)
+    said = Memory(content=types.Content(), topics=list(topics), importance=weight)
     return attributes.read(metadata, now, said)

@@ -16,6 +16,7 @@ from adkpg.erasure.locks import giving_way
 from adkpg.erasure.pruning_statements import Rules
 from adkpg.errors import InvalidInput
 from adkpg.keys import APP_WIDE, asked_user, require_storable
+from adkpg.memory import attributes
 from adkpg.memory.filters import SearchFilters
 from adkpg.memory.upkeep.statements import lock_free_positions
 from adkpg.memory.write.statements import PositionsParameters, lock_session
@@ -26,6 +27,7 @@ from adkpg.timestamps import clamped
 
 _PAGE = 1_000
 _BATCH = 500
+_MOST = 2**63 - 1
 
 PRUNED_KINDS = ("turn", "note", "fact", "summary")
 """The kinds that are pruned if none are named: all but documents, which somebody put there."""
@@ -106,10 +108,12 @@ async def prune(
     user = asked_user(user_id)
     if app_name is None or user is None:
         database.require_every_scope()
-    if max_importance is not None and not 0 <= max_importance <= 1:
-        raise InvalidInput(f"max_importance={max_importance} is not in [0, 1]; scale it.")
+    if max_importance is not None:
+        max_importance = attributes.weight("max_importance", max_importance)
     if max_memories is not None and max_memories < 0:
         raise InvalidInput(f"max_memories={max_memories} is below 0; give 0 to keep none.")
+    if max_memories is not None and max_memories > _MOST:
+        raise InvalidInput(f"max_memories={max_memories} is above {_MOST:,}; leave it out.")
     if older_than is not None and older_than < timedelta():
         raise InvalidInput(f"older_than={older_than} is in the future; give a positive time.")
     rules = Rules(

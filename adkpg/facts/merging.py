@@ -12,6 +12,7 @@ from collections.abc import Callable, Iterable, Mapping, Sequence
 from dataclasses import dataclass, field, replace
 
 from adkpg.facts.extractor import Add, Extraction, KnownFact, Operation, Supersede, Turn, Update
+from adkpg.memory.attributes import weight
 
 _WHITESPACE = re.compile(r"[\s\x00-\x1f\x7f-\x9f\u2028\u2029\ud800-\udfff]+")
 _PUNCTUATION = ".,;:!?\"'`´‘’“”„«»()[]{}…。、！？，；：「」『』（）।॥؟،؛"  # noqa: RUF001
@@ -109,7 +110,7 @@ def bounded(importance: object) -> float:
         number = float(importance)  # type: ignore[arg-type] # whatever an extractor says
     except (TypeError, ValueError, OverflowError):
         return 0.5
-    return 0.5 if math.isnan(number) else min(max(number, 0.0), 1.0)
+    return 0.5 if math.isnan(number) else weight("importance", min(max(number, 0.0), 1.0))
 
 
 def shortened(text: str, longest: int) -> str:

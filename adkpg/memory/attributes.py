@@ -22,6 +22,9 @@ _SECONDS = re.compile(r"(\d{1,18}(?:\.\d{1,9})?)s?")
 ENDS = frozenset({"ttl", "expires_at", "expire_time"})
 """The keys of metadata that say when a memory ends."""
 
+_LEAST = 1e-37
+"""Smallest number above 0 that a column of type real holds."""
+
 # Beyond it no two clocks differ that matter, and the server's calendar might end.
 _LONGEST_TTL_S = 1e9
 
@@ -116,9 +119,22 @@ def lifetime_s(ttl: object) -> float:
 def _importance(value: object, default: float) -> float:
     if isinstance(value, bool) or not isinstance(value, (int, float)):
         return default
+    return weight("importance", value)
+
+
+def weight(name: str, value: float) -> float:
+    """Returns an importance as a column of type real can hold it.
+
+    Args:
+      name: What the message calls it.
+      value: From 0 to 1.
+
+    Raises:
+      InvalidInput: It is not.
+    """
     if not 0 <= value <= 1:
-        raise InvalidInput(f"importance={value} is not in [0, 1]; scale it.")
-    return float(value)
+        raise InvalidInput(f"{name}={value} is not in [0, 1]; scale it.")
+    return float(value) if value >= _LEAST else 0.0
 
 
 def _topics(value: object, default: Sequence[str]) -> str:

@@ -13,6 +13,7 @@ from google.adk.platform import time as platform_time
 from google.adk.sessions.session import Session
 
 from adkpg import cursors
+from adkpg.arguments import checked
 from adkpg.database import Database, UsesDatabase
 from adkpg.embedding.embedder import Embedder
 from adkpg.errors import ConfigurationError
@@ -523,9 +524,11 @@ class PgVectorMemoryService(UsesDatabase, BaseMemoryService):
         Raises:
           EmbeddingError: The embedder failed; the rest stays pending.
           ConfigurationError: The service has no embedder.
+          InvalidInput: The app's name cannot be stored.
         """
         return await self._required_vectors().embed_pending(app_name=app_name)
 
+    @checked
     async def run_worker(
         self,
         stop: asyncio.Event | None = None,
@@ -573,12 +576,14 @@ class PgVectorMemoryService(UsesDatabase, BaseMemoryService):
           TimeoutError: Something still waits after `timeout_s`.
           ModelNotActive: What is left is of an app that is searched with another model, which this
             service cannot embed.
+          InvalidInput: The app's name cannot be stored.
         """
         if self._vectors is None:
             return
         async with asyncio.timeout(timeout_s):
             await Embedding(self._vectors).flush(app_name=app_name)
 
+    @checked
     async def warm(self, *, timeout_s: float | None = None) -> None:
         """Loads a local model, or connects to the embedder's service, before the first search.
 

@@ -7,6 +7,7 @@ from datetime import UTC, date, datetime, timedelta
 from typing import Any
 
 from adkpg.database import Database
+from adkpg.errors import InvalidInput
 from adkpg.keys import APP_WIDE, require_storable
 from adkpg.limits import require_rows
 from adkpg.operations import figures_statements as statements
@@ -21,6 +22,7 @@ from adkpg.sampling_statements import (
 from adkpg.tables import events, memories, sessions
 from adkpg.telemetry.calls import on, traced_function
 
+_LONGEST = timedelta(days=36_500)
 _CANDIDATES = 3  # for each user that is named, so many are counted
 
 
@@ -157,10 +159,12 @@ async def statistics(
 
     Raises:
       ScopeMissing: Row-level security is on, and the context's scope is not `every_scope`.
-      InvalidInput: The app's name cannot be stored, or `users` is out of range.
+      InvalidInput: The app's name cannot be stored, or `users` or `span` is out of range.
     """
     require_storable(app_name=app_name)
     require_rows(database.settings, "users", users)
+    if not timedelta() < span <= _LONGEST:
+        raise InvalidInput(f"span={span} is not within {_LONGEST.days:,} days; give a shorter one.")
     database.require_every_scope()
     since = datetime.now(UTC) - span
     shares = {} if exact else await _shares(database)

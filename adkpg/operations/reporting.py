@@ -5,6 +5,7 @@ import logging
 from collections.abc import AsyncIterator
 from contextlib import asynccontextmanager
 
+from adkpg.arguments import checked
 from adkpg.database import Database
 from adkpg.errors import AdkpgError
 from adkpg.operations import memory_statements as statements
@@ -42,6 +43,7 @@ async def report(database: Database) -> None:
     instruments.most_connections.set(most, pool)
 
 
+@checked
 @asynccontextmanager
 async def reporting(database: Database, *, interval_s: float = 15.0) -> AsyncIterator[None]:
     """Reports again and again while the context lasts; asks nothing while nobody listens.

@@ -3,10 +3,12 @@
 from dataclasses import dataclass
 
 from adkpg.database import Database
-from adkpg.errors import DatabaseError, RetryableError
+from adkpg.errors import DatabaseError, InvalidInput, RetryableError
 from adkpg.limits import require_rows
 from adkpg.operations import searches_statements as statements
 from adkpg.telemetry.calls import on, traced_function
+
+_LONGEST_S = 1e9  # the server's intervals end somewhere
 
 
 @dataclass(frozen=True)
@@ -73,8 +75,10 @@ async def slow_searches(
 
     Raises:
       ScopeMissing: Row-level security is on, and the context's scope is not `every_scope`.
-      InvalidInput: `limit` is out of range.
+      InvalidInput: `limit` is out of range, or `least_s` is no time.
     """
+    if not 0 <= least_s <= _LONGEST_S:
+        raise InvalidInput(f"least_s={least_s} is not from 0 to {_LONGEST_S:.0e}; give seconds.")
     database.require_every_scope()
     require_rows(database.settings, "limit", limit)
     running = await database.look(statements.select_running(), {"least_s": least_s, "limit": limit})

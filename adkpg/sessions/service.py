@@ -18,6 +18,7 @@ from google.adk.sessions.state import State
 from sqlalchemy.ext.asyncio import AsyncEngine
 
 from adkpg import cursors, jsontext
+from adkpg.arguments import checked
 from adkpg.database import Database, Floor, Known, Source, UsesDatabase
 from adkpg.erasure.session import forget_session
 from adkpg.errors import (
@@ -595,6 +596,7 @@ class DatabaseSessionService(UsesDatabase, BaseSessionService):
             raise SessionNotFound(f"Session {fork_id} not found; it was deleted when just made.")
         return copy
 
+    @checked
     def watch_session(
         self,
         *,
@@ -763,6 +765,7 @@ class DatabaseSessionService(UsesDatabase, BaseSessionService):
             await self._database.fetch(statements.delete_session(), place)
         self._database.erased(**place)
 
+    @checked
     def invocation(
         self,
         *,

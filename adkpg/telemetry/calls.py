@@ -12,6 +12,7 @@ from typing import Any, Protocol, TypeVar
 
 from opentelemetry.trace import Span, SpanKind, Status, StatusCode, use_span
 
+from adkpg.arguments import Arguments
 from adkpg.errors import StaleSession
 from adkpg.telemetry import instruments
 
@@ -107,9 +108,11 @@ def _traced(function: Callable[..., Any], name: str, call: Call) -> Any:
         return _traced_generator(function, name, call)
     assert iscoroutinefunction(function), name
     parameters = signature(function).parameters
+    arguments = Arguments(function)
 
     @wraps(function)
     async def made(*args: Any, **kwargs: Any) -> Any:
+        arguments.require(args, kwargs)
         if not instruments.listened_to() or _OPEN.get() is not None:
             return await function(*args, **kwargs)
         given = dict(zip(parameters, args, strict=False)) | kwargs
@@ -126,9 +129,11 @@ def _traced_generator(
     function: Callable[..., AsyncGenerator[Any, None]], name: str, call: Call
 ) -> Any:
     parameters = signature(function).parameters
+    arguments = Arguments(function)
 
     @wraps(function)
     async def made(*args: Any, **kwargs: Any) -> AsyncGenerator[Any, None]:
+        arguments.require(args, kwargs)
         async with aclosing(function(*args, **kwargs)) as source:
             if not instruments.listened_to() or _OPEN.get() is not None:
                 async for each in source:

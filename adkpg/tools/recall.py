@@ -17,6 +17,7 @@ from google.adk.tools.base_tool import BaseTool
 from google.adk.tools.tool_context import ToolContext
 from google.genai import types
 
+from adkpg.arguments import checked
 from adkpg.errors import ConfigurationError, InvalidInput
 from adkpg.memory import records
 from adkpg.memory.filters import SearchFilters
@@ -317,6 +318,7 @@ class _Asked:
     invocation_id: str
 
 
+@checked
 async def preloaded(
     memory: PgVectorMemoryService,
     *,

@@ -8,7 +8,7 @@ from typing import Literal
 from adkpg import cursors
 from adkpg.database import Database
 from adkpg.errors import InvalidInput
-from adkpg.keys import APP_WIDE, asked_user, storable
+from adkpg.keys import APP_WIDE, asked_user, require_storable, storable
 from adkpg.limits import page_rows
 from adkpg.memory.queue import statements
 from adkpg.telemetry.calls import on, traced
@@ -96,7 +96,7 @@ class Jobs:
           user_id: A user's; None is the app's own, and left out every user's.
 
         Raises:
-          InvalidInput: The user id cannot be stored.
+          InvalidInput: An id cannot be stored.
         """
         shape, asked = self._asked(app_name, user_id)
         row = await self._database.fetch_one(statements.count_jobs(**shape), asked)
@@ -120,7 +120,7 @@ class Jobs:
           cursor: The `next_cursor` of the page before; None starts at the first.
 
         Raises:
-          InvalidInput: `limit` is below 1, the user id cannot be stored, or `cursor` did not come
+          InvalidInput: `limit` is below 1, an id cannot be stored, or `cursor` did not come
             from a page.
         """
         limit = page_rows(self._database.settings, limit)
@@ -170,7 +170,7 @@ class Jobs:
           memory_id: That of one memory, whose app and user are named.
 
         Raises:
-          InvalidInput: The user id cannot be stored, or a memory is named without its user.
+          InvalidInput: An id cannot be stored, or a memory is named without its user.
         """
         shape, asked = self._asked(app_name, user_id)
         if memory_id is not None and not (shape["app"] and shape["user"]):
@@ -186,6 +186,7 @@ class Jobs:
     def _asked(
         self, app_name: str | None, user_id: str | EllipsisType | None
     ) -> tuple[dict[str, bool], statements.TaskParameters]:
+        require_storable(app_name=app_name)
         user = asked_user(user_id)
         if app_name is None or user is None:
             self._database.require_every_scope()

@@ -8,6 +8,7 @@ from typing import Any, Literal, TypedDict, Unpack
 from adkpg.embedding.default import default_embedder
 from adkpg.embedding.embedder import Embedder
 from adkpg.errors import ConfigurationError, InvalidInput
+from adkpg.memory import records
 from adkpg.memory.filters import NO_FILTERS, SearchFilters
 
 Mode = Literal["hybrid", "vector", "text"]
@@ -125,6 +126,13 @@ class SearchOptions:
             isinstance(self.now, datetime) and self.now.utcoffset() is not None
         ):
             raise InvalidInput(f"now={self.now!r} is no time; give a datetime with an offset.")
+        if self.exclude_invocation_id is not None:
+            if not isinstance(self.exclude_invocation_id, str):
+                raise InvalidInput(
+                    f"exclude_invocation_id={self.exclude_invocation_id!r} is no text."
+                )
+            stored = records.storable_text(self.exclude_invocation_id)  # as drafts have it
+            object.__setattr__(self, "exclude_invocation_id", stored or None)
         if self.mode not in MODES:
             raise InvalidInput(f"mode is 'hybrid', 'vector' or 'text', not {self.mode!r}.")
 

@@ -19,6 +19,7 @@ from adkpg.errors import (
     ModelNotActive,
     RetryableError,
 )
+from adkpg.keys import require_storable
 from adkpg.memory import records
 from adkpg.memory.queue.apart import apart
 from adkpg.memory.queue.claims import Claims
@@ -237,7 +238,9 @@ class Vectors:
         Raises:
           EmbeddingError: The embedder failed; the rest stays pending.
           ModelNotActive: The vectors of the app that was asked for are of another model.
+          InvalidInput: The app's name cannot be stored.
         """
+        require_storable(app_name=app_name)
         if app_name is not None:
             await self.require_active(app_name)
         self.guarded.forgive()

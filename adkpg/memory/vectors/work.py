@@ -6,6 +6,7 @@ from dataclasses import dataclass
 
 from adkpg import scopes
 from adkpg.errors import EmbedderUnavailable, EmbeddingError
+from adkpg.keys import require_storable
 from adkpg.memory.vectors.vectors import Vectors
 
 logger = logging.getLogger(__name__)
@@ -45,6 +46,7 @@ class Embedding:
 
     async def flush(self, *, app_name: str | None) -> None:
         """Does what `PgVectorMemoryService.flush` says, without a limit of time."""
+        require_storable(app_name=app_name)
         guarded = self.vectors.guarded
         guarded.forgive()
         eager = True  # what failed before is tried immediately, and then again when it is due
