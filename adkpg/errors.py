@@ -6,7 +6,7 @@
       + ConfigurationError (ValueError)     a setting, URL or argument cannot work
           + ModelNotActive                  the app is searched with another embedding model
           + ScopeMissing                    row-level security is on, and nobody said who asks
-      + InvalidInput (ValueError)           a value is of a wrong type, cannot be stored or is too large
+      + InvalidInput (ValueError)           a value is of a wrong type, or cannot be stored
           + InvalidArtifact (ADK InputValidationError)
       + DatabaseError                       the server refused or lost a statement
           + RetryableError                  the cause passes; `written` says what became of it
