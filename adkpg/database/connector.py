@@ -1,6 +1,7 @@
 """Opens the driver's connections, and adapts them to a pooler that lies between."""
 
 import logging
+import os
 from collections.abc import Awaitable, Callable, Mapping
 from difflib import get_close_matches
 from typing import Any
@@ -10,7 +11,9 @@ import asyncpg
 
 from adkpg.database import libpq, pooler
 from adkpg.database.address import Address
+from adkpg.database.driver import NotPostgres
 from adkpg.errors import ConfigurationError
+from adkpg.outages import port
 from adkpg.settings import Settings
 
 logger = logging.getLogger(__name__)
@@ -18,6 +21,7 @@ logger = logging.getLogger(__name__)
 Password = str | Callable[[], str] | Callable[[], Awaitable[str]]
 
 _PREPARED = "statement_cache_size"
+_PORT = "5432"
 _APPLICATION_NAME = "application_name"
 
 
@@ -64,6 +68,7 @@ class Connector:
             self._options["server_settings"] = named | dict(told)
         self._told = _PREPARED in self._options
         self._keeps_prepared: bool | None = True if self._told else None
+        self._reached = False  # by a connection, at any time
 
     @property
     def keeps_prepared(self) -> bool:
@@ -89,7 +94,13 @@ class Connector:
 
     async def _opened(self, **options: Any) -> asyncpg.Connection:
         try:
-            return await asyncpg.connect(self._target.dsn, **self._options, **options)
+            connection = await asyncpg.connect(self._target.dsn, **self._options, **options)
+            self._reached = True
+            return connection
+        except (TimeoutError, ConnectionError, asyncpg.ConnectionDoesNotExistError) as exc:
+            if not self._reached and not isinstance(exc, ConnectionRefusedError):
+                await self._require_postgres(exc)
+            raise
         except asyncpg.ClientConfigurationError:
             raise
         except ValueError:  # its text repeats a part of the URL, which may be the password
@@ -107,6 +118,17 @@ class Connector:
                 f"The database URL or connect_args has an option too many ({exc}); "
                 + (f"did you mean {meant[0]}?" if meant else "remove it.")
             ) from exc
+
+    async def _require_postgres(self, failure: BaseException) -> None:
+        """Says what listens there instead, where no connection has ever been made."""
+        told = libpq.environment(self._target)
+        host = told.get("PGHOST") or os.environ.get("PGHOST", "")
+        number = told.get("PGPORT") or os.environ.get("PGPORT", _PORT)
+        if not host or host.startswith("/") or not number.isdecimal():  # a socket, or several
+            return
+        listener = await port.listener_at(host, int(number))
+        if listener not in (port.Listener.POSTGRES, port.Listener.NOBODY):
+            raise NotPostgres(listener) from failure
 
     async def _found_to_keep(self, connection: asyncpg.Connection) -> bool:
         """Finds out whether prepared statements can be run again; if not, ends the connection."""
