@@ -63,6 +63,9 @@ class MemoryPlugin(BasePlugin):
         self._turns: OrderedDict[str, _Turn] = OrderedDict()
         self._warned = False
 
+    def __repr__(self) -> str:
+        return f"MemoryPlugin({self._policy!r}, name={self.name!r})"
+
     async def before_run_callback(self, *, invocation_context: InvocationContext) -> None:
         """Notes that a turn begins."""
         if (turn := _turn_of(invocation_context)) is not None:

@@ -46,6 +46,9 @@ class Probes:
         self._timeout_s = timeout_s
         self._logged: str | None = None
 
+    def __repr__(self) -> str:
+        return f"Probes(databases={self._databases!r}, timeout_s={self._timeout_s:g})"
+
     async def __call__(self, scope: Scope, receive: Receive, send: Send) -> None:
         """Serves one request, as ASGI says."""
         path = scope.get("path", "").removeprefix(scope.get("root_path", ""))

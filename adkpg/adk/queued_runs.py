@@ -47,6 +47,9 @@ class QueuedRuns:
         self._sessions = sessions
         self._timeout_s = timeout_s
 
+    def __repr__(self) -> str:
+        return f"QueuedRuns(sessions={self._sessions!r}, timeout_s={self._timeout_s:g})"
+
     async def __call__(self, scope: Scope, receive: Receive, send: Send) -> None:
         """Serves one request, as ASGI says."""
         path = scope.get("path", "").removeprefix(scope.get("root_path", ""))

@@ -43,6 +43,9 @@ class ArtifactStream:
         self._version = version
         self.size: int = row["size"]
 
+    def __repr__(self) -> str:
+        return f"ArtifactStream(size={self.size})"
+
     @property
     def version(self) -> ArtifactVersion:
         """What ADK is told of it."""

@@ -71,6 +71,9 @@ class Audit:
     def __init__(self, database: Database) -> None:
         self._database = database
 
+    def __repr__(self) -> str:
+        return f"Audit({self._database!r})"
+
     @checked
     @asynccontextmanager
     async def recording(

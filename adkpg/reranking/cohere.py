@@ -47,6 +47,9 @@ class CohereReranker:
         self._service: http.Service | None = None
         http.Service(model, url, {}, timeout_s=timeout_s)  # refuses now what cannot work
 
+    def __repr__(self) -> str:
+        return f"{type(self).__name__}(model={self.model!r})"
+
     async def scores(self, question: str, passages: list[str]) -> list[float]:
         """Returns the relevance of each passage in their order, from 0 to 1.
 

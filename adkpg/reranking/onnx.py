@@ -60,6 +60,9 @@ class OnnxReranker:
         self._lock = threading.Lock()
         self._calls = Threads()
 
+    def __repr__(self) -> str:
+        return f"{type(self).__name__}(model={self.model!r})"
+
     async def warm(self) -> None:
         """Loads the model; the first call does, otherwise.
 

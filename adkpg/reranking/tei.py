@@ -49,6 +49,9 @@ class TEIReranker:
         address = f"{url.rstrip('/')}/rerank"
         self._service = http.Service(model, address, headers, timeout_s=timeout_s)
 
+    def __repr__(self) -> str:
+        return f"{type(self).__name__}(model={self.model!r})"
+
     async def scores(self, question: str, passages: list[str]) -> list[float]:
         """Returns the score of each passage in their order, from 0 to 1.
 

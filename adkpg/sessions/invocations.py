@@ -56,6 +56,9 @@ class Invocation:
         self.result = result
         self._text = "null"
 
+    def __repr__(self) -> str:
+        return f"Invocation(done={self.done})"
+
     def finish(self, result: Any) -> None:
         """Says what a retried request is answered with; stored when the block ends without error.
 

@@ -235,6 +235,12 @@ class PreloadMemoryTool(BaseTool):
         self._standing = standing
         self._turns: OrderedDict[tuple[str, ...], _Turn] = OrderedDict()
 
+    def __repr__(self) -> str:
+        return (
+            f"PreloadMemoryTool(max_entries={self._max_entries}, max_tokens={self._max_tokens}, "
+            f"memory_service={self._memory_service!r}, place={self._place!r})"
+        )
+
     def __call__(self, **options: Any) -> "PreloadMemoryTool":
         """Returns the tool with other options: ``preload_memory(max_entries=3)``.
 

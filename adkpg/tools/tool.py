@@ -33,6 +33,9 @@ class MemoryTool(BaseTool):
         self._texts = texts
         self._memory_service = memory_service
 
+    def __repr__(self) -> str:
+        return f"{type(self).__name__}(memory_service={self._memory_service!r})"
+
     def _get_declaration(self) -> types.FunctionDeclaration:
         parameters: dict[str, Any] = {
             "type": "object",

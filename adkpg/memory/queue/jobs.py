@@ -86,6 +86,9 @@ class Jobs:
         self._database = database
         self._task = task
 
+    def __repr__(self) -> str:
+        return f"Jobs({self._database!r}, task={self._task!r})"
+
     async def backlog(
         self, *, app_name: str | None = None, user_id: str | EllipsisType | None = ...
     ) -> Backlog:
