@@ -22,10 +22,10 @@ from google.adk.platform import time as platform_time
 from google.adk.sessions.session import Session
 
 from adkpg import cursors
-from adkpg.arguments import checked
 from adkpg.embedding.embedder import Embedder, floor_of
 from adkpg.embedding.guarded import GuardedEmbedder
 from adkpg.errors import EmbeddingError, InvalidInput
+from adkpg.interface.arguments import checked
 from adkpg.keys import require_storable, scope_user, storable
 from adkpg.memory import records
 from adkpg.memory.drafts import Draft, drafts_of_events, drafts_of_memories

@@ -9,8 +9,8 @@ from contextlib import contextmanager
 from contextvars import ContextVar
 from dataclasses import dataclass
 
-from adkpg.arguments import checked
 from adkpg.errors import PermissionDenied, ScopeMissing
+from adkpg.interface.arguments import checked
 from adkpg.keys import APP_WIDE, require_storable, scope_user
 
 

@@ -8,10 +8,10 @@ from types import EllipsisType
 from uuid import UUID, uuid4
 
 from adkpg import cursors, jsontext
-from adkpg.arguments import checked
 from adkpg.audit import statements
 from adkpg.database import Database
 from adkpg.errors import InvalidInput
+from adkpg.interface.arguments import checked
 from adkpg.keys import APP_WIDE, asked_user, require_storable, scope_user
 from adkpg.limits import page_rows
 from adkpg.telemetry.calls import on, traced

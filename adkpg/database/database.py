@@ -20,7 +20,6 @@ from sqlalchemy.ext.asyncio import AsyncEngine, create_async_engine
 from sqlalchemy.util import greenlet_spawn
 
 from adkpg import scopes
-from adkpg.arguments import checked
 from adkpg.database import address, distribution, libpq, migrations, pooler, row_security
 from adkpg.database.connector import Connector, Password
 from adkpg.database.driver import Attempt, Fault, idle_after, translated
@@ -31,6 +30,7 @@ from adkpg.database.replicas.replica import Learning, NotHere, Replica
 from adkpg.database.replicas.source import Source
 from adkpg.embedded import EmbeddedServer
 from adkpg.errors import ConfigurationError, DatabaseError, RetryableError, SchemaError
+from adkpg.interface.arguments import checked
 from adkpg.interface.internal import internal
 from adkpg.keys import APP_WIDE
 from adkpg.loops import PerLoop

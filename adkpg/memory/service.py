@@ -13,10 +13,10 @@ from google.adk.platform import time as platform_time
 from google.adk.sessions.session import Session
 
 from adkpg import cursors
-from adkpg.arguments import checked
 from adkpg.database import Database, UsesDatabase
 from adkpg.embedding.embedder import Embedder
 from adkpg.errors import ConfigurationError
+from adkpg.interface.arguments import checked
 from adkpg.interface.internal import internal
 from adkpg.keys import require_storable, scope_user, storable
 from adkpg.limits import page_rows

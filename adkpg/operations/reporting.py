@@ -5,9 +5,9 @@ import logging
 from collections.abc import AsyncIterator
 from contextlib import asynccontextmanager
 
-from adkpg.arguments import checked
 from adkpg.database import Database
 from adkpg.errors import AdkpgError
+from adkpg.interface.arguments import checked
 from adkpg.operations import memory_statements as statements
 from adkpg.telemetry import instruments
 from adkpg.telemetry.calls import on, traced_function

@@ -18,7 +18,6 @@ from google.adk.sessions.state import State
 from sqlalchemy.ext.asyncio import AsyncEngine
 
 from adkpg import cursors, jsontext
-from adkpg.arguments import checked
 from adkpg.database import Database, Floor, Known, Source, UsesDatabase
 from adkpg.erasure.session import forget_session
 from adkpg.errors import (
@@ -30,6 +29,7 @@ from adkpg.errors import (
     SessionNotFound,
     StaleSession,
 )
+from adkpg.interface.arguments import checked
 from adkpg.keys import require_storable, storable
 from adkpg.limits import bytes_of, page_rows, require_size
 from adkpg.memory.drafts import text_length
@@ -264,13 +264,13 @@ class DatabaseSessionService(UsesDatabase, BaseSessionService):
         *,
         app_name: str,
         user_id: str,
-        session_id: str,
+        session_id: str | None,
         config: GetSessionConfig | None = WHOLE,
     ) -> Session | None:
         """Returns a session with its merged state and its events in append order, or None.
 
         Args:
-          session_id: Stripped of surrounding whitespace.
+          session_id: Stripped of surrounding whitespace; None or an empty one is of no session.
           config: ``after_timestamp`` keeps events at or after it (Unix seconds, inclusive);
             ``num_recent_events`` at most that many of them, the newest. The state is always whole.
             None is what ADK's Runner asks with for a run, and reads what `run_history` says.
@@ -284,7 +284,7 @@ class DatabaseSessionService(UsesDatabase, BaseSessionService):
         *,
         app_name: str,
         user_id: str,
-        session_id: str,
+        session_id: str | None,
         config: GetSessionConfig | None,
         primary: bool = False,
     ) -> Session | None:
@@ -742,12 +742,12 @@ class DatabaseSessionService(UsesDatabase, BaseSessionService):
         return _session(key[0], row, read.events if had is None else [*had.events, *read.events])
 
     async def delete_session(
-        self, *, app_name: str, user_id: str, session_id: str, forget: bool = False
+        self, *, app_name: str, user_id: str, session_id: str | None, forget: bool = False
     ) -> None:
         """Deletes a session with its events; the shared states and memories stay. Idempotent.
 
         Args:
-          session_id: Stripped of surrounding whitespace.
+          session_id: Stripped of surrounding whitespace; None or an empty one is of no session.
           forget: Erases the session's memories too, with the facts and summaries drawn from them,
             pending work and the marks of deleted ones: all or nothing.
         """

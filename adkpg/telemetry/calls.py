@@ -12,8 +12,8 @@ from typing import Any, Protocol, TypeVar
 
 from opentelemetry.trace import Span, SpanKind, Status, StatusCode, use_span
 
-from adkpg.arguments import Arguments
 from adkpg.errors import StaleSession
+from adkpg.interface.arguments import Arguments
 from adkpg.telemetry import instruments
 
 ClassT = TypeVar("ClassT", bound=type)

@@ -17,8 +17,8 @@ from google.adk.tools.base_tool import BaseTool
 from google.adk.tools.tool_context import ToolContext
 from google.genai import types
 
-from adkpg.arguments import checked
 from adkpg.errors import ConfigurationError, InvalidInput
+from adkpg.interface.arguments import checked
 from adkpg.memory import records
 from adkpg.memory.filters import SearchFilters
 from adkpg.memory.search.hits import tokens_of

@@ -1,40 +1,19 @@
 """Every command has a help with an example, and is documented."""
 
-import importlib.util
 import re
-import sys
 from pathlib import Path
-from types import ModuleType
 
 import click
 import pytest
 
 from adkpg import Settings, __version__
-from adkpg.cli import main
 from tests.fakes.checkout import CHECKOUT
 from tests.fakes.commands import Adkpg
+from tests.fakes.help import COMMANDS, GENERATE
 
 DOCS = Path(__file__).parents[2] / "docs"
 
 
-def load_generator() -> ModuleType:
-    spec = importlib.util.spec_from_file_location("docs_generate", DOCS / "generate.py")
-    assert spec is not None
-    assert spec.loader is not None
-    module = importlib.util.module_from_spec(spec)
-    sys.path.insert(0, str(DOCS))  # as if it ran as a script
-    try:
-        spec.loader.exec_module(module)
-    finally:
-        sys.path.remove(str(DOCS))
-    return module
-
-
-GENERATE = load_generator()
-COMMANDS = {
-    " ".join(path): (command, context)
-    for path, command, context in GENERATE.commands(main, "adkpg")
-}
 LEAVES = [name for name, (command, _) in COMMANDS.items() if not isinstance(command, click.Group)]
 
 

@@ -16,8 +16,8 @@ from adkpg import Database, DatabaseSessionService, PgVectorMemoryService
 from adkpg.cli import main
 from adkpg.models import Models
 from adkpg.testing import said
-from tests.cli.test_help import COMMANDS
 from tests.fakes.commands import Adkpg
+from tests.fakes.help import COMMANDS
 
 ALICE: dict[str, Any] = {"app_name": "my_agent", "user_id": "alice"}
 _ENDS = {"|", ">", "&&", ")"}
@@ -43,6 +43,7 @@ ELSEWHERE = (
     ("memory evaluate", "reads data sets; tests/cli/test_memory_evaluate.py brings some"),
     ("import", "reads other databases; tests/cli/test_transfer.py has some"),
     ("export --app my_agent --to", "writes another database"),
+    ("models activate", "wants vectors of all memories; tests/cli/test_models.py has them"),
     ("reembed", "asks Gemini or OpenAI"),
     ("forget --app my_agent --user alice --artifact-service-uri", "asks a bucket"),
 )

@@ -7,8 +7,8 @@ from typing import Any, Literal, Protocol
 import numpy as np
 import pytest
 
-from adkpg.arguments import Arguments, checked
 from adkpg.errors import InvalidInput
+from adkpg.interface.arguments import Arguments, checked
 
 
 class Speaker(Protocol):

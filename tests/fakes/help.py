@@ -1,0 +1,31 @@
+"""The commands and the pages of their help, as docs/generate.py finds them."""
+
+import importlib.util
+import sys
+from types import ModuleType
+
+import click
+
+from adkpg.cli import main
+from tests.fakes.checkout import CHECKOUT
+
+
+def _load_generator() -> ModuleType:
+    docs = CHECKOUT / "docs"
+    spec = importlib.util.spec_from_file_location("docs_generate", docs / "generate.py")
+    assert spec is not None
+    assert spec.loader is not None
+    module = importlib.util.module_from_spec(spec)
+    sys.path.insert(0, str(docs))  # as if it ran as a script
+    try:
+        spec.loader.exec_module(module)
+    finally:
+        sys.path.remove(str(docs))
+    return module
+
+
+GENERATE = _load_generator()
+COMMANDS: dict[str, tuple[click.Command, click.Context]] = {
+    " ".join(path): (command, context)
+    for path, command, context in GENERATE.commands(main, "adkpg")
+}
