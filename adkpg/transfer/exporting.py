@@ -7,7 +7,6 @@ from importlib.metadata import version
 from adkpg.artifacts.store import ObjectStore
 from adkpg.database import Database
 from adkpg.errors import ConfigurationError, InvalidInput
-from adkpg.interface.arguments import checked
 from adkpg.keys import require_storable
 from adkpg.telemetry.calls import on, traced_function
 from adkpg.transfer.jsonl import lines

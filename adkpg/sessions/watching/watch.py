@@ -4,8 +4,8 @@ import asyncio
 from collections.abc import AsyncGenerator, Awaitable, Callable
 from contextlib import suppress
 from dataclasses import dataclass
+from typing import Any
 
-import asyncpg
 from google.adk.events.event import Event
 from google.adk.sessions.session import Session
 
@@ -133,8 +133,8 @@ async def _news(
 async def _seen(
     database: Database,
     place: SessionParameters,
-    read: Callable[[Source], Awaitable[list[asyncpg.Record]]],
-) -> list[asyncpg.Record]:
+    read: Callable[[Source], Awaitable[list[Any]]],
+) -> list[Any]:
     """Reads on the primary; no later read of sessions shows less than what is told here."""
     return await database.read(
         read,
