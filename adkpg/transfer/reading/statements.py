@@ -22,7 +22,15 @@ from sqlalchemy import (
 from sqlalchemy.dialects.postgresql import ARRAY
 
 from adkpg.memory.drafts import COLUMNS
-from adkpg.sql import APP_NAME, SESSION_ID, USER_ID, AppParameters, ScopeParameters, Statement
+from adkpg.sql import (
+    APP_NAME,
+    SESSION_ID,
+    USER_ID,
+    AppParameters,
+    ScopeParameters,
+    Statement,
+    stored_content,
+)
 from adkpg.tables import (
     app_settings,
     app_states,
@@ -222,8 +230,10 @@ def select_memories(
         own = memories.c.session_id == SESSION_ID
         conditions.append(or_(own, _drawn_from_session()) if derived else own)
     columns = [
-        cast(memories.c[name], Text).label(name)
-        if name in ("content", "custom_metadata", "artifacts", "topics")
+        stored_content().label(name)
+        if name == "content"
+        else cast(memories.c[name], Text).label(name)
+        if name in ("custom_metadata", "artifacts", "topics")
         else memories.c[name]
         for name in COLUMNS
     ]
