@@ -255,6 +255,7 @@ class Models:
         model_id, _ = await self._find(name, dimensions)
         model: ModelIdParameters = {"model_id": model_id}
         timeout_s = self._database.settings.migration_timeout_s
+        distributed = await self._database.is_distributed()
 
         async def begin(transaction: Transaction) -> None:
             await _lock_inactive(transaction, model_id, name)
@@ -276,6 +277,8 @@ class Models:
             )
 
         async def end(transaction: Transaction) -> int:
+            if distributed:
+                await transaction.fetch(statements.visit_nodes_in_turn(), {})
             await _lock_inactive(transaction, model_id, name)
             (left,) = await transaction.fetch(
                 statements.delete_vectors(), model, timeout_s=timeout_s

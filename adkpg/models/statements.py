@@ -428,6 +428,16 @@ def lock_model(*, drop: bool) -> Statement[ModelIdParameters]:
 
 
 @cache
+def visit_nodes_in_turn() -> Statement[NoParameters]:
+    """Has a transaction on a cluster change one node after another, to its end.
+
+    Citus asks for it where the row of a reference table goes with rows of all nodes.
+    """
+    mode = ("'citus.multi_shard_modify_mode'", "'sequential'", "true")
+    return Statement(select(func.set_config(*(literal_column(each, Text) for each in mode))))
+
+
+@cache
 def select_active_apps() -> Statement[ModelIdParameters]:
     """Reads the apps that are searched with a model, by name."""
     return Statement(
