@@ -62,6 +62,7 @@ _PROFILE_FACTS = 100  # as many as Facts.profile gives unless asked for more
     list_memories=on("memories"),
     count_memories=on("memories"),
     retrieve_profiles=on("memories"),
+    facts_about=on("memories"),
     embed_pending=on("memory_jobs"),
     flush=on("memory_jobs"),
     index_large_scopes=on("memory_vectors"),
