@@ -27,9 +27,9 @@ async def hold(database: Database, store: ObjectStore, *, take_over: bool = Fals
         row = await database.fetch_one(statements.select_claim(), {"token": found})
         if row is not None and row["fresh"]:
             return
-        before, found = found, await store.claim()
-        if row is not None or (found == before and take_over):
+        if row is not None or take_over:
             break
+        before, found = found, await store.claim()
         if found == before:  # else a sweep beside this one renewed it in between
             raise ArtifactStoreError(
                 "The folder that ADKPG_ARTIFACT_STORE names is kept by another database, of which "

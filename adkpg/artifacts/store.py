@@ -4,7 +4,6 @@ An object is written before its row and removed after it, so a row's object is a
 """
 
 import asyncio
-import logging
 from collections.abc import AsyncIterator, Callable, Sequence
 from datetime import UTC
 from io import BytesIO
@@ -15,8 +14,6 @@ from google.adk.platform import time as platform_time
 from adkpg.errors import ArtifactGone, ArtifactStoreError, ConfigurationError
 from adkpg.settings import Settings
 from adkpg.timestamps import clamped
-
-logger = logging.getLogger(__name__)
 
 T = TypeVar("T")
 

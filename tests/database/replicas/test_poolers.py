@@ -1,9 +1,11 @@
 """PgBouncer in transaction mode before the standby, and before both; `make test-pgbouncer`."""
 
 import asyncio
-from collections.abc import Iterator
+from collections.abc import AsyncIterator, Iterator
+from contextlib import asynccontextmanager
 
 import pytest
+from google.adk.sessions.session import Session
 
 from adkpg import Database, DatabaseSessionService, PgVectorMemoryService, Settings
 from adkpg.database.replicas.replica import OWN_WRITE_S
@@ -82,9 +84,11 @@ async def test_reads_go_to_the_standby_through_a_pooler(
         assert finding.status == "ok", finding
 
 
-async def test_a_pooler_that_is_restarted_costs_a_fallback(
+@asynccontextmanager
+async def answered_behind(
     both: Replicated, standby: PgBouncer
-) -> None:
+) -> AsyncIterator[tuple[DatabaseSessionService, Session]]:
+    """A service whose reads the standby answers through its pooler, and a session of it."""
     async with Database(
         both.primary.url, read_url=standby.led(both.standby_url), settings=SETTINGS
     ) as database:
@@ -92,6 +96,13 @@ async def test_a_pooler_that_is_restarted_costs_a_fallback(
         live = await service.create_session(**PLACE)
         await both.caught_up()
         await only_the_standby_answers(both, service)
+        yield service, live
+
+
+async def test_a_pooler_that_is_restarted_costs_a_fallback(
+    both: Replicated, standby: PgBouncer
+) -> None:
+    async with answered_behind(both, standby) as (service, live):
         for pause in (False, True):
             standby.stop()
             if pause:
@@ -106,13 +117,7 @@ async def test_a_standby_that_is_killed_behind_its_pooler_costs_a_fallback(
     both: Replicated, standby: PgBouncer
 ) -> None:
     """The pooler takes connections all the same, and has them wait."""
-    async with Database(
-        both.primary.url, read_url=standby.led(both.standby_url), settings=SETTINGS
-    ) as database:
-        service = DatabaseSessionService(database)
-        live = await service.create_session(**PLACE)
-        await both.caught_up()
-        await only_the_standby_answers(both, service)
+    async with answered_behind(both, standby) as (service, live):
         await both.pair.standby.kill()
         await service.append_event(live, said("meanwhile"))
         for _ in range(5):
