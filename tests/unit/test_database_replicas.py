@@ -153,11 +153,31 @@ class Reading(RuleBasedStateMachine):
         if row is not None:
             self._note(("state", ""), ("state", user), at=at)
 
-    @rule(user=USERS, session_id=IDS, server=SERVERS, by=st.integers(0, 1))
-    def get_on_standby(self, user: str, session_id: str, server: float, by: int) -> None:
+    @rule(
+        user=USERS,
+        session_id=IDS,
+        server=SERVERS,
+        by=st.integers(0, 1),
+        meanwhile=st.lists(st.tuples(USERS, IDS, st.booleans(), st.booleans()), max_size=2),
+        looks=st.booleans(),
+    )
+    def get_on_standby(
+        self,
+        user: str,
+        session_id: str,
+        server: float,
+        by: int,
+        meanwhile: list[tuple[str, str, bool, bool]],
+        looks: bool,
+    ) -> None:
         self.replay(server, by, 1)
         need = self.known.of_session(APP, user, session_id)
-        asked_at, reached = self.time, self.horizon.reached()
+        newest, before = self.log[self.seen.get(("session", user, session_id), 0)], dict(self.seen)
+        if looks:
+            self.look(server, 0)
+        reached = self.horizon.reached()
+        for whose, which, state, app in meanwhile:
+            self.append(whose, which, True, state, app)
         at = self.replayed[server]
         row = self.log[at].row(user, session_id)
         self.time += 1
@@ -166,15 +186,14 @@ class Reading(RuleBasedStateMachine):
         if row is not None and not need.states_shown(row, server, reached):
             return
         self.accepted += 1
-        newest = self.log[self.seen.get(("session", user, session_id), 0)]
-        assert not _older(row, newest.row(user, session_id), at, self.seen, (user, session_id))
+        assert not _older(row, newest.row(user, session_id), at, before, (user, session_id))
         if row is not None:
             for of, name in (("", "app_state"), (user, "user_state")):
-                last = self.seen.get(("state", of), 0)
+                last = before.get(("state", of), 0)
                 alike = row[name] == str(self.log[last].states.get(of, 0) % _STATES)
                 assert at >= last or alike
                 assert self.log[at].states.get(of, 0) >= self.log[last].states.get(of, 0) or alike
-        self.known.saw_session((APP, user, session_id), row, asked_at=asked_at, server=server)
+        self.known.saw_session((APP, user, session_id), row, asked_at=need.known_at, server=server)
         self._note(("session", user, session_id), at=at)
         if row is not None:
             for of in ("", user):
@@ -188,7 +207,7 @@ class Reading(RuleBasedStateMachine):
         need = self.known.of_sessions(APP, user)
         if not need.shown_by(server, self.horizon.reached()):
             return
-        at, asked_at = self.replayed[server], self.time
+        at, asked_at = self.replayed[server], need.known_at
         world = self.log[at]
         last = self.seen.get(("listed", user), 0)
         assert world.listed.get(user, 0) >= self.log[last].listed.get(user, 0)
@@ -215,9 +234,9 @@ class Reading(RuleBasedStateMachine):
             last = self.seen.get(("listed", user), 0)
             assert self.log[at].listed.get(user, 0) >= self.log[last].listed.get(user, 0)
             self._note(("listed", user), *(("session", user, each) for each in ("s", "t")), at=at)
-        asked_at, answer = self.time, hash(repr(self.log[at]))
+        answer = hash(repr(self.log[at]))
         self.time += 1
-        self.known.saw((APP, None), 2, answer, asked_at=asked_at, server=server)
+        self.known.saw((APP, None), 2, answer, asked_at=need.known_at, server=server)
 
     @rule(user=USERS)
     def list_on_primary(self, user: str) -> None:

@@ -57,6 +57,8 @@ class Need:
     """What an answer must not be older than.
 
     Attributes:
+      known_at: When this was all that was known, in monotonic seconds; what was noted since may be
+        newer than the answer.
       moments: All of them must be shown.
       states: Of the app and of the user: the digest that was seen, or a moment as above.
       scope: App and user, of a read of sessions; the user is None of a whole app's.
@@ -66,6 +68,7 @@ class Need:
       of_session: Whether it may be answered whatever the lag, if the primary does not answer.
     """
 
+    known_at: float
     moments: tuple[Moment, ...]
     states: tuple[tuple[int, Moment] | None, ...] = (None, None)
     scope: tuple[str, str | None] | None = None
@@ -156,7 +159,6 @@ class Known:
           memory: Whether something was remembered.
         """
         app_name, user_id = place["app_name"], place["user_id"]
-        now = self._clock()
         written: dict[Key, bool] = {
             ("sessions", app_name, user_id): True,
             ("sessions", app_name): True,
@@ -169,6 +171,7 @@ class Known:
             key = ("session", app_name, user_id, place["session_id"])
             known = self._entries.get(key)
             if known is None or not _later(known.floor, floor):
+                now = self._clock()
                 self._put(key, _Entry(Moment(now), floor, written_at=now))
 
     def saw_session(
@@ -184,14 +187,15 @@ class Known:
         Args:
           place: App, user and session.
           row: None: there is no such session.
-          asked_at: When it was asked for. What was noted since stays.
+          asked_at: Since when what was noted may be newer than the answer: when the primary was
+            asked, or `Need.known_at` of what a standby was asked for.
           server: The standby that answered; None is the primary, whose word counts even if it went
             back (a failover).
         """
         app_name, user_id, _ = place
         key = ("session", *place)
-        moment = Moment(self._clock(), server)
         with self._lock:
+            moment = Moment(self._clock(), server)
             known = self._entries.get(key)
             floor = None if row is None else Floor.of(row)
             news = known is None or known.floor != floor or floor is None
@@ -240,7 +244,7 @@ class Known:
           scope: App and user; None is the whole app.
           question: What tells what was asked from anything else.
           answer: What tells its rows from any others.
-          asked_at: When it was asked.
+          asked_at: As for `saw_session`.
           server: The standby that answered; None is the primary.
         """
         app_name, user_id = scope
@@ -272,6 +276,7 @@ class Known:
         """Returns what a session with its states must not be older than."""
         key: Key = ("session", app_name, user_id, session_id)
         with self._lock:
+            known_at = self._clock()
             entry = self._entries.get(key)
             floor = None if entry is None else entry.floor
             moments = self._of_anything(app_name, user_id)
@@ -287,6 +292,7 @@ class Known:
                     states.append((of_state.digest, of_state.moment))
             moments += self._seen(app_name, user_id)
         return Need(
+            known_at,
             tuple(moments),
             tuple(states),
             (app_name, user_id),
@@ -299,6 +305,7 @@ class Known:
         """Returns what a listing of sessions, a search in their events, or a state must show."""
         scope: Key = (app_name,) if user_id is None else (app_name, user_id)
         with self._lock:
+            known_at = self._clock()
             moments = self._of_anything(app_name, user_id)
             if user_id is None:
                 moments += self._moments(("anybody", app_name))
@@ -307,17 +314,18 @@ class Known:
             moments += self._moments(("state", app_name))
             moments += self._moments(("state", *scope))
             moments += self._seen(app_name, user_id)
-        return Need(tuple(moments), scope=(app_name, user_id))
+        return Need(known_at, tuple(moments), scope=(app_name, user_id))
 
     def of_memories(self, app_name: str, user_id: str) -> Need:
         """Returns what a read of a user's memories, and of the app's, must show."""
         with self._lock:
+            known_at = self._clock()
             moments = self._of_anything(app_name, user_id) + self._moments(
                 ("any", app_name, APP_WIDE)
             )
             for scope in (user_id, APP_WIDE):
                 moments += self._moments(("memories", app_name, scope))
-        return Need(tuple(moments), of_session=False)
+        return Need(known_at, tuple(moments), of_session=False)
 
     def erased(self, app_name: str, user_id: str, session_id: str | None) -> None:
         """Drops what is kept of a person, or of one session; no standby brings it back."""

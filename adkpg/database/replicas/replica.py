@@ -389,12 +389,14 @@ class Asking:
             row = rows[0] if rows else None
             if row is not None and not need.states_shown(row, server, reached):
                 raise NotHere("behind")
-            known.saw_session(need.place, row, asked_at=asked_at, server=server)
+            known.saw_session(need.place, row, asked_at=need.known_at, server=server)
             if row is not None:
                 # What is read next of it may come from another standby, which must have it all.
                 self._need = replace(need, floor=Floor.of(row))
         else:
-            note_seen(known, need, statement, parameters, rows, asked_at=asked_at, server=server)
+            note_seen(
+                known, need, statement, parameters, rows, asked_at=need.known_at, server=server
+            )
         return rows
 
 

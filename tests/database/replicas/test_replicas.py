@@ -185,6 +185,34 @@ async def test_while_replay_is_paused_nothing_written_here_is_missing(both: Repl
         assert asked.primary == 0
 
 
+@pytest.mark.parametrize("written", ["s", "other"])
+async def test_what_is_written_while_a_read_asks_where_the_servers_stand_is_in_the_next(
+    both: Replicated, written: str
+) -> None:
+    """The read may be answered as it was asked; it takes nothing back of what came meanwhile."""
+    async with both.database() as database:
+        service = DatabaseSessionService(database)
+        live = {
+            each: await service.create_session(**USER, session_id=each) for each in ("s", "other")
+        }
+        await settled()
+        await get(service)  # prepares the statements
+        await service.append_event(live["s"], said("before", state={"user:x": 1}))
+        await both.pause()
+        await settled()
+        both.primary.hold(1, "answer")
+        reading = asyncio.create_task(get(service))
+        await both.primary.held.wait()
+        await service.append_event(live[written], said("meanwhile", state={"user:x": 2}))
+        both.primary.release()
+        read = await reading
+        assert (texts(read), read.state) == (["before"], {"user:x": 1}), "the standby answered"
+        await settled()
+        read = await get(service)
+        assert texts(read) == (["before", "meanwhile"] if written == "s" else ["before"])
+        assert read.state == {"user:x": 2}
+
+
 async def test_a_standby_that_lags_more_than_is_allowed_is_noticed(both: Replicated) -> None:
     """Also by a process that wrote nothing, and saw nothing."""
     async with both.database(read_lag_s=0.2) as database, Database(both.primary_url) as theirs:
