@@ -1,5 +1,6 @@
 """Opens the driver's connections, and adapts them to a pooler that lies between."""
 
+import asyncio
 import logging
 import os
 from collections.abc import Awaitable, Callable, Mapping
@@ -23,6 +24,7 @@ Password = str | Callable[[], str] | Callable[[], Awaitable[str]]
 _PREPARED = "statement_cache_size"
 _PORT = "5432"
 _APPLICATION_NAME = "application_name"
+_SAID_AFTER_S = 2.0
 
 
 class Connector:
@@ -69,6 +71,7 @@ class Connector:
         self._told = _PREPARED in self._options
         self._keeps_prepared: bool | None = True if self._told else None
         self._reached = False  # by a connection, at any time
+        self._said_to_wait = False  # since the last connection
 
     @property
     def keeps_prepared(self) -> bool:
@@ -93,9 +96,10 @@ class Connector:
         return await self._opened(statement_cache_size=0)
 
     async def _opened(self, **options: Any) -> asyncpg.Connection:
+        saying = asyncio.get_running_loop().call_later(_SAID_AFTER_S, self._say_to_wait)
         try:
             connection = await asyncpg.connect(self._target.dsn, **self._options, **options)
-            self._reached = True
+            self._reached, self._said_to_wait = True, False
             return connection
         except (TimeoutError, ConnectionError, asyncpg.ConnectionDoesNotExistError) as exc:
             if not self._reached and not isinstance(exc, ConnectionRefusedError):
@@ -118,6 +122,19 @@ class Connector:
                 f"The database URL or connect_args has an option too many ({exc}); "
                 + (f"did you mean {meant[0]}?" if meant else "remove it.")
             ) from exc
+        finally:
+            saying.cancel()
+
+    def _say_to_wait(self) -> None:
+        """Says what is waited for, once until a connection opens: a pool may open many together."""
+        if not self._said_to_wait:
+            self._said_to_wait = True
+            logger.warning(
+                "%s has not answered for %g s; adkpg goes on waiting, as long as "
+                "ADKPG_CONNECT_TIMEOUT_S says.",
+                self._target.display,
+                _SAID_AFTER_S,
+            )
 
     async def _require_postgres(self, failure: BaseException) -> None:
         """Says what listens there instead, where no connection has ever been made."""

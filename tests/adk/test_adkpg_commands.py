@@ -1,6 +1,7 @@
 """``adkpg web``, ``adkpg api-server`` and ``adkpg run``: ADK's own commands, on Postgres."""
 
 import asyncio
+import socket
 import subprocess
 from collections.abc import Mapping
 from pathlib import Path
@@ -176,3 +177,24 @@ def test_a_uri_that_adk_cannot_use_is_one_sentence(
     assert "Error: ADK cannot use a service" in done.stderr
     assert "Traceback" not in done.stderr
     assert "hunter2" not in done.stdout + done.stderr
+
+
+def test_run_says_what_it_waits_for_before_it_gives_up(agents: Path) -> None:
+    agent = commands.write_agents(agents)
+    with socket.socket() as bound:  # and listens not: whoever connects is refused
+        bound.bind(("127.0.0.1", 0))
+        url = f"postgresql://ana:s3cret@127.0.0.1:{bound.getsockname()[1]}/nowhere"
+        env = commands.environment(ADKPG_DATABASE_URL=url, TMPDIR=str(agents))
+        with subprocess.Popen(
+            [*commands.ADKPG, "run", str(agent), "Hello"],
+            env=env | {"ADKPG_RETRY_TIMEOUT_S": "100"},
+            stdout=subprocess.DEVNULL,
+            stderr=subprocess.PIPE,
+            text=True,
+        ) as process:
+            assert process.stderr is not None
+            said = next((line for line in process.stderr if "is repeated" in line), "nothing")
+            assert process.poll() is None
+            process.kill()
+    assert said.startswith("A call is repeated for up to 100 s: postgresql://ana:***@127.0.0.1:")
+    assert "cannot be reached" in said

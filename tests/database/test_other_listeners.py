@@ -8,6 +8,7 @@ from datetime import UTC, datetime, timedelta
 from http.server import SimpleHTTPRequestHandler, ThreadingHTTPServer
 from pathlib import Path
 from threading import Thread
+from typing import Any
 
 import pytest
 from cryptography import x509
@@ -16,6 +17,7 @@ from cryptography.hazmat.primitives.asymmetric import ec
 from cryptography.x509.oid import NameOID
 
 from adkpg import Database, Settings
+from adkpg.database import connector
 from adkpg.errors import DatabaseUnavailable
 from adkpg.outages.port import Listener, listener_at
 from tests.fakes.proxy import Proxy
@@ -152,3 +154,39 @@ async def test_nobody() -> None:
 async def test_a_postgres_is_known_by_its_answer(proxy: Proxy) -> None:
     port = int(proxy.url.rpartition(":")[2].partition("/")[0])
     assert await listener_at("127.0.0.1", port) is Listener.POSTGRES
+
+
+async def test_whoever_waits_for_a_connection_is_told_so_once(
+    monkeypatch: pytest.MonkeyPatch, caplog: pytest.LogCaptureFixture
+) -> None:
+    monkeypatch.setattr(connector, "_SAID_AFTER_S", 0.05)
+    async with listening(_silent) as port:
+        url = f"postgresql://u:s3cret@127.0.0.1:{port}/d"
+        async with Database(url, settings=SHORT) as database:
+            waiting = [database.current() for _ in range(3)]
+            failed = await asyncio.gather(*waiting, return_exceptions=True)
+    assert {type(each) for each in failed} == {DatabaseUnavailable}
+    assert [record.getMessage() for record in caplog.records] == [
+        f"postgresql://u:***@127.0.0.1:{port}/d has not answered for 0.05 s; adkpg goes on "
+        "waiting, as long as ADKPG_CONNECT_TIMEOUT_S says."
+    ]
+
+
+async def test_of_a_server_that_answers_nothing_is_said_later(
+    database_url: str, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    loop = asyncio.get_running_loop()
+    timers: list[asyncio.TimerHandle] = []
+    call_later = loop.call_later
+
+    def noted(delay: float, callback: Any, *arguments: Any, **options: Any) -> asyncio.TimerHandle:
+        timer = call_later(delay, callback, *arguments, **options)
+        if getattr(callback, "__name__", "") == "_say_to_wait":
+            timers.append(timer)
+        return timer
+
+    monkeypatch.setattr(loop, "call_later", noted)
+    async with Database(database_url) as database:
+        assert await database.current() is not None
+    assert timers
+    assert all(timer.cancelled() for timer in timers)

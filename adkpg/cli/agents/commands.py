@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import logging
 import threading
 from functools import wraps
 from traceback import walk_tb
@@ -95,6 +96,8 @@ def _hand_over(name: str, own_name: str, arguments: tuple[str, ...]) -> NoReturn
     from adkpg.errors import AdkpgError
 
     register()
+    if name == "run":
+        _keep_warnings_visible()
     _complete_its_servers()
     kinds = {"session", "memory", "artifact"}
     if _LOCAL.intersection(arguments):  # ADK refuses it together with these two URIs
@@ -114,6 +117,13 @@ def _hand_over(name: str, own_name: str, arguments: tuple[str, ...]) -> NoReturn
             f"ADK cannot use a service that was named: {first}. Correct the URI, or leave it out "
             "for this database."
         ) from exc
+
+
+def _keep_warnings_visible() -> None:
+    """Shows adkpg's warnings on standard error, where `adk run` would log to its file alone."""
+    shown = logging.StreamHandler()
+    shown.setLevel(logging.WARNING)
+    logging.getLogger("adkpg").addHandler(shown)
 
 
 def _unless_of_sqlite(args: threading.ExceptHookArgs) -> None:
