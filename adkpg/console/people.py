@@ -57,8 +57,11 @@ async def show(console: Console, request: Request) -> Response:
     if view not in VIEWS:
         raise InvalidInput(f"There is no view {view[:40]!r}; choose one of {', '.join(VIEWS)}.")
     with person(fields) as (app_name, user_id):
+        # On the first page alone: whoever leafs through 50,000 does not count them each time.
         values: dict[str, Any] = {
-            "live": await console.memory.count_memories(app_name=app_name, user_id=user_id)
+            "live": None
+            if fields.get("cursor")
+            else await console.memory.count_memories(app_name=app_name, user_id=user_id)
         }
         if view in ("memories", "timeline"):
             values |= await _memories(console, fields, app_name, user_id, view)

@@ -2,6 +2,7 @@
 
 import html
 import json
+import re
 from collections.abc import Callable
 from typing import Any
 
@@ -45,6 +46,32 @@ async def test_memories_are_listed_filtered_and_grouped(browser: Browser) -> Non
     for wrong in ({"view": "x"}, {"by": "x"}, {"kinds": "x"}, {"after": "x"}, {"cursor": "x"}):
         answer = await browser.get("/person", **PLACE, **wrong)
         assert answer.status_code == 400, wrong
+
+
+@pytest.mark.parametrize("view", ["memories", "timeline"])
+async def test_paging_to_the_end_lists_each_memory_once(
+    browser: Browser, memory: PgVectorMemoryService, connection: asyncpg.Connection, view: str
+) -> None:
+    """Some are of the same moment, and only the first page counts them all."""
+    await memory.add_memory(**ANA, memories=[entry("likes tea", "0")])
+    await connection.execute(
+        "INSERT INTO memories (app_name, user_id, position, memory_id, kind, content, body, length,"
+        " digest, timestamp, session_id, author)"
+        " SELECT app_name, user_id, position + n, n::text, kind, content, body, length,"
+        " n::text, timestamp - n / 150 * interval '1 hour', session_id, author"
+        " FROM memories, generate_series(1, 1233) n"
+    )
+    listed: list[str] = []
+    counted = []
+    address: str | None = f"/person?app=app&user=ana&view={view}"
+    while address is not None:
+        page = (await browser.client.get(address)).text
+        listed += re.findall(r'data-item href="[^"]*memory=(\d+)"', page)
+        counted.append("1,234 live memories" in page)
+        older = re.search(r'rel="next" href="([^"]+)"', page)
+        address = None if older is None else html.unescape(older[1])
+    assert sorted(map(int, listed)) == [*range(1234)]
+    assert counted == [True, *[False] * 12]
 
 
 class Extractor:
