@@ -1,6 +1,9 @@
 """Every command has a help with an example, and is documented."""
 
+import os
 import re
+import subprocess
+import sys
 from pathlib import Path
 
 import click
@@ -176,3 +179,13 @@ def test_commands_that_are_named_have_the_options_they_are_named_with(path: Path
         if name in LEAVES and name not in OF_ADK:
             given = set(re.findall(r"(?<![\w-])--[a-z][a-z-]+", rest))
             assert given <= options(name) | {"--help"}, (name, rest)
+
+
+def test_bash_completes_after_the_line_of_the_page() -> None:
+    text = (DOCS / "cli.md").read_text(encoding="utf-8")
+    (line,) = re.findall(r"^eval .*bash_source.*$", text, re.MULTILINE)
+    pressed = "COMP_WORDS=(adkpg mem); COMP_CWORD=1; _adkpg_completion; echo ${COMPREPLY[*]}"
+    path = os.pathsep.join([str(Path(sys.executable).parent), os.environ["PATH"]])
+    shell = ["bash", "-c", f"{line}\n{pressed}"]
+    done = subprocess.run(shell, env={"PATH": path}, capture_output=True, text=True)
+    assert (done.stdout, done.stderr) == ("memory\n", "")

@@ -10,6 +10,7 @@ import pytest
 
 from adkpg.errors import InvalidInput
 from adkpg.evaluation import DataSet, Question, Turn, parsed, read
+from tests.fakes.checkout import CHECKOUT
 from tests.fakes.data_sets import (
     BEAM_CHAT,
     BEAM_QUESTIONS,
@@ -18,6 +19,7 @@ from tests.fakes.data_sets import (
     longmemeval,
     own,
 )
+from tests.fakes.pages import blocks
 
 
 def questions(data: DataSet) -> list[Question]:
@@ -347,3 +349,16 @@ def test_a_file_is_read_with_a_mark_of_its_bytes_compressed_or_not_at_all(tmp_pa
     assert read(path).format == "LoCoMo"
     path.write_bytes(gzip.compress(json.dumps(own()).encode()))
     assert read(path).format == "own", "one entry needs no list, and no name ends in .gz"
+
+
+def test_what_the_page_shows_is_read_whole() -> None:
+    page = CHECKOUT / "docs" / "evaluation.md"
+    about_memory, data_set = (parsed(json.loads(b.text)) for b in blocks(page, "json"))
+    assert [question.text for question in questions(about_memory)] == [
+        "Where does she live?",
+        "What does she eat?",
+        "Who is her dentist?",
+    ]
+    (asked,) = questions(data_set)
+    assert (asked.text, asked.evidence, data_set.turns) == ("Where does she live?", ("t1",), 1)
+    assert not {**about_memory.skipped, **data_set.skipped}

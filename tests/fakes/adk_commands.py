@@ -15,12 +15,12 @@ from typing import Self
 
 import httpx
 
+from tests.fakes.checkout import CHECKOUT
+from tests.fakes.pages import blocks
+
 SERVICES_PY = "from adkpg.adk import register\n\nregister()\n"
-SERVICES_YAML = """\
-services:
-  - {scheme: adkpg, type: session, class: adkpg.adk.SessionService}
-  - {scheme: adkpg, type: memory, class: adkpg.adk.MemoryService}
-"""
+(_IN_YAML,) = blocks(CHECKOUT / "docs" / "serving.md", "yaml")
+SERVICES_YAML = _IN_YAML.text
 # What is left open at the end would be told.
 ADK = [sys.executable, "-W", "default::ResourceWarning", "-m", "google.adk.cli"]
 ADKPG = [sys.executable, "-W", "default::ResourceWarning", "-m", "adkpg"]

@@ -1,7 +1,8 @@
 """Every command of the README and the quickstarts runs, in the order of its page, and again.
 
-The blocks of a page that are fenced as ``sh`` are one shell script, in a directory and on a
-migrated database of the page's own; blocks with a title are the files that a reader saves. A
+The blocks of a page that are fenced as ``sh`` or ``bash`` are one shell script, in a directory and
+on a migrated database of the page's own; blocks with a title are the files that a reader saves.
+Servers must take connections before the page goes on, and run until its end. A
 Postgres URL, and ``embedded``, are replaced by that database, a port by a free one. ``pip`` looks
 whether what is to be installed is there, ``kubectl`` whether its manifests are what Kubernetes
 takes; ``docker``, ``gcloud`` and the like, which need a machine of their own, are only read.
@@ -27,6 +28,7 @@ from tests.fakes import page_programs, readers
 from tests.fakes.checkout import CHECKOUT
 from tests.fakes.pages import DOCUMENTS, URL, Block, blocks, name
 
+SHELL = ("sh", "bash")  # the latter on the page for ADK's catalogue, whose pages have it
 PORT = re.compile(r"(?<=[: =])(?:8000|8001|8002)\b")
 EMBEDDED = re.compile(r"(?<=ADKPG_DATABASE_URL=)embedded\b")
 # The README's one embedded server is real; elsewhere another database is as good, and quicker.
@@ -39,6 +41,7 @@ GUIDES = (
 PAGES = [
     CHECKOUT / "README.md",
     *sorted(CHECKOUT.glob("docs/quickstart/*.md")),
+    CHECKOUT / "docs" / "catalogue" / "adkpg.md",
     *(CHECKOUT / "docs" / f"{guide}.md" for guide in GUIDES),
 ]
 HAVE = f"{shlex.quote(sys.executable)} -m {readers.__name__}"
@@ -55,6 +58,7 @@ GIVEN = {
     "docs/models.md": [f"{HAVE} sessions"],
     "docs/serving.md": [f"{HAVE} agents"],
     "docs/sessions.md": [f"{HAVE} sessions agents"],
+    "docs/catalogue/adkpg.md": [f"mkdir -p path/to && (cd path/to && {HAVE} agents)"],
     "docs/documents.md": [
         "mkdir -p docs; echo 'Refunds take three days.' | tee docs/a.md > handbook.md"
     ],
@@ -73,17 +77,22 @@ def free_port() -> int:
 
 def script(page: list[Block], replaced: Callable[[str], str]) -> str:
     """Returns one script of the commands and files of a page."""
-    lines = ["set -euo pipefail", "trap 'echo \"failed: line $LINE\" >&2' ERR", "LINE=0"]
+    lines = ["set -euo pipefail", "trap 'echo \"failed: line $LINE\" >&2' ERR", "LINE=0 SERVERS="]
     for block in page:
         lines.append(f"LINE={block.line}")
         text = replaced(block.text)
         if block.title:
             lines += [f"cat > {shlex.quote(block.title)} <<'END OF FILE'", text + "END OF FILE"]
         elif block.keeps_running:
-            lines.append(f"({text.strip()}\n) &")
+            lines.append(f'({text.strip()}\n) &\nSERVER=$! SERVERS="$SERVERS $!"')
+            for port in re.findall(r"--\S*port (\d+)", text):
+                reached = f"(exec 3<>/dev/tcp/127.0.0.1/{port}) 2>/dev/null"
+                lines.append(
+                    f"until {reached}; do kill -0 $SERVER; read -rt 0.1 <> <(:) || :; done"
+                )
         else:
             lines.append(text)
-    return "\n".join(lines)
+    return "\n".join([*lines, "for server in $SERVERS; do kill -0 $server; done"])
 
 
 async def run(text: str, directory: Path, **variables: str) -> tuple[int, str]:
@@ -116,7 +125,7 @@ async def test_commands_run_in_the_order_of_the_page_and_again(
     page = [
         block
         for block in blocks(document)
-        if (block.language == "sh" or block.title) and not block.not_run
+        if (block.language in SHELL or block.title) and not block.not_run
     ]
     stand_ins = page_programs.write_programs(
         embedded_dir.with_name("bin")
@@ -154,7 +163,7 @@ async def test_commands_run_in_the_order_of_the_page_and_again(
 
 def test_bash_can_read_what_is_not_run() -> None:
     for document in DOCUMENTS:
-        for block in blocks(document, "sh"):
+        for block in blocks(document, *SHELL):
             read = subprocess.run(
                 ["bash", "-n"], input=block.text, capture_output=True, text=True, check=False
             )
@@ -181,7 +190,7 @@ def test_every_command_runs_or_says_why_not() -> None:
     for document in DOCUMENTS:
         if document in PAGES:
             continue
-        for block in blocks(document, "sh"):
+        for block in blocks(document, *SHELL):
             if not all(HARMLESS.match(line) for line in block.text.splitlines()):
                 assert block.not_run, f"{name(document)}:{block.line}"
 
@@ -201,3 +210,23 @@ async def test_a_file_is_there_for_the_next_command(tmp_path: Path) -> None:
 async def test_servers_end_with_the_page(tmp_path: Path) -> None:
     page = [Block("sh", 1, "sleep 1000\n", keeps_running=True), Block("sh", 2, "echo done\n")]
     assert await run(script(page, str), tmp_path) == (0, "done\n")
+
+
+async def test_the_page_goes_on_when_its_server_takes_connections(tmp_path: Path) -> None:
+    port = free_port()
+    serving = (
+        f"{shlex.quote(sys.executable)} -m http.server --bind 127.0.0.1 {port} # --port {port}"
+    )
+    page = [
+        Block("sh", 1, f"{serving}\n", keeps_running=True),
+        Block("sh", 2, f"curl -sf -o /dev/null http://127.0.0.1:{port}/ && echo answered\n"),
+    ]
+    code, printed = await run(script(page, str), tmp_path)
+    assert (code, "answered\n" in printed) == (0, True), printed
+
+
+@pytest.mark.parametrize("ended", ["false", "false # --port 1"])
+async def test_a_server_that_ends_before_the_page_is_noticed(ended: str, tmp_path: Path) -> None:
+    page = [Block("sh", 3, f"{ended}\n", keeps_running=True), Block("sh", 5, "sleep 0.2\n")]
+    code, printed = await run(script(page, str), tmp_path)
+    assert code != 0, printed

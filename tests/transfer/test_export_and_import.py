@@ -20,11 +20,13 @@ from adkpg.errors import ConfigurationError, InvalidInput
 from adkpg.facts import FactExtractor, Facts
 from adkpg.models import Models
 from adkpg.tables import metadata
-from adkpg.testing import said
+from adkpg.testing import said, texts
 from adkpg.transfer import export, import_from
+from tests.fakes.checkout import CHECKOUT
 from tests.fakes.facts_llm import FactsLlm, Script, add, operations
 from tests.fakes.life import LONG
 from tests.fakes.moves import MOVED, exported, imported, stored
+from tests.fakes.pages import blocks
 from tests.fakes.toys import ToyEmbedder
 
 ANA: dict[str, Any] = {"app_name": "app", "user_id": "ana"}
@@ -426,3 +428,22 @@ async def test_a_pruned_session_keeps_its_numbers(
     assert [row["revision"] for row in there["sessions"]] == [5]
     back = await imported(database, tmp_path / "app.jsonl")
     assert (back.unchanged, back.events_written) == (1, 0)
+
+
+async def test_the_export_that_the_page_shows_is_imported_and_exported_again(
+    target: Database, tmp_path: Path
+) -> None:
+    (shown,) = blocks(CHECKOUT / "docs" / "export-format.md", "json")
+    (tmp_path / "shown.jsonl").write_text(shown.text, encoding="utf-8")
+    report = await imported(target, tmp_path / "shown.jsonl")
+    assert report.unread.first == []
+    session = await DatabaseSessionService(target).get_session(
+        app_name="travel", user_id="ana", session_id="s1"
+    )
+    assert session is not None
+    assert session.state == {"trip": "Graz", "user:language": "en", "app:season": "spring"}
+    assert texts(session) == ["By train, please."]
+    again = await exported(target, tmp_path / "again.jsonl", app_name="travel")
+    keys = {line["type"]: set(line) for line in again}
+    for line in map(json.loads, shown.text.splitlines()):
+        assert set(line) <= keys[line["type"]], "fields that an export has"

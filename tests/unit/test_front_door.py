@@ -14,10 +14,10 @@ from typing import Any
 import pytest
 from google import genai
 
+from tests.fakes import pages
 from tests.fakes.checkout import CHECKOUT
 from tests.fakes.front_door import PACKAGES
 
-PAGES = (CHECKOUT / "README.md", *sorted((CHECKOUT / "docs").glob("*.md")))
 EXAMPLES = tuple(sorted((CHECKOUT / "examples").glob("*.py")))
 # How adkpg's own packages send statements: their types are no promise to anybody.
 INTERNAL = {
@@ -32,7 +32,6 @@ INTERNAL = {
     "Database.transact",
     "Database.transaction",
 }
-_BLOCKS = re.compile(r"```py(?:thon|con)?\n(.*?)```", re.DOTALL)
 _IMPORTS = re.compile(r"^\s*(?:>>> )?((?:from|import) adkpg\b(?:.*\([^)]*\)|.*))", re.MULTILINE)
 
 
@@ -55,9 +54,10 @@ def _refused(source: str) -> Iterator[str]:
                 yield from (f"{node.module}.{a.name}" for a in node.names if a.name not in public)
 
 
-@pytest.mark.parametrize("page", PAGES, ids=lambda page: page.name)
+@pytest.mark.parametrize("page", pages.DOCUMENTS, ids=pages.name)
 def test_pages_import_public_names_only(page: Path) -> None:
-    assert [*_refused("\n".join(_BLOCKS.findall(page.read_text())))] == []
+    programs = [block.text for block in pages.blocks(page, "python", "py")]
+    assert [*_refused("\n".join(programs))] == []
 
 
 @pytest.mark.parametrize("example", EXAMPLES, ids=lambda example: example.name)
