@@ -184,7 +184,7 @@ def test_commands_that_are_named_have_the_options_they_are_named_with(path: Path
 def test_bash_completes_after_the_line_of_the_page() -> None:
     text = (DOCS / "cli.md").read_text(encoding="utf-8")
     (line,) = re.findall(r"^eval .*bash_source.*$", text, re.MULTILINE)
-    pressed = "COMP_WORDS=(adkpg mem); COMP_CWORD=1; _adkpg_completion; echo ${COMPREPLY[*]}"
+    pressed = "COMP_WORDS=(adkpg mem); COMP_CWORD=1; _adkpg_completion adkpg; echo ${COMPREPLY[*]}"
     path = os.pathsep.join([str(Path(sys.executable).parent), os.environ["PATH"]])
     shell = ["bash", "-c", f"{line}\n{pressed}"]
     done = subprocess.run(shell, env={"PATH": path}, capture_output=True, text=True)
