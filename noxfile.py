@@ -4,6 +4,8 @@ A version that cannot be had here is named at the end, as skipped, with the reas
 """
 
 import os
+import re
+import tempfile
 from pathlib import Path
 
 import nox
@@ -28,6 +30,26 @@ def newest(session: nox.Session) -> None:
     session.install("--require-hashes", "-r", "constraints.txt")
     session.install("--no-deps", "--no-build-isolation", "-e", ".")
     _run(session)
+
+
+@nox.session(python="3.11")
+def wheel(session: nox.Session) -> None:
+    """The wheel, on the oldest of what it asks for, in a folder of a user's: README's program."""
+    checkout, place = Path.cwd(), Path(session.create_tmp()).resolve()
+    (program,) = re.findall(
+        r"as\s`first\.py`.*?```python\n(.*?)```", (checkout / "README.md").read_text(), re.DOTALL
+    )
+    (place / "first.py").write_text(program)
+    session.run("uv", "build", "--quiet", "--wheel", "--clear", "--out-dir", str(place / "dist"))
+    (built,) = (place / "dist").glob("*.whl")
+    session.install("--resolution", "lowest-direct", f"adkpg[local,embedded] @ {built.as_uri()}")
+    session.chdir(place)
+    with tempfile.TemporaryDirectory(prefix="adkpg-", dir="/tmp") as server:  # open to an account
+        variables = {"ADKPG_DATABASE_URL": "embedded", "ADKPG_EMBEDDED_DIR": f"{server}/data"}
+        found = session.run("python", "first.py", env=variables, silent=True)
+        if "I always travel by train" not in str(found):
+            session.error(f"first.py found something else: {found}")
+        session.run("adkpg", "db", "check", env=variables)
 
 
 @nox.session(python=False)

@@ -108,25 +108,35 @@ def _value(kind: Any) -> str:
 
 
 _ADVICE = {
+    "ArtifactGone": "[Files](artifacts.md).",
+    "ArtifactStoreError": "[Files](artifacts.md).",
     "Busy": "Try again. If it comes often: [connections](deployment/connections.md).",
     "ConfigurationError": "Correct what the sentence names: [settings](settings.md).",
     "DatabaseUnavailable": "adkpg has repeated the call for `ADKPG_RETRY_TIMEOUT_S` "
     "already. Look whether the server runs, and whether host, port, user and database of the "
     "sentence are what you meant: "
     "[connections](deployment/connections.md), [TLS](deployment/tls.md), [poolers](poolers.md).",
+    "DiskFull": "[When something is wrong](incidents.md).",
+    "EventConflict": "[Sessions](sessions.md).",
     "ExtensionMissing": "[What adkpg needs](upgrades.md#what-it-needs).",
     "InvalidInput": "Nothing was written. [Limits](limits.md) has what is too large.",
+    "InvalidArtifact": "[Files](artifacts.md).",
     "InvocationLost": "[Invocations](invocations.md).",
     "PermissionDenied": "[Roles](isolation.md#roles).",
     "ReadOnly": "[Failover](failover.md).",
     "SchemaMissing": "`adkpg db upgrade`: [upgrades](upgrades.md).",
     "SchemaOutOfDate": "[Old and new side by side](upgrades.md#old-and-new-side-by-side).",
     "ScopeMissing": "[Row-level security](isolation.md#row-level-security).",
+    "SessionExists": "[Sessions](sessions.md).",
+    "SessionNotFound": "[Sessions](sessions.md).",
     "StaleSession": "Load the session again, or let requests queue: "
     "[several requests at the same time](sessions.md#several-requests-at-the-same-time), "
     "[what a failover loses](failover.md#what-a-failover-loses).",
     "EmbeddedServerError": "Any other Postgres does as well: set `ADKPG_DATABASE_URL`.",
     "ModelNotActive": "[Changing the model](models.md#changing-the-model).",
+    "EmbeddingMismatch": "[Changing the model](models.md#changing-the-model).",
+    "ExtractorUnavailable": "Turns wait; a worker draws facts from them later: [facts](facts.md).",
+    "RerankerUnavailable": "Searches keep their own order meanwhile: [rerankers](reranking.md).",
     "EmbedderUnavailable": "Memories wait, and words find them meanwhile: "
     "[embedders](embedders.md#an-embedder-that-hangs-or-is-away).",
 }
@@ -177,7 +187,15 @@ def troubleshooting() -> str:
     for name, meaning in _FURTHER.items():
         parts += [f"## {name}\n", f"{meaning}\n"]
         parts += [f"* {_literal(said)}" for said in sorted(sentences[name])] + [""]
+    parts += ["## ADK's own\n", "What ADK says while it looks for adkpg.\n"]
+    parts += [f"* {_literal(said)}: {cure}" for said, cure in _OF_ADK.items()]
     return "\n".join(parts).rstrip() + "\n"
+
+
+_OF_ADK = {
+    "Invalid database URL format or argument '…'.": "`adk` has read no `services.py` that knows "
+    "`adkpg://`; `adkpg run`, `adkpg web` and `adkpg api-server` need none: [serving](serving.md).",
+}
 
 
 def _literal(text: str) -> str:

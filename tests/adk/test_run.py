@@ -1,5 +1,6 @@
 """The real ``adk run``, with ``services.py`` in the agent's own folder."""
 
+import re
 import subprocess
 from pathlib import Path
 
@@ -8,6 +9,7 @@ import pytest
 from adkpg import Database, DatabaseSessionService
 from tests.fakes import adk_commands as commands
 from tests.fakes.adk_commands import Account
+from tests.fakes.checkout import CHECKOUT
 
 
 @pytest.fixture
@@ -58,3 +60,22 @@ async def test_single_queries_continue_a_session(agent: Path, account: Account) 
     assert "Turn 1: I love quinces" in first
     second = adk_run(agent, account.uri, "--session_id", "one", "And pears")
     assert "Turn 2: And pears" in second
+
+
+def test_an_agent_without_our_services_gets_adks_words_which_the_page_explains(
+    agents: Path, account: Account
+) -> None:
+    agent = commands.write_agents(agents)
+    done = subprocess.run(
+        [*commands.ADK, "run", "--session_service_uri", account.uri, str(agent), "Hello"],
+        env=commands.environment(TMPDIR=str(agents)),
+        capture_output=True,
+        text=True,
+        check=False,
+    )
+    page = (CHECKOUT / "docs" / "troubleshooting.md").read_text(encoding="utf-8")
+    ((opening, closing),) = re.findall(
+        r"^\* `(Invalid database URL.*?)…(.*?)`: ", page, re.MULTILINE
+    )
+    assert re.search(f"{opening}adkpg://.*{closing}", done.stderr), done.stderr
+    assert done.returncode == 1

@@ -9,7 +9,7 @@ from pathlib import Path
 import click
 import pytest
 
-from adkpg import Settings, __version__
+from adkpg import Settings, __version__, errors
 from tests.fakes.checkout import CHECKOUT
 from tests.fakes.commands import Adkpg
 from tests.fakes.help import COMMANDS, GENERATE
@@ -140,6 +140,12 @@ def test_page_is_what_the_code_says(page: str) -> None:
 )
 def test_what_is_met_in_the_first_hour_is_found_by_its_text(words: str) -> None:
     assert words in (DOCS / "troubleshooting.md").read_text(encoding="utf-8")
+
+
+@pytest.mark.parametrize("name", errors.__all__)
+def test_every_error_has_an_entry_that_says_what_it_means(name: str) -> None:
+    text = (DOCS / "troubleshooting.md").read_text(encoding="utf-8")
+    assert re.search(rf"^## {name}\n\n\w.{{10,}}\.", text, re.MULTILINE)
 
 
 def test_every_setting_is_explained() -> None:

@@ -44,6 +44,16 @@ def test_every_page_of_docs_is_in_the_site(site: Path) -> None:
         assert (site / page.relative_to(CHECKOUT / "docs").with_suffix(".html")).is_file(), page
 
 
+def test_every_page_can_be_walked_to() -> None:
+    docs = CHECKOUT / "docs"
+    pages = {page.relative_to(docs).as_posix() for page in docs.rglob("*.md")}
+    navigation = (CHECKOUT / "mkdocs.yml").read_text(encoding="utf-8").split("\nnav:")[-1]
+    assert pages <= set(re.findall(r"[\w./-]+\.md\b", navigation))
+    start = (docs / "index.md").read_text(encoding="utf-8")
+    linked = set(re.findall(r"\]\(([\w./-]+\.md)", start)) | {"index.md", "catalogue/adkpg.md"}
+    assert {page for page in pages if not page.startswith("reference/adkpg.")} <= linked
+
+
 def test_no_page_asks_another_host(site: Path) -> None:
     asked = re.compile(
         r"<(?:script|img|link|iframe)[^>]*?(?:src|href)=[\"']?(?:https?:)?//([^\"'/> ]+)"
