@@ -120,6 +120,75 @@ async def test_keys_lead_through_the_pages(
     await expect(page.locator("h1")).to_have_text("Overview")
 
 
+TABBABLE = """[...document.querySelectorAll(
+    "a[href], button, input:not([type=hidden]), select, textarea, summary")]
+  .filter(each => each.checkVisibility() && each.getClientRects().length)
+  .map((each, number) => each.dataset.stop = String(number)).length"""
+"""Numbers what the keyboard must reach."""
+FOCUSED = """() => {
+  const here = document.activeElement;
+  const box = here.getClientRects()[0];
+  const at = document.elementFromPoint(box.x + Math.min(box.width / 2, 8), box.y + box.height / 2);
+  const style = getComputedStyle(here);
+  return {
+    stop: here.dataset.stop ?? here.tagName,
+    body: here === document.body,
+    // A button that the browser puts into a field has an outline of the browser's.
+    outlined: !here.matches(":focus")
+      || style.outlineStyle !== "none" && parseFloat(style.outlineWidth) >= 2,
+    seen: at !== null && (here.contains(at) || at.contains(here)) && at !== document.body,
+    what: here.outerHTML.slice(0, 150),
+  };
+}"""
+"""Where the keyboard is, and whether that is seen."""
+
+FROM_THE_START = """() => {
+  document.body.tabIndex = -1;
+  document.body.focus();
+  document.body.removeAttribute("tabindex");
+  scrollTo(0, 0);
+}"""
+"""As if the page had no field that takes the keyboard by itself."""
+
+
+async def test_the_keyboard_alone_reaches_everything_and_is_seen_where_it_is(
+    page: Page,
+    address: str,
+    database: Database,
+    memory: PgVectorMemoryService,
+    connection: asyncpg.Connection,
+) -> None:
+    """On every page: each link, field and fold once in turn, none of it hidden, and out again."""
+    await hostile.store(database, memory, connection)
+    await page.emulate_media(reduced_motion="reduce")  # so that nothing is still on its way
+    for path, query in hostile.PAGES:
+        if path == "/session/live":
+            continue
+        await page.goto(f"{address}{path}?{urlencode(query)}")
+        await page.evaluate(FROM_THE_START)
+        wanted = [str(number) for number in range(await page.evaluate(TABBABLE))]
+        reached: list[str] = []
+        for _ in range(12 * len(wanted)):  # a field of a date is some stops
+            await page.keyboard.press("Tab")
+            here = await page.evaluate(FOCUSED)
+            if here["body"] or (reached and here["stop"] == "0"):
+                break
+            assert here["outlined"], (path, here["what"])
+            assert here["seen"], (path, here["what"])
+            if reached[-1:] != [here["stop"]]:
+                reached.append(here["stop"])
+        else:
+            pytest.fail(f"{path} does not let go of the keyboard: {reached[-5:]}")
+        assert [stop for stop in reached if stop.isdecimal()] == wanted, path
+        if here["body"]:
+            await page.keyboard.press("Tab")
+        await expect(page.get_by_text("Skip to the content")).to_be_focused()
+        await page.keyboard.press("Enter")
+        await expect(page.locator("main")).to_be_focused()
+        await page.keyboard.press("Tab")
+        assert await page.evaluate("document.activeElement.closest('header') === null"), path
+
+
 async def test_two_settings_are_compared_by_hand(
     page: Page, address: str, memory: PgVectorMemoryService
 ) -> None:
@@ -138,16 +207,34 @@ async def test_two_settings_are_compared_by_hand(
     await expect(page.locator(".answers section").nth(1).locator(".hit")).to_have_count(len(found))
 
 
-@pytest.mark.parametrize("scheme", ["light", "dark"])
+@pytest.fixture
+async def reading(database: Database, memory: PgVectorMemoryService) -> AsyncIterator[str]:
+    async with served(create_console(database, memory=memory, read_only=True)) as found:
+        yield found
+
+
+@pytest.mark.parametrize(
+    ("scheme", "stored", "only_reads"),
+    [
+        ("light", True, False),
+        ("dark", True, False),
+        ("light", True, True),
+        ("dark", False, True),
+    ],
+)
 async def test_pages_fit_a_phone_in_light_and_dark(
     browser: Browser,
     address: str,
+    reading: str,
     database: Database,
     memory: PgVectorMemoryService,
     connection: asyncpg.Connection,
     scheme: str,
+    stored: bool,
+    only_reads: bool,
 ) -> None:
-    await hostile.store(database, memory, connection)
+    if stored:
+        await hostile.store(database, memory, connection)
     context = await browser.new_context(
         viewport={"width": 360, "height": 780},
         color_scheme="dark" if scheme == "dark" else "light",
@@ -156,9 +243,10 @@ async def test_pages_fit_a_phone_in_light_and_dark(
     for path, query in hostile.PAGES:
         if path == "/session/live":
             continue
-        await page.goto(f"{address}{path}?{urlencode(query)}")
+        await page.goto(f"{reading if only_reads else address}{path}?{urlencode(query)}")
         width = await page.evaluate("document.documentElement.scrollWidth")
         assert width <= 360, path
+        assert not only_reads or await page.locator("form[method=post]").count() == 0, path
         for cure in await page.locator(".findings pre").all():
             box = await cure.bounding_box()
             assert box is not None

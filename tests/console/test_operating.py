@@ -60,7 +60,7 @@ async def test_models_sizes_searches_and_health_are_shown(
     assert memory.embedder is not None
     assert memory.embedder.model in page
     assert "1 of 1" in page
-    assert "memory_lexemes" in page
+    assert "memory_<wbr>lexemes" in page
     assert "No search runs for longer" in page
     assert "Examine now" in page
     examined = await browser.text("/operations", examine=1)
