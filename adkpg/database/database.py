@@ -1091,6 +1091,8 @@ class Database(Closes):
                     self._pools.discard(pooled)
 
     async def _verify(self, engine: AsyncEngine, *, upgrading: bool) -> None:
+        # It only reads: no BEGIN to wait for, and no ROLLBACK that would outlast a cancellation.
+        engine = engine.execution_options(isolation_level="AUTOCOMMIT")
         found, upgraded = await migrations.inspect(engine, self.schema), False
         try:
             migrations.verify(found, self.url, self._fresh_start)
