@@ -27,7 +27,7 @@ def adkpg(
         input=said,
         capture_output=True,
         text=True,
-        timeout=100,
+        timeout=250,
         check=False,
     )
 

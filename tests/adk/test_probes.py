@@ -129,7 +129,7 @@ def test_a_worker_answers_both_and_ends_by_its_signal(database_url: str) -> None
             assert httpx.get(said[1] + path, timeout=60).json() == {"status": "ok"}
         assert httpx.get(said[1] + "/other", timeout=60).status_code == 404
         process.send_signal(signal.SIGTERM)
-        out, err = process.communicate(timeout=60)
+        out, err = process.communicate(timeout=250)
     assert (process.returncode, out) == (0, "Embedded 0 memories.\n")
     assert err.count("\n") == 1, "the line at the start"
 

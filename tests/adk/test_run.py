@@ -30,7 +30,7 @@ def adk_run(agent: Path, uri: str, *arguments: str, said: str = "") -> str:
         stdout=subprocess.PIPE,
         stderr=subprocess.STDOUT,
         text=True,
-        timeout=100,
+        timeout=250,
         check=False,
     )
     assert done.returncode == 0, done.stdout

@@ -67,7 +67,7 @@ async def test_it_serves_this_machine_and_ends_without_a_traceback(
                 await asyncio.sleep(0)
             process.send_signal(signal.SIGINT)
             assert (await watched).status_code == 200
-        _, errors = process.communicate(timeout=60)
+        _, errors = process.communicate(timeout=250)
         assert (process.returncode, errors) == (0, "")
 
 
@@ -163,7 +163,7 @@ def test_a_model_that_is_compared_must_be_one(database_url: str) -> None:
         env=os.environ | {"ADKPG_DATABASE_URL": database_url, "ADKPG_EMBEDDER": "none"},
         capture_output=True,
         text=True,
-        timeout=60,
+        timeout=250,
         check=False,
     )
     assert done.returncode != 0

@@ -42,7 +42,7 @@ def test_ctrl_c_ends_a_waiting_command_without_a_traceback() -> None:
         with connection:
             connection.recv(1)  # the command now waits for an answer
             process.send_signal(signal.SIGINT)
-            out, err = process.communicate(timeout=60)
+            out, err = process.communicate(timeout=250)
     assert process.returncode == 1
     assert out == ""
     assert err.strip() == "Aborted!"

@@ -115,7 +115,7 @@ def test_a_signal_ends_it_cleanly(
     remember(waiting, "It goes on.")
     until(waiting, WAITING, 0)
     worker.send_signal(number)
-    out, err = worker.communicate(timeout=60)
+    out, err = worker.communicate(timeout=250)
     assert (worker.returncode, out) == (0, "Embedded 4 memories.\n")
     assert "INFO adkpg.database.database: adkpg " in err, "the line at the start"
     assert err.count("\n") == 1
@@ -145,6 +145,6 @@ def test_a_signal_ends_it_though_its_embedder_hangs(
         while not silent.requests:
             assert process.poll() is None
         process.send_signal(number)
-        out, _ = process.communicate(timeout=60)
+        out, _ = process.communicate(timeout=250)
     assert (process.returncode, out) == (0, "Embedded 0 memories.\n")
     assert value(waiting, f"{WAITING} AND lease_expires_at IS NULL") == 3

@@ -27,7 +27,6 @@ async def _migrated(node: Node) -> None:
         await database.upgrade()
 
 
-@pytest.mark.timeout(240)
 async def test_a_synchronous_failover_loses_nothing_and_nobody_hears_of_it() -> None:
     """One service goes on, with the same live Session objects and the same connections' pool."""
     ended = asyncio.Event()
@@ -73,7 +72,6 @@ async def test_a_synchronous_failover_loses_nothing_and_nobody_hears_of_it() -> 
                 assert stored == session
 
 
-@pytest.mark.timeout(240)
 async def test_an_asynchronous_failover_tells_who_holds_what_was_lost() -> None:
     """And the old primary, which has the lost event, is rewound and follows."""
     async with replicated(synchronous=False) as pair:

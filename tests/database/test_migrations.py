@@ -389,7 +389,7 @@ def test_the_real_alembic_is_imported_from_the_checkout() -> None:
         cwd=root,
         capture_output=True,
         text=True,
-        timeout=60,
+        timeout=250,
         check=True,
     )
     assert root / "alembic" not in Path(answer.stdout.strip()).parents

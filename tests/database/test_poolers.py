@@ -117,7 +117,7 @@ async def test_eight_processes_migrate_once_and_leave_no_lock(
         [sys.executable, "-m", "tests.fakes.writers", json.dumps(jobs)],
         capture_output=True,
         text=True,
-        timeout=100,
+        timeout=250,
         check=False,
     )
     assert answer.returncode == 0, answer.stderr

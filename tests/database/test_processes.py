@@ -21,7 +21,7 @@ def _run_at_once(jobs: list[list[str | int]]) -> None:
         [sys.executable, "-m", "tests.fakes.writers", json.dumps(jobs)],
         capture_output=True,
         text=True,
-        timeout=100,
+        timeout=250,
         check=False,
     )
     assert answer.returncode == 0, answer.stderr
@@ -51,7 +51,7 @@ async def test_a_forked_child_closes_its_own_connections_only(database_url: str)
         [sys.executable, "-m", "tests.fakes.fork", database_url],
         capture_output=True,
         text=True,
-        timeout=100,
+        timeout=250,
         check=False,
     )
     assert answer.returncode == 0, answer.stderr

@@ -47,7 +47,7 @@ def demo() -> Demo:
             env=environment(**variables),
             capture_output=True,
             text=True,
-            timeout=100,
+            timeout=250,
             check=False,
         )
         return Outcome(ended.returncode, ended.stdout, ended.stderr)

@@ -27,7 +27,6 @@ FACT = "I'm allergic to peanuts."
 ANSWER = f'You told me: "{FACT}"'
 
 
-@pytest.mark.timeout(300)  # six processes and a first start of the server
 def test_the_whole_demo_on_the_embedded_server(demo: Demo, embedded_dir: Path) -> None:
     variables = {"ADKPG_EMBEDDED_DIR": str(embedded_dir)}
     outcome = demo(**variables)

@@ -188,7 +188,7 @@ def test_a_forked_process_can_go_on_embedding() -> None:
         capture_output=True,
         text=True,
         check=False,
-        timeout=60,
+        timeout=250,
     )
     assert (done.stdout, done.stderr) == ("0\n", "")
 

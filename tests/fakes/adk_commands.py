@@ -77,7 +77,7 @@ class ApiServer:
         )
         self._reader = threading.Thread(target=self._read)
         self._reader.start()
-        if not self._told.wait(timeout=90) or not self._url:
+        if not self._told.wait(timeout=250) or not self._url:
             self._stop()
             raise AssertionError(f"adk api_server did not start:\n{self.log}")
         self.client = httpx.Client(base_url=self._url, timeout=60)
@@ -104,7 +104,7 @@ class ApiServer:
     def _stop(self) -> None:
         self._process.send_signal(self._ends_by)
         try:
-            self._process.wait(timeout=60)
+            self._process.wait(timeout=250)
         finally:
             self._process.kill()
             self._process.wait()

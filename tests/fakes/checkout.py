@@ -48,5 +48,5 @@ class Environment:
             env=kept | variables,
             capture_output=True,
             text=True,
-            timeout=100,
+            timeout=250,
         )

@@ -126,7 +126,7 @@ def run_as_user(
         stdout=subprocess.PIPE,
         stderr=subprocess.STDOUT,
         encoding="utf-8",
-        timeout=60,
+        timeout=250,
         check=False,
     )
     return answer.stdout.strip()

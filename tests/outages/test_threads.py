@@ -63,7 +63,7 @@ async def main():
 asyncio.run(main())
 """
     ended = subprocess.run(
-        [sys.executable, "-c", program], capture_output=True, text=True, timeout=60, check=False
+        [sys.executable, "-c", program], capture_output=True, text=True, timeout=250, check=False
     )
     assert ended.returncode == 1
     assert ended.stderr.rstrip().endswith("TimeoutError")

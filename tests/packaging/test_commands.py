@@ -117,7 +117,6 @@ async def run(text: str, directory: Path, **variables: str) -> tuple[int, str]:
         return code, printed.read().decode(errors="replace")
 
 
-@pytest.mark.timeout(600)
 @pytest.mark.parametrize("document", PAGES, ids=name)
 async def test_commands_run_in_the_order_of_the_page_and_again(
     document: Path, server: Server, tmp_path: Path, embedded_dir: Path

@@ -150,7 +150,7 @@ def started(service: dict[str, Any], url: str, folder: Path) -> Iterator[subproc
 def stop(process: subprocess.Popen[str]) -> str:
     """Ends a service, and returns what it has printed."""
     process.send_signal(signal.SIGTERM)
-    printed, _ = process.communicate(timeout=60)
+    printed, _ = process.communicate(timeout=250)
     assert "Traceback" not in printed, printed
     assert "ResourceWarning" not in printed, printed
     return printed

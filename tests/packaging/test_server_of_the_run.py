@@ -190,7 +190,6 @@ def test_a_server_that_does_not_start_is_told_to_each_who_asks() -> None:
     assert tried == [True]
 
 
-@pytest.mark.timeout(300)  # two runs of pytest, which import all that the suite needs
 def test_tests_without_a_server_start_none(tmp_path: Path) -> None:
     for workers in ("0", "1"):
         ran = subprocess.run(

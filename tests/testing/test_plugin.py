@@ -16,8 +16,6 @@ from tests.fakes import pages
 from tests.fakes.checkout import CHECKOUT
 from tests.fakes.signals import interrupts_heard
 
-pytestmark = pytest.mark.timeout(300)  # runs of pytest, which import ADK
-
 USES = """
 import os
 from pathlib import Path

@@ -10,7 +10,7 @@ from tests.fakes.conversation import USER, entry, found
 from tests.fakes.replicated import Replicated
 from tests.fakes.replication import until
 
-pytestmark = [pytest.mark.fault, pytest.mark.timeout(240)]
+pytestmark = pytest.mark.fault
 
 ROUNDS = 8
 

@@ -23,7 +23,6 @@ async def _migrated(pair: Pair) -> None:
         await database.upgrade()
 
 
-@pytest.mark.timeout(240)
 async def test_reads_are_prefixes_and_never_go_back_while_replay_stops_and_goes_on() -> None:
     async with replicated(synchronous=False) as pair:
         await _migrated(pair)
@@ -42,7 +41,6 @@ async def test_reads_are_prefixes_and_never_go_back_while_replay_stops_and_goes_
             assert await checked(load, pair.primary.url) == load.acknowledged
 
 
-@pytest.mark.timeout(240)
 async def test_a_failover_that_loses_nothing_is_not_seen_in_any_read() -> None:
     """The standby that answered the reads becomes the primary."""
     async with replicated(synchronous=True) as pair:
@@ -56,7 +54,6 @@ async def test_a_failover_that_loses_nothing_is_not_seen_in_any_read() -> None:
             assert await checked(load, pair.standby.url) == load.acknowledged
 
 
-@pytest.mark.timeout(240)
 async def test_what_an_asynchronous_failover_lost_is_said_and_reads_go_on() -> None:
     async with replicated(synchronous=False) as pair:
         await _migrated(pair)

@@ -29,7 +29,7 @@ from tests.fakes.public_calls import (
 from tests.fakes.replicated import Replicated
 from tests.fakes.replication import Pair
 
-pytestmark = [pytest.mark.fault, pytest.mark.timeout(240)]
+pytestmark = pytest.mark.fault
 
 ADA = Person("ada")
 WHO: dict[str, Any] = {"app_name": APP, "user_id": ADA.user_id}

@@ -19,7 +19,6 @@ from tests.fakes.replication import until
 
 pytestmark = [
     pytest.mark.fault,
-    pytest.mark.timeout(240),
     pytest.mark.usefixtures("server"),  # which is what `make test-pgbouncer` runs
 ]
 

@@ -14,7 +14,7 @@ from tests.fakes.conversation import USER, entry
 from tests.fakes.replicated import Replicated, documented
 from tests.fakes.replication import until
 
-pytestmark = [pytest.mark.fault, pytest.mark.timeout(240)]
+pytestmark = pytest.mark.fault
 
 NO_CALLS = {"close", "flush", "run_worker", "warm"}  # of this process, or without an end
 READ_ON_PRIMARY = {"get_initial_state"}

@@ -19,7 +19,7 @@ from tests.fakes.proxy import Proxy
 from tests.fakes.replication import Pair, replicated, until
 from tests.fakes.rotation import Rotation
 
-pytestmark = [pytest.mark.fault, pytest.mark.timeout(240)]
+pytestmark = pytest.mark.fault
 
 PLACE = {**USER, "session_id": "s"}
 SETTINGS = Settings(read_lag_s=600, retry_timeout_s=20)

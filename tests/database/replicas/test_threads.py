@@ -14,7 +14,7 @@ from tests.fakes.proxy import Part
 from tests.fakes.replicated import Replicated
 from tests.fakes.replication import until
 
-pytestmark = [pytest.mark.fault, pytest.mark.timeout(240)]
+pytestmark = pytest.mark.fault
 
 PLACE = {**USER, "session_id": "s"}
 THREADS = 4

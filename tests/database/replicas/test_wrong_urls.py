@@ -16,7 +16,7 @@ from tests.fakes.conversation import USER, found, remember_apart
 from tests.fakes.replicated import Replicated
 from tests.fakes.replication import until
 
-pytestmark = [pytest.mark.fault, pytest.mark.timeout(240)]
+pytestmark = pytest.mark.fault
 
 PLACE = {**USER, "session_id": "s"}
 TIMEOUT_S = 1.0
