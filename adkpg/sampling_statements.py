@@ -74,7 +74,7 @@ def select_pages() -> Statement[PagesParameters]:
     return Statement(
         text(
             "SELECT c.relname AS name,"
-            " pg_relation_size(c.oid) / current_setting('block_size')::int AS pages"
+            " coalesce(pg_relation_size(c.oid), 0) / current_setting('block_size')::int AS pages"
             " FROM pg_catalog.pg_class c JOIN pg_catalog.pg_namespace n ON n.oid = c.relnamespace"
             " WHERE n.nspname = :schema AND c.relkind = 'r'"
         ).bindparams(bindparam("schema", type_=Text))

@@ -1,6 +1,7 @@
 """Statements on the server's own catalogs: what is built, kept, set and allowed. No I/O.
 
-They name no schema, so that they work on any server that adkpg may meet.
+They name no schema, so that they work on any server that adkpg may meet. What somebody drops while
+they run has no size any more: it is 0.
 """
 
 from collections.abc import Iterator
@@ -32,6 +33,13 @@ class RightsParameters(SchemaParameters):
 
     tables: list[str]
     rights: list[str]
+
+
+class ColumnsParameters(SchemaParameters):
+    """Columns that a schema should have, each with its table."""
+
+    tables: list[str]
+    columns: list[str]
 
 
 @cache
@@ -72,7 +80,8 @@ def select_indexes() -> Statement[SchemaParameters]:
     return Statement(
         text(
             "SELECT c.relname AS name, i.indisvalid AND i.indisready AND i.indislive AS valid,"  # noqa: S608 - our own words
-            " coalesce(pg_stat_get_numscans(c.oid), 0) AS scans, pg_relation_size(c.oid) AS bytes,"
+            " coalesce(pg_stat_get_numscans(c.oid), 0) AS scans,"
+            " coalesce(pg_relation_size(c.oid), 0) AS bytes,"
             " i.indisunique AS unique, coalesce(pg_stat_get_tuples_inserted(i.indrelid)"
             " + pg_stat_get_tuples_updated(i.indrelid), 0) AS writes"
             f" FROM pg_index i JOIN pg_class c ON c.oid = i.indexrelid {_OF_SCHEMA} ORDER BY 1"
@@ -103,7 +112,7 @@ def select_tables() -> Statement[SchemaParameters]:
             " dead_base + dead_scale * live AS dead_limit,"
             " inserted_base + inserted_scale * live AS inserted_limit"
             " FROM (SELECT c.relname AS name,"
-            " pg_relation_size(c.oid) / current_setting('block_size')::int AS pages,"
+            " coalesce(pg_relation_size(c.oid), 0) / current_setting('block_size')::int AS pages,"
             " c.relallvisible AS seen, greatest(pg_stat_get_live_tuples(c.oid), 0) AS live,"
             " pg_stat_get_dead_tuples(c.oid) AS dead,"
             " pg_stat_get_ins_since_vacuum(c.oid) AS inserted, coalesce((SELECT option_value FROM"
@@ -123,7 +132,8 @@ def select_bloat() -> Statement[SchemaParameters]:
     """
     return Statement(
         text(
-            "SELECT c.relname AS name, 'table' AS kind, pg_relation_size(c.oid) AS bytes,"  # noqa: S608 - our own words
+            "SELECT c.relname AS name, 'table' AS kind,"  # noqa: S608 - our own words
+            " coalesce(pg_relation_size(c.oid), 0) AS bytes,"
             " greatest(c.reltuples, pg_stat_get_live_tuples(c.oid)) * (28 + w.width) / coalesce("
             "(SELECT option_value FROM pg_options_to_table(c.reloptions)"
             " WHERE option_name = 'fillfactor')::float8 / 100, 1) AS needed"
@@ -131,7 +141,7 @@ def select_bloat() -> Statement[SchemaParameters]:
             " sum(s.avg_width * (1 - s.null_frac)) AS width FROM pg_stats s"
             " WHERE s.schemaname = n.nspname AND s.tablename = c.relname) AS w"
             " WHERE c.relkind = 'r' AND c.reltuples >= 0 AND w.width IS NOT NULL"
-            " UNION ALL SELECT c.relname, 'index', pg_relation_size(c.oid),"
+            " UNION ALL SELECT c.relname, 'index', coalesce(pg_relation_size(c.oid), 0),"
             " greatest(c.reltuples, CASE WHEN i.indpred IS NULL THEN"
             " pg_stat_get_live_tuples(i.indrelid) END) * (12 + w.width) / 0.9"
             f" FROM pg_index i JOIN pg_class c ON c.oid = i.indexrelid {_OF_SCHEMA}"
@@ -186,6 +196,24 @@ def select_missing_rights() -> Statement[RightsParameters]:
             " AND NOT has_schema_privilege(oid, 'USAGE') ORDER BY 1"
         ).bindparams(
             _SCHEMA, bindparam("tables", type_=ARRAY(Text)), bindparam("rights", type_=ARRAY(Text))
+        )
+    )
+
+
+@cache
+def select_missing_columns() -> Statement[ColumnsParameters]:
+    """Reads which columns are not there: of, name (NULL: all of the table); by both."""
+    return Statement(
+        text(
+            "SELECT DISTINCT w.of, CASE WHEN c.oid IS NOT NULL THEN w.name END AS name"
+            " FROM unnest(:tables, :columns) AS w(of, name) LEFT JOIN pg_class c"
+            " ON c.relname = w.of AND c.relkind IN ('r', 'p') AND c.relnamespace ="
+            " (SELECT oid FROM pg_namespace WHERE nspname = :schema)"
+            " LEFT JOIN pg_attribute a"
+            " ON a.attrelid = c.oid AND a.attname = w.name AND NOT a.attisdropped"
+            " WHERE a.attname IS NULL ORDER BY 1, 2"
+        ).bindparams(
+            _SCHEMA, bindparam("tables", type_=ARRAY(Text)), bindparam("columns", type_=ARRAY(Text))
         )
     )
 

@@ -470,9 +470,10 @@ def select_sizes() -> Statement[SchemaParameters]:
         text(
             "SELECT c.relname AS name,"
             " greatest(c.reltuples, pg_stat_get_live_tuples(c.oid), 0)::bigint AS rows,"
-            " pg_table_size(c.oid) AS bytes, pg_indexes_size(c.oid) AS index_bytes"
+            " coalesce(pg_table_size(c.oid), 0) AS bytes,"
+            " coalesce(pg_indexes_size(c.oid), 0) AS index_bytes"
             " FROM pg_catalog.pg_class c JOIN pg_catalog.pg_namespace n ON n.oid = c.relnamespace"
             " WHERE n.nspname = :schema AND c.relkind IN ('r', 'p')"
-            " ORDER BY pg_total_relation_size(c.oid) DESC, c.relname"
+            " ORDER BY pg_total_relation_size(c.oid) DESC NULLS LAST, c.relname"
         ).bindparams(bindparam("schema", type_=Text))
     )

@@ -126,7 +126,29 @@ async def schema(database: Database) -> Finding:
             verdict.add("failure", str(exc), "adkpg db upgrade")
     except SchemaError as exc:
         verdict.add("failure", str(exc), _cure_of_schema(database, str(exc)))
+    else:
+        if lacking := await _lacking(database):
+            verdict.add(
+                "failure",
+                f"the revision is {found.revision}, and yet there is no "
+                f"{_some(lacking, 'of these')} in the schema {database.schema}",
+                "adkpg restore agents.backup   # what `adkpg backup` wrote last",
+            )
     return verdict.finding(f"revision {found.revision} in the schema {database.schema}")
+
+
+async def _lacking(database: Database) -> list[str]:
+    """Returns the tables and columns that somebody has dropped: each as SQL names it."""
+    of = [(table.name, column.name) for table in metadata.sorted_tables for column in table.columns]
+    rows = await database.look(
+        statements.select_missing_columns(),
+        {
+            "schema": database.schema,
+            "tables": [table for table, _ in of],
+            "columns": [column for _, column in of],
+        },
+    )
+    return [".".join(filter(None, (row["of"], row["name"]))) for row in rows]
 
 
 def _cure_of_schema(database: Database, said: str) -> str:
@@ -206,7 +228,11 @@ async def role(database: Database) -> Finding:
     )
     name = found["role"]
     for row in missing:
-        place = f"the schema {database.schema}" if row["tables"] is None else _some(row["tables"])
+        place = (
+            f"the schema {database.schema}"
+            if row["tables"] is None
+            else _some(row["tables"], "tables")
+        )
         verdict.add(
             "failure",
             f"{name} has no {row['right']} on {place}",
@@ -375,6 +401,6 @@ def _numbers(version: str) -> tuple[int, ...]:
     return tuple(int(part) for part in version.split(".") if part.isdecimal())
 
 
-def _some(names: list[str]) -> str:
-    more = f" and {len(names) - 3} more tables" if len(names) > 3 else ""
+def _some(names: list[str], what: str) -> str:
+    more = f" and {len(names) - 3} more {what}" if len(names) > 3 else ""
     return ", ".join(names[:3]) + more

@@ -1,6 +1,8 @@
 """The doctor on indexes whose builds were cut off, on work that failed, and on slow settings."""
 
 import asyncio
+import sys
+from pathlib import Path
 
 import asyncpg
 import pytest
@@ -10,6 +12,7 @@ from adkpg.database.row_security import quoted
 from adkpg.errors import EmbeddingError
 from adkpg.facts import Facts
 from adkpg.facts.llm import FactExtractor
+from adkpg.operations import examine
 from tests.fakes.conversation import USER, entry, said, session_of
 from tests.fakes.facts_llm import FactsLlm, Script
 from tests.fakes.findings import find, mend
@@ -181,6 +184,90 @@ async def test_a_setting_of_the_url_is_named(database_url: str) -> None:
         found = await find(database, "settings")
     assert found.cure is not None
     assert "export ADKPG_DATABASE_URL=postgresql://...   # without enable_sort" in found.cure
+
+
+async def _run(*command: str) -> None:
+    process = await asyncio.create_subprocess_exec(sys.executable, "-m", "adkpg", *command)
+    assert await process.wait() == 0
+
+
+@pytest.mark.parametrize(
+    ("dropped", "said"),
+    [
+        ("TABLE memory_jobs", "there is no memory_jobs in the schema adkpg"),
+        ("COLUMN memories.superseded_by", "there is no memories.superseded_by in the schema adkpg"),
+        (
+            "TABLE audit, artifacts, artifact_chunks, saved_questions, invocation_waiters",
+            "there is no artifact_chunks, artifacts, audit and 2 more of these in the schema adkpg",
+        ),
+    ],
+)
+async def test_tables_and_columns_that_were_dropped_are_a_failure_and_restored(
+    database_url: str,
+    connection: asyncpg.Connection,
+    tmp_path: Path,
+    dropped: str,
+    said: str,
+) -> None:
+    """The revision says nothing of it, and an upgrade does nothing about it."""
+    kept = str(tmp_path / "agents.backup")
+    await _run("backup", kept, "--database-url", database_url)
+    kind, _, names = dropped.partition(" ")
+    table, _, column = names.partition(".")
+    await connection.execute(
+        f"DROP TABLE {names} CASCADE"
+        if kind == "TABLE"
+        else f"ALTER TABLE {table} DROP COLUMN {column} CASCADE"
+    )
+    async with Database(database_url) as fresh:
+        findings = {each.check: each for each in (await examine(fresh)).findings}
+        found = findings["schema"]
+        assert (found.status, said in found.detail) == ("failure", True), found
+        assert found.cure == "adkpg restore agents.backup   # what `adkpg backup` wrote last"
+        assert "indexes" not in findings, "what is not there has no index to create"
+    await _run("restore", kept, "--yes", "--database-url", database_url)
+    async with Database(database_url) as fresh:
+        assert (await find(fresh, "schema")).status == "ok"
+
+
+async def test_tables_that_go_while_they_are_examined_are_a_failure(
+    database_url: str, connection: asyncpg.Connection
+) -> None:
+    async def waits() -> bool:
+        return bool(
+            await connection.fetchval(
+                "SELECT count(*) FROM pg_locks"
+                " WHERE NOT granted AND relation = 'memory_jobs'::regclass"
+            )
+        )
+
+    async with Database(database_url) as database:
+        async with connection.transaction():
+            await connection.execute("LOCK TABLE memory_jobs IN ACCESS EXCLUSIVE MODE")
+            examining = asyncio.create_task(examine(database))
+            await until(waits)
+            await connection.execute("DROP SCHEMA adkpg CASCADE")
+        findings = {each.check: each for each in (await examining).findings}
+    assert findings["schema"].status == "ok"
+    for check in ("vectors", "queue", "recall"):
+        assert (findings[check].status, findings[check].cure) == ("failure", "adkpg db upgrade")
+        assert "run: adkpg db upgrade" in findings[check].detail
+
+
+async def test_checks_that_wait_for_a_lock_say_so_and_the_others_are_made(
+    database_url: str, connection: asyncpg.Connection
+) -> None:
+    patient = Settings(command_timeout_s=0.5, migration_timeout_s=0.5, retry_timeout_s=0)
+    async with connection.transaction():
+        await connection.execute("LOCK TABLE memory_jobs IN ACCESS EXCLUSIVE MODE")
+        async with Database(database_url, settings=patient) as database:
+            findings = {each.check: each for each in (await examine(database)).findings}
+    for check in ("vectors", "queue"):
+        assert findings[check].status == "warning"
+        assert findings[check].detail.startswith("could not be checked: ")
+    assert {findings[check].status for check in ("schema", "indexes", "recall")} == {"ok"}
+    async with Database(database_url, settings=patient) as database:
+        assert (await find(database, "queue")).status == "ok"
 
 
 async def test_dead_letters_are_a_failure_and_revived(

@@ -2,6 +2,7 @@
 
 import asyncio
 import sys
+from collections.abc import Callable
 
 import asyncpg
 import pytest
@@ -12,6 +13,7 @@ from adkpg.operations import examine
 from adkpg.testing.server import Server
 from tests.fakes.conversation import USER, entry, said
 from tests.fakes.findings import find, mend
+from tests.fakes.replication import until
 from tests.fakes.roles import GUARDED, Roles, guarded_roles
 from tests.fakes.toys import SeededEmbedder
 
@@ -108,6 +110,12 @@ async def test_a_server_that_is_too_old_is_a_failure(
         found = (await examine(database)).findings
     assert [each.check for each in found] == CHECKS[:7]
     assert (found[0].status, found[0].detail[:13]) == ("failure", "Postgres 14.1")
+    assert (found[2].check, found[2].status) == ("schema", "failure")
+    assert (
+        found[0].cure
+        == found[2].cure
+        == "adkpg backup agents.backup   # then restore it into a newer server"
+    )
 
 
 async def test_pgvector_out_of_sight_is_a_failure_with_a_cure(
@@ -165,6 +173,23 @@ async def test_settings_of_the_server_that_lose_data_are_failures(
         else "   -- then restart the server without the option -c fsync"
     )
     assert f"ALTER SYSTEM SET fsync = on;{after}" in found.cure
+    assert "ALTER SYSTEM SET shared_buffers = '512MB';   -- then restart the server" in found.cure
+
+
+async def test_settings_of_the_whole_server_are_mended(start: Callable[..., str]) -> None:
+    url = start(fsync="off", full_page_writes="off", autovacuum="off", shared_buffers="1GB")
+    connection = await asyncpg.connect(url)
+    async with Database(url) as database:
+        found = await find(database, "settings")
+    await mend(connection, found)
+
+    async def well() -> bool:
+        async with Database(url) as database:
+            said = (await find(database, "settings")).detail
+        return not any(each in said for each in ("fsync", "full_page_writes", "autovacuum"))
+
+    await until(well)
+    await connection.close()
 
 
 HURTING = {
