@@ -93,7 +93,8 @@ release: $(INSTALLED) ## wheel, sdist and SBOM in dist/, checked, the same bytes
 	$(BIN)/python -m hatchling build -d $(DIST)
 	$(BIN)/python -m twine check --strict $(DIST)/adkpg-*.whl $(DIST)/adkpg-*.tar.gz
 	$(BIN)/check-wheel-contents --ignore W002,W004 $(DIST)/adkpg-*.whl
-	$(BIN)/cyclonedx-py requirements constraints.txt --output-reproducible -o $(DIST)/adkpg.cdx.json
+	PYTHONWARNINGS=ignore $(BIN)/cyclonedx-py requirements constraints.txt --pyproject pyproject.toml --mc-type library \
+	  --output-reproducible -o $(DIST)/adkpg.cdx.json
 
 bench: $(BENCH_INSTALLED) ## measure next to the peers, write docs/benchmarks.*; ARGS="--quick --only sessions" for a part
 	$(BENCH)/bin/python benchmarks $(ARGS)

@@ -1,6 +1,7 @@
 """``adkpg web``, ``adkpg api-server`` and ``adkpg run``: ADK's own commands, on Postgres."""
 
 import asyncio
+import os
 import socket
 import subprocess
 from collections.abc import Mapping
@@ -177,6 +178,17 @@ def test_a_uri_that_adk_cannot_use_is_one_sentence(
     assert "Error: ADK cannot use a service" in done.stderr
     assert "Traceback" not in done.stderr
     assert "hunter2" not in done.stdout + done.stderr
+
+
+def test_run_logs_apart_where_adks_folder_cannot_be_written(agents: Path, account: Account) -> None:
+    """Another account's, mostly; a file in its place is in nobody's way but root's, too."""
+    agent = commands.write_agents(agents)
+    (agents / "agents_log").touch()
+    env = commands.environment(ADKPG_DATABASE_URL=account.uri, TMPDIR=str(agents))
+    done = adkpg("run", str(agent), "Hello", env=env)
+    assert done.returncode == 0, done.stderr
+    assert "Turn 1: Hello" in done.stdout
+    assert [*(agents / f"agents_log_{os.getuid()}").glob("agent.*.log")]
 
 
 def test_run_says_what_it_waits_for_before_it_gives_up(agents: Path) -> None:

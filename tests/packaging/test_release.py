@@ -53,6 +53,7 @@ def test_a_release_is_one_command_and_the_same_bytes_from_two_checkouts(tmp_path
 
     written = (one / "dist" / "adkpg.cdx.json").read_text(encoding="utf-8")
     bom = json.loads(written)
+    assert bom["metadata"]["component"]["name"] == "adkpg"
     assert {"asyncpg", "sqlalchemy"} <= {part["name"] for part in bom["components"]}
     assert "timestamp" not in bom["metadata"]
     assert "serialNumber" not in bom

@@ -3,8 +3,11 @@
 from __future__ import annotations
 
 import logging
+import os
+import tempfile
 import threading
-from functools import wraps
+from functools import partial, wraps
+from pathlib import Path
 from traceback import walk_tb
 from typing import Any, NoReturn
 
@@ -98,6 +101,7 @@ def _hand_over(name: str, own_name: str, arguments: tuple[str, ...]) -> NoReturn
     register()
     if name == "run":
         _keep_warnings_visible()
+        _log_apart()
     _complete_its_servers()
     kinds = {"session", "memory", "artifact"}
     if _LOCAL.intersection(arguments):  # ADK refuses it together with these two URIs
@@ -124,6 +128,16 @@ def _keep_warnings_visible() -> None:
     shown = logging.StreamHandler()
     shown.setLevel(logging.WARNING)
     logging.getLogger("adkpg").addHandler(shown)
+
+
+def _log_apart() -> None:
+    """Gives ADK's log a folder of this account's, if the one that all share is somebody else's."""
+    from google.adk.cli.utils import logs
+
+    shared = Path(tempfile.gettempdir(), "agents_log")
+    if shared.exists() and not (shared.is_dir() and os.access(shared, os.W_OK | os.X_OK)):
+        own = f"{shared.name}_{os.getuid()}"
+        logs.log_to_tmp_folder = partial(logs.log_to_tmp_folder, sub_folder=own)
 
 
 def _unless_of_sqlite(args: threading.ExceptHookArgs) -> None:
