@@ -26,10 +26,10 @@ class Probes:
         app.add_middleware(Probes)
 
     ``/livez`` is 200 as long as the event loop turns; what restarts a process asks it. ``/readyz``
-    is 200 if every database answers and has this version's tables, else 503; what sends requests
-    asks it. Both ask nobody who they are, so of the reason they tell the kind of error alone, such
-    as ``SchemaMissing``. The whole sentence, which names server and role, is in the log, once for
-    each change.
+    is 200 if every database answers and has this version's tables, or makes them at its first use
+    (embedded, ``auto_upgrade``), else 503; what sends requests asks it. Both ask nobody who they
+    are, so of the reason they tell the kind of error alone, such as ``SchemaMissing``. The whole
+    sentence, which names server and role, is in the log, once for each change.
 
     Args:
       app: The app.
@@ -71,7 +71,7 @@ class Probes:
         try:
             async with asyncio.timeout(self._timeout_s):
                 for database in databases:
-                    await database.check()
+                    await database.require_serving()
         except TimeoutError:
             found = DatabaseUnavailable(
                 f"The database does not answer within {self._timeout_s:g} s; see to its load."

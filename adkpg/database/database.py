@@ -29,7 +29,14 @@ from adkpg.database.replicas.known import Known, Need
 from adkpg.database.replicas.replica import Learning, NotHere, Replica
 from adkpg.database.replicas.source import Source
 from adkpg.embedded import EmbeddedServer
-from adkpg.errors import ConfigurationError, DatabaseError, RetryableError, SchemaError
+from adkpg.errors import (
+    ConfigurationError,
+    DatabaseError,
+    RetryableError,
+    SchemaError,
+    SchemaMissing,
+    SchemaOutOfDate,
+)
 from adkpg.interface.arguments import checked
 from adkpg.interface.internal import internal
 from adkpg.keys import APP_WIDE
@@ -491,6 +498,18 @@ class Database(Closes):
                 await self._verify(engine, upgrading=False)
 
         await self._tried(once)
+
+    @internal
+    async def require_serving(self) -> None:
+        """Raises as `check` does, unless the next call makes or migrates the tables itself."""
+        try:
+            await self.check()
+        except (SchemaMissing, SchemaOutOfDate):
+            if not self._auto_upgrade:
+                raise
+            revision = (await self.found()).revision
+            if revision is not None and not migrations.knows(revision):
+                raise
 
     async def engine(self) -> AsyncEngine:
         """Returns the running loop's engine, and starts the embedded server if it is that one.

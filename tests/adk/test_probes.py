@@ -14,10 +14,11 @@ from starlette.applications import Starlette
 from starlette.responses import PlainTextResponse
 from starlette.routing import Route
 
-from adkpg import Database
+from adkpg import Database, DatabaseSessionService
 from adkpg.adk import Probes
 from tests.fakes import adk_commands as commands
 from tests.fakes.adk_commands import Account, AdkpgServer
+from tests.fakes.conversation import USER
 from tests.fakes.proxy import Proxy
 
 
@@ -50,6 +51,29 @@ async def test_a_database_without_tables_is_not_ready_until_they_come(
         assert (await client.get("/livez")).status_code == 200
         await database.upgrade()
         assert (await client.get("/readyz")).status_code == 200
+
+
+async def test_a_database_that_migrates_itself_is_ready_before_its_first_use(
+    empty_database_url: str,
+) -> None:
+    """Else what sends requests would wait for a request that makes the tables."""
+    async with (
+        Database(empty_database_url, auto_upgrade=True) as database,
+        client_of(database) as client,
+    ):
+        assert (await client.get("/readyz")).status_code == 200
+        assert await database.current() is None, "a probe changes nothing"
+        await DatabaseSessionService(database).create_session(**USER)
+        assert (await client.get("/readyz")).status_code == 200
+
+
+async def test_tables_that_nothing_migrates_are_not_ready(
+    database_url: str, connection: asyncpg.Connection
+) -> None:
+    await connection.execute("UPDATE alembic_version SET version_num = '9999'")
+    async with Database(database_url, auto_upgrade=True) as database, client_of(database) as client:
+        answer = await client.get("/readyz")
+    assert (answer.status_code, answer.json()["error"]) == (503, "SchemaOutOfDate")
 
 
 @pytest.mark.usefixtures("impatient")
