@@ -15,13 +15,17 @@ import pytest
 import adkpg
 from adkpg import Database, DatabaseSessionService, Settings
 from adkpg.database.row_security import quoted
+from adkpg.embedded import EmbeddedServer
+from adkpg.embedded.account import Account
+from adkpg.embedded.binaries import Binaries
 from adkpg.errors import DatabaseUnavailable
 from adkpg.operations import examine
+from adkpg.testing.server import start_installed
 from tests.fakes.conversation import USER
 from tests.fakes.findings import find, mend
 from tests.fakes.pgvectors import Package
 from tests.fakes.proxy import Proxy
-from tests.fakes.replication import Pair, replicated
+from tests.fakes.replication import Pair, replicated, until
 from tests.fakes.roles import GUARDED, Roles
 
 
@@ -104,6 +108,40 @@ async def test_tables_that_lost_pgvector_are_told_so(
     assert found["pgvector"].status == "failure"
     assert found["pgvector"].cure == "CREATE EXTENSION vector;   -- as a superuser"
     assert "indexes" not in found
+
+
+LOSING = {"fsync": "off", "full_page_writes": "off", "autovacuum": "off", "track_counts": "off"}
+
+
+async def test_settings_in_the_file_of_the_server_are_mended(folder: Path) -> None:
+    with EmbeddedServer(folder, settings=LOSING) as server:
+        connection = await asyncpg.connect(server.url)
+        async with Database(server.url) as database:
+            found = await find(database, "settings")
+        assert [name for name in LOSING if f"{name} is off" in found.detail] == [*LOSING]
+        await mend(connection, found)
+
+        async def well() -> bool:  # the server reads its file when it is told, and not at once
+            async with Database(server.url) as database:
+                return (await find(database, "settings")).status == "ok"
+
+        await until(well)
+        await connection.close()
+
+
+async def test_settings_of_the_command_line_name_the_option(folder: Path) -> None:
+    """What is written into the file does not go before it."""
+    account = Account.of_server(folder, folder / "data")
+    programs = Binaries.find().for_account(account).program("postgres").parent
+    server = start_installed(programs, settings={"fsync": "off"})
+    try:
+        async with Database(server.url) as database:
+            found = await find(database, "settings")
+    finally:
+        server.stop()
+    assert found.cure == (
+        "ALTER SYSTEM SET fsync = on;   -- then restart the server without the option -c fsync"
+    )
 
 
 @pytest.mark.parametrize(

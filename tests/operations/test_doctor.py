@@ -2,7 +2,6 @@
 
 import asyncio
 import sys
-from collections.abc import Callable
 
 import asyncpg
 import pytest
@@ -13,7 +12,6 @@ from adkpg.operations import examine
 from adkpg.testing.server import Server
 from tests.fakes.conversation import USER, entry, said
 from tests.fakes.findings import find, mend
-from tests.fakes.replication import until
 from tests.fakes.roles import GUARDED, Roles, guarded_roles
 from tests.fakes.toys import SeededEmbedder
 
@@ -174,22 +172,6 @@ async def test_settings_of_the_server_that_lose_data_are_failures(
     )
     assert f"ALTER SYSTEM SET fsync = on;{after}" in found.cure
     assert "ALTER SYSTEM SET shared_buffers = '512MB';   -- then restart the server" in found.cure
-
-
-async def test_settings_of_the_whole_server_are_mended(start: Callable[..., str]) -> None:
-    url = start(fsync="off", full_page_writes="off", autovacuum="off", shared_buffers="1GB")
-    connection = await asyncpg.connect(url)
-    async with Database(url) as database:
-        found = await find(database, "settings")
-    await mend(connection, found)
-
-    async def well() -> bool:
-        async with Database(url) as database:
-            said = (await find(database, "settings")).detail
-        return not any(each in said for each in ("fsync", "full_page_writes", "autovacuum"))
-
-    await until(well)
-    await connection.close()
 
 
 HURTING = {
