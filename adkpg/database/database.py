@@ -199,7 +199,12 @@ class Database(Closes):
                 "ADKPG_READ_URL is embedded, which has no standby; name one, or leave it out."
             )
         longest_s = min(self.settings.connect_timeout_s, self.settings.read_timeout_s)
-        own = {"read_url": None, "direct_url": None, "connect_timeout_s": longest_s}
+        own: dict[str, Any] = {
+            "read_url": None,
+            "direct_url": None,
+            "connect_timeout_s": longest_s,
+            "retry_timeout_s": 0.0,  # the primary answers in its place, and operators are told soon
+        }
         standby = Database(
             read_url,
             password=self._password,

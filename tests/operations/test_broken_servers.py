@@ -344,3 +344,24 @@ async def test_a_server_that_goes_away_meanwhile_is_no_finding(database_url: str
         proxy.release()
         with pytest.raises(DatabaseUnavailable):
             await examining
+
+
+async def test_a_standby_that_says_nothing_is_asked_twice_and_no_more(database_url: str) -> None:
+    """Whoever calls the doctor wants to know now, and not whether it passes."""
+    taken = 0
+
+    async def take(reader: asyncio.StreamReader, writer: asyncio.StreamWriter) -> None:
+        nonlocal taken
+        taken += 1
+        while await reader.read(1 << 16):
+            pass
+        writer.close()
+
+    settings = Settings(read_timeout_s=0.5)
+    async with await asyncio.start_server(take, "127.0.0.1", 0) as server:
+        silent = f"postgresql://postgres@127.0.0.1:{server.sockets[0].getsockname()[1]}/agents"
+        async with Database(database_url, read_url=silent, settings=settings) as database:
+            found = await find(database, "replica")
+    assert (found.status, found.cure) == ("failure", f"pg_isready -d '{silent}'")
+    assert "takes connections and says nothing" in found.detail
+    assert taken == 2 * 3, "each time as a client does, and twice to find out what listens there"
