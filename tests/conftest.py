@@ -41,6 +41,11 @@ hypothesis_settings.load_profile(
 _CLUSTER = pytest.StashKey[citus.Run]()
 
 
+def pytest_xdist_auto_num_workers() -> int:
+    """Half as many again as cores: a test waits for servers and programs for half of its time."""
+    return (os.cpu_count() or 1) * 3 // 2
+
+
 def pytest_configure(config: pytest.Config) -> None:
     """Starts the cluster of a run on Citus, for the processes that run its tests, too."""
     if citus.is_asked_for(_ENVIRON) and citus.STARTED not in _ENVIRON:
