@@ -3,6 +3,7 @@
 By text only what Citus says without a state of its own, when a node ends in the middle of work.
 """
 
+import re
 import socket
 import ssl
 from collections.abc import Iterator
@@ -29,7 +30,7 @@ from adkpg.errors import (
     ScopeMissing,
 )
 from adkpg.outages.port import STRANGERS, Listener
-from adkpg.tables import EVENT_ID_KEY
+from adkpg.tables import EVENT_ID_KEY, metadata
 
 # https://www.postgresql.org/docs/current/errcodes-appendix.html
 _MISSING = {"42P01", "3F000", "42703", "42883"}
@@ -72,6 +73,10 @@ _VIOLATED = {
     "ADK05": "user_states.state",
 }
 """What functions of the database raise, since a cluster forgets the names of constraints."""
+_CONSTRAINTS = frozenset(
+    str(each.name) for table in metadata.tables.values() for each in table.constraints
+)
+_OF_PART = re.compile(r"\b(\w+)_[0-9]+\b")  # what Citus names a constraint on a part of a table
 _UNPREPARED = {"26000", "42P05"}  # not there any more, or another client's of that name is
 
 
@@ -152,6 +157,16 @@ def _node_ended(exc: BaseException) -> bool:
     return state == _NODE_LOST or (
         state in (_INTERNAL, "08006") and any(text in str(exc) for text in _NODE_ENDED)
     )
+
+
+def _constraint(exc: BaseException) -> str | None:
+    """Returns which constraint refused a row, by the name that it has in `tables`.
+
+    Of what a node refused that the server asked, the text alone says it.
+    """
+    named: str | None = getattr(exc, "constraint_name", None)
+    of_parts = _OF_PART.findall(named or getattr(exc, "message", None) or "")
+    return next((name for name in of_parts if name in _CONSTRAINTS), named)
 
 
 def _of_driver(exc: BaseException | None) -> BaseException | None:
@@ -278,7 +293,7 @@ def translate(exc: BaseException, place: str, attempt: Attempt) -> Exception:
         column = f"{getattr(exc, 'table_name', '')}.{getattr(exc, 'column_name', '')}"
         return ConstraintViolated(
             f"Postgres refused a row ({exc}); another writer may have been first: try again.",
-            _VIOLATED.get(state) or getattr(exc, "constraint_name", None) or column,
+            _VIOLATED.get(state) or _constraint(exc) or column,
         )
     if isinstance(exc, PoolTimeoutError):
         return Busy(

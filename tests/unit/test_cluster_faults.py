@@ -6,7 +6,7 @@ import asyncpg
 import pytest
 
 from adkpg.database.driver import Attempt, Fault, fault_of, translate
-from adkpg.errors import DatabaseError, DatabaseUnavailable
+from adkpg.errors import ConstraintViolated, DatabaseError, DatabaseUnavailable
 
 
 def said(state: str, text: str) -> Any:
@@ -38,3 +38,31 @@ def test_another_internal_error_does_not_pass() -> None:
     meant = translate(error, "coordinator", Attempt(sent=True))
     assert isinstance(meant, DatabaseError)
     assert not isinstance(meant, DatabaseUnavailable)
+
+
+@pytest.mark.parametrize("named", [{}, {"t": "memory_vectors_102070", "n": "{}_102070"}])
+@pytest.mark.parametrize(
+    ("state", "text", "constraint"),
+    [
+        (
+            "23503",
+            'insert or update on table "memory_vectors_102070" violates foreign key constraint'
+            ' "memory_vectors_model_fkey_102070"',
+            "memory_vectors_model_fkey",
+        ),
+        (
+            "23505",
+            'duplicate key value violates unique constraint "user_states_pkey_102038"',
+            "user_states_pkey",
+        ),
+    ],
+)
+def test_a_constraint_of_a_part_goes_by_its_own_name(
+    state: str, text: str, constraint: str, named: dict[str, str]
+) -> None:
+    """A node that was asked by another says it in the text alone."""
+    fields = {field: value.format(constraint) for field, value in named.items()}
+    error: Any = asyncpg.PostgresError.new({"C": state, "M": text, "S": "ERROR", **fields})
+    meant = translate(error, "coordinator", Attempt(sent=True))
+    assert isinstance(meant, ConstraintViolated)
+    assert meant.constraint == constraint
