@@ -29,6 +29,7 @@ from sqlalchemy import (
     literal_column,
     or_,
     select,
+    true,
     tuple_,
     update,
 )
@@ -48,11 +49,12 @@ INDEXED_CONDITIONS = frozenset({"kinds", "session_ids"})
 ParametersT = TypeVar("ParametersT", bound=Mapping[str, object])
 
 # Around what a distributed database alone is told, and around locks, of which it takes a person's.
-_USERS, _LOCK, _SHARED_LOCK, _END = "\x11", "\x12", "\x13", "\x14"
+_USERS, _LOCK, _SHARED_LOCK, _END, _JOIN_LOCK = "\x11", "\x12", "\x13", "\x14", "\x15"
 _IS_USERS = re.compile(rf"{_USERS}([^{_END}]*){_END}")
 _IS_CONDITION = re.compile(rf"\s+(?:AND|WHERE)\s+{_USERS}[^{_END}]*{_END}")
 _IS_LOCK = re.compile(rf"{_LOCK}([^{_END}]*){_END}")
 _IS_SHARED_LOCK = re.compile(rf"{_SHARED_LOCK}([^{_END}]*){_END}")
+_IS_JOIN_LOCK = re.compile(rf"{_JOIN_LOCK}([^{_END}]*){_END}")
 
 _DIALECT: Any = dialect()  # type: ignore[no-untyped-call] # SQLAlchemy leaves it untyped
 _PLACEHOLDER = "__schema_of_adkpg__"
@@ -147,9 +149,8 @@ class _Compiler(PGCompiler_asyncpg):
         locked = select._for_update_arg.of or self._froms
         tables = [each for source in locked for each in _tables(source)]
         shared = tables and not any("user_id" in each.c for each in tables)
-        # Of a step that locks one table of a join, Citus misreads the rows.
-        shared = shared or (select._for_update_arg.of and isinstance(self._froms[0], Join))
-        return f"{_SHARED_LOCK if shared else _LOCK}{text}{_END}"
+        joined = select._for_update_arg.of and isinstance(self._froms[0], Join)
+        return f"{_SHARED_LOCK if shared else _JOIN_LOCK if joined else _LOCK}{text}{_END}"
 
 
 class _Users(ColumnElement[bool]):
@@ -387,6 +388,9 @@ class Statement(Generic[ParametersT]):
         user = None
         if distributed:
             text = _IS_SHARED_LOCK.sub("", text)
+            # With an INSERT, steps are sent one by one, and of one that locks one table of a join
+            # Citus misreads the rows.
+            text = _IS_JOIN_LOCK.sub("" if "INSERT" in text else rf"{_LOCK}\1{_END}", text)
             if "user_id" in self.names:
                 user = f"${self.names.index('user_id') + 1}::VARCHAR"
             elif self.splits:
@@ -394,7 +398,8 @@ class Statement(Generic[ParametersT]):
             else:
                 # Over all nodes it would be refused; whoever is in the way is waited for.
                 text = _IS_LOCK.sub("", text)
-        text = _IS_LOCK.sub(r"\1", _IS_SHARED_LOCK.sub(r"\1", text))
+        for lock in (_IS_LOCK, _IS_SHARED_LOCK, _IS_JOIN_LOCK):
+            text = lock.sub(r"\1", text)
         if user is None:
             return _IS_CONDITION.sub("", text)
         return _IS_USERS.sub(lambda found: f"{found[1]} = {user}", text)
@@ -513,6 +518,30 @@ def deleted_sessions(locked: CTE) -> Select[Any]:
 def in_scope(table: Any) -> ColumnElement[bool]:
     """The rows of one user of one app."""
     return and_(table.c.app_name == APP_NAME, table.c.user_id == USER_ID)
+
+
+def at_person() -> Any:
+    """One row, which a distributed database works out on the node that has the user."""
+    its = select(func.count().label("rows")).where(in_scope(sessions), sessions.c.session_id == "")
+    return its.subquery("at_person")
+
+
+def set_for_person(**settings: str | ColumnElement[Any]) -> Statement[Any]:
+    """Sets parameters of the server to the transaction's end, where a person's rows are.
+
+    Args:
+      **settings: By their names, in which ``__`` stands for a dot.
+    """
+    calls = select(
+        *(
+            func.set_config(
+                literal_column(f"'{name.replace('__', '.')}'", Text), value, true(), type_=Text
+            )
+            for name, value in settings.items()
+        )
+    )
+    # Citus tells the other nodes nothing of it.
+    return Statement(calls, over_nodes=calls.select_from(at_person()))
 
 
 def live() -> ColumnElement[bool]:

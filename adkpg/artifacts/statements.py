@@ -25,12 +25,13 @@ from sqlalchemy import (
 )
 from sqlalchemy.dialects.postgresql import ARRAY, BYTEA, JSON, TIMESTAMP, UUID, insert
 
-from adkpg.memory.write.statements import at_person, with_person
+from adkpg.memory.write.statements import with_person
 from adkpg.sql import (
     SESSION_ID,
     ScopeParameters,
     SessionParameters,
     Statement,
+    at_person,
     given_rows,
     in_scope,
 )

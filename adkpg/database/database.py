@@ -384,7 +384,8 @@ class Database(Closes):
           revision: Where to stop; ``head`` is the newest.
 
         Raises:
-          ConfigurationError: There is no such revision.
+          ConfigurationError: There is no such revision; or Citus distributes the tables, and there
+            is to be row-level security.
           ExtensionMissing: The server has no pgvector that adkpg can use, or this role may not
             create it.
           SchemaOutOfDate: The tables are at a revision that nothing migrates.
@@ -392,6 +393,9 @@ class Database(Closes):
           DatabaseUnavailable: There is no connection.
         """
         async with self._changing_everything() as engine:
+            distributed = await distribution.is_on(engine, self.schema)
+            if distributed and self.settings.row_level_security:
+                distribution.refuse_row_level_security()
             await migrations.upgrade(
                 engine,
                 self.schema,
@@ -401,7 +405,7 @@ class Database(Closes):
             )
             if self.settings.row_level_security or await row_security.is_on(engine, self.schema):
                 await row_security.switch_on(engine, self.schema)
-            if await distribution.is_on(engine, self.schema):
+            if distributed:
                 await distribution.distribute(
                     engine, self.schema, self.settings.migration_timeout_s, dry_run=False
                 )

@@ -8,13 +8,16 @@ from typing import TypeVar
 from adkpg.database import Database, Transaction
 from adkpg.errors import Busy
 from adkpg.memory.write.statements import give_way
+from adkpg.sql import ScopeParameters
 
 T = TypeVar("T")
 
 _PAUSE_S = 0.1
 
 
-async def giving_way(database: Database, work: Callable[[Transaction], Awaitable[T]]) -> T:
+async def giving_way(
+    database: Database, scope: ScopeParameters, work: Callable[[Transaction], Awaitable[T]]
+) -> T:
     """Runs work in one transaction that waits for no lock longer than 200 ms.
 
     When it would, it is rolled back and tried again after a pause, for as long as
@@ -23,6 +26,7 @@ async def giving_way(database: Database, work: Callable[[Transaction], Awaitable
 
     Args:
       database: The database.
+      scope: The person whose rows it locks.
       work: Given the transaction; may run several times, each from the start.
 
     Raises:
@@ -32,7 +36,7 @@ async def giving_way(database: Database, work: Callable[[Transaction], Awaitable
     deadline = clock.time() + database.settings.command_timeout_s
 
     async def quick(transaction: Transaction) -> T:
-        await transaction.fetch(give_way(), {})
+        await transaction.fetch(give_way(), scope)
         return await work(transaction)
 
     while True:

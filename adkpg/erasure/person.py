@@ -92,7 +92,7 @@ async def forget(
     if dry_run:
         rows, memories = await _counted(database, scope)
         return Erased(app_name, user_id, rows, memories, files)
-    rows, memories, last_ids = await giving_way(database, partial(_erase, scope=scope))
+    rows, memories, last_ids = await giving_way(database, scope, partial(_erase, scope=scope))
     database.erased(**scope)
     if artifact_service is not None:  # a turn that was running may have saved some more
         session_ids |= last_ids

@@ -203,7 +203,7 @@ async def _prune_user(
             most=max_memories or 0,
             candidates=found[start : start + _BATCH],
         )
-        counts += await giving_way(database, work)
+        counts += await giving_way(database, scope, work)
     return counts
 
 

@@ -34,7 +34,7 @@ async def forget_session(
         "user_id": user_id,
         "session_id": session_id,
     }
-    await giving_way(database, partial(_erase, place=place))
+    await giving_way(database, place, partial(_erase, place=place))
 
 
 async def _erase(transaction: Transaction, *, place: SessionParameters) -> None:

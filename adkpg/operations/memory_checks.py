@@ -9,6 +9,7 @@ from adkpg.memory.vectors import statements as vector_statements
 from adkpg.operations import memory_statements as statements
 from adkpg.operations.findings import Finding, Verdict
 from adkpg.operations.server_checks import warn_of_slow_building
+from adkpg.sql import ScopeParameters
 from adkpg.tables import INLINE_DIMENSIONS
 
 _LONGEST_WAIT_S = 600.0
@@ -105,13 +106,14 @@ async def _recall(
 ) -> float | None:
     large = dimensions > INLINE_DIMENSIONS
     approximate = statements.select_nearest_in_index(model_id, dimensions, large=large)
+    scope: ScopeParameters = {"app_name": app_name, "user_id": user_id}
 
     async def measure(transaction: Transaction) -> float | None:
         await transaction.fetch(
             vector_statements.tune_search(),
-            {"ef_search": str(vector_statements.ef_search(RANKING.candidates))},
+            {**scope, "ef_search": str(vector_statements.ef_search(RANKING.candidates))},
         )
-        await transaction.fetch(statements.avoid_sorting(), {})
+        await transaction.fetch(statements.avoid_sorting(), scope)
         probes = await transaction.fetch(
             statements.select_probes(large=large),
             {"app_name": app_name, "user_id": user_id, "model_id": model_id, "limit": _PROBES},

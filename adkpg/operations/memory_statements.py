@@ -19,10 +19,9 @@ from sqlalchemy import (
     func,
     literal_column,
     select,
-    text,
 )
 
-from adkpg.sql import NoParameters, ScopeParameters, Statement, in_scope
+from adkpg.sql import NoParameters, ScopeParameters, Statement, in_scope, set_for_person
 from adkpg.tables import (
     app_settings,
     approximate_scopes,
@@ -348,6 +347,6 @@ def select_nearest_in_index(
 
 
 @cache
-def avoid_sorting() -> Statement[NoParameters]:
+def avoid_sorting() -> Statement[ScopeParameters]:
     """Lets the planner sort only where nothing else is possible, to the transaction's end."""
-    return Statement(text("SELECT set_config('enable_sort', 'off', true)"))
+    return set_for_person(enable_sort="off")

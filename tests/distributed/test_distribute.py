@@ -109,8 +109,9 @@ async def test_a_worker_is_refused_in_a_sentence(cluster: CitusServer, undistrib
 async def test_row_level_security_is_refused_in_a_sentence(database_url: str) -> None:
     settings = Settings(row_level_security=True)
     async with Database(database_url, settings=settings) as database:
-        with pytest.raises(ConfigurationError, match="Row-level security does not work"):
-            await database.check()
+        for refused in (database.check, database.upgrade, database.distribute):
+            with pytest.raises(ConfigurationError, match="Row-level security does not work"):
+                await refused()
 
 
 async def test_without_citus_a_sentence_says_so(cluster: CitusServer) -> None:

@@ -15,6 +15,7 @@ from adkpg.memory.records import Memory
 from adkpg.memory.write import statements
 from tests.fakes.conversation import conversation, entry, found, said, session_of
 from tests.fakes.life import add_drawn, fact_writer, live_through, rows_of, scope_of
+from tests.fakes.locks import waits_for_a_lock
 
 ALICE = scope_of("alice")
 DAYS_AGO = "UPDATE memories SET timestamp = now() - interval '{} days' WHERE memory_id = '{}'"
@@ -257,12 +258,7 @@ async def test_a_memory_that_was_prolonged_meanwhile_stays(
     async with database.transaction() as writer:
         await writer.fetch(statements.lock_session(), {**ALICE, "session_id": "s"})
         pruning_it = asyncio.create_task(prune(database))
-        async with asyncio.timeout(30):
-            while not await connection.fetchval(
-                "SELECT count(*) FROM pg_stat_activity WHERE datname = current_database()"
-                " AND wait_event = 'advisory'"
-            ):
-                await asyncio.sleep(0)
+        await waits_for_a_lock(connection)
         await connection.execute("UPDATE memories SET expires_at = NULL")
     assert await pruning_it == []
     assert len(await left(connection)) == 1
@@ -327,9 +323,9 @@ async def test_no_more_goes_than_is_too_much_when_it_is_erased(
     """The ranking is read once; somebody else deletes memories between it and the batches."""
     await notes(memory, connection, *((f"n{number}", number, 0.5) for number in range(6)))
 
-    async def late(database: Database, work: Any) -> Any:
+    async def late(database: Database, scope: Any, work: Any) -> Any:
         await connection.execute("DELETE FROM memories WHERE memory_id IN ('n0', 'n1', 'n2')")
-        return await giving_way(database, work)
+        return await giving_way(database, scope, work)
 
     monkeypatch.setattr("adkpg.erasure.pruning.giving_way", late)
     await prune(database, max_memories=3)

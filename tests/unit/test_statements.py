@@ -19,7 +19,8 @@ def test_binds_are_the_parameters_that_callers_give(name: str) -> None:
     (parameters,) = get_args(get_type_hints(function)["return"])
     binds: set[str] = set()
     for shape in shapes(function):
-        binds |= function(**shape).binds
+        statement = function(**shape)
+        binds |= statement.binds | statement.form(distributed=True).binds
     assert binds == set(parameters.__annotations__)
 
 

@@ -241,7 +241,11 @@ class Search:
             async def search(transaction: Transaction) -> list[Any]:
                 await transaction.fetch(
                     vector_statements.tune_search(),
-                    {"ef_search": str(vector_statements.ef_search(candidates))},
+                    {
+                        "app_name": app_name,
+                        "user_id": parameters["user_id"],
+                        "ef_search": str(vector_statements.ef_search(candidates)),
+                    },
                 )
                 return await transaction.fetch(statements.search(shape), parameters)
 

@@ -44,12 +44,13 @@ from adkpg.sql import (
     SESSION_ID,
     USER_ID,
     Call,
-    NoParameters,
     ScopeParameters,
     SessionParameters,
     Statement,
+    at_person,
     given_rows,
     in_scope,
+    set_for_person,
     stored_columns,
     to_be_extracted,
 )
@@ -159,16 +160,10 @@ def with_person() -> ColumnElement[Any]:
     return func.pg_advisory_xact_lock_shared(_key(APP_NAME, USER_ID))
 
 
-def at_person() -> Any:
-    """One row, which a distributed database works out on the node that has the user."""
-    its = select(func.count().label("rows")).where(in_scope(sessions), sessions.c.session_id == "")
-    return its.subquery("at_person")
-
-
 @cache
-def give_way() -> Statement[NoParameters]:
-    """Bounds how long each lock is waited for, to the transaction's end."""
-    return Statement(select(func.set_config("lock_timeout", "200ms", True)))
+def give_way() -> Statement[ScopeParameters]:
+    """Bounds how long each lock on rows of a person is waited for, to the transaction's end."""
+    return set_for_person(lock_timeout="200ms")
 
 
 @cache

@@ -1,0 +1,59 @@
+"""What is set to the end of a transaction is set on the user's node, whichever node is asked."""
+
+from typing import Any
+
+import asyncpg
+import pytest
+from sqlalchemy import func, select
+
+from adkpg import Database
+from adkpg.database import Transaction
+from adkpg.errors import Busy
+from adkpg.memory.vectors.statements import tune_search
+from adkpg.memory.write.statements import give_way
+from adkpg.sql import ScopeParameters, Statement, at_person, in_scope
+from adkpg.tables import user_states
+from tests.fakes.citus import CitusServer
+
+pytestmark = pytest.mark.cluster
+
+USER: ScopeParameters = {"app_name": "app", "user_id": "user"}
+
+
+@pytest.fixture
+async def nodes(cluster: CitusServer, database_url: str) -> list[str]:
+    return await cluster.nodes_of(database_url.rpartition("/")[2])
+
+
+async def test_whoever_gives_way_waits_for_no_lock_of_a_node(
+    nodes: list[str], connection: asyncpg.Connection
+) -> None:
+    """It waited as long as a command may take, and others waited for it."""
+    locked: Statement[Any] = Statement(
+        select(user_states.c.state).where(in_scope(user_states)).with_for_update()
+    )
+    await connection.execute(
+        "INSERT INTO user_states (app_name, user_id, state) VALUES ('app', 'user', '{}')"
+    )
+
+    async def give_way_to_it(transaction: Transaction) -> None:
+        await transaction.fetch(give_way(), USER)
+        await transaction.fetch(locked, USER)
+
+    async with connection.transaction():
+        await connection.execute("SELECT FROM user_states WHERE user_id = 'user' FOR UPDATE")
+        for url in nodes:
+            async with Database(url) as database:
+                with pytest.raises(Busy, match="lock timeout"):
+                    await database.transact(give_way_to_it, races=False)
+
+
+async def test_a_search_is_tuned_where_it_is_answered(nodes: list[str]) -> None:
+    there: Statement[Any] = Statement(
+        select(func.current_setting("hnsw.ef_search").label("found")).select_from(at_person())
+    )
+    for url in nodes:
+        async with Database(url) as database, database.transaction() as transaction:
+            await transaction.fetch(tune_search(), {**USER, "ef_search": "123"})
+            (row,) = await transaction.fetch(there, USER)
+            assert row["found"] == "123"
