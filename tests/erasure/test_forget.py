@@ -24,9 +24,8 @@ from tests.fakes.life import (
     live_through,
     rows_of,
     scope_of,
-    until_waiting,
 )
-from tests.fakes.locks import locked
+from tests.fakes.locks import locked, waits_for_a_lock
 from tests.fakes.toys import BrokenEmbedder, GatedEmbedder
 
 ALICE = scope_of("alice")
@@ -141,7 +140,7 @@ async def test_a_fact_that_is_being_written_goes_too(
     await memory.add_memory(**ALICE, memories=[entry("oolong", "m")])
     async with fact_writer(database_url, "m") as writer:
         forgetting = asyncio.create_task(forget(database, **ALICE))
-        await until_waiting(connection)
+        await waits_for_a_lock(connection)
         await writer.finish()
         await forgetting
     assert await rows_of(connection, "alice") == dict.fromkeys(PERSONAL, 0)

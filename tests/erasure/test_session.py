@@ -14,9 +14,8 @@ from tests.fakes.life import (
     live_through,
     rows_of,
     scope_of,
-    until_waiting,
 )
-from tests.fakes.locks import locked
+from tests.fakes.locks import locked, waits_for_a_lock
 
 ALICE = scope_of("alice")
 
@@ -122,7 +121,7 @@ async def test_a_fact_that_is_being_written_goes_too(
         deleting = asyncio.create_task(
             DatabaseSessionService(database).delete_session(**ALICE, session_id="s", forget=True)
         )
-        await until_waiting(connection)
+        await waits_for_a_lock(connection)
         await writer.finish()
         await deleting
     assert await memory_ids(connection) == set()

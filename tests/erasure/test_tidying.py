@@ -12,13 +12,13 @@ from adkpg.erasure import Tidied, erase_expired, tidy
 from adkpg.memory.upkeep import statements, tidying
 from adkpg.memory.write.statements import lock_session
 from tests.fakes.conversation import entry, said, session_of
-from tests.fakes.life import PERSONAL, add_drawn, live_through, scope_of
+from tests.fakes.life import PERSONAL, add_drawn, earlier, live_through, scope_of
 from tests.fakes.locks import locked
 from tests.fakes.query_plans import explain, rows_read, scans
 
 ALICE = scope_of("alice")
 MARKS = "SELECT count(*) FROM memory_tombstones"
-AGE = "UPDATE memory_tombstones SET needed_at = needed_at - interval '{}'"
+AGE = f"UPDATE memory_tombstones SET {earlier('needed_at', '{}')}"
 
 
 @pytest.fixture
@@ -173,7 +173,9 @@ async def test_what_a_writer_holds_is_passed_over_and_the_rest_goes(
     assert await tidy(database) == Tidied(1, 0)
     await connection.execute(AGE.format("31 days"))
     async with connection.transaction():
-        await connection.execute("SELECT FROM memory_tombstones WHERE event_id = 's2' FOR UPDATE")
+        await connection.execute(
+            "SELECT FROM memory_tombstones WHERE user_id = 'alice' AND event_id = 's2' FOR UPDATE"
+        )
         assert await tidy(database) == Tidied(0, 2)
     assert await tidy(database) == Tidied(0, 1)
 

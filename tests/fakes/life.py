@@ -1,6 +1,5 @@
 """What an app keeps of a person: at least one row in every table that holds a person's data."""
 
-import asyncio
 from collections.abc import AsyncIterator
 from contextlib import asynccontextmanager
 from typing import Any
@@ -122,6 +121,14 @@ async def add_drawn(
     return memory_id
 
 
+def earlier(column: str, interval: str) -> str:
+    """Returns what of an UPDATE moves a time back.
+
+    In UTC: elsewhere days may have other lengths, which a cluster has no way to agree on.
+    """
+    return f"{column} = ({column} AT TIME ZONE 'UTC' - interval '{interval}') AT TIME ZONE 'UTC'"
+
+
 class FactWriter:
     """A worker that has read a turn and is about to write what it drew from it.
 
@@ -139,7 +146,8 @@ class FactWriter:
         await self._connection.execute("SET search_path = adkpg, public")
         await self._connection.execute("BEGIN")
         await self._connection.execute(
-            "SELECT FROM memories WHERE memory_id = $1 FOR UPDATE", self._memory_id
+            "SELECT FROM memories WHERE memory_id = $1 AND user_id = 'alice' FOR UPDATE",
+            self._memory_id,
         )
 
     async def finish(self) -> None:
@@ -169,16 +177,6 @@ async def fact_writer(url: str, memory_id: str) -> AsyncIterator[FactWriter]:
         yield writer
     finally:
         await connection.close()
-
-
-async def until_waiting(connection: asyncpg.Connection) -> None:
-    """Returns once another connection of this database waits for a lock."""
-    async with asyncio.timeout(30):
-        while not await connection.fetchval(
-            "SELECT count(*) FROM pg_stat_activity WHERE datname = current_database()"
-            " AND wait_event_type = 'Lock'"
-        ):
-            await asyncio.sleep(0)
 
 
 async def rows_of(

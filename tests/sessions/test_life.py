@@ -18,13 +18,11 @@ from adkpg.erasure import PrunedSessions, Tidied, prune_sessions, tidy
 from adkpg.errors import InvalidInput, SessionExists, SessionNotFound
 from adkpg.testing import said, texts
 from tests.fakes.conversation import USER
+from tests.fakes.life import earlier
 
 SECOND = datetime.now(UTC) + timedelta(days=1)
-LATER = "UPDATE sessions SET expires_at = expires_at - interval '{}'"
-OLDER = (
-    "UPDATE sessions SET created_at = created_at - interval '{0}',"
-    " updated_at = updated_at - interval '{0}'"
-)
+LATER = f"UPDATE sessions SET {earlier('expires_at', '{}')}"
+OLDER = f"UPDATE sessions SET {earlier('created_at', '{0}')}, {earlier('updated_at', '{0}')}"
 
 
 async def expires_at(connection: asyncpg.Connection, session_id: str) -> Any:
@@ -228,7 +226,7 @@ async def aged(sessions: DatabaseSessionService, connection: asyncpg.Connection)
         for n in range(2):
             await sessions.append_event(session, said(f"{n}"))
     await connection.execute(OLDER.format("100 days"))
-    await connection.execute("UPDATE events SET timestamp = timestamp - interval '100 days'")
+    await connection.execute(f"UPDATE events SET {earlier('timestamp', '100 days')}")
     new = await sessions.create_session(app_name="a", user_id="u", session_id="new")
     await sessions.append_event(new, said("old", timestamp=1.0))
     await sessions.append_event(new, said("new"))
@@ -256,7 +254,7 @@ async def test_states_of_those_without_a_session_go_if_asked(
     database: Database, sessions: DatabaseSessionService, connection: asyncpg.Connection
 ) -> None:
     await aged(sessions, connection)
-    await connection.execute("UPDATE user_states SET updated_at = updated_at - interval '95 days'")
+    await connection.execute(f"UPDATE user_states SET {earlier('updated_at', '95 days')}")
     asked: dict[str, Any] = {"app_name": "a", "older_than": timedelta(days=90)}
     await prune_sessions(database, **asked)
     expected = [PrunedSessions("a", "v", 0, 0, 1)]

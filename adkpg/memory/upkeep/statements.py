@@ -7,6 +7,7 @@ from typing import Any, TypedDict
 
 from sqlalchemy import (
     BigInteger,
+    Column,
     ColumnElement,
     Double,
     Integer,
@@ -17,17 +18,35 @@ from sqlalchemy import (
     bindparam,
     delete,
     exists,
+    false,
     func,
     literal_column,
     select,
+    true,
     tuple_,
     update,
 )
 from sqlalchemy.dialects.postgresql import ARRAY, TIMESTAMP
 
 from adkpg.memory.write.statements import PositionsParameters, buried
-from adkpg.sql import SESSION_KEY, Statement, deleted_sessions, in_scope, locked_sessions
-from adkpg.tables import audit, events, invocation_results, memories, memory_tombstones, sessions
+from adkpg.sql import (
+    SESSION_KEY,
+    Statement,
+    deleted_sessions,
+    given_rows,
+    in_scope,
+    locked_sessions,
+)
+from adkpg.tables import (
+    SCHEMA,
+    audit,
+    events,
+    invocation_results,
+    memories,
+    memory_tombstones,
+    metadata,
+    sessions,
+)
 
 _POSITIONS = bindparam("positions", type_=ARRAY(BigInteger))
 _LIMIT = bindparam("limit", type_=Integer)
@@ -93,6 +112,25 @@ def sweeps() -> tuple[Sweep, ...]:
         Sweep("invocation_results", sweep_results()),
         Sweep("audit", sweep_audit()),
     )
+
+
+class FoundParameters(SweepParameters):
+    """A batch of rows that are over, after those that were passed over."""
+
+    passed: int
+
+
+class OfUsersParameters(TypedDict):
+    """What `end_of_users` takes: the parts of keys, in parallel; each table has its own."""
+
+    tombstone_days: float
+    audit_days: float
+    app_names: list[str]
+    user_ids: list[str]
+    session_ids: list[str]
+    event_ids: list[str]
+    idempotency_keys: list[str]
+    audit_ids: list[str]
 
 
 def expired() -> ColumnElement[bool]:
@@ -185,23 +223,16 @@ def delete_expired_sessions() -> Statement[SessionsParameters]:
 @cache
 def sweep_tombstones() -> Statement[TombstonesParameters]:
     """Deletes marks whose event is not stored, and renews those whose event is."""
-    key = [column.name for column in memory_tombstones.primary_key]
+    over, oldest = _over("memory_tombstones")
     old = (
-        select(
-            *(memory_tombstones.c[name] for name in key),
-            exists(
-                select(literal_column("1")).where(
-                    *(events.c[name] == memory_tombstones.c[name] for name in key)
-                )
-            ).label("needed"),
-        )
-        .where(memory_tombstones.c.needed_at < _days_ago("tombstone_days"))
-        .order_by(memory_tombstones.c.needed_at)
+        select(*memory_tombstones.primary_key, _is_stored())
+        .where(over)
+        .order_by(oldest)
         .limit(_LIMIT)
         .with_for_update(skip_locked=True, of=memory_tombstones)
         .cte("old")
     )
-    same = and_(*(memory_tombstones.c[name] == old.c[name] for name in key))
+    same = _same(memory_tombstones, old)
     renewed = (
         update(memory_tombstones)
         .where(same, old.c.needed)
@@ -225,15 +256,94 @@ def sweep_tombstones() -> Statement[TombstonesParameters]:
 @cache
 def sweep_results() -> Statement[BatchParameters]:
     """Deletes results of invocations whose key has expired."""
-    ended = invocation_results.c.expires_at
-    return Statement(_deleted(invocation_results, ended <= func.now(), by=ended))
+    return Statement(_deleted("invocation_results"))
 
 
 @cache
 def sweep_audit() -> Statement[AuditParameters]:
     """Deletes what the audit has said for long enough."""
-    changed = audit.c.changed_at
-    return Statement(_deleted(audit, changed < _days_ago("audit_days"), by=changed))
+    return Statement(_deleted("audit"))
+
+
+@cache
+def select_over(swept: str) -> Statement[FoundParameters]:
+    """Reads the keys of a table's rows that are over, the oldest first: of all nodes, unlocked.
+
+    Args:
+      swept: The name of a `Sweep`'s table.
+    """
+    over, oldest = _over(swept)
+    key = metadata.tables[f"{SCHEMA}.{swept}"].primary_key
+    passed = bindparam("passed", type_=Integer)
+    return Statement(select(*key).where(over).order_by(oldest, *key).limit(_LIMIT).offset(passed))
+
+
+@cache
+def end_of_users(swept: str) -> Statement[OfUsersParameters]:
+    """Does what a `Sweep` does with rows of `select_over`, those of a user on the user's node.
+
+    What others have locked it passes over. Takes the parts of their keys in parallel, by the names
+    of `key_lists`. Returns a row for each that it came to; ``gone`` is whether it is.
+
+    Args:
+      swept: The name of a `Sweep`'s table.
+    """
+    table = metadata.tables[f"{SCHEMA}.{swept}"]
+    lists = key_lists(swept)
+    kinds: dict[str, Any] = {name: table.c[of].type for name, of in lists.items()}
+    given = given_rows(**kinds)
+    over, _ = _over(swept)
+    stored = [_is_stored()] if table is memory_tombstones else []
+    old = (
+        select(*table.primary_key, *stored)
+        .where(over, tuple_(*table.primary_key).in_(select(*given.c)))
+        .with_for_update(skip_locked=True)
+        .cte("old")
+    )
+    same = _same(table, old)
+    gone = delete(table).returning(true().label("gone"))
+    if not stored:
+        return Statement(gone.where(same))
+    deleted = gone.where(same, ~old.c.needed).cte("deleted")
+    renewed = (
+        update(table)
+        .where(same, old.c.needed)
+        .values(needed_at=func.now())
+        .returning(false().label("gone"))
+        .cte("renewed")
+    )
+    return Statement(select(deleted.c.gone).union_all(select(renewed.c.gone)))
+
+
+def key_lists(swept: str) -> dict[str, str]:
+    """Returns the parameters of `end_of_users`, and the column that each is of."""
+    columns = metadata.tables[f"{SCHEMA}.{swept}"].primary_key
+    return {f"{column.name}s": column.name for column in columns}
+
+
+def _over(swept: str) -> tuple[ColumnElement[bool], Column[Any]]:
+    """Which rows of a swept table are over, and since when."""
+    needed, ended, changed = (
+        memory_tombstones.c.needed_at,
+        invocation_results.c.expires_at,
+        audit.c.changed_at,
+    )
+    return {
+        "memory_tombstones": (needed < _days_ago("tombstone_days"), needed),
+        "invocation_results": (ended <= func.now(), ended),
+        "audit": (changed < _days_ago("audit_days"), changed),
+    }[swept]
+
+
+def _is_stored() -> ColumnElement[bool]:
+    """Whether the event of a mark is; its column is ``needed``."""
+    key = memory_tombstones.primary_key
+    same = (events.c[column.name] == column for column in key)
+    return exists(select(literal_column("1")).where(*same)).label("needed")
+
+
+def _same(table: Table, old: Any) -> ColumnElement[bool]:
+    return and_(*(column == old.c[column.name] for column in table.primary_key))
 
 
 def _days_ago(name: str) -> ColumnElement[Any]:
@@ -241,23 +351,19 @@ def _days_ago(name: str) -> ColumnElement[Any]:
     return func.now() - func.make_interval(0, 0, 0, 0, 0, 0, days * 86_400)
 
 
-def _deleted(table: Table, over: ColumnElement[bool], *, by: ColumnElement[Any]) -> Select[Any]:
+def _deleted(swept: str) -> Select[Any]:
     """Deletes a batch of a table's rows that are over, the oldest first."""
-    key = [column.name for column in table.primary_key]
+    over, oldest = _over(swept)
+    table = metadata.tables[f"{SCHEMA}.{swept}"]
     old = (
-        select(*(table.c[name] for name in key))
+        select(*table.primary_key)
         .where(over)
-        .order_by(by)
+        .order_by(oldest)
         .limit(_LIMIT)
         .with_for_update(skip_locked=True)
         .cte("old")
     )
-    gone = (
-        delete(table)
-        .where(*(table.c[name] == old.c[name] for name in key))
-        .returning(literal_column("1"))
-        .cte("gone")
-    )
+    gone = delete(table).where(_same(table, old)).returning(literal_column("1")).cte("gone")
     return select(
         select(func.count()).select_from(old).scalar_subquery().label("seen"),
         select(func.count()).select_from(gone).scalar_subquery().label("gone"),

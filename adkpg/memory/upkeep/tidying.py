@@ -139,7 +139,7 @@ async def _erase(database: Database, scope: ScopeParameters, rows: Sequence[Any]
     """
 
     async def erase(transaction: Transaction) -> int:
-        await transaction.fetch(give_way(), {})
+        await transaction.fetch(give_way(), scope)
         # An ingest that is writing one of them again would not be seen, and bring it back.
         for session_id in sorted({row["session_id"] for row in rows}):
             await transaction.fetch(lock_session(), {**scope, "session_id": session_id})
@@ -160,17 +160,35 @@ async def _erase(database: Database, scope: ScopeParameters, rows: Sequence[Any]
 
 
 async def _swept(database: Database, sweep: statements.Sweep) -> int:
+    asked: statements.SweepParameters = {
+        "limit": _BATCH,
+        "tombstone_days": database.settings.tombstone_days,
+        "audit_days": database.settings.audit_days,
+    }
+    if await database.is_distributed():
+        return await _swept_on_nodes(database, sweep.table, asked)
     gone = 0
     while True:
-        row = await database.fetch_one(
-            sweep.statement,
-            {
-                "limit": _BATCH,
-                "tombstone_days": database.settings.tombstone_days,
-                "audit_days": database.settings.audit_days,
-            },
-        )
+        row = await database.fetch_one(sweep.statement, asked)
         assert row is not None
         gone += int(row["gone"])
         if row["seen"] < _BATCH:
+            return gone
+
+
+async def _swept_on_nodes(database: Database, swept: str, asked: statements.SweepParameters) -> int:
+    """Sweeps user by user, since a cluster locks no rows of several in one statement."""
+    gone = passed = 0
+    while True:
+        rows = await database.fetch(statements.select_over(swept), {**asked, "passed": passed})
+        if rows:
+            own: Any = dict(asked)
+            own |= {
+                name: [row[column] for row in rows]
+                for name, column in statements.key_lists(swept).items()
+            }
+            done = await database.fetch(statements.end_of_users(swept), own)
+            gone += sum(row["gone"] for row in done)
+            passed += len(rows) - len(done)
+        if len(rows) < _BATCH:
             return gone
