@@ -24,6 +24,7 @@ QUESTIONS = (
     "The piano lesson in winter was at the harbour.",
     "Which river?",
     "What is the price of uranium?",
+    "Who has been there?",  # no word that is searched
 )
 
 

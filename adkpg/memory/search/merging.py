@@ -160,7 +160,7 @@ def _candidates(
         _Candidate(
             row,
             _by_bm25(row, totals, idfs, parameters["wordiness"]),
-            sum(idfs[word] * min(weight, 1) for word, weight in _words(row)) / whole,
+            sum(idfs[word] * min(weight, 1) for word, weight in _words(row)) / (whole or 1.0),
             row["dated"] if told else 0.0,
         )
         for row in rows
