@@ -257,12 +257,17 @@ class Models:
         timeout_s = self._database.settings.migration_timeout_s
         distributed = await self._database.is_distributed()
 
-        async def begin(transaction: Transaction) -> None:
+        async def lock(transaction: Transaction) -> None:
+            if distributed:
+                await transaction.fetch(statements.take_turns(drop=True), model)
             await _lock_inactive(transaction, model_id, name)
+
+        async def begin(transaction: Transaction) -> None:
+            await lock(transaction)
             await transaction.fetch(statements.delete_scopes(), model)
 
         async def go_on(transaction: Transaction) -> list[Any]:
-            await _lock_inactive(transaction, model_id, name)
+            await lock(transaction)
             return await transaction.fetch(
                 statements.delete_some_vectors(),
                 {
@@ -279,7 +284,7 @@ class Models:
         async def end(transaction: Transaction) -> int:
             if distributed:
                 await transaction.fetch(statements.visit_nodes_in_turn(), {})
-            await _lock_inactive(transaction, model_id, name)
+            await lock(transaction)
             (left,) = await transaction.fetch(
                 statements.delete_vectors(), model, timeout_s=timeout_s
             )

@@ -18,6 +18,7 @@ from sqlalchemy import (
     func,
     literal_column,
     select,
+    text,
     true,
     tuple_,
     update,
@@ -38,6 +39,7 @@ from adkpg.tables import (
     memories,
     memory_jobs,
     memory_vectors,
+    sessions,
 )
 
 _EMBED: ColumnElement[str] = literal_column("'embed'", Text)
@@ -425,6 +427,35 @@ def lock_model(*, drop: bool) -> Statement[ModelIdParameters]:
     """
     found = select(embedding_models.c.model_id).where(embedding_models.c.model_id == MODEL_ID)
     return Statement(found.with_for_update(read=not drop, key_share=not drop))
+
+
+@cache
+def take_turns(*, drop: bool) -> Statement[ModelIdParameters]:
+    """Has who drops a model on a cluster wait for those who activate it, and they for that one.
+
+    To the transaction's end. There `lock_model` locks nothing, for rows of all nodes would be; this
+    is one lock, on the node that would have the person without a name, whichever node is asked.
+    """
+    lock = func.pg_advisory_xact_lock if drop else func.pg_advisory_xact_lock_shared
+    array = func.jsonb_build_array(literal_column("'model'", Text), MODEL_ID).cast(Text)
+    key = func.hashtextextended(array, literal_column("0", BigInteger))
+    nobody = literal_column("''", Text)
+    at_nobody = (
+        select(func.count().label("rows"))
+        .where(sessions.c.app_name == nobody, sessions.c.user_id == nobody)
+        .subquery("at_nobody")
+    )
+    return Statement(select(lock(key)).select_from(at_nobody))
+
+
+@cache
+def wait_for_stores(schema: str) -> Statement[NoParameters]:
+    """Waits for all who store vectors, and makes later ones wait, to the transaction's end.
+
+    Args:
+      schema: Where the tables are; a lock's table is no parameter.
+    """
+    return Statement(text(f'LOCK TABLE "{schema}".memory_vectors IN SHARE MODE'))
 
 
 @cache

@@ -39,7 +39,8 @@ async def switch(
 
     Vectors are stored before it or after it, never meanwhile: `vector_statements.store_vectors`
     holds the app's settings, and stores nothing of a model that is not active. Memories that are
-    written meanwhile are queued by their own statement. Idempotent.
+    written meanwhile are queued by their own statement. On a cluster, where settings are held by
+    nobody, those who stored meanwhile are waited for, and what they left is queued. Idempotent.
 
     Args:
       database: Where the app is.
@@ -57,8 +58,11 @@ async def switch(
     database.require_every_scope()
     model: ActivateParameters = {"app_name": app_name, "model_id": model_id}
     timeout_s = database.settings.migration_timeout_s  # an app may have millions of memories
+    distributed = await database.is_distributed()
 
     async def switch(transaction: Transaction) -> tuple[int | None, int]:
+        if distributed:
+            await transaction.fetch(statements.take_turns(drop=False), model)
         if not await transaction.fetch(statements.lock_model(drop=False), model):
             raise ConfigurationError(
                 f"The model that app {app_name!r} was to be searched with was dropped meanwhile; "
@@ -78,4 +82,14 @@ async def switch(
         await transaction.fetch(statements.set_active(), model)
         return before, missing
 
-    return await database.transact(switch)
+    async def wait(transaction: Transaction) -> None:
+        await transaction.fetch(
+            statements.wait_for_stores(database.schema), {}, timeout_s=timeout_s
+        )
+
+    before, missing = await database.transact(switch)
+    if distributed and (queue or not missing):
+        # What began before the switch may have stored the other model's vectors, and ended jobs.
+        await database.transact(wait)
+        await database.fetch(statements.queue_lacking(), model, timeout_s=timeout_s)
+    return before, missing

@@ -204,15 +204,13 @@ async def test_an_activation_waits_for_a_drop_and_then_finds_no_model(
 ) -> None:
     await remember(old, "x")
     await models.reembed(ToyEmbedder("new"), app_name="app")
-    as_drop_does = "SELECT FROM adkpg.embedding_models WHERE name = 'old' FOR UPDATE"
-    async with locked(database_url, as_drop_does) as lock:
+    async with locked(database_url, "LOCK TABLE adkpg.embedding_models IN SHARE MODE") as lock:
+        dropping = asyncio.create_task(models.drop("old"))
+        await lock.until_blocked(1)  # its vectors are gone, and it is about to be
         activating = asyncio.create_task(models.activate("old", app_name="app"))
-        await lock.until_blocked(1)
-        await lock.connection.execute(
-            "DELETE FROM adkpg.memory_vectors WHERE model_id = 1;"
-            "DELETE FROM adkpg.embedding_models WHERE model_id = 1"
-        )
+        await lock.until_blocked(2)
         await lock.release()
+        assert await dropping == 1
     with pytest.raises(ConfigurationError, match="dropped meanwhile"):
         await activating
     assert await active(connection) == "new"
@@ -223,11 +221,13 @@ async def test_a_drop_waits_for_an_activation_and_is_then_refused(
 ) -> None:
     await remember(old, "x")
     await models.reembed(ToyEmbedder("new"), app_name="app")
-    as_activation_does = "UPDATE adkpg.app_settings SET model_id = 1"
-    async with locked(database_url, as_activation_does) as lock:
-        dropping = asyncio.create_task(models.drop("old"))
+    async with locked(database_url, "LOCK TABLE adkpg.memory_jobs IN SHARE MODE") as lock:
+        activating = asyncio.create_task(models.activate("old", app_name="app"))
         await lock.until_blocked(1)
+        dropping = asyncio.create_task(models.drop("old"))
+        await lock.until_blocked(2)
         await lock.release()
+        assert await activating == 0
     with pytest.raises(ConfigurationError, match="active in 'app'"):
         await dropping
     assert await vectors(connection, "old") == 1
@@ -287,12 +287,14 @@ async def test_dropping_and_activating_take_as_long_as_a_migration_may(
     database_url: str, connection: asyncpg.Connection
 ) -> None:
     """An app's memories are more than one command's time is enough for."""
-    await connection.execute(
+    for made in (
         "CREATE FUNCTION slowly() RETURNS trigger LANGUAGE plpgsql AS"
-        " $$ BEGIN PERFORM pg_sleep(1.2); RETURN NULL; END $$;"
-        "CREATE TRIGGER slowly BEFORE DELETE ON memory_vectors EXECUTE FUNCTION slowly();"
-        "CREATE TRIGGER slowly BEFORE INSERT ON memory_jobs EXECUTE FUNCTION slowly()"
-    )
+        " $$ BEGIN PERFORM pg_sleep(1.2); RETURN NULL; END $$",
+        "SET citus.enable_unsafe_triggers = on",
+        "CREATE TRIGGER slowly BEFORE DELETE ON memory_vectors EXECUTE FUNCTION slowly()",
+        "CREATE TRIGGER slowly BEFORE INSERT ON memory_jobs EXECUTE FUNCTION slowly()",
+    ):
+        await connection.execute(made)
     async with Database(database_url) as patient:
         await remember(PgVectorMemoryService(patient, embedder=ToyEmbedder("old")), *TEXTS)
     async with Database(database_url, settings=Settings(command_timeout_s=1)) as hasty:

@@ -36,7 +36,14 @@ from sqlalchemy import (
 from sqlalchemy.dialects.postgresql import ARRAY, BIT, REAL, insert
 from sqlalchemy.sql.elements import Grouping
 
-from adkpg.sql import APP_NAME, AppParameters, Statement, given_rows
+from adkpg.sql import (
+    APP_NAME,
+    AppParameters,
+    ScopeParameters,
+    Statement,
+    given_rows,
+    set_for_person,
+)
 from adkpg.tables import (
     INLINE_DIMENSIONS,
     app_settings,
@@ -126,11 +133,26 @@ def store_vectors(*, large: bool, ahead: bool = False) -> Statement[StoreParamet
     change. A memory that a writer holds is left pending: waiting for it could deadlock with one
     that moves several. All passages of a memory are given together.
 
-    Returns how many memories' vectors were stored.
+    Returns how many memories' vectors were stored. On a cluster it is to run in a transaction, to
+    whose end alone it holds the memories there, and not the app's settings.
 
     Args:
       large: For vectors above 1,024 dimensions.
       ahead: For a model that may become the active one: whatever is, and the jobs are left to it.
+    """
+    stored, over_nodes = (
+        _stored_vectors(large=large, ahead=ahead, on_nodes=on_nodes) for on_nodes in (False, True)
+    )
+    return Statement(stored, over_nodes=over_nodes)
+
+
+def _stored_vectors(*, large: bool, ahead: bool, on_nodes: bool) -> Select[Any]:
+    """Does what `store_vectors` says.
+
+    Args:
+      large: As there.
+      ahead: As there.
+      on_nodes: For a cluster, which misreads the rows of a step that locks one table of a join.
     """
     given = given_rows(
         numbered=True,
@@ -155,22 +177,36 @@ def store_vectors(*, large: bool, ahead: bool = False) -> Statement[StoreParamet
         .with_for_update(read=True)
         .cte("active")
     )
+    found: Any = memories
+    if on_nodes:
+        named = (memories.c.app_name, memories.c.user_id, memories.c.position, memories.c.digest)
+        found = (
+            select(*named)
+            .where(
+                memories.c.app_name == func.any(bindparam("app_names", type_=ARRAY(Text))),
+                memories.c.user_id == func.any(bindparam("user_ids", type_=ARRAY(Text))),
+                memories.c.position == func.any(bindparam("positions", type_=ARRAY(BigInteger))),
+            )
+            .order_by(memories.c.app_name, memories.c.user_id, memories.c.position)
+            .with_for_update(read=True, key_share=True, skip_locked=True)
+            .cte("held")
+        )
     as_given = given.join(
-        memories,
+        found,
         and_(
-            memories.c.app_name == given.c.app_names,
-            memories.c.user_id == given.c.user_ids,
-            memories.c.position == given.c.positions,
-            memories.c.digest == given.c.digests,
+            found.c.app_name == given.c.app_names,
+            found.c.user_id == given.c.user_ids,
+            found.c.position == given.c.positions,
+            found.c.digest == given.c.digests,
         ),
     )
     if not ahead:
-        as_given = as_given.join(active, active.c.app_name == memories.c.app_name)
-    unchanged = (
+        as_given = as_given.join(active, active.c.app_name == found.c.app_name)
+    unchanging = (
         select(
-            memories.c.app_name,
-            memories.c.user_id,
-            memories.c.position,
+            found.c.app_name,
+            found.c.user_id,
+            found.c.position,
             given.c.passages.label("passage"),
             case((given.c.ends.is_not(None), func.int4range(given.c.starts, given.c.ends))).label(
                 "span"
@@ -178,10 +214,13 @@ def store_vectors(*, large: bool, ahead: bool = False) -> Statement[StoreParamet
             cast(vectors, HALFVEC()).label("vector"),
         )
         .select_from(as_given)
-        .order_by(memories.c.app_name, memories.c.user_id, memories.c.position)
-        .with_for_update(of=memories, read=True, key_share=True, skip_locked=True)
-        .cte("unchanged")
+        .order_by(found.c.app_name, found.c.user_id, found.c.position)
     )
+    if not on_nodes:
+        unchanging = unchanging.with_for_update(
+            of=memories, read=True, key_share=True, skip_locked=True
+        )
+    unchanged = unchanging.cte("unchanged")
     approximate = exists(
         select(approximate_scopes.c.model_id).where(
             approximate_scopes.c.app_name == unchanged.c.app_name,
@@ -232,7 +271,7 @@ def store_vectors(*, large: bool, ahead: bool = False) -> Statement[StoreParamet
     )
     count = select(func.count().label("stored")).where(stored.c.passage == literal_column("0"))
     if ahead:
-        return Statement(count)
+        return count
     done = (
         delete(memory_jobs)
         .where(
@@ -244,7 +283,7 @@ def store_vectors(*, large: bool, ahead: bool = False) -> Statement[StoreParamet
         )
         .cte("done")
     )
-    return Statement(count.add_cte(done))
+    return count.add_cte(done)
 
 
 @cache
@@ -440,7 +479,7 @@ def select_owner() -> Statement[SchemaParameters]:
     )
 
 
-class TuneParameters(TypedDict):
+class TuneParameters(ScopeParameters):
     """Parameters of `tune_search`."""
 
     ef_search: str
@@ -452,10 +491,8 @@ def tune_search() -> Statement[TuneParameters]:
 
     A plan made for any user would take each for small, and not use the index.
     """
-    return Statement(
-        select(
-            func.set_config("plan_cache_mode", "force_custom_plan", True),
-            func.set_config("hnsw.ef_search", bindparam("ef_search", type_=Text), True),
-            func.set_config("hnsw.iterative_scan", "relaxed_order", True),
-        )
+    return set_for_person(
+        plan_cache_mode="force_custom_plan",
+        hnsw__ef_search=bindparam("ef_search", type_=Text),
+        hnsw__iterative_scan="relaxed_order",
     )

@@ -3,10 +3,11 @@
 import logging
 from collections.abc import AsyncGenerator, Sequence
 from contextlib import aclosing
+from functools import partial
 from typing import Any
 
 from adkpg import scopes
-from adkpg.database import Database
+from adkpg.database import Database, Transaction
 from adkpg.embedding.embedder import Embedder, floor_of, languages_of, window_of
 from adkpg.embedding.guarded import GuardedEmbedder
 from adkpg.errors import (
@@ -88,22 +89,30 @@ async def store(
         for number, (span, vector) in enumerate(parts)
     ]
     dimensions = len(rows[0][3])
-    counted = await database.fetch_one(
-        statements.store_vectors(large=dimensions > INLINE_DIMENSIONS, ahead=ahead),
-        {
-            "model_id": model_id,
-            "app_names": [row["app_name"] for row, *_ in rows],
-            "user_ids": [row["user_id"] for row, *_ in rows],
-            "positions": [row["position"] for row, *_ in rows],
-            "digests": [row["digest"] for row, *_ in rows],
-            "passages": [number for _, number, _, _ in rows],
-            "starts": [start for *_, (start, _), _ in rows],
-            "ends": [end for *_, (_, end), _ in rows],
-            "values": [value for *_, vector in rows for value in records.unit_vector(vector)],
-            "dimensions": dimensions,
-        },
+    statement = statements.store_vectors(large=dimensions > INLINE_DIMENSIONS, ahead=ahead)
+    parameters: statements.StoreParameters = {
+        "model_id": model_id,
+        "app_names": [row["app_name"] for row, *_ in rows],
+        "user_ids": [row["user_id"] for row, *_ in rows],
+        "positions": [row["position"] for row, *_ in rows],
+        "digests": [row["digest"] for row, *_ in rows],
+        "passages": [number for _, number, _, _ in rows],
+        "starts": [start for *_, (start, _), _ in rows],
+        "ends": [end for *_, (_, end), _ in rows],
+        "values": [value for *_, vector in rows for value in records.unit_vector(vector)],
+        "dimensions": dimensions,
+    }
+    if not await database.is_distributed():
+        (counted,) = await database.fetch(statement, parameters)
+        return int(counted["stored"])
+
+    async def stored(own: statements.StoreParameters, transaction: Transaction) -> int:
+        (counted,) = await transaction.fetch(statement, own)
+        return int(counted["stored"])
+
+    return sum(
+        [await database.transact(partial(stored, own)) for own in statement.split(parameters)]
     )
-    return int(counted["stored"]) if counted else 0
 
 
 class Vectors:
