@@ -68,10 +68,12 @@ if citus.is_asked_for(_ENVIRON):
 
 
 def _is_elsewhere(item: pytest.Item) -> bool:
-    """Whether a test cannot be on the cluster: by its own SQL, or since it kills nodes."""
+    """Whether a test cannot be on the cluster: by its own SQL or plans, or since it kills nodes."""
     kills = "cluster_programs" in getattr(item, "fixturenames", ())
-    return any(part in item.nodeid for part in citus.ONE_SERVER) or (
-        kills and not _ENVIRON.get(citus.BIN)
+    return (
+        any(part in item.nodeid for part in citus.ONE_SERVER)
+        or item.get_closest_marker("plan") is not None
+        or (kills and not _ENVIRON.get(citus.BIN))
     )
 
 

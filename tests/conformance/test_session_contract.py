@@ -309,7 +309,7 @@ async def _pids(database: Database) -> set[int]:
     async with engine.connect() as connection:
         rows = await connection.exec_driver_sql(
             "SELECT pid FROM pg_stat_activity WHERE datname = current_database()"
-            " AND backend_type = 'client backend'"
+            " AND backend_type = 'client backend' AND application_name NOT LIKE 'citus_internal%'"
         )
         return {row[0] for row in rows}
 

@@ -36,7 +36,7 @@ async def test_an_append_cut_in_the_middle_is_repeated(
         call = asyncio.ensure_future(sessions.append_event(session, event))
         for _ in range(2):  # the first time it is sent again
             (pid,) = await lock.until_blocked(1)
-            await lock.connection.execute("SELECT pg_terminate_backend($1, 30000)", pid)
+            await lock.cut(pid)
         with pytest.raises(DatabaseUnavailable):
             await call
     assert (session.events, session.state) == ([], {"n": 0, "temp:n": 1})

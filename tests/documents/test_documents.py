@@ -25,9 +25,9 @@ async def rows(connection: asyncpg.Connection) -> list[dict[str, Any]]:
     return [
         dict(row)
         for row in await connection.fetch(
-            "SELECT memory_id, position, timestamp, body, xmin::text, "
-            "(SELECT v.xmin::text FROM memory_vectors v WHERE v.position = m.position) AS vector "
-            "FROM memories m WHERE kind = 'document' ORDER BY position"
+            "SELECT memory_id, position, m.timestamp, body, m.xmin::text, v.xmin::text AS vector"
+            " FROM memories m LEFT JOIN memory_vectors v USING (app_name, user_id, position)"
+            " WHERE kind = 'document' ORDER BY position"
         )
     ]
 

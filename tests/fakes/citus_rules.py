@@ -162,6 +162,23 @@ def _lock_anywhere(tree: exp.Expression) -> Iterator[str]:
             yield _sql(step)[:120]
 
 
+def _setting_anywhere(tree: exp.Expression) -> Iterator[str]:
+    for step in tree.find_all(exp.Select):
+        said = " ".join(_sql(each).lower() for each in step.expressions)
+        # Those of Citus itself are for the node that is asked.
+        if re.search(r"set_config\('(?!citus\.)", said) and not (
+            step.args.get("from") or step.args.get("from_")
+        ):
+            yield _sql(step)[:120]
+
+
+def _joined_lock_beside_insert(tree: exp.Expression) -> Iterator[str]:
+    if tree.find(exp.Insert):
+        for step in tree.find_all(exp.Select):
+            if step.args.get("locks") and list(_joined(step)):
+                yield _sql(step)[:120]
+
+
 _USER = "$1::VARCHAR"
 RULES = {
     "user": Rule(
@@ -218,6 +235,23 @@ RULES = {
         _lock_anywhere,
         "SELECT pg_advisory_xact_lock(hashtext($1::VARCHAR))",
         "stays on the node that is asked",
+    ),
+    "setting": Rule(
+        "What is set to a transaction's end is set from rows of the user, so on the user's node.",
+        _setting_anywhere,
+        "SELECT set_config('lock_timeout', '200ms', true) WHERE $1::VARCHAR IS NOT NULL",
+        "stays on the node that is asked",
+    ),
+    "joined lock": Rule(
+        "Beside an INSERT no step locks one table of a join.",
+        _joined_lock_beside_insert,
+        "WITH held AS (SELECT m.app_name, m.user_id FROM {schema}.memories AS m"
+        " JOIN unnest(ARRAY[1::BIGINT]) AS given(position) ON m.position = given.position"
+        f" WHERE m.user_id = {_USER} FOR KEY SHARE OF m),"
+        " written AS (INSERT INTO {schema}.user_states (app_name, user_id, state)"
+        " SELECT app_name, user_id, '{{}}' FROM held RETURNING app_name)"
+        " SELECT count(*) FROM written",
+        "missing data for column",
     ),
 }
 """By name."""

@@ -7,13 +7,17 @@ from contextlib import asynccontextmanager
 
 import asyncpg
 
-_ALL_ROWS = re.compile(r"SELECT FROM adkpg\.(\w+) FOR UPDATE")
+from adkpg.tables import metadata
+
+_OF_ALL = re.compile(r"SELECT FROM adkpg\.(\w+)(?: WHERE (.+))? FOR (UPDATE|(?:KEY )?SHARE)")
+_PERSONAL = {table.name for table in metadata.tables.values() if "user_id" in table.c}
 _WAITING = (
     "SELECT pid FROM pg_stat_activity WHERE datname = current_database()"
     " AND wait_event_type = 'Lock' AND cardinality(pg_blocking_pids(pid)) > 0"
 )
+_MOST_PIDS = 2**22
 _WAITING_ON_NODES = (
-    "SELECT min(pid) AS pid FROM citus_stat_activity WHERE datname = current_database()"
+    "SELECT global_pid AS pid FROM citus_stat_activity WHERE datname = current_database()"
     " AND wait_event_type = 'Lock' GROUP BY global_pid"
 )
 
@@ -29,7 +33,10 @@ class Lock:
         self._waiting = waiting
 
     async def until_blocked(self, count: int) -> list[int]:
-        """Waits until so many other connections wait for a lock; returns their process ids."""
+        """Waits until so many other connections wait for a lock; returns their process ids.
+
+        On a cluster those that Citus gives them, for all of its nodes.
+        """
         async with asyncio.timeout(30):
             while True:
                 rows = await self._watcher.fetch(self._waiting)
@@ -41,6 +48,11 @@ class Lock:
         async with asyncio.timeout(30):
             while await self._watcher.fetch(self._waiting):
                 await asyncio.sleep(0)
+
+    async def cut(self, pid: int) -> None:
+        """Ends a connection that waits, and returns once it has ended."""
+        kind = "int8" if pid > _MOST_PIDS else "int4"  # Citus's own numbers, or the server's
+        await self.connection.execute(f"SELECT pg_terminate_backend($1::{kind}, 30000)", pid)
 
     async def release(self) -> None:
         await self.connection.execute("COMMIT")
@@ -58,11 +70,16 @@ async def locked(
     try:
         on_nodes = await _is_on_nodes(connection)
         await connection.execute("BEGIN")
-        if on_nodes and (all_rows := _ALL_ROWS.fullmatch(sql)):
-            users = await connection.fetch(f"SELECT DISTINCT user_id FROM adkpg.{all_rows[1]}")
-            own = sql.replace(" FOR UPDATE", " WHERE user_id = $1 FOR UPDATE")
+        of_all = _OF_ALL.fullmatch(sql)
+        if on_nodes and of_all and of_all[1] in _PERSONAL:
+            table, condition, strength = of_all.groups()
+            users = await connection.fetch(f"SELECT DISTINCT user_id FROM adkpg.{table}")
+            own = f"user_id = $1 AND ({condition or 'true'}) FOR {strength}"
             for user in users:
-                await connection.execute(own, user["user_id"])
+                await connection.execute(
+                    f"SELECT FROM adkpg.{table} WHERE {own}",
+                    user["user_id"],
+                )
         else:
             await connection.execute(sql)
         yield Lock(connection, watcher, _WAITING_ON_NODES if on_nodes else _WAITING)
@@ -76,6 +93,19 @@ async def _is_on_nodes(connection: asyncpg.Connection) -> bool:
     return found
 
 
+async def advisory_locks(connection: asyncpg.Connection) -> int:
+    """Counts who holds advisory locks of this database, on all nodes of a cluster."""
+    counted = (
+        "SELECT count(DISTINCT pid) FROM pg_locks WHERE locktype = 'advisory' AND granted"
+        " AND objsubid = 1 AND database = (SELECT oid FROM pg_database"
+        " WHERE datname = current_database())"
+    )
+    if await _is_on_nodes(connection):
+        counted = f"SELECT sum(result::int) FROM run_command_on_all_nodes($${counted}$$)"
+    count: int = await connection.fetchval(counted)
+    return count
+
+
 async def connections_of(url: str) -> int:
     """Counts the other client connections to a database."""
     connection = await asyncpg.connect(url)
@@ -83,6 +113,7 @@ async def connections_of(url: str) -> int:
         count: int = await connection.fetchval(
             "SELECT count(*) FROM pg_stat_activity WHERE datname = current_database()"
             " AND backend_type = 'client backend' AND pid <> pg_backend_pid()"
+            " AND application_name NOT LIKE 'citus_internal%'"
         )
     finally:
         await connection.close()

@@ -215,6 +215,7 @@ async def test_jobs_of_the_old_model_end_where_the_new_vectors_are(
     assert (await jobs(connection), len(asked_of(embedder))) == (0, 9)
 
 
+@pytest.mark.plan
 @pytest.mark.parametrize("covered", [0, 20_000])
 async def test_what_lacks_a_vector_is_looked_up_by_key_from_where_the_pass_is(
     models: Models, connection: asyncpg.Connection, covered: int

@@ -82,7 +82,7 @@ async def test_a_connection_cut_in_a_statement_is_continued(
         gated.gate.set()
         for _ in range(2):  # the first time it is sent again
             (pid,) = await lock.until_blocked(1)
-            await lock.connection.execute("SELECT pg_terminate_backend($1, 30000)", pid)
+            await lock.cut(pid)
         with pytest.raises(DatabaseUnavailable):
             await running
     # Only the batch whose vectors were on their way is asked for again.
@@ -100,7 +100,7 @@ async def test_a_switch_cut_in_the_middle_changes_nothing(
         running = asyncio.create_task(models.reembed(embedder, app_name="app"))
         for _ in range(2):  # the first time it is sent again
             (pid,) = await lock.until_blocked(1)
-            await lock.connection.execute("SELECT pg_terminate_backend($1, 30000)", pid)
+            await lock.cut(pid)
         with pytest.raises(DatabaseUnavailable):
             await running
     assert await active(connection) == "old"

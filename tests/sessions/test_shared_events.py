@@ -4,6 +4,7 @@ import asyncio
 import threading
 from collections.abc import AsyncIterator
 from typing import Any
+from uuid import uuid4
 
 import asyncpg
 import pytest
@@ -254,7 +255,7 @@ async def test_a_new_incarnation_ends_what_is_kept(
     await connection.execute(
         'UPDATE adkpg.events SET payload = (payload::jsonb || \'{"author": "[redacted]"}\')::json'
     )
-    await connection.execute("UPDATE adkpg.sessions SET incarnation = gen_random_uuid()")
+    await connection.execute(f"UPDATE adkpg.sessions SET incarnation = '{uuid4()}'")
     assert [event.author for event in (await _get(sharing)).events] == ["[redacted]"] * 3
 
 

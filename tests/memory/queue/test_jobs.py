@@ -54,8 +54,9 @@ async def test_what_somebody_claims_is_passed_over_and_not_waited_for(
     await wait(words, "one", "two", "three")
     async with connection.transaction():
         await connection.execute(
-            "SELECT FROM memory_jobs WHERE position = (SELECT min(position) FROM memory_jobs)"
-            " FOR UPDATE"
+            "SELECT FROM memory_jobs WHERE user_id = $1"
+            " AND position = (SELECT min(position) FROM memory_jobs WHERE user_id = $1) FOR UPDATE",
+            ANA[1],
         )
         claimed = await claims.claim(*ANA, 10)
     assert [row["body"] for row in claimed] == ["user: two", "user: three"]

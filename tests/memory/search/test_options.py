@@ -34,7 +34,8 @@ async def test_a_half_life_is_a_factor_of_the_age(
 ) -> None:
     await memory.add_memory(**USER, memories=[entry(f"kitten {n}", str(n)) for n in (0, 1, 2, 9)])
     await connection.execute(
-        "UPDATE memories SET timestamp = now() - interval '1 day' * memory_id::int"
+        "UPDATE memories SET timestamp ="
+        " (now() AT TIME ZONE 'UTC' - interval '1 day' * memory_id::int) AT TIME ZONE 'UTC'"
     )
     await connection.execute(
         "UPDATE memories SET timestamp = now() + interval '5 days' WHERE memory_id = '0'"

@@ -142,12 +142,14 @@ async def test_a_vector_that_cannot_be_stored_holds_up_no_other_and_is_not_made_
     database: Database, connection: asyncpg.Connection, caplog: pytest.LogCaptureFixture
 ) -> None:
     """A paid embedder was asked for the whole batch again, each second, for ever."""
-    await connection.execute(
+    for made in (
         "CREATE FUNCTION refuse() RETURNS trigger LANGUAGE plpgsql AS"
-        " $$ BEGIN RAISE EXCEPTION 'no room for it'; END $$;"
+        " $$ BEGIN RAISE EXCEPTION 'no room for it'; END $$",
+        "SET citus.enable_unsafe_triggers = on",
         "CREATE TRIGGER refuse BEFORE INSERT ON memory_vectors FOR EACH ROW"
-        " WHEN (NEW.position % 2 = 1) EXECUTE FUNCTION refuse()"
-    )
+        " WHEN (NEW.position % 2 = 1) EXECUTE FUNCTION refuse()",
+    ):
+        await connection.execute(made)
     embedder = ToyEmbedder()
     memory = PgVectorMemoryService(database, embedder=embedder)
     await memory.add_session_to_memory(conversation("kitten", "hound", "car", "tea"))

@@ -43,8 +43,8 @@ async def test_many_writers_of_one_session_are_remembered_in_the_order_of_their_
     assert len(rows) == 56
     assert [row["place"] for row in rows] == [row["expected"] for row in rows]
     following = await connection.fetchval(
-        "SELECT s.memory_position - max(m.position) FROM sessions s, memories m"
-        " GROUP BY s.memory_position"
+        "SELECT s.memory_position - max(m.position) FROM sessions s"
+        " JOIN memories m USING (app_name, user_id, session_id) GROUP BY s.memory_position"
     )
     assert following == 1
 
@@ -153,8 +153,8 @@ async def test_appends_ingests_and_deletions_at_once_lose_nothing_and_never_dead
     expected = [event.id for event in stored.events if event.id not in deleted]
     assert [row["event_id"] for row in rows] == expected
     orphans = await connection.fetchval(
-        "SELECT count(*) FROM memory_lexemes l WHERE NOT EXISTS"
-        " (SELECT FROM memories m WHERE m.position = l.position)"
+        "SELECT count(*) FROM memory_lexemes l WHERE NOT EXISTS (SELECT FROM memories m WHERE"
+        " m.app_name = l.app_name AND m.user_id = l.user_id AND m.position = l.position)"
     )
     assert orphans == 0
     waiting = await connection.fetchval("SELECT count(*) FROM memory_jobs")

@@ -169,7 +169,9 @@ async def test_embedding_never_waits_for_a_writer(
     await broken.add_session_to_memory(conversation("one", "two"))
     memory = PgVectorMemoryService(database, embedder=ToyEmbedder())
     async with connection.transaction():
-        await connection.execute("SELECT FROM memories WHERE event_id = 'e0' FOR UPDATE")
+        await connection.execute(
+            "SELECT FROM memories WHERE user_id = 'user' AND event_id = 'e0' FOR UPDATE"
+        )
         assert await memory.embed_pending() == 1
         await connection.execute("DELETE FROM memories WHERE event_id = 'e0'")
     assert await memory.embed_pending() == 0
@@ -187,7 +189,7 @@ async def test_embedding_does_not_spin_on_a_locked_memory(
     embedder = ToyEmbedder()
     memory = PgVectorMemoryService(database, embedder=embedder)
     async with connection.transaction():
-        await connection.execute("SELECT FROM memories FOR UPDATE")
+        await connection.execute("SELECT FROM memories WHERE user_id = 'user' FOR UPDATE")
         assert await memory.embed_pending() == 0
     assert len(embedder.documents) == 1
     assert await pending(connection) == 1
@@ -201,10 +203,13 @@ async def test_no_word_stays_of_a_memory_that_is_deleted_while_it_moves(
     await memory.add_memory(**USER, memories=[entry("a secret")])
     (hit,) = await memory.search(**USER, query="secret")
     move = """
-        WITH words AS (UPDATE adkpg.memory_lexemes SET position = position + 1000),
-             vectors AS (UPDATE adkpg.memory_vectors SET position = position + 1000),
-             jobs AS (UPDATE adkpg.memory_jobs SET position = position + 1000)
-        UPDATE adkpg.memories SET position = position + 1000
+        WITH words AS
+               (UPDATE adkpg.memory_lexemes SET position = position + 1000 WHERE user_id = 'user'),
+             vectors AS
+               (UPDATE adkpg.memory_vectors SET position = position + 1000 WHERE user_id = 'user'),
+             jobs AS
+               (UPDATE adkpg.memory_jobs SET position = position + 1000 WHERE user_id = 'user')
+        UPDATE adkpg.memories SET position = position + 1000 WHERE user_id = 'user'
     """
     async with locked(database_url, move) as moving:
         deleting = asyncio.create_task(memory.delete_memory(**USER, memory_id=hit.memory.id))

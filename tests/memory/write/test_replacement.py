@@ -68,6 +68,7 @@ async def test_differences_are_planned_as_the_whole_would_be(
             deleted.add(gone.event_id)
 
 
+@pytest.mark.plan
 async def test_remembering_one_more_event_reads_nothing_of_the_session(
     database: Database, words: PgVectorMemoryService, connection: asyncpg.Connection
 ) -> None:

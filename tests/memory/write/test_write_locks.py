@@ -13,7 +13,7 @@ from adkpg.erasure import forget
 from adkpg.memory.drafts import drafts_of_events, drafts_of_memories
 from adkpg.memory.write import apply, statements
 from tests.fakes.conversation import USER, conversation, entry, said
-from tests.fakes.locks import locked, waits_for_a_lock
+from tests.fakes.locks import advisory_locks, locked, waits_for_a_lock
 from tests.fakes.toys import ToyEmbedder
 
 PLACE: Any = {**USER, "session_id": "s"}
@@ -50,17 +50,13 @@ async def test_forgetting_waits_for_who_writes_memories_of_no_stored_session(
     assert await connection.fetchval("SELECT count(*) FROM memories") == 0
 
 
-DATABASE = "(SELECT oid FROM pg_database WHERE datname = current_database())"
-
-
 async def test_writers_of_one_person_do_not_wait_for_each_other(
     database: Database, connection: asyncpg.Connection
 ) -> None:
     async with database.transaction() as one, database.transaction() as other:
         await one.fetch(statements.lock_session(), PLACE)
         await other.fetch(statements.lock_session(), {**PLACE, "session_id": "t"})
-        holders = "SELECT count(DISTINCT pid) FROM pg_locks WHERE locktype = 'advisory' AND granted"
-        assert await connection.fetchval(f"{holders} AND database = {DATABASE}") == 2
+        assert await advisory_locks(connection) == 2
 
 
 async def test_a_vector_that_comes_while_a_memory_moves_moves_too(
