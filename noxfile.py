@@ -42,10 +42,13 @@ def wheel(session: nox.Session) -> None:
     (place / "first.py").write_text(program)
     session.run("uv", "build", "--quiet", "--wheel", "--clear", "--out-dir", str(place / "dist"))
     (built,) = (place / "dist").glob("*.whl")
-    session.install("--resolution", "lowest-direct", f"adkpg[local,embedded] @ {built.as_uri()}")
+    pins, extras = str(place / "oldest.txt"), ("--extra", "local", "--extra", "embedded")
+    compiled = ("--quiet", "--resolution", "lowest-direct", *extras, "--output-file", pins)
+    session.run("uv", "pip", "compile", *compiled, "pyproject.toml", silent=True)
+    session.install("-r", pins, f"adkpg[local,embedded] @ {built.as_uri()}")
     session.chdir(place)
     with tempfile.TemporaryDirectory(prefix="adkpg-", dir="/tmp") as server:  # open to an account
-        variables = {"ADKPG_DATABASE_URL": "embedded", "ADKPG_EMBEDDED_DIR": f"{server}/data"}
+        variables = {"ADKPG_DATABASE_URL": "embedded", "ADKPG_EMBEDDED_DIR": server}
         found = session.run("python", "first.py", env=variables, silent=True)
         if "I always travel by train" not in str(found):
             session.error(f"first.py found something else: {found}")
