@@ -5,12 +5,17 @@ from itertools import chain
 
 import pytest
 
-from tests.fakes.citus import Own
+from adkpg import Database, PgVectorMemoryService
+from tests.fakes.citus import Own, said
 from tests.fakes.citus_writers import Writers, node_of, users_of_parts
+from tests.fakes.conversation import entry
+from tests.fakes.locks import locked
+from tests.fakes.toys import GatedEmbedder, ToyEmbedder
 
 pytestmark = [pytest.mark.cluster, pytest.mark.fault]
 
 EVENTS = 25
+BATCH = 10
 
 
 async def test_a_worker_is_killed_and_comes_back(own: Own) -> None:
@@ -50,3 +55,73 @@ async def test_only_users_of_that_node_wait(own: Own) -> None:
         back.set()
     await writers.check()
     await writers.close()
+
+
+async def test_a_batch_of_memories_is_stored_once_though_its_node_dies_in_its_middle(
+    own: Own,
+) -> None:
+    lost = own.cluster.nodes[1]
+    user_id = await user_on(own.url, lost.port)
+    # Whoever stores the fifth waits for this one, with four that are written.
+    fifth = (
+        "INSERT INTO adkpg.memories (app_name, user_id, position, memory_id, kind, session_id,"
+        " timestamp, content, body, length, digest)"
+        f" VALUES ('app', '{user_id}', 7, 'm4', 'note', '', now(), '{{}}', '', 0, '')"
+    )
+    async with Database(own.url) as database:
+        memory = PgVectorMemoryService(database, embedder=ToyEmbedder())
+        async with locked(own.url, fifth) as lock:
+            adding = asyncio.create_task(add_batch(memory, user_id))
+            await lock.until_blocked(1)
+            lost.kill()
+            await lost.start()
+            await adding
+        await check_batch(memory, own.url, user_id)
+
+
+async def test_vectors_of_a_batch_are_stored_once_though_its_node_dies_before_them(
+    own: Own,
+) -> None:
+    lost = own.cluster.nodes[1]
+    user_id = await user_on(own.url, lost.port)
+    async with Database(own.url) as database:
+        embedder = GatedEmbedder()
+        memory = PgVectorMemoryService(database, embedder=embedder)
+        adding = asyncio.create_task(add_batch(memory, user_id))
+        await embedder.asked.wait()
+        lost.kill()
+        embedder.gate.set()
+        await lost.start()
+        await adding
+        await check_batch(memory, own.url, user_id)
+
+
+async def user_on(url: str, port: int) -> str:
+    """Returns a user whom the node at a port has."""
+    for (user_id,) in (await users_of_parts(url, 1)).values():
+        if await node_of(url, user_id) == port:
+            return user_id
+    raise LookupError("The node has nobody.")
+
+
+async def add_batch(memory: PgVectorMemoryService, user_id: str) -> None:
+    await memory.add_memory(
+        app_name="app",
+        user_id=user_id,
+        memories=[entry(f"tea number {number}", f"m{number}") for number in range(BATCH)],
+    )
+
+
+async def check_batch(memory: PgVectorMemoryService, url: str, user_id: str) -> None:
+    """Each memory is stored once and found, and has one vector and nothing that waits."""
+    assert await memory.embed_pending() == 0
+    listed = await memory.list_memories(app_name="app", user_id=user_id)
+    assert sorted(str(each.id) for each in listed.memories) == [f"m{n}" for n in range(BATCH)]
+    (first,) = await memory.search(app_name="app", user_id=user_id, query="number 4", top_k=1)
+    assert first.memory.id == "m4"
+    rows = await said(
+        url,
+        "SELECT (SELECT count(*) FROM adkpg.memory_vectors),"
+        " (SELECT count(*) FROM adkpg.memory_jobs)",
+    )
+    assert tuple(rows[0]) == (BATCH, 0)
