@@ -76,6 +76,14 @@ def test_an_app_without_any_is_none_that_was_mistyped(adkpg: Adkpg) -> None:
     )
 
 
+def test_after_everybody_was_forgotten_no_app_is_said_to_be_missing_yet(adkpg: Adkpg) -> None:
+    for app_name, user_id in (("chat", "ana"), ("chat", "bob"), ("travel", "ana")):
+        assert adkpg("forget", "--app", app_name, "--user", user_id, "--yes").code == 0
+    assert adkpg("sessions", "list", "--app", "travel").out == (
+        "No session of app 'travel' is stored. Nothing is stored of any app.\n"
+    )
+
+
 def test_a_table_says_how_it_is_sorted_and_what_its_scores_are(adkpg: Adkpg) -> None:
     listed = adkpg("sessions", "list", "--app", "travel").out.splitlines()
     assert listed[-1] == "By creation, the newest first; with --user by last update."

@@ -35,6 +35,6 @@ async def apps(database: adkpg.Database, app_name: str) -> str:
     if app_name in known:
         return ""
     if not known:
-        return " There is no app yet."
+        return " Nothing is stored of any app."
     more = ", and others" if len(known) > _SHOWN else ""
     return f" There are these apps: {printable(', '.join(known[:_SHOWN]))}{more}."
