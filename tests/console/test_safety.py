@@ -15,6 +15,7 @@ from adkpg.errors import ConfigurationError
 from tests.browser.chromium import served
 from tests.fakes import hostile
 from tests.fakes.browser import Browser
+from tests.fakes.conversation import entry
 from tests.fakes.proxy import Proxy
 
 TOKEN = "a-token-of-some-length"
@@ -178,6 +179,42 @@ async def test_a_database_that_goes_away_is_said_and_comes_back(
         assert "Traceback" not in gone.text
         await proxy.come_back()
         assert "/app?app=a" in await browser.text("/")
+
+
+async def test_every_page_and_action_says_that_the_database_is_away_and_comes_back(
+    proxy: Proxy, impatient: None, browse: Callable[..., Browser]
+) -> None:
+    asked = {"app": "a", "user": "u", "session": "s", "memory": "m", "q": "tea"}
+    sent = {**asked, "task": "embed", "question": "x", "again": "u"}
+    async with Database(proxy.url) as database:
+        memory = PgVectorMemoryService(database, mode="text")
+        sessions = DatabaseSessionService(database)
+        await sessions.create_session(app_name="a", user_id="u", session_id="s")
+        await memory.add_memory(app_name="a", user_id="u", memories=[entry("tea", "m")])
+        browser = browse(create_console(database, memory=memory))
+        token = await browser.token("/login")
+        pages = [path for path in _PAGES if path not in ("/session/live", "/session/preload")]
+        for path in pages:
+            assert (await browser.get(path, **asked)).status_code == 200, path
+        await proxy.leave()
+        for path in _PAGES:
+            gone = await browser.get(path, **asked)
+            assert gone.status_code == 503, path
+            assert "The database does not answer as it should" in gone.text
+            assert 'http-equiv="refresh"' in gone.text
+        for path in _ACTIONS:
+            gone = await browser.post(path, **sent, form_token=token)
+            assert gone.status_code == 503, path
+            assert 'http-equiv="refresh"' not in gone.text, (
+                "nothing is sent a second time by itself"
+            )
+        script = await browser.client.get(
+            "/session/live", params={**asked, "known": 1}, headers={"X-Console": "1"}
+        )
+        assert (script.status_code, len(script.text.splitlines())) == (503, 1)
+        await proxy.come_back()
+        for path in pages:
+            assert (await browser.get(path, **asked)).status_code == 200, path
 
 
 async def test_a_download_that_the_database_leaves_breaks_off_and_is_one_sentence(
