@@ -3,7 +3,18 @@
 from datetime import datetime
 from functools import cache
 
-from sqlalchemy import BigInteger, Text, bindparam, func, literal_column, or_, select, tuple_
+from sqlalchemy import (
+    BigInteger,
+    Integer,
+    Text,
+    bindparam,
+    func,
+    literal_column,
+    or_,
+    select,
+    true,
+    tuple_,
+)
 from sqlalchemy.dialects.postgresql import ARRAY, TIMESTAMP
 
 from adkpg.memory.write.statements import MemoryParameters
@@ -59,7 +70,7 @@ def list_memories(
     """
     order = (memories.c.timestamp, memories.c.position)
     chosen = (
-        select(memories.c.position)
+        select(*order)
         .where(in_scope(memories), *conditions(asked))
         .order_by(*(column.desc() for column in order))
         .limit(bindparam("limit", type_=BigInteger))
@@ -73,11 +84,17 @@ def list_memories(
         )
         chosen = chosen.where(tuple_(*order) < last)
     page = chosen.cte("page")
+    # One by one, which OFFSET 0 keeps: a join might read all that the user has, for each.
+    stored = (
+        select(*stored_columns())
+        .where(in_scope(memories), memories.c.position == page.c.position)
+        .offset(literal_column("0", Integer))
+        .lateral("stored")
+    )
     return Statement(
-        select(*stored_columns(), memories.c.position)
-        .select_from(page.join(memories, memories.c.position == page.c.position))
-        .where(in_scope(memories))
-        .order_by(*(column.desc() for column in order))
+        select(*stored.c, page.c.position)
+        .select_from(page.join(stored, true()))
+        .order_by(page.c.timestamp.desc(), page.c.position.desc())
     )
 
 

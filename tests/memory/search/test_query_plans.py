@@ -5,6 +5,7 @@ import pytest
 
 from adkpg import Database, PgVectorMemoryService
 from adkpg.keys import APP_WIDE
+from adkpg.memory import statements as reading
 from adkpg.memory.queue import statements as job_statements
 from adkpg.memory.queue.claims import Claims
 from adkpg.memory.search import statements as searches
@@ -209,6 +210,29 @@ async def test_a_search_before_the_first_analyze_does_not_multiply(
             # Of some 1,000 memories and 1,000 words, each posting spread over four places.
             assert max(map(rows_read, nodes)) <= 20_000
             assert "memory_lexemes_pkey" in {node.get("Index Name") for node in nodes}
+
+
+@pytest.mark.parametrize("analyzed", [False, True])
+async def test_a_page_of_memories_reads_a_users_keys_once_whatever_is_known_of_users(
+    database: Database, connection: asyncpg.Connection, analyzed: bool
+) -> None:
+    """The plan that is kept read all that a user has for each row of a page: 1 s at 50,000."""
+    await connection.execute("ALTER TABLE memories SET (autovacuum_enabled = off)")
+    await connection.execute(
+        "INSERT INTO memories (app_name, user_id, position, memory_id, kind, session_id, event_id,"
+        " timestamp, body, length, digest) SELECT 'app', 'user', n, n, 'turn', n / 10, n, now(),"
+        " 'turn', 2, '' FROM generate_series(1, 5000) n"
+    )
+    if analyzed:
+        await connection.execute("VACUUM ANALYZE memories")
+    asked = {**USER, "limit": 101, "after_timestamp": "2999-01-01", "after_position": 0}
+    for later in (False, True):
+        for live_only in (False, True):
+            page = reading.list_memories(asked=frozenset(), after_row=later, live_only=live_only)
+            for generic in (False, True):
+                nodes = await explain(connection, page, asked, generic=generic)
+                assert nodes[0]["Actual Rows"] == 101
+                assert sum(map(rows_read, scans(nodes, "memories"))) <= 5101
 
 
 async def test_a_row_is_found_by_its_own_key_before_the_first_analyze(
