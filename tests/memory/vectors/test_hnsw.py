@@ -39,7 +39,9 @@ async def large(database_url: str) -> AsyncIterator[PgVectorMemoryService]:
     """
     settings = Settings(exact_limit=1_000, embedding_batch_size=2_048)
     unsorted = {"server_settings": {"enable_sort": "off"}}
-    async with Database(database_url, settings=settings, connect_args=unsorted) as database:
+    async with Database(
+        database_url, settings=settings, connect_args=unsorted, pool_size=1, max_overflow=0
+    ) as database:
         memory = PgVectorMemoryService(database, embedder=EMBEDDER, mode="vector")
         await memory.add_memory(**USER, memories=[entry(turn) for turn in TURNS])
         await memory.add_memory(**SMALL, memories=[entry(turn) for turn in TURNS[:100]])
