@@ -14,6 +14,7 @@ from typing import Any
 import pytest
 from google import genai
 
+from adkpg.interface.internal import is_internal
 from tests.fakes import pages
 from tests.fakes.checkout import CHECKOUT
 from tests.fakes.front_door import PACKAGES
@@ -169,3 +170,27 @@ def test_all_arguments_but_the_first_are_keyword_only(package: str) -> None:
             if len(positional) > 1 and own.__qualname__ not in INTERNAL | POSITIONAL:
                 several.add(own.__qualname__)
     assert several == set()
+
+
+def test_the_console_reads_and_acts_through_public_calls_alone() -> None:
+    public = [value for names in EXPORTED.values() for value in names.values()]
+    members = inspect.getmembers(EXPORTED["adkpg"]["Database"])
+    internal = {name for name, member in members if is_internal(member)}
+    assert "fetch" in internal
+    imported = []
+    for path in (CHECKOUT / "adkpg" / "console").glob("*.py"):
+        for node in ast.walk(ast.parse(path.read_text(encoding="utf-8"))):
+            if isinstance(node, ast.Attribute):
+                assert node.attr not in internal, f"{path.name}:{node.lineno}"
+            elif isinstance(node, ast.ImportFrom) and (node.module or "").startswith("adkpg"):
+                module = importlib.import_module(str(node.module))
+                imported += [getattr(module, name.name) for name in node.names]
+    asking = [each for each in imported if _asks(each) and "console" not in each.__module__]
+    assert asking
+    assert [each for each in asking if each not in public] == []
+
+
+def _asks(value: Any) -> bool:
+    """Whether it is awaited, or has what is."""
+    members = [member for _, member in inspect.getmembers(value)] if inspect.isclass(value) else []
+    return any(inspect.iscoroutinefunction(inspect.unwrap(each)) for each in (value, *members))
