@@ -31,20 +31,23 @@ async def address(database: Database, memory: PgVectorMemoryService) -> AsyncIte
 
 
 @pytest.fixture
+async def hostile_rows(
+    database: Database, memory: PgVectorMemoryService, connection: asyncpg.Connection
+) -> None:
+    await hostile.store(database, memory, connection)
+
+
+@pytest.fixture
 async def page(browser: Browser) -> AsyncIterator[Page]:
     context = await browser.new_context()
     yield await context.new_page()
     await context.close()
 
 
+@pytest.mark.usefixtures("hostile_rows")
 async def test_no_script_that_people_wrote_runs_anywhere(
-    page: Page,
-    address: str,
-    database: Database,
-    memory: PgVectorMemoryService,
-    connection: asyncpg.Connection,
+    page: Page, address: str, database: Database
 ) -> None:
-    await hostile.store(database, memory, connection)
     asked: list[str] = []
     dialogs: list[str] = []
     page.on("request", lambda request: asked.append(request.url))
@@ -151,15 +154,11 @@ FROM_THE_START = """() => {
 """As if the page had no field that takes the keyboard by itself."""
 
 
+@pytest.mark.usefixtures("hostile_rows")
 async def test_the_keyboard_alone_reaches_everything_and_is_seen_where_it_is(
-    page: Page,
-    address: str,
-    database: Database,
-    memory: PgVectorMemoryService,
-    connection: asyncpg.Connection,
+    page: Page, address: str
 ) -> None:
     """On every page: each link, field and fold once in turn, none of it hidden, and out again."""
-    await hostile.store(database, memory, connection)
     await page.emulate_media(reduced_motion="reduce")  # so that nothing is still on its way
     for path, query in hostile.PAGES:
         if path == "/session/live":
