@@ -3,7 +3,8 @@
 import re
 from collections.abc import Iterator, Mapping, Sequence
 from datetime import datetime
-from typing import Any, Generic, TypedDict, TypeVar
+from hashlib import sha256
+from typing import Any, Generic, NamedTuple, TypedDict, TypeVar
 
 from sqlalchemy import (
     CTE,
@@ -37,6 +38,7 @@ from sqlalchemy.dialects.postgresql import ARRAY, JSONB, REGCONFIG, TIMESTAMP
 from sqlalchemy.dialects.postgresql.asyncpg import PGCompiler_asyncpg, dialect
 from sqlalchemy.sql.base import Executable
 from sqlalchemy.sql.selectable import Alias, TableValuedAlias
+from sqlalchemy.types import NULLTYPE
 
 from adkpg.tables import SCHEMA, app_settings, memories, memory_tombstones, sessions
 
@@ -62,6 +64,7 @@ _INTEGERS = 2**31
 # A statement is sent, parsed and planned anew wherever plans are not kept: it is written short.
 _IS_QUALIFIED = re.compile(r"^__\[SCHEMA_[^\]]*\]\.")  # SQLAlchemy's mark of a schema
 _IS_NAMED = re.compile(r'^([\w"]+\.("?\w+"?)) AS \2$')
+_IS_TABLE = re.compile(rf"{_PLACEHOLDER}\.(\w+)\b(?!\()(?: AS (\w+))?")
 _VERBS = ("SELECT", "INSERT", "UPDATE", "DELETE")
 _WRITES = re.compile(rf"\b(?:INSERT|UPDATE|DELETE)\b|{_PLACEHOLDER}\.\w+\(")
 _TOKENS = re.compile(
@@ -258,6 +261,20 @@ class FilterParameters(TypedDict):
     topics: list[str] | None
 
 
+class Template(NamedTuple):
+    """A statement as `select_prepared_1` takes it.
+
+    Attributes:
+      name: Stands for the text.
+      statement: The text; with tables a format of Postgres, whose arguments are their places.
+      tables: The tables' names, quoted and with their schema; None: they are in the text.
+    """
+
+    name: str
+    statement: str
+    tables: list[str] | None
+
+
 class Statement(Generic[ParametersT]):
     """A compiled statement and the type of its parameters, a TypedDict by the names of its binds.
 
@@ -269,9 +286,16 @@ class Statement(Generic[ParametersT]):
       core: The statement as SQLAlchemy has it.
       over_nodes: What a distributed database does instead, where the statement is about everybody
         and Citus refuses it.
+      long: A SELECT about one user that takes longer to plan than to run. Where the plans of
+        clients' statements are not kept, a function of the database keeps it.
+
+    Attributes:
+      columns: What it returns: names and types; empty, if it is no SELECT.
     """
 
-    def __init__(self, core: Executable, *, over_nodes: Executable | None = None) -> None:
+    def __init__(
+        self, core: Executable, *, over_nodes: Executable | None = None, long: bool = False
+    ) -> None:
         self._over_nodes: Statement[ParametersT] | None = None
         if over_nodes is not None:
             self._over_nodes = Statement(over_nodes)
@@ -288,7 +312,11 @@ class Statement(Generic[ParametersT]):
             name: bind.value for bind, name in compiled.bind_names.items() if not bind.required
         }
         self.names: tuple[str, ...] = tuple(compiled.positiontup or ())
-        self.columns = frozenset(core.selected_columns.keys() if isinstance(core, Select) else ())
+        self.long = long
+        self._templates: dict[tuple[str, bool], Template] = {}
+        self.columns: Mapping[str, Any] = {}
+        if isinstance(core, Select):
+            self.columns = {name: each.type for name, each in core.selected_columns.items()}
 
     @property
     def writes(self) -> bool:
@@ -321,6 +349,30 @@ class Statement(Generic[ParametersT]):
             text = text if gate is None else self._gated(text, gate)
             text = self._texts[schema, gate, distributed] = text.replace(_PLACEHOLDER, quoted)
         return text
+
+    def template(self, schema: str, *, distributed: bool) -> Template:
+        """Returns it as the function `select_prepared_1` takes it; one for each schema.
+
+        Args:
+          schema: The schema.
+          distributed: As for `text`; the tables' places are left to the function.
+        """
+        found = self._templates.get((schema, distributed))
+        if found is None:
+            quoted = _DIALECT.identifier_preparer.quote_schema(schema)
+            text = self._formed(self._text, distributed=distributed)
+            tables: list[str] | None = None
+            if distributed:
+                names = list(dict.fromkeys(each[1] for each in _IS_TABLE.finditer(text)))
+                text = _IS_TABLE.sub(
+                    lambda found: f"%{names.index(found[1]) + 1}$s AS {found[2] or found[1]}",
+                    text.replace("%", "%%"),
+                )
+                tables = [f"{quoted}.{each}" for each in names]
+            text = text.replace(_PLACEHOLDER, quoted)
+            name = f"adkpg_{sha256(text.encode()).hexdigest()[:32]}"
+            found = self._templates[schema, distributed] = Template(name, text, tables)
+        return found
 
     def fitting(self, schema: str, gate: int | None, server: str) -> str:
         """Returns the SQL for asyncpg that asks a server which may not have all: is it fit to say?
@@ -444,7 +496,8 @@ class Call(Statement[ParametersT]):
         self.function = function
         self.names = names
         self._over_nodes = None
-        self.columns = frozenset({"answer"})
+        self.columns = {"answer": NULLTYPE}
+        self.long = False
         self._constants = {}
         self._texts = {}
         self._fitting = {}

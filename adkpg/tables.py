@@ -824,7 +824,7 @@ saved_questions = Table(
     comment="Questions of a team about a person's memories, by which recall is measured.",
 )
 
-DISTRIBUTED = ("append_event_1", "create_session_1", "ingest_turns_1")
+DISTRIBUTED = ("append_event_1", "create_session_1", "ingest_turns_1", "select_prepared_1")
 """Those that run on the node of their second argument, the user, where tables are distributed."""
 
 FUNCTIONS = (
@@ -840,3 +840,6 @@ FUNCTIONS = (
     "write_memories_1",
 )
 """All of them; no name has two signatures."""
+
+READING = ("select_prepared_1", "enter_1")
+"""Those that whoever only reads calls, too."""

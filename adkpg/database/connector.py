@@ -158,7 +158,7 @@ class Connector:
         if not keeps and self._keeps_prepared is None:
             logger.warning(
                 "The pooler at %s does not keep prepared statements, so each statement takes two "
-                "round trips and is planned again. PgBouncer 1.21 and later keep them "
+                "round trips. PgBouncer 1.21 and later keep them "
                 "(max_prepared_statements); where it gives each client a connection of its own "
                 "(session mode), add statement_cache_size=100 to the database URL.",
                 self._target.display,

@@ -25,6 +25,7 @@ from adkpg.database.connector import Connector, Password
 from adkpg.database.driver import Attempt, Fault, idle_after, translated
 from adkpg.database.listening import Listener
 from adkpg.database.pools import LoopPools, clone
+from adkpg.database.prepared_statements import prepared, rows_of, select_prepared
 from adkpg.database.replicas.known import Known, Need
 from adkpg.database.replicas.replica import Learning, NotHere, Replica
 from adkpg.database.replicas.source import Source
@@ -589,8 +590,7 @@ class Database(Closes):
                     driver: Any = (await connection.get_raw_connection()).driver_connection
                     if await pooler.is_direct(driver):
                         return "nothing"
-            kept = self._connector is None or self._connector.keeps_prepared
-            return "prepared" if kept else "unprepared"
+            return "prepared" if self._keeps_prepared else "unprepared"
 
         return await self._tried(once)
 
@@ -814,17 +814,22 @@ class Database(Closes):
     async def _run(
         self,
         attempt: Attempt,
-        statement: Statement[ParametersT],
-        parameters: ParametersT,
+        statement: Statement[Any],
+        parameters: Any,
         scope: tuple[str, ...] | None,
         timeout_s: float | None,
-    ) -> list[asyncpg.Record]:
-        found: list[asyncpg.Record] = []
+    ) -> list[Any]:
+        found: list[Any] = []
         arguments = statement.arguments(parameters)  # refused before a connection is borrowed
         async with self._connection(attempt) as connection:
             distributed = self._distributed
             gate = None if scope is None else len(scope)
-            if distributed:
+            long = None
+            if statement.long and (distributed or not self._keeps_prepared):
+                long, statement = statement, select_prepared()
+                parameters = prepared(long, parameters, self.schema, distributed=distributed)
+                arguments = statement.arguments(parameters)
+            elif distributed:
                 statement = statement.form(distributed=True)
                 arguments = statement.arguments(parameters)
             sql = statement.text(self.schema, gate, distributed=distributed)
@@ -835,7 +840,12 @@ class Database(Closes):
                     arguments = statement.entering(arguments, scope)
                 attempt.sent = True
                 found += await self._said(connection, sql, arguments, timeout_s)
-        return found
+        return found if long is None else rows_of(long, found[0]["answer"])
+
+    @property
+    def _keeps_prepared(self) -> bool:
+        """Whether statements that this process prepares can be run again."""
+        return self._connector is None or self._connector.keeps_prepared
 
     async def _tried(
         self,

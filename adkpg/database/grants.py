@@ -5,7 +5,7 @@ from typing import Literal
 
 from adkpg.database import row_security
 from adkpg.database.row_security import quoted
-from adkpg.tables import FUNCTIONS, metadata
+from adkpg.tables import FUNCTIONS, READING, metadata
 
 Purpose = Literal["migrate", "serve", "read", "work"]
 
@@ -42,9 +42,9 @@ def _granted(schema: str, purpose: Purpose, role: str) -> Iterator[str]:
     yield f'GRANT USAGE ON SCHEMA "{schema}" TO {grantee}'
     yield f'GRANT SELECT ON "{schema}".alembic_version TO {grantee}'
     yield f"GRANT {rights} ON {tables} TO {grantee}"
-    if purpose != "read":
-        functions = ", ".join(f'"{schema}".{name}' for name in FUNCTIONS)
-        yield f"GRANT EXECUTE ON FUNCTION {functions} TO {grantee}"
+    called = READING if purpose == "read" else FUNCTIONS
+    functions = ", ".join(f'"{schema}".{name}' for name in called)
+    yield f"GRANT EXECUTE ON FUNCTION {functions} TO {grantee}"
     # The tables and functions of later revisions, which the owner of today's will make.
     owner = (
         "SELECT rolname FROM pg_class JOIN pg_roles ON pg_roles.oid = relowner"  # noqa: S608 - our own name

@@ -197,8 +197,7 @@ async def pooler(database: Database) -> Finding:
     if behind == "unprepared":
         verdict.add(
             "warning",
-            "a pooler loses prepared statements: each statement takes two round trips and is "
-            "planned again",
+            "a pooler loses prepared statements: each statement takes two round trips",
             "psql -p 6432 pgbouncer -c 'SET max_prepared_statements = 200'   # PgBouncer 1.21",
         )
     if behind != "nothing" and database.settings.direct_url is None:

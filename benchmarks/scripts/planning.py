@@ -3,8 +3,9 @@
     python -m benchmarks.scripts.planning [CHECKOUT] [--times 60]
 
 Bytes of the statement, and the milliseconds that the server parses and plans it, by mode; next to
-the statements of another checkout of adkpg, if one is given. They take turns on one database. Of a
-busy machine's times the least tells most.
+the statements of another checkout of adkpg, if one is given. Then what the client waits for: where its
+driver keeps the statement, where each search plans it, and where the function keeps it.
+They take turns on one database. Of a busy machine's times the least tells most.
 """
 
 import argparse
@@ -14,6 +15,7 @@ import os
 import statistics
 import subprocess
 import sys
+import time
 from pathlib import Path
 from typing import Any
 
@@ -22,6 +24,8 @@ from rich.console import Console
 from rich.table import Table
 
 from adkpg import Database
+from adkpg.database.prepared_statements import prepared, rows_of, select_prepared
+from adkpg.memory.search.statements import Shape, search
 from benchmarks.scripts import bulk
 from benchmarks.scripts.hnsw import DIMENSIONS
 from benchmarks.scripts.shares import server_ms
@@ -29,6 +33,9 @@ from benchmarks.server import chosen_server, own_database
 
 HERE = Path(__file__).parents[2]
 MEMORIES = 10_000
+WAYS = ("KEPT BY THE DRIVER", "PLANNED EACH TIME", "KEPT BY THE FUNCTION")
+WARM = 10
+"""Rounds before the first that counts: Postgres keeps a plan after five."""
 MODES = {"hybrid": (True, True), "vector": (False, True), "text": (True, False)}
 
 # Of both checkouts it uses only what they have in common.
@@ -96,6 +103,7 @@ async def measure(server_url: str, checkouts: list[Path], times: int) -> None:
                         text, names, constants = side[mode]
                         one = await once(connection, text, names, constants | given)
                         took.setdefault((mode, number), []).append(one)
+            waited = await waits(url, connection, given, times)
         finally:
             await connection.close()
     table = Table("MODE", "CHECKOUT", "BYTES", "PARSE CPU MS (LEAST)", "PLAN MS (LEAST)")
@@ -108,6 +116,42 @@ async def measure(server_url: str, checkouts: list[Path], times: int) -> None:
             *(f"{statistics.median(part):.2f} ({min(part):.2f})" for part in (parsed, planned)),
         )
     Console().print(table)
+    table = Table("MODE", *WAYS, title="ms of a search of a user of 1,000: p50 (least)")
+    for mode in MODES:
+        times_ms = [waited[mode, way] for way in WAYS]
+        table.add_row(mode, *(f"{statistics.median(ms):.2f} ({min(ms):.2f})" for ms in times_ms))
+    Console().print(table)
+
+
+async def waits(
+    url: str, losing: Any, given: dict[str, object], times: int
+) -> dict[tuple[str, str], list[float]]:
+    """Milliseconds until the client has the rows, by mode and by who keeps the statement."""
+    took: dict[tuple[str, str], list[float]] = {}
+    keeping: Any = await asyncpg.connect(url, max_cacheable_statement_size=65_536)
+    call = select_prepared()
+    try:
+        for number in range(times + WARM):
+            for mode, (lexical, vector) in MODES.items():
+                statement = search(Shape(lexical=lexical, vector=vector))
+                asked: Any = dict.fromkeys(statement.binds) | given
+                text, arguments = statement.text("adkpg"), statement.arguments(asked)
+                for way, connection in zip(WAYS, (keeping, losing, losing), strict=True):
+                    began = time.perf_counter()
+                    if way == WAYS[2]:
+                        told = prepared(statement, asked, "adkpg", distributed=False)
+                        answer = await connection.fetchval(
+                            call.text("adkpg"), *call.arguments(told)
+                        )
+                        rows_of(statement, answer)
+                    else:
+                        await connection.fetch(text, *arguments)
+                    if number >= WARM:
+                        taken = 1000 * (time.perf_counter() - began)
+                        took.setdefault((mode, way), []).append(taken)
+    finally:
+        await keeping.close()
+    return took
 
 
 async def once(

@@ -20,6 +20,8 @@ TYPES = {
     "int | None": "bigint",
     "bool": "boolean",
     "list[str]": "text[]",
+    "list[str] | None": "text[]",
+    "list[str | None]": "text[]",
     "datetime": "timestamp with time zone",
     "datetime | None": "timestamp with time zone",
     "timedelta | None": "interval",

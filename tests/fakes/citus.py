@@ -34,6 +34,7 @@ _PLANS = "plans are made by each node for its parts, and EXPLAIN there does not 
 """So tests that are marked ``plan`` are left out, too."""
 _NO_SCOPES = "row-level security is refused there: test_distribute.py"
 _TOLD = "appends tell nobody there, so whoever waits to be told waits for ever"
+_KEPT = "a search's plan is kept by the user's node: distributed/test_searches.py"
 ONE_SERVER: dict[str, str] = {
     "test_watching.py::test_events_are_told_as_they_come": _TOLD,
     "test_watching.py::test_without_a_place_it_begins_at_the_end": _TOLD,
@@ -46,6 +47,8 @@ ONE_SERVER: dict[str, str] = {
     "test_reembed.py::test_a_vector_of_the_old_model_waits": "settings are copies, which nobody"
     " holds there; test_changed_models.py has what is kept instead",
     "test_hnsw.py::test_a_large_user_is_answered_through_the_index": _PLANS,
+    "test_search.py::test_the_longest_search_is_prepared_once": _KEPT,
+    "test_prepared_statements.py::": _KEPT,
     "test_large_ingests.py::": "what a call writes is counted in a table of the server",
 }
 """Tests that cannot run on a cluster, by a part of their name, and why."""

@@ -27,14 +27,20 @@ class Writers:
         self._heard = asyncio.Condition()
 
     async def write(self, user_id: str, events: int, until: asyncio.Event | None = None) -> None:
-        """Appends so many events, and then on until something has happened."""
-        sessions = DatabaseSessionService(self.databases[len(self.told) % len(self.databases)])
+        """Appends so many events, finds each, and goes on until something has happened."""
+        database = self.databases[len(self.told) % len(self.databases)]
+        sessions = DatabaseSessionService(database)
+        memory = PgVectorMemoryService(database, mode="text")
         told = self.told[user_id] = []
         session = await sessions.create_session(app_name=APP, user_id=user_id, session_id="s")
         while len(told) < events or (until is not None and not until.is_set()):
             event = said(f"tea number {len(told)}", f"e{len(told)}")
             await sessions.append_event(session, event)
             told.append(event.id)
+            (first,) = await memory.search(
+                app_name=APP, user_id=user_id, query=f"{len(told) - 1}", top_k=1, app_wide=False
+            )
+            assert first.memory.event_id == event.id
             async with self._heard:
                 self._heard.notify_all()
 

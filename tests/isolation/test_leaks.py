@@ -71,6 +71,25 @@ async def test_every_table_is_forced_to_its_policies(
     assert {row["relname"] for row in forced} == {table.name for table in PROTECTED}
 
 
+async def test_a_plan_that_the_server_keeps_is_nobodys(roles: Roles) -> None:
+    """One server process, whose statement of a search all users share."""
+    options: dict[str, Any] = {"connect_args": {"statement_cache_size": 0}}
+    async with Database(
+        roles.url("serve"), settings=GUARDED, pool_size=1, max_overflow=0, **options
+    ) as database:
+        memory = PgVectorMemoryService(database, embedder=ToyEmbedder())
+        for own in (HERS, HIS):
+            with adkpg.scope(**own):
+                await memory.add_memory(**own, memories=[entry(f"a dog of {own['user_id']}")])
+        for _ in range(7):
+            for own, others in ((HERS, HIS), (HIS, HERS)):
+                with adkpg.scope(**own):
+                    assert await found(memory, "dog", **own) == [f"a dog of {own['user_id']}"]
+                    assert await found(memory, "dog", **others) == []
+            with pytest.raises(ScopeMissing):
+                await found(memory, "dog", **HERS)
+
+
 @pytest.mark.usefixtures("furnished")
 async def test_a_statement_without_any_condition_reads_one_users_rows(served: Database) -> None:
     for table in PROTECTED:

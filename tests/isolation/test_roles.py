@@ -17,6 +17,8 @@ from tests.fakes.toys import SeededEmbedder
 
 ADA = Person("ada")
 HERS: dict[str, Any] = {"app_name": APP, "user_id": "ada"}
+UNPREPARED: dict[str, Any] = {"connect_args": {"statement_cache_size": 0}}
+"""Then a function prepares a search."""
 
 
 async def test_each_role_does_what_it_is_for_without_row_level_security(owned: Roles) -> None:
@@ -50,6 +52,9 @@ async def test_the_reading_role_reads_and_is_refused_the_rest(owned: Roles) -> N
         assert len(read.events) == 1
         assert len((await reading.sessions.list_sessions(app_name=APP)).sessions) == 1
         assert await found(reading.memory, "feline", **HERS) == ["a kitten sleeps"]
+        async with Database(owned.url("read"), **UNPREPARED) as unprepared:
+            memory = Services.on(unprepared).memory
+            assert await found(memory, "feline", **HERS) == ["a kitten sleeps"]
         for writing in (
             reading.sessions.append_event(read, said("more")),
             reading.sessions.create_session(**HERS),

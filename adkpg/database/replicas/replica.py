@@ -499,4 +499,4 @@ def _history_of(found: asyncpg.Record) -> History:
 
 def tells_session(statement: Statement[Any]) -> bool:
     """Whether a row is a session with its states."""
-    return {"incarnation", "revision", "revision_token", "app_state"} <= statement.columns
+    return {"incarnation", "revision", "revision_token", "app_state"} <= statement.columns.keys()

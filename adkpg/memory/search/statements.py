@@ -261,7 +261,7 @@ def search(shape: Shape) -> Statement[SearchParameters]:
         found = found.order_by(
             best.c.score.desc(), memory.c.timestamp.desc(), best.c.position.desc()
         )
-    return Statement(found)
+    return Statement(found, long=True)
 
 
 def _drawn(memory: Any, best: CTE) -> Any:

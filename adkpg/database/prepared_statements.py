@@ -1,0 +1,136 @@
+"""Long statements, prepared by a function of the database where those of clients do not last.
+
+A pooler may lose them, and the nodes of a cluster plan anew what they are sent. What is given and
+returned goes as text, and becomes here what asyncpg would have made of it. No I/O.
+"""
+
+import json
+import struct
+from collections.abc import Callable, Iterator
+from datetime import UTC, datetime
+from functools import cache
+from typing import Any
+
+from sqlalchemy import REAL, DateTime, Float
+from sqlalchemy.dialects.postgresql import ARRAY
+
+from adkpg.sql import Call, ParametersT, ScopeParameters, Statement
+
+_FLOAT = struct.Struct("f")
+_ENDS = {
+    "infinity": datetime.max.replace(tzinfo=UTC),
+    "-infinity": datetime.min.replace(tzinfo=UTC),
+}
+
+
+class PreparedParameters(ScopeParameters):
+    """Of `select_prepared`; see `Template`.
+
+    Attributes:
+      arguments: The statement's, in the order of its placeholders, as text.
+    """
+
+    name: str
+    statement: str
+    tables: list[str] | None
+    arguments: list[str | None]
+
+
+@cache
+def select_prepared() -> Statement[PreparedParameters]:
+    """Answers a long statement; ``answer`` is its rows as JSON."""
+    return Call(
+        "select_prepared_1",
+        *("app_name", "user_id", "name", "statement", "tables", "arguments"),
+    )
+
+
+def prepared(
+    statement: Statement[ParametersT], parameters: ParametersT, schema: str, *, distributed: bool
+) -> PreparedParameters:
+    """Returns the parameters by which `select_prepared` answers a long statement.
+
+    Args:
+      statement: It.
+      parameters: Its own.
+      schema: Of the tables.
+      distributed: Whether Citus distributes them.
+    """
+    template = statement.template(schema, distributed=distributed)
+    scope: Any = parameters
+    return {
+        "app_name": scope["app_name"],
+        "user_id": scope["user_id"],
+        "name": template.name,
+        "statement": template.statement,
+        "tables": template.tables,
+        "arguments": [_text(each) for each in statement.arguments(parameters)],
+    }
+
+
+def rows_of(statement: Statement[Any], answer: str) -> list[dict[str, Any]]:
+    """Returns the rows of a long statement, with the values that asyncpg would give."""
+    readers = _readers(statement)
+    found: list[dict[str, Any]] = json.loads(answer)
+    for row in found:
+        for name, read in readers:
+            if row[name] is not None:
+                row[name] = read(row[name])
+    return found
+
+
+@cache
+def _readers(statement: Statement[Any]) -> tuple[tuple[str, Callable[[Any], Any]], ...]:
+    return tuple(_of_columns(statement))
+
+
+def _of_columns(statement: Statement[Any]) -> Iterator[tuple[str, Callable[[Any], Any]]]:
+    for name, kind in statement.columns.items():
+        read = _reader(kind)
+        if read is not None:
+            yield name, read
+
+
+def _reader(kind: Any) -> Callable[[Any], Any] | None:
+    """What makes a value of what JSON has of it; None: it is that already."""
+    if isinstance(kind, ARRAY):
+        of_one = _reader(kind.item_type)
+        if of_one is None:
+            return None
+        return lambda values: [None if each is None else of_one(each) for each in values]
+    if isinstance(kind, DateTime):
+        return _time
+    if isinstance(kind, REAL):
+        return _real
+    return float if isinstance(kind, Float) else None
+
+
+def _time(value: str) -> datetime:
+    return _ENDS.get(value) or datetime.fromisoformat(value).astimezone(UTC)
+
+
+def _real(value: float | str) -> float:
+    """A number of four bytes: its shortest text is not what it is as one of eight."""
+    (found,) = _FLOAT.unpack(_FLOAT.pack(float(value)))
+    return float(found)
+
+
+def _text(value: object) -> str | None:
+    """A value as Postgres reads it; the type is what the statement says."""
+    if value is None:
+        return None
+    if isinstance(value, list):
+        return "{" + ",".join(map(_element, value)) + "}"
+    if isinstance(value, datetime):
+        return (value if value.tzinfo else value.astimezone()).isoformat()
+    return str(value)
+
+
+def _element(value: object) -> str:
+    """A value in the text of an array."""
+    if value is None:
+        return "NULL"
+    text = str(_text(value))
+    if isinstance(value, int | float):
+        return text
+    return '"' + text.replace("\\", "\\\\").replace('"', '\\"') + '"'

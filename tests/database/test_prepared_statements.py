@@ -1,0 +1,190 @@
+"""Long statements are prepared by a function of the database where those of clients do not last."""
+
+from collections.abc import AsyncIterator
+from datetime import UTC, datetime, timedelta, timezone
+from typing import Any
+
+import asyncpg
+import pytest
+from sqlalchemy import REAL, BigInteger, Boolean, Double, Text, bindparam, cast, select, text
+from sqlalchemy.dialects.postgresql import ARRAY, TIMESTAMP
+
+from adkpg import Database, PgVectorMemoryService, SearchFilters
+from adkpg.database.prepared_statements import prepared, rows_of, select_prepared
+from adkpg.errors import DatabaseError
+from adkpg.memory.search.options import MODES, Mode
+from adkpg.sql import Statement
+from tests.fakes.conversation import USER, entry
+from tests.fakes.ranked_stories import NOW, QUESTIONS, BagEmbedder, remember
+from tests.fakes.statements import FUNCTIONS, shapes
+
+pytestmark = pytest.mark.direct("looks at what its server process keeps")
+
+ODD = ["", "it's", 'a "word"', "back\\slash", "{a,b}", "NULL", "%1$s %% $1", "ü 🎈 北京", "a\nb\t"]
+VALUES: dict[str, tuple[Any, list[Any]]] = {
+    "texts": (ARRAY(Text), [ODD, [], ["a", None], None]),
+    "text": (Text, [*ODD, None]),
+    "reals": (ARRAY(REAL), [[0.1, -1.5e-30, 3.0], [], [float("inf")]]),
+    "real": (REAL, [0.1, 1 / 3, 16777216.0, None]),
+    "double": (Double, [0.1, 1e300, 5e-324, 1.0, float("-inf"), None]),
+    "doubles": (ARRAY(Double), [[1.0, 1 / 3, None], None]),
+    "number": (BigInteger, [2**63 - 1, -1, 0, None]),
+    "numbers": (ARRAY(BigInteger), [[2**62, 0], None]),
+    "flag": (Boolean, [True, False, None]),
+    "time": (
+        TIMESTAMP(timezone=True),
+        [
+            datetime(2026, 1, 2, 3, 4, 5, 678901, UTC),
+            datetime(1883, 11, 18, 12, 3, 58, tzinfo=timezone(timedelta(hours=14))),
+            datetime(9999, 12, 31, tzinfo=UTC),
+            None,
+        ],
+    ),
+    "times": (ARRAY(TIMESTAMP(timezone=True)), [[datetime(2026, 1, 2, tzinfo=UTC)], []]),
+}
+KEPT = (
+    "SELECT name, generic_plans + custom_plans AS runs FROM pg_prepared_statements"
+    " WHERE from_sql AND name LIKE 'adkpg%'"
+)
+
+
+@pytest.fixture
+async def unprepared(database_url: str) -> AsyncIterator[Database]:
+    """A database whose one connection keeps no prepared statement, as behind some poolers."""
+    joint = "&" if "?" in database_url else "?"
+    url = f"{database_url}{joint}statement_cache_size=0"
+    async with Database(url, pool_size=1, max_overflow=0) as opened:
+        yield opened
+
+
+async def _kept(database: Database) -> dict[str, int]:
+    async with (await database.engine()).connect() as pooled:
+        return {row.name: row.runs for row in await pooled.execute(text(KEPT))}
+
+
+def test_each_long_statement_says_whose_rows_it_reads_and_changes_none() -> None:
+    long = [
+        statement
+        for make in FUNCTIONS.values()
+        for shape in shapes(make)
+        if (statement := make(**shape)).long
+    ]
+    assert long
+    for statement in long:
+        assert {"app_name", "user_id"} <= statement.binds
+        assert not statement.writes
+        assert statement.columns
+
+
+@pytest.mark.parametrize("name", VALUES)
+@pytest.mark.parametrize("zone", ["UTC", "America/New_York"])
+async def test_values_are_those_of_asyncpg(
+    connection: asyncpg.Connection, name: str, zone: str
+) -> None:
+    kind, values = VALUES[name]
+    statement: Statement[Any] = Statement(
+        select(cast(bindparam("value", type_=kind), kind).label("value"))
+    )
+    call = select_prepared()
+    await connection.execute(f"SET timezone = '{zone}'")
+    for value in values:
+        given = {"value": value, "app_name": "app", "user_id": "ann"}
+        asked = prepared(statement, given, "adkpg", distributed=False)
+        answer = await connection.fetchval(call.text("adkpg"), *call.arguments(asked))
+        (row,) = rows_of(statement, answer)
+        wanted = await connection.fetchrow(
+            statement.text("adkpg"), *statement.arguments({"value": value})
+        )
+        assert wanted is not None
+        assert row == dict(wanted)
+        assert type(row["value"]) is type(wanted["value"])
+
+
+@pytest.mark.parametrize("mode", MODES)
+async def test_searches_find_the_same(database: Database, unprepared: Database, mode: Mode) -> None:
+    services = [
+        PgVectorMemoryService(each, embedder=BagEmbedder(("en",)))
+        for each in (database, unprepared)
+    ]
+    await remember(services[0])
+    odd = [
+        entry(f"The river says {each} once more.", author="user", timestamp=NOW.isoformat())
+        for each in ODD
+    ]
+    for place, each in enumerate(odd):
+        await services[0].add_memory(
+            **USER,
+            memories=[each],
+            custom_metadata={"importance": (place + 1) / 10, "ttl": "400000000s"},
+        )
+    await services[0].add_memory(app_name="app", user_id=None, memories=odd[:3])
+    sought = [
+        SearchFilters(),
+        SearchFilters(after=datetime(2026, 5, 1, tzinfo=UTC), authors=["user", "it's"]),
+        SearchFilters(session_ids=["s1", 'a "b" \\'], metadata={}),
+    ]
+    found = 0
+    for query in (*QUESTIONS, *(f"river {each}" for each in ODD)):
+        for filters in sought:
+            asked: dict[str, Any] = {**USER, "query": query, "mode": mode, "now": NOW, "top_k": 20}
+            asked |= {"filters": filters, "neighbours": 1}
+            wanted, hits = [await service.search(**asked) for service in services]
+            assert hits == wanted
+            found += len(hits)
+    assert found
+    kept = await _kept(unprepared)
+    assert max(kept.values()) > len(sought), "a statement was prepared again for each search"
+    assert not await _kept(database)
+
+
+async def test_a_server_process_keeps_a_bounded_number(
+    unprepared: Database, connection: asyncpg.Connection
+) -> None:
+    call = select_prepared()
+    for number in range(40):
+        statement: Statement[Any] = Statement(select(text(f"{number} AS value")))
+        asked = prepared(
+            statement, {"app_name": "app", "user_id": "ann"}, "adkpg", distributed=False
+        )
+        (row,) = await unprepared.fetch(call, asked)
+        assert row["answer"] == f'[{{"value":{number}}}]'
+        assert asked["name"] in await _kept(unprepared)
+    assert len(await _kept(unprepared)) == 32
+    assert not await connection.fetch(KEPT), "another process has its own"
+
+
+async def test_what_a_pooler_discards_is_prepared_anew(unprepared: Database) -> None:
+    memory = PgVectorMemoryService(unprepared, mode="text")
+    await memory.add_memory(**USER, memories=[entry("green tea")])
+    for _ in range(2):
+        assert len(await memory.search(**USER, query="tea")) == 1
+        assert len(await _kept(unprepared)) == 1
+        async with (await unprepared.engine()).connect() as pooled:
+            driver: Any = (await pooled.get_raw_connection()).driver_connection
+            await driver.execute("DISCARD ALL")
+        assert not await _kept(unprepared)
+    assert len(await memory.search(**USER, query="tea")) == 1
+
+
+async def test_a_table_that_changes_is_planned_anew(
+    unprepared: Database, connection: asyncpg.Connection
+) -> None:
+    memory = PgVectorMemoryService(unprepared, mode="text")
+    await memory.add_memory(**USER, memories=[entry("green tea")])
+    for change in ("SELECT", "ALTER TABLE adkpg.memories ADD COLUMN later integer", "ANALYZE"):
+        await connection.execute(change)
+        for _ in range(7):
+            assert len(await memory.search(**USER, query="tea")) == 1
+
+
+async def test_errors_within_are_those_of_the_statement(unprepared: Database) -> None:
+    call = select_prepared()
+    for sql, told in (("nothing AS value", "nothing"), ("pg_sleep(9) AS value", "in time")):
+        statement: Statement[Any] = Statement(select(text(sql)))
+        asked = prepared(
+            statement, {"app_name": "app", "user_id": "ann"}, "adkpg", distributed=False
+        )
+        with pytest.raises(DatabaseError, match=told):
+            await unprepared.fetch(call, asked, timeout_s=1)
+    memory = PgVectorMemoryService(unprepared, mode="text")
+    assert await memory.search(**USER, query="tea") == []
