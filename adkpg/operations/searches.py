@@ -31,15 +31,16 @@ class PastSearches:
     """Searches of one kind since the server began to count.
 
     Attributes:
-      words: Whether they look for words.
-      vectors: Whether they compare vectors.
+      words: Whether they look for words; None if a function of the database prepares searches,
+        behind a pooler that loses prepared statements and on a cluster: all kinds are one.
+      vectors: Whether they compare vectors; None likewise.
       calls: How many.
       mean_ms: How long one took on average, in milliseconds.
       max_ms: How long the longest took.
     """
 
-    words: bool
-    vectors: bool
+    words: bool | None
+    vectors: bool | None
     calls: int
     mean_ms: float
     max_ms: float

@@ -6,9 +6,12 @@ from typing import TypedDict
 from sqlalchemy import Float, Integer, bindparam, text
 
 from adkpg.sql import NoParameters, Statement
+from adkpg.tables import memory_lexemes, memory_vectors
 
-# How `memory.search.statements.search` begins: of what runs the server shows 1,024 characters.
-_IS_SEARCH = "query ~ '^WITH (models|info) AS MATERIALIZED'"
+# How `memory.search.statements.search` begins: of what runs the server shows 1,024 characters. One
+# that a function prepares is an argument of the call, and not shown.
+_BY_FUNCTION = r"query ~ '^SELECT .{1,70}\.select_prepared_1\('"
+_IS_SEARCH = f"(query ~ '^WITH (models|info) AS MATERIALIZED' OR {_BY_FUNCTION})"
 
 
 class RunningParameters(TypedDict):
@@ -59,11 +62,16 @@ def select_known() -> Statement[NoParameters]:
 def select_past(place: str) -> Statement[PastParameters]:
     """Reads the kinds of searches by the time that they took altogether, most first.
 
-    One kind has many statements: of each role, with and without filters, dates and reasons.
+    One kind has many statements: of each role, with and without filters, dates and reasons. Those
+    that a function prepares are one: words and vectors are null.
     """
+    words, vectors = (
+        f"CASE WHEN NOT {_BY_FUNCTION} THEN query ~ '{table.name}' END"
+        for table in (memory_lexemes, memory_vectors)
+    )
     return Statement(
         text(
-            "SELECT query ~ 'memory_lexemes' AS words, query ~ 'memory_vectors' AS vectors,"  # noqa: S608 - our own text
+            f"SELECT {words} AS words, {vectors} AS vectors,"  # noqa: S608 - our own text
             " sum(calls)::bigint AS calls, sum(total_exec_time) / sum(calls) AS mean_ms,"
             f" max(max_exec_time) AS max_ms FROM {place}.pg_stat_statements"
             " WHERE dbid = (SELECT oid FROM pg_database WHERE datname = current_database())"

@@ -74,6 +74,26 @@ async def test_past_searches_are_counted_by_kind(start: Callable[..., str], plac
         assert one == past[:1]
 
 
+async def test_searches_that_a_function_prepares_are_one_kind(start: Callable[..., str]) -> None:
+    url = start(**COUNTING)
+    async with Database(url, connect_args={"statement_cache_size": 0}) as database:
+        await database.upgrade()
+        connection = await asyncpg.connect(url)
+        await connection.execute("CREATE EXTENSION pg_stat_statements")
+        await _search(database)
+        (past,) = (await slow_searches(database)).past or ()
+        assert (past.words, past.vectors, past.calls) == (None, None, 10)
+        async with Browser(create_console(database)).client as client:
+            assert "any way" in (await client.get("/operations")).text
+        await connection.execute("BEGIN; LOCK TABLE adkpg.memories IN ACCESS EXCLUSIVE MODE")
+        memory = PgVectorMemoryService(database, mode="text")
+        searching = asyncio.create_task(memory.search(app_name="app", user_id="ana", query="cat"))
+        while not (await slow_searches(database, least_s=0)).running:
+            await asyncio.sleep(0)
+        await connection.close()
+        await searching
+
+
 async def test_who_may_not_read_others_statements_is_told_so(
     start: Callable[..., str],
 ) -> None:
