@@ -10,7 +10,7 @@ from sqlalchemy import Connection, MetaData, column, literal, table, text, updat
 from sqlalchemy.schema import CreateSchema
 
 from adkpg import Database, Settings
-from adkpg.database import migrations
+from adkpg.database.migrating import migrations
 from adkpg.tables import metadata
 
 config = context.config

@@ -14,7 +14,8 @@ from adkpg.backup import statements
 from adkpg.backup.process import Process, Processes
 from adkpg.backup.programs import Programs
 from adkpg.backup.script import Script
-from adkpg.database import Database, migrations, row_security
+from adkpg.database import Database, row_security
+from adkpg.database.migrating import migrations
 from adkpg.errors import ConfigurationError, SchemaMissing, SchemaOutOfDate
 
 Progress = Callable[[int, int], None]

@@ -224,7 +224,7 @@ def sql(revision: str) -> None:
     Example:
       adkpg db sql > schema.sql
     """
-    from adkpg.database import migrations
+    from adkpg.database.migrating import migrations
 
     click.echo(migrations.sql(adkpg.Settings().database_schema, revision), nl=False)
 

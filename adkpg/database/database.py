@@ -20,10 +20,11 @@ from sqlalchemy.ext.asyncio import AsyncEngine, create_async_engine
 from sqlalchemy.util import greenlet_spawn
 
 from adkpg import scopes
-from adkpg.database import address, distribution, libpq, migrations, pooler, row_security
+from adkpg.database import address, distribution, libpq, pooler, row_security
 from adkpg.database.connector import Connector, Password
 from adkpg.database.driver import Attempt, Fault, idle_after, translated
 from adkpg.database.listening import Listener
+from adkpg.database.migrating import migrations
 from adkpg.database.pools import LoopPools, clone
 from adkpg.database.prepared_statements import prepared, rows_of, select_prepared
 from adkpg.database.replicas.known import Known, Need

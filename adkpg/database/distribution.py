@@ -12,7 +12,7 @@ from functools import partial
 from sqlalchemy import Connection, ForeignKeyConstraint, Table, text
 from sqlalchemy.ext.asyncio import AsyncEngine
 
-from adkpg.database import migrations
+from adkpg.database.migrating import migrations
 from adkpg.errors import ConfigurationError, ExtensionMissing, SchemaOutOfDate
 from adkpg.tables import DISTRIBUTED, FUNCTIONS, metadata, sessions
 

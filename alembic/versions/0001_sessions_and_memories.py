@@ -8,7 +8,7 @@ from alembic import op
 from pgvector.sqlalchemy import HALFVEC
 from sqlalchemy.dialects import postgresql
 
-from adkpg.database import migrations
+from adkpg.database.migrating import migrations
 from adkpg.tables import FUNCTIONS
 
 revision = "0001r18"
@@ -19,7 +19,7 @@ depends_on = None
 
 def upgrade() -> None:
     schema = op.get_context().version_table_schema
-    # Alembic makes this table; `adkpg.database.migrations` says what the column means.
+    # Alembic makes this table; `adkpg.database.migrating.migrations` says what the column means.
     op.execute(
         f'ALTER TABLE "{schema}".alembic_version ADD COLUMN IF NOT EXISTS works_with text COLLATE "C"'
     )

@@ -3,8 +3,8 @@
     python -m benchmarks.scripts.planning [CHECKOUT] [--times 60]
 
 Bytes of the statement, and the milliseconds that the server parses and plans it, by mode; next to
-the statements of another checkout of adkpg, if one is given. Then what the client waits for: where its
-driver keeps the statement, where each search plans it, and where the function keeps it.
+the statements of another checkout of adkpg, if one is given. Then what the client waits for: where
+its driver keeps the statement, where each search plans it, and where the function keeps it.
 They take turns on one database. Of a busy machine's times the least tells most.
 """
 

@@ -16,7 +16,7 @@ from google.adk.events.event_actions import EventActions
 from google.genai import types
 
 from adkpg import Database, DatabaseSessionService, PgVectorMemoryService
-from adkpg.database import migrations
+from adkpg.database.migrating import migrations
 from adkpg.embedded.binaries import Binaries
 from adkpg.testing.server import Server
 from tests.fakes.commands import Adkpg

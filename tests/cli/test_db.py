@@ -7,7 +7,7 @@ from pathlib import Path
 import pytest
 
 from adkpg import PgVectorMemoryService
-from adkpg.database import migrations
+from adkpg.database.migrating import migrations
 from tests.fakes.commands import Adkpg
 from tests.fakes.conversation import entry
 

@@ -7,7 +7,7 @@ import asyncpg
 import pytest
 
 from adkpg import Database, DatabaseSessionService, tables
-from adkpg.database import migrations
+from adkpg.database.migrating import migrations
 from adkpg.errors import SchemaMissing
 from adkpg.sql import Call
 from tests.fakes.conversation import USER, said

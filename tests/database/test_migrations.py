@@ -17,7 +17,7 @@ from alembic.migration import MigrationContext
 from sqlalchemy import Connection, MetaData
 
 from adkpg import Database, DatabaseSessionService, Settings
-from adkpg.database import migrations
+from adkpg.database.migrating import migrations
 from adkpg.embedded import EmbeddedServer
 from adkpg.errors import (
     Busy,

@@ -11,7 +11,7 @@ from typing import Any
 import pytest
 
 from adkpg import Database, DatabaseSessionService, PgVectorMemoryService, Settings
-from adkpg.database import migrations
+from adkpg.database.migrating import migrations
 from adkpg.operations import examine
 from adkpg.testing import said, texts
 from adkpg.testing.server import Server

@@ -8,7 +8,7 @@ from typing import Any
 import pytest
 
 from adkpg import Database, DatabaseSessionService, PgVectorMemoryService, Settings
-from adkpg.database import migrations
+from adkpg.database.migrating import migrations
 from adkpg.errors import (
     Busy,
     ConfigurationError,

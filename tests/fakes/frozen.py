@@ -11,7 +11,7 @@ from pathlib import Path
 
 from adkpg import Database, DatabaseSessionService, PgVectorMemoryService, Settings
 from adkpg.backup.archive import back_up
-from adkpg.database import migrations
+from adkpg.database.migrating import migrations
 from adkpg.testing import said, texts
 from tests.fakes.conversation import USER, entry, text_of
 from tests.fakes.toys import ToyEmbedder

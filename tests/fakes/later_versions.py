@@ -7,7 +7,7 @@ from pathlib import Path
 
 import pytest
 
-from adkpg.database import migrations
+from adkpg.database.migrating import migrations
 
 ADDITIVE_COLUMN = """
     op.add_column("sessions", sa.Column("mood", sa.Text()), schema=schema)
@@ -27,7 +27,7 @@ _REVISION = '''"""A made-up revision."""
 import sqlalchemy as sa
 from alembic import op
 
-from adkpg.database import concurrent_index
+from adkpg.database.migrating import concurrent_index
 
 revision = "{number:04}"
 down_revision = "{before}"

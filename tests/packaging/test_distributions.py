@@ -11,7 +11,7 @@ from pathlib import Path
 import pytest
 
 import adkpg
-from adkpg.database import migrations
+from adkpg.database.migrating import migrations
 from tests.fakes.checkout import CHECKOUT, Environment, build, names
 
 ROUND_TRIP = """

@@ -11,7 +11,7 @@ from alembic.config import Config
 from sqlalchemy import Connection, inspect, text
 
 from adkpg import Database, PgVectorMemoryService, SearchFilters, Settings
-from adkpg.database import migrations
+from adkpg.database.migrating import migrations
 from adkpg.memory.search import statements
 from adkpg.memory.vectors import statements as vector_statements
 from adkpg.sql import NoParameters, Statement

@@ -36,7 +36,7 @@ from sqlalchemy.exc import DBAPIError, PendingRollbackError, ProgrammingError
 from sqlalchemy.ext.asyncio import AsyncConnection, AsyncEngine
 from sqlalchemy.schema import CreateSchema
 
-from adkpg.database.alembic_log import quiet
+from adkpg.database.migrating.alembic_log import quiet
 from adkpg.database.pooler import is_direct
 from adkpg.database.pools import clone
 from adkpg.errors import (
@@ -51,7 +51,7 @@ logger = logging.getLogger(__name__)
 
 _T = TypeVar("_T")
 
-_PACKAGE = Path(__file__).resolve().parents[1]
+_PACKAGE = Path(__file__).resolve().parents[2]
 _ALEMBIC = threading.Lock()
 _LOCK_KEY = 0x61646B7067  # "adkpg"
 _POLL_S = 0.05

@@ -1,0 +1,1 @@
+"""Migrating: the schema from revision to revision, by Alembic."""
