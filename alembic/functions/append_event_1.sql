@@ -67,7 +67,7 @@ BEGIN
     IF NOT FOUND THEN
         RETURN NULL;
     END IF;
-    -- Checks of one table each, which Citus plans once. Who fails one looks at what is stored.
+    -- A statement of one table, which Citus plans once. Who fails the check looks at what is stored.
     -- The event of the revision that the caller has seen has its token still; one that was deleted
     -- since contradicts nobody.
     SELECT e.seq, e.revision_token INTO seen, seen_token FROM events e

@@ -19,7 +19,7 @@ CREATE FUNCTION {schema}.select_prepared_1(
 ) RETURNS text LANGUAGE plpgsql AS $body$
 #variable_conflict use_variable
 DECLARE
-    -- A server process keeps so many of ours: a search takes about a megabyte.
+    -- A server process keeps so many of ours: a search takes one to two megabytes.
     most_kept CONSTANT integer := 32;
     part bigint;
     own_name text := name;
