@@ -57,7 +57,7 @@ async def load(
     long: bool = False,
 ) -> None:
     model = {"model": Questions.model, "dimensions": DIMENSIONS}
-    await database.fetch(vector_statements.insert_model(), model)
+    await database.fetch(vector_statements.insert_model(database.schema), model)
     row = await database.fetch_one(vector_statements.select_model(), model)
     assert row is not None
     app = {"app_name": APP, "model_id": row["model_id"]}

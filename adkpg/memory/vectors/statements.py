@@ -26,6 +26,7 @@ from sqlalchemy import (
     delete,
     exists,
     func,
+    literal,
     literal_column,
     null,
     select,
@@ -301,14 +302,33 @@ def model_number() -> Select[Any]:
 
 
 @cache
-def insert_model() -> Statement[ModelKey]:
-    """Registers a model unless it is there."""
+def insert_model(schema: str) -> Statement[ModelKey]:
+    """Registers a model unless it is there.
+
+    A cluster's coordinator does, since its workers draw no numbers of this type from a sequence; it
+    is asked in a transaction of its own. There it returns success and result, which says why not.
+
+    Args:
+      schema: Where the tables are, for the coordinator.
+    """
+    name = bindparam("model", type_=Text)
+    dimensions = bindparam("dimensions", type_=Integer)
+    told = func.format(
+        literal_column(
+            "'INSERT INTO %I.embedding_models (name, dimensions) VALUES (%L, %s)"
+            " ON CONFLICT DO NOTHING'",
+            Text,
+        ),
+        literal(schema, Text),
+        name,
+        dimensions,
+    )
+    asked = func.run_command_on_coordinator(told).table_valued(
+        column("success", Boolean), column("result", Text)
+    )
     return Statement(
-        insert(embedding_models)
-        .values(
-            name=bindparam("model", type_=Text), dimensions=bindparam("dimensions", type_=Integer)
-        )
-        .on_conflict_do_nothing(),
+        insert(embedding_models).values(name=name, dimensions=dimensions).on_conflict_do_nothing(),
+        over_nodes=select(asked.c.success, asked.c.result),
     )
 
 

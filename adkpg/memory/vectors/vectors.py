@@ -14,6 +14,7 @@ from adkpg.errors import (
     AdkpgError,
     ConfigurationError,
     DatabaseError,
+    DatabaseUnavailable,
     EmbedderUnavailable,
     EmbeddingError,
     InvalidInput,
@@ -64,10 +65,22 @@ def require_indexable(model: str, dimensions: int) -> None:
 
 
 async def registered(database: Database, model: str, dimensions: int) -> int:
-    """Returns a model's number; registers it the first time."""
+    """Returns a model's number; registers it the first time.
+
+    Raises:
+      DatabaseUnavailable: A cluster's coordinator, which alone gives numbers, did not give one.
+    """
     key: statements.ModelKey = {"model": model, "dimensions": dimensions}
+    insert = statements.insert_model(database.schema)
     while (row := await database.fetch_one(statements.select_model(), key)) is None:
-        await database.fetch(statements.insert_model(), key)
+        for answer in await database.fetch(insert, key):
+            if not answer["success"]:
+                raise DatabaseUnavailable(
+                    f"The cluster's coordinator did not register model {model!r}, asked by "
+                    f"{database.place}: {answer['result']}; see that this node reaches it, then "
+                    "call again.",
+                    written=False,
+                )
     return int(row["model_id"])
 
 

@@ -9,6 +9,7 @@ from adkpg.errors import InvalidInput
 from adkpg.jsontext import same_json
 from adkpg.keys import APP_WIDE, require_storable
 from adkpg.memory.drafts import Draft
+from adkpg.memory.vectors.vectors import registered
 from adkpg.memory.write import apply
 from adkpg.memory.write import statements as memory_statements
 from adkpg.memory.write.plan import Plan, new_place
@@ -123,6 +124,9 @@ class MemoryWriter:
         config = settings.text_search_config
         name, dimensions = settings.model or (None, None)
 
+        if name is not None and dimensions is not None:
+            await registered(self._database, name, dimensions)
+
         async def work(transaction: Transaction) -> bool:
             rows = await transaction.fetch(
                 statements.settle_app(),
@@ -138,7 +142,6 @@ class MemoryWriter:
                     "model": name,
                     "dimensions": dimensions,
                 }
-                await transaction.fetch(statements.register_model(), model)
                 await transaction.fetch(statements.activate_model(), model)
             return bool(rows[0]["known"])
 

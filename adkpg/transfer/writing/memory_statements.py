@@ -2,13 +2,12 @@
 
 from datetime import datetime
 from functools import cache
-from typing import Any, TypedDict
+from typing import Any
 
 from sqlalchemy import (
     BigInteger,
     Boolean,
     ColumnElement,
-    Integer,
     Text,
     and_,
     bindparam,
@@ -26,6 +25,7 @@ from sqlalchemy import (
 )
 from sqlalchemy.dialects.postgresql import ARRAY, TIMESTAMP, insert
 
+from adkpg.memory.vectors.statements import ModelKey, model_number
 from adkpg.memory.write.statements import buried
 from adkpg.sql import (
     APP_NAME,
@@ -40,7 +40,6 @@ from adkpg.sql import (
 )
 from adkpg.tables import (
     app_settings,
-    embedding_models,
     memories,
     memory_jobs,
     memory_provenance,
@@ -103,14 +102,7 @@ class SettingsParameters(AppParameters):
     extract_facts: bool
 
 
-class RegisteredParameters(TypedDict):
-    """An embedding model."""
-
-    model: str
-    dimensions: int
-
-
-class ModelParameters(AppParameters, RegisteredParameters):
+class ModelParameters(AppParameters, ModelKey):
     """The model that an app is searched with."""
 
 
@@ -271,30 +263,10 @@ def settle_app() -> Statement[SettingsParameters]:
 
 
 @cache
-def register_model() -> Statement[RegisteredParameters]:
-    """Makes a model known, if it is not."""
-    return Statement(
-        insert(embedding_models)
-        .values(
-            name=bindparam("model", type_=Text), dimensions=bindparam("dimensions", type_=Integer)
-        )
-        .on_conflict_do_nothing()
-    )
-
-
-@cache
 def activate_model() -> Statement[ModelParameters]:
     """Makes a model the active one of an app that has none."""
-    model = (
-        select(embedding_models.c.model_id)
-        .where(
-            embedding_models.c.name == bindparam("model", type_=Text),
-            embedding_models.c.dimensions == bindparam("dimensions", type_=Integer),
-        )
-        .scalar_subquery()
-    )
     return Statement(
         update(app_settings)
         .where(app_settings.c.app_name == APP_NAME, app_settings.c.model_id.is_(None))
-        .values(model_id=model)
+        .values(model_id=model_number().scalar_subquery())
     )

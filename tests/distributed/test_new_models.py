@@ -1,0 +1,58 @@
+"""An embedding model is registered through any node, though the coordinator alone gives numbers."""
+
+import asyncpg
+import pytest
+
+from adkpg import Database, PgVectorMemoryService
+from adkpg.errors import DatabaseUnavailable
+from adkpg.memory.vectors.vectors import registered
+from adkpg.models.service import Models
+from tests.fakes.citus import CitusServer, Own
+from tests.fakes.model_apps import remember
+from tests.fakes.toys import ToyEmbedder
+
+pytestmark = pytest.mark.cluster
+
+
+@pytest.fixture
+async def nodes(cluster: CitusServer, database_url: str) -> list[str]:
+    return await cluster.nodes_of(database_url.rpartition("/")[2])
+
+
+async def test_memories_are_embedded_with_a_model_that_any_node_is_the_first_to_see(
+    nodes: list[str], connection: asyncpg.Connection
+) -> None:
+    """A worker draws no smallint from a sequence: the memories waited for their vectors."""
+    assert len(nodes) == 3
+    for number, url in enumerate(nodes):
+        app = f"app {number}"
+        async with Database(url) as database:
+            memory = PgVectorMemoryService(database, embedder=ToyEmbedder(f"o'new {number}"))
+            await remember(memory, "the kitten", app=app)
+            hits = await memory.search(app_name=app, user_id="user", query="kitten", mode="vector")
+        assert [hit.reason.cosine is not None for hit in hits] == [True]
+    models = await connection.fetch("SELECT model_id, name FROM embedding_models ORDER BY 1")
+    assert [row["name"] for row in models] == [f"o'new {number}" for number in range(3)]
+    assert await connection.fetchval("SELECT count(*) FROM memory_jobs") == 0
+
+
+async def test_a_number_is_given_once_whichever_node_drops_its_model(nodes: list[str]) -> None:
+    given = []
+    for url in nodes:
+        async with Database(url) as database:
+            given.append(await registered(database, "passing", 3))
+            assert await registered(database, "passing", 3) == given[-1]
+            await Models(database).drop("passing")
+    assert len(set(given)) == len(nodes)
+
+
+@pytest.mark.fault
+async def test_a_worker_says_that_the_coordinator_is_away(own: Own) -> None:
+    _, worker, _ = await own.server.nodes_of(own.database)
+    async with Database(worker) as database:
+        own.cluster.nodes[0].kill()
+        with pytest.raises(DatabaseUnavailable, match="coordinator") as raised:
+            await registered(database, "new", 3)
+        assert raised.value.written is False
+        await own.cluster.nodes[0].start()
+        assert await registered(database, "new", 3) == 1
