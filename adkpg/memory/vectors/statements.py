@@ -326,8 +326,9 @@ def insert_model(schema: str) -> Statement[ModelKey]:
     asked = func.run_command_on_coordinator(told).table_valued(
         column("success", Boolean), column("result", Text)
     )
+    inserted = insert(embedding_models).values(name=name, dimensions=dimensions)
     return Statement(
-        insert(embedding_models).values(name=name, dimensions=dimensions).on_conflict_do_nothing(),
+        inserted.on_conflict_do_nothing().inline(),
         over_nodes=select(asked.c.success, asked.c.result),
     )
 
