@@ -290,6 +290,8 @@ class Statement(Generic[ParametersT]):
         clients' statements are not kept, a function of the database keeps it.
 
     Attributes:
+      names: Of its parameters, in the order of its placeholders.
+      kinds: Their types, by name.
       columns: What it returns: names and types; empty, if it is no SELECT.
     """
 
@@ -312,6 +314,9 @@ class Statement(Generic[ParametersT]):
             name: bind.value for bind, name in compiled.bind_names.items() if not bind.required
         }
         self.names: tuple[str, ...] = tuple(compiled.positiontup or ())
+        self.kinds: Mapping[str, Any] = {
+            name: bind.type for bind, name in compiled.bind_names.items()
+        }
         self.long = long
         self._templates: dict[tuple[str, bool], Template] = {}
         self.columns: Mapping[str, Any] = {}

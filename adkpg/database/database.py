@@ -1316,6 +1316,16 @@ class Transaction:
                 found += await self._connection.fetch(sql, *arguments, timeout=timeout_s)
         return found
 
+    async def command(self, statement: Statement[ParametersT], parameters: ParametersT) -> None:
+        """Runs one statement, which on a cluster has another node do it, in a transaction there.
+
+        Its rows are what nodes answered: success and result. What one refused is raised as if it
+        had been asked itself, so that what passes is repeated.
+        """
+        for answer in await self.fetch(statement, parameters):
+            if not answer["success"]:
+                raise asyncpg.InternalServerError(answer["result"])
+
 
 def _own_version() -> str:
     try:

@@ -60,6 +60,7 @@ _NODE_ENDED = (
     "failure on connection marked as essential",
     "could not find the intermediate result file",
     "connection to the remote node",
+    "failed to connect to",
     "connection not open",
     "the database system is starting up",
     "the database system is shutting down",

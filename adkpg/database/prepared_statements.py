@@ -5,6 +5,7 @@ returned goes as text, and becomes here what asyncpg would have made of it. No I
 """
 
 import json
+import math
 import struct
 from collections.abc import Callable, Iterator
 from datetime import UTC, datetime
@@ -17,6 +18,7 @@ from sqlalchemy.dialects.postgresql import ARRAY
 from adkpg.sql import Call, ParametersT, ScopeParameters, Statement
 
 _FLOAT = struct.Struct("f")
+_NO_REAL = 2.0**-150
 _ENDS = {
     "infinity": datetime.max.replace(tzinfo=UTC),
     "-infinity": datetime.min.replace(tzinfo=UTC),
@@ -64,7 +66,10 @@ def prepared(
         "name": template.name,
         "statement": template.statement,
         "tables": template.tables,
-        "arguments": [_text(each) for each in statement.arguments(parameters)],
+        "arguments": [
+            _text(each, statement.kinds[name])
+            for name, each in zip(statement.names, statement.arguments(parameters), strict=True)
+        ],
     }
 
 
@@ -115,22 +120,25 @@ def _real(value: float | str) -> float:
     return float(found)
 
 
-def _text(value: object) -> str | None:
+def _text(value: object, kind: Any) -> str | None:
     """A value as Postgres reads it; the type is what the statement says."""
     if value is None:
         return None
     if isinstance(value, list):
-        return "{" + ",".join(map(_element, value)) + "}"
+        of_one = kind.item_type if isinstance(kind, ARRAY) else None
+        return "{" + ",".join(_element(each, of_one) for each in value) + "}"
     if isinstance(value, datetime):
         return (value if value.tzinfo else value.astimezone()).isoformat()
+    if isinstance(value, float) and isinstance(kind, REAL) and abs(value) <= _NO_REAL:
+        return str(math.copysign(0, value))  # rounded as by the driver: Postgres refuses the text
     return str(value)
 
 
-def _element(value: object) -> str:
+def _element(value: object, kind: Any) -> str:
     """A value in the text of an array."""
-    if value is None:
+    text = _text(value, kind)
+    if text is None:
         return "NULL"
-    text = str(_text(value))
     if isinstance(value, int | float):
         return text
     return '"' + text.replace("\\", "\\\\").replace('"', '\\"') + '"'

@@ -24,7 +24,7 @@ ODD = ["", "it's", 'a "word"', "back\\slash", "{a,b}", "NULL", "%1$s %% $1", "ü
 VALUES: dict[str, tuple[Any, list[Any]]] = {
     "texts": (ARRAY(Text), [ODD, [], ["a", None], None]),
     "text": (Text, [*ODD, None]),
-    "reals": (ARRAY(REAL), [[0.1, -1.5e-30, 3.0], [], [float("inf")]]),
+    "reals": (ARRAY(REAL), [[0.1, -1.5e-30, 3.0], [], [float("inf")], [1e-320, -5e-324, 1e-45]]),
     "real": (REAL, [0.1, 1 / 3, 16777216.0, None]),
     "double": (Double, [0.1, 1e300, 5e-324, 1.0, float("-inf"), None]),
     "doubles": (ARRAY(Double), [[1.0, 1 / 3, None], None]),

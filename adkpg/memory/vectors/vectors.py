@@ -14,7 +14,6 @@ from adkpg.errors import (
     AdkpgError,
     ConfigurationError,
     DatabaseError,
-    DatabaseUnavailable,
     EmbedderUnavailable,
     EmbeddingError,
     InvalidInput,
@@ -68,19 +67,13 @@ async def registered(database: Database, model: str, dimensions: int) -> int:
     """Returns a model's number; registers it the first time.
 
     Raises:
-      DatabaseUnavailable: A cluster's coordinator, which alone gives numbers, did not give one.
+      DatabaseUnavailable: A cluster's coordinator, which alone gives numbers, or a node that must
+        know of them was away for as long as calls are repeated.
     """
     key: statements.ModelKey = {"model": model, "dimensions": dimensions}
     insert = statements.insert_model(database.schema)
     while (row := await database.fetch_one(statements.select_model(), key)) is None:
-        for answer in await database.fetch(insert, key):
-            if not answer["success"]:
-                raise DatabaseUnavailable(
-                    f"The cluster's coordinator did not register model {model!r}, asked by "
-                    f"{database.place}: {answer['result']}; see that this node reaches it, then "
-                    "call again.",
-                    written=False,
-                )
+        await database.transact(lambda transaction: transaction.command(insert, key))
     return int(row["model_id"])
 
 
