@@ -13,16 +13,18 @@ import logging
 import math
 import re
 from collections.abc import Callable, Mapping, Sequence
-from typing import Any
+from typing import Any, TypeVar
 
 from google.adk.events.event import Event
 from google.genai import types
-from pydantic import TypeAdapter, ValidationError
+from pydantic import BaseModel, TypeAdapter, ValidationError
 from pydantic_core import PydanticSerializationError, from_json, to_jsonable_python
 
 from adkpg.errors import InvalidInput
 
 logger = logging.getLogger(__name__)
+
+ModelT = TypeVar("ModelT", bound=BaseModel)
 
 MAX_DEPTH = 600
 """Deepest nesting of a state. Reading takes a stack frame per level of Python's 1,000, so a state
@@ -39,6 +41,7 @@ _LARGE = re.compile(r'"[^"\\]*(?:\\.[^"\\]*)*"|-?[0-9.]+e\+[0-9]+')
 
 _CONTENT = types.Content(role="user", parts=[])
 _PART = types.Part(text="")
+_set = object.__setattr__
 
 _EVENTS = TypeAdapter(list[Event])
 # The start of an event as pydantic writes it, if its content is texts alone.
@@ -246,18 +249,28 @@ def _has_nonfinite(plain: Any) -> bool:
 def read_content(text: str) -> types.Content:
     """Returns a content that pydantic wrote as JSON text.
 
-    Most are of texts alone. These are copied from one that is valid, in less than half of the time
+    Most are of texts alone. These are copied from one that is valid, in a sixth of the time
     that a validation takes: it runs Python code of google-genai's for each content and part.
     """
     try:
         fields: dict[str, Any] = from_json(text)
         parts: Any = fields.get("parts")
         if fields.keys() == {"parts", "role"} and all(part.keys() == {"text"} for part in parts):
-            fields["parts"] = [_PART.model_copy(update=part) for part in parts]
-            return _CONTENT.model_copy(update=fields)
+            fields["parts"] = [_copied(_PART, part) for part in parts]
+            return _copied(_CONTENT, fields)
         return types.Content.model_validate_json(text)
     except ValueError:  # a lone surrogate, which pydantic's parser refuses
         return types.Content.model_validate(json.loads(text))
+
+
+def _copied(valid: ModelT, fields: dict[str, Any]) -> ModelT:
+    """What ``model_copy`` returns of a model with nothing but fields, in half of its time."""
+    copy = valid.__class__.__new__(valid.__class__)
+    _set(copy, "__dict__", valid.__dict__ | fields)
+    _set(copy, "__pydantic_fields_set__", {*fields})
+    _set(copy, "__pydantic_extra__", None)
+    _set(copy, "__pydantic_private__", None)
+    return copy
 
 
 # Events

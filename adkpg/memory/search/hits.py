@@ -144,7 +144,7 @@ def folded(hits: Sequence[Hit]) -> list[Hit]:
     """
     groups: list[list[Hit]] = []
     prints: list[_Print] = []
-    holders: dict[tuple[str, str], list[int]] = {}
+    holders: dict[int, list[int]] = {}
     for found in hits:
         own = _print(found.memory)
         telling = own.telling()
@@ -225,14 +225,14 @@ class _Print(NamedTuple):
     pairs: frozenset[tuple[str, str]]
     artifacts: frozenset[str]
 
-    def telling(self) -> list[tuple[str, str]]:
+    def telling(self) -> list[int]:
         """Some of its pairs: two sets as alike as `DUPLICATE_SHARE` have one of them in common.
 
-        The first of each in one order, as many as may be missing and one (prefix filtering:
-        Chaudhuri, Ganti, Kaushik 2006).
+        The first of each in one order, by their hash, as many as may be missing and one (prefix
+        filtering: Chaudhuri, Ganti, Kaushik 2006).
         """
         spare = len(self.pairs) - math.ceil(DUPLICATE_SHARE * len(self.pairs))
-        return sorted(self.pairs)[: spare + 1]
+        return sorted(map(hash, self.pairs))[: spare + 1]
 
     def numbers(self) -> set[str]:
         return {word for word in self.words if _DIGIT.search(word)}

@@ -57,8 +57,11 @@ def dead_places() -> CTE:
     expired = select(memories.c.position).where(
         in_scopes(memories), memories.c.expires_at.is_not(None), memories.c.expires_at <= func.now()
     )
+    invocation_id = bindparam("invocation_id", type_=Text)
     running = select(memories.c.position).where(
-        in_scopes(memories), memories.c.invocation_id == bindparam("invocation_id", type_=Text)
+        invocation_id.is_not(None),  # asked once: whoever names none need not read them all
+        in_scopes(memories),
+        memories.c.invocation_id == invocation_id,
     )
     return materialized(union_all(expired, running), "dead")
 
