@@ -35,6 +35,7 @@ CLIENTS = 8
 CALLS = 20
 """Of a client in a block."""
 ASKED = {"20 memories": 20, "1,000 memories": 1_000}
+FAR = 1_000_000
 PLACES = ("plain", "coordinator", "another", "owner")
 
 Call = Callable[[int], Awaitable[object]]
@@ -46,16 +47,17 @@ class Place:
     Args:
       url: Leads to the node.
       users: One for each client.
+      first: Where it counts from, so that no place writes what another one of a database wrote.
     """
 
-    def __init__(self, url: str, users: list[str]) -> None:
+    def __init__(self, url: str, users: list[str], first: int) -> None:
         self.database = Database(url, pool_size=CLIENTS)
         self._users = users
         self._plain = DatabaseSessionService(self.database, remember=False)
         self._remembering = DatabaseSessionService(self.database, remember=True)
         self._memory = PgVectorMemoryService(self.database, embedder=Scattered())
         self._sessions: dict[tuple[str, int], Session] = {}
-        self._number = itertools.count()
+        self._number = itertools.count(first)
         self.calls: dict[str, Call] = {
             "create": lambda client: self._create(client),
             "append": lambda client: self._append("append", client),
@@ -203,7 +205,7 @@ async def measure(programs: Path, blocks: int, only: str) -> None:
             "another": nodes[2],
             "owner": nodes[1],
         }
-        places = {name: Place(urls[name], users) for name in PLACES}
+        places = {name: Place(urls[name], users, at * FAR) for at, name in enumerate(PLACES)}
         kinds = [kind for kind in places["plain"].calls if only in kind]
         for name in ("plain", "coordinator"):
             await places[name].load(searched=any("search" in kind for kind in kinds))
