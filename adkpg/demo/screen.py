@@ -6,6 +6,7 @@ from collections.abc import Iterable, Iterator, Sequence
 from contextlib import contextmanager
 
 from rich.console import Console
+from rich.status import Status
 from rich.table import Table
 
 from adkpg.demo.line import (
@@ -50,7 +51,9 @@ class Screen:
     @contextmanager
     def waiting(self, text: str) -> Iterator[None]:
         """Shows what is waited for."""
-        with self._console.status(cell(text)):
+        # Not `Console.status`, which imports when it is called: Python loses a Ctrl-C that comes as
+        # it forgets the lock of an import.
+        with Status(cell(text), console=self._console):
             yield
 
     def line(self, line: Line) -> None:

@@ -209,6 +209,20 @@ def test_options_that_do_not_go_together(
     assert sentence in outcome.err
 
 
+def test_nothing_is_imported_while_an_act_begins() -> None:
+    """An interrupt that comes as an import's lock is forgotten is lost by Python."""
+    code = (
+        "import sys; from adkpg.demo.screen import Screen; shown = Screen(); shown.heading('Act')\n"
+        "known = {*sys.modules}\n"
+        "with shown.waiting('a process starts'): pass\n"
+        "print(sorted({*sys.modules} - known))"
+    )
+    shown = subprocess.run(
+        [sys.executable, "-c", code], env=environment(), capture_output=True, text=True, check=False
+    )
+    assert shown.stdout.splitlines()[-1] == "[]", shown.stderr
+
+
 @pytest.mark.parametrize("after", ["Process 1", "calls note"])
 def test_an_interrupt_is_clean(embedded_dir: Path, after: str) -> None:
     """Ctrl-C, while a process starts and while it talks to the embedded server."""
