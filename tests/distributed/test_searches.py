@@ -8,7 +8,6 @@ import pytest
 from sqlalchemy import text
 
 from adkpg import Database, Hit, PgVectorMemoryService
-from adkpg.database import address
 from adkpg.memory.search.options import MODES, Mode
 from tests.fakes.citus import CitusServer
 from tests.fakes.citus_writers import node_of
@@ -55,7 +54,7 @@ async def test_the_users_node_keeps_the_plan_of_a_search(
 ) -> None:
     await remember(PgVectorMemoryService(database, embedder=BagEmbedder(("en",))))
     port = await node_of(database_url, USER["user_id"])
-    name = address.parse(database_url).display.rpartition("/")[2]
+    name = database_url.rpartition("/")[2]
     (owner,) = [url for url in await cluster.nodes_of(name) if f":{port}/" in url]
     async with Database(owner, pool_size=1, max_overflow=0) as direct:
         memory = PgVectorMemoryService(direct, embedder=BagEmbedder(("en",)))

@@ -21,7 +21,7 @@ from pathlib import Path
 import asyncpg
 
 from adkpg import Database, Settings
-from adkpg.database import address
+from adkpg.database.address import parse
 from adkpg.database.scratch import renamed
 from adkpg.embedded.account import Account
 
@@ -253,7 +253,7 @@ class CitusServer:
     def __init__(self, url: str, run: str | None = None) -> None:
         self.url = url
         self.run = run or uuid.uuid4().hex[:8]
-        self._address = address.parse(url)
+        self._address = parse(url)
         self._others: list[str] | None = None
 
     @property
@@ -297,7 +297,7 @@ class CitusServer:
         nodes = await self.nodes_of(database)
         for url in nodes:
             await said(url, "CREATE EXTENSION IF NOT EXISTS citus")
-        places = [address.parse(url).display.rpartition("@")[2].partition("/")[0] for url in nodes]
+        places = [parse(url).display.rpartition("@")[2].partition("/")[0] for url in nodes]
         for index, place in enumerate(places):
             host, _, port = place.rpartition(":")
             function = "citus_add_node" if index else "citus_set_coordinator_host"
@@ -351,8 +351,8 @@ class Own:
 
 
 async def said(url: str, sql: str) -> list[asyncpg.Record]:
-    """Sends a statement by itself, and returns its rows."""
-    place = address.parse(url)
+    """Sends a statement by itself, past any pooler, and returns its rows."""
+    place = parse(url)
     connection = await asyncpg.connect(place.dsn, timeout=_LONGEST_S, **dict(place.options))
     try:
         return await connection.fetch(sql)  # type: ignore[no-any-return] # asyncpg says Any
