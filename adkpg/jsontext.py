@@ -243,6 +243,22 @@ def _has_nonfinite(plain: Any) -> bool:
     return False
 
 
+# Models
+
+
+def copied(valid: ModelT, fields: dict[str, Any]) -> ModelT:
+    """Returns what ``model_copy(update=fields)`` does of a model that has nothing but fields.
+
+    In less than half of its time. The fields count as the ones that were set.
+    """
+    copy = valid.__class__.__new__(valid.__class__)
+    _set(copy, "__dict__", valid.__dict__ | fields)
+    _set(copy, "__pydantic_fields_set__", {*fields})
+    _set(copy, "__pydantic_extra__", None)
+    _set(copy, "__pydantic_private__", None)
+    return copy
+
+
 # Contents
 
 
@@ -256,21 +272,11 @@ def read_content(text: str) -> types.Content:
         fields: dict[str, Any] = from_json(text)
         parts: Any = fields.get("parts")
         if fields.keys() == {"parts", "role"} and all(part.keys() == {"text"} for part in parts):
-            fields["parts"] = [_copied(_PART, part) for part in parts]
-            return _copied(_CONTENT, fields)
+            fields["parts"] = [copied(_PART, part) for part in parts]
+            return copied(_CONTENT, fields)
         return types.Content.model_validate_json(text)
     except ValueError:  # a lone surrogate, which pydantic's parser refuses
         return types.Content.model_validate(json.loads(text))
-
-
-def _copied(valid: ModelT, fields: dict[str, Any]) -> ModelT:
-    """What ``model_copy`` returns of a model with nothing but fields, in half of its time."""
-    copy = valid.__class__.__new__(valid.__class__)
-    _set(copy, "__dict__", valid.__dict__ | fields)
-    _set(copy, "__pydantic_fields_set__", {*fields})
-    _set(copy, "__pydantic_extra__", None)
-    _set(copy, "__pydantic_private__", None)
-    return copy
 
 
 # Events

@@ -3,7 +3,7 @@
 import json
 import math
 from collections.abc import Mapping, Sequence
-from datetime import UTC
+from datetime import UTC, datetime
 from typing import Any
 
 from google.adk.memory.memory_entry import MemoryEntry
@@ -56,11 +56,18 @@ class Memory(MemoryEntry):
         )
 
 
+_VALID = Memory(content=types.Content())  # what is stored was valid when it was written
+
+
 def text_of(content: types.Content | None) -> str:
     """Returns the text of a content's parts without thoughts, fit for a text column."""
+    return storable_text(said(content))
+
+
+def said(content: types.Content | None) -> str:
+    """Returns all text of a content's parts without thoughts, whatever is in it."""
     parts = (content.parts if content else None) or []
-    text = " ".join(part.text for part in parts if part.text and not part.thought)
-    return storable_text(text)
+    return " ".join(part.text for part in parts if part.text and not part.thought)
 
 
 def storable_text(text: str) -> str:
@@ -105,22 +112,29 @@ def memory(row: Mapping[str, Any]) -> Memory:
     if row["custom_metadata"]:
         metadata |= jsontext.read(row["custom_metadata"])
     expires_at = row["expires_at"]
-    return Memory(
-        id=row["memory_id"],
-        author=row["author"],
-        timestamp=row["timestamp"].astimezone(UTC).isoformat(),
-        content=jsontext.read_content(row["content"]),
-        custom_metadata=metadata,
-        kind=row["kind"],
-        topics=json.loads(row["topics"]) if row["topics"] != "[]" else [],
-        importance=round(row["importance"], 6),
-        expires_at=expires_at.astimezone(UTC).isoformat() if expires_at else None,
-        source=source,
-        session_id=session_id or None,
-        event_id=row["event_id"],
-        artifacts=artifacts,
-        superseded_by=row["superseded_by"],
+    return jsontext.copied(
+        _VALID,
+        {
+            "id": row["memory_id"],
+            "author": row["author"],
+            "timestamp": _iso(row["timestamp"]),
+            "content": jsontext.read_content(row["content"]),
+            "custom_metadata": metadata,
+            "kind": row["kind"],
+            "topics": json.loads(row["topics"]) if row["topics"] != "[]" else [],
+            "importance": round(row["importance"], 6),
+            "expires_at": _iso(expires_at) if expires_at else None,
+            "source": source,
+            "session_id": session_id or None,
+            "event_id": row["event_id"],
+            "artifacts": artifacts,
+            "superseded_by": row["superseded_by"],
+        },
     )
+
+
+def _iso(time: datetime) -> str:
+    return (time if time.tzinfo is UTC else time.astimezone(UTC)).isoformat()
 
 
 def unit_vector(vector: Sequence[float]) -> list[float]:

@@ -239,7 +239,7 @@ class _Print(NamedTuple):
 
 
 def _print(memory: Memory) -> _Print:
-    text = records.text_of(memory.content).casefold()
+    text = records.said(memory.content)[: records.BODY_LIMIT].strip().casefold()
     if not text.isascii():
         text = searchable(text).casefold()
     words = ["", *(_WORD.findall(text) or [text])]
