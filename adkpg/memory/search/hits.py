@@ -4,8 +4,9 @@ import math
 import re
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, replace
+from functools import cached_property
 from itertools import pairwise
-from typing import Any, NamedTuple
+from typing import Any
 
 from google.genai import types
 
@@ -219,11 +220,12 @@ def tokens_of(text: str) -> int:
     return math.ceil(len(text.encode(errors="replace")) / 4)
 
 
-class _Print(NamedTuple):
+@dataclass
+class _Print:
     author: str | None
     words: list[str]
     pairs: frozenset[tuple[str, str]]
-    artifacts: frozenset[str]
+    artifacts: dict[str, int]
 
     def telling(self) -> list[int]:
         """Some of its pairs: two sets as alike as `DUPLICATE_SHARE` have one of them in common.
@@ -234,6 +236,7 @@ class _Print(NamedTuple):
         spare = len(self.pairs) - math.ceil(DUPLICATE_SHARE * len(self.pairs))
         return sorted(map(hash, self.pairs))[: spare + 1]
 
+    @cached_property
     def numbers(self) -> set[str]:
         return {word for word in self.words if _DIGIT.search(word)}
 
@@ -243,11 +246,11 @@ def _print(memory: Memory) -> _Print:
     if not text.isascii():
         text = searchable(text).casefold()
     words = ["", *(_WORD.findall(text) or [text])]
-    return _Print(memory.author, words, frozenset(pairwise(words)), frozenset(memory.artifacts))
+    return _Print(memory.author, words, frozenset(pairwise(words)), memory.artifacts)
 
 
 def _alike(one: _Print, other: _Print) -> bool:
-    if one.author != other.author or one.artifacts != other.artifacts:
+    if one.author != other.author or one.artifacts.keys() != other.artifacts.keys():
         return False
     a, b = len(one.pairs), len(other.pairs)
     if a < DUPLICATE_SHARE * b or b < DUPLICATE_SHARE * a:  # whatever they share
@@ -255,7 +258,7 @@ def _alike(one: _Print, other: _Print) -> bool:
     shared = len(one.pairs & other.pairs)
     if shared < DUPLICATE_SHARE * (a + b - shared):
         return False
-    return one.numbers() == other.numbers()
+    return one.numbers == other.numbers
 
 
 def _survivor(group: Sequence[Hit]) -> Hit:

@@ -11,7 +11,7 @@ import math
 import statistics
 from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass
-from typing import Any
+from typing import Any, TypeVar
 
 from adkpg.memory.search.lexical_steps import ASKS, UNSAID
 from adkpg.memory.search.ranking import RANKING
@@ -20,29 +20,25 @@ from adkpg.memory.search.statements import SearchParameters, Shape
 Row = Mapping[str, Any]
 """A row as `adkpg.memory.search.statements.search` returns it."""
 
+FoundT = TypeVar("FoundT", bound=tuple[Any, ...])
 
-@dataclass
+
+@dataclass(slots=True)
 class _Candidate:
-    """A memory of either scope; what it is made of, and what both scopes together make of it."""
+    """A memory of either scope; what it is made of, and what both scopes together make of it.
+
+    A cosine is minus infinity where there is none. All that is `told` of its time and its speaker
+    counts besides.
+    """
 
     row: Row
+    position: int
+    cosine: float
     lexical: float
     coverage: float
     dated: float
+    told: float
     score: float = 0.0
-
-    @property
-    def position(self) -> int:
-        position: int = self.row["position"]
-        return position
-
-    @property
-    def cosine(self) -> float:
-        return -math.inf if self.row["cosine"] is None else float(self.row["cosine"])
-
-    @property
-    def told(self) -> float:
-        return self.dated + float(self.row["said_by"])
 
 
 @dataclass(frozen=True)
@@ -75,23 +71,25 @@ def merged(
     Returns:
       The rows; where nothing is found, one that says what all say.
     """
-    top_k = parameters["top_k"]
     firsts = [rows[0] for rows in answers]
     rows = [row for answer in answers for row in answer if row["position"] is not None]
     if shape.lexical:
-        rows = list(_ranked(firsts, rows, parameters, shape))
+        found = list(_ranked(firsts, rows, parameters, shape))
     else:
-        rows = list(_nearest(rows, parameters))
-    rows.sort(key=lambda row: (row["score"], row["timestamp"], row["position"]), reverse=True)
-    return rows[:top_k] or [{**firsts[0], "memory_id": None, "facts": None, "position": None}]
+        found = list(_nearest(rows, parameters))
+    return found or [{**firsts[0], "memory_id": None, "facts": None, "position": None}]
 
 
 def _nearest(rows: Sequence[Row], parameters: SearchParameters) -> Iterator[Row]:
     """Those that are hits of a search by vectors alone, with their scores."""
     by_cosine = sorted(rows, key=lambda row: float(row["cosine"]), reverse=True)
-    for row in by_cosine[: max(RANKING.candidates, parameters["top_k"])]:
-        if row["cosine"] >= parameters["min_cosine"]:
-            yield {**row, "score": row["cosine"] * row["recency"] * row["importance_factor"]}
+    found = [
+        (row["cosine"] * row["recency"] * row["importance_factor"], row)
+        for row in by_cosine[: max(RANKING.candidates, parameters["top_k"])]
+        if row["cosine"] >= parameters["min_cosine"]
+    ]
+    for score, row in _best(found, parameters):
+        yield {**row, "score": score}
 
 
 def _ranked(
@@ -104,16 +102,26 @@ def _ranked(
     if not found:
         return
     relevant = _by_both(found, totals, parameters) if shape.vector else _by_words(found, totals)
-    for each in relevant:
-        words = each.row["words"] or [] if shape.explain else []
+    scored = [
+        (each.score * each.row["recency"] * each.row["importance_factor"], each.row, each)
+        for each in relevant
+    ]
+    for score, row, each in _best(scored, parameters):
+        words = row["words"] or [] if shape.explain else []
         yield {
-            **each.row,
+            **row,
             "lexical": each.lexical,
             "dated": each.dated,
-            "score": each.score * each.row["recency"] * each.row["importance_factor"],
+            "score": score,
             "lexemes": [asked[word - 1] for word in words],
             "idfs": [idfs[word] for word in words],
         }
+
+
+def _best(found: list[FoundT], parameters: SearchParameters) -> list[FoundT]:
+    """The best of what was found, the best first: their scores, their rows and what goes along."""
+    found.sort(key=lambda each: (each[0], each[1]["timestamp"], each[1]["position"]), reverse=True)
+    return found[: parameters["top_k"]]
 
 
 def _idfs(firsts: Sequence[Row], totals: _Totals) -> dict[int, float]:
@@ -159,9 +167,13 @@ def _candidates(
     found = [
         _Candidate(
             row,
-            _by_bm25(row, totals, idfs, parameters["wordiness"]),
-            sum(idfs[word] * min(weight, 1) for word, weight in _words(row)) / (whole or 1.0),
-            row["dated"] if told else 0.0,
+            position=row["position"],
+            cosine=-math.inf if row["cosine"] is None else float(row["cosine"]),
+            lexical=_by_bm25(row, totals, idfs, parameters["wordiness"]),
+            coverage=sum(idfs[word] * min(weight, 1) for word, weight in _words(row))
+            / (whole or 1.0),
+            dated=(dated := row["dated"] if told else 0.0),
+            told=dated + float(row["said_by"]),
         )
         for row in rows
     ]
