@@ -144,3 +144,11 @@ def unit_vector(vector: Sequence[float]) -> list[float]:
     """
     norm = math.hypot(*vector)
     return [value / norm for value in vector]
+
+
+def unit_vector_text(vector: Sequence[float]) -> str:
+    """Returns a vector ``[d]`` scaled to unit length, as pgvector reads it.
+
+    To send numbers costs the driver more: it asks of each whether it is a list.
+    """
+    return to_json(unit_vector(vector)).decode()

@@ -73,7 +73,7 @@ async def asked_of(connection: Any) -> dict[str, object]:
         "top_k": 10,
         "query": "Which train goes to the coast on Sundays in winter?",
         "config": "english",
-        "query_vector": bulk.vectors(1, 3)[0].tolist(),
+        "query_vector": str(bulk.vectors(1, 3)[0].tolist()),
         "model": bulk.MODEL,
         "dimensions": DIMENSIONS,
         "min_cosine": 0.2,

@@ -94,8 +94,7 @@ async def load(
                     "passages": [number for *_, number, _ in parts],
                     "starts": [part and part.start for *_, part in parts],
                     "ends": [part and part.end for *_, part in parts],
-                    "values": [x for v in vectors for x in records.unit_vector(v.tolist())],
-                    "dimensions": DIMENSIONS,
+                    "vectors": [records.unit_vector_text(v.tolist()) for v in vectors],
                 },
             )
             progress.advance(task, count)

@@ -112,7 +112,7 @@ def question(user: str) -> dict[str, Any]:
         # Of null nothing is asked, but Postgres 15 keeps a scan in the plan that never runs.
         "invocation_id": "i",
         "half_life_s": None,
-        "query_vector": EMBEDDER.vector("question 3"),
+        "query_vector": str(EMBEDDER.vector("question 3")),
         "model": "seeded",
         "dimensions": 16,
     }

@@ -77,7 +77,7 @@ class Search:
         words = searchable(text)[: records.WORDS_LIMIT]
         half_life, own_floor = options.half_life, options.min_score is None
         vectors = self._vectors if options.mode != "text" else None
-        query_vector: list[float] = []
+        query_vector = ""
         words_alone: str | None = None
         if vectors is not None:
             try:

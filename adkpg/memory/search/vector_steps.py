@@ -24,7 +24,7 @@ from sqlalchemy import (
     select,
     union_all,
 )
-from sqlalchemy.dialects.postgresql import ARRAY, REAL
+from sqlalchemy.dialects.postgresql import ARRAY
 
 from adkpg.memory.search.ranking import RANKING
 from adkpg.memory.search.steps import (
@@ -45,9 +45,9 @@ _PASSAGES = 3  # for each memory that is wanted
 
 
 def question_vector() -> CTE:
-    """The question's vector. Parameters: query_vector (numbers)."""
+    """The question's vector. Parameters: query_vector (its text)."""
     # Cast once: in place, the cast would be evaluated for every row once the plan is generic.
-    vector = cast(bindparam("query_vector", type_=ARRAY(REAL)), HALFVEC())
+    vector = cast(bindparam("query_vector", type_=Text), HALFVEC())
     return materialized(select(vector.label("vector")), "question")
 
 

@@ -34,8 +34,7 @@ from sqlalchemy import (
     true,
     update,
 )
-from sqlalchemy.dialects.postgresql import ARRAY, BIT, REAL, insert
-from sqlalchemy.sql.elements import Grouping
+from sqlalchemy.dialects.postgresql import ARRAY, BIT, insert
 
 from adkpg.sql import (
     APP_NAME,
@@ -111,8 +110,7 @@ class StoreParameters(ModelIdParameters):
     Attributes:
       passages: Numbers of the passages, from 0.
       starts, ends: Which characters of the text each has; null is all.
-      values: All vectors, one after the other: numbers travel in less time than their text.
-      dimensions: How long each is.
+      vectors: As pgvector reads them.
     """
 
     app_names: list[str]
@@ -122,8 +120,7 @@ class StoreParameters(ModelIdParameters):
     passages: list[int]
     starts: list[int | None]
     ends: list[int | None]
-    values: list[float]
-    dimensions: int
+    vectors: list[str]
 
 
 @cache
@@ -156,7 +153,6 @@ def _stored_vectors(*, large: bool, ahead: bool, on_nodes: bool) -> Select[Any]:
       on_nodes: For a cluster, which misreads the rows of a step that locks one table of a join.
     """
     given = given_rows(
-        numbered=True,
         app_names=Text,
         user_ids=Text,
         positions=BigInteger,
@@ -164,10 +160,8 @@ def _stored_vectors(*, large: bool, ahead: bool, on_nodes: bool) -> Select[Any]:
         passages=SmallInteger,
         starts=Integer,
         ends=Integer,
+        vectors=Text,
     )
-    values: Any = Grouping(bindparam("values", type_=ARRAY(REAL)))  # a cast cannot be sliced bare
-    length = bindparam("dimensions", type_=Integer)
-    vectors = values[(given.c.number - 1) * length + 1 : given.c.number * length]
     active = (
         select(app_settings.c.app_name)
         .where(
@@ -212,7 +206,7 @@ def _stored_vectors(*, large: bool, ahead: bool, on_nodes: bool) -> Select[Any]:
             case((given.c.ends.is_not(None), func.int4range(given.c.starts, given.c.ends))).label(
                 "span"
             ),
-            cast(vectors, HALFVEC()).label("vector"),
+            cast(given.c.vectors, HALFVEC()).label("vector"),
         )
         .select_from(as_given)
         .order_by(found.c.app_name, found.c.user_id, found.c.position)

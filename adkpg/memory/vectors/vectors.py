@@ -94,8 +94,8 @@ async def store(
         for row, parts in embedded
         for number, (span, vector) in enumerate(parts)
     ]
-    dimensions = len(rows[0][3])
-    statement = statements.store_vectors(large=dimensions > INLINE_DIMENSIONS, ahead=ahead)
+    large = len(rows[0][3]) > INLINE_DIMENSIONS
+    statement = statements.store_vectors(large=large, ahead=ahead)
     parameters: statements.StoreParameters = {
         "model_id": model_id,
         "app_names": [row["app_name"] for row, *_ in rows],
@@ -105,8 +105,7 @@ async def store(
         "passages": [number for _, number, _, _ in rows],
         "starts": [start for *_, (start, _), _ in rows],
         "ends": [end for *_, (_, end), _ in rows],
-        "values": [value for *_, vector in rows for value in records.unit_vector(vector)],
-        "dimensions": dimensions,
+        "vectors": [records.unit_vector_text(vector) for *_, vector in rows],
     }
     if not await database.is_distributed():
         (counted,) = await database.fetch(statement, parameters)
@@ -158,8 +157,10 @@ class Vectors:
         self.claims = Claims(database, task="embed")
         self._model_id = _UNREGISTERED
 
-    async def of_query(self, text: str, *, app_name: str) -> list[float]:
-        """Returns a question's vector of unit length, from the cache if it was asked before.
+    async def of_query(self, text: str, *, app_name: str) -> str:
+        """Returns a question's vector of unit length, as pgvector reads it.
+
+        From the cache if it was asked before.
 
         Args:
           text: The question.
@@ -169,7 +170,7 @@ class Vectors:
           EmbeddingError: The embedder failed, or gave no answer in a search's time.
         """
         self._warn_if_foreign(app_name, text)
-        return records.unit_vector(await self.guarded.question(text))
+        return records.unit_vector_text(await self.guarded.question(text))
 
     def foreign(self, text: str) -> str | None:
         """Returns the name of a text's language if the model does not know it, else None."""

@@ -73,7 +73,7 @@ async def test_a_search_reads_one_users_rows_from_covering_indexes(
     crowded: PgVectorMemoryService, connection: asyncpg.Connection
 ) -> None:
     parameters = QUESTION | {
-        "query_vector": EMBEDDER.vector("question 3"),
+        "query_vector": str(EMBEDDER.vector("question 3")),
         "model": EMBEDDER.model,
         "dimensions": EMBEDDER.dimensions,
     }
@@ -105,7 +105,7 @@ async def test_a_plan_for_any_user_suits_a_small_one_beside_a_large_one(
         await memory.add_memory(**user, memories=entries)
     await connection.execute("VACUUM ANALYZE memories, memory_lexemes, memory_vectors")
     parameters = QUESTION | {
-        "query_vector": EMBEDDER.vector("question 3"),
+        "query_vector": str(EMBEDDER.vector("question 3")),
         "model": EMBEDDER.model,
         "dimensions": EMBEDDER.dimensions,
     }
@@ -198,7 +198,7 @@ async def test_a_search_before_the_first_analyze_does_not_multiply(
     entries = [entry(words), *(entry(f"word {n % 7} turn {n}") for n in range(999))]
     await memory.add_memory(**USER, memories=entries)
     parameters = QUESTION | {
-        "query_vector": EMBEDDER.vector("question 3"),
+        "query_vector": str(EMBEDDER.vector("question 3")),
         "model": EMBEDDER.model,
         "dimensions": EMBEDDER.dimensions,
     }

@@ -82,7 +82,7 @@ async def indexes_of(
         "half_life_s": None,
         "min_cosine": -1.0,
         "wordiness": 1.0,
-        "query_vector": EMBEDDER.vector("question 1"),
+        "query_vector": str(EMBEDDER.vector("question 1")),
         "model": EMBEDDER.model,
         "dimensions": EMBEDDER.dimensions,
     }
