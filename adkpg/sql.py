@@ -502,6 +502,7 @@ class Call(Statement[ParametersT]):
         self.names = names
         self._over_nodes = None
         self.columns = {"answer": NULLTYPE}
+        self.kinds = {}
         self.long = False
         self._constants = {}
         self._texts = {}
