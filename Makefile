@@ -110,11 +110,12 @@ lock: $(INSTALLED) ## write both constraints.txt from pyproject.toml; UPGRADE=--
 	$(BIN)/$(LOCK) $(UPGRADE) --group bench --overrides benchmarks/overrides.txt \
 	  --output-file benchmarks/constraints.txt pyproject.toml
 
+# --no-deps: the file is complete, and pip would look for the newest release of what a package asks for with an extra.
 $(INSTALLED): constraints.txt pyproject.toml
 	@$(PYTHON) -c 'import sys; sys.exit("adkpg needs Python 3.11 or newer: make PYTHON=python3.11" if sys.version_info < (3, 11) else 0)'
 	$(PYTHON) -m venv .venv
 	@echo "Installing into .venv what constraints.txt pins; the first time takes about a minute."
-	@$(BIN)/python -m pip install -qq --require-hashes -r constraints.txt
+	@$(BIN)/python -m pip install -qq --no-deps --require-hashes -r constraints.txt
 	@$(BIN)/python -m pip install -qq --no-deps --no-build-isolation -e .
 	@touch $(INSTALLED)
 

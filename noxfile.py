@@ -27,7 +27,7 @@ def lowest(session: nox.Session) -> None:
 @nox.session(python=["3.11", "3.12", "3.13"])
 def newest(session: nox.Session) -> None:
     """The upper ends: what constraints.txt pins, on each Python."""
-    session.install("--require-hashes", "-r", "constraints.txt")
+    session.install("--no-deps", "--require-hashes", "-r", "constraints.txt")
     session.install("--no-deps", "--no-build-isolation", "-e", ".")
     _run(session)
 

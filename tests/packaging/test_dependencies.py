@@ -3,6 +3,7 @@
 import ast
 import itertools
 import re
+import subprocess
 import sys
 import tomllib
 from collections.abc import Iterator
@@ -69,6 +70,17 @@ def pins() -> dict[str, list[str]]:
 def test_every_declared_dependency_is_pinned_within_its_bounds(requirement: Requirement) -> None:
     versions = pins()[canonicalize_name(requirement.name)]
     assert all(version in requirement.specifier for version in versions), "run: make lock"
+
+
+def test_what_is_pinned_lacks_nothing() -> None:
+    """It is installed as it is: nothing looks for what a package needs besides."""
+    checked = subprocess.run(
+        [sys.executable, "-m", "uv", "pip", "check", "--python", sys.executable],
+        capture_output=True,
+        text=True,
+        check=False,
+    )
+    assert checked.returncode == 0, checked.stderr
 
 
 def test_every_pin_has_hashes_and_no_address() -> None:
