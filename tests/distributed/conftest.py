@@ -20,6 +20,12 @@ def cluster(server: Server) -> CitusServer:
 
 
 @pytest.fixture
+async def nodes(cluster: CitusServer, database_url: str) -> list[str]:
+    """The URLs of the test's database on all nodes, the coordinator's first."""
+    return await cluster.nodes_of(database_url.rpartition("/")[2])
+
+
+@pytest.fixture
 def cluster_programs() -> Path:
     """Of a cluster of the test's own, whose nodes it may kill."""
     if not _PROGRAMS:

@@ -9,16 +9,11 @@ from adkpg import Database, PgVectorMemoryService, Settings
 from adkpg.errors import DatabaseUnavailable
 from adkpg.memory.vectors.vectors import registered
 from adkpg.models.service import Models
-from tests.fakes.citus import CitusServer, Own
+from tests.fakes.citus import Own
 from tests.fakes.model_apps import remember
 from tests.fakes.toys import ToyEmbedder
 
 pytestmark = pytest.mark.cluster
-
-
-@pytest.fixture
-async def nodes(cluster: CitusServer, database_url: str) -> list[str]:
-    return await cluster.nodes_of(database_url.rpartition("/")[2])
 
 
 async def test_memories_are_embedded_with_a_model_that_any_node_is_the_first_to_see(

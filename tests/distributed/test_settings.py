@@ -13,16 +13,10 @@ from adkpg.memory.vectors.statements import tune_search
 from adkpg.memory.write.statements import give_way
 from adkpg.sql import ScopeParameters, Statement, at_person, in_scope
 from adkpg.tables import user_states
-from tests.fakes.citus import CitusServer
 
 pytestmark = pytest.mark.cluster
 
 USER: ScopeParameters = {"app_name": "app", "user_id": "user"}
-
-
-@pytest.fixture
-async def nodes(cluster: CitusServer, database_url: str) -> list[str]:
-    return await cluster.nodes_of(database_url.rpartition("/")[2])
 
 
 async def test_whoever_gives_way_waits_for_no_lock_of_a_node(
