@@ -36,6 +36,7 @@ CALLS = 20
 """Of a client in a block."""
 ASKED = {"20 memories": 20, "1,000 memories": 1_000}
 FAR = 1_000_000
+"""More calls than a place makes."""
 PLACES = ("plain", "coordinator", "another", "owner")
 
 Call = Callable[[int], Awaitable[object]]

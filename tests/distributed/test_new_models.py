@@ -50,8 +50,9 @@ async def test_a_worker_says_that_the_coordinator_is_away(own: Own) -> None:
     async with Database(worker, settings=settings) as database:
         await database.check()
         own.cluster.nodes[0].kill()
-        with pytest.raises(DatabaseUnavailable, match="A node of the cluster"):
+        with pytest.raises(DatabaseUnavailable, match="A node of the cluster") as raised:
             await registered(database, "new", 3)
+        assert raised.value.written is False
         await own.cluster.nodes[0].start()
         assert await registered(database, "new", 3) == 1
 
