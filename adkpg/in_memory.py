@@ -122,7 +122,7 @@ class InMemoryVectorMemoryService(BaseMemoryService):
         scope = (session.app_name, session.user_id)
         drafts = self._drafts(scope, session.id, session.events)
         held, given = self._scopes.get(scope, {}), {draft.memory_id for draft in drafts}
-        for known in [entry.draft for entry in held.values()]:
+        for known in [entry.draft for entry in _entries(held)]:
             of_session = known.event_id is not None and known.session_id == session.id
             if of_session and known.memory_id not in given:
                 held.pop(known.memory_id, None)
@@ -180,7 +180,7 @@ class InMemoryVectorMemoryService(BaseMemoryService):
         start = None if cursor is None else cursors.read(cursor, datetime, int)
         entries = [
             ((entry.draft.timestamp, entry.number), entry)
-            for entry in [*self._held(app_name, user_id).values()]
+            for entry in _entries(self._held(app_name, user_id))
             if meets(entry.draft, filters or NO_FILTERS) and (_live(entry) or not live)
         ]
         found = sorted(entries, reverse=True)
@@ -239,7 +239,7 @@ class InMemoryVectorMemoryService(BaseMemoryService):
         entries = [
             entry
             for user in dict.fromkeys([user_id, None] if options.app_wide else [user_id])
-            for entry in [*self._held(app_name, user).values()]
+            for entry in _entries(self._held(app_name, user))
             if meets(entry.draft, options.filters)
             and _live(entry)
             and (running is None or entry.draft.invocation_id != running)
@@ -291,7 +291,7 @@ class InMemoryVectorMemoryService(BaseMemoryService):
             changed = known is None or (replacing and known.draft.digest != draft.digest)
             if changed and (*scope, draft.memory_id) not in self._deleted:
                 held[draft.memory_id] = _Entry(draft, next(self._numbers), _words(draft.words))
-        waiting = [entry for entry in [*held.values()] if entry.vector is None]
+        waiting = [entry for entry in _entries(held) if entry.vector is None]
         if self._embedder is None:
             return
         self._embedder.forgive()  # no worker would catch up
@@ -302,6 +302,11 @@ class InMemoryVectorMemoryService(BaseMemoryService):
             return
         for entry, vector in zip(waiting, vectors, strict=True):
             entry.vector = records.unit_vector(vector)
+
+
+def _entries(held: dict[str, _Entry]) -> list[_Entry]:
+    """A scope's entries now; copied in one step, since another thread may add some meanwhile."""
+    return [*held.values()]
 
 
 def _words(text: str) -> frozenset[str]:

@@ -7,7 +7,7 @@ import asyncio
 import subprocess
 import sys
 import threading
-from collections.abc import Awaitable, Callable
+from collections.abc import Awaitable, Callable, Iterator
 from datetime import UTC, datetime, timedelta
 from typing import Any
 
@@ -246,7 +246,17 @@ async def test_a_memory_is_embedded_once() -> None:
     assert [len(texts) for texts in embedder.documents] == [2]
 
 
-def test_threads_share_it() -> None:
+@pytest.fixture
+def threads_take_turns_often() -> Iterator[None]:
+    usual_s = sys.getswitchinterval()
+    sys.setswitchinterval(1e-6)
+    yield
+    sys.setswitchinterval(usual_s)
+
+
+@pytest.mark.usefixtures("threads_take_turns_often")
+@pytest.mark.parametrize("_", range(3))
+def test_threads_share_it(_: int) -> None:
     memory = InMemoryVectorMemoryService(embedder=ToyEmbedder())
     failures: list[BaseException] = []
     start = threading.Barrier(6)
