@@ -200,9 +200,10 @@ def checked_vectors(
 
 def _numbers(vector: Sequence[float]) -> list[float]:
     numbers = list(vector)
-    if type(vector) in _TEXTS or not _TEXTS.isdisjoint(map(type, numbers)):
+    kinds = set(map(type, numbers))
+    if type(vector) in _TEXTS or not _TEXTS.isdisjoint(kinds):
         raise TypeError("a text is no vector")
-    return list(map(float, numbers))
+    return numbers if kinds == {float} else list(map(float, numbers))
 
 
 def well_formed(text: str, max_bytes: int | None = None) -> str:

@@ -94,7 +94,7 @@ async def load(
                     "passages": [number for *_, number, _ in parts],
                     "starts": [part and part.start for *_, part in parts],
                     "ends": [part and part.end for *_, part in parts],
-                    "vectors": [records.unit_vector_text(v.tolist()) for v in vectors],
+                    "vectors": [records.vector_text(v.tolist()) for v in vectors],
                 },
             )
             progress.advance(task, count)

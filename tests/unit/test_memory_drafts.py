@@ -1,5 +1,6 @@
 """Events and entries to memories and back: what is remembered, and in which words."""
 
+import json
 import math
 import time
 from datetime import UTC, datetime
@@ -276,6 +277,16 @@ def test_a_vector_gets_unit_length(vector: list[float]) -> None:
         return
     assert math.hypot(*written) == pytest.approx(1)
     assert written == pytest.approx([number / norm for number in vector])
+
+
+@given(st.lists(st.floats(-1e12, 1e12), min_size=1, max_size=50).filter(lambda v: any(v)))
+def test_a_vector_as_text_keeps_its_direction(vector: list[float]) -> None:
+    if math.hypot(*vector) < 1e-15:
+        return
+    written = json.loads(records.vector_text(vector))
+    assert all(isinstance(number, int) for number in written)
+    wanted = [1e6 * number for number in records.unit_vector(vector)]
+    assert written == pytest.approx(wanted, abs=1.001)
 
 
 @pytest.mark.parametrize(

@@ -104,7 +104,8 @@ class SearchParameters(FilterParameters):
       invocation_id: The agent's run whose memories are left out.
       half_life_s: After this time a score counts half; null never fades.
       query, script, config: By words.
-      query_vector, model, dimensions, min_cosine: By vectors, the first as pgvector reads it.
+      query_vector, model, dimensions, min_cosine: By vectors, the first as `records.vector_text`
+        writes it.
       exact_user_ids, approximate_user_ids: Which scopes are answered from the HNSW index.
       nearest, near: By both: how many of the nearest are hits whatever their words, if their
         cosine, scaled from `min_cosine` to 1, is `near` at least.

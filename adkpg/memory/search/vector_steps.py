@@ -37,7 +37,7 @@ from adkpg.memory.search.steps import (
     outside,
     within,
 )
-from adkpg.memory.vectors.statements import model_number
+from adkpg.memory.vectors.statements import model_number, unit_halfvec
 from adkpg.sql import APP_NAME
 from adkpg.tables import app_settings, memory_vectors
 
@@ -46,8 +46,8 @@ _PASSAGES = 3  # for each memory that is wanted
 
 def question_vector() -> CTE:
     """The question's vector. Parameters: query_vector (its text)."""
-    # Cast once: in place, the cast would be evaluated for every row once the plan is generic.
-    vector = cast(bindparam("query_vector", type_=Text), HALFVEC())
+    # Read once: in place, it would be read for every row once the plan is generic.
+    vector = unit_halfvec(bindparam("query_vector", type_=Text))
     return materialized(select(vector.label("vector")), "question")
 
 

@@ -9,7 +9,7 @@ users alone, and everybody else's writes never touch it.
 from functools import cache
 from typing import Any, TypedDict
 
-from pgvector.sqlalchemy import HALFVEC
+from pgvector.sqlalchemy import HALFVEC, VECTOR
 from sqlalchemy import (
     BigInteger,
     Boolean,
@@ -110,7 +110,7 @@ class StoreParameters(ModelIdParameters):
     Attributes:
       passages: Numbers of the passages, from 0.
       starts, ends: Which characters of the text each has; null is all.
-      vectors: As pgvector reads them.
+      vectors: Texts, of `records.vector_text`.
     """
 
     app_names: list[str]
@@ -121,6 +121,11 @@ class StoreParameters(ModelIdParameters):
     starts: list[int | None]
     ends: list[int | None]
     vectors: list[str]
+
+
+def unit_halfvec(text: ColumnElement[Any]) -> ColumnElement[Any]:
+    """A vector of unit length, given by its direction, as `records.vector_text` writes it."""
+    return cast(func.l2_normalize(cast(text, VECTOR())), HALFVEC())
 
 
 @cache
@@ -206,7 +211,7 @@ def _stored_vectors(*, large: bool, ahead: bool, on_nodes: bool) -> Select[Any]:
             case((given.c.ends.is_not(None), func.int4range(given.c.starts, given.c.ends))).label(
                 "span"
             ),
-            cast(given.c.vectors, HALFVEC()).label("vector"),
+            unit_halfvec(given.c.vectors).label("vector"),
         )
         .select_from(as_given)
         .order_by(found.c.app_name, found.c.user_id, found.c.position)

@@ -105,7 +105,7 @@ async def store(
         "passages": [number for _, number, _, _ in rows],
         "starts": [start for *_, (start, _), _ in rows],
         "ends": [end for *_, (_, end), _ in rows],
-        "vectors": [records.unit_vector_text(vector) for *_, vector in rows],
+        "vectors": [records.vector_text(vector) for *_, vector in rows],
     }
     if not await database.is_distributed():
         (counted,) = await database.fetch(statement, parameters)
@@ -158,7 +158,7 @@ class Vectors:
         self._model_id = _UNREGISTERED
 
     async def of_query(self, text: str, *, app_name: str) -> str:
-        """Returns a question's vector of unit length, as pgvector reads it.
+        """Returns a question's vector as text, as `records.vector_text` does.
 
         From the cache if it was asked before.
 
@@ -170,7 +170,7 @@ class Vectors:
           EmbeddingError: The embedder failed, or gave no answer in a search's time.
         """
         self._warn_if_foreign(app_name, text)
-        return records.unit_vector_text(await self.guarded.question(text))
+        return records.vector_text(await self.guarded.question(text))
 
     def foreign(self, text: str) -> str | None:
         """Returns the name of a text's language if the model does not know it, else None."""

@@ -40,7 +40,7 @@ QUESTION = {
     "script": None,
     "config": "english",
     "top_k": 20,
-    "min_cosine": 0.2,
+    "min_cosine": -1.0,
     "nearest": 2,
     "near": 0.125,
     "best_hits": 5,
