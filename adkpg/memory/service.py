@@ -38,6 +38,7 @@ from adkpg.memory.search.options import (
 )
 from adkpg.memory.search.search import Search
 from adkpg.memory.upkeep.tidying import tidy
+from adkpg.memory.vectors.ahead import Ahead
 from adkpg.memory.vectors.vectors import Vectors
 from adkpg.memory.vectors.work import Embedding
 from adkpg.memory.write import apply as writing
@@ -651,9 +652,30 @@ class PgVectorMemoryService(UsesDatabase, BaseMemoryService):
             ),
         )
         accepts(drafts)
-        await writing.ingest_turns(self._database, place, drafts, whole=whole)
-        if self._vectors is not None:
-            await self._vectors.embed_quietly(place["app_name"], place["user_id"])
+        vectors = self._vectors
+        if vectors is None:
+            await writing.ingest_turns(self._database, place, drafts, whole=whole)
+            return
+        ahead: list[Ahead] = []
+        terms = None
+        if (model_id := vectors.active_model(place["app_name"])) is not None:
+            terms = writing.Terms(
+                vectors.claims,
+                model_id,
+                begin=lambda rows: ahead.append(Ahead(vectors.of_memories(rows))),
+            )
+        try:
+            claimed = await writing.ingest_turns(
+                self._database, place, drafts, whole=whole, terms=terms
+            )
+            if claimed is not None:
+                answered = ahead[0].answered() if ahead else None
+                await vectors.embed_claimed(claimed.rows, answered)
+            if claimed is None or claimed.others:
+                await vectors.embed_quietly(place["app_name"], place["user_id"])
+        finally:
+            for each in ahead:
+                await each.close()
 
 
 def _named(embedder: Embedder) -> str:

@@ -166,7 +166,8 @@ class Reembedding:
 
     async def _store(self, model_id: int, embedded: Sequence[Embedded]) -> int:
         try:
-            return await store(self._database, model_id, embedded, ahead=True)
+            large = self._vectors.large
+            return await store(self._database, model_id, embedded, large=large, ahead=True)
         except ConstraintViolated as exc:
             if exc.constraint != _MODEL_GONE:
                 raise

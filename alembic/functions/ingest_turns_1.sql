@@ -3,8 +3,13 @@
 -- The given events are all of the session (whole), or come after what it has. Of some the memories
 -- are given, too. Writers of one session's memories wait for each other: first for the session's
 -- advisory lock, which there is whether the session is stored or not, then for its row.
--- Returns the events whose memories are needed, if some of them were not given, and then nothing is
--- written; NULL if more is to be done than to write new ones, and the caller has to plan it.
+-- Who has a model embeds the new ones at once: if it is the app's active one (model_id), their places
+-- in the queue are claimed as they are written.
+-- Returns NULL if more is to be done than to write new ones, and the caller has to plan it. Else JSON:
+--   needed: the events whose memories are needed; some were not given, and nothing was written;
+--   written: the events whose memories were written, side by side from the place `first` on;
+--   claimed_until: when the claim lapses; null if the model is not the app's active one;
+--   others: whether the user has memories without a vector that nobody has claimed.
 CREATE FUNCTION {schema}.ingest_turns_1(
     app_name text,
     user_id text,
@@ -16,9 +21,12 @@ CREATE FUNCTION {schema}.ingest_turns_1(
     memories text,
     config text,
     place bigint,
+    model_id smallint,
+    claim text,
+    lease_s double precision,
     scope text[],
     home text
-) RETURNS text[] LANGUAGE plpgsql AS $body$
+) RETURNS text LANGUAGE plpgsql AS $body$
 #variable_conflict use_variable
 DECLARE
     is_stored boolean;
@@ -28,6 +36,8 @@ DECLARE
     known text[];
     new_ids text[];
     to_be_planned boolean := false;
+    claimed_until timestamptz;
+    others boolean;
 BEGIN
     -- Tables are found where the caller says that they are, since a schema can be renamed.
     IF strpos(current_setting('search_path'), home || ',') <> 1 THEN
@@ -105,7 +115,16 @@ BEGIN
     END IF;
     new_ids := ARRAY(SELECT unnest(event_ids) EXCEPT SELECT unnest(known));
     IF EXISTS (SELECT unnest(new_ids) EXCEPT SELECT unnest(given_ids)) THEN
-        RETURN new_ids;
+        RETURN json_build_object('needed', new_ids)::text;
+    END IF;
+    IF model_id IS NOT NULL THEN
+        SELECT now() + make_interval(secs => lease_s) INTO claimed_until FROM app_settings a
+         WHERE a.app_name = app_name AND a.model_id = model_id;
+        others := EXISTS (
+            SELECT FROM memory_jobs j
+             WHERE j.app_name = app_name AND j.user_id = user_id AND j.task = 'embed' AND NOT j.dead
+               AND (j.lease_expires_at IS NULL OR j.lease_expires_at <= now())
+        );
     END IF;
     IF first IS NULL AND NOT whole THEN
         -- One of them tells where they are: the others are its neighbours, within reach of their
@@ -123,7 +142,7 @@ BEGIN
     IF cardinality(new_ids) > 0 THEN
         first := coalesce(first, place);
         after := first + write_memories_1(
-            app_name, user_id, memories, config, home, first, new_ids
+            app_name, user_id, memories, config, home, first, new_ids, claim::uuid, claimed_until
         );
     ELSIF NOT whole THEN
         after := following;
@@ -132,6 +151,18 @@ BEGIN
         UPDATE sessions s SET memory_position = after
          WHERE s.app_name = app_name AND s.user_id = user_id AND s.session_id = session_id;
     END IF;
-    RETURN '{}';
+    IF claimed_until IS NOT NULL AND cardinality(new_ids) = 0 THEN
+        -- What this very claim wrote already: the answer was lost, and it is asked for again.
+        SELECT array_agg(m.event_id), min(j.position),
+               coalesce(min(j.lease_expires_at), claimed_until)
+          INTO new_ids, first, claimed_until
+          FROM memory_jobs j JOIN memories m
+            ON m.app_name = j.app_name AND m.user_id = j.user_id AND m.position = j.position
+         WHERE j.app_name = app_name AND j.user_id = user_id AND j.task = 'embed'
+           AND j.claim = claim::uuid;
+    END IF;
+    RETURN json_build_object(
+        'written', new_ids, 'first', first, 'claimed_until', claimed_until, 'others', others
+    )::text;
 END
 $body$

@@ -2,7 +2,7 @@
 --
 -- Those of some events only, or all. They go side by side from the first place on, or each to its own
 -- position if that is NULL; one of an event that is stored already is left alone, and its place stays
--- empty. Returns the number of places.
+-- empty. Returns the number of places. A writer who embeds them at once claims that as it writes.
 -- Words come from the text that the caller prepared. Those that the written-out date has as well
 -- count for the memory itself once more; those that it alone has are not stored, since a search knows
 -- when each memory was said.
@@ -13,7 +13,9 @@ CREATE FUNCTION {schema}.write_memories_1(
     config text,
     home text,
     first bigint DEFAULT NULL,
-    only_of text[] DEFAULT NULL
+    only_of text[] DEFAULT NULL,
+    claim uuid DEFAULT NULL,
+    claimed_until timestamptz DEFAULT NULL
 ) RETURNS bigint LANGUAGE plpgsql AS $body$
 #variable_conflict use_variable
 DECLARE
@@ -102,8 +104,11 @@ BEGIN
         FROM unnest(positions, marked) AS g (position, marked) CROSS JOIN LATERAL unnest(g.marked) w
        WHERE g.position = ANY (places) AND 'A' = ANY (w.weights)
          AND octet_length(w.lexeme) <= 512;  -- a key of app, user and lexeme must fit a B-tree entry
-    INSERT INTO memory_jobs (app_name, user_id, position, task)
-    SELECT app_name, user_id, p, 'embed' FROM unnest(places) p;
+    INSERT INTO memory_jobs (
+        app_name, user_id, position, task, claim, lease_expires_at, attempts
+    ) SELECT app_name, user_id, p, 'embed', CASE WHEN claimed_until IS NOT NULL THEN claim END,
+             claimed_until, (claimed_until IS NOT NULL)::integer
+        FROM unnest(places) p;
     IF extract_facts THEN
         INSERT INTO memory_jobs (app_name, user_id, position, task)
         SELECT app_name, user_id, p, 'extract' FROM unnest(turns) p;

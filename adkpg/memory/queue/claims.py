@@ -4,9 +4,9 @@ import asyncio
 import logging
 import random
 import uuid
-from collections.abc import AsyncIterator, Sequence
+from collections.abc import AsyncIterator, Callable, Coroutine, Sequence
 from dataclasses import dataclass
-from typing import Any
+from typing import Any, TypeVar
 
 from adkpg import jsontext
 from adkpg.database import Database
@@ -15,6 +15,8 @@ from adkpg.memory.queue import statements
 from adkpg.memory.queue.jobs import Task
 
 logger = logging.getLogger(__name__)
+
+ClaimT = TypeVar("ClaimT")
 
 _USERS_READ = 200
 _FIRST = ("", "")
@@ -99,7 +101,7 @@ class Claims:
           model_id: Nothing if the app has another active model; None asks nothing.
           eager: With what waits after a failure too.
         """
-        claiming = asyncio.ensure_future(
+        return await self.held(
             self._database.fetch(
                 statements.claim(eager=eager),
                 {
@@ -111,14 +113,26 @@ class Claims:
                     "lease_s": self._database.settings.job_lease_s,
                     "model_id": model_id,
                 },
-            )
+            ),
+            list,
         )
+
+    async def held(
+        self, claiming: Coroutine[Any, Any, ClaimT], claimed: Callable[[ClaimT], Sequence[Any]]
+    ) -> ClaimT:
+        """Awaits a statement that claims work; a cancelled caller claims nothing.
+
+        Args:
+          claiming: What the server answers is the result.
+          claimed: Tells what the answer claimed.
+        """
+        asked = asyncio.ensure_future(claiming)
         try:
-            return await asyncio.shield(claiming)
+            return await asyncio.shield(asked)
         except asyncio.CancelledError:  # the server may have claimed it already
-            await asyncio.wait({claiming})
-            if claiming.exception() is None:
-                await self.release(claiming.result())
+            await asyncio.wait({asked})
+            if asked.exception() is None:
+                await self.release(claimed(asked.result()))
             raise
 
     async def fail(self, rows: Sequence[Any], error: Exception, *, refused: bool) -> None:

@@ -1,8 +1,8 @@
 """Vectors: a memory service's embedder, and the vectors it keeps up to date in the database."""
 
 import logging
-from collections.abc import AsyncGenerator, Sequence
-from contextlib import aclosing
+from collections.abc import AsyncGenerator, Iterator, Sequence
+from contextlib import aclosing, contextmanager
 from functools import partial
 from typing import Any
 
@@ -35,8 +35,8 @@ logger = logging.getLogger(__name__)
 Span = tuple[int | None, int | None]
 """Which characters of a memory's text a vector is of; none is all."""
 
-Embedded = tuple[Any, list[tuple[Span, list[float]]]]
-"""A memory as it was read, and the vectors of its passages, or one of all that it says."""
+Embedded = tuple[Any, list[tuple[Span, str]]]
+"""A memory as it was read, and the vectors of its passages, or one of all that it says, as text."""
 
 _UNREGISTERED = 0  # numbers begin at 1
 _WHOLE: Span = (None, None)
@@ -78,7 +78,12 @@ async def registered(database: Database, model: str, dimensions: int) -> int:
 
 
 async def store(
-    database: Database, model_id: int, embedded: Sequence[Embedded], *, ahead: bool = False
+    database: Database,
+    model_id: int,
+    embedded: Sequence[Embedded],
+    *,
+    large: bool,
+    ahead: bool = False,
 ) -> int:
     """Stores vectors of memories that have not changed; returns how many it stored.
 
@@ -86,7 +91,8 @@ async def store(
       database: Where the memories are.
       model_id: The model's number.
       embedded: Memories as they were read (app_name, user_id, position, digest), each with its
-        vectors ``[d]``.
+        vectors.
+      large: Whether these are too long for the covering index.
       ahead: For a model that may become the active one; see `statements.store_vectors`.
     """
     rows = [
@@ -94,7 +100,6 @@ async def store(
         for row, parts in embedded
         for number, (span, vector) in enumerate(parts)
     ]
-    large = len(rows[0][3]) > INLINE_DIMENSIONS
     statement = statements.store_vectors(large=large, ahead=ahead)
     parameters: statements.StoreParameters = {
         "model_id": model_id,
@@ -105,7 +110,7 @@ async def store(
         "passages": [number for _, number, _, _ in rows],
         "starts": [start for *_, (start, _), _ in rows],
         "ends": [end for *_, (_, end), _ in rows],
-        "vectors": [records.vector_text(vector) for *_, vector in rows],
+        "vectors": [vector for *_, vector in rows],
     }
     if not await database.is_distributed():
         (counted,) = await database.fetch(statement, parameters)
@@ -156,6 +161,7 @@ class Vectors:
         self._database = database
         self.claims = Claims(database, task="embed")
         self._model_id = _UNREGISTERED
+        self._active: set[str] = set()  # apps that had this as their active model, or none
 
     async def of_query(self, text: str, *, app_name: str) -> str:
         """Returns a question's vector as text, as `records.vector_text` does.
@@ -230,9 +236,10 @@ class Vectors:
                 for text in [part.text for part in parts] or [row["body"]]
             ]
             # One memory may have more passages than an embedder answers in its time.
-            vectors: list[list[float]] = []
+            vectors: list[str] = []
             for start in range(0, len(texts), most):
-                vectors += await self.guarded.documents(texts[start : start + most])
+                answer = await self.guarded.documents(texts[start : start + most])
+                vectors += map(records.vector_text, answer)
             left = iter(vectors)
             return [
                 (
@@ -307,31 +314,18 @@ class Vectors:
         self._model_id = found["own"] or _UNREGISTERED
         first = found["active"] is None
         if not first and found["active"] != found["own"]:
+            self._active.discard(app_name)
             return 0
         batch_size = self._database.settings.embedding_batch_size
         total = 0
         failure: AdkpgError | None = None
         # Somebody else may make this the app's model just now; what is stored is checked again.
         claimed_for = None if first else self._model_id
+        self._active.add(app_name)
         while rows := await self.claims.claim(
             app_name, user_id, batch_size, model_id=claimed_for, eager=eager
         ):
-            left: list[Any] = list(rows)
-            stored = 0
-            try:
-                stored, refused = await self._embed(rows, first=first)
-                for row, error in refused:
-                    failure = failure or error
-                    left.remove(row)
-                    await self.claims.fail([row], error, refused=True)
-                if stored == len(left):
-                    left = []
-            except (EmbedderUnavailable, RetryableError) as exc:  # nobody's fault but the service's
-                failure = exc
-                await self.claims.fail(left, exc, refused=False)
-                left = []
-            finally:  # changed meanwhile, held by a writer, of another model now; or cancelled
-                await self.claims.release(left)
+            stored, failure = await self._finish(rows, self.of_memories(rows), first=first)
             total += stored
             batches = None if batches is None else batches - 1
             if batches == 0 or failure is not None or len(rows) < batch_size or stored == 0:
@@ -342,9 +336,44 @@ class Vectors:
 
     async def embed_quietly(self, app_name: str, user_id: str) -> None:
         """Embeds what a user has pending; if it cannot be, that is a warning and loses nothing."""
-        try:
+        with self._quietly():
             if not await self.embed_user(app_name, user_id, eager=True):
                 await self.require_active(app_name)
+
+    def active_model(self, app_name: str) -> int | None:
+        """Returns the model's number if it may be the app's active one, as far as is known here.
+
+        None, too, while the embedder is away: nothing is claimed for it then.
+        """
+        if app_name not in self._active or self.guarded.pause_s():
+            return None
+        return self._model_id or None
+
+    async def embed_claimed(
+        self, rows: Sequence[Any], groups: AsyncGenerator[Answered] | None
+    ) -> None:
+        """Embeds what was claimed as it was written; as quietly as `embed_quietly`.
+
+        Args:
+          rows: As claimed, of one user.
+          groups: What was answered of them already; None embeds them now.
+        """
+        if not rows:
+            return
+        app_name = rows[0]["app_name"]
+        with self._quietly():
+            stored, failure = await self._finish(
+                rows, groups or self.of_memories(rows), first=False
+            )
+            if failure is not None:
+                raise failure
+            if not stored:
+                await self.require_active(app_name)
+
+    @contextmanager
+    def _quietly(self) -> Iterator[None]:
+        try:
+            yield
         except ModelNotActive as exc:
             logger.warning(
                 "The memories are stored and found by their words, but wait for vectors: %s", exc
@@ -377,13 +406,40 @@ class Vectors:
             "of the first, or change the app over to the second by adkpg reembed."
         )
 
+    async def _finish(
+        self, rows: Sequence[Any], groups: AsyncGenerator[Answered], *, first: bool
+    ) -> tuple[int, AdkpgError | None]:
+        """Stores what was answered of claimed memories, and gives back what has no vectors then.
+
+        Returns:
+          How many were stored, and why not all were.
+        """
+        left: list[Any] = list(rows)
+        stored = 0
+        failure: AdkpgError | None = None
+        try:
+            stored, refused = await self._embed(groups, first=first)
+            for row, error in refused:
+                failure = failure or error
+                left.remove(row)
+                await self.claims.fail([row], error, refused=True)
+            if stored == len(left):
+                left = []
+        except (EmbedderUnavailable, RetryableError) as exc:  # nobody's fault but the service's
+            failure = exc
+            await self.claims.fail(left, exc, refused=False)
+            left = []
+        finally:  # changed meanwhile, held by a writer, of another model now; or cancelled
+            await self.claims.release(left)
+        return stored, failure
+
     async def _embed(
-        self, rows: Sequence[Any], *, first: bool
+        self, groups: AsyncGenerator[Answered], *, first: bool
     ) -> tuple[int, list[tuple[Any, AdkpgError]]]:
         """Returns how many got their vectors, and the memories that were refused."""
         total = 0
         failed: list[tuple[Any, AdkpgError]] = []
-        async with aclosing(self.of_memories(rows)) as groups:
+        async with aclosing(groups):
             async for embedded, refused in groups:
                 failed += refused
                 if not embedded:
@@ -406,7 +462,7 @@ class Vectors:
             )
 
         async def keep(batch: Sequence[Embedded]) -> int:
-            return await store(self._database, model_id, batch)
+            return await store(self._database, model_id, batch, large=self.large)
 
         stored, unstored = await apart(embedded, keep)
         return sum(stored), [(row, error) for (row, _), error in unstored]

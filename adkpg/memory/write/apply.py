@@ -5,14 +5,19 @@ there is whether the session is stored or not, then for its row, which appends t
 """
 
 import asyncio
-from collections.abc import Callable, Iterator, Sequence
-from dataclasses import replace
+import json
+import uuid
+from collections.abc import Callable, Iterator, Mapping, Sequence
+from dataclasses import dataclass, replace
+from datetime import datetime
+from functools import partial
 from typing import Any, TypeVar
 
 from adkpg.database import Database, Transaction
 from adkpg.errors import InvalidInput
 from adkpg.keys import require_memorable
 from adkpg.memory.drafts import Draft, as_json, require_small
+from adkpg.memory.queue.claims import Claims
 from adkpg.memory.write import plan as plans
 from adkpg.memory.write import statements
 from adkpg.memory.write.plan import Plan, Stored
@@ -41,19 +46,58 @@ async def off_loop(length: int, work: Callable[[], T]) -> T:
     return await asyncio.to_thread(work) if length > _LONG else work()
 
 
+@dataclass(frozen=True)
+class Claimed:
+    """Memories that were written and wait for vectors, which who wrote them has claimed.
+
+    Attributes:
+      rows: Those, as `Claims.claim` returns them.
+      others: Whether the user has more to embed, which nobody has claimed.
+    """
+
+    rows: list[dict[str, Any]]
+    others: bool
+
+
+@dataclass(frozen=True)
+class Terms:
+    """On which memories are claimed as they are written.
+
+    Attributes:
+      claims: The queue of what is to be embedded.
+      model_id: The caller's model; nothing is claimed where the app has another active one.
+      begin: Is given what is about to be written, once it is known to be new, unless it is little:
+        the caller may embed it meanwhile. Its rows get their places when they are written.
+    """
+
+    claims: Claims
+    model_id: int
+    begin: Callable[[list[dict[str, Any]]], None]
+
+
 async def ingest_turns(
-    database: Database, place: SessionParameters, drafts: Sequence[Draft], *, whole: bool
-) -> None:
+    database: Database,
+    place: SessionParameters,
+    drafts: Sequence[Draft],
+    *,
+    whole: bool,
+    terms: Terms | None = None,
+) -> Claimed | None:
     """Writes what a session's events are to be in memory, as `ingest` does.
 
-    That is one round trip where new events come last and are few, and two where they are not so few
-    of a whole session. What changes, moves or deletes memories is a transaction.
+    That is one round trip where new events come last and are few; two where they are not so few of
+    a whole session, or of what the caller embeds meanwhile. What changes, moves or deletes memories
+    is a transaction. A cancelled caller has claimed nothing.
 
     Args:
       database: Where.
       place: The session.
       drafts: The events' memories, in the session's order.
       whole: Whether they are all of the session, or come after what it has.
+      terms: Claims what is new for the caller; None leaves it to others.
+
+    Returns:
+      What was claimed; None if others are to embed what was written.
 
     Raises:
       InvalidInput: A memory or its scope's name is too large; nothing was written.
@@ -64,36 +108,79 @@ async def ingest_turns(
         # The last version of an event wins in a whole session, else the first.
         if whole or draft.event_id not in wanted:
             wanted[str(draft.event_id)] = draft
-    sent = _small(list(wanted.values())[-_LAST:] if whole else list(wanted.values()), settings)
-    for _ in range(2):
+    few = list(wanted.values())[-_LAST:] if whole else list(wanted.values())
+    sent = _small(few, settings) if terms is None or len(wanted) <= _LAST else []
+    claim = str(uuid.uuid4())
+    for known_to_be_new in (False, True):
         if len(sent) > _BATCH:
             break
         require_memorable(place["app_name"], place["user_id"])
-        (made,) = await database.fetch(
-            statements.ingest_turns(),
-            {
-                **place,
-                "whole": whole,
-                "event_ids": list(wanted),
-                "digests": [draft.digest for draft in wanted.values()],
-                "given_ids": [str(draft.event_id) for draft in sent],
-                "memories": await _given([(0, draft) for draft in sent]),
-                "config": settings.text_search_config,
-                "place": plans.new_place(place["user_id"]),
-            },
-        )
-        needed = made["answer"]
-        if needed is None:
+        rows = {str(draft.event_id): _row(place, draft) for draft in sent}
+        parameters: statements.TurnsParameters = {
+            **place,
+            "whole": whole,
+            "event_ids": list(wanted),
+            "digests": [draft.digest for draft in wanted.values()],
+            "given_ids": list(rows),
+            "memories": await _given([(0, draft) for draft in sent]),
+            "config": settings.text_search_config,
+            "place": plans.new_place(place["user_id"]),
+            "model_id": None if terms is None else terms.model_id,
+            "claim": claim,
+            "lease_s": settings.job_lease_s,
+        }
+        writing = _written(database, parameters)
+        if terms is not None:
+            if known_to_be_new:
+                terms.begin(list(rows.values()))
+            writing = terms.claims.held(writing, partial(_claimed_rows, rows))
+        answer = await writing
+        if answer is None:
             break
-        if not needed:
-            return
-        asked = set(needed)
+        if "needed" not in answer:
+            claimed = _claimed_rows(rows, answer)
+            return None if answer["claimed_until"] is None else Claimed(claimed, answer["others"])
+        asked = set(answer["needed"])
         sent = [draft for event_id, draft in wanted.items() if event_id in asked]
         for draft in sent:
             require_small(draft, settings)
     await database.transact(
         lambda transaction: ingest(transaction, place, drafts, whole=whole, settings=settings)
     )
+    return None
+
+
+async def _written(
+    database: Database, parameters: statements.TurnsParameters
+) -> dict[str, Any] | None:
+    (made,) = await database.fetch(statements.ingest_turns(), parameters)
+    answer: dict[str, Any] | None = json.loads(made["answer"] or "null")
+    return answer
+
+
+def _row(place: SessionParameters, draft: Draft) -> dict[str, Any]:
+    """A memory as who embeds it reads it, before it has a place."""
+    return {
+        "app_name": place["app_name"],
+        "user_id": place["user_id"],
+        "memory_id": draft.memory_id,
+        "author": draft.author,
+        "body": draft.body,
+        "digest": draft.digest,
+    }
+
+
+def _claimed_rows(
+    rows: Mapping[str, dict[str, Any]], answer: Mapping[str, Any] | None
+) -> list[dict[str, Any]]:
+    """The rows that were written and claimed, which get their places."""
+    if answer is None or answer.get("claimed_until") is None:
+        return []
+    until, written = datetime.fromisoformat(answer["claimed_until"]), set(answer["written"] or ())
+    claimed = [row for event_id, row in rows.items() if event_id in written]
+    for position, row in enumerate(claimed, answer["first"] or 0):
+        row.update(position=position, attempts=1, lease_expires_at=until)
+    return claimed
 
 
 def _small(drafts: list[Draft], settings: Settings) -> list[Draft]:

@@ -135,6 +135,8 @@ class TurnsParameters(ComparedParameters):
       memories: As `drafts.as_json` writes them, in their order; their positions say nothing.
       config: The configuration of words without another.
       place: Where to write the first memory of a session that has none.
+      model_id: Of the writer's embedder; null if the new ones are left to others.
+      claim: Of the writer, who embeds them, for `lease_s`.
     """
 
     whole: bool
@@ -142,6 +144,9 @@ class TurnsParameters(ComparedParameters):
     memories: str
     config: str
     place: int
+    model_id: int | None
+    claim: str
+    lease_s: float
 
 
 class PlaceParameters(SessionParameters):
@@ -545,13 +550,16 @@ def ingest_turns() -> Statement[TurnsParameters]:
     """Writes what a session's events are to be in memory, where only new ones come at its end.
 
     Returns:
-      ``answer``: the events whose memories are needed, if some of them were not given, and then
-      nothing was written; null if more is to be done than to write new ones, as `plan` knows.
+      ``answer``: null if more is to be done than to write new ones, as `plan` knows; else JSON.
+      ``needed``: the events whose memories are needed, if some of them were not given, and then
+      nothing was written. Else ``written``: the events whose memories were, and ``first``, where
+      they begin; ``claimed_until``, when the writer's claim of them lapses, null if the app has
+      another active model; ``others``, whether the user has more to embed.
     """
     return Call(
         "ingest_turns_1",
         *("app_name", "user_id", "session_id", "whole", "event_ids", "digests"),
-        *("given_ids", "memories", "config", "place"),
+        *("given_ids", "memories", "config", "place", "model_id", "claim", "lease_s"),
     )
 
 
