@@ -15,6 +15,7 @@ from sqlalchemy import (
     Delete,
     Double,
     Select,
+    Subquery,
     Text,
     and_,
     bindparam,
@@ -215,6 +216,22 @@ def _of_session() -> ColumnElement[bool]:
     )
 
 
+def _session_memories() -> Subquery:
+    """Those, whoever has few memories or many.
+
+    Read in the order of their own key: the planner takes every user for small, and may prefer to
+    read all that one has.
+    """
+    columns = (memories.c[name] for name in ("event_id", "position", "memory_id", "digest"))
+    return (
+        select(*columns)
+        .where(_of_session())
+        .order_by(memories.c.event_id)
+        .offset(literal_column("0"))
+        .subquery("stored")
+    )
+
+
 def _in_session(event_id: ColumnElement[Any]) -> ColumnElement[bool]:
     return exists(
         select(events.c.seq).where(
@@ -227,9 +244,8 @@ def _in_session(event_id: ColumnElement[Any]) -> ColumnElement[bool]:
 def select_known_events() -> Statement[EventsParameters]:
     """Reads which of some events are in memory already, or were deleted from it."""
     event_ids = bindparam("event_ids", type_=ARRAY(Text))
-    stored = select(memories.c.event_id).where(
-        _of_session(), memories.c.event_id == func.any(event_ids)
-    )
+    known = _session_memories()
+    stored = select(known.c.event_id).where(known.c.event_id == func.any(event_ids))
     deleted = select(memory_tombstones.c.event_id).where(
         in_scope(memory_tombstones),
         memory_tombstones.c.session_id == SESSION_ID,
@@ -262,7 +278,7 @@ def select_last_position() -> Statement[SessionParameters]:
 
     One of them tells where they are: the others are its neighbours, within reach of their number.
     """
-    one = select(memories.c.position).where(_of_session()).limit(1).cte("one")
+    one = select(_session_memories().c.position).limit(1).cte("one")
     others = memories.alias("others")
     return Statement(
         select(others.c.position)
@@ -281,17 +297,9 @@ def select_last_position() -> Statement[SessionParameters]:
 @cache
 def select_session_memories() -> Statement[SessionParameters]:
     """Reads what a session has in memory, by position, as `plan.Stored` has it."""
-    return Statement(
-        select(
-            memories.c.event_id,
-            memories.c.position,
-            memories.c.memory_id,
-            memories.c.digest,
-            _in_session(memories.c.event_id).label("in_session"),
-        )
-        .where(_of_session())
-        .order_by(memories.c.position)
-    )
+    stored = _session_memories()
+    in_session = _in_session(stored.c.event_id).label("in_session")
+    return Statement(select(*stored.c, in_session).order_by(stored.c.position))
 
 
 @cache
@@ -304,11 +312,7 @@ def select_differences() -> Statement[ComparedParameters]:
     stay are in the order given, before all that are new.
     """
     given = given_rows(numbered=True, event_ids=Text, digests=Text)
-    stored = (
-        select(memories.c.event_id, memories.c.position, memories.c.memory_id, memories.c.digest)
-        .where(_of_session())
-        .cte("stored")
-    )
+    stored = select(_session_memories()).cte("stored")
     buried = exists(
         select(memory_tombstones.c.event_id).where(
             in_scope(memory_tombstones),

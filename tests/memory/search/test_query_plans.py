@@ -31,6 +31,10 @@ SELECT app_name, user_id, model_id, position,
        (SELECT array_agg(random()) FROM generate_series(1, 64) WHERE position > 0)::vector::halfvec
 FROM memories, embedding_models;
 """
+READ = """
+SELECT coalesce(idx_tup_fetch, 0) + seq_tup_read FROM pg_stat_xact_user_tables
+WHERE relname = 'memories'
+"""
 EMBEDDER = SeededEmbedder()
 CLAIM = "00000000-0000-4000-8000-000000000000"
 QUESTION = {
@@ -233,6 +237,45 @@ async def test_a_page_of_memories_reads_a_users_keys_once_whatever_is_known_of_u
                 nodes = await explain(connection, page, asked, generic=generic)
                 assert nodes[0]["Actual Rows"] == 101
                 assert sum(map(rows_read, scans(nodes, "memories"))) <= 5101
+
+
+@pytest.mark.parametrize("analyzed", [False, True])
+async def test_a_session_is_found_among_all_that_its_user_has(
+    database: Database, connection: asyncpg.Connection, analyzed: bool
+) -> None:
+    """Each ingest of a user of 16,000 memories read them all, once to twice: 3 ms each time."""
+    await connection.execute("ALTER TABLE memories SET (autovacuum_enabled = off)")
+    await connection.execute(
+        "INSERT INTO memories (app_name, user_id, position, memory_id, kind, session_id, event_id,"
+        " timestamp, body, length, digest) SELECT 'app', 'user', n / 10 * (1::bigint << 30) + n,"
+        " n, 'turn', n / 10, n, now(), 'turn', 2, '' FROM generate_series(1, 5000) n"
+    )
+    if analyzed:
+        await connection.execute("VACUUM ANALYZE memories")
+    await connection.execute("SET plan_cache_mode = force_generic_plan")
+    for session_id, event_ids in (("new", ["a", "b"]), ("77", ["770", "771", "new"])):
+        place = {**USER, "session_id": session_id}
+        digests = [""] * len(event_ids)
+        compared = {**place, "event_ids": event_ids, "digests": digests}
+        for statement in (
+            statements.select_known_events(),
+            statements.select_last_position(),
+            statements.select_session_memories(),
+            statements.select_differences(),
+        ):
+            nodes = await explain(connection, statement, compared, generic=True)
+            assert sum(map(rows_read, scans(nodes, "memories"))) <= 40
+        # PostgreSQL looks up an event of an array by its key once it knows the user.
+        for whole in (False, True) if analyzed else (True,):
+            turns = {"whole": whole, "given_ids": [], "memories": "[]", "config": "english"}
+            turns |= {"place": 0, "model_id": None, "claim": CLAIM, "lease_s": 1.0}
+            statement = statements.ingest_turns()
+            async with connection.transaction():
+                await connection.fetch(
+                    statement.text(database.schema), *statement.arguments({**compared, **turns})
+                )
+                read = await connection.fetchval(READ)
+            assert read <= 100
 
 
 async def test_a_row_is_found_by_its_own_key_before_the_first_analyze(
