@@ -244,8 +244,9 @@ def _in_session(event_id: ColumnElement[Any]) -> ColumnElement[bool]:
 def select_known_events() -> Statement[EventsParameters]:
     """Reads which of some events are in memory already, or were deleted from it."""
     event_ids = bindparam("event_ids", type_=ARRAY(Text))
-    known = _session_memories()
-    stored = select(known.c.event_id).where(known.c.event_id == func.any(event_ids))
+    stored = select(memories.c.event_id).where(
+        _of_session(), memories.c.event_id == func.any(event_ids)
+    )
     deleted = select(memory_tombstones.c.event_id).where(
         in_scope(memory_tombstones),
         memory_tombstones.c.session_id == SESSION_ID,

@@ -258,7 +258,6 @@ async def test_a_session_is_found_among_all_that_its_user_has(
         digests = [""] * len(event_ids)
         compared = {**place, "event_ids": event_ids, "digests": digests}
         for statement in (
-            statements.select_known_events(),
             statements.select_last_position(),
             statements.select_session_memories(),
             statements.select_differences(),
