@@ -74,7 +74,7 @@ BEGIN
                   SELECT m.event_id, m.position, m.digest FROM memories m
                    WHERE m.app_name = app_name AND m.user_id = user_id
                      AND m.session_id = session_id AND m.event_id IS NOT NULL
-                   ORDER BY m.event_id OFFSET 0  -- as their key has them: see below
+                   ORDER BY m.event_id OFFSET 0  -- by their own key, not all that the user has
               ) m FULL JOIN (
                   SELECT g.event_id, g.digest, g.number
                     FROM unnest(event_ids, digests) WITH ORDINALITY g (event_id, digest, number)
@@ -107,18 +107,12 @@ BEGIN
         END IF;
         after := first;
     ELSE
-        -- The planner takes a user for small unless it knows which one (n_distinct), and would rather
-        -- read all that they have than look up each event by its key, or a session in their order.
-        SELECT m.position INTO first FROM memories m
-         WHERE m.app_name = app_name AND m.user_id = user_id AND m.session_id = session_id
-           AND m.event_id IS NOT NULL
-         ORDER BY m.event_id LIMIT 1;
-        IF FOUND THEN
-            EXECUTE 'SELECT $1 || ARRAY(SELECT m.event_id FROM memories m'
-                    ' WHERE m.app_name = $2 AND m.user_id = $3 AND m.session_id = $4'
-                    ' AND m.event_id = ANY ($5))'
-               INTO known USING known, app_name, user_id, session_id, event_ids;
-        END IF;
+        known := known || ARRAY(
+            SELECT m.event_id FROM memories m
+             WHERE m.app_name = app_name AND m.user_id = user_id AND m.session_id = session_id
+               AND m.event_id = ANY (event_ids)
+        );
+        first := following;
     END IF;
     new_ids := ARRAY(SELECT unnest(event_ids) EXCEPT SELECT unnest(known));
     IF EXISTS (SELECT unnest(new_ids) EXCEPT SELECT unnest(given_ids)) THEN
@@ -133,11 +127,13 @@ BEGIN
                AND (j.lease_expires_at IS NULL OR j.lease_expires_at <= now())
         );
     END IF;
-    IF following IS NOT NULL AND NOT whole THEN
-        first := following;
-    ELSIF first IS NOT NULL AND NOT whole THEN
+    IF first IS NULL AND NOT whole THEN
         -- One of them tells where they are: the others are its neighbours, within reach of their
         -- number.
+        SELECT m.position INTO first FROM memories m
+         WHERE m.app_name = app_name AND m.user_id = user_id AND m.session_id = session_id
+           AND m.event_id IS NOT NULL
+         ORDER BY m.event_id LIMIT 1;  -- in the order of their own key, not all that the user has
         SELECT m.position + 1 INTO first FROM memories m
          WHERE m.app_name = app_name AND m.user_id = user_id
            AND m.position >= first AND m.position < first + 16777216

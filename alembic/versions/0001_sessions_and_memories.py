@@ -1063,7 +1063,8 @@ def upgrade() -> None:
         )
         # A plan made for any user must suit a small one next to a large one: by the covering index.
         # With it Postgres also keeps the plan, and making it takes longer than a small search.
-        op.execute(f'ALTER TABLE "{schema}".{table} ALTER user_id SET (n_distinct = 100000)')
+        distinct = -0.02 if table == "memories" else 100000
+        op.execute(f'ALTER TABLE "{schema}".{table} ALTER user_id SET (n_distinct = {distinct})')
     # In line, so that the covering index can hold them; the long ones out of line, uncompressed.
     op.execute(
         f'ALTER TABLE "{schema}".memory_vectors ALTER embedding SET STORAGE PLAIN, '

@@ -402,20 +402,30 @@ async def apply(
         froms, tos = map(list, zip(*moves, strict=True))
         await transaction.fetch(statements.move_positions(), {**here, "froms": froms, "tos": tos})
     for rows in _batches(plan.rewrite):
-        places = [position for position, _ in rows]
-        await transaction.fetch(statements.forget_derived(), {**here, "positions": places})
+        places: statements.PositionsParameters = {
+            **here,
+            "positions": [position for position, _ in rows],
+        }
+        await transaction.fetch(statements.forget_derived(), places)
+        rewritten: statements.RewriteParameters = {
+            **places,
+            "memories": await _given(rows),
+            "config": config,
+        }
+        await transaction.fetch(statements.rewrite_memories(), rewritten)
+    for rows in _batches(plan.alter):
+        altered: statements.AttributesParameters = {
+            **here,
+            "positions": [position for position, _ in rows],
+            "memories": await _given(rows),
+        }
+        await transaction.fetch(statements.update_attributes(), altered)
+    for rows in _batches(plan.insert):
         given: statements.MemoriesParameters = {
             **here,
             "memories": await _given(rows),
             "config": config,
         }
-        await transaction.fetch(statements.rewrite_memories(), given)
-    for rows in _batches(plan.alter):
-        await transaction.fetch(
-            statements.update_attributes(), {**here, "memories": await _given(rows)}
-        )
-    for rows in _batches(plan.insert):
-        given = {**here, "memories": await _given(rows), "config": config}
         await transaction.fetch(statements.insert_memories(), given)
 
 

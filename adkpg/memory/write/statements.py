@@ -78,16 +78,22 @@ class MemoriesParameters(ScopeParameters):
     config: str
 
 
-class AttributesParameters(ScopeParameters):
-    """Memories, as `drafts.as_json` writes them."""
-
-    memories: str
-
-
 class PositionsParameters(ScopeParameters):
     """Memories by their places."""
 
     positions: list[int]
+
+
+class AttributesParameters(PositionsParameters):
+    """Memories by their places, and as `drafts.as_json` writes them."""
+
+    memories: str
+
+
+class RewriteParameters(AttributesParameters):
+    """The same with the configuration of words without another."""
+
+    config: str
 
 
 class MemoryParameters(ScopeParameters):
@@ -214,6 +220,11 @@ def _of_session() -> ColumnElement[bool]:
     return and_(
         in_scope(memories), memories.c.session_id == SESSION_ID, memories.c.event_id.is_not(None)
     )
+
+
+def _here() -> ColumnElement[bool]:
+    """Memories at the given positions, so that a join reads no others of their user."""
+    return and_(in_scope(memories), memories.c.position == func.any(_POSITIONS))
 
 
 def _session_memories() -> Subquery:
@@ -438,7 +449,7 @@ def update_attributes() -> Statement[AttributesParameters]:
     )
     return Statement(
         update(memories)
-        .where(in_scope(memories), memories.c.position == given.c.position)
+        .where(_here(), memories.c.position == given.c.position)
         .values({name: given.c[name] for name in names})
     )
 
@@ -579,7 +590,7 @@ def insert_memories() -> Statement[MemoriesParameters]:
 
 
 @cache
-def rewrite_memories() -> Statement[MemoriesParameters]:
+def rewrite_memories() -> Statement[RewriteParameters]:
     """Gives memories another text where they stand, with its words, once `forget_derived` ran.
 
     They keep their id, origin, provenance, attributes and time of creation, and wait for what their
@@ -591,7 +602,7 @@ def rewrite_memories() -> Statement[MemoriesParameters]:
     values = {name: _stored(given, name) for name in COLUMNS if name not in kept}
     rewritten = (
         update(memories)
-        .where(in_scope(memories), memories.c.position == given.c.position)
+        .where(_here(), memories.c.position == given.c.position)
         .values(**values, length=length_of(given.c.words), extracted_at=null())
         .returning(memories.c.app_name, memories.c.user_id, memories.c.position, memories.c.kind)
         .cte("rewritten")
