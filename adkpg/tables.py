@@ -531,7 +531,7 @@ memory_vectors = Table(
         "embedding",
         HALFVEC(),
         nullable=True,
-        comment="The vector, up to 1,024 dimensions; covered by the primary key's index.",
+        comment="The vector, up to 1,024 dimensions; memory_vectors_model_idx covers it.",
     ),
     Column(
         "bits", BIT(varying=True), nullable=True, comment="Signs of a longer vector: first pass."
@@ -553,7 +553,6 @@ memory_vectors = Table(
         "passage",
         "model_id",
         name="memory_vectors_pkey",
-        postgresql_include=["embedding", "bits", "span"],
     ),
     ForeignKeyConstraint(
         ["app_name", "user_id", "position"],
@@ -563,6 +562,16 @@ memory_vectors = Table(
     ),
     ForeignKeyConstraint(
         ["model_id"], [embedding_models.c.model_id], name="memory_vectors_model_fkey"
+    ),
+    # All that a search reads of a user, side by side. The keys of a user's vectors are equal, since
+    # Postgres leaves a page of equal keys full when it splits it, and half empty one whose keys
+    # ascend between others. The model comes first for the reason that memories_memory_id_key has.
+    Index(
+        "memory_vectors_model_idx",
+        "model_id",
+        "app_name",
+        "user_id",
+        postgresql_include=["position", "passage", "span", "embedding", "bits"],
     ),
     info={"app_wide": True},
     comment="One vector per memory and model; of a long memory one per passage.",

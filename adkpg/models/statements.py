@@ -29,6 +29,7 @@ from adkpg.memory.vectors.statements import (
     MODEL_ID,
     ActivateParameters,
     ModelIdParameters,
+    is_of,
 )
 from adkpg.sampling_statements import SampleParameters, some
 from adkpg.sql import APP_NAME, AppParameters, NoParameters, Statement, given_rows
@@ -177,7 +178,7 @@ def _covered(rows: Any) -> Select[Any]:
             memory_vectors.c.app_name == rows.c.app_name,
             memory_vectors.c.user_id == rows.c.user_id,
             memory_vectors.c.position == rows.c.position,
-            memory_vectors.c.model_id == embedding_models.c.model_id,
+            is_of(memory_vectors, embedding_models.c.model_id),
             memory_vectors.c.passage == _NONE,
         )
         .lateral("vector")
@@ -244,7 +245,7 @@ def _with_vector() -> Any:
         .where(
             memory_vectors.c.app_name == memories.c.app_name,
             memory_vectors.c.user_id == memories.c.user_id,
-            memory_vectors.c.model_id == MODEL_ID,
+            is_of(memory_vectors, MODEL_ID),
             memory_vectors.c.position == memories.c.position,
             memory_vectors.c.passage == _NONE,
         )
@@ -401,7 +402,7 @@ def end_covered_jobs() -> Statement[ActivateParameters]:
         select(memory_vectors.c.position).where(
             memory_vectors.c.app_name == memory_jobs.c.app_name,
             memory_vectors.c.user_id == memory_jobs.c.user_id,
-            memory_vectors.c.model_id == MODEL_ID,
+            is_of(memory_vectors, MODEL_ID),
             memory_vectors.c.position == memory_jobs.c.position,
             memory_vectors.c.passage == _NONE,
         )
@@ -515,7 +516,7 @@ def delete_some_vectors() -> Statement[SomeVectorsParameters]:
         .where(
             memory_vectors.c.app_name == chosen.c.app_name,
             memory_vectors.c.user_id == chosen.c.user_id,
-            memory_vectors.c.model_id == MODEL_ID,
+            is_of(memory_vectors, MODEL_ID),
             memory_vectors.c.position == chosen.c.position,
             memory_vectors.c.passage == chosen.c.passage,
         )

@@ -21,6 +21,7 @@ from sqlalchemy import (
     select,
 )
 
+from adkpg.memory.vectors.statements import is_of
 from adkpg.sql import NoParameters, ScopeParameters, Statement, in_scope, set_for_person
 from adkpg.tables import (
     app_settings,
@@ -100,7 +101,7 @@ def select_lacking() -> Statement[NoParameters]:
         memory_vectors.c.user_id == memory_jobs.c.user_id,
         memory_vectors.c.position == memory_jobs.c.position,
         memory_vectors.c.passage == _FIRST,
-        memory_vectors.c.model_id == app_settings.c.model_id,
+        is_of(memory_vectors, app_settings.c.model_id),
     )
     queued = (
         select(memory_jobs.c.app_name, func.count().label("jobs"))
@@ -152,7 +153,7 @@ def _lacking_of_nodes() -> Any:
 
     vector = beside(
         memory_vectors,
-        memory_vectors.c.model_id == app_settings.c.model_id,
+        is_of(memory_vectors, app_settings.c.model_id),
         memory_vectors.c.passage == _FIRST,
     )
     lacks = memory_vectors.c.position.is_(None)

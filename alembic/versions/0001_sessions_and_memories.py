@@ -11,7 +11,7 @@ from sqlalchemy.dialects import postgresql
 from adkpg.database.migrating import migrations
 from adkpg.tables import FUNCTIONS
 
-revision = "0001r18"
+revision = "0001r19"
 down_revision = None
 branch_labels = None
 depends_on = None
@@ -951,7 +951,7 @@ def upgrade() -> None:
             "embedding",
             HALFVEC(),
             nullable=True,
-            comment="The vector, up to 1,024 dimensions; covered by the primary key's index.",
+            comment="The vector, up to 1,024 dimensions; memory_vectors_model_idx covers it.",
         ),
         sa.Column(
             "bits",
@@ -989,10 +989,16 @@ def upgrade() -> None:
             "passage",
             "model_id",
             name="memory_vectors_pkey",
-            postgresql_include=["embedding", "bits", "span"],
         ),
         schema=schema,
         comment="One vector per memory and model; of a long memory one per passage.",
+    )
+    op.create_index(
+        "memory_vectors_model_idx",
+        "memory_vectors",
+        ["model_id", "app_name", "user_id"],
+        schema=schema,
+        postgresql_include=["position", "passage", "span", "embedding", "bits"],
     )
 
     # A memory's words go with it, as by a foreign key, whose check of each word written is dear.
@@ -1061,9 +1067,10 @@ def upgrade() -> None:
         op.execute(
             f'ALTER TABLE "{schema}".{table} SET (autovacuum_vacuum_insert_scale_factor = 0.02)'
         )
-        # A plan made for any user must suit a small one next to a large one: by the covering index.
+        # A plan made for any user must suit a small one next to a large one: by the covering index
+        # for all that they have, and by the key for one row. So each has fifty rows, or very few.
         # With it Postgres also keeps the plan, and making it takes longer than a small search.
-        distinct = -0.02 if table == "memories" else 100000
+        distinct = 100_000 if table == "memory_lexemes" else -0.02
         op.execute(f'ALTER TABLE "{schema}".{table} ALTER user_id SET (n_distinct = {distinct})')
     # In line, so that the covering index can hold them; the long ones out of line, uncompressed.
     op.execute(
@@ -1076,6 +1083,7 @@ def downgrade() -> None:
     schema = op.get_context().version_table_schema
     for name in FUNCTIONS:
         op.execute(f'DROP FUNCTION "{schema}".{name}')
+    op.drop_index("memory_vectors_model_idx", table_name="memory_vectors", schema=schema)
     op.drop_table("memory_vectors", schema=schema)
     op.drop_index("memory_provenance_origin_idx", table_name="memory_provenance", schema=schema)
     op.drop_table("memory_provenance", schema=schema)

@@ -94,7 +94,7 @@ async def test_what_alembic_does_not_compare(database_url: str) -> None:
     for covering in (
         '(app_name, user_id, "position") INCLUDE (length, speech, "timestamp", expires_at)',
         '(app_name, user_id, lexeme, "position") INCLUDE (frequency, date_frequency)',
-        '(app_name, user_id, "position", passage, model_id) INCLUDE (embedding, bits, span)',
+        '(model_id, app_name, user_id) INCLUDE ("position", passage, span, embedding, bits)',
     ):
         assert covering in indexes
     storage = {

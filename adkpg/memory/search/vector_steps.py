@@ -1,8 +1,8 @@
 """The vector step of a search: the nearest memories by cosine. No I/O.
 
-A long memory has a vector for each of its passages, of which the nearest counts. Exact, from the
-primary key's index, which holds a user's vectors side by side. Above 1,024 dimensions the index
-holds their sign bits; the best by those are compared whole. Scopes that the HNSW index holds are
+A long memory has a vector for each of its passages, of which the nearest counts. Exact, from an
+index that holds a user's vectors side by side. Above 1,024 dimensions it holds their sign bits; the
+best by those are compared whole. Scopes that the HNSW index holds are
 answered from it.
 """
 
@@ -37,7 +37,7 @@ from adkpg.memory.search.steps import (
     outside,
     within,
 )
-from adkpg.memory.vectors.statements import model_number, unit_halfvec
+from adkpg.memory.vectors.statements import is_of, model_number, unit_halfvec
 from adkpg.sql import APP_NAME
 from adkpg.tables import app_settings, memory_vectors
 
@@ -148,9 +148,9 @@ def _exact(
     passages is its nearest. Where many are of few memories, all passages are looked at.
     """
     vectors = memory_vectors
-    of_model = and_(scope, vectors.c.model_id == compared(model))
     mine = and_(
-        of_model,
+        scope,
+        vectors.c.model_id == compared(model),
         outside(vectors.c.position, dead),
         *within(vectors.c.position, eligible),
     )
@@ -170,7 +170,7 @@ def _exact(
         return (
             select(vectors.c.position, cosine)
             .select_from(coarse.join(vectors, same))
-            .where(of_model)
+            .where(scope, is_of(vectors, compared(model)))
             .group_by(vectors.c.position)
             .order_by(cosine.desc())
             .limit(most)
@@ -212,7 +212,7 @@ def cosine_at(place: ColumnElement[Any], question: CTE, model: CTE, *, large: bo
     vectors = memory_vectors.alias("vectors")
     vector = vectors.c.large if large else vectors.c.embedding
     return select(func.max(-distance_to(vector, question)).label("cosine")).where(
-        at_place(vectors, place), vectors.c.model_id == compared(model)
+        at_place(vectors, place), is_of(vectors, compared(model))
     )
 
 
@@ -229,7 +229,7 @@ def passages_at(
     ]
     return select(*parts).where(
         at_place(vectors, place),
-        vectors.c.model_id == compared(model),
+        is_of(vectors, compared(model)),
         vectors.c.span.is_not(None),
     )
 

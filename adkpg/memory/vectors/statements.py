@@ -123,6 +123,16 @@ class StoreParameters(ModelIdParameters):
     vectors: list[str]
 
 
+def is_of(vectors: Any, model_id: ColumnElement[int]) -> ColumnElement[bool]:
+    """Whether a vector that was found by its memory's position is a model's.
+
+    No equality that an index answers: before the first ANALYZE the planner takes all vectors of a
+    user and a model for one row, too, and would read them all.
+    """
+    its_model: ColumnElement[int] = vectors.c.model_id
+    return (its_model == model_id).is_(True)
+
+
 def unit_halfvec(text: ColumnElement[Any]) -> ColumnElement[Any]:
     """A vector of unit length, given by its direction, as `records.vector_text` writes it."""
     return cast(func.l2_normalize(cast(text, VECTOR())), HALFVEC())
