@@ -21,7 +21,7 @@ TABLES_OF_EVENTS = ("events", "sessions")
 SEARCHED = (
     "memories_pkey",
     "memory_lexemes_pkey",
-    "memory_vectors_pkey",
+    "memory_vectors_model_idx",
 )
 """What a search reads of a user, but for the rows of its hits."""
 

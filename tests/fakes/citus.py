@@ -49,6 +49,8 @@ ONE_SERVER: dict[str, str] = {
     "test_hnsw.py::test_a_large_user_is_answered_through_the_index": _PLANS,
     "test_search.py::test_the_longest_search_is_prepared_once": _KEPT,
     "test_prepared_statements.py::": _KEPT,
+    "test_claimed_ingests.py::test_it_takes_two_round_trips_or_three": "vectors are stored in a"
+    " transaction there, of four messages: docs/distributed.md",
     "test_large_ingests.py::": "what a call writes is counted in a table of the server",
 }
 """Tests that cannot run on a cluster, by a part of their name, and why."""
