@@ -19,6 +19,7 @@ from pgvector.sqlalchemy import HALFVEC
 from sqlalchemy import (
     BigInteger,
     Boolean,
+    CheckConstraint,
     Column,
     Computed,
     ForeignKeyConstraint,
@@ -109,6 +110,12 @@ sessions = Table(
         comment="Timestamp of the last event. In no index, so that appends stay HOT.",
     ),
     Column(
+        "settled_at",
+        _TIME,
+        nullable=True,
+        comment="The same of a settled session, for an index; NULL while it is active.",
+    ),
+    Column(
         "expires_at",
         _TIME,
         nullable=True,
@@ -168,7 +175,20 @@ sessions = Table(
         comment="Whether it ever ends by itself; never changes, so appends stay HOT.",
     ),
     PrimaryKeyConstraint("app_name", "user_id", "session_id", name="sessions_pkey"),
+    CheckConstraint("settled_at = updated_at", name="sessions_settled_at_check"),
     Index("sessions_created_at_idx", "app_name", "created_at", "user_id", "session_id"),
+    # A user's sessions by their last update: the few active ones are sorted, the others in order.
+    Index(
+        "sessions_active_idx", "app_name", "user_id", postgresql_where=text("settled_at IS NULL")
+    ),
+    Index(
+        "sessions_settled_at_idx",
+        "app_name",
+        "user_id",
+        "settled_at",
+        "session_id",
+        postgresql_where=text("settled_at IS NOT NULL"),
+    ),
     # What ends by itself, in the order of the key: the sweep looks at each of them.
     Index(
         "sessions_expires_idx",

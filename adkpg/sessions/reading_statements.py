@@ -20,6 +20,7 @@ from sqlalchemy import (
     select,
     true,
     tuple_,
+    union_all,
 )
 from sqlalchemy.dialects.postgresql import UUID
 
@@ -40,7 +41,6 @@ from adkpg.sql import APP_NAME, USER_ID, ScopeParameters, SessionParameters, Sta
 from adkpg.tables import app_states, events, sessions, user_states
 
 _LIMIT = bindparam("limit", type_=BigInteger)
-_PART = 10  # times as many sessions as a page has tell how old its last one is at most
 _BEFORE_ALL = literal_column("'-9223372036854775808'::bigint", BigInteger)
 # Of a session's events read together. One counts 4 kB besides its payload, so 1,000 always fill it.
 _PAGE_EVENTS = 1_000
@@ -261,17 +261,22 @@ def list_sessions_page(*, one_user: bool, after: bool) -> Statement[SessionsPage
 
 
 def _newest_of_user(*, after: bool) -> Select[Any]:
-    """Whole rows at once: so few pass the bar that sorting them costs less than looking them up."""
-    page = select(*_LISTED).where(
-        sessions.c.updated_at >= _bar(after=after),  # first: it is all that is compared of most
-        sessions.c.user_id == USER_ID,
-        sessions.c.app_name == APP_NAME,
-        unexpired(),
-    )
-    if after:
-        page = page.where(_after_cursor(sessions, "updated_at"))
-    place = _place(sessions, "updated_at")
-    return page.order_by(*(column.desc() for column in place)).limit(_LIMIT)
+    """The active sessions, which are sorted, and the settled ones, which an index has in order."""
+    either = []
+    for order, of_kind in (
+        ("updated_at", sessions.c.settled_at.is_(None)),
+        ("settled_at", sessions.c.settled_at.is_not(None)),
+    ):
+        page = select(*_LISTED).where(
+            sessions.c.app_name == APP_NAME, sessions.c.user_id == USER_ID, of_kind, unexpired()
+        )
+        if after:
+            page = page.where(_after_cursor(sessions, order, one_user=True))
+        newest = (sessions.c[order].desc(), sessions.c.session_id.desc())
+        either.append(page.order_by(*newest).limit(_LIMIT).subquery(order))
+    both = union_all(*map(select, either)).subquery("both")
+    place = _place(both, "updated_at")
+    return select(*both.c).order_by(*(column.desc() for column in place)).limit(_LIMIT)
 
 
 def _of_nodes(order: str, *, newest_first: bool, after: bool) -> Select[Any]:
@@ -310,38 +315,20 @@ def _of_nodes(order: str, *, newest_first: bool, after: bool) -> Select[Any]:
     return page.order_by(*place).limit(_LIMIT)
 
 
-def _bar(*, after: bool) -> ColumnElement[Any]:
-    """A time before which no session of a user's page was updated.
-
-    No index holds the times of updates. But the page is no older than that of a part of the
-    sessions, and what is older than this is neither read whole nor sorted. The part are those with
-    the highest ids, which are the newest ones where ids ascend.
-    """
-    part = (
-        select(*_place(sessions, "updated_at"))
-        .where(sessions.c.app_name == APP_NAME, sessions.c.user_id == USER_ID, unexpired())
-        .order_by(sessions.c.session_id.desc())
-        .limit(_LIMIT * literal_column(str(_PART)))
-        .subquery("part")
-    )
-    last = select(part.c.updated_at).order_by(part.c.updated_at.desc())
-    if after:
-        last = last.where(_after_cursor(part, "updated_at"))
-    last = last.offset(_LIMIT - literal_column("1")).limit(literal_column("1"))
-    return func.coalesce(last.scalar_subquery(), literal_column("'-infinity'::timestamptz"))
-
-
 def _place(table: Any, order: str) -> tuple[ColumnElement[Any], ...]:
     return table.c[order], table.c.user_id, table.c.session_id
 
 
-def _after_cursor(table: Any, order: str) -> ColumnElement[bool]:
-    cursor = tuple_(
-        time("after_time"),
-        bindparam("after_user_id", type_=Text),
-        bindparam("after_session_id", type_=Text),
+def _after_cursor(table: Any, order: str, *, one_user: bool = False) -> ColumnElement[bool]:
+    """What comes after the page before; of one user, whom the cursor names, as an index has it."""
+    time_at, user_id, session_id = _place(table, order)
+    after_time = time("after_time")
+    after_user, after_session = (
+        bindparam(name, type_=Text) for name in ("after_user_id", "after_session_id")
     )
-    return tuple_(*_place(table, order)) < cursor
+    if one_user:
+        return tuple_(time_at, session_id) < tuple_(after_time, after_session)
+    return tuple_(time_at, user_id, session_id) < tuple_(after_time, after_user, after_session)
 
 
 def _listing(

@@ -48,6 +48,7 @@ BEGIN
     UPDATE sessions s
        SET revision = s.revision + 1,
            updated_at = "timestamp",
+           settled_at = NULL,
            expires_at = coalesce(timezone('UTC', utc + s.ttl), s.expires_at),
            payload_bytes = s.payload_bytes + octet_length(payload),
            state = CASE WHEN session_delta IS NULL THEN s.state ELSE s.state || session_delta::jsonb END,

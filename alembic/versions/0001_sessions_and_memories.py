@@ -357,6 +357,12 @@ def upgrade() -> None:
             comment="Timestamp of the last event. In no index, so that appends stay HOT.",
         ),
         sa.Column(
+            "settled_at",
+            postgresql.TIMESTAMP(timezone=True),
+            nullable=True,
+            comment="The same of a settled session, for an index; NULL while it is active.",
+        ),
+        sa.Column(
             "expires_at",
             postgresql.TIMESTAMP(timezone=True),
             nullable=True,
@@ -416,6 +422,7 @@ def upgrade() -> None:
             comment="Whether it ever ends by itself; never changes, so appends stay HOT.",
         ),
         sa.PrimaryKeyConstraint("app_name", "user_id", "session_id", name="sessions_pkey"),
+        sa.CheckConstraint("settled_at = updated_at", name="sessions_settled_at_check"),
         schema=schema,
         comment="One row per ADK session.",
     )
@@ -425,6 +432,22 @@ def upgrade() -> None:
         ["app_name", "created_at", "user_id", "session_id"],
         unique=False,
         schema=schema,
+    )
+    op.create_index(
+        "sessions_active_idx",
+        "sessions",
+        ["app_name", "user_id"],
+        unique=False,
+        schema=schema,
+        postgresql_where=sa.text("settled_at IS NULL"),
+    )
+    op.create_index(
+        "sessions_settled_at_idx",
+        "sessions",
+        ["app_name", "user_id", "settled_at", "session_id"],
+        unique=False,
+        schema=schema,
+        postgresql_where=sa.text("settled_at IS NOT NULL"),
     )
     op.create_index(
         "sessions_expires_idx",

@@ -1,6 +1,7 @@
 """Moves: exports in files, and all that is stored, to compare two databases with."""
 
 import json
+from collections.abc import Collection, Mapping
 from pathlib import Path
 from typing import Any
 
@@ -9,11 +10,12 @@ import asyncpg
 from adkpg import Database
 from adkpg.transfer import ImportReport, export, import_from
 
-# What a database makes itself: tokens and incarnations tell two databases apart, vectors, words and
-# jobs derive from the memories.
+# What a database makes itself: tokens and incarnations tell two databases apart, which sessions are
+# settled is its own affair; vectors, words and jobs derive from the memories.
 DERIVED = {
     "sessions": {
         "incarnation",
+        "settled_at",
         "invocation_holder",
         "invocation_expires_at",
         "watched_until",
@@ -51,14 +53,19 @@ async def imported(database: Database, source: Any, **options: Any) -> ImportRep
     return report
 
 
-async def stored(url: str, tables: tuple[str, ...] = MOVED) -> dict[str, list[dict[str, Any]]]:
+async def stored(
+    url: str,
+    tables: tuple[str, ...] = MOVED,
+    *,
+    without: Mapping[str, Collection[str]] = DERIVED,
+) -> dict[str, list[dict[str, Any]]]:
     """Returns the rows of all tables that move, without what a database makes itself."""
     connection = await asyncpg.connect(url)
     try:
         found = {}
         for table in tables:
             rows = await connection.fetch(f"SELECT * FROM adkpg.{table}")
-            dropped = DERIVED.get(table, set())
+            dropped = without.get(table, ())
             plain = [
                 {name: value for name, value in row.items() if name not in dropped} for row in rows
             ]

@@ -22,8 +22,10 @@ pytestmark = pytest.mark.plan
 
 # 20 users with 100 sessions of 10 events each, and the states of 2,000 apps and users.
 _LOAD = """
-INSERT INTO adkpg.sessions (app_name, user_id, session_id, revision, created_at, updated_at)
-SELECT 'app', 'user ' || u, 'session ' || s, 10, now() - s * interval '1 hour', now()
+INSERT INTO adkpg.sessions (app_name, user_id, session_id, revision, created_at, updated_at,
+                            settled_at)
+SELECT 'app', 'user ' || u, 'session ' || s, 10, now() - s * interval '1 hour', now(),
+       CASE WHEN s > 7 THEN now() END
 FROM generate_series(1, 20) u, generate_series(1, 100) s;
 INSERT INTO adkpg.events (app_name, user_id, session_id, seq, event_id, timestamp, payload)
 SELECT app_name, user_id, session_id, n, gen_random_uuid(), now() - n * interval '1 minute',
@@ -107,7 +109,10 @@ HOT: dict[str, tuple[Statement[Any], set[str]]] = {
         {_SESSION},
     ),
     "list a user's": (reading_statements.list_sessions(one_user=True), {_SESSION}),
-    "page a user's": (reading_statements.list_sessions_page(one_user=True, after=True), {_SESSION}),
+    "page a user's": (
+        reading_statements.list_sessions_page(one_user=True, after=True),
+        {"sessions_active_idx", "sessions_settled_at_idx"},
+    ),
     "page an app's": (
         reading_statements.list_sessions_page(one_user=False, after=True),
         {"sessions_created_at_idx"},

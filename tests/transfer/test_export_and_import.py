@@ -112,6 +112,8 @@ async def test_an_app_comes_back_as_it_was(
     lines = await exported(database, tmp_path / "app.jsonl", app_name="app")
     report = await imported(target, tmp_path / "app.jsonl")
     assert await stored(target_url) == await stored(database_url)
+    imported_sessions = (await stored(target_url, ("sessions",), without={}))["sessions"]
+    assert all(row["settled_at"] == row["updated_at"] for row in imported_sessions)
     assert (report.sessions, report.created, report.verified) == (4, 4, 4)
     counts = lines[-1]["records"]
     assert lines[-1]["type"] == "end"

@@ -208,9 +208,11 @@ def insert_sessions() -> Statement[SessionsParameters]:
         _span(given),
         given.c.ends,
         given.c.ends.is_not(None),
+        given.c.updated,
     ).order_by(given.c.app_names, given.c.user_ids, given.c.session_ids)
     names = ["app_name", "user_id", "session_id", "state", "revision", "created_at", "updated_at"]
     names += ["memory_position", "payload_bytes", "initial_state", "ttl", "expires_at", "expires"]
+    names += ["settled_at"]
     return Statement(
         insert(sessions)
         .from_select(names, source)
@@ -230,6 +232,7 @@ def advance_sessions() -> Statement[SessionsParameters]:
             state=cast(given.c.states, JSONB),
             revision=given.c.revisions,
             updated_at=given.c.updated,
+            settled_at=given.c.updated,
             ttl=func.coalesce(_span(given), sessions.c.ttl),
             expires_at=func.coalesce(given.c.ends, sessions.c.expires_at),
             payload_bytes=sessions.c.payload_bytes + given.c.sizes,
