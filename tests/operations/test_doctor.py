@@ -364,11 +364,11 @@ async def test_large_users_without_an_index_are_a_warning(
         assert (await find(database, "vectors")).status == "ok"
 
 
-@pytest.mark.parametrize(("lost", "status"), [(0, "ok"), (4, "warning"), (2, "failure")])
+@pytest.mark.parametrize(("lost", "status"), [(0, "ok"), (3, "warning"), (8, "failure")])
 async def test_an_index_that_lost_vectors_is_seen(
     database_url: str, connection: asyncpg.Connection, lost: int, status: str
 ) -> None:
-    """Of each so many vectors the index has lost one."""
+    """Of each twelve vectors the index has lost so many; half was near the bound by chance."""
     async with Database(database_url, settings=Settings(exact_limit=100)) as database:
         embedder = SeededEmbedder(dimensions=32, clusters=100)
         memory = PgVectorMemoryService(database, embedder=embedder)
@@ -377,7 +377,7 @@ async def test_an_index_that_lost_vectors_is_seen(
         if lost:
             await connection.execute(
                 "UPDATE memory_vectors SET approximate = false"
-                " WHERE abs(hashint8(position)) % $1 = 0",
+                " WHERE abs(hashint8(position)) % 12 < $1",
                 lost,
             )
         found = await find(database, "recall")
