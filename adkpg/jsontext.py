@@ -41,7 +41,11 @@ _LARGE = re.compile(r'"[^"\\]*(?:\\.[^"\\]*)*"|-?[0-9.]+e\+[0-9]+')
 
 _CONTENT = types.Content(role="user", parts=[])
 _PART = types.Part(text="")
-_set = object.__setattr__
+_new, _set = object.__new__, object.__setattr__
+# The slots of a model, by their descriptors: half the time of finding them by name.
+_set_fields_set, _set_extra, _set_private = (
+    vars(BaseModel)[f"__pydantic_{slot}__"].__set__ for slot in ("fields_set", "extra", "private")
+)
 
 _EVENTS = TypeAdapter(list[Event])
 # The start of an event as pydantic writes it, if its content is texts alone.
@@ -252,11 +256,11 @@ def copied(valid: ModelT, fields: dict[str, Any]) -> ModelT:
     In less than half of its time. The fields count as the ones that were set; the values of others
     are shared.
     """
-    copy = valid.__class__.__new__(valid.__class__)
+    copy = _new(valid.__class__)
     _set(copy, "__dict__", valid.__dict__ | fields)
-    _set(copy, "__pydantic_fields_set__", {*fields})
-    _set(copy, "__pydantic_extra__", None)
-    _set(copy, "__pydantic_private__", None)
+    _set_fields_set(copy, {*fields})
+    _set_extra(copy, None)
+    _set_private(copy, None)
     return copy
 
 

@@ -591,6 +591,7 @@ memory_vectors = Table(
         "model_id",
         "app_name",
         "user_id",
+        "approximate",
         postgresql_include=["position", "passage", "span", "embedding", "bits"],
     ),
     info={"app_wide": True},

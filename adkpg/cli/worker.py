@@ -75,7 +75,8 @@ async def worker(
     SIGTERM end it after the running batches, which have five seconds. Run as many as you like:
     each claims jobs user by user, retries them with growing delays, and gives up those that keep
     failing, with their error.
-    It also does what `adkpg db tidy` does, every ten minutes. With --health-port, /livez is 200
+    It also does what `adkpg db tidy` does, every ten minutes, and puts new vectors of users whom
+    `adkpg memory index` has indexed into the index. With --health-port, /livez is 200
     while it runs, and /readyz while its database answers and has this version's tables.
 
     \b
@@ -87,6 +88,7 @@ async def worker(
     """
     from adkpg.facts.service import Extracting
     from adkpg.memory.queue.worker import Work, Worker
+    from adkpg.memory.vectors.index import extend_indexes
     from adkpg.memory.vectors.vectors import Vectors
     from adkpg.memory.vectors.work import Embedding
 
@@ -111,6 +113,7 @@ async def worker(
         [*works.values()],
         chores=[
             partial(adkpg.erasure.tidy, database),
+            partial(extend_indexes, database),
             partial(adkpg.artifacts.sweep_objects, database),
         ],
         poll_interval_s=poll_interval.total_seconds(),

@@ -39,6 +39,7 @@ from adkpg.memory.search.options import (
 from adkpg.memory.search.search import Search
 from adkpg.memory.upkeep.tidying import tidy
 from adkpg.memory.vectors.ahead import Ahead
+from adkpg.memory.vectors.index import extend_indexes
 from adkpg.memory.vectors.vectors import Vectors
 from adkpg.memory.vectors.work import Embedding
 from adkpg.memory.write import apply as writing
@@ -538,7 +539,10 @@ class PgVectorMemoryService(UsesDatabase, BaseMemoryService):
         poll_interval_s: float = 1.0,
         concurrency: int = 2,
     ) -> int:
-        """Embeds what is pending until it is stopped, and tidies (`adkpg.erasure.tidy`).
+        """Embeds what is pending until it is stopped.
+
+        It also tidies (`adkpg.erasure.tidy`), and puts new vectors of users above
+        ``ADKPG_EXACT_LIMIT`` into the HNSW index, if they have one.
 
         For an application that writes memories with its events (``remember=``), or many. Run it in
         a task, or run ``adkpg worker`` in a process of its own.
@@ -557,7 +561,7 @@ class PgVectorMemoryService(UsesDatabase, BaseMemoryService):
         """
         worker = Worker(
             [Embedding(self._required_vectors())],
-            chores=[partial(tidy, self._database)],
+            chores=[partial(tidy, self._database), partial(extend_indexes, self._database)],
             poll_interval_s=poll_interval_s,
             concurrency=concurrency,
         )
@@ -608,8 +612,9 @@ class PgVectorMemoryService(UsesDatabase, BaseMemoryService):
         """Builds the HNSW index for users with more than ``ADKPG_EXACT_LIMIT`` memories.
 
         Needs the role that migrates, and time: about 0.4 ms a memory. Searches go on meanwhile, and
-        answer exactly until the index is ready. Other users' searches stay exact for good.
-        Idempotent; run it again when more users have grown.
+        answer exactly until the index is ready. Other users' searches stay exact for good. What is
+        remembered later is looked at one by one until a worker puts it into the index. Idempotent;
+        run it again when more users have grown.
 
         Returns:
           How many vectors it put into the index.

@@ -18,6 +18,7 @@ from sqlalchemy import (
     extract,
     func,
     literal_column,
+    or_,
     select,
 )
 
@@ -208,7 +209,7 @@ def select_models() -> Statement[NoParameters]:
 
 @cache
 def count_large() -> Statement[LimitParameters]:
-    """Counts the users with too many vectors of their active model whom no index answers for."""
+    """Counts the users with too many vectors of their active model that no index answers for."""
     listed = exists().where(
         approximate_scopes.c.app_name == memory_vectors.c.app_name,
         approximate_scopes.c.user_id == memory_vectors.c.user_id,
@@ -216,6 +217,7 @@ def count_large() -> Statement[LimitParameters]:
         approximate_scopes.c.ready,
     )
     limit = bindparam("exact_limit", type_=BigInteger)
+    fresh = func.count().filter(~memory_vectors.c.approximate)
     # Their memories are counted first, of a much smaller index than that of the vectors.
     many = (
         select(memories.c.app_name, memories.c.user_id)
@@ -243,7 +245,7 @@ def count_large() -> Statement[LimitParameters]:
         )
         .where(memory_vectors.c.passage == _FIRST)
         .group_by(memory_vectors.c.app_name, memory_vectors.c.user_id, memory_vectors.c.model_id)
-        .having(func.count() > limit, ~listed)
+        .having(or_(and_(func.count() > limit, ~listed), fresh > limit))
         .subquery("large")
     )
     scopes = approximate_scopes
@@ -261,9 +263,14 @@ def count_large() -> Statement[LimitParameters]:
     of_nodes = (
         select(memory_vectors.c.app_name, memory_vectors.c.user_id)
         .select_from(memory_vectors.join(app_settings, settled).outerjoin(scopes, pair))
-        .where(memory_vectors.c.passage == _FIRST, scopes.c.user_id.is_(None))
-        .group_by(memory_vectors.c.app_name, memory_vectors.c.user_id, memory_vectors.c.model_id)
-        .having(func.count() > bindparam("exact_limit", type_=BigInteger))
+        .where(memory_vectors.c.passage == _FIRST)
+        .group_by(
+            memory_vectors.c.app_name,
+            memory_vectors.c.user_id,
+            memory_vectors.c.model_id,
+            scopes.c.user_id,
+        )
+        .having(or_(and_(func.count() > limit, scopes.c.user_id.is_(None)), fresh > limit))
         .subquery("large")
     )
     return Statement(
@@ -295,11 +302,15 @@ def select_approximate() -> Statement[NoParameters]:
 
 @cache
 def select_probes(*, large: bool) -> Statement[ProbesParameters]:
-    """Reads some of a user's vectors, spread over all of them: probe (as text)."""
+    """Reads some of a user's vectors in the HNSW index, spread over all: probe (as text)."""
     column = memory_vectors.c.large if large else memory_vectors.c.embedding
     return Statement(
         select(cast(column, Text).label("probe"))
-        .where(in_scope(memory_vectors), memory_vectors.c.model_id == _MODEL)
+        .where(
+            in_scope(memory_vectors),
+            memory_vectors.c.model_id == _MODEL,
+            memory_vectors.c.approximate,
+        )
         .order_by(func.hashint8(memory_vectors.c.position), memory_vectors.c.passage)
         .limit(_LIMIT)
     )
@@ -307,13 +318,17 @@ def select_probes(*, large: bool) -> Statement[ProbesParameters]:
 
 @cache
 def select_nearest(*, large: bool) -> Statement[NearestParameters]:
-    """Reads how near the nearest of a user's vectors are, by looking at each: distance, by it."""
+    """Reads how near the nearest of these vectors are, by looking at each: distance, by it."""
     column: Any = memory_vectors.c.large if large else memory_vectors.c.embedding
     # Without the index's cast, so that no plan answers from it.
     distance = column.op("<=>", return_type=Double)(cast(_PROBE, HALFVEC())).label("distance")
     return Statement(
         select(distance)
-        .where(in_scope(memory_vectors), memory_vectors.c.model_id == _MODEL)
+        .where(
+            in_scope(memory_vectors),
+            memory_vectors.c.model_id == _MODEL,
+            memory_vectors.c.approximate,
+        )
         .order_by(distance)
         .limit(_LIMIT)
     )

@@ -11,7 +11,7 @@ from sqlalchemy.dialects import postgresql
 from adkpg.database.migrating import migrations
 from adkpg.tables import FUNCTIONS
 
-revision = "0001r19"
+revision = "0001r20"
 down_revision = None
 branch_labels = None
 depends_on = None
@@ -1019,7 +1019,7 @@ def upgrade() -> None:
     op.create_index(
         "memory_vectors_model_idx",
         "memory_vectors",
-        ["model_id", "app_name", "user_id"],
+        ["model_id", "app_name", "user_id", "approximate"],
         schema=schema,
         postgresql_include=["position", "passage", "span", "embedding", "bits"],
     )

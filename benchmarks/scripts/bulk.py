@@ -110,7 +110,7 @@ where 'A' = any(weights)
 _VECTORS = """
 insert into {schema}.memory_vectors (app_name, user_id, model_id, position, embedding)
 select $1, user_id, $2, block + turn, embedding
-from said join bulk.vectors on vectors.number = abs(hashtext(event_id)) % {vectors}
+from said join bulk.vectors on vectors.number = abs(hashtext(event_id)::bigint) % {vectors}
 """
 
 

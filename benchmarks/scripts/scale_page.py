@@ -7,7 +7,7 @@ Runs `scale`, `processes` and `replicas` one after the other and says how far it
 docs/scale.md, docs/scale.svg and the tables in docs/performance.md and docs/deployment/sizing.md,
 as --page does from what is there. Stopped, it goes on where it was; to begin anew, remove .scale/
 and run `scale --remove`. Needs the environment of `make bench`. A quiet machine of two cores needs
-some twenty minutes, and 27 GB of disk beside the 20 that stay free.
+some twenty minutes, and 21 GB of disk beside the 8 that stay free.
 """
 
 import argparse

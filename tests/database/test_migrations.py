@@ -94,7 +94,8 @@ async def test_what_alembic_does_not_compare(database_url: str) -> None:
     for covering in (
         '(app_name, user_id, "position") INCLUDE (length, speech, "timestamp", expires_at)',
         '(app_name, user_id, lexeme, "position") INCLUDE (frequency, date_frequency)',
-        '(model_id, app_name, user_id) INCLUDE ("position", passage, span, embedding, bits)',
+        "(model_id, app_name, user_id, approximate)"
+        ' INCLUDE ("position", passage, span, embedding, bits)',
     ):
         assert covering in indexes
     storage = {

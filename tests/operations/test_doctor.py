@@ -375,11 +375,17 @@ async def test_an_index_that_lost_vectors_is_seen(
         await memory.add_memory(**USER, memories=[entry(f"turn {n}") for n in range(600)])
         await memory.index_large_scopes()
         if lost:
-            await connection.execute(
-                "UPDATE memory_vectors SET approximate = false"
-                " WHERE abs(hashint8(position)) % 12 < $1",
-                lost,
-            )
+            ready = "UPDATE pg_index SET indisready = {} WHERE indexrelid = $1::regclass"
+            index = "memory_vectors_hnsw_1"
+            async with connection.transaction():  # what is written meanwhile enters no such index
+                await connection.execute(ready.format(False), index)
+                await connection.execute(
+                    "CREATE TEMP TABLE lost AS SELECT * FROM memory_vectors"
+                    f" WHERE abs(hashint8(position)) % 12 < {lost};"
+                    "DELETE FROM memory_vectors WHERE position IN (SELECT position FROM lost);"
+                    "INSERT INTO memory_vectors SELECT * FROM lost"
+                )
+                await connection.execute(ready.format(True), index)
         found = await find(database, "recall")
         assert found.status == status, found
         if lost:

@@ -113,6 +113,7 @@ async def index(database: adkpg.Database, *, as_json: bool) -> None:
     """Index users with more than ADKPG_EXACT_LIMIT memories.
 
     An HNSW index then answers their searches by meaning; everybody else's are exact and need none.
+    Workers put in what is remembered later.
     Searches continue meanwhile. Idempotent; needs the role that migrates.
 
     \b

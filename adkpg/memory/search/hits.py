@@ -4,7 +4,6 @@ import math
 import re
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, replace
-from functools import cached_property
 from itertools import pairwise
 from typing import Any
 
@@ -143,23 +142,18 @@ def folded(hits: Sequence[Hit]) -> list[Hit]:
     since what was said again may have been said better. It has the best one's score, and its own
     reason otherwise.
     """
-    groups: list[list[Hit]] = []
-    prints: list[_Print] = []
-    holders: dict[int, list[int]] = {}
-    for found in hits:
-        own = _print(found.memory)
-        telling = own.telling()
-        near = sorted({place for pair in telling for place in holders.get(pair, ())})
-        for place in near:
-            if _alike(own, prints[place]):
-                groups[place].append(found)
-                break
-        else:
-            for pair in telling:
-                holders.setdefault(pair, []).append(len(groups))
-            groups.append([found])
-            prints.append(own)
-    return [_survivor(group) for group in groups]
+    kinds: dict[Any, list[tuple[int, str]]] = {}
+    for place, found in enumerate(hits):
+        text = _compared_text(found.memory)
+        # What near-duplicates have equal tells most apart, for less than their words would take.
+        equal = (found.memory.author, frozenset(found.memory.artifacts), _numbers(text))
+        kinds.setdefault(equal, []).append((place, text))
+    groups: dict[int, list[Hit]] = {}
+    for said in kinds.values():
+        leaders = _leaders([text for _, text in said]) if len(said) > 1 else [0]
+        for (place, _), leader in zip(said, leaders, strict=True):
+            groups.setdefault(said[leader][0], []).append(hits[place])
+    return [_survivor(groups[place]) for place in sorted(groups)]
 
 
 # Near-duplicates leave the places they held to others; many leave many.
@@ -220,45 +214,57 @@ def tokens_of(text: str) -> int:
     return math.ceil(len(text.encode(errors="replace")) / 4)
 
 
-@dataclass
-class _Print:
-    author: str | None
-    words: list[str]
-    pairs: frozenset[tuple[str, str]]
-    artifacts: dict[str, int]
-
-    def telling(self) -> list[int]:
-        """Some of its pairs: two sets as alike as `DUPLICATE_SHARE` have one of them in common.
-
-        The first of each in one order, by their hash, as many as may be missing and one (prefix
-        filtering: Chaudhuri, Ganti, Kaushik 2006).
-        """
-        spare = len(self.pairs) - math.ceil(DUPLICATE_SHARE * len(self.pairs))
-        return sorted(map(hash, self.pairs))[: spare + 1]
-
-    @cached_property
-    def numbers(self) -> set[str]:
-        return {word for word in self.words if _DIGIT.search(word)}
-
-
-def _print(memory: Memory) -> _Print:
+def _compared_text(memory: Memory) -> str:
     text = records.said(memory.content)[: records.BODY_LIMIT].strip().casefold()
-    if not text.isascii():
-        text = searchable(text).casefold()
-    words = ["", *(_WORD.findall(text) or [text])]
-    return _Print(memory.author, words, frozenset(pairwise(words)), memory.artifacts)
+    return text if text.isascii() else searchable(text).casefold()
 
 
-def _alike(one: _Print, other: _Print) -> bool:
-    if one.author != other.author or one.artifacts.keys() != other.artifacts.keys():
-        return False
-    a, b = len(one.pairs), len(other.pairs)
+def _numbers(text: str) -> frozenset[str]:
+    if _DIGIT.search(text) is None:
+        return frozenset()
+    return frozenset(
+        word for word in _words(text) if not word.isalpha() and _DIGIT.search(word) is not None
+    )
+
+
+def _words(text: str) -> list[str]:
+    return _WORD.findall(text) or [text]
+
+
+def _leaders(texts: Sequence[str]) -> list[int]:
+    """The place of the text that each is folded into: the first that is alike and leads itself."""
+    leaders: list[int] = []
+    pairs: list[frozenset[tuple[str, str]]] = []
+    holders: dict[int, list[int]] = {}
+    for place, text in enumerate(texts):
+        own = frozenset(pairwise(["", *_words(text)]))
+        pairs.append(own)
+        telling = _telling(own)
+        near = {leader for pair in telling for leader in holders.get(pair, ())}
+        leader = next((each for each in sorted(near) if _alike(own, pairs[each])), place)
+        leaders.append(leader)
+        if leader == place:
+            for pair in telling:
+                holders.setdefault(pair, []).append(place)
+    return leaders
+
+
+def _telling(pairs: frozenset[tuple[str, str]]) -> list[int]:
+    """Some pairs: two sets as alike as `DUPLICATE_SHARE` have one of them in common.
+
+    The first of each in one order, by their hash, as many as may be missing and one (prefix
+    filtering: Chaudhuri, Ganti, Kaushik 2006).
+    """
+    spare = len(pairs) - math.ceil(DUPLICATE_SHARE * len(pairs))
+    return sorted(map(hash, pairs))[: spare + 1]
+
+
+def _alike(one: frozenset[tuple[str, str]], other: frozenset[tuple[str, str]]) -> bool:
+    a, b = len(one), len(other)
     if a < DUPLICATE_SHARE * b or b < DUPLICATE_SHARE * a:  # whatever they share
         return False
-    shared = len(one.pairs & other.pairs)
-    if shared < DUPLICATE_SHARE * (a + b - shared):
-        return False
-    return one.numbers == other.numbers
+    shared = len(one & other)
+    return shared >= DUPLICATE_SHARE * (a + b - shared)
 
 
 def _survivor(group: Sequence[Hit]) -> Hit:

@@ -2,8 +2,8 @@
 
 A long memory has a vector for each of its passages, of which the nearest counts. Exact, from an
 index that holds a user's vectors side by side. Above 1,024 dimensions it holds their sign bits; the
-best by those are compared whole. Scopes that the HNSW index holds are
-answered from it.
+best by those are compared whole. Scopes that have an HNSW index are answered from it, and from
+their fresh vectors, which it does not hold yet, exactly.
 """
 
 from typing import Any
@@ -24,7 +24,7 @@ from sqlalchemy import (
     select,
     union_all,
 )
-from sqlalchemy.dialects.postgresql import ARRAY
+from sqlalchemy.dialects.postgresql import ARRAY, array
 
 from adkpg.memory.search.ranking import RANKING
 from adkpg.memory.search.steps import (
@@ -95,7 +95,6 @@ def nearest(
     if approximate is None:
         mine = in_scopes(memory_vectors)
         return materialized(_exact(question, model, dead, eligible, mine, large=large), "nearest")
-    # Passages of the same memories may be among the nearest, so fewer memories may come of these.
     model_id, dimensions = approximate
     vectors = memory_vectors
     column = vectors.c.large if large else vectors.c.embedding
@@ -103,11 +102,12 @@ def nearest(
     distance = cast(column, HALFVEC(dimensions)).op("<=>", return_type=Double)(_asked(question))
     most = at_least(RANKING.candidates)
     texts = ARRAY(Text)
+    listed = bindparam("approximate_user_ids", type_=texts)
     indexed = materialized(
         select(vectors.c.position, (1 - distance).label("cosine"))
         .where(
             vectors.c.app_name == APP_NAME,
-            vectors.c.user_id == func.any(bindparam("approximate_user_ids", type_=texts)),
+            vectors.c.user_id == func.any(listed),
             vectors.c.model_id == number(model_id),
             vectors.c.approximate,
             compared(model) == number(model_id),
@@ -117,19 +117,32 @@ def nearest(
         .limit(most),
         "indexed",
     )
+    # Passages of the same memories may be among these, so fewer memories may come of them.
     # The index is walked only so far: among many other users' vectors it may find too few.
     full = select(func.count() >= most).select_from(indexed).scalar_subquery()
     exact_users = case((full, bindparam("exact_user_ids", type_=texts)), else_=cast(SCOPES, texts))
-    others = and_(vectors.c.app_name == APP_NAME, vectors.c.user_id == func.any(exact_users))
-    exact = _exact(question, model, dead, eligible, others, large=large).subquery("exact")
-    both = union_all(
-        select(indexed.c.position, func.max(indexed.c.cosine).label("cosine"))
-        .where(full)
-        .group_by(indexed.c.position),
+    fresh_users = case((full, listed), else_=cast(array([]), texts))
+
+    def looked_at(users: ColumnElement[Any], *more: ColumnElement[bool], name: str) -> Any:
+        scope = and_(vectors.c.app_name == APP_NAME, vectors.c.user_id == func.any(users), *more)
+        found = _exact(question, model, dead, eligible, scope, large=large, prefix=name)
+        return found.subquery(name)
+
+    exact = looked_at(exact_users, name="exact")
+    fresh = looked_at(fresh_users, ~vectors.c.approximate, name="fresh")
+    ways = union_all(
+        select(indexed).where(full),
         select(exact.c.position, exact.c.cosine),
-    ).subquery("both_ways")
+        select(fresh.c.position, fresh.c.cosine),
+    ).subquery("ways_to_vectors")
+    # Of one memory's passages some may be in the index, and some fresh.
+    cosine = func.max(ways.c.cosine).label("cosine")
     return materialized(
-        select(both.c.position, both.c.cosine).order_by(both.c.cosine.desc()).limit(most), "nearest"
+        select(ways.c.position, cosine)
+        .group_by(ways.c.position)
+        .order_by(cosine.desc())
+        .limit(most),
+        "nearest",
     )
 
 
@@ -141,6 +154,7 @@ def _exact(
     scope: ColumnElement[bool],
     *,
     large: bool,
+    prefix: str = "",
 ) -> Select[Any]:
     """The memories whose nearest passages are the nearest.
 
@@ -163,7 +177,7 @@ def _exact(
             .where(mine)
             .order_by(vectors.c.bits.op("<~>")(bits.scalar_subquery()))
             .limit(at_least(RANKING.coarse)),
-            "coarse",
+            f"{prefix}coarse",
         )
         same = and_(vectors.c.position == coarse.c.position, vectors.c.passage == coarse.c.passage)
         cosine = func.max(-distance_to(vector, question)).label("cosine")
@@ -179,13 +193,13 @@ def _exact(
     passages = number(_PASSAGES) * most
     ranked = materialized(
         select(vectors.c.position, distance).where(mine).order_by(distance).limit(passages),
-        "nearest_passages",
+        f"{prefix}nearest_passages",
     )
     of_few = materialized(
         select(ranked.c.position, func.max(-ranked.c.distance).label("cosine")).group_by(
             ranked.c.position
         ),
-        "of_few",
+        f"{prefix}of_few",
     )
     counted = materialized(
         select(
@@ -194,7 +208,7 @@ def _exact(
                 select(func.count() < passages).select_from(ranked).scalar_subquery(),
             ).label("enough")
         ),
-        "counted_passages",
+        f"{prefix}counted_passages",
     )
     # Asked before any row is read, so that only one of the two is.
     enough = select(counted.c.enough).scalar_subquery()

@@ -3,6 +3,9 @@
 from adkpg.database import Database
 from adkpg.errors import ConfigurationError
 from adkpg.memory.vectors import statements
+from adkpg.scopes import narrowed
+
+_BATCH = 100  # a quarter of a second: each finds its place among all that the index holds
 
 
 async def build_index(
@@ -10,8 +13,8 @@ async def build_index(
 ) -> int:
     """Lists the users above the limit, marks their vectors, builds the index, opens it.
 
-    The order keeps searches right at any moment: vectors stored meanwhile are marked as they
-    come, and no search uses the index before it holds every vector of the user. Idempotent.
+    The order keeps searches right at any moment: none uses the index before it holds every vector
+    that is marked, and those that are not are looked at one by one. Idempotent.
 
     Args:
       database: Where the vectors are.
@@ -43,6 +46,37 @@ async def build_index(
     late = await database.fetch_one(statements.mark_approximate(), model, timeout_s=timeout_s)
     await database.fetch(statements.open_approximate_scopes(), model)
     return sum(found["marked"] for found in (first, late) if found)
+
+
+async def extend_indexes(database: Database) -> int:
+    """Puts fresh vectors into the HNSW indexes; until then a search looks at each of them.
+
+    A worker does it every ten minutes. In batches of a transaction each: it may be ended anywhere,
+    and many processes may do it simultaneously. Idempotent.
+
+    Returns:
+      How many vectors were put in.
+
+    Raises:
+      DatabaseError: The server refused; what was put in before stays.
+    """
+    database.require_every_scope()
+    total = 0
+    for listed in await database.fetch(statements.select_listed(), {}):
+        app_name, user_id, model_id = listed
+        fresh: statements.FreshParameters = {
+            "app_name": app_name,
+            "user_id": user_id,
+            "model_id": model_id,
+            "limit": _BATCH,
+        }
+        with narrowed(app_name, user_id):
+            marked = _BATCH
+            while marked == _BATCH:
+                (done,) = await database.fetch(statements.mark_fresh(), fresh)
+                marked = done["marked"]
+                total += marked
+    return total
 
 
 async def drop_index(database: Database, model_id: int) -> None:

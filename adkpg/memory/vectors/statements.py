@@ -3,7 +3,8 @@
 The HNSW index is only for users whose memories are too many for an exact answer. A shared one
 filters by user after it has found neighbours among everybody's vectors; for the many small users
 it is slower than the exact answer and wrong. So this one is partial: it holds the vectors of listed
-users alone, and everybody else's writes never touch it.
+users alone, and everybody else's writes never touch it. A listed user's new vectors are *fresh* at
+first: a search looks at each, until a worker puts them into the index.
 """
 
 from functools import cache
@@ -25,6 +26,7 @@ from sqlalchemy import (
     column,
     delete,
     exists,
+    false,
     func,
     literal,
     literal_column,
@@ -39,9 +41,11 @@ from sqlalchemy.dialects.postgresql import ARRAY, BIT, insert
 from adkpg.sql import (
     APP_NAME,
     AppParameters,
+    NoParameters,
     ScopeParameters,
     Statement,
     given_rows,
+    in_scope,
     set_for_person,
 )
 from adkpg.tables import (
@@ -231,13 +235,17 @@ def _stored_vectors(*, large: bool, ahead: bool, on_nodes: bool) -> Select[Any]:
             of=memories, read=True, key_share=True, skip_locked=True
         )
     unchanged = unchanging.cte("unchanged")
-    approximate = exists(
-        select(approximate_scopes.c.model_id).where(
-            approximate_scopes.c.app_name == unchanged.c.app_name,
-            approximate_scopes.c.user_id == unchanged.c.user_id,
-            approximate_scopes.c.model_id == MODEL_ID,
+    # Entering the HNSW index takes longer than all else, so vectors come fresh, and `mark_fresh`
+    # has them enter; but no search waits for those of a model that is not active yet.
+    approximate: ColumnElement[bool] = false()
+    if ahead:
+        approximate = exists(
+            select(approximate_scopes.c.model_id).where(
+                approximate_scopes.c.app_name == unchanged.c.app_name,
+                approximate_scopes.c.user_id == unchanged.c.user_id,
+                approximate_scopes.c.model_id == MODEL_ID,
+            )
         )
-    )
     vector = unchanged.c.vector
     source = select(
         unchanged.c.app_name,
@@ -269,7 +277,10 @@ def _stored_vectors(*, large: bool, ahead: bool, on_nodes: bool) -> Select[Any]:
     stored = (
         upsert.on_conflict_do_update(
             index_elements=["app_name", "user_id", "position", "passage", "model_id"],
-            set_={name: upsert.excluded[name] for name in ("span", "embedding", "bits", "large")},
+            set_={
+                name: upsert.excluded[name]
+                for name in ("span", "embedding", "bits", "large", "approximate")
+            },
         )
         .returning(
             memory_vectors.c.app_name,
@@ -431,6 +442,53 @@ def mark_approximate() -> Statement[ModelIdParameters]:
             memory_vectors.c.model_id == approximate_scopes.c.model_id,
             memory_vectors.c.model_id == MODEL_ID,
             memory_vectors.c.approximate.is_(False),
+        )
+        .values(approximate=true())
+        .returning(literal_column("1"))
+        .cte("marked")
+    )
+    return Statement(select(func.count().label("marked")).select_from(marked))
+
+
+class FreshParameters(ScopeParameters):
+    """Parameters of `mark_fresh`: some vectors of a listed user."""
+
+    model_id: int
+    limit: int
+
+
+@cache
+def select_listed() -> Statement[NoParameters]:
+    """Reads the users whom an HNSW index answers for: app_name, user_id, model_id."""
+    scopes = approximate_scopes
+    return Statement(
+        select(scopes.c.app_name, scopes.c.user_id, scopes.c.model_id)
+        .where(scopes.c.ready)
+        .order_by(scopes.c.model_id, scopes.c.app_name, scopes.c.user_id)
+    )
+
+
+@cache
+def mark_fresh() -> Statement[FreshParameters]:
+    """Puts some of a listed user's fresh vectors into the HNSW index.
+
+    What others hold is passed over. Returns ``marked``, how many were put in.
+    """
+    vectors = memory_vectors
+    fresh = (
+        select(vectors.c.position, vectors.c.passage)
+        .where(in_scope(vectors), vectors.c.model_id == MODEL_ID, ~vectors.c.approximate)
+        .limit(bindparam("limit", type_=BigInteger))
+        .with_for_update(skip_locked=True)
+        .cte("fresh")
+    )
+    marked = (
+        update(vectors)
+        .where(
+            in_scope(vectors),
+            vectors.c.model_id == MODEL_ID,
+            vectors.c.position == fresh.c.position,
+            vectors.c.passage == fresh.c.passage,
         )
         .values(approximate=true())
         .returning(literal_column("1"))

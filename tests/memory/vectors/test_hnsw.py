@@ -14,8 +14,9 @@ from adkpg import Database, PgVectorMemoryService, SearchFilters, Settings
 from adkpg.database.migrating import migrations
 from adkpg.memory.search import statements
 from adkpg.memory.vectors import statements as vector_statements
+from adkpg.memory.vectors.index import extend_indexes
 from adkpg.sql import NoParameters, Statement
-from tests.fakes.conversation import USER, entry, found
+from tests.fakes.conversation import USER, entry, found, text_of
 from tests.fakes.locks import locked, until_connections
 from tests.fakes.query_plans import explain, rows_read
 from tests.fakes.toys import SeededEmbedder
@@ -128,11 +129,116 @@ async def test_a_large_user_is_answered_through_the_index(
     assert await connection.fetchval(used, INDEX) == before + len(QUESTIONS)
 
     assert await large.index_large_scopes() == 0
-    await large.add_memory(**USER, memories=[entry(f"later {n}") for n in range(10_000, 10_005)])
-    for number in range(10_000, 10_005):
-        assert (await found(large, f"question {number}"))[0] == f"later {number}"
     hybrid = await found(large, "turn 17", mode="hybrid")
     assert hybrid[0] == "turn 17"
+
+
+async def fresh(connection: asyncpg.Connection) -> int:
+    """How many vectors of the large user the index does not hold."""
+    count: int = await connection.fetchval(
+        "SELECT count(*) FROM memory_vectors WHERE user_id = 'user' AND NOT approximate"
+    )
+    return count
+
+
+async def test_what_comes_later_is_found_before_and_after_it_enters_the_index(
+    large: PgVectorMemoryService, connection: asyncpg.Connection
+) -> None:
+    later = [f"later {n}" for n in range(10_000, 10_150)]
+    await large.index_large_scopes()
+    await found(large, QUESTIONS[0])  # learns that the index is there
+    await large.add_memory(**USER, memories=[entry(text) for text in later])
+    assert await fresh(connection) == len(later)
+    # Only a user's fresh vectors are looked at one by one.
+    assert await indexes_of(connection, USER, approximate=True) == {
+        INDEX,
+        "memory_vectors_model_idx",
+    }
+    for moved in (len(later), 0, 0):
+        for number in range(10_000, 10_020):
+            assert (await found(large, f"question {number}"))[0] == f"later {number}"
+        assert await recall_of(large, [*TURNS, *later]) >= 0.95
+        hits = await found(large, QUESTIONS[0], top_k=400, min_score=-1)
+        assert len(hits) == len(set(hits)) == 400
+        assert await extend_indexes(large.database) == moved
+        assert await fresh(connection) == 0
+
+
+async def test_a_changed_memory_is_found_by_what_it_says_now(
+    large: PgVectorMemoryService, connection: asyncpg.Connection
+) -> None:
+    await large.index_large_scopes()
+    await found(large, QUESTIONS[0])
+    (hit, *_) = await large.search(**USER, query="turn 7")
+    assert hit.memory.id is not None
+    changed = entry("later 20000", hit.memory.id)
+    await large.add_memory(**USER, memories=[changed])
+    for entered in (False, True):
+        assert (await fresh(connection) == 0) is entered
+        assert (await found(large, "question 20000"))[0] == "later 20000"
+        assert "turn 7" not in await found(large, "turn 7", top_k=10)
+        await extend_indexes(large.database)
+
+
+async def test_passages_of_one_memory_that_are_in_the_index_and_fresh_are_one_hit(
+    database_url: str, connection: asyncpg.Connection
+) -> None:
+    long = " ".join(f"word{n} says something of its own." for n in range(400))
+    async with Database(database_url, settings=Settings(exact_limit=5)) as database:
+        memory = PgVectorMemoryService(database, embedder=EMBEDDER, mode="vector")
+        await memory.add_memory(
+            **USER, memories=[entry(long), *(entry(turn) for turn in TURNS[:20])]
+        )
+        await memory.index_large_scopes()
+        await found(memory, "turn 1")
+        await connection.execute(
+            "UPDATE memory_vectors SET approximate = false WHERE passage % 2 = 1"
+        )
+        assert await fresh(connection) > 1
+        hits = await memory.search(**USER, query="turn 1", top_k=30, min_score=-1)
+        assert len(hits) == 21
+        (own,) = (hit for hit in hits if text_of(hit.memory) == long)
+        exact = await memory.search(
+            **USER, query="turn 1", top_k=30, min_score=-1, filters=SearchFilters(kinds=["note"])
+        )
+        (same,) = (hit for hit in exact if text_of(hit.memory) == long)
+        assert own.reason.cosine == pytest.approx(same.reason.cosine, abs=1e-6)
+
+
+async def test_what_somebody_holds_enters_the_index_the_next_time(
+    large: PgVectorMemoryService, connection: asyncpg.Connection, database_url: str
+) -> None:
+    await large.index_large_scopes()
+    await large.add_memory(**USER, memories=[entry(f"later {n}") for n in range(3)])
+    held = "SELECT 1 FROM adkpg.memory_vectors WHERE NOT approximate AND user_id = 'user' LIMIT 1"
+    async with locked(database_url, f"{held} FOR UPDATE"):
+        assert await extend_indexes(large.database) == 2
+        assert await fresh(connection) == 1
+    assert await extend_indexes(large.database) == 1
+
+
+async def test_workers_put_vectors_into_the_index_together(
+    large: PgVectorMemoryService, connection: asyncpg.Connection, database_url: str
+) -> None:
+    """None twice, while more come; a worker that runs does it by itself."""
+    await large.index_large_scopes()
+    later = [f"later {n}" for n in range(450)]
+    await large.add_memory(**USER, memories=[entry(text) for text in later[:400]])
+    async with Database(database_url, settings=large.database.settings) as other:
+        done = await asyncio.gather(
+            extend_indexes(large.database),
+            extend_indexes(other),
+            large.add_memory(**USER, memories=[entry(text) for text in later[400:]]),
+        )
+    assert sum(filter(None, done)) + await fresh(connection) == len(later)
+    stop = asyncio.Event()
+    worker = asyncio.create_task(large.run_worker(stop, poll_interval_s=0.01))
+    async with asyncio.timeout(30):
+        while await fresh(connection):
+            await asyncio.sleep(0)
+    stop.set()
+    await worker
+    assert await found(large, "later 449", top_k=1) == ["later 449"]
 
 
 async def test_filters_hide_nothing_from_a_large_user(large: PgVectorMemoryService) -> None:
