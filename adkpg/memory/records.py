@@ -51,16 +51,12 @@ class Memory(MemoryEntry):
 
     def plain(self) -> MemoryEntry:
         """Returns it with ADK's fields alone."""
-        return MemoryEntry(
-            content=self.content,
-            custom_metadata=self.custom_metadata,
-            id=self.id,
-            author=self.author,
-            timestamp=self.timestamp,
-        )
+        return jsontext.copied(_PLAIN, {name: getattr(self, name) for name in _ADKS_FIELDS})
 
 
-_VALID = Memory(content=types.Content())  # what is stored was valid when it was written
+_ADKS_FIELDS = tuple(MemoryEntry.model_fields)
+# What is stored was valid when it was written.
+_PLAIN, _VALID = MemoryEntry(content=types.Content()), Memory(content=types.Content())
 
 
 def text_of(content: types.Content | None) -> str:

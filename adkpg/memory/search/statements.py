@@ -242,8 +242,10 @@ def search(shape: Shape) -> Statement[SearchParameters]:
             words = [said.c.lexemes, said.c.idfs]
             source = best.outerjoin(said, said.c.position == best.c.position)
     # Only now what is long: of all that is relevant few are returned.
+    # Of as many characters as a passage has tokens: it has no passages.
+    long = (func.length(memories.c.body) > number(PASSAGE_TOKENS)).label("long")
     memory = looked_up(
-        select(*stored_columns(cut=True)).where(at_place(memories, best.c.position)), "memory"
+        select(*stored_columns(cut=True), long).where(at_place(memories, best.c.position)), "memory"
     )
     drawn = _drawn(memory, best)
     rows = first.outerjoin(source, true()).outerjoin(memory, true()).outerjoin(drawn, true())
@@ -251,13 +253,13 @@ def search(shape: Shape) -> Statement[SearchParameters]:
     if model is not None:
         passages = looked_up(
             by_vectors.passages_at(best.c.position, question, model, large=shape.large).where(
-                # Of as many characters as a passage has tokens: it has no passages.
-                func.length(memory.c.content) > number(PASSAGE_TOKENS)
+                memory.c.long
             ),
             "parts",
         )
         rows, parts = rows.outerjoin(passages, true()), [*passages.c]
-    found = select(*memory.c, *best.c, *words, *drawn.c, *parts, *told).select_from(rows)
+    stored = [column for column in memory.c if column.name != "long"]
+    found = select(*stored, *best.c, *words, *drawn.c, *parts, *told).select_from(rows)
     if not shape.apart:
         found = found.order_by(
             best.c.score.desc(), memory.c.timestamp.desc(), best.c.position.desc()
@@ -667,17 +669,16 @@ def _scored(
         source = source.outerjoin(turn, true())
         by_user = (turn.c.author == literal("user", Text)) == bindparam("by_user", type_=Boolean)
         of_speaker = case((by_user, RANKING.said_by), else_=of_speaker)
-    return materialized(
-        select(
-            candidates.c.position,
-            candidates.c.lexical,
-            candidates.c.coverage,
-            cosine.label("cosine"),
-            of_time.label("dated"),
-            of_speaker.label("said_by"),
-        ).select_from(source),
-        "scored",
-    )
+    scored = select(
+        candidates.c.position,
+        candidates.c.lexical,
+        candidates.c.coverage,
+        cosine.label("cosine"),
+        of_time.label("dated"),
+        of_speaker.label("said_by"),
+    ).select_from(source)
+    # By vectors alone nothing is computed here, so no rows are kept.
+    return materialized(scored, "scored") if shape.lexical else scored.cte("scored")
 
 
 def _measures(scored: CTE, scope: CTE, shape: Shape) -> CTE:

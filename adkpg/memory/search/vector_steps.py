@@ -203,9 +203,10 @@ def _exact(
     )
     counted = materialized(
         select(
+            # Most have few, and then the memories are not counted.
             or_(
-                select(func.count() >= most).select_from(of_few).scalar_subquery(),
                 select(func.count() < passages).select_from(ranked).scalar_subquery(),
+                select(func.count() >= most).select_from(of_few).scalar_subquery(),
             ).label("enough")
         ),
         f"{prefix}counted_passages",
