@@ -113,8 +113,8 @@ async def worker(
         [*works.values()],
         chores=[
             partial(adkpg.erasure.tidy, database),
-            partial(extend_indexes, database),
             partial(adkpg.artifacts.sweep_objects, database),
+            partial(extend_indexes, database),
         ],
         poll_interval_s=poll_interval.total_seconds(),
         concurrency=concurrency,

@@ -22,8 +22,9 @@ SEARCHED = (
     "memories_pkey",
     "memory_lexemes_pkey",
     "memory_vectors_model_idx",
+    "memory_vectors_pkey",
 )
-"""What a search reads of a user, but for the rows of its hits."""
+"""What a search reads of a user, but for rows: of its hits, and vectors of what words found."""
 
 NODE_BYTES = 1e12
 """Data of a machine, at most: what a base backup copies in some hours, and a standby replays."""

@@ -1,11 +1,14 @@
 """The HNSW index of a model, for users with very many memories."""
 
+import time
+
 from adkpg.database import Database
 from adkpg.errors import ConfigurationError
 from adkpg.memory.vectors import statements
 from adkpg.scopes import narrowed
 
 _BATCH = 100  # a quarter of a second: each finds its place among all that the index holds
+_LONGEST_S = 300.0  # at a time, so that a worker's other chores have theirs
 
 
 async def build_index(
@@ -51,8 +54,8 @@ async def build_index(
 async def extend_indexes(database: Database) -> int:
     """Puts fresh vectors into the HNSW indexes; until then a search looks at each of them.
 
-    A worker does it every ten minutes. In batches of a transaction each: it may be ended anywhere,
-    and many processes may do it simultaneously. Idempotent.
+    A worker does it every ten minutes, for five at most. In batches of a transaction each: it may
+    be ended anywhere, and many processes may do it simultaneously. Idempotent.
 
     Returns:
       How many vectors were put in.
@@ -61,6 +64,7 @@ async def extend_indexes(database: Database) -> int:
       DatabaseError: The server refused; what was put in before stays.
     """
     database.require_every_scope()
+    ends_at = time.monotonic() + _LONGEST_S
     total = 0
     for listed in await database.fetch(statements.select_listed(), {}):
         app_name, user_id, model_id = listed
@@ -72,7 +76,7 @@ async def extend_indexes(database: Database) -> int:
         }
         with narrowed(app_name, user_id):
             marked = _BATCH
-            while marked == _BATCH:
+            while marked == _BATCH and time.monotonic() < ends_at:
                 (done,) = await database.fetch(statements.mark_fresh(), fresh)
                 marked = done["marked"]
                 total += marked

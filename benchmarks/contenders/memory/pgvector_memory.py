@@ -98,6 +98,7 @@ class PgVectorMemory:
         if max(corpus.users.values()) > _EXACT_LIMIT:
             await self._memory.index_large_scopes()
             self.search_notes["vectors"] = "from its HNSW index: more than 100,000 memories of one"
+            self.ingest_note = "a worker puts the vectors of that user into its HNSW index later"
 
     async def _load_vectors(
         self, connection: Any, corpus: Corpus, places: Sequence[tuple[str, int, int]]
