@@ -125,7 +125,7 @@ def nearest(
 
     def looked_at(users: ColumnElement[Any], *more: ColumnElement[bool], name: str) -> Any:
         scope = and_(vectors.c.app_name == APP_NAME, vectors.c.user_id == func.any(users), *more)
-        found = _exact(question, model, dead, eligible, scope, large=large, prefix=name)
+        found = _exact(question, model, dead, eligible, scope, large=large, prefix=f"{name}_")
         return found.subquery(name)
 
     exact = looked_at(exact_users, name="exact")
