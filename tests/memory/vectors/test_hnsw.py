@@ -131,6 +131,12 @@ async def test_a_large_user_is_answered_through_the_index(
     assert await large.index_large_scopes() == 0
     hybrid = await found(large, "turn 17", mode="hybrid")
     assert hybrid[0] == "turn 17"
+    await large.add_memory(**USER, memories=[entry(f"later {n}") for n in range(150)])
+    # Only what came later is looked at one by one.
+    assert await indexes_of(connection, USER, approximate=True) == {
+        INDEX,
+        "memory_vectors_model_idx",
+    }
 
 
 async def fresh(connection: asyncpg.Connection) -> int:
@@ -149,11 +155,6 @@ async def test_what_comes_later_is_found_before_and_after_it_enters_the_index(
     await found(large, QUESTIONS[0])  # learns that the index is there
     await large.add_memory(**USER, memories=[entry(text) for text in later])
     assert await fresh(connection) == len(later)
-    # Only a user's fresh vectors are looked at one by one.
-    assert await indexes_of(connection, USER, approximate=True) == {
-        INDEX,
-        "memory_vectors_model_idx",
-    }
     for moved in (len(later), 0, 0):
         for number in range(10_000, 10_020):
             assert (await found(large, f"question {number}"))[0] == f"later {number}"
