@@ -18,6 +18,7 @@ from adkpg.database.row_security import quoted
 from adkpg.documents import Documents
 from adkpg.errors import AdkpgError, ConfigurationError, PermissionDenied, SchemaError, ScopeMissing
 from adkpg.memory.queue.worker import Worker
+from adkpg.memory.vectors.index import extend_indexes
 from adkpg.memory.vectors.vectors import Vectors
 from adkpg.memory.vectors.work import Embedding
 from adkpg.sql import NoParameters, Statement
@@ -272,6 +273,22 @@ async def test_the_hnsw_index_gives_nothing_of_others(
     assert set(owners) <= {"ada"}
     # Without iteration the index stops at the nearest, which are others'.
     assert (len(owners) == 10) == (iterative != "off")
+
+
+async def test_a_worker_may_put_everybodys_vectors_into_the_index(
+    roles: Roles, worked: Database, database_url: str
+) -> None:
+    async with Database(database_url, settings=Settings(exact_limit=5)) as database:
+        memory = PgVectorMemoryService(database, embedder=SeededEmbedder(dimensions=8, clusters=1))
+        for scope in (HIS, HERS):
+            await memory.add_memory(**scope, memories=[entry(f"turn {n}") for n in range(10)])
+        assert await memory.index_large_scopes() == 20
+        for scope in (HIS, HERS):
+            await memory.add_memory(**scope, memories=[entry(f"later {n}") for n in range(20)])
+    with adkpg.scope(**HERS), pytest.raises(ScopeMissing):
+        await extend_indexes(worked)
+    with adkpg.every_scope():
+        assert [await extend_indexes(worked) for _ in range(2)] == [40, 0]
 
 
 @pytest.mark.usefixtures("furnished")
