@@ -242,11 +242,12 @@ def search(shape: Shape) -> Statement[SearchParameters]:
             words = [said.c.lexemes, said.c.idfs]
             source = best.outerjoin(said, said.c.position == best.c.position)
     # Only now what is long: of all that is relevant few are returned.
-    # Of as many characters as a passage has tokens: it has no passages.
-    long = (func.length(memories.c.body) > number(PASSAGE_TOKENS)).label("long")
-    memory = looked_up(
-        select(*stored_columns(cut=True), long).where(at_place(memories, best.c.position)), "memory"
-    )
+    stored = stored_columns(cut=True)
+    long: list[ColumnElement[Any]] = []
+    if model is not None:
+        # Of as many characters as a passage has tokens: it has no passages.
+        long = [(func.length(memories.c.body) > number(PASSAGE_TOKENS)).label("long")]
+    memory = looked_up(select(*stored, *long).where(at_place(memories, best.c.position)), "memory")
     drawn = _drawn(memory, best)
     rows = first.outerjoin(source, true()).outerjoin(memory, true()).outerjoin(drawn, true())
     parts: list[Any] = []
@@ -258,8 +259,8 @@ def search(shape: Shape) -> Statement[SearchParameters]:
             "parts",
         )
         rows, parts = rows.outerjoin(passages, true()), [*passages.c]
-    stored = [column for column in memory.c if column.name != "long"]
-    found = select(*stored, *best.c, *words, *drawn.c, *parts, *told).select_from(rows)
+    own = [memory.c[column.name] for column in stored]
+    found = select(*own, *best.c, *words, *drawn.c, *parts, *told).select_from(rows)
     if not shape.apart:
         found = found.order_by(
             best.c.score.desc(), memory.c.timestamp.desc(), best.c.position.desc()
