@@ -39,7 +39,7 @@ _UNSTORABLE_IN_TEXT = re.compile("[\x00\ud800-\udfff]")
 _ESCAPED = re.compile("\x1a([0-9a-f]{4})")
 _LARGE = re.compile(r'"[^"\\]*(?:\\.[^"\\]*)*"|-?[0-9.]+e\+[0-9]+')
 
-_CONTENT = types.Content(role="user", parts=[])
+_CONTENT = types.Content(parts=[])
 _PART = types.Part(text="")
 _new, _set = object.__new__, object.__setattr__
 # The slots of a model, by their descriptors: half the time of finding them by name.
@@ -265,6 +265,12 @@ def copied(valid: ModelT, fields: dict[str, Any]) -> ModelT:
 
 
 # Contents
+
+
+def text_content(text: str, role: str | None) -> types.Content:
+    """Returns the content that is one text; what it has no role for, it has not set."""
+    parts = [copied(_PART, {"text": text})]
+    return copied(_CONTENT, {"parts": parts} if role is None else {"parts": parts, "role": role})
 
 
 def read_content(text: str) -> types.Content:

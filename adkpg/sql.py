@@ -621,13 +621,19 @@ def config_of(script: ColumnElement[Any]) -> ColumnElement[Any]:
     return cast(func.coalesce(own, script, bindparam("config", type_=Text)), REGCONFIG)
 
 
+STORED = tuple(
+    memories.c[name]
+    for name in (
+        *("memory_id", "kind", "session_id", "event_id", "author", "timestamp", "content", "body"),
+        *("custom_metadata", "source", "artifacts", "topics", "importance", "expires_at"),
+        "superseded_by",
+    )
+)
+"""What `stored_columns` makes its columns of."""
+
+
 def stored_content() -> ColumnElement[str]:
     """A memory's content as JSON text; made of its body where that says it all."""
-    return func.coalesce(cast(memories.c.content, Text), _plain_content())
-
-
-def _plain_content() -> ColumnElement[str]:
-    """What a memory's author said, as `records.plain_content` writes it."""
     author = memories.c.author
     said = func.substr(memories.c.body, func.coalesce(func.length(author) + 3, 1))
     end = case(
@@ -636,41 +642,48 @@ def _plain_content() -> ColumnElement[str]:
         else_=literal_column("""'}],"role":"model"}'""", Text),
     )
     begin = literal_column("""'{"parts":[{"text":'""", Text)
-    return func.concat(begin, cast(func.to_json(said), Text), end, type_=Text)
+    # As `records.plain_content` writes it.
+    plain = func.concat(begin, cast(func.to_json(said), Text), end, type_=Text)
+    return func.coalesce(cast(memories.c.content, Text), plain)
 
 
-def stored_columns(*, cut: bool = False) -> list[ColumnElement[Any]]:
+def stored_columns(rows: Any = memories, *, cut: bool = False) -> list[ColumnElement[Any]]:
     """The columns that `records.memory` reads.
 
+    The content is null where the body says it all, and the body where it does not.
+
     Args:
+      rows: The table, or a step that has its columns `STORED`.
       cut: For searches: a content of more than `CONTENT_LIMIT` bytes is replaced by the text that
         is searched, its first 100,000 characters, and ``cut`` says so.
     """
-    content = stored_content()
+    content: ColumnElement[Any] = cast(rows.c.content, Text)
+    told: ColumnElement[bool] = rows.c.content.is_(None)
     others: list[ColumnElement[Any]] = []
     if cut:
         # The first is known without reading it; a long one may be short as it is stored.
         long = or_(
-            func.pg_column_size(memories.c.content) > literal_column(str(CONTENT_LIMIT)),
-            func.octet_length(cast(memories.c.content, Text)) > literal_column(str(CONTENT_LIMIT)),
+            func.pg_column_size(rows.c.content) > literal_column(str(CONTENT_LIMIT)),
+            func.octet_length(content) > literal_column(str(CONTENT_LIMIT)),
         )
-        content = case((long, _plain_content()), else_=content)
+        content, told = case((~long, content)), or_(told, long)
         others = [func.coalesce(long, false()).label("cut")]
     return [
-        memories.c.memory_id,
-        memories.c.kind,
-        memories.c.session_id,
-        memories.c.event_id,
-        memories.c.author,
-        memories.c.timestamp,
+        rows.c.memory_id,
+        rows.c.kind,
+        rows.c.session_id,
+        rows.c.event_id,
+        rows.c.author,
+        rows.c.timestamp,
         content.label("content"),
-        cast(memories.c.custom_metadata, Text).label("custom_metadata"),
-        memories.c.source,
-        cast(memories.c.artifacts, Text).label("artifacts"),
-        cast(memories.c.topics, Text).label("topics"),
-        memories.c.importance,
-        memories.c.expires_at,
-        memories.c.superseded_by,
+        case((told, rows.c.body)).label("body"),
+        cast(rows.c.custom_metadata, Text).label("custom_metadata"),
+        rows.c.source,
+        cast(rows.c.artifacts, Text).label("artifacts"),
+        cast(rows.c.topics, Text).label("topics"),
+        rows.c.importance,
+        rows.c.expires_at,
+        rows.c.superseded_by,
         *others,
     ]
 

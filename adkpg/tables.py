@@ -461,6 +461,15 @@ memories = Table(
         "position",
         postgresql_where=text("expires_at IS NOT NULL AND superseded_by IS NULL"),
     ),
+    # A search leaves out those of its scopes that have ended, superseded ones too.
+    Index(
+        "memories_ended_idx",
+        "user_id",
+        "app_name",
+        "expires_at",
+        postgresql_include=["position"],
+        postgresql_where=text("expires_at IS NOT NULL"),
+    ),
     Index(
         "memories_source_idx",
         "source",

@@ -87,12 +87,23 @@ def plain_content(author: str | None, body: str) -> str:
       author: Who said it; None has no role.
       body: ``author: text``.
     """
-    said = body if author is None else body.removeprefix(f"{author}: ")
-    text = to_json(said).decode()
+    text = to_json(_said_in(author, body)).decode()
     if author is None:
         return f'{{"parts":[{{"text":{text}}}]}}'
     role = "user" if author == "user" else "model"
     return f'{{"parts":[{{"text":{text}}}],"role":"{role}"}}'
+
+
+def _content(content: str | None, author: str | None, body: str | None) -> types.Content:
+    """Reads a content, or makes the one that a body tells, as `plain_content` does."""
+    if content is not None:
+        return jsontext.read_content(content)
+    role = None if author is None else "user" if author == "user" else "model"
+    return jsontext.text_content(_said_in(author, body or ""), role)
+
+
+def _said_in(author: str | None, body: str) -> str:
+    return body if author is None else body.removeprefix(f"{author}: ")
 
 
 def memory(row: Mapping[str, Any]) -> Memory:
@@ -101,7 +112,7 @@ def memory(row: Mapping[str, Any]) -> Memory:
     The metadata also has what helps a model: the session, a document's source, and artifacts.
     """
     artifacts = jsontext.read(row["artifacts"]) if row["artifacts"] else {}
-    session_id, source = row["session_id"], row["source"]
+    author, session_id, source = row["author"], row["session_id"], row["source"]
     metadata: dict[str, Any] = {}
     if session_id:
         metadata["session_id"] = session_id
@@ -116,9 +127,9 @@ def memory(row: Mapping[str, Any]) -> Memory:
         _VALID,
         {
             "id": row["memory_id"],
-            "author": row["author"],
+            "author": author,
             "timestamp": _iso(row["timestamp"]),
-            "content": jsontext.read_content(row["content"]),
+            "content": _content(row["content"], author, row["body"]),
             "custom_metadata": metadata,
             "kind": row["kind"],
             "topics": json.loads(row["topics"]) if row["topics"] != "[]" else [],

@@ -11,7 +11,7 @@ from sqlalchemy.dialects import postgresql
 from adkpg.database.migrating import migrations
 from adkpg.tables import FUNCTIONS
 
-revision = "0001r20"
+revision = "0001r21"
 down_revision = None
 branch_labels = None
 depends_on = None
@@ -208,6 +208,15 @@ def upgrade() -> None:
         unique=False,
         schema=schema,
         postgresql_where=sa.text("expires_at IS NOT NULL AND superseded_by IS NULL"),
+    )
+    op.create_index(
+        "memories_ended_idx",
+        "memories",
+        ["user_id", "app_name", "expires_at"],
+        unique=False,
+        schema=schema,
+        postgresql_include=["position"],
+        postgresql_where=sa.text("expires_at IS NOT NULL"),
     )
     op.create_index(
         "memories_source_idx",
@@ -1163,6 +1172,13 @@ def downgrade() -> None:
         table_name="memories",
         schema=schema,
         postgresql_where=sa.text("source IS NOT NULL"),
+    )
+    op.drop_index(
+        "memories_ended_idx",
+        table_name="memories",
+        schema=schema,
+        postgresql_include=["position"],
+        postgresql_where=sa.text("expires_at IS NOT NULL"),
     )
     op.drop_index(
         "memories_expires_at_idx",

@@ -121,11 +121,11 @@ def _passage(
     row: Mapping[str, Any], memory: Memory, question: str
 ) -> tuple[tuple[int, int] | None, str | None]:
     """The passage that matches best, and where it is; nothing of a memory without passages."""
-    if len(row["content"]) <= PASSAGE_TOKENS:  # of as many characters: it has none
+    if len(row["content"] or row["body"]) <= PASSAGE_TOKENS:  # of as many characters: it has none
         return None, None
     text = records.text_of(memory.content)
-    columns = [row.get(name) or () for name in ("starts", "ends", "cosines")]
-    best = best_part(text, list(map(Part, *columns)), question)
+    parts = [Part(int(start), int(end), cosine) for start, end, cosine in row.get("parts") or ()]
+    best = best_part(text, parts, question)
     if best is None:
         return None, None
     span = best.start, min(best.end, len(text))

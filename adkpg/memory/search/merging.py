@@ -77,7 +77,7 @@ def merged(
         found = list(_ranked(firsts, rows, parameters, shape))
     else:
         found = list(_nearest(rows, parameters))
-    return found or [{**firsts[0], "memory_id": None, "facts": None, "position": None}]
+    return found or [{**firsts[0], "memory_id": None, "drawn": None, "position": None}]
 
 
 def _nearest(rows: Sequence[Row], parameters: SearchParameters) -> Iterator[Row]:

@@ -164,9 +164,9 @@ class Search:
 
         rows, unfolded, found = await self._database.read(ask, need)
         drawn = {
-            row["memory_id"]: tuple(zip(row["facts"], row["heirs"], strict=True))
+            row["memory_id"]: tuple((fact, heir) for fact, heir in row["drawn"])
             for row in rows
-            if row["facts"]
+            if row["drawn"]
         }
         found = newest_first(found, text if cues.asks and shape.lexical else None, drawn)
         if reranker is not None:

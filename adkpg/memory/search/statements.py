@@ -32,7 +32,7 @@ from sqlalchemy import (
     true,
     union_all,
 )
-from sqlalchemy.dialects.postgresql import ARRAY, TIMESTAMP, aggregate_order_by
+from sqlalchemy.dialects.postgresql import ARRAY, TIMESTAMP, aggregate_order_by, array
 
 from adkpg.memory.search import lexical_steps as by_words
 from adkpg.memory.search import vector_steps as by_vectors
@@ -52,6 +52,7 @@ from adkpg.memory.search.steps import (
 )
 from adkpg.memory.vectors.passages import PASSAGE_TOKENS
 from adkpg.sql import (
+    STORED,
     FilterParameters,
     Statement,
     conditions,
@@ -191,9 +192,9 @@ def search(shape: Shape) -> Statement[SearchParameters]:
 
     Returns the memory's columns (all null in the one row of a search that found nothing), whether
     its content is cut, position, score, lexical, cosine, dated, said_by, recency, importance_factor
-    and lexemes; the facts drawn from it and, in parallel, their heirs, which superseded them, null
-    if there are none; by vectors also starts, ends and cosines of its passages, null if it has
-    none; and in every row ``approximate``, the scopes that the HNSW index holds,
+    and lexemes; ``drawn``, the facts drawn from it, each with its heir, which superseded it, null
+    if there are none; by vectors also ``parts``, its passages, each as start, end and cosine, null
+    if it has none; and in every row ``approximate``, the scopes that the HNSW index holds,
     ``active_model``, the app's, which is null if it has none yet, and ``waiting``, whether some of
     the memories have no vector since no worker comes. Vectors of a model that is not active are
     not compared.
@@ -241,42 +242,32 @@ def search(shape: Shape) -> Statement[SearchParameters]:
             said = _said(matched, asked, best)
             words = [said.c.lexemes, said.c.idfs]
             source = best.outerjoin(said, said.c.position == best.c.position)
-    # Only now what is long: of all that is relevant few are returned.
-    stored = stored_columns(cut=True)
-    long: list[ColumnElement[Any]] = []
+    # Only now what takes time: of all that is relevant few are returned.
+    stored = {column.name for column in STORED}
+    found = select(
+        *stored_columns(best, cut=True),
+        *(column for column in best.c if column.name not in stored),
+        *words,
+        _drawn(best).label("drawn"),
+        *told,
+    ).select_from(first.outerjoin(source, true()))
     if model is not None:
+        passages = by_vectors.passages_at(best.c.position, question, model, large=shape.large)
         # Of as many characters as a passage has tokens: it has no passages.
-        long = [(func.length(memories.c.body) > number(PASSAGE_TOKENS)).label("long")]
-    memory = looked_up(select(*stored, *long).where(at_place(memories, best.c.position)), "memory")
-    drawn = _drawn(memory, best)
-    rows = first.outerjoin(source, true()).outerjoin(memory, true()).outerjoin(drawn, true())
-    parts: list[Any] = []
-    if model is not None:
-        passages = looked_up(
-            by_vectors.passages_at(best.c.position, question, model, large=shape.large).where(
-                memory.c.long
-            ),
-            "parts",
-        )
-        rows, parts = rows.outerjoin(passages, true()), [*passages.c]
-    own = [memory.c[column.name] for column in stored]
-    found = select(*own, *best.c, *words, *drawn.c, *parts, *told).select_from(rows)
+        long = func.length(best.c.body) > number(PASSAGE_TOKENS)
+        found = found.add_columns(case((long, passages.scalar_subquery())).label("parts"))
     if not shape.apart:
-        found = found.order_by(
-            best.c.score.desc(), memory.c.timestamp.desc(), best.c.position.desc()
-        )
+        found = found.order_by(best.c.score.desc(), best.c.timestamp.desc(), best.c.position.desc())
     return Statement(found, long=True)
 
 
-def _drawn(memory: Any, best: CTE) -> Any:
-    """The facts drawn from a memory of the user's, and what superseded each; null without any."""
+def _drawn(best: CTE) -> ColumnElement[Any]:
+    """The facts drawn from a memory of the user's, each with its heir; null without any."""
     fact = memories.alias("fact")
-    found: list[Any] = [
-        func.array_agg(fact.c.memory_id).label("facts"),
-        func.array_agg(fact.c.superseded_by).label("heirs"),
-    ]
-    return looked_up(
-        select(*found)
+    some = select(true()).select_from(memory_provenance).where(in_scope(memory_provenance)).exists()
+    pair = array([fact.c.memory_id, fact.c.superseded_by])
+    own = (
+        select(func.array_agg(pair, type_=ARRAY(Text)))
         .select_from(
             memory_provenance.join(
                 fact,
@@ -287,13 +278,11 @@ def _drawn(memory: Any, best: CTE) -> Any:
                 ),
             )
         )
-        .where(
-            in_scope(memory_provenance),
-            memory_provenance.c.origin_id == memory.c.memory_id,
-            best.c.position >= number(0),
-        ),
-        "drawn",
+        .where(in_scope(memory_provenance), memory_provenance.c.origin_id == best.c.memory_id)
+        .correlate(best)
+        .scalar_subquery()
     )
+    return case((and_(some, best.c.position >= number(0)), own))
 
 
 def _relevant(fused: Any, measures: CTE | None, shape: Shape) -> ColumnElement[bool]:
@@ -416,7 +405,7 @@ def _best(fused: Any, measures: CTE | None, match: ColumnElement[bool]) -> CTE:
     )
     relevant = materialized(select(*kept).select_from(source).where(match), "relevant")
     half_life_s = bindparam("half_life_s", type_=Double)
-    rated = looked_up(_factors().where(at_place(memories, relevant.c.position)), "rated")
+    rated = looked_up(_rated_memory().where(at_place(memories, relevant.c.position)), "rated")
     score = (relevant.c.score * rated.c.recency * rated.c.importance_factor).label("score")
     return (
         select(
@@ -426,8 +415,7 @@ def _best(fused: Any, measures: CTE | None, match: ColumnElement[bool]) -> CTE:
             relevant.c.cosine,
             relevant.c.dated,
             relevant.c.said_by,
-            rated.c.recency,
-            rated.c.importance_factor,
+            *rated.c,
         )
         .select_from(relevant.join(rated, true()))
         .where(or_(half_life_s.is_not(None), _within_reach(relevant)))
@@ -437,8 +425,8 @@ def _best(fused: Any, measures: CTE | None, match: ColumnElement[bool]) -> CTE:
     )
 
 
-def _factors() -> Select[Any]:
-    """When a memory was said, and what its score is multiplied by, whatever the question is."""
+def _rated_memory() -> Select[Any]:
+    """A memory, and what its score is multiplied by, whatever the question is."""
     low, high = RANKING.importance_factors
     half_life_s = bindparam("half_life_s", type_=Double)
     age_s = cast(func.extract("epoch", func.now() - memories.c.timestamp), Double)
@@ -447,7 +435,7 @@ def _factors() -> Select[Any]:
         literal(0.5, Double), func.least(func.greatest(age_s, 0) / half_life_s, 1000)
     )
     return select(
-        memories.c.timestamp,
+        *STORED,
         case((half_life_s.is_(None), literal(1.0, Double)), else_=faded).label("recency"),
         (low + cast(memories.c.importance, Double) * (high - low)).label("importance_factor"),
     )
@@ -455,13 +443,9 @@ def _factors() -> Select[Any]:
 
 def _rated(scored: CTE) -> CTE:
     """All candidates, with what changes their score besides the question."""
-    rated = looked_up(_factors().where(at_place(memories, scored.c.position)), "rated")
+    rated = looked_up(_rated_memory().where(at_place(memories, scored.c.position)), "rated")
     kept = [column for column in scored.c if column.name != "coverage"]
-    return (
-        select(*kept, rated.c.recency, rated.c.importance_factor)
-        .select_from(scored.join(rated, true()))
-        .cte("best")
-    )
+    return select(*kept, *rated.c).select_from(scored.join(rated, true())).cte("best")
 
 
 def _parted(matched: CTE, best: CTE) -> CTE:

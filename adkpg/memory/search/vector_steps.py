@@ -20,7 +20,6 @@ from sqlalchemy import (
     case,
     cast,
     func,
-    or_,
     select,
     union_all,
 )
@@ -195,31 +194,21 @@ def _exact(
         select(vectors.c.position, distance).where(mine).order_by(distance).limit(passages),
         f"{prefix}nearest_passages",
     )
-    of_few = materialized(
-        select(ranked.c.position, func.max(-ranked.c.distance).label("cosine")).group_by(
-            ranked.c.position
-        ),
-        f"{prefix}of_few",
+    # Asked once, and before any row is read again.
+    too_few = select(
+        and_(func.count() >= passages, func.count(ranked.c.position.distinct()) < most)
+    ).scalar_subquery()
+    looked_at = union_all(
+        select(ranked.c.position, ranked.c.distance),
+        select(vectors.c.position, distance_to(vector, question)).where(mine, too_few),
+    ).subquery("looked_at")
+    cosine = (-func.min(looked_at.c.distance)).label("cosine")
+    return (
+        select(looked_at.c.position, cosine)
+        .group_by(looked_at.c.position)
+        .order_by(cosine.desc())
+        .limit(most)
     )
-    counted = materialized(
-        select(
-            # Most have few, and then the memories are not counted.
-            or_(
-                select(func.count() < passages).select_from(ranked).scalar_subquery(),
-                select(func.count() >= most).select_from(of_few).scalar_subquery(),
-            ).label("enough")
-        ),
-        f"{prefix}counted_passages",
-    )
-    # Asked before any row is read, so that only one of the two is.
-    enough = select(counted.c.enough).scalar_subquery()
-    either = union_all(
-        select(of_few).where(enough),
-        select(vectors.c.position, func.max(-distance_to(vector, question)))
-        .where(mine, ~enough)
-        .group_by(vectors.c.position),
-    ).subquery("either")
-    return select(either.c.position, either.c.cosine).order_by(either.c.cosine.desc()).limit(most)
 
 
 def cosine_at(place: ColumnElement[Any], question: CTE, model: CTE, *, large: bool) -> Select[Any]:
@@ -234,15 +223,14 @@ def cosine_at(place: ColumnElement[Any], question: CTE, model: CTE, *, large: bo
 def passages_at(
     place: ColumnElement[Any], question: CTE, model: CTE, *, large: bool
 ) -> Select[Any]:
-    """The passages of the memory at a place: starts, ends, cosines; null if it has none."""
+    """The passages of the memory at a place, each as start, end and cosine; null without any."""
     vectors = memory_vectors.alias("passages")
     vector = vectors.c.large if large else vectors.c.embedding
-    parts: list[ColumnElement[Any]] = [
-        func.array_agg(func.lower(vectors.c.span)).label("starts"),
-        func.array_agg(func.upper(vectors.c.span)).label("ends"),
-        func.array_agg(-distance_to(vector, question)).label("cosines"),
-    ]
-    return select(*parts).where(
+    part = array(
+        [func.lower(vectors.c.span), func.upper(vectors.c.span), -distance_to(vector, question)],
+        type_=Double,
+    )
+    return select(func.array_agg(part, type_=ARRAY(Double))).where(
         at_place(vectors, place),
         is_of(vectors, compared(model)),
         vectors.c.span.is_not(None),
