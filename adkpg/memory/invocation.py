@@ -1,6 +1,8 @@
 """Invocation: the agent's run that asks, found from who awaits the call."""
 
+import asyncio
 import inspect
+from pathlib import Path
 from types import FrameType
 
 from google.adk.agents.context import Context
@@ -8,6 +10,7 @@ from google.adk.agents.invocation_context import InvocationContext
 from google.adk.agents.readonly_context import ReadonlyContext
 
 _Context = ReadonlyContext | InvocationContext
+_LOOP = str(Path(asyncio.__file__).parent)
 
 
 def running_invocation() -> str | None:
@@ -31,6 +34,8 @@ def _given(frame: FrameType) -> _Context | None:
     """Returns the context among a function's arguments."""
     code = frame.f_code
     names = code.co_varnames[: code.co_argcount + code.co_kwonlyargcount]
+    if not names or code.co_filename.startswith(_LOOP):
+        return None  # all of a frame's values are copied to be looked at
     given = frame.f_locals
     return next((given[name] for name in names if isinstance(given.get(name), _Context)), None)
 

@@ -2,10 +2,10 @@
 
 import math
 import re
-from collections.abc import Mapping, Sequence
-from dataclasses import dataclass, replace
+from collections.abc import Callable, Collection, Hashable, Mapping, Sequence
+from dataclasses import dataclass, fields, replace
 from itertools import pairwise
-from typing import Any
+from typing import Any, TypeVar
 
 from google.genai import types
 
@@ -15,12 +15,14 @@ from adkpg.memory.search.passage import Part, best_part
 from adkpg.memory.tokenizer import searchable
 from adkpg.memory.vectors.passages import PASSAGE_TOKENS
 
+FoundT = TypeVar("FoundT")
+
 DUPLICATE_SHARE = 0.9
 """Share of common pairs of words (Jaccard) from which two memories are near-duplicates."""
 
 # As `searchable` leaves them: beyond ASCII there are letters, marks and numerals only.
 _WORD = re.compile("[0-9A-Za-z_\u0080-\U0010ffff]+")
-_DIGIT = re.compile("[0-9]")
+_DIGITS = re.compile("[0-9]+")
 
 
 @dataclass(frozen=True)
@@ -100,21 +102,38 @@ def hit(row: Mapping[str, Any], question: str, *, words_alone: str | None = None
     """
     memory = records.memory(row)
     span, passage = _passage(row, memory, question)
-    reason = Reason(
-        lexical=row["lexical"],
-        lexemes=tuple(row["lexemes"] or ()),
-        cosine=row["cosine"],
-        recency=row["recency"],
-        importance=row["importance_factor"],
-        score=row["score"],
-        words_alone=words_alone,
-        passage=passage,
-        span=span,
-        date=row["dated"],
-        speaker=row["said_by"],
-        idfs=tuple(row["idfs"] or ()),
+    reason = _made(
+        Reason,
+        {
+            **_NO_REASON,
+            "lexical": row["lexical"],
+            "lexemes": tuple(row["lexemes"] or ()),
+            "cosine": row["cosine"],
+            "recency": row["recency"],
+            "importance": row["importance_factor"],
+            "score": row["score"],
+            "words_alone": words_alone,
+            "passage": passage,
+            "span": span,
+            "date": row["dated"],
+            "speaker": row["said_by"],
+            "idfs": tuple(row["idfs"] or ()),
+        },
     )
-    return Hit(memory=memory, score=row["score"], reason=reason, cut=bool(row["cut"]))
+    found = {"memory": memory, "score": row["score"], "reason": reason, "cut": bool(row["cut"])}
+    return _made(Hit, {**_NO_HIT, **found})
+
+
+_NO_REASON, _NO_HIT = (
+    {field.name: field.default for field in fields(kind)} for kind in (Reason, Hit)
+)
+
+
+def _made(kind: type[FoundT], values: dict[str, Any]) -> FoundT:
+    """Makes a frozen object at once, in half the time that setting its fields one by one takes."""
+    made = object.__new__(kind)
+    object.__setattr__(made, "__dict__", values)
+    return made
 
 
 def _passage(
@@ -142,17 +161,21 @@ def folded(hits: Sequence[Hit]) -> list[Hit]:
     since what was said again may have been said better. It has the best one's score, and its own
     reason otherwise.
     """
-    kinds: dict[Any, list[tuple[int, str]]] = {}
-    for place, found in enumerate(hits):
-        text = _compared_text(found.memory)
-        # What near-duplicates have equal tells most apart, for less than their words would take.
-        equal = (found.memory.author, frozenset(found.memory.artifacts), _numbers(text))
-        kinds.setdefault(equal, []).append((place, text))
+    texts = [_compared_text(hit.memory) for hit in hits]
+    # What near-duplicates have equal tells most apart, for less than their words would take.
+    equal = _split(
+        range(len(hits)),
+        lambda place: (
+            hits[place].memory.author,
+            frozenset(hits[place].memory.artifacts),
+            frozenset(_DIGITS.findall(texts[place])),
+        ),
+    )
     groups: dict[int, list[Hit]] = {}
-    for said in kinds.values():
-        leaders = _leaders([text for _, text in said]) if len(said) > 1 else [0]
-        for (place, _), leader in zip(said, leaders, strict=True):
-            groups.setdefault(said[leader][0], []).append(hits[place])
+    for places in equal:
+        for said in _split(places, lambda place: _numbers(texts[place])):
+            for place, leader in zip(said, _leaders([texts[each] for each in said]), strict=True):
+                groups.setdefault(said[leader], []).append(hits[place])
     return [_survivor(groups[place]) for place in sorted(groups)]
 
 
@@ -219,11 +242,21 @@ def _compared_text(memory: Memory) -> str:
     return text if text.isascii() else searchable(text).casefold()
 
 
+def _split(places: Sequence[int], key: Callable[[int], Hashable]) -> Collection[Sequence[int]]:
+    """Puts those together that have the same key, in their order."""
+    if len(places) < 2:
+        return [places]
+    parts: dict[Hashable, list[int]] = {}
+    for place in places:
+        parts.setdefault(key(place), []).append(place)
+    return parts.values()
+
+
 def _numbers(text: str) -> frozenset[str]:
-    if _DIGIT.search(text) is None:
+    if _DIGITS.search(text) is None:
         return frozenset()
     return frozenset(
-        word for word in _words(text) if not word.isalpha() and _DIGIT.search(word) is not None
+        word for word in _words(text) if not word.isalpha() and _DIGITS.search(word) is not None
     )
 
 
@@ -233,6 +266,8 @@ def _words(text: str) -> list[str]:
 
 def _leaders(texts: Sequence[str]) -> list[int]:
     """The place of the text that each is folded into: the first that is alike and leads itself."""
+    if len(texts) < 2:
+        return list(range(len(texts)))
     leaders: list[int] = []
     pairs: list[frozenset[tuple[str, str]]] = []
     holders: dict[int, list[int]] = {}
