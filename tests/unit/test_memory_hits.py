@@ -1,5 +1,7 @@
 """Folding of near-duplicates and the token budget, without a database."""
 
+from itertools import pairwise
+
 import pytest
 from google.genai import types
 from hypothesis import given
@@ -106,6 +108,34 @@ def test_folding_loses_nobody_and_keeps_the_order(texts: list[str]) -> None:
     ids = [id_ for each in found for id_ in (str(each.memory.id), *each.folded)]
     assert sorted(ids, key=int) == [str(n) for n in range(len(texts))]
     assert [each.score for each in found] == sorted((each.score for each in found), reverse=True)
+
+
+@given(
+    st.lists(st.sampled_from("abcdefgh"), min_size=9, max_size=40),
+    st.lists(st.lists(st.tuples(st.integers(0, 50), st.sampled_from("xyz")), max_size=3)),
+)
+def test_each_is_folded_into_the_first_that_is_alike(
+    words: list[str], changes: list[list[tuple[int, str]]]
+) -> None:
+    texts = [words]
+    for edits in changes[:8]:
+        texts.append(list(texts[-1]))
+        for place, word in edits:
+            texts[-1][place % len(words)] = word
+    places: list[int] = []  # of the leaders
+    folded_into: dict[int, list[int]] = {}
+    pairs = [{*pairwise(["", *text])} for text in texts]
+    for place, own in enumerate(pairs):
+        leader = next(
+            (each for each in places if 10 * len(own & pairs[each]) >= 9 * len(own | pairs[each])),
+            None,
+        )
+        if leader is None:
+            places.append(place)
+        folded_into.setdefault(place if leader is None else leader, []).append(place)
+    found = folded([hit(" ".join(text), str(n), -n) for n, text in enumerate(texts)])
+    ids = [sorted(map(int, (str(each.memory.id), *each.folded))) for each in found]
+    assert ids == [folded_into[place] for place in places]
 
 
 @given(
