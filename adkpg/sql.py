@@ -650,7 +650,8 @@ def stored_content() -> ColumnElement[str]:
 def stored_columns(rows: Any = memories, *, cut: bool = False) -> list[ColumnElement[Any]]:
     """The columns that `records.memory` reads.
 
-    The content is null where the body says it all, and the body where it does not.
+    The content is null where the body says it all, and the body where it does not; no topics are
+    null.
 
     Args:
       rows: The table, or a step that has its columns `STORED`.
@@ -680,7 +681,9 @@ def stored_columns(rows: Any = memories, *, cut: bool = False) -> list[ColumnEle
         cast(rows.c.custom_metadata, Text).label("custom_metadata"),
         rows.c.source,
         cast(rows.c.artifacts, Text).label("artifacts"),
-        cast(rows.c.topics, Text).label("topics"),
+        case((func.jsonb_array_length(rows.c.topics) > 0, cast(rows.c.topics, Text))).label(
+            "topics"
+        ),
         rows.c.importance,
         rows.c.expires_at,
         rows.c.superseded_by,

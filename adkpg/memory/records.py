@@ -132,7 +132,7 @@ def memory(row: Mapping[str, Any]) -> Memory:
             "content": _content(row["content"], author, row["body"]),
             "custom_metadata": metadata,
             "kind": row["kind"],
-            "topics": json.loads(row["topics"]) if row["topics"] != "[]" else [],
+            "topics": json.loads(row["topics"]) if row["topics"] else [],
             "importance": round(row["importance"], 6),
             "expires_at": _iso(expires_at) if expires_at else None,
             "source": source,

@@ -106,7 +106,7 @@ def hit(row: Mapping[str, Any], question: str, *, words_alone: str | None = None
         Reason,
         {
             **_NO_REASON,
-            "lexical": row["lexical"],
+            "lexical": row["lexical"] or 0.0,
             "lexemes": tuple(row["lexemes"] or ()),
             "cosine": row["cosine"],
             "recency": row["recency"],
@@ -115,8 +115,8 @@ def hit(row: Mapping[str, Any], question: str, *, words_alone: str | None = None
             "words_alone": words_alone,
             "passage": passage,
             "span": span,
-            "date": row["dated"],
-            "speaker": row["said_by"],
+            "date": row["dated"] or 0.0,
+            "speaker": row["said_by"] or 0.0,
             "idfs": tuple(row["idfs"] or ()),
         },
     )
@@ -162,18 +162,19 @@ def folded(hits: Sequence[Hit]) -> list[Hit]:
     reason otherwise.
     """
     texts = [_compared_text(hit.memory) for hit in hits]
+    digits = [frozenset(_DIGITS.findall(text)) for text in texts]
     # What near-duplicates have equal tells most apart, for less than their words would take.
     equal = _split(
         range(len(hits)),
         lambda place: (
             hits[place].memory.author,
             frozenset(hits[place].memory.artifacts),
-            frozenset(_DIGITS.findall(texts[place])),
+            digits[place],
         ),
     )
     groups: dict[int, list[Hit]] = {}
     for places in equal:
-        for said in _split(places, lambda place: _numbers(texts[place])):
+        for said in _split(places, lambda place: digits[place] and _numbers(texts[place])):
             for place, leader in zip(said, _leaders([texts[each] for each in said]), strict=True):
                 groups.setdefault(said[leader], []).append(hits[place])
     return [_survivor(groups[place]) for place in sorted(groups)]
@@ -253,8 +254,6 @@ def _split(places: Sequence[int], key: Callable[[int], Hashable]) -> Collection[
 
 
 def _numbers(text: str) -> frozenset[str]:
-    if _DIGITS.search(text) is None:
-        return frozenset()
     return frozenset(
         word for word in _words(text) if not word.isalpha() and _DIGITS.search(word) is not None
     )
@@ -289,7 +288,7 @@ def _telling(words: Sequence[str]) -> list[int]:
     filtering: Chaudhuri, Ganti, Kaushik 2006). No more words are missing than pairs of them.
     """
     spare = len(words) - math.ceil(DUPLICATE_SHARE * len(words))
-    return sorted(map(hash, {*words}))[: spare + 1]
+    return sorted(map(hash, {*words}))[: spare + 1] if spare else [min(map(hash, words))]
 
 
 def _alike(words: Sequence[str], others: Sequence[str]) -> bool:

@@ -191,13 +191,13 @@ def search(shape: Shape) -> Statement[SearchParameters]:
     """Finds the memories that answer a question best, the best first; one row at least.
 
     Returns the memory's columns (all null in the one row of a search that found nothing), whether
-    its content is cut, position, score, lexical, cosine, dated, said_by, recency, importance_factor
-    and lexemes; ``drawn``, the facts drawn from it, each with its heir, which superseded it, null
-    if there are none; by vectors also ``parts``, its passages, each as start, end and cosine, null
-    if it has none; and in every row ``approximate``, the scopes that the HNSW index holds,
-    ``active_model``, the app's, which is null if it has none yet, and ``waiting``, whether some of
-    the memories have no vector since no worker comes. Vectors of a model that is not active are
-    not compared.
+    its content is cut, position, score, cosine, recency, importance_factor and lexemes; lexical,
+    dated and said_by, which are null by vectors alone; ``drawn``, the facts drawn from it, each
+    with its heir, which superseded it, null if there are none; by vectors also ``parts``, its
+    passages, each as start, end and cosine, null if it has none; and in every row ``approximate``,
+    the scopes that the HNSW index holds, ``active_model``, the app's, which is null if it has none
+    yet, and ``waiting``, whether some of the memories have no vector since no worker comes. Vectors
+    of a model that is not active are not compared.
     """
     question = by_vectors.question_vector()
     model = by_vectors.compared_model(inactive=shape.inactive) if shape.vector else None
@@ -596,8 +596,8 @@ def _best_of_each(lexical: CTE | None, nearest: CTE | None) -> Select[Any]:
         assert nearest is not None
         return select(
             nearest.c.position,
-            literal(0.0, Double).label("lexical"),
-            literal(0.0, Double).label("coverage"),
+            cast(null(), Double).label("lexical"),
+            cast(null(), Double).label("coverage"),
             nearest.c.cosine,
         )
     if nearest is None:
@@ -643,10 +643,10 @@ def _scored(
         other = looked_up(own.where(candidates.c.cosine.is_(None)), "other")
         source = candidates.outerjoin(other, true())
         cosine = func.coalesce(cosine, other.c.cosine)
-    of_time: Any = literal(0.0, Double)
+    nothing: Any = literal(0.0, Double) if shape.lexical else cast(null(), Double)
+    of_time = of_speaker = nothing
     if dated is not None:
         of_time = case((among(candidates.c.position, dated), RANKING.dated), else_=of_time)
-    of_speaker: Any = literal(0.0, Double)
     if shape.said_by and shape.lexical:
         turn = looked_up(
             select(memories.c.author).where(at_place(memories, candidates.c.position)), "turn"
