@@ -9,7 +9,7 @@ import math
 import struct
 from collections.abc import Callable, Iterator
 from datetime import UTC, datetime
-from functools import cache
+from functools import cache, partial
 from typing import Any
 
 from sqlalchemy import REAL, DateTime, Float
@@ -100,14 +100,19 @@ def _reader(kind: Any) -> Callable[[Any], Any] | None:
     """What makes a value of what JSON has of it; None: it is that already."""
     if isinstance(kind, ARRAY):
         of_one = _reader(kind.item_type)
-        if of_one is None:
-            return None
-        return lambda values: [None if each is None else of_one(each) for each in values]
+        return None if of_one is None else partial(_elements, of_one)
     if isinstance(kind, DateTime):
         return _time
     if isinstance(kind, REAL):
         return _real
     return float if isinstance(kind, Float) else None
+
+
+def _elements(of_one: Callable[[Any], Any], given: Any) -> Any:
+    """What an array has: arrays, if it has more dimensions than one, which no type says."""
+    if isinstance(given, list):
+        return [_elements(of_one, each) for each in given]
+    return None if given is None else of_one(given)
 
 
 def _time(value: str) -> datetime:
