@@ -101,6 +101,36 @@ async def test_a_search_reads_one_users_rows_from_covering_indexes(
         assert indexes["memory_lexemes_pkey"]["Actual Loops"] == 4
 
 
+async def test_what_has_ended_is_left_out_without_reading_what_has_not(
+    crowded: PgVectorMemoryService, connection: asyncpg.Connection
+) -> None:
+    """A search read all keys of its user to find that hardly any had ended."""
+    ended = await connection.fetch(
+        "UPDATE memories SET expires_at = now() - interval '1 day' * n,"
+        " superseded_by = CASE WHEN n = 1 THEN 'another' END"
+        " FROM (SELECT position AS place, row_number() OVER () AS n FROM memories"
+        " WHERE user_id = $1 LIMIT 3) AS few"
+        " WHERE user_id = $1 AND position = place RETURNING memory_id",
+        USER["user_id"],
+    )
+    parameters = QUESTION | {
+        "query_vector": str(EMBEDDER.vector("question 3")),
+        "model": EMBEDDER.model,
+        "dimensions": EMBEDDER.dimensions,
+    }
+    statement = searches.search(searches.Shape(lexical=False, vector=True))
+    for analyze in ("SELECT", "VACUUM ANALYZE memories"):
+        await connection.execute(analyze)
+        for generic in (False, True):
+            nodes = await explain(connection, statement, parameters, generic=generic)
+            read = {node.get("Index Name"): node for node in scans(nodes, "memories")}
+            assert rows_read(read["memories_ended_idx"]) == 3
+            assert sum(map(rows_read, read.values())) <= 100
+    found = await crowded.search(**USER, query="word 3", mode="vector", top_k=300)
+    assert not {row["memory_id"] for row in ended} & {hit.memory.id for hit in found}
+    assert found
+
+
 async def test_a_plan_for_any_user_suits_a_small_one_beside_a_large_one(
     database: Database, connection: asyncpg.Connection
 ) -> None:
