@@ -2,6 +2,8 @@
 
 import asyncio
 import html
+import itertools
+import re
 from collections.abc import Callable
 
 import asyncpg
@@ -9,6 +11,7 @@ import pytest
 
 from adkpg import Database, PgVectorMemoryService
 from adkpg.console import create_console
+from adkpg.memory.search import statements as searches
 from adkpg.operations import slow_searches
 from tests.fakes.browser import Browser
 from tests.fakes.conversation import entry
@@ -35,6 +38,22 @@ async def test_a_search_that_runs_is_seen_and_past_ones_where_they_are_counted(
     await connection.execute("ROLLBACK")
     assert found.running[0].waits.startswith("Lock")
     assert await searching
+
+
+def test_each_shape_of_a_search_begins_as_a_search_is_known_by() -> None:
+    """One that began otherwise was neither seen nor counted."""
+    for lexical, vector in ((True, False), (False, True), (True, True)):
+        for explain, dated, apart, large in itertools.product((False, True), repeat=4):
+            shape = searches.Shape(
+                lexical=lexical,
+                vector=vector,
+                explain=explain,
+                dated=dated and lexical,
+                apart=apart,
+                large=large,
+            )
+            begin = searches.search(shape).text("adkpg")[:40]
+            assert re.match(r"WITH (models|info) AS MATERIALIZED", begin), shape
 
 
 async def _search(database: Database) -> None:

@@ -258,7 +258,8 @@ def search(shape: Shape) -> Statement[SearchParameters]:
         found = found.add_columns(case((long, passages.scalar_subquery())).label("parts"))
     if not shape.apart:
         found = found.order_by(best.c.score.desc(), best.c.timestamp.desc(), best.c.position.desc())
-    return Statement(found, long=True)
+    # First, by which `adkpg.operations.searches_statements` knows a search.
+    return Statement(found.add_cte(info), long=True)
 
 
 def _drawn(best: CTE) -> ColumnElement[Any]:
