@@ -2,7 +2,7 @@
 
 import asyncio
 import inspect
-from os.path import dirname
+from os.path import dirname, sep
 from types import FrameType
 
 from google.adk.agents.context import Context
@@ -10,7 +10,7 @@ from google.adk.agents.invocation_context import InvocationContext
 from google.adk.agents.readonly_context import ReadonlyContext
 
 _Context = ReadonlyContext | InvocationContext
-_LOOP = dirname(asyncio.run.__code__.co_filename)
+_LOOP = dirname(asyncio.__file__) + sep
 
 
 def running_invocation() -> str | None:

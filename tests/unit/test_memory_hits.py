@@ -1,6 +1,7 @@
 """Folding of near-duplicates and the token budget, without a database."""
 
 from itertools import pairwise
+from random import Random
 
 import pytest
 from google.genai import types
@@ -8,6 +9,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from adkpg.memory.records import Memory
+from adkpg.memory.search import hits
 from adkpg.memory.search.hits import Hit, Reason, folded, tokens, within_budget
 
 LONG = "we will meet in the small garden behind the old library at noon and bring some bread"
@@ -136,6 +138,31 @@ def test_each_is_folded_into_the_first_that_is_alike(
     found = folded([hit(" ".join(text), str(n), -n) for n, text in enumerate(texts)])
     ids = [sorted(map(int, (str(each.memory.id), *each.folded))) for each in found]
     assert ids == [folded_into[place] for place in places]
+
+
+def test_texts_with_common_words_are_not_all_compared(monkeypatch: pytest.MonkeyPatch) -> None:
+    compared = 0
+
+    def counted(one: frozenset[tuple[str, str]], other: frozenset[tuple[str, str]]) -> bool:
+        nonlocal compared
+        compared += 1
+        return alike(one, other)
+
+    alike = hits._alike
+    monkeypatch.setattr(hits, "_alike", counted)
+    chosen = Random(1)
+    common, rare = [f"the{n}" for n in range(20)], [f"word{n}" for n in range(2_000)]
+    texts = [
+        letters(" ".join(chosen.choice(chosen.choice((common, rare))) for _ in range(60)))
+        for _ in range(300)
+    ]
+    assert len(folded([hit(text, str(n), -n) for n, text in enumerate(texts)])) == 300
+    assert compared < 300 * 299 / 2 / 10
+
+
+def letters(text: str) -> str:
+    """The text with letters in place of digits, which tell texts apart by themselves."""
+    return text.translate({48 + n: 97 + n for n in range(10)})
 
 
 @given(

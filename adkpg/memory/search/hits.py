@@ -268,31 +268,33 @@ def _leaders(texts: Sequence[str]) -> list[int]:
     if len(texts) < 2:
         return list(range(len(texts)))
     leaders: list[int] = []
-    words = list(map(_words, texts))
+    pairs: list[frozenset[tuple[str, str]]] = []
     holders: dict[int, list[int]] = {}
-    for place, own in enumerate(words):
+    for place, text in enumerate(texts):
+        own = frozenset(pairwise(["", *_words(text)]))
+        pairs.append(own)
         telling = _telling(own)
-        near = {leader for word in telling for leader in holders.get(word, ())}
-        leader = next((each for each in sorted(near) if _alike(own, words[each])), place)
+        near = {leader for pair in telling for leader in holders.get(pair, ())}
+        leader = next((each for each in sorted(near) if _alike(own, pairs[each])), place)
         leaders.append(leader)
         if leader == place:
-            for word in telling:
-                holders.setdefault(word, []).append(place)
+            for pair in telling:
+                holders.setdefault(pair, []).append(place)
     return leaders
 
 
-def _telling(words: Sequence[str]) -> list[int]:
-    """Some words: two texts as alike as `DUPLICATE_SHARE` have one of them in common.
+def _telling(pairs: frozenset[tuple[str, str]]) -> list[int]:
+    """Some pairs: two sets as alike as `DUPLICATE_SHARE` have one of them in common.
 
     The first of each in one order, by their hash, as many as may be missing and one (prefix
-    filtering: Chaudhuri, Ganti, Kaushik 2006). No more words are missing than pairs of them.
+    filtering: Chaudhuri, Ganti, Kaushik 2006). Words would be told faster, but common ones are
+    shared by most texts, which would all be compared.
     """
-    spare = len(words) - math.ceil(DUPLICATE_SHARE * len(words))
-    return sorted(map(hash, {*words}))[: spare + 1] if spare else [min(map(hash, words))]
+    spare = len(pairs) - math.ceil(DUPLICATE_SHARE * len(pairs))
+    return sorted(map(hash, pairs))[: spare + 1]
 
 
-def _alike(words: Sequence[str], others: Sequence[str]) -> bool:
-    one, other = frozenset(pairwise(["", *words])), frozenset(pairwise(["", *others]))
+def _alike(one: frozenset[tuple[str, str]], other: frozenset[tuple[str, str]]) -> bool:
     a, b = len(one), len(other)
     if a < DUPLICATE_SHARE * b or b < DUPLICATE_SHARE * a:  # whatever they share
         return False
