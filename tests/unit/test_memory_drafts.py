@@ -2,10 +2,12 @@
 
 import json
 import math
+import sys
 import time
 from datetime import UTC, datetime
 from typing import Any
 
+import numpy
 import pytest
 from google.adk.events.event import Event
 from google.adk.memory.memory_entry import MemoryEntry
@@ -285,8 +287,10 @@ def test_a_vector_as_text_keeps_its_direction(vector: list[float]) -> None:
     if math.hypot(*vector) < 1e-15:
         return
     text = records.vector_text(vector)
-    with pytest.MonkeyPatch.context() as without_numpy:
-        without_numpy.setattr(records, "_numpy", lambda: None)
+    with pytest.MonkeyPatch.context() as loaded:
+        loaded.setitem(sys.modules, "numpy", numpy)
+        assert records.vector_text(vector) == text
+        loaded.delitem(sys.modules, "numpy")
         assert records.vector_text(vector) == text
     written = json.loads(text)
     assert all(isinstance(number, int) for number in written)

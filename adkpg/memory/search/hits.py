@@ -15,7 +15,7 @@ from adkpg.memory.search.passage import Part, best_part
 from adkpg.memory.tokenizer import searchable
 from adkpg.memory.vectors.passages import PASSAGE_TOKENS
 
-FoundT = TypeVar("FoundT")
+MadeT = TypeVar("MadeT")
 
 DUPLICATE_SHARE = 0.9
 """Share of common pairs of words (Jaccard) from which two memories are near-duplicates."""
@@ -129,7 +129,7 @@ _NO_REASON, _NO_HIT = (
 )
 
 
-def _made(kind: type[FoundT], values: dict[str, Any]) -> FoundT:
+def _made(kind: type[MadeT], values: dict[str, Any]) -> MadeT:
     """Makes a frozen object at once, in half the time that setting its fields one by one takes."""
     made = object.__new__(kind)
     object.__setattr__(made, "__dict__", values)

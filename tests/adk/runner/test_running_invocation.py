@@ -1,5 +1,7 @@
 """A turn that is still running is not recalled to itself, whoever asks memory for it."""
 
+import subprocess
+import sys
 from collections.abc import AsyncGenerator, AsyncIterator
 from contextlib import asynccontextmanager
 from typing import Any
@@ -173,3 +175,20 @@ async def test_the_running_invocation_is_known_to_agents_and_instructions_and_en
     assert said.parts is not None
     assert seen == [events[0].invocation_id] == [said.parts[0].text]
     assert running_invocation() is None
+
+
+def test_it_is_known_also_where_asyncio_run_was_replaced() -> None:
+    """As a notebook's nest_asyncio does, whose file lies where ADK does."""
+    code = (
+        "import asyncio, functools\n"
+        "run = asyncio.run\n"
+        "asyncio.run = functools.partial(run)\n"
+        "from google.adk.agents.invocation_context import InvocationContext\n"
+        "from adkpg.memory.invocation import running_invocation\n"
+        "async def ask(context): return running_invocation()\n"
+        "print(run(ask(InvocationContext.model_construct(invocation_id='mine'))))"
+    )
+    asked = subprocess.run(
+        [sys.executable, "-c", code], capture_output=True, text=True, check=False
+    )
+    assert asked.stdout.strip() == "mine", asked.stderr
