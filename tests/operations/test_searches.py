@@ -31,10 +31,11 @@ async def test_a_search_that_runs_is_seen_and_past_ones_where_they_are_counted(
     searching = asyncio.create_task(
         memory.search(app_name="app", user_id="ana", query="where is my kitten?")
     )
-    while not (found := await slow_searches(database, least_s=0)).running or not (
-        found.running[0].waits
-    ):
-        await asyncio.sleep(0)
+    async with asyncio.timeout(60):
+        while not (found := await slow_searches(database, least_s=0)).running or not (
+            found.running[0].waits
+        ):
+            await asyncio.sleep(0)
     await connection.execute("ROLLBACK")
     assert found.running[0].waits.startswith("Lock")
     assert await searching
@@ -107,8 +108,9 @@ async def test_searches_that_a_function_prepares_are_one_kind(start: Callable[..
         await connection.execute("BEGIN; LOCK TABLE adkpg.memories IN ACCESS EXCLUSIVE MODE")
         memory = PgVectorMemoryService(database, mode="text")
         searching = asyncio.create_task(memory.search(app_name="app", user_id="ana", query="cat"))
-        while not (await slow_searches(database, least_s=0)).running:
-            await asyncio.sleep(0)
+        async with asyncio.timeout(60):
+            while not (await slow_searches(database, least_s=0)).running:
+                await asyncio.sleep(0)
         await connection.close()
         await searching
 
