@@ -22,7 +22,14 @@ from sqlalchemy.util import greenlet_spawn
 from adkpg import scopes
 from adkpg.database import address, distribution, libpq, pooler, row_security
 from adkpg.database.connector import Connector, Password
-from adkpg.database.driver import Attempt, Fault, idle_after, translated
+from adkpg.database.driver import (
+    MISSING,
+    NOT_DISTRIBUTED,
+    Attempt,
+    Fault,
+    idle_after,
+    translated,
+)
 from adkpg.database.listening import Listener
 from adkpg.database.migrating import migrations
 from adkpg.database.pools import LoopPools, clone
@@ -32,6 +39,7 @@ from adkpg.database.replicas.replica import Learning, NotHere, Replica
 from adkpg.database.replicas.source import Source
 from adkpg.embedded import EmbeddedServer
 from adkpg.errors import (
+    Busy,
     ConfigurationError,
     DatabaseError,
     RetryableError,
@@ -680,6 +688,16 @@ class Database(Closes):
                 return rows
             except RetryableError as exc:
                 failure = exc
+            except DatabaseError as exc:
+                if not await self._doubts_tables(exc):
+                    raise
+                rows = await self._tried(
+                    lambda attempt, _=None: self._run(
+                        attempt, statement, parameters, scope, timeout_s
+                    ),
+                    doubted=True,
+                )
+                return rows
 
             async def again(attempt: Attempt, fault: Fault) -> list[asyncpg.Record]:
                 if fault is not Fault.RACE:
@@ -717,7 +735,13 @@ class Database(Closes):
         """
         # Where the coordinator's log ends says nothing of what other nodes have written.
         if self._replica is None or await self.is_distributed():
-            return await work(self)
+            alone = not self._distributed
+            try:
+                return await work(self)
+            except Busy:
+                if not alone or not self._distributed:
+                    raise
+            return await work(self)  # it asked one server for what is on several since
         needed = need(self._replica.known)
         if not primary:
             try:
@@ -737,6 +761,7 @@ class Database(Closes):
         standing: tuple[str, list[object]] | None = None,
         scoped: bool = True,
         timeout_s: float | None = None,
+        attempt: Attempt | None = None,
     ) -> list[asyncpg.Record]:
         """Runs one statement that reads like `fetch`, and again only if its connection was lost.
 
@@ -747,6 +772,7 @@ class Database(Closes):
             and the arguments of that.
           scoped: Whether it is about rows, which are somebody's.
           timeout_s: Longest run in seconds; None is ``ADKPG_COMMAND_TIMEOUT_S``.
+          attempt: Told how far it came.
 
         Raises:
           DatabaseError: The server refused it, or there is no connection.
@@ -763,12 +789,47 @@ class Database(Closes):
             arguments = [*arguments, *standing[1]]
         arguments = [*arguments, *scope]
         return await self._again_if_lost(
-            lambda attempt: self._fetch(attempt, sql, arguments, timeout_s)
+            lambda attempt: self._fetch(attempt, sql, arguments, timeout_s), attempt
         )
 
     @internal
-    async def ask_together(self, work: Callable[[Any], Awaitable[T]]) -> T:
+    async def ask_apart(
+        self, statement: Statement[ParametersT], parameters: ParametersT
+    ) -> list[asyncpg.Record]:
+        """Runs one statement that reads, in no scope, on a connection outside of the pool.
+
+        With an engine of the caller's it is one of its pool all the same.
+
+        Raises:
+          DatabaseError: The server refused it, or there is no connection.
+        """
+        await self.engine()
+        if self._connector is None:
+            return await self.ask(statement, parameters, scoped=False)
+        with translated(self.url, Attempt(sent=True)):
+            connection = await self._connector.connect()
+            try:
+                rows: list[asyncpg.Record] = await connection.fetch(
+                    statement.text(self.schema), *statement.arguments(parameters)
+                )
+                return rows
+            finally:
+                connection.terminate()
+
+    @internal
+    def renew(self) -> None:
+        """Lets nobody use the connections again that are open now, since others lead elsewhere."""
+        self._dead_until = time.monotonic()
+
+    @internal
+    async def ask_together(
+        self, work: Callable[[Any], Awaitable[T]], *, attempt: Attempt | None = None
+    ) -> T:
         """Does work that reads in one transaction, and again only if its connection was lost.
+
+        Args:
+          work: Given the transaction.
+          attempt: Told how far it came.
 
         Raises:
           DatabaseError: The server refused it, or there is no connection.
@@ -778,17 +839,20 @@ class Database(Closes):
             async with self.transaction(attempt) as transaction:
                 return await work(transaction)
 
-        return await self._again_if_lost(once)
+        return await self._again_if_lost(once, attempt)
 
-    async def _again_if_lost(self, once: Callable[[Attempt], Awaitable[T]]) -> T:
-        attempt = Attempt()
+    async def _again_if_lost(
+        self, once: Callable[[Attempt], Awaitable[T]], attempt: Attempt | None
+    ) -> T:
+        attempt = attempt or Attempt()
         try:
             return await once(attempt)
         except RetryableError:
             self._heed(attempt.fault)
             if attempt.fault not in (Fault.LOST, Fault.UNPREPARED):
                 raise
-        return await once(Attempt())
+        attempt.sent, attempt.fault = False, None
+        return await once(attempt)
 
     async def _fetch(
         self, attempt: Attempt, sql: str, arguments: list[object], timeout_s: float | None
@@ -853,14 +917,42 @@ class Database(Closes):
         once: Callable[..., Awaitable[T]],
         *,
         races: bool = True,
+        doubted: bool = False,
     ) -> T:
-        """Makes an idempotent call, and again while a fault passes."""
+        """Makes an idempotent call, and again while a fault passes.
+
+        Args:
+          once: The call.
+          races: As for `transact`.
+          doubted: Whether it is made again already since the tables may have changed.
+        """
         attempt = Attempt()
         try:
             return await once(attempt)
         except RetryableError as exc:
             failure = exc
+        except DatabaseError as exc:
+            if doubted or not await self._doubts_tables(exc):
+                raise
+            return await self._tried(once, races=races, doubted=True)
         return await self._repeated(once, attempt, failure, races=races)
+
+    async def _doubts_tables(self, exc: DatabaseError) -> bool:
+        """Whether a statement failed of a table that may be there again, so that it is made anew.
+
+        Raises:
+          Busy: The tables were distributed meanwhile, for which the caller may have other
+            statements. Nothing was written.
+        """
+        state = getattr(exc.__cause__, "sqlstate", None)
+        if state in NOT_DISTRIBUTED and not self._distributed:
+            self._verified = False
+            if await self.is_distributed():
+                raise Busy(
+                    f"The tables in {self.url} were distributed meanwhile; try again.",
+                    written=False,
+                ) from exc
+        return state in MISSING
 
     async def _repeated(
         self,
@@ -1063,14 +1155,16 @@ class Database(Closes):
         with translated(self.url, attempt):
             engine = self._pools.get() or await self.engine()
             if not self._verified:
-                await self._verify(engine, upgrading=self._auto_upgrade)
-            pooled = await self._checked_out(engine, begin)
+                await self._require_tables(engine, attempt)
+            pooled = await self._checked_out(engine, begin, attempt)
             connection: Any = pooled.driver_connection
             keep = True
             try:
                 yield connection
-            except (asyncpg.UndefinedTableError, asyncpg.UndefinedFunctionError):
+            except (asyncpg.UndefinedTableError, asyncpg.UndefinedFunctionError) as exc:
                 self._verified = False
+                if await connection.fetchval(migrations.UNDER_WAY):
+                    raise self._being_changed(attempt) from exc
                 raise
             except BaseException as exc:
                 # The server's farewell may have arrived while it was idle, or it is a standby now.
@@ -1088,7 +1182,7 @@ class Database(Closes):
                 else:
                     self._pools.discard(pooled)
 
-    async def _checked_out(self, engine: AsyncEngine, begin: str | None) -> Any:
+    async def _checked_out(self, engine: AsyncEngine, begin: str | None, attempt: Attempt) -> Any:
         """Returns a pooled connection that is open and answers, and begins the transaction.
 
         One that a network device forgot looks open, so one that was idle for long, or for longer
@@ -1096,11 +1190,13 @@ class Database(Closes):
         """
         dead_until = self._dead_until
         while True:
+            attempt.queued = self._pools.exhausted(engine)
             if calls.is_open():
                 with calls.borrowing(self.place):
                     pooled = await self._pools.borrow(engine)
             else:
                 pooled = await self._pools.borrow(engine)
+            attempt.queued = False
             connection = pooled.driver_connection
             used_at = pooled.info.get(_USED_AT, math.inf)
             doubtful = used_at < max(time.monotonic() - _LONGEST_IDLE_S, self._doubted_at)
@@ -1128,6 +1224,23 @@ class Database(Closes):
             finally:
                 if not keep:
                     self._pools.discard(pooled)
+
+    async def _require_tables(self, engine: AsyncEngine, attempt: Attempt) -> None:
+        """Verifies the tables; what somebody else does to all of them now passes."""
+        try:
+            await self._verify(engine, upgrading=self._auto_upgrade)
+        except SchemaError as exc:
+            if not await migrations.under_way(engine):
+                raise
+            raise self._being_changed(attempt) from exc
+
+    def _being_changed(self, attempt: Attempt) -> Busy:
+        attempt.fault = Fault.AWAY
+        return Busy(
+            f"The tables in {self.url} are migrated or distributed just now; try again when that "
+            "is done.",
+            written=False,
+        )
 
     async def _verify(self, engine: AsyncEngine, *, upgrading: bool) -> None:
         # It only reads: no BEGIN to wait for, and no ROLLBACK that would outlast a cancellation.

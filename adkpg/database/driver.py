@@ -33,7 +33,10 @@ from adkpg.outages.port import STRANGERS, Listener
 from adkpg.tables import EVENT_ID_KEY, metadata
 
 # https://www.postgresql.org/docs/current/errcodes-appendix.html
-_MISSING = {"42P01", "3F000", "42703", "42883"}
+MISSING = {"42P01", "3F000", "42703", "42883"}
+NOT_DISTRIBUTED = {"0A000", "XX000"}
+"""What Citus answers to statements for tables that are on one server."""
+
 _REFUSED = {"28000", "28P01"}
 _NO_DATABASE = "3D000"
 _UNSTORABLE = {"22021", "22P05", "54000", "22003"}
@@ -182,10 +185,12 @@ class Attempt:
     """One use of a connection.
 
     Attributes:
+      queued: Whether it waits until others give a connection of the pool back.
       sent: Whether something that writes may have reached the server.
       fault: What it failed of, if that passes; None before it failed.
     """
 
+    queued: bool = False
     sent: bool = False
     fault: Fault | None = None
 
@@ -237,7 +242,7 @@ def translate(exc: BaseException, place: str, attempt: Attempt) -> Exception:
             "that all of its nodes run.",
             written=None if attempt.sent else False,
         )
-    if state in _MISSING:
+    if state in MISSING:
         return SchemaMissing(
             f"adkpg's tables are not there as expected ({exc}) in {place}; run: adkpg db upgrade"
         )

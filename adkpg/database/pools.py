@@ -85,6 +85,15 @@ class LoopPools:
             return pool.connect()
         return await engine.raw_connection()
 
+    def exhausted(self, engine: AsyncEngine) -> bool:
+        """Returns whether whoever borrows now waits until a connection is given back."""
+        pool: Any = engine.sync_engine.pool
+        return (
+            type(pool) is AsyncAdaptedQueuePool
+            and not pool.checkedin()
+            and -1 < pool._max_overflow <= pool.overflow()
+        )
+
     async def give_back(self, pooled: Any) -> None:
         """Puts a connection in no transaction back into its pool; awaits nothing outside of it."""
         if _immediate(pooled._pool) and pooled._pool.overflow() <= 0:

@@ -12,6 +12,7 @@ from adkpg.sql import NoParameters
 
 _LONGEST_S = 2.0
 _PAUSE_S = 0.05
+_CLOCKS_MAY_DIFFER_S = 2.0  # the way to either server, too
 _TOLERATED = 8192  # a primary at rest keeps records back that commit nothing, for some seconds
 _NOTHING: NoParameters = {}
 
@@ -33,7 +34,19 @@ async def replica(database: Database) -> Finding:
             )
             return verdict.finding("")
         await standby.check()
-        while _behind(primary["position"], found["position"]) > _TOLERATED:
+        clocks_differ_s = abs(found["clock_s"] - primary["clock_s"])
+        if found["standby"] and _behind(primary["position"], found["position"]) < 0:
+            later = (await database.ask(identify(), _NOTHING, scoped=False))[0]
+            if found["timeline"] == later["timeline"] and found["position"] > later["position"]:
+                verdict.add(
+                    "failure",
+                    f"{standby.url} has replayed what {database.url} has not written, so it is not "
+                    "read: the primary was set back, as by a snapshot of its disk",
+                    'pg_basebackup -D "$PGDATA" -R ...   # makes the standby anew',
+                )
+                return verdict.finding("")
+        written = primary["position"] if primary["flushed"] is None else primary["flushed"]
+        while _behind(written, found["position"]) > _TOLERATED:
             if time.monotonic() - began > _LONGEST_S:
                 break
             await asyncio.sleep(_PAUSE_S)
@@ -44,7 +57,7 @@ async def replica(database: Database) -> Finding:
     except AdkpgError as exc:
         verdict.add("failure", str(exc), f"pg_isready -d '{standby.url}'")
         return verdict.finding("")
-    behind = _behind(primary["position"], found["position"])
+    behind = _behind(written, found["position"])
     if not found["standby"] and found["server"] != primary["server"]:
         verdict.add(
             "failure",
@@ -71,6 +84,13 @@ async def replica(database: Database) -> Finding:
             f"{standby.url} is {behind:,} bytes behind for longer than {_LONGEST_S:g} s: the "
             "primary answers what it lacks",
             "SELECT pg_wal_replay_resume();",
+        )
+    if found["standby"] and clocks_differ_s > _CLOCKS_MAY_DIFFER_S:
+        verdict.add(
+            "warning",
+            f"the clocks of {standby.url} and {database.url} differ by {clocks_differ_s:.1f} s: "
+            "what expires does so there by its own clock",
+            "timedatectl timesync-status   # on both servers",
         )
     took_ms = 1000 * (time.monotonic() - began)
     return verdict.finding(f"{standby.url} shows within {took_ms:.0f} ms what is committed")

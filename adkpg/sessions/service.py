@@ -889,29 +889,52 @@ class DatabaseSessionService(UsesDatabase, BaseSessionService):
             "holder": holder,
             **(memory or {}),
         }
-        statement = statements.append_event(app=delta.app is not None)
+        return await self._written(session, event, marker, parameters)
+
+    async def _written(
+        self,
+        session: Session,
+        event: Event,
+        marker: Marker,
+        parameters: statements.AppendParameters,
+        *,
+        again: bool = False,
+    ) -> Event:
+        """Appends an event, `again` if it was refused while storage was not where it is now."""
+        statement = statements.append_event(app=parameters["app_delta"] is not None)
         try:
             (appended,) = await self._database.fetch(statement, parameters, note=_note_appended)
             revision: int | None = appended["answer"]
         except ConstraintViolated as exc:
             if exc.constraint != EVENT_ID_KEY:
-                refuse_large(exc, settings)
+                refuse_large(exc, self._database.settings)
                 raise
             revision = None  # the same event was delivered twice; the other one was first
         if revision is not None:
             session.last_update_time = unix(parameters["timestamp"])
             Marker(marker.incarnation, revision, parameters["token"]).set(session)
             return self._commit_event_to_session(session, event)
-        return await self._not_appended(session, event, marker, parameters)
+        return await self._not_appended(session, event, marker, parameters, again=again)
 
     async def _head(self, wanted: statements.HeadParameters) -> Any:
         """Reads what storage has of a session; no later read of it shows less."""
         statement = statements.select_head(fenced=wanted["holder"] is not None)
-        return await self._database.read(
-            lambda source: source.fetch_one(statement, wanted),
-            lambda known: known.of_sessions(wanted["app_name"], wanted["user_id"]),
-            primary=True,
-        )
+
+        async def head(source: Source) -> Any:
+            return await source.fetch_one(statement, wanted)
+
+        async def read() -> Any:
+            return await self._database.read(
+                head,
+                lambda known: known.of_sessions(wanted["app_name"], wanted["user_id"]),
+                primary=True,
+            )
+
+        found = await read()
+        if found is not None and (found["went_back"] or found["lacks_last"]):
+            await self._database.fetch(statements.await_append(), wanted)
+            found = await read()
+        return found
 
     async def _not_appended(
         self,
@@ -919,6 +942,8 @@ class DatabaseSessionService(UsesDatabase, BaseSessionService):
         event: Event,
         marker: Marker,
         parameters: statements.AppendParameters,
+        *,
+        again: bool,
     ) -> Event:
         """Says why nothing was written, or accepts the event as one that is stored already."""
         holder = parameters["holder"]
@@ -947,6 +972,8 @@ class DatabaseSessionService(UsesDatabase, BaseSessionService):
             return self._redelivered(session, event, marker, parameters, found)
         if not found["found_held"]:
             raise invocations.lost(session.id)
+        if found["found_revision"] == marker.revision and not again:
+            return await self._written(session, event, marker, parameters, again=True)
         raise StaleSession(
             f"Session {session.id} has been modified in storage since it was loaded (revision "
             f"{found['found_revision']}, loaded at {marker.revision}); load it again, let the "

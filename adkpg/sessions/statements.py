@@ -333,6 +333,17 @@ def select_head(*, fenced: bool = False) -> Statement[HeadParameters]:
 
 
 @cache
+def await_append() -> Statement[SessionParameters]:
+    """Returns when an append to a session that is being committed has ended.
+
+    While a commit waits for a synchronous standby the primary does not show it, and other standbys
+    may: whoever was answered there knows more than the primary says.
+    """
+    locked = select(sessions.c.revision).where(this_session()).with_for_update(read=True)
+    return Statement(locked)
+
+
+@cache
 def delete_expired_session() -> Statement[SessionParameters]:
     """Deletes a session that has expired, so that another may have its id."""
     return Statement(delete(sessions).where(this_session(), ~unexpired()))

@@ -2,9 +2,12 @@
 
 import asyncio
 import uuid
+from collections.abc import AsyncIterator
+from contextlib import asynccontextmanager
 from pathlib import Path
 from typing import Any
 
+import asyncpg
 import pytest
 
 from adkpg import Database, DatabaseSessionService, PgVectorMemoryService, Settings
@@ -309,3 +312,65 @@ def test_a_server_that_is_too_old_is_a_sentence() -> None:
     found = migrations.Found(None, None, 140_012, "0.8.0", "public", True, "me")
     with pytest.raises(ConfigurationError, match=r"Postgres 14, and adkpg needs 15 or later"):
         migrations.verify(found, "", "")
+
+
+# Calls while tables are made or moved
+
+
+@asynccontextmanager
+async def _changing(url: str) -> AsyncIterator[None]:
+    """Somebody migrates or distributes the tables inside."""
+    connection = await asyncpg.connect(url)
+    try:
+        await connection.execute(f"SELECT pg_advisory_lock({0x61646B7067})")
+        yield
+    finally:
+        await connection.close()
+
+
+async def test_a_call_before_the_tables_are_there_waits_for_who_makes_them(
+    empty_database_url: str,
+) -> None:
+    settings = Settings(retry_timeout_s=60)
+    async with (
+        Database(empty_database_url, settings=settings) as database,
+        Database(empty_database_url) as other,
+    ):
+        async with _changing(empty_database_url):
+            creating = asyncio.create_task(
+                DatabaseSessionService(database).create_session(**USER, session_id="s")
+            )
+            done, _ = await asyncio.wait({creating}, timeout=0.5)
+            assert not done
+        creating.cancel()
+        with pytest.raises(SchemaMissing):
+            await DatabaseSessionService(database).create_session(**USER, session_id="s")
+        await other.upgrade()
+        assert (await DatabaseSessionService(database).create_session(**USER)).id
+
+
+async def test_a_call_while_a_table_is_away_waits_until_it_is_back(database_url: str) -> None:
+    settings = Settings(retry_timeout_s=60)
+    async with Database(database_url, settings=settings) as database:
+        service = DatabaseSessionService(database)
+        session = await service.create_session(**USER, session_id="s")
+        async with _changing(database_url):
+            await execute(database_url, "ALTER TABLE adkpg.sessions RENAME TO moving")
+            calls = [
+                asyncio.create_task(service.append_event(session, said("x"))),
+                asyncio.create_task(service.get_session(**USER, session_id="s")),
+                asyncio.create_task(service.delete_session(**USER, session_id="other")),
+            ]
+            done, _ = await asyncio.wait(calls, timeout=0.5)
+            assert not done
+            await execute(database_url, "ALTER TABLE adkpg.moving RENAME TO sessions")
+            await asyncio.gather(*calls)
+
+
+async def test_a_table_that_stays_away_is_said_to_be_missing(database_url: str) -> None:
+    async with Database(database_url, settings=Settings(retry_timeout_s=60)) as database:
+        service = DatabaseSessionService(database)
+        await service.create_session(**USER, session_id="s")
+        await execute(database_url, "ALTER TABLE adkpg.sessions RENAME TO moved")
+        with pytest.raises(SchemaMissing, match="sessions"):
+            await service.get_session(**USER, session_id="s")

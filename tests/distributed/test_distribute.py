@@ -1,14 +1,19 @@
 """`adkpg db distribute`: every table, once and again, with rows in it; never from a worker."""
 
+import asyncio
 from collections.abc import AsyncIterator
 
 import asyncpg
 import pytest
 
-from adkpg import Database, DatabaseSessionService, Settings
+from adkpg import Database, DatabaseSessionService, PgVectorMemoryService, Settings
+from adkpg.erasure import tidy
 from adkpg.errors import ConfigurationError, ExtensionMissing
 from adkpg.tables import metadata
+from adkpg.testing import said as turn
 from tests.fakes.citus import CitusServer, said
+from tests.fakes.conversation import USER, entry, found
+from tests.fakes.toys import ToyEmbedder
 
 pytestmark = pytest.mark.cluster
 
@@ -89,6 +94,58 @@ async def test_what_an_interrupted_run_left_is_done_by_the_next(undistributed: s
         "memory_vectors_model_fkey",
         "approximate_scopes_model_fkey",
     }
+
+
+async def test_services_that_were_used_before_find_out_by_themselves(undistributed: str) -> None:
+    async with Database(undistributed) as database, Database(undistributed) as other:
+        sessions = DatabaseSessionService(database)
+        memory = PgVectorMemoryService(database, embedder=ToyEmbedder())
+        await sessions.create_session(**USER, session_id="s")
+        await memory.add_memory(app_name="app", user_id=None, memories=[entry("A cat sleeps.")])
+        await memory.add_memory(**USER, memories=[entry("My cat is grey.")])
+        before = await found(memory, "cat")
+        assert len(before) == 2
+        await other.distribute()
+        assert await found(memory, "cat") == before, "the app's, too, from another node"
+        page = await sessions.list_sessions_page(app_name="app")
+        assert [each.id for each in page.sessions] == ["s"]
+        await memory.embed_pending()
+        await memory.flush()
+        await tidy(database)
+        assert await memory.count_memories(**USER) == 1
+
+
+async def test_who_appends_and_searches_meanwhile_waits_and_sees_no_error(
+    undistributed: str,
+) -> None:
+    async with Database(undistributed) as database, Database(undistributed) as other:
+        sessions, memory = DatabaseSessionService(database), PgVectorMemoryService(database)
+        done = asyncio.Event()
+        said_by: dict[str, int] = {}
+
+        async def talk(user_id: str) -> None:
+            session = await sessions.create_session(app_name="app", user_id=user_id)
+            count = 0
+            while not done.is_set() or count < 3:
+                await sessions.append_event(session, turn(f"cat {count}"))
+                count += 1
+                entries = [entry(f"cat {count}")]
+                await memory.add_memory(app_name="app", user_id=user_id, memories=entries)
+                await memory.search(app_name="app", user_id=user_id, query="cat")
+            stored = await sessions.get_session(
+                app_name="app", user_id=user_id, session_id=session.id
+            )
+            assert stored is not None
+            said_by[user_id] = count
+            assert len(stored.events) == count
+            assert await memory.count_memories(app_name="app", user_id=user_id) == count
+
+        async with asyncio.TaskGroup() as group:
+            for number in range(4):
+                group.create_task(talk(f"u{number}"))
+            await other.distribute()
+            done.set()
+        assert len(said_by) == 4
 
 
 async def test_migrating_again_finds_nothing_to_do(undistributed: str) -> None:

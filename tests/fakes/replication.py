@@ -8,8 +8,8 @@ import socket
 import subprocess
 import tempfile
 import time
-from collections.abc import AsyncIterator, Callable
-from contextlib import asynccontextmanager, suppress
+from collections.abc import AsyncIterator, Callable, Iterator
+from contextlib import asynccontextmanager, contextmanager, suppress
 from pathlib import Path
 from typing import Any
 
@@ -131,6 +131,38 @@ class Node:
             return not _processes(self._data)
 
         await until(gone)
+
+    @contextmanager
+    def frozen(self) -> Iterator[None]:
+        """All its processes stand still inside: it takes connections, and answers nothing."""
+        stopped = _processes(self._data)
+        for pid in stopped:
+            os.kill(pid, signal.SIGSTOP)
+        try:
+            yield
+        finally:
+            for pid in stopped:
+                with suppress(ProcessLookupError):
+                    os.kill(pid, signal.SIGCONT)
+
+    async def crash(self) -> None:
+        """kill -9 of one process that serves a client: the server lives, and recovers."""
+        others = "SELECT pid FROM pg_stat_activity WHERE backend_type = 'client backend'"
+        os.kill(await self.value(f"{others} AND pid <> pg_backend_pid() LIMIT 1"), signal.SIGKILL)
+
+    async def snapshot(self) -> Path:
+        """Copies the cluster's directory, while it does not run, and returns where to."""
+        await self.stop()
+        copy = self._data.with_name(f"{self.name}-snapshot")
+        await asyncio.to_thread(subprocess.check_call, ["cp", "-a", self._data, copy])
+        return copy
+
+    async def set_back(self, snapshot: Path) -> None:
+        """Becomes what it was when its directory was copied."""
+        await self.stop()
+        self.remove()
+        await asyncio.to_thread(snapshot.rename, self._data)
+        await self.start()
 
     async def stop(self) -> None:
         """Ends it in order, if it runs."""

@@ -1,5 +1,6 @@
 """What a process knows, and up to when standbys have all: no accepted answer is too old."""
 
+import math
 from collections.abc import Mapping
 from dataclasses import dataclass, field
 from typing import Any
@@ -415,6 +416,37 @@ def test_a_standby_never_goes_back_and_a_restarted_one_is_another() -> None:
     horizon.met(2.0, HISTORY)
     horizon.replayed(2.0, 50)
     assert horizon.reached()[2.0] < 0
+
+
+def test_a_standby_that_lost_what_it_showed_is_another_one_from_then_on() -> None:
+    known, horizon = Known(clock=iter(range(100)).__next__), Horizon()
+    horizon.primary_at(0.5, 100, HISTORY)
+    horizon.met(1.0, HISTORY)
+    horizon.replayed(1.0, 100)
+    assert horizon.positions() == {1.0: 100}
+    known.saw((APP, "ann"), 1, 7, asked_at=known.now(), server=horizon.number(1.0))
+    assert known.of_sessions(APP, "ann").shown_by(horizon.number(1.0), horizon.reached())
+    horizon.fell_back(1.0)
+    assert horizon.reached() == {}
+    again = horizon.number(1.0)
+    assert horizon.met(again, HISTORY)
+    horizon.replayed(again, 100)
+    assert not known.of_sessions(APP, "ann").shown_by(again, horizon.reached())
+    horizon.fell_back(1.0)
+    assert horizon.number(1.0) not in (1.0, again)
+
+
+def test_what_is_not_on_the_primarys_disk_counts_once_it_must_be_there() -> None:
+    horizon = Horizon()
+    horizon.met(1.0, HISTORY)
+    horizon.primary_at(10.0, 300, HISTORY, flushed=200, flush_delay_s=0.6)
+    assert horizon.met(1.0, HISTORY)
+    horizon.replayed(1.0, 100)
+    assert horizon.reached()[1.0] == -math.inf
+    horizon.replayed(1.0, 200)
+    assert horizon.reached()[1.0] == 9.4
+    horizon.replayed(1.0, 300)
+    assert horizon.reached()[1.0] == 10.0
 
 
 @pytest.mark.parametrize(

@@ -54,6 +54,13 @@ _T = TypeVar("_T")
 _PACKAGE = Path(__file__).resolve().parents[2]
 _ALEMBIC = threading.Lock()
 _LOCK_KEY = 0x61646B7067  # "adkpg"
+UNDER_WAY = (
+    "SELECT EXISTS (SELECT FROM pg_locks WHERE locktype = 'advisory' AND granted"  # noqa: S608 - numbers
+    " AND database = (SELECT oid FROM pg_database WHERE datname = current_database())"
+    f" AND classid = {_LOCK_KEY >> 32} AND objid = {_LOCK_KEY & 0xFFFFFFFF})"
+)
+"""Whether somebody migrates or distributes the tables of this database now, on this server."""
+
 _POLL_S = 0.05
 _LONGEST_LOCK_WAIT = "300ms"  # and so long everybody else may have to wait behind a migration
 _SHORTEST_PAUSE_S, _LONGEST_PAUSE_S = 0.2, 5.0
@@ -233,6 +240,12 @@ def _inspect(connection: Connection, schema: str) -> Found:
 async def current(engine: AsyncEngine, schema: str) -> str | None:
     """Returns the revision the database is at, or None if adkpg was never installed there."""
     return (await inspect(engine, schema)).revision
+
+
+async def under_way(engine: AsyncEngine) -> bool:
+    """Whether somebody migrates or distributes the tables of this database now, on this server."""
+    async with engine.connect() as connection:
+        return bool(await connection.scalar(text(UNDER_WAY)))
 
 
 async def require_same_database(served: AsyncEngine, direct: AsyncEngine) -> None:

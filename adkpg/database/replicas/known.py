@@ -64,6 +64,7 @@ class Need:
       scope: App and user, of a read of sessions; the user is None of a whole app's.
       place: App, user and session, of the read of one session.
       floor: Its revision; None if nothing is known of it, or `moments` say it.
+      shown: Whether it was a standby that showed the floor.
       written_at: When this process last wrote something of it, in monotonic seconds.
       of_session: Whether it may be answered whatever the lag, if the primary does not answer.
     """
@@ -74,6 +75,7 @@ class Need:
     scope: tuple[str, str | None] | None = None
     place: tuple[str, str, str] | None = None
     floor: Floor | None = None
+    shown: bool = False
     written_at: float = -math.inf
     of_session: bool = True
 
@@ -204,7 +206,7 @@ class Known:
                 if news and not _later(floor, known.floor) and not _later(known.floor, floor):
                     self._put(key, _Entry(Moment(moment.at), written_at=known.written_at))
                 news = _later(floor, known.floor)
-            elif server is None and known is not None and _went_back(known.floor, floor):
+            elif server is None and known is not None and went_back(known.floor, floor):
                 # A failover lost what was known; whatever followed the old primary may have it.
                 self._note([("any",)])
             if news:
@@ -298,6 +300,7 @@ class Known:
             (app_name, user_id),
             (app_name, user_id, session_id),
             floor,
+            floor is not None and entry is not None and entry.moment.server is not None,
             -math.inf if entry is None else entry.written_at,
         )
 
@@ -376,7 +379,7 @@ def digest(state: str | None) -> int:
     return hash(state)
 
 
-def _went_back(known: Floor | None, said: Floor | None) -> bool:
+def went_back(known: Floor | None, said: Floor | None) -> bool:
     """Whether a session has less than was known of it, or another history."""
     if known is None or said is None or known.incarnation != said.incarnation:
         return False

@@ -4,17 +4,27 @@ import asyncio
 import logging
 import math
 import threading
-from collections.abc import Awaitable, Callable, Mapping
-from dataclasses import replace
+import weakref
+from collections.abc import Awaitable, Callable, Coroutine, Iterator, Mapping
+from contextlib import contextmanager
+from dataclasses import dataclass, replace
 from typing import Any, Protocol, TypeVar
 
 import asyncpg
 
+from adkpg.database.driver import Attempt
 from adkpg.database.replicas.horizon import History, Horizon
-from adkpg.database.replicas.known import Floor, Known, Need
+from adkpg.database.replicas.known import Floor, Known, Need, went_back
 from adkpg.database.replicas.source import Source
 from adkpg.database.replicas.statements import STANDING, identify
-from adkpg.errors import AdkpgError, Busy, InvalidInput, SchemaError, ScopeMissing
+from adkpg.errors import (
+    AdkpgError,
+    Busy,
+    InvalidInput,
+    RetryableError,
+    SchemaError,
+    ScopeMissing,
+)
 from adkpg.outages.breaker import Breaker
 from adkpg.sql import NoParameters, ParametersT, Statement
 from adkpg.telemetry import calls
@@ -33,6 +43,11 @@ _LEAST_PAUSE_S = 0.05  # between two looks at where both servers stand
 _LONGEST_LOOK_S = 1.0
 _PRIMARY_PAUSE_S = 1.0
 _LONGEST_PAUSE_S = 30.0
+_LONGEST_PROBE_S = 1.0  # of a read that asks a standby again after it failed
+_SILENCE_S = 0.5  # in all, of callers that gave up before there was an answer
+_RENEWAL_S = 30.0  # between two searches for a standby, where the primary answers in its place
+_FIRST_WAIT_S = 0.005  # for a commit that a standby has shown; each wait is twice the one before
+_LONGEST_WAIT_S = 0.5
 _NOTHING: NoParameters = {}
 
 
@@ -55,11 +70,22 @@ class Reachable(Protocol):
         standing: tuple[str, list[object]] | None = None,
         scoped: bool = True,
         timeout_s: float | None = None,
+        attempt: Attempt | None = None,
     ) -> list[asyncpg.Record]:
         """Runs a statement, a second time if its connection was lost."""
 
-    async def ask_together(self, work: Callable[[Any], Awaitable[T]]) -> T:
+    async def ask_apart(
+        self, statement: Statement[ParametersT], parameters: ParametersT
+    ) -> list[asyncpg.Record]:
+        """Runs a statement on a connection outside of the pool."""
+
+    async def ask_together(
+        self, work: Callable[[Any], Awaitable[T]], *, attempt: Attempt | None = None
+    ) -> T:
         """Does work in one transaction, a second time if its connection was lost."""
+
+    def renew(self) -> None:
+        """Lets nobody use the connections again that are open now."""
 
 
 class NotHere(Exception):
@@ -72,6 +98,61 @@ class NotHere(Exception):
     def __init__(self, reason: str) -> None:
         super().__init__(reason)
         self.reason = reason
+
+
+class _Silence:
+    """How long callers have waited for a server, and gave up, since it answered last."""
+
+    def __init__(self) -> None:
+        self._waited_s = 0.0
+
+    def broken(self) -> None:
+        """Notes an answer."""
+        self._waited_s = 0.0
+
+    def lasted(self, waited_s: float) -> bool:
+        """Notes that a caller gave up; returns whether the server is taken for one that hangs."""
+        self._waited_s += waited_s
+        return self._waited_s >= _SILENCE_S
+
+
+class _Look:
+    """A look at where both servers stand, which all who need it wait for.
+
+    Args:
+      looking: Looks; it ends when all who waited for it were cancelled.
+    """
+
+    def __init__(self, looking: Coroutine[Any, Any, None]) -> None:
+        self._task = asyncio.get_running_loop().create_task(looking)
+        self._task.add_done_callback(_heard)
+        self._waiting = 0
+
+    @property
+    def goes_on(self) -> bool:
+        """Whether it is not over."""
+        return not self._task.done()
+
+    async def seen(self) -> None:
+        """Returns when it is over.
+
+        Raises:
+          NotHere: The standby cannot be read.
+        """
+        self._waiting += 1
+        try:
+            await asyncio.shield(self._task)
+        finally:
+            self._waiting -= 1
+            if not self._waiting and not self._task.done():
+                self._task.cancel()
+                await asyncio.wait({self._task})
+
+
+def _heard(task: asyncio.Task[None]) -> None:
+    """Hears what a look ended with, so that asyncio says nothing where nobody waited for it."""
+    if not task.cancelled():
+        task.exception()
 
 
 class Replica:
@@ -106,8 +187,13 @@ class Replica:
         self._lock = threading.Lock()
         self._looked_at = -math.inf
         self._refused = False  # an answer, since it was looked: another server may answer now
-        self._primary_away_until = -math.inf
+        self._primary_away = False  # as the last look says
         self._primary_server: float | None = None
+        self._primary_silence, self._silence = _Silence(), _Silence()
+        self._renewed_at = self.known.now()
+        self._looks: weakref.WeakKeyDictionary[asyncio.AbstractEventLoop, _Look] = (
+            weakref.WeakKeyDictionary()
+        )
         self._apart: tuple[float, History] | None = None
         self._said: str | None = None  # why it is left alone, if it has not answered since
 
@@ -117,7 +203,7 @@ class Replica:
         Raises:
           NotHere: It cannot be done there; the primary is to be asked.
         """
-        permit = self._breaker.admit(self._timeout_s)
+        permit = self._breaker.admit(self.timeout_s)
         if permit is None:
             raise NotHere("away")
         try:
@@ -166,9 +252,16 @@ class Replica:
         if not fit and any(now - moment.at < OWN_WRITE_S for moment in need.moments):
             raise NotHere("own_write")
         late = now - max(reached.values(), default=-math.inf) > self._lag_s / 2
-        if (late or self._refused or not fit) and self._may_look(now):
-            await self._look(now, permit)
-            fit = self._any_fit(need, self._horizon.reached(), self.known.now())
+        if late or self._refused or not fit:
+            begun, look = False, self._looks.get(asyncio.get_running_loop())
+            if self._may_look(now):
+                begun, look = True, _Look(self._look(now, permit))
+                self._looks[asyncio.get_running_loop()] = look
+            # Whoever may be answered does not wait for a primary that is away.
+            waits = begun or (not fit and look is not None and look.goes_on)
+            if look is not None and waits and not self._primary_away:
+                await look.seen()
+                fit = self._any_fit(need, self._horizon.reached(), self.known.now())
         if not fit:
             raise NotHere("behind")
 
@@ -182,38 +275,43 @@ class Replica:
         session is read that is not older than what was written and seen of it.
         """
         at = reached.get(server, -math.inf)
-        late = now - at > self._lag_s and not (need.of_session and now < self._primary_away_until)
+        late = now - at > self._lag_s and not (need.of_session and self._primary_away)
         return at > -math.inf and not late and need.shown_by(server, reached)
 
     def _may_look(self, now: float) -> bool:
+        pause_s = _PRIMARY_PAUSE_S if self._primary_away else _LEAST_PAUSE_S
         with self._lock:
-            if now < self._looked_at + _LEAST_PAUSE_S or now < self._primary_away_until:
+            if now < self._looked_at + pause_s:
                 return False
             self._looked_at, self._refused = now, False
             return True
 
     async def _look(self, now: float, permit: int) -> None:
         """Asks the primary where its log ends, and then the standby how far it is."""
-        try:
-            async with asyncio.timeout(min(_LONGEST_LOOK_S, self._timeout_s)):
-                primary = (await self._primary.ask(identify(), _NOTHING, scoped=False))[0]
-        except (AdkpgError, TimeoutError) as exc:
-            logger.debug("The primary does not say where it stands: %s", exc)
-            self._primary_away_until = self.known.now() + _PRIMARY_PAUSE_S
+        primary = await self._stand_of_primary(permit)
+        if primary is None:
             return
         self._primary_server = primary["server"]
         history = _history_of(primary)
         if primary["position"] is not None:
-            self._horizon.primary_at(now, primary["position"], history)
-        try:
-            async with asyncio.timeout(2 * self._timeout_s):
-                found = (
-                    await self.standby.ask(
-                        identify(), _NOTHING, scoped=False, timeout_s=self._timeout_s
-                    )
-                )[0]
-        except (AdkpgError, TimeoutError) as exc:
-            raise self.refused(exc, permit) from exc
+            self._horizon.primary_at(
+                now,
+                primary["position"],
+                history,
+                flushed=primary["flushed"],
+                flush_delay_s=primary["flush_delay_s"],
+            )
+        before, attempt = self._horizon.positions(), Attempt()
+        with self.asking(permit, attempt):
+            async with asyncio.timeout(2 * self.timeout_s):
+                answer = await self.standby.ask(
+                    identify(),
+                    _NOTHING,
+                    scoped=False,
+                    timeout_s=self.timeout_s,
+                    attempt=attempt,
+                )
+        found = answer[0]
         theirs = _history_of(found)
         if theirs._replace(timeline=history.timeline) != history:
             raise self.gone(
@@ -221,10 +319,68 @@ class Replica:
                 "ADKPG_READ_URL.",
                 permit,
             )
-        if not self._horizon.met(found["server"], theirs):
+        if found["standby"] and theirs == history:
+            await self._require_ahead(primary, found["position"], history, permit)
+        elif not found["standby"] and now > self._renewed_at + _RENEWAL_S:
+            self._renewed_at = now
+            self.standby.renew()
+        if not self._horizon.met(self._horizon.number(found["server"]), theirs):
             self._say_apart(found["server"], history, theirs)
             raise NotHere("behind")
-        self.heard(found["server"], found["position"], standby=found["standby"])
+        self.heard(found["server"], found["position"], standby=found["standby"], before=before)
+
+    async def _stand_of_primary(self, permit: int) -> asyncpg.Record | None:
+        """Returns where the primary stands; None if it does not say so.
+
+        Raises:
+          NotHere: It will never say so.
+        """
+        began, attempt = self.known.now(), Attempt()
+        try:
+            try:
+                async with asyncio.timeout(_LONGEST_LOOK_S):
+                    found = await self._primary.ask(
+                        identify(), _NOTHING, scoped=False, attempt=attempt
+                    )
+            except (Busy, TimeoutError):
+                if not attempt.queued:
+                    raise
+                # It is not away because this process keeps all of its own connections busy.
+                async with asyncio.timeout(_LONGEST_LOOK_S):
+                    found = await self._primary.ask_apart(identify(), _NOTHING)
+        except (RetryableError, TimeoutError) as exc:
+            logger.debug("The primary does not say where it stands: %s", exc)
+            self._primary_away = True
+            return None
+        except AdkpgError as exc:
+            raise self.gone(str(exc), permit) from exc
+        except asyncio.CancelledError:
+            if self._primary_silence.lasted(self.known.now() - began):
+                self._primary_away = True
+            raise
+        self._primary_silence.broken()
+        self._primary_away = False
+        return found[0]
+
+    async def _require_ahead(
+        self, primary: asyncpg.Record, position: int | None, history: History, permit: int
+    ) -> None:
+        """Requires that a standby has replayed nothing that its primary has not written.
+
+        Raises:
+          NotHere: It has; or the primary does not say so any more.
+        """
+        if primary["standby"] or position is None or position <= primary["position"]:
+            return
+        again = await self._stand_of_primary(permit)
+        if again is None:
+            raise NotHere("behind")
+        if _history_of(again) == history and position > again["position"]:
+            raise self.gone(
+                f"{self.standby.url} has replayed what {self._primary.url} has not written: the "
+                "primary was set back, as by a snapshot of its disk; make the standby anew.",
+                permit,
+            )
 
     def _say_apart(self, server: float, history: History, theirs: History) -> None:
         """Says once of a server that it does not follow the primary, or has not said so yet."""
@@ -239,22 +395,65 @@ class Replica:
                 history.timeline,
             )
 
-    def heard(self, server: float, position: int | None, *, standby: bool) -> None:
-        """Notes how far a standby is.
+    def heard(
+        self,
+        server: float,
+        position: int | None,
+        *,
+        standby: bool,
+        before: Mapping[float, int],
+    ) -> float:
+        """Notes how far a server is, and returns the number by which it is known.
+
+        Args:
+          server: Its own number.
+          position: How far it is.
+          standby: Whether it is one.
+          before: How far servers were known to be when it was asked.
 
         Raises:
-          NotHere: It is none any more, and not the primary either.
+          NotHere: It is none any more, and not the primary either; or it has lost what it showed.
         """
+        self._silence.broken()
         if not standby and server != self._primary_server:
             # One that was promoted: until the primary's address leads to it, it is not believed.
             raise self.doubted()
+        number = self._horizon.number(server)
         if position is not None:
-            self._horizon.replayed(server, position)
+            if position < before.get(number, position):
+                self._horizon.fell_back(server)
+                raise self.doubted()
+            self._horizon.replayed(number, position)
+        return number
 
     def doubted(self) -> NotHere:
         """Has it looked at again, since another server than before may answer."""
         self._refused = True
         return NotHere("behind")
+
+    @contextmanager
+    def asking(self, permit: int, attempt: Attempt) -> Iterator[None]:
+        """Says what it means if the standby does not answer.
+
+        Args:
+          permit: Of the read.
+          attempt: What the standby is asked with.
+
+        Raises:
+          NotHere: It did not.
+        """
+        began = self.known.now()
+        try:
+            yield
+        except (AdkpgError, TimeoutError) as exc:
+            if attempt.queued:  # for a connection of this process's own pool
+                raise NotHere("busy") from exc
+            raise self.refused(exc, permit) from exc
+        except asyncio.CancelledError:
+            # Who waits for less than the standby may take would never find out.
+            if not attempt.queued and self._silence.lasted(self.known.now() - began):
+                self.gone(f"{self.standby.url} did not answer before its callers gave up.", permit)
+            raise
 
     def refused(self, exc: BaseException, permit: int) -> NotHere:
         """Returns what a failure of the standby means, and leaves it alone for a while."""
@@ -264,7 +463,7 @@ class Replica:
             return NotHere("conflict")
         said = str(exc)
         if isinstance(exc, TimeoutError) or isinstance(exc.__cause__, TimeoutError):
-            said = f"{self.standby.url} did not answer within {self._timeout_s:g} s."
+            said = f"{self.standby.url} did not answer within {self.timeout_s:g} s."
         elif isinstance(exc, SchemaError):  # whose own cure is for a primary
             said = (
                 f"{self.standby.url} has no tables that this version can read; migrate the primary "
@@ -284,10 +483,34 @@ class Replica:
         """Returns for each standby the moment up to which it has all."""
         return dict(self._horizon.reached())
 
+    def positions(self) -> dict[float, int]:
+        """Returns for each standby how far it was heard to be."""
+        return dict(self._horizon.positions())
+
     @property
     def timeout_s(self) -> float:
-        """How long the standby may take for an answer."""
-        return self._timeout_s
+        """How long the standby may take for an answer; after a failure, for the next one."""
+        return min(self._timeout_s, _LONGEST_PROBE_S) if self._said else self._timeout_s
+
+
+@dataclass(frozen=True, slots=True)
+class Asked:
+    """What was known of servers when one was asked.
+
+    Attributes:
+      at: When that was, in monotonic seconds.
+      reached: By server, the moment up to which it has all.
+      positions: By server, how far it was heard to be.
+    """
+
+    at: float
+    reached: Mapping[float, float]
+    positions: Mapping[float, int]
+
+    @classmethod
+    def now(cls, replica: Replica) -> "Asked":
+        """Returns what is known now."""
+        return cls(replica.known.now(), replica.reached(), replica.positions())
 
 
 class Asking:
@@ -312,15 +535,17 @@ class Asking:
         """
         replica = self._replica
         limit_s = min(replica.timeout_s, timeout_s or math.inf)
-        asked_at, reached = replica.known.now(), replica.reached()
-        try:
+        asked, attempt = Asked.now(replica), Attempt()
+        with replica.asking(self._permit, attempt):
             async with asyncio.timeout(2 * limit_s):  # connecting may take as long
                 answer = await replica.standby.ask(
-                    statement, parameters, standing=(STANDING, self.floor), timeout_s=limit_s
+                    statement,
+                    parameters,
+                    standing=(STANDING, self.floor),
+                    timeout_s=limit_s,
+                    attempt=attempt,
                 )
-        except (AdkpgError, TimeoutError) as exc:
-            raise replica.refused(exc, self._permit) from exc
-        return self.accepted(statement, parameters, answer, reached, asked_at)
+        return self.accepted(statement, parameters, answer, asked)
 
     async def fetch_one(
         self,
@@ -340,14 +565,12 @@ class Asking:
           NotHere: An answer is too old, or there is none.
         """
         replica = self._replica
-        asked_at, reached = replica.known.now(), replica.reached()
-        try:
+        asked, attempt = Asked.now(replica), Attempt()
+        with replica.asking(self._permit, attempt):
             async with asyncio.timeout(2 * replica.timeout_s):
                 return await replica.standby.ask_together(
-                    lambda transaction: work(_Reading(transaction, self, reached, asked_at))
+                    lambda transaction: work(_Reading(transaction, self, asked)), attempt=attempt
                 )
-        except (AdkpgError, TimeoutError) as exc:
-            raise replica.refused(exc, self._permit) from exc
 
     @property
     def floor(self) -> list[object]:
@@ -362,8 +585,7 @@ class Asking:
         statement: Statement[Any],
         parameters: Any,
         answer: list[asyncpg.Record],
-        reached: Mapping[float, float],
-        asked_at: float,
+        asked: Asked,
     ) -> list[asyncpg.Record]:
         """Returns the rows of an answer.
 
@@ -371,18 +593,22 @@ class Asking:
           statement: What was asked.
           parameters: Its own.
           answer: Each row with the columns of `STANDING` in front.
-          reached: By server, as it was known before it was asked: a statement looks at the tables
-            first, and at where the server stands afterwards.
-          asked_at: When it was asked.
+          asked: What was known before: a statement looks at the tables first, and at where the
+            server stands afterwards.
 
         Raises:
           NotHere: They are too old.
         """
-        need, server, known = self._need, answer[0]["adkpg_server"], self._replica.known
-        self._replica.heard(server, answer[0]["adkpg_position"], standby=answer[0]["adkpg_standby"])
+        need, known, reached = self._need, self._replica.known, asked.reached
+        server = self._replica.heard(
+            answer[0]["adkpg_server"],
+            answer[0]["adkpg_position"],
+            standby=answer[0]["adkpg_standby"],
+            before=asked.positions,
+        )
         if not answer[0]["fits"]:
             raise NotHere("behind")
-        if not self._replica.fit(need, server, reached, asked_at):
+        if not self._replica.fit(need, server, reached, asked.at):
             raise self._replica.doubted()
         rows = answer if answer[0]["adkpg_row"] else []
         if need.place is not None and tells_session(statement):
@@ -403,13 +629,10 @@ class Asking:
 class _Reading:
     """The statements of one transaction on a standby."""
 
-    def __init__(
-        self, transaction: Any, asking: Asking, reached: Mapping[float, float], asked_at: float
-    ) -> None:
+    def __init__(self, transaction: Any, asking: Asking, asked: Asked) -> None:
         self._transaction = transaction
         self._asking = asking
-        self._reached = reached
-        self._asked_at = asked_at
+        self._asked = asked
 
     async def fetch(
         self,
@@ -422,7 +645,7 @@ class _Reading:
         answer: list[asyncpg.Record] = await self._transaction.fetch(
             statement, parameters, timeout_s=timeout_s, standing=(STANDING, self._asking.floor)
         )
-        return self._asking.accepted(statement, parameters, answer, self._reached, self._asked_at)
+        return self._asking.accepted(statement, parameters, answer, self._asked)
 
 
 class Learning:
@@ -450,11 +673,25 @@ class Learning:
         known, need, asked_at = self._known, self._need, self._known.now()
         rows = await self._primary.fetch(statement, parameters, timeout_s=timeout_s)
         if need.place is not None and tells_session(statement):
+            pause_s = _FIRST_WAIT_S
+            while pause_s < _LONGEST_WAIT_S and self._hides(rows):
+                await asyncio.sleep(pause_s)
+                pause_s *= 2
+                asked_at = known.now()
+                rows = await self._primary.fetch(statement, parameters, timeout_s=timeout_s)
             row = rows[0] if rows else None
             known.saw_session(need.place, row, asked_at=asked_at, server=None)
         else:
             note_seen(known, need, statement, parameters, rows, asked_at=asked_at, server=None)
         return rows
+
+    def _hides(self, rows: list[asyncpg.Record]) -> bool:
+        """Whether the primary lacks of a session what a standby has shown.
+
+        It may be committing that, and wait for a synchronous standby; or a failover lost it.
+        """
+        floor = self._need.floor
+        return bool(rows) and self._need.shown and went_back(floor, Floor.of(rows[0]))
 
     async def fetch_one(
         self,

@@ -7,12 +7,20 @@ from sqlalchemy import literal_column, select
 from adkpg.sql import NoParameters, Statement
 
 _SERVER = "CAST(extract(epoch FROM pg_postmaster_start_time()) AS double precision)"
-# What is written and not flushed is no commit that anybody was told of, unless commits do not wait.
-_POSITION = (
-    "CAST((CASE WHEN pg_is_in_recovery() THEN pg_last_wal_replay_lsn()"
-    " WHEN current_setting('synchronous_commit') = 'off' THEN pg_current_wal_insert_lsn()"
-    " ELSE pg_current_wal_flush_lsn() END) - CAST('0/0' AS pg_lsn) AS bigint)"
+_BYTES = "CAST(({}) - CAST('0/0' AS pg_lsn) AS bigint)"
+# A primary shows what is written, be it on its disk or not.
+_POSITION = _BYTES.format(
+    "CASE WHEN pg_is_in_recovery() THEN pg_last_wal_replay_lsn()"
+    " ELSE pg_current_wal_insert_lsn() END"
 )
+_FLUSHED = _BYTES.format("CASE WHEN NOT pg_is_in_recovery() THEN pg_current_wal_flush_lsn() END")
+# Where commits do not wait they are flushed within three rounds of the writer (Postgres manual,
+# "Asynchronous Commit").
+_FLUSH_DELAY = (
+    "3 * CAST(extract(epoch FROM CAST(current_setting('wal_writer_delay') AS interval))"
+    " AS double precision)"
+)
+_CLOCK = "CAST(extract(epoch FROM clock_timestamp()) AS double precision)"
 # A standby says late on which timeline it is, and never one that it is not on yet.
 _TIMELINE = (
     "CASE WHEN pg_is_in_recovery() THEN greatest("
@@ -53,6 +61,9 @@ def identify() -> Statement[NoParameters]:
         select(
             literal_column(_SERVER).label("server"),
             literal_column(_POSITION).label("position"),
+            literal_column(_FLUSHED).label("flushed"),
+            literal_column(_FLUSH_DELAY).label("flush_delay_s"),
+            literal_column(_CLOCK).label("clock_s"),
             literal_column("pg_is_in_recovery()").label("standby"),
             literal_column(
                 "(SELECT CAST(system_identifier AS text) FROM pg_control_system())"

@@ -19,6 +19,7 @@ from adkpg.errors import (
 )
 from adkpg.jsontext import read_events
 from adkpg.sessions.records import Marker
+from adkpg.sessions.statements import await_append
 from adkpg.sessions.watching import statements
 from adkpg.sql import SessionParameters
 
@@ -107,9 +108,14 @@ async def _news(
         "revision_token": here.token,
         "limit": _PAGE,
     }
-    rows = await _seen(
-        database, place, lambda source: source.fetch(statements.select_news(), since)
-    )
+
+    async def news(source: Source) -> list[Any]:
+        return await source.fetch(statements.select_news(), since)
+
+    rows = await _seen(database, place, news)
+    if rows and rows[0]["went_back"]:
+        await database.fetch(await_append(), place)
+        rows = await _seen(database, place, news)
     if not rows:
         raise _gone(place)
     if rows[0]["incarnation"] != here.incarnation:
