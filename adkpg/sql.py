@@ -219,12 +219,17 @@ def _body(text: str) -> tuple[int, bool]:
     return start, returns
 
 
-def _part(value: Any, places: list[int], count: int) -> Any:
-    """Returns the elements of a list that belong to some of so many rows; others as they are."""
-    if not isinstance(value, list) or not value or len(value) % count:
-        return value
-    each = len(value) // count
-    return [value[place * each + n] for place in places for n in range(each)]
+class _Parallel(BindParameter[Any]):
+    """A list with an element for each of ``user_ids``, as `given_rows` reads them."""
+
+    inherit_cache = True
+
+
+def _of_user(values: list[Any] | None, users: list[str], user: str) -> list[Any] | None:
+    """Returns the elements of a parallel list that belong to a user; null stands for only nulls."""
+    if values is None:
+        return None
+    return [value for value, each in zip(values, users, strict=True) if each == user]
 
 
 class NoParameters(TypedDict):
@@ -292,6 +297,8 @@ class Statement(Generic[ParametersT]):
     Attributes:
       names: Of its parameters, in the order of its placeholders.
       kinds: Their types, by name.
+      parallel: The lists that have an element for each of ``user_ids``, which `given_rows` reads
+        together with these; `split` cuts them and no others.
       columns: What it returns: names and types; empty, if it is no SELECT.
     """
 
@@ -313,6 +320,9 @@ class Statement(Generic[ParametersT]):
         self._constants: Mapping[str, object] = {
             name: bind.value for bind, name in compiled.bind_names.items() if not bind.required
         }
+        self.parallel = frozenset(
+            name for bind, name in compiled.bind_names.items() if isinstance(bind, _Parallel)
+        )
         self.names: tuple[str, ...] = tuple(compiled.positiontup or ())
         self.kinds: Mapping[str, Any] = {
             name: bind.type for bind, name in compiled.bind_names.items()
@@ -427,18 +437,19 @@ class Statement(Generic[ParametersT]):
     def split(self, parameters: ParametersT) -> Iterator[ParametersT]:
         """Yields the parameters of each user by itself, where `splits`; else all.
 
-        Lists of as many elements as there are ``user_ids``, or of as many for each, belong to them
-        in parallel.
+        The users come in one order whoever asks, so that two who lock rows of the same ones do not
+        wait for each other. Lists that are not `parallel` are each user's as they are.
         """
-        users: Any = parameters.get("user_ids")
+        given: Mapping[str, Any] = parameters
+        users = given.get("user_ids", [])
         if not self.splits or len(set(users)) < 2:
             yield parameters
             return
-        for user in dict.fromkeys(users):
-            places = [place for place, each in enumerate(users) if each == user]
-            own: Any = {
-                name: _part(value, places, len(users)) for name, value in parameters.items()
+        for user in sorted(set(users)):
+            cut = {
+                name: _of_user(given[name], users, user) for name in {"user_ids", *self.parallel}
             }
+            own: Any = {**given, **cut}
             yield own
 
     def _formed(self, text: str, *, distributed: bool) -> str:
@@ -504,6 +515,7 @@ class Call(Statement[ParametersT]):
         self.columns = {"answer": NULLTYPE}
         self.kinds = {}
         self.long = False
+        self.parallel = frozenset()
         self._constants = {}
         self._texts = {}
         self._fitting = {}
@@ -725,8 +737,12 @@ def conditions(asked: frozenset[str]) -> list[ColumnElement[bool]]:
 
 
 def given_rows(*, numbered: bool = False, **arrays: Any) -> TableValuedAlias:
-    """Rows from parallel array parameters, named after them; with their ``number``, from 1 on."""
-    binds = [bindparam(name, type_=ARRAY(kind)) for name, kind in arrays.items()]
+    """Rows from parallel array parameters, named after them; with their ``number``, from 1 on.
+
+    With ``user_ids`` among them, a distributed database is sent those of each user by themselves.
+    """
+    kind_of_bind = _Parallel if "user_ids" in arrays else bindparam
+    binds = [kind_of_bind(name, type_=ARRAY(kind)) for name, kind in arrays.items()]
     columns = [column(name, kind) for name, kind in arrays.items()]
     number = {"with_ordinality": "number"} if numbered else {}
     return func.unnest(*binds).table_valued(*columns, name="given", **number).render_derived()

@@ -27,7 +27,7 @@ from sqlalchemy.dialects.postgresql import ARRAY
 
 from adkpg.keys import APP_WIDE
 from adkpg.sampling_statements import page_of, some
-from adkpg.sql import Statement
+from adkpg.sql import Statement, given_rows
 from adkpg.tables import (
     app_states,
     artifacts,
@@ -370,17 +370,11 @@ def select_largest_of(table: Table, *, whole: bool) -> Statement[LargestOfParame
 @cache
 def select_some_users() -> Statement[SomeUsersParameters]:
     """Counts what some users have: as `select_largest` does of all."""
-    given = (
-        func.unnest(
-            bindparam("app_names", type_=ARRAY(Text)), bindparam("user_ids", type_=ARRAY(Text))
-        )
-        .table_valued("app_name", "user_id", name="given")
-        .render_derived()
-    )
+    given = given_rows(app_names=Text, user_ids=Text)
 
     def whose(table: Any) -> ColumnElement[bool]:
         return tuple_(table.c.app_name, table.c.user_id).in_(
-            select(given.c.app_name, given.c.user_id)
+            select(given.c.app_names, given.c.user_ids)
         )
 
     return Statement(_largest(_parts("app_name", "user_id", rates=False, whose=whose)))

@@ -1,7 +1,13 @@
 """Each compiled shape of each statement keeps to what Citus can send to one node."""
 
-import pytest
+from typing import Any
 
+import pytest
+from sqlalchemy import Text, func, select
+from sqlalchemy.dialects.postgresql import ARRAY
+
+from adkpg.sessions.life_statements import select_openings
+from adkpg.sql import Statement, given_rows
 from tests.fakes.citus_rules import RULES, broken
 from tests.fakes.statements import FUNCTIONS, shapes
 
@@ -18,3 +24,60 @@ def test_each_shape_can_be_sent_to_one_node(name: str) -> None:
 def test_a_rule_is_broken_by_its_example(name: str) -> None:
     found = broken(RULES[name].example.format(schema="adkpg"))
     assert any(each.startswith(f"{name}:") for each in found)
+
+
+WITH_EACH = {"adkpg.sessions.life_statements.select_openings": {"session_ids"}}
+"""Lists beside ``user_ids`` that are not parallel to them: each of their elements is any user's."""
+
+
+@pytest.mark.parametrize("name", FUNCTIONS)
+def test_each_list_beside_users_is_cut_or_known_not_to_be(name: str) -> None:
+    function = FUNCTIONS[name]
+    for shape in shapes(function):
+        statement = function(**shape)
+        asked = statement.form(distributed=True)
+        if statement.splits or asked.splits:
+            lists = {each for each in asked.names if isinstance(asked.kinds[each], ARRAY)}
+            whole = lists - statement.parallel - {"user_ids"}
+            assert whole == WITH_EACH.get(name, set()), shape
+            assert statement.parallel == asked.parallel, shape
+
+
+@pytest.mark.parametrize("session_ids", [[], ["s"], ["s", "t"], ["s", "t", "u", "v"]], ids=len)
+def test_each_user_is_asked_for_all_ids_of_a_list_that_is_not_parallel(
+    session_ids: list[str],
+) -> None:
+    given: Any = {"app_name": "app", "user_ids": ["b", "a"], "session_ids": session_ids}
+    assert list(select_openings().split(given)) == [
+        {"app_name": "app", "user_ids": [user], "session_ids": session_ids} for user in ("a", "b")
+    ]
+
+
+def _of_rows() -> Statement[Any]:
+    given = given_rows(user_ids=Text, words=Text)
+    return Statement(select(func.count()).select_from(given))
+
+
+def test_a_user_who_comes_twice_has_all_elements_of_a_parallel_list() -> None:
+    given = {"user_ids": ["b", "a", "b"], "words": ["one", None, "two"], "others": [1, 2, 3]}
+    assert list(_of_rows().split(given)) == [
+        {"user_ids": ["a"], "words": [None], "others": [1, 2, 3]},
+        {"user_ids": ["b", "b"], "words": ["one", "two"], "others": [1, 2, 3]},
+    ]
+
+
+@pytest.mark.parametrize("users", [[], ["a"], ["a", "a"]], ids=len)
+def test_of_one_user_and_of_none_it_is_sent_as_it_is(users: list[str]) -> None:
+    given = {"user_ids": users, "words": users}
+    assert list(_of_rows().split(given)) == [given]
+
+
+def test_a_list_that_is_null_stays_null_for_each_user() -> None:
+    split = list(_of_rows().split({"user_ids": ["a", "b"], "words": None}))
+    assert [each["words"] for each in split] == [None, None]
+
+
+@pytest.mark.parametrize("words", [[], ["one"], ["one"] * 4], ids=len)
+def test_a_parallel_list_of_another_length_is_refused(words: list[str]) -> None:
+    with pytest.raises(ValueError, match="zip"):
+        list(_of_rows().split({"user_ids": ["a", "b"], "words": words}))
