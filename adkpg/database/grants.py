@@ -37,11 +37,13 @@ def _migrating(schema: str, role: str) -> Iterator[str]:
 def _granted(schema: str, purpose: Purpose, role: str) -> Iterator[str]:
     grantee = quoted(role)
     rights = "SELECT" if purpose == "read" else "SELECT, INSERT, UPDATE, DELETE"
-    tables = ", ".join(f'"{schema}".{table.name}' for table in metadata.sorted_tables)
     yield _on_this_database("CONNECT", role)
     yield f'GRANT USAGE ON SCHEMA "{schema}" TO {grantee}'
     yield f'GRANT SELECT ON "{schema}".alembic_version TO {grantee}'
-    yield f"GRANT {rights} ON {tables} TO {grantee}"
+    # Citus refuses one GRANT of distributed tables and of what they refer to, and in a transaction
+    # the latter after the former.
+    for table in sorted(metadata.sorted_tables, key=lambda each: "user_id" in each.c):
+        yield f'GRANT {rights} ON "{schema}".{table.name} TO {grantee}'
     called = READING if purpose == "read" else FUNCTIONS
     functions = ", ".join(f'"{schema}".{name}' for name in called)
     yield f"GRANT EXECUTE ON FUNCTION {functions} TO {grantee}"
