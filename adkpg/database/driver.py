@@ -1,6 +1,7 @@
 """What the driver's errors mean, and which of them pass: by SQLSTATE and class.
 
-By text only what Citus says without a state of its own, when a node ends in the middle of work.
+By text only what Citus says without a state of its own: when a node ends in the middle of work, or
+a part of a table has just moved.
 """
 
 import re
@@ -70,6 +71,8 @@ _NODE_ENDED = (
     "the database system is in recovery mode",
 )
 """What Citus says as an internal error where a node that it asked has ended, or begins."""
+_PART_MOVED = "cannot execute a distributed query from a query on a shard"
+"""What a node says that has a part already, and does not know yet: a trigger's rows are its own."""
 _VIOLATED = {
     "ADK02": EVENT_ID_KEY,
     "ADK03": "sessions.state",
@@ -104,6 +107,7 @@ class Fault(Enum):
     RACE = "other transactions were first"
     UNPREPARED = "a pooler lost prepared statements; those of other connections, too"
     STANDBY = "the server is a standby, and another one may be the primary"
+    MOVED = "a part of a distributed table has just moved to another node"
 
 
 _PASSES = {
@@ -138,6 +142,8 @@ def fault_of(exc: BaseException, *, sent: bool) -> Fault | None:
     state = getattr(exc, "sqlstate", None)
     if _node_ended(exc):
         return Fault.AWAY
+    if _part_moved(exc):
+        return Fault.MOVED
     if state:
         return _PASSES.get(state)
     if isinstance(exc, asyncpg.TargetServerAttributeNotMatched):
@@ -161,6 +167,11 @@ def _node_ended(exc: BaseException) -> bool:
     return state == _NODE_LOST or (
         state in (_INTERNAL, "08006") and any(text in str(exc) for text in _NODE_ENDED)
     )
+
+
+def _part_moved(exc: BaseException) -> bool:
+    """Whether a node refused to write to a part that has just come to it; all is undone."""
+    return getattr(exc, "sqlstate", None) == _INTERNAL and _PART_MOVED in str(exc)
 
 
 def _constraint(exc: BaseException) -> str | None:
@@ -241,6 +252,12 @@ def translate(exc: BaseException, place: str, attempt: Attempt) -> Exception:
             f"A node of the cluster behind {place} ended, or is away ({exc}); try again, and check "
             "that all of its nodes run.",
             written=None if attempt.sent else False,
+        )
+    if _part_moved(exc):
+        return Busy(
+            f"A part of adkpg's tables in {place} moved to another node while a statement ran "
+            f"({exc}); nothing was written: try again.",
+            written=False,
         )
     if state in MISSING:
         return SchemaMissing(

@@ -1,4 +1,4 @@
-"""What Citus says when a node ends: it passes, so calls are repeated."""
+"""What Citus says when a node ends or a part moves: it passes, so calls are repeated."""
 
 from typing import Any
 
@@ -6,7 +6,7 @@ import asyncpg
 import pytest
 
 from adkpg.database.driver import Attempt, Fault, fault_of, translate
-from adkpg.errors import ConstraintViolated, DatabaseError, DatabaseUnavailable
+from adkpg.errors import Busy, ConstraintViolated, DatabaseError, DatabaseUnavailable
 
 
 def said(state: str, text: str) -> Any:
@@ -30,6 +30,14 @@ def test_a_node_that_ended_passes(state: str, text: str) -> None:
     meant = translate(error, "coordinator", Attempt(sent=True))
     assert isinstance(meant, DatabaseUnavailable)
     assert meant.written is None  # nobody knows
+
+
+def test_a_part_that_moved_passes_and_nothing_was_written() -> None:
+    error = said("XX000", "cannot execute a distributed query from a query on a shard")
+    assert fault_of(error, sent=True) is Fault.MOVED
+    meant = translate(error, "coordinator", Attempt(sent=True))
+    assert isinstance(meant, Busy)
+    assert meant.written is False
 
 
 def test_another_internal_error_does_not_pass() -> None:
