@@ -19,6 +19,7 @@ from adkpg.tables import DISTRIBUTED, FUNCTIONS, metadata, sessions
 _OLDEST_CITUS = (13, 0)
 _VERSIONS = "alembic_version"
 _NOT_CARRIED = "n_distinct"
+_NAMED = 5  # in a message
 
 
 @dataclass(frozen=True)
@@ -78,7 +79,7 @@ async def distribute(
 
 
 async def is_on(engine: AsyncEngine, schema: str) -> bool:
-    """Whether adkpg's tables are distributed."""
+    """Whether adkpg's tables are distributed, or some of them already; see `verify`."""
     async with engine.connect() as connection:
         return await connection.run_sync(_is_on, schema)
 
@@ -108,27 +109,54 @@ def refuse_row_level_security() -> None:
 
 
 async def verify(engine: AsyncEngine, schema: str, *, row_level_security: bool) -> None:
-    """Refuses tables that are distributed in part, and what Citus cannot do.
+    """Refuses what is distributed in part, as an interrupted run leaves it; and what Citus lacks.
 
     Raises:
-      SchemaOutOfDate: The message names those that are not.
+      SchemaOutOfDate: The message names what is not.
       ConfigurationError: There is to be row-level security.
     """
     if row_level_security:
         refuse_row_level_security()
     async with engine.connect() as connection:
-        kinds = await connection.run_sync(_kinds, schema)
-    left = [name for name, kind in _wanted().items() if kinds.get(name) != kind]
+        left = await connection.run_sync(_left, schema)
     if left:
+        named = ", ".join(left[:_NAMED])
+        if len(left) > _NAMED:
+            named += f" and {len(left) - _NAMED} more"
         raise SchemaOutOfDate(
-            f"adkpg's tables are distributed by Citus, but {', '.join(left)} in the schema "
-            f"{schema} not yet; run: adkpg db distribute"
+            f"adkpg's tables are distributed by Citus, but {named} in the schema {schema} not yet; "
+            "run: adkpg db distribute"
         )
 
 
 def _is_on(connection: Connection, schema: str) -> bool:
     installed = connection.scalar(_CITUS) is not None
-    return installed and _kinds(connection, schema).get(sessions.name) == "h"
+    return installed and not _wanted().keys().isdisjoint(_kinds(connection, schema))
+
+
+def _left(connection: Connection, schema: str) -> list[str]:
+    """The tables, keys and functions that are not yet as they are to be; any node knows."""
+    kinds = _kinds(connection, schema)
+    keys = set(connection.scalars(_FOREIGN_KEYS, {"schema": schema}))
+    functions = _functions(connection, schema)
+    done = {_name(signature) for signature, done in functions.items() if done}
+    left = [name for name, kind in _wanted().items() if kinds.get(name) != kind]
+    left += [str(key.name) for _, key in _keys() if key.name not in keys]
+    return left + [name for name in FUNCTIONS if name not in done]
+
+
+def _functions(connection: Connection, schema: str) -> dict[str, bool]:
+    """By a function's name and arguments: whether it is where it is to be."""
+    return {
+        row.signature: row.distributed or (row.known and row.proname not in DISTRIBUTED)
+        for row in connection.execute(
+            _FUNCTIONS_FOUND, {"schema": schema, "names": list(FUNCTIONS)}
+        )
+    }
+
+
+def _name(signature: str) -> str:
+    return signature.rpartition(".")[2].partition("(")[0]
 
 
 def _kinds(connection: Connection, schema: str) -> dict[str, str]:
@@ -235,7 +263,7 @@ def _steps(schema: str, state: _State) -> Iterator[Step]:
     for signature, done in state.functions.items():
         if done:
             continue
-        name = signature.rpartition(".")[2].partition("(")[0]
+        name = _name(signature)
         if name in DISTRIBUTED:
             yield Step(
                 f"run {name} where its user is",
@@ -281,16 +309,12 @@ def _state(connection: Connection, schema: str) -> _State:
             for (name, column), value in settings.items()
             if name not in distributed or not _is_set(connection, schema, name, column)
         }
-    functions = {
-        row.signature: row.distributed or (row.known and row.proname not in DISTRIBUTED)
-        for row in connection.execute(_FUNCTIONS_FOUND, {**place, "names": list(FUNCTIONS)})
-    }
     return _State(
         kinds,
         frozenset(connection.scalars(_FOREIGN_KEYS, place)),
         frozenset(connection.scalars(_TRIGGERS, place)),
         frozenset(connection.scalars(_HIDDEN, place)),
-        functions,
+        _functions(connection, schema),
         settings,
     )
 

@@ -2,13 +2,16 @@
 
 import asyncio
 from collections.abc import AsyncIterator
+from functools import partial
 
 import asyncpg
 import pytest
+from sqlalchemy import Connection
 
 from adkpg import Database, DatabaseSessionService, PgVectorMemoryService, Settings
+from adkpg.database import distribution
 from adkpg.erasure import tidy
-from adkpg.errors import ConfigurationError, ExtensionMissing
+from adkpg.errors import ConfigurationError, ExtensionMissing, SchemaOutOfDate
 from adkpg.tables import metadata
 from adkpg.testing import said as turn
 from tests.fakes.citus import CitusServer, said
@@ -146,6 +149,42 @@ async def test_who_appends_and_searches_meanwhile_waits_and_sees_no_error(
             await other.distribute()
             done.set()
         assert len(said_by) == 4
+
+
+@pytest.mark.parametrize(
+    ("last", "left"),
+    [
+        ("copy app_states to every node", "but app_states, .* more"),
+        ("distribute sessions by user_id", "memories"),
+        ("add the foreign key", "_fkey"),
+        ("run append_event_1", "append_event_1"),
+    ],
+)
+async def test_after_an_interrupted_run_each_call_names_what_is_left(
+    undistributed: str, monkeypatch: pytest.MonkeyPatch, last: str, left: str
+) -> None:
+    apply = distribution._apply
+
+    def interrupted(step: distribution.Step, connection: Connection) -> None:
+        if step.what.startswith(last):
+            raise KeyboardInterrupt
+        apply(step, connection)
+
+    monkeypatch.setattr(distribution, "_apply", interrupted)
+    async with Database(undistributed) as database:
+        with pytest.raises(KeyboardInterrupt):
+            await database.distribute()
+    monkeypatch.undo()
+    async with Database(undistributed) as database:
+        sessions = DatabaseSessionService(database)
+        for call in (database.check, partial(sessions.list_sessions, app_name="app")):
+            with pytest.raises(
+                SchemaOutOfDate, match=f"{left}.* not yet; run: adkpg db distribute"
+            ):
+                await call()
+        await database.distribute()
+        await database.check()
+        assert (await sessions.list_sessions(app_name="app")).sessions == []
 
 
 async def test_migrating_again_finds_nothing_to_do(undistributed: str) -> None:
