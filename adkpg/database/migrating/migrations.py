@@ -23,7 +23,7 @@ from contextlib import asynccontextmanager, suppress
 from dataclasses import dataclass
 from functools import partial
 from pathlib import Path
-from typing import Any, TypeVar
+from typing import Any, NamedTuple, TypeVar
 
 import asyncpg
 from alembic import command
@@ -42,6 +42,7 @@ from adkpg.database.pools import clone
 from adkpg.errors import (
     Busy,
     ConfigurationError,
+    DatabaseUnavailable,
     ExtensionMissing,
     SchemaMissing,
     SchemaOutOfDate,
@@ -249,20 +250,62 @@ async def under_way(engine: AsyncEngine) -> bool:
 
 
 async def require_same_database(served: AsyncEngine, direct: AsyncEngine) -> None:
-    """Raises unless both lead to one database.
+    """Raises unless both lead to one database, or to nodes of one Citus cluster's.
 
     Raises:
       ConfigurationError: They do not.
+      DatabaseUnavailable: The cluster's coordinator, which alone tells clusters apart, is away.
     """
-    identities = []
-    for engine in (served, direct):
-        async with engine.connect() as connection:
-            identities.append(tuple((await connection.execute(_IDENTITY)).one()))
-    if identities[0] != identities[1]:
+    engines = (served, direct)
+    found = [await _identity(engine) for engine in engines]
+    if found[0] != found[1] and all(each.group is not None for each in found):
+        # Nodes know each other by names, which another cluster's may have, too.
+        found = [await _of_coordinator(*each) for each in zip(engines, found, strict=True)]
+    if found[0] != found[1]:
         raise ConfigurationError(
             "ADKPG_DIRECT_URL leads to another database than the database URL; correct it, or "
             "leave it out."
         )
+
+
+class _Identity(NamedTuple):
+    """Which database it is.
+
+    Attributes:
+      system: The server's data directory.
+      oid: The database's in it; of a cluster's coordinator, None.
+      name: The database's.
+      group: Of a node of Citus: 0 is the coordinator; without Citus, None.
+    """
+
+    system: int
+    oid: int | None
+    name: str
+    group: int | None
+
+
+async def _identity(engine: AsyncEngine) -> _Identity:
+    async with engine.connect() as connection:
+        system, oid, name, citus = (await connection.execute(_IDENTITY)).one()
+        group = await connection.scalar(_GROUP) if citus else None
+    return _Identity(system, oid, name, group)
+
+
+async def _of_coordinator(engine: AsyncEngine, node: _Identity) -> _Identity:
+    """Returns which database the coordinator of a node has, by the node's own account."""
+    system = node.system
+    if node.group:
+        async with engine.connect() as connection:
+            success, result = (await connection.execute(_COORDINATOR)).one()
+        if not success:
+            raise DatabaseUnavailable(
+                f"The coordinator of the Citus cluster cannot be asked ({result}); check that it "
+                "runs, and try again.",
+                written=False,
+            )
+        system = int(result)
+    # Nodes call the databases of a cluster by one name.
+    return _Identity(system, None, node.name, 0)
 
 
 async def upgrade(
@@ -536,8 +579,14 @@ _FOUND = text(
     " LEFT JOIN pg_namespace n ON n.oid = e.extnamespace"
 )
 _IDENTITY = text(
-    "SELECT (pg_control_system()).system_identifier, oid FROM pg_database"
-    " WHERE datname = current_database()"
+    "SELECT (pg_control_system()).system_identifier, oid, datname::text,"
+    " EXISTS (SELECT FROM pg_extension WHERE extname = 'citus')"
+    " FROM pg_database WHERE datname = current_database()"
+)
+_GROUP = text("SELECT groupid FROM pg_catalog.pg_dist_local_group")
+_COORDINATOR = text(
+    "SELECT success, result FROM run_command_on_coordinator("
+    "'SELECT system_identifier FROM pg_control_system()')"
 )
 # Those that this version of Postgres has.
 _NO_TIMEOUTS = (
