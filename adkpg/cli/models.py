@@ -94,6 +94,8 @@ async def add(
       adkpg models add text-embedding-3-large --dimensions 3072 --index
     """
     models = adkpg.models.Models(database)
+    if with_index:
+        await models.require_indexing()
     await models.add(name, dimensions=dimensions)
     indexed = await models.index(name, dimensions=dimensions) if with_index else None
     sentence = f"Model {name!r} ({dimensions} dimensions) is registered."

@@ -395,7 +395,7 @@ class Database(Closes):
 
         Raises:
           ConfigurationError: There is no such revision; or Citus distributes the tables, and there
-            is to be row-level security.
+            is to be row-level security, or it is a worker's database.
           ExtensionMissing: The server has no pgvector that adkpg can use, or this role may not
             create it.
           SchemaOutOfDate: The tables are at a revision that nothing migrates.
@@ -406,6 +406,8 @@ class Database(Closes):
             distributed = await distribution.is_on(engine, self.schema)
             if distributed and self.settings.row_level_security:
                 distribution.refuse_row_level_security()
+            if distributed:
+                await distribution.require_citus(engine)
             await migrations.upgrade(
                 engine,
                 self.schema,
@@ -468,12 +470,15 @@ class Database(Closes):
         """Migrates the schema down; ``base`` drops every table of adkpg with what it holds.
 
         Raises:
-          ConfigurationError: There is no such revision.
+          ConfigurationError: There is no such revision; or Citus distributes the tables, and it is
+            a worker's database.
           Busy: Another migration runs for too long.
           DatabaseUnavailable: There is no connection.
         """
         self._verified = False
         async with self._changing_everything() as engine:
+            if await distribution.is_on(engine, self.schema):
+                await distribution.require_citus(engine)
             await migrations.downgrade(
                 engine,
                 self.schema,
@@ -1024,6 +1029,17 @@ class Database(Closes):
         """Runs one statement like `fetch` and returns its first row, or None."""
         rows = await self.fetch(statement, parameters, timeout_s=timeout_s, note=note)
         return rows[0] if rows else None
+
+    @internal
+    async def require_coordinator(self) -> None:
+        """Refuses a worker of a Citus cluster, which cannot change distributed tables as a whole.
+
+        Raises:
+          ConfigurationError: It leads to one; or ``ADKPG_DIRECT_URL`` to another database.
+        """
+        if await self.is_distributed():
+            async with self._migrating() as engine:
+                await distribution.require_citus(engine)
 
     @internal
     async def run_ddl(self, sql: str, *, timeout_s: float) -> None:

@@ -180,8 +180,9 @@ def _require_citus(connection: Connection) -> None:
         )
     if not connection.scalar(text("SELECT citus_is_coordinator()")):
         raise ConfigurationError(
-            "This connection leads to a worker of the Citus cluster, and tables are distributed "
-            "from its coordinator; name that one in the database URL."
+            "This connection leads to a worker of the Citus cluster, and tables are distributed, "
+            "migrated and indexed from its coordinator; name that one in the database URL or "
+            "ADKPG_DIRECT_URL."
         )
 
 

@@ -7,8 +7,15 @@ from typing import Any
 from adkpg.database import Database, Transaction
 from adkpg.embedding.embedder import Embedder
 from adkpg.errors import ConfigurationError
+from adkpg.interface.internal import internal
 from adkpg.keys import require_storable
-from adkpg.memory.vectors.index import build_index, drop_index, index_is_valid
+from adkpg.memory.vectors.index import (
+    build_index,
+    drop_index,
+    index_is_valid,
+    require_droppable,
+    require_owner,
+)
 from adkpg.memory.vectors.statements import ModelIdParameters
 from adkpg.memory.vectors.vectors import registered, require_indexable
 from adkpg.models import statements
@@ -188,6 +195,11 @@ class Models:
         require_storable(name=name)
         await registered(self._database, name, dimensions)
 
+    @internal
+    async def require_indexing(self) -> None:
+        """Raises what `index` would of the role and the node, before anything is written."""
+        await require_owner(self._database)
+
     async def index(self, name: str, *, dimensions: int | None = None) -> int:
         """Builds the HNSW index of a model for users above ``ADKPG_EXACT_LIMIT`` memories.
 
@@ -201,7 +213,8 @@ class Models:
           How many vectors were put into the index.
 
         Raises:
-          ConfigurationError: There is no such model, or this role may not build indexes.
+          ConfigurationError: There is no such model, this role may not build indexes, or a worker
+            of a cluster is asked.
         """
         model_id, dimensions = await self._find(name, dimensions)
         return await build_index(self._database, model_id, dimensions, ahead=True)
@@ -249,10 +262,11 @@ class Models:
 
         Raises:
           ConfigurationError: There is no such model, an app is searched with it, or it has an
-            index that this role may not drop.
+            index that this role may not drop, or not through a worker of a cluster.
         """
         self._database.require_every_scope()
         model_id, _ = await self._find(name, dimensions)
+        await require_droppable(self._database, model_id)
         model: ModelIdParameters = {"model_id": model_id}
         timeout_s = self._database.settings.migration_timeout_s
         distributed = await self._database.is_distributed()

@@ -29,7 +29,7 @@ async def build_index(
       How many vectors were marked.
 
     Raises:
-      ConfigurationError: This role may not build indexes.
+      ConfigurationError: This role may not build indexes, or a worker of a cluster is asked.
     """
     database.require_every_scope()
     await require_owner(database)
@@ -87,13 +87,23 @@ async def drop_index(database: Database, model_id: int) -> None:
     """Drops a model's index if it has one.
 
     Raises:
-      ConfigurationError: It has one, and this role may not drop it.
+      ConfigurationError: As `require_droppable` says.
     """
     if await index_is_valid(database, model_id) is None:
         return
     await require_owner(database)
     drop = statements.drop_index(database.schema, model_id)
     await database.run_ddl(drop, timeout_s=database.settings.migration_timeout_s)
+
+
+async def require_droppable(database: Database, model_id: int) -> None:
+    """Raises if a model has an index that cannot be dropped from here.
+
+    Raises:
+      ConfigurationError: This role may not drop it, or a worker of a cluster is asked.
+    """
+    if await index_is_valid(database, model_id) is not None:
+        await require_owner(database)
 
 
 async def index_is_valid(database: Database, model_id: int) -> bool | None:
@@ -107,11 +117,12 @@ async def index_is_valid(database: Database, model_id: int) -> bool | None:
 
 
 async def require_owner(database: Database) -> None:
-    """Raises unless this role may build and drop indexes.
+    """Raises unless indexes may be built and dropped, by this role and from here.
 
     Raises:
-      ConfigurationError: The tables belong to another role.
+      ConfigurationError: The tables belong to another role, or a worker of a cluster is asked.
     """
+    await database.require_coordinator()
     found = await database.fetch_one(statements.select_owner(), {"schema": database.schema})
     if found is not None and not found["may"]:
         raise ConfigurationError(

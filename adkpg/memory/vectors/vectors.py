@@ -25,7 +25,7 @@ from adkpg.memory import records
 from adkpg.memory.queue.apart import apart
 from adkpg.memory.queue.claims import Claims
 from adkpg.memory.vectors import statements
-from adkpg.memory.vectors.index import build_index
+from adkpg.memory.vectors.index import build_index, require_owner
 from adkpg.memory.vectors.languages import foreign_language
 from adkpg.memory.vectors.passages import Passage, passages
 from adkpg.tables import INLINE_DIMENSIONS, MAX_DIMENSIONS
@@ -469,6 +469,7 @@ class Vectors:
 
     async def index_large_scopes(self) -> int:
         """Does what `PgVectorMemoryService.index_large_scopes` says."""
+        await require_owner(self._database)
         model_id = await registered(self._database, **self.model)
         return await build_index(self._database, model_id, self.embedder.dimensions)
 
