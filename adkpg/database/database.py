@@ -419,7 +419,11 @@ class Database(Closes):
                 await row_security.switch_on(engine, self.schema)
             if distributed:
                 await distribution.distribute(
-                    engine, self.schema, self.settings.migration_timeout_s, dry_run=False
+                    engine,
+                    self.schema,
+                    self.settings.migration_timeout_s,
+                    dry_run=False,
+                    tables_only=True,
                 )
 
     @internal
@@ -451,7 +455,7 @@ class Database(Closes):
           SchemaMissing: There are no tables yet.
           SchemaOutOfDate: They are at another revision.
           Busy: Others were in the way for longer than ``ADKPG_MIGRATION_TIMEOUT_S``.
-          DatabaseUnavailable: There is no connection.
+          DatabaseUnavailable: There is no connection, or a node of the cluster is away.
         """
         async with self._migrating() as engine:
             await distribution.require_citus(engine)

@@ -13,7 +13,12 @@ from sqlalchemy import Connection, ForeignKeyConstraint, Table, text
 from sqlalchemy.ext.asyncio import AsyncEngine
 
 from adkpg.database.migrating import migrations
-from adkpg.errors import ConfigurationError, ExtensionMissing, SchemaOutOfDate
+from adkpg.errors import (
+    ConfigurationError,
+    DatabaseUnavailable,
+    ExtensionMissing,
+    SchemaOutOfDate,
+)
 from adkpg.tables import DISTRIBUTED, FUNCTIONS, metadata, sessions
 
 _OLDEST_CITUS = (13, 0)
@@ -29,10 +34,13 @@ class Step:
     Attributes:
       what: In a few words, such as ``distribute sessions by user_id``.
       sql: What does it.
+      asks: Whether it has nodes do it, each in a transaction of its own; its rows are what they
+        refused: result.
     """
 
     what: str
     sql: str
+    asks: bool = False
 
 
 @dataclass(frozen=True)
@@ -51,7 +59,7 @@ class _State:
 
 
 async def distribute(
-    engine: AsyncEngine, schema: str, timeout_s: float, *, dry_run: bool
+    engine: AsyncEngine, schema: str, timeout_s: float, *, dry_run: bool, tables_only: bool = False
 ) -> list[Step]:
     """Distributes what is not yet, step by step; what an interrupted call did is kept.
 
@@ -60,6 +68,8 @@ async def distribute(
       schema: Of adkpg's tables.
       timeout_s: Longest wait for others.
       dry_run: Whether to change nothing.
+      tables_only: Whether nothing is done if all tables are where they are to be, whatever their
+        moved parts have lost: a node that is away then keeps nobody from starting.
 
     Returns:
       What was done, or would be, in this order.
@@ -67,11 +77,14 @@ async def distribute(
     Raises:
       ExtensionMissing: The database has no Citus, or one that is too old.
       ConfigurationError: The connection leads to a worker.
+      DatabaseUnavailable: A node of the cluster did not do its part.
       Busy: Others were in the way for longer than `timeout_s`.
     """
     await require_citus(engine)
     async with migrations.alone(engine, timeout_s) as turn:
         steps = await turn.run(partial(_plan, schema))
+        if tables_only and all(step.asks for step in steps):
+            steps = []
         if not dry_run:
             for step in steps:
                 await turn.run(partial(_apply, step))
@@ -258,8 +271,9 @@ def _steps(schema: str, state: _State) -> Iterator[Step]:
     for (name, column), value in state.settings.items():
         yield Step(
             f"set {_NOT_CARRIED} of {name}.{column} on its parts",
-            f"SELECT count(*) FROM run_command_on_shards({_literal(_place(schema, name))},"  # noqa: S608 - names of our own
-            f" 'ALTER TABLE %s ALTER {column} SET ({_NOT_CARRIED} = {value})')",
+            f"SELECT result FROM run_command_on_shards({_literal(_place(schema, name))},"  # noqa: S608 - names of our own
+            f" 'ALTER TABLE %s ALTER {column} SET ({_NOT_CARRIED} = {value})') WHERE NOT success",
+            asks=True,
         )
     for signature, done in state.functions.items():
         if done:
@@ -291,7 +305,14 @@ def _added(schema: str, table: Table, key: ForeignKeyConstraint) -> str:
 def _apply(step: Step, connection: Connection) -> None:
     # Ours touch rows of the same user alone, so of the same node.
     connection.exec_driver_sql("SET LOCAL citus.enable_unsafe_triggers = on")
-    connection.exec_driver_sql(step.sql)
+    done = connection.exec_driver_sql(step.sql)
+    refused = done.scalars().first() if step.asks else None
+    if refused is not None:
+        raise DatabaseUnavailable(
+            f"A node of the cluster did not {step.what} ({refused}); check that all of its nodes "
+            "run, then run: adkpg db distribute",
+            written=None,
+        )
     connection.commit()
 
 

@@ -6,6 +6,7 @@ from itertools import chain
 import pytest
 
 from adkpg import Database, PgVectorMemoryService
+from adkpg.errors import DatabaseUnavailable
 from tests.fakes.citus import Own, said
 from tests.fakes.citus_writers import Writers, node_of, users_of_parts
 from tests.fakes.conversation import entry
@@ -55,6 +56,17 @@ async def test_only_users_of_that_node_wait(own: Own) -> None:
         back.set()
     await writers.check()
     await writers.close()
+
+
+async def test_what_a_lost_node_did_not_do_is_not_said_to_be_done(own: Own) -> None:
+    lost = own.cluster.nodes[1]
+    async with Database(own.url) as database:
+        lost.kill()
+        await database.upgrade()  # nothing is new: processes may start
+        with pytest.raises(DatabaseUnavailable, match=r"did not set n_distinct .* db distribute$"):
+            await database.distribute()
+        await lost.start()
+        assert await database.distribute() == []
 
 
 async def test_a_batch_of_memories_is_stored_once_though_its_node_dies_in_its_middle(
