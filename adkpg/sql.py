@@ -437,14 +437,15 @@ class Statement(Generic[ParametersT]):
     def split(self, parameters: ParametersT) -> Iterator[ParametersT]:
         """Yields the parameters of each user by itself, where `splits`; else all.
 
-        The users come in one order whoever asks, so that two who lock rows of the same ones do not
-        wait for each other. Lists that are not `parallel` are each user's as they are.
+        Nothing for no users: some statements Citus could send nowhere. The users come in one order
+        whoever asks, so that two who lock rows of the same ones do not wait for each other. Lists
+        that are not `parallel` are each user's as they are.
         """
         given: Mapping[str, Any] = parameters
-        users = given.get("user_ids", [])
-        if not self.splits or len(set(users)) < 2:
+        if not self.splits or len(set(given["user_ids"])) == 1:
             yield parameters
             return
+        users = given["user_ids"]
         for user in sorted(set(users)):
             cut = {
                 name: _of_user(given[name], users, user) for name in {"user_ids", *self.parallel}
