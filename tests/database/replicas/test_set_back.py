@@ -58,7 +58,7 @@ async def test_a_standby_that_recovers_from_a_crash_does_not_show_what_it_showed
 
             async def lost() -> bool:
                 try:
-                    return await pair.standby.value("SELECT count(*) FROM adkpg.sessions") == 1
+                    return bool(await pair.standby.value("SELECT count(*) = 1 FROM adkpg.sessions"))
                 except (OSError, asyncpg.PostgresError):  # it recovers
                     return False
 
