@@ -11,6 +11,7 @@ from adkpg.errors import InvalidInput
 from adkpg.keys import APP_WIDE, require_storable
 from adkpg.limits import require_rows
 from adkpg.operations import figures_statements as statements
+from adkpg.operations.nodes.measures import measure
 from adkpg.sampling_statements import (
     FEW,
     MOST_APPS,
@@ -193,12 +194,18 @@ async def statistics(
 async def table_sizes(database: Database) -> tuple[TableFigures, ...]:
     """Returns how large each of adkpg's tables is, largest first; the server's catalogs know it.
 
+    On a cluster, all parts of a table together; of one that is copied, the largest copy.
+
     Raises:
+      DatabaseUnavailable: A node of a cluster does not answer; the message names it.
       ScopeMissing: Row-level security is on, and the context's scope is not `every_scope`.
     """
     database.require_every_scope()
-    rows = await database.look(statements.select_sizes(), {"schema": database.schema})
-    return tuple(TableFigures(**dict(row)) for row in rows)
+    rows = await measure(database, statements.select_sizes())
+    found = [
+        TableFigures(row["name"], row["rows"], row["bytes"], row["index_bytes"]) for row in rows
+    ]
+    return tuple(sorted(found, key=lambda each: (-each.bytes - each.index_bytes, each.name)))
 
 
 @traced_function(on("sessions"))

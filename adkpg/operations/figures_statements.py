@@ -18,7 +18,6 @@ from sqlalchemy import (
     literal_column,
     or_,
     select,
-    text,
     true,
     tuple_,
     union_all,
@@ -26,6 +25,7 @@ from sqlalchemy import (
 from sqlalchemy.dialects.postgresql import ARRAY
 
 from adkpg.keys import APP_WIDE
+from adkpg.operations.nodes.statements import SchemaParameters, forms
 from adkpg.sampling_statements import page_of, some
 from adkpg.sql import Statement, given_rows
 from adkpg.tables import (
@@ -110,12 +110,6 @@ class SomeUsersParameters(TypedDict):
 
     app_names: list[str]
     user_ids: list[str]
-
-
-class SchemaParameters(TypedDict):
-    """The name of the schema."""
-
-    schema: str
 
 
 _APP = bindparam("app_name", type_=Text)
@@ -460,14 +454,14 @@ def select_days(came_into: Table, *, app: bool, whole: bool) -> Statement[DaysPa
 @cache
 def select_sizes() -> Statement[SchemaParameters]:
     """Reads how large each table is: name, rows (estimated), bytes, index_bytes; largest first."""
-    return Statement(
-        text(
-            "SELECT c.relname AS name,"
+    here, over_nodes = forms(
+        lambda relations: (
+            "SELECT r.name, r.copied,"  # noqa: S608 - our own words
             " greatest(c.reltuples, pg_stat_get_live_tuples(c.oid), 0)::bigint AS rows,"
             " coalesce(pg_table_size(c.oid), 0) AS bytes,"
             " coalesce(pg_indexes_size(c.oid), 0) AS index_bytes"
-            " FROM pg_catalog.pg_class c JOIN pg_catalog.pg_namespace n ON n.oid = c.relnamespace"
-            " WHERE n.nspname = :schema AND c.relkind IN ('r', 'p')"
-            " ORDER BY pg_total_relation_size(c.oid) DESC NULLS LAST, c.relname"
-        ).bindparams(bindparam("schema", type_=Text))
+            f" FROM {relations.tables} JOIN pg_class c ON c.oid = r.oid"
+            " ORDER BY pg_total_relation_size(c.oid) DESC NULLS LAST, r.name"
+        )
     )
+    return Statement(here, over_nodes=over_nodes)

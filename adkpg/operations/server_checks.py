@@ -1,7 +1,7 @@
 """Checks of the server, and of what lies between: versions, clock, pooler, role and settings."""
 
 import time
-from collections.abc import Callable, Mapping
+from collections.abc import Callable
 from dataclasses import dataclass
 from datetime import UTC, datetime
 from functools import partial
@@ -13,6 +13,7 @@ from adkpg.database.row_security import quoted
 from adkpg.errors import ConfigurationError, ExtensionMissing, SchemaError, SchemaMissing
 from adkpg.operations import catalog_statements as statements
 from adkpg.operations.findings import Finding, Status, Verdict
+from adkpg.operations.nodes.measures import Row, are_several, ask, measure
 from adkpg.tables import metadata
 
 _GOOD_PGVECTOR = (0, 8, 4)  # before, vacuuming an HNSW index could lose or corrupt entries of it
@@ -321,26 +322,28 @@ _HURTING = {
 
 async def settings(database: Database) -> Finding:
     """Whether the server's settings lose data, or cost much."""
-    rows = await database.look(
-        statements.select_settings(), {"names": [*_HURTING, "max_connections"]}
-    )
-    found = {row["name"]: row for row in rows}
+    asked: statements.SettingsParameters = {"names": [*_HURTING, "max_connections"]}
+    of_nodes = await read_settings(database, asked)
     verdict = Verdict("settings")
     role = (await database.look(statements.select_role(), {"schema": database.schema}))[0]
     for setting, hurts in _HURTING.items():
-        row = found.get(setting)
-        if row is None or not hurts.hurts(row["setting"]):
-            continue
-        verdict.add(
-            hurts.status,
-            f"{setting} is {_value(row['setting'], row['unit'])}: {hurts.why}",
-            _cure_of_setting(row, hurts.better, role["role"], role["database"]),
-        )
-    indexes = await database.look(statements.select_indexes(), {"schema": database.schema})
+        ills: dict[tuple[str, str], list[str]] = {}
+        for node, found in of_nodes.items():
+            row = found.get(setting)
+            if row is None or not hurts.hurts(row["setting"]):
+                continue
+            ill = f"{setting} is {_value(row['setting'], row['unit'])}"
+            cure = _cure_of_setting(row, hurts.better, role["role"], role["database"])
+            ills.setdefault((ill, cure), []).append(node)
+        for (ill, cure), nodes in ills.items():
+            where = "all nodes" if len(nodes) == len(of_nodes) else ", ".join(nodes)
+            where = f" on {where}" if len(of_nodes) > 1 else ""
+            verdict.add(hurts.status, f"{ill}{where}: {hurts.why}", _said_on(cure, where))
+    indexes = await measure(database, statements.select_indexes())
     hnsw = [row for row in indexes if row["name"].startswith(_HNSW)]
-    if largest := max(hnsw, key=lambda row: row["bytes"], default=None):
-        await warn_of_slow_building(database, verdict, largest["name"], largest["bytes"])
-    most = int(found["max_connections"]["setting"])
+    if largest := max(hnsw, key=lambda row: row["part_bytes"], default=None):
+        await warn_of_slow_building(database, verdict, largest["name"], largest["part_bytes"])
+    most = min(int(found["max_connections"]["setting"]) for found in of_nodes.values())
     wanted = database.settings.pool_size + database.settings.pool_overflow
     if wanted * 2 > most:
         verdict.add(
@@ -351,7 +354,25 @@ async def settings(database: Database) -> Finding:
     return verdict.finding("none that hurts")
 
 
-def _cure_of_setting(row: Mapping[str, str], better: str, role: str, database: str) -> str:
+async def read_settings(
+    database: Database, asked: statements.SettingsParameters
+) -> dict[str, dict[str, Row]]:
+    """Returns settings by name, of each node by its host and port; one server has no such name."""
+    if await are_several(database):
+        answers = await ask(database, statements.select_settings(), asked)
+    else:
+        answers = {"": list(await database.look(statements.select_settings(), asked))}
+    return {node: {row["name"]: row for row in rows} for node, rows in answers.items()}
+
+
+def _said_on(cure: str, where: str) -> str:
+    """Adds to a cure's first line on which nodes it is to be said."""
+    first, *others = cure.splitlines()
+    mark = "," if "   -- " in first or "   # " in first else "   --"
+    return "\n".join([f"{first}{mark}{where}" if where else first, *others])
+
+
+def _cure_of_setting(row: Row, better: str, role: str, database: str) -> str:
     """Sets it where what is set goes before what it is set to now."""
     name, source = row["name"], row["source"]
     if row["context"] in ("user", "superuser"):
@@ -374,8 +395,8 @@ async def warn_of_slow_building(
     database: Database, verdict: Verdict, index: str, needed_bytes: float
 ) -> None:
     """Adds to a verdict that an HNSW index has more bytes than the server builds it in memory."""
-    rows = await database.look(statements.select_settings(), {"names": ["maintenance_work_mem"]})
-    has_kb = int(rows[0]["setting"])
+    of_nodes = await read_settings(database, {"names": ["maintenance_work_mem"]})
+    has_kb = min(int(found["maintenance_work_mem"]["setting"]) for found in of_nodes.values())
     if has_kb * 1024 >= min(needed_bytes, _MOST_TO_BUILD_MB << 20):
         return
     role = (await database.look(statements.select_role(), {"schema": database.schema}))[0]

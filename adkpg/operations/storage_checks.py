@@ -6,6 +6,7 @@ from adkpg.database import Database
 from adkpg.operations import catalog_statements as statements
 from adkpg.operations import memory_statements
 from adkpg.operations.findings import Finding, Verdict
+from adkpg.operations.nodes.measures import Row, are_several, measure
 
 _SEARCHED = ("memories", "memory_lexemes", "memory_vectors")  # from their keys' indexes alone
 _LEAST_PAGES, _LEAST_SEEN = 128, 0.8
@@ -16,7 +17,7 @@ _HNSW = "memory_vectors_hnsw_"
 
 async def indexes(database: Database) -> Finding:
     """Whether every index is there and whole, and none costs writes for nothing."""
-    rows = await database.look(statements.select_indexes(), {"schema": database.schema})
+    rows = await _indexes(database)
     known = dict(statements.definitions(database.schema))
     found = {row["name"] for row in rows}
     verdict = Verdict("indexes")
@@ -52,6 +53,20 @@ async def indexes(database: Database) -> Finding:
     return verdict.finding(f"{len(rows)}, all valid and used")
 
 
+async def _indexes(database: Database) -> list[Row]:
+    """Reads the indexes that clients name; of a cluster, with what all of their parts are."""
+    here = await database.look(statements.select_indexes(), {"schema": database.schema})
+    parts = {row["name"]: row for row in await measure(database, statements.select_indexes())}
+    return [
+        {
+            **row,
+            **(part := parts.get(row["name"], {})),
+            "valid": row["valid"] and part.get("valid", True),
+        }
+        for row in here
+    ]
+
+
 async def _models(database: Database) -> dict[str, dict[str, object]]:
     rows = await database.fetch(memory_statements.select_models(), {})
     return {str(row["model_id"]): dict(row) for row in rows}
@@ -61,7 +76,7 @@ async def visibility(database: Database) -> Finding:
     """Whether searches can answer from indexes alone, which vacuum's map of pages lets them."""
     verdict = Verdict("visibility")
     seen = []
-    for row in await database.look(statements.select_tables(), {"schema": database.schema}):
+    for row in await measure(database, statements.select_tables()):
         if row["name"] not in _SEARCHED or row["pages"] < _LEAST_PAGES:
             continue
         share = min(row["seen"] / row["pages"], 1.0)
@@ -81,7 +96,7 @@ async def visibility(database: Database) -> Finding:
 async def bloat(database: Database) -> Finding:
     """Whether tables and indexes take much more room than their rows need, by estimate."""
     verdict = Verdict("bloat")
-    rows = await database.look(statements.select_bloat(), {"schema": database.schema})
+    rows = await measure(database, statements.select_bloat())
     for row in rows:
         wasted = row["bytes"] - row["needed"]
         if wasted < _LEAST_WASTE or wasted < row["bytes"] / 2:
@@ -100,13 +115,18 @@ async def bloat(database: Database) -> Finding:
 async def autovacuum(database: Database) -> Finding:
     """Whether autovacuum does its work, and in time."""
     verdict = Verdict("autovacuum")
-    for row in await database.look(statements.select_tables(), {"schema": database.schema}):
+    several = await are_several(database)
+    for row in await measure(database, statements.select_tables()):
         name, place = row["name"], f'"{database.schema}"."{row["name"]}"'
         if not row["vacuumed"]:
             verdict.add(
                 "failure",
                 f"it is off for {name}",
-                f"ALTER TABLE {place} RESET (autovacuum_enabled);",
+                # Citus refuses that of a distributed table.
+                f"SELECT * FROM run_command_on_placements('{place}',"  # noqa: S608 - a cure to show
+                " 'ALTER TABLE %s RESET (autovacuum_enabled)');"
+                if several
+                else f"ALTER TABLE {place} RESET (autovacuum_enabled);",
             )
         if row["dead"] > 2 * row["dead_limit"]:
             verdict.add(
