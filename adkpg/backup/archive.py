@@ -41,6 +41,19 @@ class Archive:
 
 
 @dataclass(frozen=True)
+class _Cluster:
+    """A database with Citus.
+
+    Attributes:
+      coordinator: Whether its node is the one that tables are made on.
+      distributed: Whether tables of the schema lie on other nodes.
+    """
+
+    coordinator: bool
+    distributed: bool
+
+
+@dataclass(frozen=True)
 class _Server:
     """A server, and the programs to work on it.
 
@@ -125,6 +138,28 @@ async def read(database: Database, file: Path) -> Archive:
     return Archive(file, script.revision, _without_revision(script.rows))
 
 
+async def require_restorable(database: Database) -> None:
+    """Refuses a database whose tables a restore could not replace.
+
+    Raises:
+      ConfigurationError: They are distributed by Citus, or it is a worker's database.
+    """
+    cluster = await _cluster(database)
+    if cluster is None or (cluster.coordinator and not cluster.distributed):
+        return
+    what = (
+        "is a worker's of a Citus cluster, where no tables can be made"
+        if not cluster.coordinator
+        else f"has tables in the schema {database.schema} that Citus distributes over nodes, and a "
+        "backup holds tables of one server"
+    )
+    raise ConfigurationError(
+        f"The database {database.url} {what}. Nothing was changed; restore into a database of the "
+        "coordinator with no distributed tables, an empty one say, and run there: adkpg db "
+        "distribute"
+    )
+
+
 async def restore(database: Database, archive: Archive, *, progress: Progress) -> dict[str, int]:
     """Makes adkpg's tables what a backup holds: all of it, or, after any error, nothing.
 
@@ -141,7 +176,7 @@ async def restore(database: Database, archive: Archive, *, progress: Progress) -
 
     Raises:
       SchemaOutOfDate: The backup is of a revision that this version does not know.
-      ConfigurationError: There is no pg_restore for this server.
+      ConfigurationError: There is no pg_restore for this server; or Citus distributes the tables.
       DatabaseError: It failed, and nothing was changed; the message ends with the server's words.
     """
     if not migrations.knows(archive.revision):
@@ -150,6 +185,7 @@ async def restore(database: Database, archive: Archive, *, progress: Progress) -
             "know; upgrade the adkpg package, or restore it with the version that wrote it."
         )
     await database.require_held_role()
+    await require_restorable(database)
     async with _connected(database) as connection:
         exists = bool(
             (await connection.execute(statements.select_schema(database.schema))).scalar()
@@ -221,6 +257,14 @@ async def _connected(database: Database) -> AsyncIterator[AsyncConnection]:
     engine = await database.engine()
     async with engine.connect() as connection:
         yield connection
+
+
+async def _cluster(database: Database) -> _Cluster | None:
+    """Returns what a database is to its cluster; None without Citus."""
+    if not (await database.found()).citus:
+        return None
+    found = (await database.look(statements.select_cluster(), {"schema": database.schema}))[0]
+    return _Cluster(found["coordinator"], found["distributed"])
 
 
 async def _server(database: Database) -> _Server:

@@ -1,10 +1,19 @@
 """Statements around a backup: what is in a schema, and SQL of the script that restores. No I/O."""
 
 from collections.abc import Mapping
-from typing import Any
+from functools import cache
+from typing import Any, TypedDict
 
-from sqlalchemy import Select, column, func, literal_column, select, table, text
+from sqlalchemy import Select, Text, bindparam, column, func, literal_column, select, table, text
 from sqlalchemy.sql.elements import TextClause
+
+from adkpg.sql import Statement
+
+
+class PlaceParameters(TypedDict):
+    """The name of the schema."""
+
+    schema: str
 
 
 def select_server_version() -> TextClause:
@@ -19,6 +28,18 @@ def select_tables(schema: str) -> TextClause:
         " JOIN pg_catalog.pg_namespace n ON n.oid = c.relnamespace"
         " WHERE n.nspname = :schema AND c.relkind IN ('r', 'p') ORDER BY 1"
     ).bindparams(schema=schema)
+
+
+@cache
+def select_cluster() -> Statement[PlaceParameters]:
+    """Reads of a database with Citus: distributed (whether some table is), and coordinator."""
+    return Statement(
+        text(
+            "SELECT (SELECT groupid = 0 FROM pg_dist_local_group) AS coordinator,"
+            " EXISTS (SELECT FROM pg_dist_partition p JOIN pg_class c ON c.oid = p.logicalrelid"
+            " JOIN pg_namespace n ON n.oid = c.relnamespace AND n.nspname = :schema) AS distributed"
+        ).bindparams(bindparam("schema", type_=Text))
+    )
 
 
 def select_schema(schema: str) -> TextClause:

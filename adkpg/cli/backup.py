@@ -88,8 +88,9 @@ def restore(
         raise click.ClickException(f"There is no file {file}; correct the name.")
 
     async def look(database: adkpg.Database) -> tuple[Archive, dict[str, int]]:
-        from adkpg.backup.archive import counted, read
+        from adkpg.backup.archive import counted, read, require_restorable
 
+        await require_restorable(database)
         return await read(database, file), await counted(database)
 
     archive, there = run(database_url, look)

@@ -7,7 +7,8 @@ from pathlib import Path
 import pytest
 
 from adkpg import Database
-from adkpg.backup.archive import back_up
+from adkpg.backup import archive as archives
+from adkpg.backup.archive import Archive, back_up, restore
 from adkpg.backup.programs import Programs
 from adkpg.backup.script import Script
 from adkpg.errors import ConfigurationError
@@ -82,3 +83,23 @@ def test_a_script_is_passed_on_but_for_what_is_there_or_unknown() -> None:
     other = Script("other")
     other.read(given)
     assert (dict(other.rows), other.revision) == ({}, None)
+
+
+@pytest.mark.parametrize(
+    ("coordinator", "said"),
+    [
+        (True, r"has tables in the schema adkpg that Citus distributes"),
+        (False, r"is a worker's of a Citus cluster"),
+    ],
+)
+async def test_nothing_is_restored_onto_the_nodes_of_a_cluster(
+    database: Database, monkeypatch: pytest.MonkeyPatch, *, coordinator: bool, said: str
+) -> None:
+    async def cluster(_: Database) -> object:
+        return archives._Cluster(coordinator=coordinator, distributed=True)
+
+    monkeypatch.setattr(archives, "_cluster", cluster)
+    revision = await database.current()
+    assert revision is not None
+    with pytest.raises(ConfigurationError, match=rf"{said}.*run there: adkpg db distribute$"):
+        await restore(database, Archive(Path("/nowhere"), revision, {}), progress=nothing)

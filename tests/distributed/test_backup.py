@@ -1,0 +1,57 @@
+"""Backups of a cluster: into one server, or into a cluster again; and what is refused."""
+
+from collections.abc import AsyncIterator
+from pathlib import Path
+
+import pytest
+
+from adkpg import Database, DatabaseSessionService
+from adkpg.backup.archive import back_up, read, restore
+from adkpg.errors import ConfigurationError
+from tests.fakes.citus import CitusServer
+from tests.fakes.conversation import USER
+
+pytestmark = [pytest.mark.cluster, pytest.mark.direct(reason="backs up by Postgres's own programs")]
+
+
+def nothing(done: int, total: int) -> None:
+    assert 0 <= done <= total
+
+
+@pytest.fixture
+async def empty(cluster: CitusServer) -> AsyncIterator[str]:
+    """A database of all nodes, joined as a cluster, without tables."""
+    name = await cluster.create()
+    await cluster.join(name)
+    yield cluster.url_of(name)
+    await cluster.drop(name)
+
+
+async def test_a_backup_comes_back_into_a_database_that_is_then_distributed(
+    database: Database, empty: str, tmp_path: Path
+) -> None:
+    file = tmp_path / "backup"
+    for user_id in ("ada", "bob", "eve"):
+        await DatabaseSessionService(database).create_session(app_name="a", user_id=user_id)
+    archive = await back_up(database, file, progress=nothing)
+    assert archive.rows["sessions"] == 3
+    async with Database(empty) as target:
+        rows = await restore(target, await read(target, file), progress=nothing)
+        assert rows["sessions"] == 3
+        assert await target.distribute()
+        listed = await DatabaseSessionService(target).list_sessions(app_name="a")
+        assert {each.user_id for each in listed.sessions} == {"ada", "bob", "eve"}
+
+
+async def test_nothing_is_restored_onto_distributed_tables(
+    database: Database, nodes: list[str], tmp_path: Path
+) -> None:
+    file = tmp_path / "backup"
+    await DatabaseSessionService(database).create_session(**USER, session_id="s")
+    archive = await back_up(database, file, progress=nothing)
+    for url, said in ((nodes[0], "that Citus distributes"), (nodes[1], "is a worker's of a Citus")):
+        async with Database(url) as target:
+            with pytest.raises(ConfigurationError, match=rf"{said}.*: adkpg db distribute$"):
+                await restore(target, archive, progress=nothing)
+    session = await DatabaseSessionService(database).get_session(**USER, session_id="s")
+    assert session is not None
