@@ -3,12 +3,10 @@
 import os
 import re
 import tempfile
-from collections.abc import AsyncIterator, Callable, Iterator, Mapping
-from contextlib import asynccontextmanager, contextmanager
+from collections.abc import Callable, Iterator, Mapping
+from contextlib import contextmanager
 from dataclasses import dataclass
 from pathlib import Path
-
-from sqlalchemy.ext.asyncio import AsyncConnection
 
 from adkpg.backup import statements
 from adkpg.backup.process import Process, Processes
@@ -186,10 +184,8 @@ async def restore(database: Database, archive: Archive, *, progress: Progress) -
         )
     await database.require_held_role()
     await require_restorable(database)
-    async with _connected(database) as connection:
-        exists = bool(
-            (await connection.execute(statements.select_schema(database.schema))).scalar()
-        )
+    place: statements.PlaceParameters = {"schema": database.schema}
+    exists = (await database.look(statements.select_schema(), place))[0]["there"]
     server = await _server(database)
     script = Script(database.schema)
     programs = server.programs
@@ -225,17 +221,20 @@ async def restore(database: Database, archive: Archive, *, progress: Progress) -
 
 
 async def counted(database: Database) -> dict[str, int]:
-    """Returns how many rows each table of the schema has; none without tables."""
-    await database.current()  # says in a sentence what is wrong with the connection
-    async with _connected(database) as connection:
-        names = await connection.execute(statements.select_tables(database.schema))
-        if await database.require_everybodys_rows():
-            await connection.execute(statements.enter_every_scope(database.schema))
-        rows = {}
-        for name in names.scalars().all():
-            count = await connection.execute(statements.count_rows(database.schema, name))
-            rows[name] = int(count.scalar_one())
-        return rows
+    """Returns how many rows each table of the schema has; none without tables.
+
+    Raises:
+      DatabaseUnavailable: There is no connection, or a node of a cluster is away.
+      PermissionDenied: Policies hide rows from this role.
+    """
+    tables = await database.look(statements.select_tables(), {"schema": database.schema})
+    guarded = await database.require_everybodys_rows()
+    rows: dict[str, int] = {}
+    for name in (each["name"] for each in tables):
+        count = statements.count_rows(database.schema, name, guarded=guarded)
+        timeout_s = database.settings.migration_timeout_s
+        rows[name] = (await database.look(count, {}, timeout_s=timeout_s))[0]["rows"]
+    return rows
 
 
 @contextmanager
@@ -251,14 +250,6 @@ def _replacing(file: Path) -> Iterator[Path]:
         partial.unlink(missing_ok=True)
 
 
-@asynccontextmanager
-async def _connected(database: Database) -> AsyncIterator[AsyncConnection]:
-    """Yields a connection on which adkpg's tables need not be there."""
-    engine = await database.engine()
-    async with engine.connect() as connection:
-        yield connection
-
-
 async def _cluster(database: Database) -> _Cluster | None:
     """Returns what a database is to its cluster; None without Citus."""
     if not (await database.found()).citus:
@@ -268,15 +259,12 @@ async def _cluster(database: Database) -> _Cluster | None:
 
 
 async def _server(database: Database) -> _Server:
-    await database.current()  # says in a sentence what is wrong with the connection
-    async with _connected(database) as connection:
-        number = (await connection.execute(statements.select_server_version())).scalar_one()
+    major = (await database.found()).postgres // 10_000
     environment = await database.client_environment()
     guarded = await database.require_everybodys_rows()
     if guarded:
         options = (environment.get("PGOPTIONS", ""), row_security.EVERY_SCOPE)
         environment["PGOPTIONS"] = " ".join(filter(None, options))
-    major = int(number) // 10_000
     programs = Programs.for_server(major, embedded=database.url == "embedded")
     return _Server(major, programs, environment, guarded)
 

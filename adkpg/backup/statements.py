@@ -2,12 +2,11 @@
 
 from collections.abc import Mapping
 from functools import cache
-from typing import Any, TypedDict
+from typing import TypedDict
 
-from sqlalchemy import Select, Text, bindparam, column, func, literal_column, select, table, text
-from sqlalchemy.sql.elements import TextClause
+from sqlalchemy import Boolean, Text, bindparam, func, literal_column, select, table, text
 
-from adkpg.sql import Statement
+from adkpg.sql import NoParameters, Statement
 
 
 class PlaceParameters(TypedDict):
@@ -16,18 +15,19 @@ class PlaceParameters(TypedDict):
     schema: str
 
 
-def select_server_version() -> TextClause:
-    """Reads the server's version as one number: 180006 of 18.6."""
-    return text("SELECT current_setting('server_version_num')::int")
+_SCHEMA = bindparam("schema", type_=Text)
 
 
-def select_tables(schema: str) -> TextClause:
-    """Reads the names of the tables in a schema."""
-    return text(
-        "SELECT c.relname FROM pg_catalog.pg_class c"
-        " JOIN pg_catalog.pg_namespace n ON n.oid = c.relnamespace"
-        " WHERE n.nspname = :schema AND c.relkind IN ('r', 'p') ORDER BY 1"
-    ).bindparams(schema=schema)
+@cache
+def select_tables() -> Statement[PlaceParameters]:
+    """Reads the names of the tables in a schema: name, in this order."""
+    return Statement(
+        text(
+            "SELECT c.relname AS name FROM pg_catalog.pg_class c"
+            " JOIN pg_catalog.pg_namespace n ON n.oid = c.relnamespace"
+            " WHERE n.nspname = :schema AND c.relkind IN ('r', 'p') ORDER BY 1"
+        ).bindparams(_SCHEMA)
+    )
 
 
 @cache
@@ -38,26 +38,35 @@ def select_cluster() -> Statement[PlaceParameters]:
             "SELECT (SELECT groupid = 0 FROM pg_dist_local_group) AS coordinator,"
             " EXISTS (SELECT FROM pg_dist_partition p JOIN pg_class c ON c.oid = p.logicalrelid"
             " JOIN pg_namespace n ON n.oid = c.relnamespace AND n.nspname = :schema) AS distributed"
-        ).bindparams(bindparam("schema", type_=Text))
+        ).bindparams(_SCHEMA)
     )
 
 
-def select_schema(schema: str) -> TextClause:
-    """Reads whether there is a schema."""
-    return text(
-        "SELECT EXISTS (SELECT FROM pg_catalog.pg_namespace WHERE nspname = :schema)"
-    ).bindparams(schema=schema)
+@cache
+def select_schema() -> Statement[PlaceParameters]:
+    """Reads whether there is a schema: there."""
+    return Statement(
+        text(
+            "SELECT EXISTS (SELECT FROM pg_catalog.pg_namespace WHERE nspname = :schema) AS there"
+        ).bindparams(_SCHEMA)
+    )
 
 
-def enter_every_scope(schema: str) -> TextClause:
-    """Lets a transaction read everybody's rows, by a role that may."""
-    return text(f'SELECT "{schema}".enter_every_scope()')
+def count_rows(schema: str, name: str, *, guarded: bool) -> Statement[NoParameters]:
+    """Counts the rows of one table: rows.
 
-
-def count_rows(schema: str, name: str) -> Select[Any]:
-    """Counts the rows of one table."""
-    found = table(name, column("any"), schema=schema)
-    return select(func.count(literal_column("*"))).select_from(found)
+    Args:
+      schema: Where it is.
+      name: Of the table.
+      guarded: Whether policies hide rows; it enters everybody's scope first, by a role that may.
+    """
+    found = table(name, schema=schema)
+    counted = select(func.count(literal_column("*")).label("rows")).select_from(found)
+    if not guarded:
+        return Statement(counted)
+    # A condition without columns is checked before any row is read.
+    once = counted.offset(literal_column("0")).subquery("counted")
+    return Statement(select(once).where(literal_column(f'"{schema}".enter_every_scope()', Boolean)))
 
 
 def begin(schema: str, *, exists: bool) -> str:

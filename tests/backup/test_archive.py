@@ -4,14 +4,15 @@ import asyncio
 import os
 from pathlib import Path
 
+import asyncpg
 import pytest
 
-from adkpg import Database
+from adkpg import Database, Settings
 from adkpg.backup import archive as archives
-from adkpg.backup.archive import Archive, back_up, restore
+from adkpg.backup.archive import Archive, back_up, counted, restore
 from adkpg.backup.programs import Programs
 from adkpg.backup.script import Script
-from adkpg.errors import ConfigurationError
+from adkpg.errors import ConfigurationError, DatabaseUnavailable
 
 
 def nothing(done: int, total: int) -> None:
@@ -103,3 +104,22 @@ async def test_nothing_is_restored_onto_the_nodes_of_a_cluster(
     assert revision is not None
     with pytest.raises(ConfigurationError, match=rf"{said}.*run there: adkpg db distribute$"):
         await restore(database, Archive(Path("/nowhere"), revision, {}), progress=nothing)
+
+
+async def test_what_the_driver_says_while_rows_are_counted_is_a_sentence(
+    database_url: str, connection: asyncpg.Connection, tmp_path: Path
+) -> None:
+    hasty = Settings(command_timeout_s=0.5, migration_timeout_s=0.5, retry_timeout_s=0)
+    async with connection.transaction():
+        await connection.execute("LOCK TABLE adkpg.events IN ACCESS EXCLUSIVE MODE")
+        async with Database(database_url, settings=hasty) as database:
+            with pytest.raises(DatabaseUnavailable, match="did not answer in time; try again"):
+                await back_up(database, tmp_path / "f", progress=nothing)
+    assert os.listdir(tmp_path) == []
+
+
+async def test_rows_of_every_table_are_counted_whatever_it_is_called(
+    database: Database, connection: asyncpg.Connection
+) -> None:
+    await connection.execute('CREATE TABLE adkpg."an "" odd :one" AS SELECT 1 AS a')
+    assert (await counted(database))['an " odd :one'] == 1

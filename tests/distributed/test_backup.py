@@ -1,5 +1,6 @@
 """Backups of a cluster: into one server, or into a cluster again; and what is refused."""
 
+import os
 from collections.abc import AsyncIterator
 from pathlib import Path
 
@@ -7,8 +8,8 @@ import pytest
 
 from adkpg import Database, DatabaseSessionService
 from adkpg.backup.archive import back_up, read, restore
-from adkpg.errors import ConfigurationError
-from tests.fakes.citus import CitusServer
+from adkpg.errors import ConfigurationError, DatabaseUnavailable
+from tests.fakes.citus import CitusServer, Own
 from tests.fakes.conversation import USER
 
 pytestmark = [pytest.mark.cluster, pytest.mark.direct(reason="backs up by Postgres's own programs")]
@@ -55,3 +56,13 @@ async def test_nothing_is_restored_onto_distributed_tables(
                 await restore(target, archive, progress=nothing)
     session = await DatabaseSessionService(database).get_session(**USER, session_id="s")
     assert session is not None
+
+
+@pytest.mark.fault
+async def test_a_node_that_is_away_is_a_sentence(own: Own, tmp_path: Path) -> None:
+    lost = own.cluster.nodes[1]
+    lost.kill()
+    async with Database(own.url) as database:
+        with pytest.raises(DatabaseUnavailable, match=rf"A node of the cluster .*:{lost.port} "):
+            await back_up(database, tmp_path / "f", progress=nothing)
+    assert os.listdir(tmp_path) == []

@@ -27,6 +27,7 @@ SHAPES: dict[str, list[Any]] = {
     "dimensions": [3],
     "place": ["public"],
     "table": list(PERSONAL),
+    "name": ["sessions"],
     "swept": ["memory_tombstones", "invocation_results", "audit"],
     "counted": [*COUNTED, events],
     "came_into": [sessions, events, memories],
