@@ -81,7 +81,8 @@ async def back_up(database: Database, file: Path, *, progress: Progress) -> Arch
 
     Raises:
       SchemaMissing: There are no tables.
-      ConfigurationError: There is no pg_dump for this server.
+      ConfigurationError: There is no pg_dump for this server; or the tables are distributed, and
+        this is a worker's database.
       DatabaseError: It failed; the message ends with its words.
     """
     if await database.current() is None:
@@ -89,6 +90,7 @@ async def back_up(database: Database, file: Path, *, progress: Progress) -> Arch
             f"There are no tables of adkpg in schema {database.schema} of {database.url}, so there "
             "is nothing to back up; correct the URL or ADKPG_DATABASE_SCHEMA."
         )
+    await _require_whole(database)
     tables = len(await counted(database))
     server = await _server(database)
     with _replacing(file) as partial:
@@ -256,6 +258,21 @@ async def _cluster(database: Database) -> _Cluster | None:
         return None
     found = (await database.look(statements.select_cluster(), {"schema": database.schema}))[0]
     return _Cluster(found["coordinator"], found["distributed"])
+
+
+async def _require_whole(database: Database) -> None:
+    """Refuses a worker of a cluster: it knows no comments, statistics and HNSW indexes of tables.
+
+    Raises:
+      ConfigurationError: It is one.
+    """
+    cluster = await _cluster(database)
+    if cluster is not None and cluster.distributed and not cluster.coordinator:
+        raise ConfigurationError(
+            f"The database {database.url} is a worker's of a Citus cluster, which does not know "
+            "all that belongs to the tables; name the coordinator in the database URL, and back "
+            "them up through it."
+        )
 
 
 async def _server(database: Database) -> _Server:

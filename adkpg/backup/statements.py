@@ -93,13 +93,29 @@ def begin(schema: str, *, exists: bool) -> str:
 
 
 def end(schema: str, rows: Mapping[str, int]) -> str:
-    """Returns what comes after: every table must hold what was read, else nothing is restored."""
+    """Returns what comes after: every table must hold what was read, else nothing is restored.
+
+    A cluster's backup lacks a trigger, which cannot work over nodes; on one server it must not.
+    """
     checks = "\n".join(
         f'IF (SELECT count(*) FROM "{schema}"."{name}") <> {count} THEN RAISE EXCEPTION'  # noqa: S608 - its own tables
         f" 'the table {name} does not hold the % rows of the backup', {count}; END IF;"
         for name, count in rows.items()
     )
-    return f"DO $adkpg$ BEGIN\n{checks}\nEND $adkpg$;\nCOMMIT;\n"
+    return f"DO $adkpg$ BEGIN\n{checks}\n{_lacking_trigger(schema)}\nEND $adkpg$;\nCOMMIT;\n"
+
+
+def _lacking_trigger(schema: str) -> str:
+    """As the revision makes it; tables of an older one have no such function."""
+    return f"""
+        IF to_regprocedure('"{schema}".note_artifact_removal()') IS NOT NULL AND NOT EXISTS (
+            SELECT FROM pg_catalog.pg_trigger WHERE tgname = 'artifacts_note_removal'
+                AND tgrelid = pg_catalog.to_regclass('"{schema}".artifacts')) THEN
+            CREATE TRIGGER artifacts_note_removal AFTER DELETE ON "{schema}".artifacts
+                FOR EACH ROW WHEN (OLD.location IS NOT NULL)
+                EXECUTE FUNCTION "{schema}".note_artifact_removal();
+        END IF;
+    """
 
 
 def vacuum(schema: str, name: str) -> str:

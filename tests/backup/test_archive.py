@@ -9,10 +9,11 @@ import pytest
 
 from adkpg import Database, Settings
 from adkpg.backup import archive as archives
-from adkpg.backup.archive import Archive, back_up, counted, restore
+from adkpg.backup.archive import Archive, back_up, counted, read, restore
 from adkpg.backup.programs import Programs
 from adkpg.backup.script import Script
 from adkpg.errors import ConfigurationError, DatabaseUnavailable
+from tests.fakes.catalog import described
 
 
 def nothing(done: int, total: int) -> None:
@@ -123,3 +124,36 @@ async def test_rows_of_every_table_are_counted_whatever_it_is_called(
 ) -> None:
     await connection.execute('CREATE TABLE adkpg."an "" odd :one" AS SELECT 1 AS a')
     assert (await counted(database))['an " odd :one'] == 1
+
+
+async def test_no_backup_is_taken_through_a_worker(
+    database: Database, monkeypatch: pytest.MonkeyPatch, tmp_path: Path
+) -> None:
+    async def cluster(_: Database) -> object:
+        return archives._Cluster(coordinator=False, distributed=True)
+
+    monkeypatch.setattr(archives, "_cluster", cluster)
+    with pytest.raises(ConfigurationError, match=r"is a worker's .*; name the coordinator"):
+        await back_up(database, tmp_path / "f", progress=nothing)
+    assert os.listdir(tmp_path) == []
+
+
+@pytest.mark.direct("pg_dump needs a session")
+async def test_what_distributing_drops_is_there_after_a_restore(
+    database: Database,
+    database_url: str,
+    connection: asyncpg.Connection,
+    empty_database_url: str,
+    tmp_path: Path,
+) -> None:
+    migrated = await described(database_url, whole=True)
+    assert len(migrated["triggers"]) == 3
+    await connection.execute("DROP TRIGGER artifacts_note_removal ON adkpg.artifacts")
+    archive = await back_up(database, tmp_path / "f", progress=nothing)
+    async with Database(empty_database_url) as target:
+        for _ in range(2):  # the second time what is there is dropped before
+            await restore(target, archive, progress=nothing)
+            assert await described(empty_database_url, whole=True) == migrated
+        archive = await back_up(target, tmp_path / "g", progress=nothing)
+        await restore(target, await read(target, archive.file), progress=nothing)
+    assert await described(empty_database_url, whole=True) == migrated

@@ -9,6 +9,7 @@ import pytest
 from adkpg import Database, DatabaseSessionService
 from adkpg.backup.archive import back_up, read, restore
 from adkpg.errors import ConfigurationError, DatabaseUnavailable
+from tests.fakes.catalog import described
 from tests.fakes.citus import CitusServer, Own
 from tests.fakes.conversation import USER
 
@@ -28,8 +29,16 @@ async def empty(cluster: CitusServer) -> AsyncIterator[str]:
     await cluster.drop(name)
 
 
+@pytest.fixture
+async def other(cluster: CitusServer) -> AsyncIterator[str]:
+    """An empty database."""
+    name = await cluster.create()
+    yield cluster.url_of(name)
+    await cluster.drop(name)
+
+
 async def test_a_backup_comes_back_into_a_database_that_is_then_distributed(
-    database: Database, empty: str, tmp_path: Path
+    database: Database, empty: str, other: str, tmp_path: Path
 ) -> None:
     file = tmp_path / "backup"
     for user_id in ("ada", "bob", "eve"):
@@ -39,9 +48,13 @@ async def test_a_backup_comes_back_into_a_database_that_is_then_distributed(
     async with Database(empty) as target:
         rows = await restore(target, await read(target, file), progress=nothing)
         assert rows["sessions"] == 3
+        restored = await described(empty, whole=True)
         assert await target.distribute()
         listed = await DatabaseSessionService(target).list_sessions(app_name="a")
         assert {each.user_id for each in listed.sessions} == {"ada", "bob", "eve"}
+    async with Database(other) as target:
+        await target.upgrade()
+    assert restored == await described(other, whole=True)
 
 
 async def test_nothing_is_restored_onto_distributed_tables(
@@ -65,4 +78,14 @@ async def test_a_node_that_is_away_is_a_sentence(own: Own, tmp_path: Path) -> No
     async with Database(own.url) as database:
         with pytest.raises(DatabaseUnavailable, match=rf"A node of the cluster .*:{lost.port} "):
             await back_up(database, tmp_path / "f", progress=nothing)
+    assert os.listdir(tmp_path) == []
+
+
+async def test_no_backup_is_taken_through_a_worker(
+    database: Database, nodes: list[str], tmp_path: Path
+) -> None:
+    await database.check()
+    async with Database(nodes[1]) as worker:
+        with pytest.raises(ConfigurationError, match=r"is a worker's .*; name the coordinator"):
+            await back_up(worker, tmp_path / "f", progress=nothing)
     assert os.listdir(tmp_path) == []

@@ -21,10 +21,36 @@ _QUERIES = {
         SELECT conname, conrelid::regclass::text, pg_get_constraintdef(oid) FROM pg_constraint
         WHERE connamespace = $1::regnamespace""",
 }
+_BEYOND_TABLES = {
+    "triggers": """
+        SELECT pg_get_triggerdef(t.oid), t.tgenabled::text
+        FROM pg_trigger t JOIN pg_class c ON c.oid = t.tgrelid
+        WHERE c.relnamespace = $1::regnamespace AND NOT t.tgisinternal""",
+    "functions": """
+        SELECT pg_get_functiondef(oid), obj_description(oid, 'pg_proc') FROM pg_proc
+        WHERE pronamespace = $1::regnamespace""",
+    "options": """
+        SELECT c.relname, a.attname, a.attoptions::text, a.attstattarget
+        FROM pg_attribute a JOIN pg_class c ON c.oid = a.attrelid
+        WHERE c.relnamespace = $1::regnamespace AND a.attnum > 0 AND NOT a.attisdropped""",
+    "relations": """
+        SELECT relname, relkind::text, reloptions::text, obj_description(oid, 'pg_class')
+        FROM pg_class WHERE relnamespace = $1::regnamespace""",
+    "comments": """
+        SELECT conname, obj_description(oid, 'pg_constraint') FROM pg_constraint
+        WHERE connamespace = $1::regnamespace""",
+}
+"""What `adkpg.tables` does not say."""
 
 
-async def described(url: str, schema: str = "adkpg") -> dict[str, list[str]]:
-    """Returns the schema's columns, tables, indexes and constraints, whatever it is called."""
+async def described(
+    url: str, schema: str = "adkpg", *, whole: bool = False
+) -> dict[str, list[str]]:
+    """Returns the schema's columns, tables, indexes and constraints, whatever it is called.
+
+    And, as a whole, its triggers, functions, comments and what else it has.
+    """
+    queries = {**_QUERIES, **(_BEYOND_TABLES if whole else {})}
     connection = await asyncpg.connect(url)
     try:
         return {
@@ -32,7 +58,7 @@ async def described(url: str, schema: str = "adkpg") -> dict[str, list[str]]:
                 str(tuple(row)).replace(f"{schema}.", "")
                 for row in await connection.fetch(query, schema)
             )
-            for name, query in _QUERIES.items()
+            for name, query in queries.items()
         }
     finally:
         await connection.close()
