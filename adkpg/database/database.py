@@ -1188,9 +1188,8 @@ class Database(Closes):
                 raise
             except BaseException as exc:
                 # The server's farewell may have arrived while it was idle, or it is a standby now.
-                broken = isinstance(exc, _NO_LONGER_OF_USE)
-                # A standby that hangs would hang again on it.
-                broken = broken or (self._is_standby and isinstance(exc, TimeoutError))
+                # What hangs would hang again on it.
+                broken = isinstance(exc, (*_NO_LONGER_OF_USE, TimeoutError))
                 keep = not broken and (begin is None or idle_after(exc))
                 raise
             finally:
