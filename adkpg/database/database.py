@@ -9,7 +9,7 @@ import time
 import weakref
 from abc import ABC, abstractmethod
 from collections.abc import AsyncIterator, Awaitable, Callable, Mapping
-from contextlib import asynccontextmanager
+from contextlib import asynccontextmanager, suppress
 from importlib.metadata import PackageNotFoundError, version
 from typing import Any, Literal, Protocol, Self, TypeVar
 from urllib.parse import parse_qs, unquote, urlsplit
@@ -318,6 +318,8 @@ class Database(Closes):
         """
         if (listener := self._listeners.pop()) is not None:
             listener.close()
+        if self._replica is not None:
+            await self._replica.close()
         await self._pools.close()
         if self._standby is not None:
             await self._standby.close()
@@ -742,15 +744,24 @@ class Database(Closes):
         Raises:
           DatabaseError: The primary refused a statement.
         """
+        alone = not self._distributed
+        try:
+            return await self._read(work, need, primary=primary)
+        except Busy:
+            if not alone or not self._distributed:
+                raise
+        return await work(self)  # it asked one server for what is on several since
+
+    async def _read(
+        self,
+        work: Callable[[Source], Awaitable[T]],
+        need: Callable[[Known], Need],
+        *,
+        primary: bool,
+    ) -> T:
         # Where the coordinator's log ends says nothing of what other nodes have written.
         if self._replica is None or await self.is_distributed():
-            alone = not self._distributed
-            try:
-                return await work(self)
-            except Busy:
-                if not alone or not self._distributed:
-                    raise
-            return await work(self)  # it asked one server for what is on several since
+            return await work(self)
         needed = need(self._replica.known)
         if not primary:
             try:
@@ -1182,9 +1193,13 @@ class Database(Closes):
             try:
                 yield connection
             except (asyncpg.UndefinedTableError, asyncpg.UndefinedFunctionError) as exc:
-                self._verified = False
-                if await connection.fetchval(migrations.UNDER_WAY):
-                    raise self._being_changed(attempt) from exc
+                self._verified = keep = False
+                with suppress(asyncpg.PostgresError, asyncpg.InterfaceError, OSError):
+                    question = migrations.UNDER_WAY
+                    under_way = await connection.fetchval(question, timeout=_LONGEST_PING_S)
+                    keep = True
+                    if under_way:
+                        raise self._being_changed(attempt) from exc
                 raise
             except BaseException as exc:
                 # The server's farewell may have arrived while it was idle, or it is a standby now.
@@ -1215,7 +1230,8 @@ class Database(Closes):
                     pooled = await self._pools.borrow(engine)
             else:
                 pooled = await self._pools.borrow(engine)
-            attempt.queued = False
+            if attempt.queued:
+                attempt.queued, attempt.borrowed_at = False, time.monotonic()
             connection = pooled.driver_connection
             used_at = pooled.info.get(_USED_AT, math.inf)
             doubtful = used_at < max(time.monotonic() - _LONGEST_IDLE_S, self._doubted_at)

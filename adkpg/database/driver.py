@@ -4,6 +4,7 @@ By text only what Citus says without a state of its own: when a node ends in the
 a part of a table has just moved.
 """
 
+import math
 import re
 import socket
 import ssl
@@ -197,13 +198,19 @@ class Attempt:
 
     Attributes:
       queued: Whether it waits until others give a connection of the pool back.
+      borrowed_at: When it had one after that, in monotonic seconds.
       sent: Whether something that writes may have reached the server.
       fault: What it failed of, if that passes; None before it failed.
     """
 
     queued: bool = False
+    borrowed_at: float = -math.inf
     sent: bool = False
     fault: Fault | None = None
+
+    def waited_for_pool(self, now: float, limit_s: float) -> bool:
+        """Whether the pool left the server less than a limit, in seconds, until now."""
+        return self.queued or now - self.borrowed_at < limit_s
 
 
 @contextmanager

@@ -12,6 +12,7 @@ from hypothesis.stateful import RuleBasedStateMachine, initialize, invariant, ru
 
 from adkpg.database import Database, Floor, Known, Need
 from adkpg.database.replicas.horizon import History, Horizon, settled
+from adkpg.database.replicas.replica import _Silence
 from adkpg.errors import DatabaseUnavailable, InvalidInput
 from adkpg.keys import APP_WIDE
 
@@ -423,7 +424,7 @@ def test_a_standby_that_lost_what_it_showed_is_another_one_from_then_on() -> Non
     horizon.primary_at(0.5, 100, HISTORY)
     horizon.met(1.0, HISTORY)
     horizon.replayed(1.0, 100)
-    assert horizon.positions() == {1.0: 100}
+    assert horizon.standings()[1.0].position == 100
     known.saw((APP, "ann"), 1, 7, asked_at=known.now(), server=horizon.number(1.0))
     assert known.of_sessions(APP, "ann").shown_by(horizon.number(1.0), horizon.reached())
     horizon.fell_back(1.0)
@@ -445,6 +446,7 @@ def test_what_is_not_on_the_primarys_disk_counts_once_it_must_be_there() -> None
     assert horizon.reached()[1.0] == -math.inf
     horizon.replayed(1.0, 200)
     assert horizon.reached()[1.0] == 9.4
+    assert horizon.standings()[1.0].committed_at == 10.0
     horizon.replayed(1.0, 300)
     assert horizon.reached()[1.0] == 10.0
 
@@ -511,3 +513,11 @@ def test_what_is_wrong_with_a_call_keeps_nobody_else_from_the_standby() -> None:
     assert replica._breaker.pause_s() == 0
     assert replica.refused(DatabaseUnavailable("It is down."), permit).reason == "away"
     assert replica._breaker.pause_s() > 0
+
+
+def test_who_gives_up_counts_from_the_last_answer_on() -> None:
+    silence = _Silence()
+    assert not silence.lasted(8.0, 8.4)
+    silence.broken(10.0)
+    assert not silence.lasted(9.0, 10.4), "others were answered meanwhile"
+    assert silence.lasted(10.4, 10.6), "in all"

@@ -7,12 +7,11 @@ Neither machine's clock counts, and a primary at rest is not mistaken for a stan
 
 import math
 import threading
-from bisect import insort
 from collections import OrderedDict
 from collections.abc import Mapping
 from typing import NamedTuple
 
-_MOST_MARKS = 48
+_MOST_MARKS = 32
 _MOST_SERVERS = 16
 _BLOCK = 8192
 _HEADERS = (24, 40)
@@ -32,16 +31,35 @@ class History(NamedTuple):
     timeline: int
 
 
+class Mark(NamedTuple):
+    """Where the primary's log ended at some moment, in numbers of bytes.
+
+    Attributes:
+      asked_at: When it was asked, in monotonic seconds.
+      written: Up to where it is written; all that the primary shows is there.
+      flushed: Up to where it is on the disk, before which no standby gets it; all commits that
+        somebody waited for are there.
+      flush_delay_s: How much later the other commits are there, too.
+    """
+
+    asked_at: float
+    written: int
+    flushed: int
+    flush_delay_s: float
+
+
 class Standing(NamedTuple):
     """How far a standby is known to be.
 
     Attributes:
-      at: The moment up to which it has all, in monotonic seconds.
+      at: The moment up to which it has all that the primary showed, in monotonic seconds.
+      committed_at: The moment up to which it has all commits that were waited for.
       position: The last that it was heard to have replayed.
     """
 
-    at: float
-    position: int
+    at: float = -math.inf
+    committed_at: float = -math.inf
+    position: int = 0
 
 
 class Horizon:
@@ -54,42 +72,43 @@ class Horizon:
     def __init__(self) -> None:
         self._lock = threading.Lock()
         self._history: History | None = None
-        self._marks: list[tuple[float, int]] = []  # the oldest first
+        self._marks: list[Mark] = []
         self._standings: OrderedDict[float, Standing] = OrderedDict()
         self._renumbered: dict[float, float] = {}
 
-    def primary_at(
-        self,
-        asked_at: float,
-        position: int,
-        history: History,
-        *,
-        flushed: int | None = None,
-        flush_delay_s: float = 0.0,
-    ) -> None:
-        """Notes where the primary's log ended.
-
-        What it shows is in its log, and at the latest `flush_delay_s` later on its disk, before
-        which no standby gets it. A primary at rest keeps records that commit nothing back for
-        longer; so what is on its disk counts, too, for the moment so long ago.
-
-        Args:
-          asked_at: When it was asked, in monotonic seconds.
-          position: What is written, as a number of bytes.
-          history: In which one. With another one than before, all that was noted is void.
-          flushed: What is on its disk; None: all.
-          flush_delay_s: How much later a commit may be there that nobody waited for.
-        """
+    def follow(self, history: History) -> None:
+        """Says whose positions count. With another history all that was noted is void."""
         with self._lock:
             if history != self._history:
                 self._history = history
                 self._marks.clear()
                 self._standings.clear()
-            insort(self._marks, (asked_at, settled(position)))
-            if flushed is not None and flushed < position:
-                insort(self._marks, (asked_at - flush_delay_s, settled(flushed)))
-            while len(self._marks) > _MOST_MARKS:
-                del self._marks[_dispensable([at for at, _ in self._marks])]
+
+    def primary_at(
+        self,
+        asked_at: float,
+        written: int,
+        history: History,
+        *,
+        flushed: int | None = None,
+        flush_delay_s: float = 0.0,
+    ) -> None:
+        """Notes where the primary's log ended, which is the one to `follow`.
+
+        Args:
+          asked_at: As for `Mark`.
+          written: As for `Mark`.
+          history: In which one.
+          flushed: As for `Mark`; None: all that is written.
+          flush_delay_s: As for `Mark`.
+        """
+        self.follow(history)
+        written = settled(written)
+        on_disk = written if flushed is None else min(settled(flushed), written)
+        with self._lock:
+            self._marks.append(Mark(asked_at, written, on_disk, flush_delay_s))
+            if len(self._marks) > _MOST_MARKS:
+                del self._marks[_dispensable([mark.asked_at for mark in self._marks])]
 
     def number(self, server: float) -> float:
         """Returns the number by which a server is known: its own, until it `fell_back`."""
@@ -109,13 +128,18 @@ class Horizon:
             self._standings.pop(number, None)
             self._renumbered[server] = math.nextafter(number, math.inf)
 
+    def forget(self, number: float) -> None:
+        """Believes a server no more, until it is `met` again."""
+        with self._lock:
+            self._standings.pop(number, None)
+
     def met(self, server: float, history: History) -> bool:
         """Believes a server from now on, and returns True, if its history is the primary's."""
         with self._lock:
             if history != self._history:
                 self._standings.pop(server, None)
                 return False
-            self._standings[server] = self._standings.pop(server, Standing(-math.inf, 0))
+            self._standings[server] = self._standings.pop(server, Standing())
             if len(self._standings) > _MOST_SERVERS:
                 self._standings.popitem(last=False)
             return True
@@ -132,20 +156,29 @@ class Horizon:
         with self._lock:
             known = self._standings.pop(server, None)
             if known is not None:
-                passed = max((at for at, mark in self._marks if mark <= position), default=known.at)
-                self._standings[server] = Standing(
-                    max(known.at, passed), max(known.position, position)
-                )
+                at, committed_at = known.at, known.committed_at
+                for mark in self._marks:
+                    if mark.flushed <= position:
+                        committed_at = max(committed_at, mark.asked_at)
+                        # A primary at rest keeps back for longer what commits nothing.
+                        at = max(at, mark.asked_at - mark.flush_delay_s)
+                    if mark.written <= position:
+                        at = max(at, mark.asked_at)
+                self._standings[server] = Standing(at, committed_at, max(known.position, position))
+
+    def standings(self) -> Mapping[float, Standing]:
+        """Returns how far each standby is that is believed."""
+        with self._lock:
+            return dict(self._standings)
 
     def reached(self) -> Mapping[float, float]:
         """Returns for each standby the moment up to which it has all, in monotonic seconds."""
-        with self._lock:
-            return {server: standing.at for server, standing in self._standings.items()}
+        return reached_by(self.standings())
 
-    def positions(self) -> Mapping[float, int]:
-        """Returns for each standby how far it was heard to be; what is asked from now on is too."""
-        with self._lock:
-            return {server: standing.position for server, standing in self._standings.items()}
+
+def reached_by(standings: Mapping[float, Standing]) -> dict[float, float]:
+    """Returns for each standby the moment up to which it has all, in monotonic seconds."""
+    return {server: standing.at for server, standing in standings.items()}
 
 
 def _dispensable(moments: list[float]) -> int:

@@ -107,6 +107,9 @@ class Known:
     Args:
       most: How many things.
       clock: Tells seconds that only grow.
+
+    Attributes:
+      went_back_at: When the primary lacked what was known last, in monotonic seconds.
     """
 
     def __init__(self, most: int = _MOST, clock: Callable[[], float] = time.monotonic) -> None:
@@ -116,6 +119,7 @@ class Known:
         self._entries: OrderedDict[Key, _Entry] = OrderedDict()  # the oldest moment first
         self._answers: OrderedDict[tuple[str, str | None, int], int] = OrderedDict()
         self._forgotten_at = -math.inf
+        self.went_back_at = -math.inf
 
     def now(self) -> float:
         """Returns the moment, in monotonic seconds."""
@@ -208,6 +212,7 @@ class Known:
                 news = _later(floor, known.floor)
             elif server is None and known is not None and went_back(known.floor, floor):
                 # A failover lost what was known; whatever followed the old primary may have it.
+                self.went_back_at = self._clock()
                 self._note([("any",)])
             if news:
                 written_at = -math.inf if known is None else known.written_at

@@ -4,7 +4,6 @@ import asyncio
 import logging
 import math
 import threading
-import weakref
 from collections.abc import Awaitable, Callable, Coroutine, Iterator, Mapping
 from contextlib import contextmanager
 from dataclasses import dataclass, replace
@@ -13,7 +12,7 @@ from typing import Any, Protocol, TypeVar
 import asyncpg
 
 from adkpg.database.driver import Attempt
-from adkpg.database.replicas.horizon import History, Horizon
+from adkpg.database.replicas.horizon import History, Horizon, Standing, reached_by
 from adkpg.database.replicas.known import Floor, Known, Need, went_back
 from adkpg.database.replicas.source import Source
 from adkpg.database.replicas.statements import STANDING, identify
@@ -41,13 +40,16 @@ A standby shows a write some milliseconds later: before, asking it is a round tr
 
 _LEAST_PAUSE_S = 0.05  # between two looks at where both servers stand
 _LONGEST_LOOK_S = 1.0
-_PRIMARY_PAUSE_S = 1.0
+_PRIMARY_PAUSE_S = 1.0  # between two looks for a primary that is away
+_AWAY_S = _PRIMARY_PAUSE_S + _LONGEST_LOOK_S + 1.0  # for so long it counts as away after a look
 _LONGEST_PAUSE_S = 30.0
 _LONGEST_PROBE_S = 1.0  # of a read that asks a standby again after it failed
 _SILENCE_S = 0.5  # in all, of callers that gave up before there was an answer
 _RENEWAL_S = 30.0  # between two searches for a standby, where the primary answers in its place
 _FIRST_WAIT_S = 0.005  # for a commit that a standby has shown; each wait is twice the one before
-_LONGEST_WAIT_S = 0.5
+_LONGEST_WAIT_S = 0.2
+_LOSING_S = 60.0  # for so long after a loss nobody waits for what may be lost, too
+_TOO_MANY_CONNECTIONS = "53300"
 _NOTHING: NoParameters = {}
 
 
@@ -84,6 +86,9 @@ class Reachable(Protocol):
     ) -> T:
         """Does work in one transaction, a second time if its connection was lost."""
 
+    def pool_use(self) -> tuple[int, int, int]:
+        """Returns how many connections of its pool are used, idle, and at most."""
+
     def renew(self) -> None:
         """Lets nobody use the connections again that are open now."""
 
@@ -105,14 +110,15 @@ class _Silence:
 
     def __init__(self) -> None:
         self._waited_s = 0.0
+        self._answered_at = -math.inf
 
-    def broken(self) -> None:
+    def broken(self, now: float) -> None:
         """Notes an answer."""
-        self._waited_s = 0.0
+        self._waited_s, self._answered_at = 0.0, now
 
-    def lasted(self, waited_s: float) -> bool:
+    def lasted(self, since: float, now: float) -> bool:
         """Notes that a caller gave up; returns whether the server is taken for one that hangs."""
-        self._waited_s += waited_s
+        self._waited_s += now - max(since, self._answered_at)
         return self._waited_s >= _SILENCE_S
 
 
@@ -124,14 +130,20 @@ class _Look:
     """
 
     def __init__(self, looking: Coroutine[Any, Any, None]) -> None:
-        self._task = asyncio.get_running_loop().create_task(looking)
+        self._loop = asyncio.get_running_loop()
+        self._task = self._loop.create_task(looking)
         self._task.add_done_callback(_heard)
-        self._waiting = 0
+        self._waiting, self._ending = 0, False
 
     @property
     def goes_on(self) -> bool:
-        """Whether it is not over."""
-        return not self._task.done()
+        """Whether it may still bring something."""
+        return not self._ending and not self._task.done() and self._loop.is_running()
+
+    @property
+    def is_here(self) -> bool:
+        """Whether it is of the running event loop, in which alone it can be waited for."""
+        return self._loop is asyncio.get_running_loop()
 
     async def seen(self) -> None:
         """Returns when it is over.
@@ -142,11 +154,25 @@ class _Look:
         self._waiting += 1
         try:
             await asyncio.shield(self._task)
+        except asyncio.CancelledError:
+            own = asyncio.current_task()
+            if self._task.cancelled() and own is not None and not own.cancelling():
+                raise NotHere("behind") from None  # it was ended, and nobody cancelled this caller
+            raise
         finally:
             self._waiting -= 1
-            if not self._waiting and not self._task.done():
+            if not self._waiting:
+                await self.end()
+
+    async def end(self) -> None:
+        """Ends it, wherever its event loop runs."""
+        self._ending = True
+        if self.is_here:
+            if not self._task.done():
                 self._task.cancel()
                 await asyncio.wait({self._task})
+        elif self._loop.is_running():
+            self._loop.call_soon_threadsafe(self._task.cancel)
 
 
 def _heard(task: asyncio.Task[None]) -> None:
@@ -187,13 +213,11 @@ class Replica:
         self._lock = threading.Lock()
         self._looked_at = -math.inf
         self._refused = False  # an answer, since it was looked: another server may answer now
-        self._primary_away = False  # as the last look says
+        self._primary_away_at = -math.inf  # when a look found it away last
         self._primary_server: float | None = None
         self._primary_silence, self._silence = _Silence(), _Silence()
         self._renewed_at = self.known.now()
-        self._looks: weakref.WeakKeyDictionary[asyncio.AbstractEventLoop, _Look] = (
-            weakref.WeakKeyDictionary()
-        )
+        self._look: _Look | None = None  # the last one
         self._apart: tuple[float, History] | None = None
         self._said: str | None = None  # why it is left alone, if it has not answered since
 
@@ -247,61 +271,71 @@ class Replica:
         now = self.known.now()
         if now - need.written_at < OWN_WRITE_S:
             raise NotHere("own_write")
-        reached = self._horizon.reached()
-        fit = self._any_fit(need, reached, now)
+        standings = self._horizon.standings()
+        fit = self._any_fit(need, standings, now)
         if not fit and any(now - moment.at < OWN_WRITE_S for moment in need.moments):
             raise NotHere("own_write")
-        late = now - max(reached.values(), default=-math.inf) > self._lag_s / 2
-        if late or self._refused or not fit:
-            begun, look = False, self._looks.get(asyncio.get_running_loop())
-            if self._may_look(now):
-                begun, look = True, _Look(self._look(now, permit))
-                self._looks[asyncio.get_running_loop()] = look
+        committed_at = max((each.committed_at for each in standings.values()), default=-math.inf)
+        if now - committed_at > self._lag_s / 2 or self._refused or not fit:
+            begun, look = self._begun_look(now, permit)
             # Whoever may be answered does not wait for a primary that is away.
-            waits = begun or (not fit and look is not None and look.goes_on)
-            if look is not None and waits and not self._primary_away:
+            if look is not None and (begun or not fit) and not self._is_primary_away(now):
                 await look.seen()
-                fit = self._any_fit(need, self._horizon.reached(), self.known.now())
+                fit = self._any_fit(need, self._horizon.standings(), self.known.now())
         if not fit:
             raise NotHere("behind")
 
-    def _any_fit(self, need: Need, reached: Mapping[float, float], now: float) -> bool:
-        return any(self.fit(need, server, reached, now) for server in reached)
+    def _any_fit(self, need: Need, standings: Mapping[float, Standing], now: float) -> bool:
+        return any(self.fit(need, server, standings, now) for server in standings)
 
-    def fit(self, need: Need, server: float, reached: Mapping[float, float], now: float) -> bool:
+    def fit(
+        self, need: Need, server: float, standings: Mapping[float, Standing], now: float
+    ) -> bool:
         """Whether a standby shows what is needed, and lags no more than is allowed.
 
         While the primary does not say where it stands nobody knows how much it lags; then a
         session is read that is not older than what was written and seen of it.
         """
-        at = reached.get(server, -math.inf)
-        late = now - at > self._lag_s and not (need.of_session and self._primary_away)
-        return at > -math.inf and not late and need.shown_by(server, reached)
+        standing = standings.get(server, Standing())
+        late = now - standing.committed_at > self._lag_s
+        if late and not (need.of_session and self._is_primary_away(now)):
+            return False
+        return standing.at > -math.inf and need.shown_by(server, reached_by(standings))
 
-    def _may_look(self, now: float) -> bool:
-        pause_s = _PRIMARY_PAUSE_S if self._primary_away else _LEAST_PAUSE_S
+    def _is_primary_away(self, now: float) -> bool:
+        return now - self._primary_away_at < _AWAY_S
+
+    def _begun_look(self, now: float, permit: int) -> tuple[bool, _Look | None]:
+        """Returns whether a look was begun, and that or the one that goes on in this event loop.
+
+        None is begun while one goes on, in whatever loop, or was a moment ago.
+        """
+        pause_s = _PRIMARY_PAUSE_S if self._is_primary_away(now) else _LEAST_PAUSE_S
         with self._lock:
+            look = self._look
+            if look is not None and look.goes_on:
+                return False, look if look.is_here else None
+            self._look = None
             if now < self._looked_at + pause_s:
-                return False
+                return False, None
             self._looked_at, self._refused = now, False
-            return True
+            self._look = _Look(self._looking(now, permit))
+            return True, self._look
 
-    async def _look(self, now: float, permit: int) -> None:
+    async def close(self) -> None:
+        """Ends the look that goes on; idempotent."""
+        look, self._look = self._look, None
+        if look is not None:
+            await look.end()
+
+    async def _looking(self, now: float, permit: int) -> None:
         """Asks the primary where its log ends, and then the standby how far it is."""
         primary = await self._stand_of_primary(permit)
         if primary is None:
             return
-        self._primary_server = primary["server"]
         history = _history_of(primary)
-        if primary["position"] is not None:
-            self._horizon.primary_at(
-                now,
-                primary["position"],
-                history,
-                flushed=primary["flushed"],
-                flush_delay_s=primary["flush_delay_s"],
-            )
-        before, attempt = self._horizon.positions(), Attempt()
+        self._horizon.follow(history)
+        before, attempt = self._horizon.standings(), Attempt()
         with self.asking(permit, attempt):
             async with asyncio.timeout(2 * self.timeout_s):
                 answer = await self.standby.ask(
@@ -312,7 +346,7 @@ class Replica:
                     attempt=attempt,
                 )
         found = answer[0]
-        theirs = _history_of(found)
+        theirs, number = _history_of(found), self._horizon.number(found["server"])
         if theirs._replace(timeline=history.timeline) != history:
             raise self.gone(
                 f"{self.standby.url} is another database than {self._primary.url}; correct "
@@ -320,11 +354,20 @@ class Replica:
                 permit,
             )
         if found["standby"] and theirs == history:
-            await self._require_ahead(primary, found["position"], history, permit)
+            await self._require_ahead(primary, found["position"], number, permit)
         elif not found["standby"] and now > self._renewed_at + _RENEWAL_S:
             self._renewed_at = now
             self.standby.renew()
-        if not self._horizon.met(self._horizon.number(found["server"]), theirs):
+        self._primary_server = primary["server"]
+        if primary["position"] is not None:
+            self._horizon.primary_at(
+                now,
+                primary["position"],
+                history,
+                flushed=primary["flushed"],
+                flush_delay_s=primary["flush_delay_s"],
+            )
+        if not self._horizon.met(number, theirs):
             self._say_apart(found["server"], history, theirs)
             raise NotHere("behind")
         self.heard(found["server"], found["position"], standby=found["standby"], before=before)
@@ -336,34 +379,38 @@ class Replica:
           NotHere: It will never say so.
         """
         began, attempt = self.known.now(), Attempt()
+        used, idle, most = self._primary.pool_use()
         try:
-            try:
-                async with asyncio.timeout(_LONGEST_LOOK_S):
+            async with asyncio.timeout(_LONGEST_LOOK_S):
+                if most and used >= most and not idle:
+                    # It is not away because this process keeps all of its own connections busy.
+                    found = await self._primary.ask_apart(identify(), _NOTHING)
+                else:
                     found = await self._primary.ask(
                         identify(), _NOTHING, scoped=False, attempt=attempt
                     )
-            except (Busy, TimeoutError):
-                if not attempt.queued:
-                    raise
-                # It is not away because this process keeps all of its own connections busy.
-                async with asyncio.timeout(_LONGEST_LOOK_S):
-                    found = await self._primary.ask_apart(identify(), _NOTHING)
         except (RetryableError, TimeoutError) as exc:
             logger.debug("The primary does not say where it stands: %s", exc)
-            self._primary_away = True
+            refused = getattr(exc.__cause__, "sqlstate", None) == _TOO_MANY_CONNECTIONS
+            waited = attempt.waited_for_pool(self.known.now(), _LONGEST_LOOK_S / 2)
+            if not (isinstance(exc, Busy) or refused or waited):
+                self._primary_away_at = self.known.now()
             return None
         except AdkpgError as exc:
             raise self.gone(str(exc), permit) from exc
         except asyncio.CancelledError:
-            if self._primary_silence.lasted(self.known.now() - began):
-                self._primary_away = True
+            now = self.known.now()
+            if not attempt.queued and self._primary_silence.lasted(
+                max(began, attempt.borrowed_at), now
+            ):
+                self._primary_away_at = now
             raise
-        self._primary_silence.broken()
-        self._primary_away = False
+        self._primary_silence.broken(self.known.now())
+        self._primary_away_at = -math.inf
         return found[0]
 
     async def _require_ahead(
-        self, primary: asyncpg.Record, position: int | None, history: History, permit: int
+        self, primary: asyncpg.Record, position: int | None, number: float, permit: int
     ) -> None:
         """Requires that a standby has replayed nothing that its primary has not written.
 
@@ -373,9 +420,10 @@ class Replica:
         if primary["standby"] or position is None or position <= primary["position"]:
             return
         again = await self._stand_of_primary(permit)
-        if again is None:
+        if again is None or (again["server"], again["standby"]) != (primary["server"], False):
             raise NotHere("behind")
-        if _history_of(again) == history and position > again["position"]:
+        if position > again["position"]:
+            self._horizon.forget(number)
             raise self.gone(
                 f"{self.standby.url} has replayed what {self._primary.url} has not written: the "
                 "primary was set back, as by a snapshot of its disk; make the standby anew.",
@@ -401,7 +449,7 @@ class Replica:
         position: int | None,
         *,
         standby: bool,
-        before: Mapping[float, int],
+        before: Mapping[float, Standing],
     ) -> float:
         """Notes how far a server is, and returns the number by which it is known.
 
@@ -414,13 +462,13 @@ class Replica:
         Raises:
           NotHere: It is none any more, and not the primary either; or it has lost what it showed.
         """
-        self._silence.broken()
+        self._silence.broken(self.known.now())
         if not standby and server != self._primary_server:
             # One that was promoted: until the primary's address leads to it, it is not believed.
             raise self.doubted()
         number = self._horizon.number(server)
         if position is not None:
-            if position < before.get(number, position):
+            if position < before.get(number, Standing()).position:
                 self._horizon.fell_back(server)
                 raise self.doubted()
             self._horizon.replayed(number, position)
@@ -446,12 +494,16 @@ class Replica:
         try:
             yield
         except (AdkpgError, TimeoutError) as exc:
-            if attempt.queued:  # for a connection of this process's own pool
+            waited = isinstance(exc, (Busy, TimeoutError)) and attempt.waited_for_pool(
+                self.known.now(), self.timeout_s
+            )
+            if waited:
                 raise NotHere("busy") from exc
             raise self.refused(exc, permit) from exc
         except asyncio.CancelledError:
             # Who waits for less than the standby may take would never find out.
-            if not attempt.queued and self._silence.lasted(self.known.now() - began):
+            since = max(began, attempt.borrowed_at)
+            if not attempt.queued and self._silence.lasted(since, self.known.now()):
                 self.gone(f"{self.standby.url} did not answer before its callers gave up.", permit)
             raise
 
@@ -479,13 +531,9 @@ class Replica:
             logger.warning("The primary answers reads, too, for a while: %s", cause)
         return NotHere("away")
 
-    def reached(self) -> dict[float, float]:
-        """Returns for each standby the moment up to which it has all."""
-        return dict(self._horizon.reached())
-
-    def positions(self) -> dict[float, int]:
-        """Returns for each standby how far it was heard to be."""
-        return dict(self._horizon.positions())
+    def standings(self) -> Mapping[float, Standing]:
+        """Returns how far each standby is."""
+        return self._horizon.standings()
 
     @property
     def timeout_s(self) -> float:
@@ -499,18 +547,16 @@ class Asked:
 
     Attributes:
       at: When that was, in monotonic seconds.
-      reached: By server, the moment up to which it has all.
-      positions: By server, how far it was heard to be.
+      standings: By server, how far it was heard to be.
     """
 
     at: float
-    reached: Mapping[float, float]
-    positions: Mapping[float, int]
+    standings: Mapping[float, Standing]
 
     @classmethod
     def now(cls, replica: Replica) -> "Asked":
         """Returns what is known now."""
-        return cls(replica.known.now(), replica.reached(), replica.positions())
+        return cls(replica.known.now(), replica.standings())
 
 
 class Asking:
@@ -599,16 +645,16 @@ class Asking:
         Raises:
           NotHere: They are too old.
         """
-        need, known, reached = self._need, self._replica.known, asked.reached
+        need, known, reached = self._need, self._replica.known, reached_by(asked.standings)
         server = self._replica.heard(
             answer[0]["adkpg_server"],
             answer[0]["adkpg_position"],
             standby=answer[0]["adkpg_standby"],
-            before=asked.positions,
+            before=asked.standings,
         )
         if not answer[0]["fits"]:
             raise NotHere("behind")
-        if not self._replica.fit(need, server, reached, asked.at):
+        if not self._replica.fit(need, server, asked.standings, asked.at):
             raise self._replica.doubted()
         rows = answer if answer[0]["adkpg_row"] else []
         if need.place is not None and tells_session(statement):
@@ -690,8 +736,10 @@ class Learning:
 
         It may be committing that, and wait for a synchronous standby; or a failover lost it.
         """
-        floor = self._need.floor
-        return bool(rows) and self._need.shown and went_back(floor, Floor.of(rows[0]))
+        if not (rows and self._need.shown):
+            return False
+        losing = self._known.now() - self._known.went_back_at < _LOSING_S
+        return not losing and went_back(self._need.floor, Floor.of(rows[0]))
 
     async def fetch_one(
         self,

@@ -114,7 +114,8 @@ async def _news(
 
     rows = await _seen(database, place, news)
     if rows and rows[0]["went_back"]:
-        await database.fetch(await_append(), place)
+        with suppress(PermissionDenied, ReadOnly):  # who may only read
+            await database.fetch(await_append(), place)
         rows = await _seen(database, place, news)
     if not rows:
         raise _gone(place)

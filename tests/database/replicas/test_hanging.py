@@ -131,3 +131,90 @@ async def test_a_role_that_may_not_ask_who_the_primary_is_is_told_so_once(
             await asyncio.sleep(OWN_WRITE_S)
             assert await memory.count_memories(**USER) == 1
     assert caplog.text.count("pg_control_system") == 1
+
+
+async def test_callers_who_give_up_while_they_wait_for_a_connection_do_not_make_the_primary_away(
+    both: Replicated,
+) -> None:
+    async with (
+        both.database(pool_size=1, pool_overflow=0, read_lag_s=0.2, pool_timeout_s=60) as database,
+        Database(both.primary_url) as theirs,
+    ):
+        service, others = DatabaseSessionService(database), DatabaseSessionService(theirs)
+        live = await others.create_session(**PLACE)
+        await both.caught_up()
+        assert await service.get_session(**PLACE) == live
+        await both.pause()
+        await others.append_event(live, said("new"))
+        await asyncio.sleep(0.2)
+        async with database.transaction():
+            for _ in range(4):
+                with pytest.raises(TimeoutError):
+                    async with asyncio.timeout(_SHORTER_S):
+                        await service.get_session(**PLACE)
+
+
+async def test_one_slow_read_that_is_cancelled_says_nothing_of_a_standby_that_answers_others(
+    both: Replicated, caplog: pytest.LogCaptureFixture
+) -> None:
+    async with both.database(read_timeout_s=60) as database:
+        service = DatabaseSessionService(database)
+        live = await service.create_session(**PLACE)
+        await asyncio.sleep(OWN_WRITE_S)
+        await both.caught_up()
+        assert await service.get_session(**PLACE) == live
+        both.standby.hold(1, "answer")
+        slow = asyncio.create_task(service.get_session(**PLACE))
+        await both.standby.held.wait()
+        await asyncio.sleep(0.6)  # longer than is waited for who says nothing
+        assert await service.get_session(**PLACE) == live
+        slow.cancel()
+        await asyncio.wait({slow})
+        both.standby.release()
+        before = both.standby.round_trips
+        assert await service.get_session(**PLACE) == live
+        assert both.standby.round_trips > before
+    assert "did not answer" not in caplog.text
+
+
+async def test_who_joins_a_look_that_is_just_ended_is_answered(both: Replicated) -> None:
+    """By the primary; it is ended as nobody waits for it any more."""
+    async with both.database(read_lag_s=0.2) as database:
+        service = DatabaseSessionService(database)
+        live = await service.create_session(**PLACE)
+        await asyncio.sleep(OWN_WRITE_S)
+        await both.caught_up()
+        assert await service.get_session(**PLACE) == live
+        await asyncio.sleep(0.2)
+        both.primary.hold(1, "question")
+        first = asyncio.create_task(service.get_session(**PLACE))
+        await both.primary.held.wait()
+        first.cancel()
+        second = asyncio.create_task(service.get_session(**PLACE))
+        await asyncio.wait({first})
+        both.primary.release()
+        assert await second == live
+        assert first.cancelled()
+
+
+async def test_a_primary_that_is_back_says_again_how_old_an_answer_is() -> None:
+    settings = Settings(retry_timeout_s=20, read_lag_s=1)
+    async with replicated(synchronous=False) as pair:
+        async with Database(pair.primary.url) as migrating:
+            await migrating.upgrade()
+        async with (
+            Database(pair.primary.url, read_url=pair.standby.url, settings=settings) as database,
+            Database(pair.primary.url, settings=settings) as theirs,
+        ):
+            service, others = DatabaseSessionService(database), DatabaseSessionService(theirs)
+            live = await others.create_session(**PLACE)
+            await pair.standby.caught_up(pair.primary)
+            assert await service.get_session(**PLACE) == live
+            await asyncio.sleep(settings.read_lag_s)
+            await pair.primary.kill()
+            assert await service.get_session(**PLACE) == live
+            await pair.primary.start()
+            await pair.standby.execute("SELECT pg_wal_replay_pause()")
+            await others.append_event(live, said("new"))
+            await asyncio.sleep(5)  # with nobody who reads
+            assert await service.get_session(**PLACE) == live
