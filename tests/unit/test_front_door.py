@@ -23,6 +23,8 @@ EXAMPLES = tuple(sorted((CHECKOUT / "examples").glob("*.py")))
 # How adkpg's own packages send statements: their types are no promise to anybody.
 INTERNAL = {
     "Database.ask",
+    "Database.ask_apart",
+    "Database.ask_together",
     "Database.fetch",
     "Database.fetch_one",
     "Database.found",
