@@ -93,9 +93,12 @@ async def add(
     Example:
       adkpg models add text-embedding-3-large --dimensions 3072 --index
     """
+    # Imported here, as no other command of these needs it.
+    from adkpg.memory.vectors.index import require_owner
+
     models = adkpg.models.Models(database)
-    if with_index:
-        await models.require_indexing()
+    if with_index:  # refused before anything is written
+        await require_owner(database)
     await models.add(name, dimensions=dimensions)
     indexed = await models.index(name, dimensions=dimensions) if with_index else None
     sentence = f"Model {name!r} ({dimensions} dimensions) is registered."

@@ -7,14 +7,12 @@ from typing import Any
 from adkpg.database import Database, Transaction
 from adkpg.embedding.embedder import Embedder
 from adkpg.errors import ConfigurationError
-from adkpg.interface.internal import internal
 from adkpg.keys import require_storable
 from adkpg.memory.vectors.index import (
     build_index,
     drop_index,
     index_is_valid,
     require_droppable,
-    require_owner,
 )
 from adkpg.memory.vectors.statements import ModelIdParameters
 from adkpg.memory.vectors.vectors import registered, require_indexable
@@ -194,11 +192,6 @@ class Models:
         require_indexable(name, dimensions)
         require_storable(name=name)
         await registered(self._database, name, dimensions)
-
-    @internal
-    async def require_indexing(self) -> None:
-        """Raises what `index` would of the role and the node, before anything is written."""
-        await require_owner(self._database)
 
     async def index(self, name: str, *, dimensions: int | None = None) -> int:
         """Builds the HNSW index of a model for users above ``ADKPG_EXACT_LIMIT`` memories.

@@ -28,7 +28,6 @@ from adkpg import (
 from adkpg.audit import Audit
 from adkpg.documents import Documents
 from adkpg.facts import Add, Extraction, Facts, Summary
-from adkpg.interface.internal import is_internal
 from adkpg.models import Models
 from tests.fakes.conversation import entry, said
 from tests.fakes.life import PERSONAL, event, live_through
@@ -375,8 +374,6 @@ def _calls_of(package: ModuleType) -> Iterator[str]:
             yield name
         elif inspect.isclass(found) and name not in OTHERS:
             for method, bound in inspect.getmembers(found, inspect.isfunction):
-                if name != "Database" and is_internal(bound):
-                    continue
                 function = inspect.unwrap(bound)
                 called = (
                     inspect.iscoroutinefunction(function)
