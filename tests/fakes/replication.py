@@ -220,6 +220,17 @@ class Node:
 
         await until(cut_off)
 
+    async def wait_for(self, standby: "Node") -> None:
+        """Lets no commit return any more before a standby has it."""
+        await self.execute(f"ALTER SYSTEM SET synchronous_standby_names = '{standby.name}'")
+        await self.execute("SELECT pg_reload_conf()")
+        in_step = "SELECT count(*) = 1 FROM pg_stat_replication WHERE sync_state = 'sync'"
+
+        async def followed() -> bool:
+            return bool(await self.value(in_step))
+
+        await until(followed)
+
     async def caught_up(self, primary: "Node") -> None:
         """Returns when a standby has replayed all that its primary has written so far."""
         written = await primary.value("SELECT pg_current_wal_lsn()::text")
@@ -308,14 +319,7 @@ async def replicated(*, synchronous: bool, standbys: int = 1) -> AsyncIterator[P
             await pair.second.copy(pair.primary)
             await pair.second.start()
         if synchronous:
-            await pair.primary.execute("ALTER SYSTEM SET synchronous_standby_names = 'standby'")
-            await pair.primary.execute("SELECT pg_reload_conf()")
-            in_step = "SELECT count(*) = 1 FROM pg_stat_replication WHERE sync_state = 'sync'"
-
-            async def followed() -> bool:
-                return bool(await pair.primary.value(in_step))
-
-            await until(followed)
+            await pair.primary.wait_for(pair.standby)
         yield pair
     finally:
         for node in (pair.second, pair.standby, pair.primary):

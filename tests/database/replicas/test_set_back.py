@@ -102,14 +102,7 @@ async def test_a_commit_that_waits_for_another_standby_is_not_taken_for_a_lost_o
     async with replicated(synchronous=False, standbys=2) as pair:
         await _migrated(pair)
         await pair.second.caught_up(pair.primary)
-        await pair.primary.execute("ALTER SYSTEM SET synchronous_standby_names = 'second'")
-        await pair.primary.execute("SELECT pg_reload_conf()")
-        in_step = "SELECT count(*) = 1 FROM pg_stat_replication WHERE sync_state = 'sync'"
-
-        async def followed() -> bool:
-            return bool(await pair.primary.value(in_step))
-
-        await until(followed)
+        await pair.primary.wait_for(pair.second)
         async with (
             Database(pair.primary.url, read_url=pair.standby.url, settings=SETTINGS) as database,
             Database(pair.primary.url) as theirs,
