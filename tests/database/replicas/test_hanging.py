@@ -1,8 +1,11 @@
 """Servers that hang, and callers that wait for less than they take."""
 
 import asyncio
+from collections.abc import AsyncIterator
+from contextlib import AbstractAsyncContextManager, asynccontextmanager
 
 import pytest
+from google.adk.sessions.session import Session
 
 from adkpg import Database, DatabaseSessionService, PgVectorMemoryService, Settings
 from adkpg.database.replicas.replica import OWN_WRITE_S
@@ -15,6 +18,25 @@ pytestmark = pytest.mark.fault
 
 PLACE = {**USER, "session_id": "s"}
 _SHORTER_S = 0.3  # than the standby may take for an answer
+
+
+@asynccontextmanager
+async def used_up(
+    both: Replicated,
+) -> AsyncIterator[tuple[DatabaseSessionService, Session, AbstractAsyncContextManager[object]]]:
+    """A service, a session that its standby shows too old, and what holds its only connection."""
+    async with (
+        both.database(pool_size=1, pool_overflow=0, read_lag_s=0.2, pool_timeout_s=60) as database,
+        Database(both.primary_url) as theirs,
+    ):
+        service, others = DatabaseSessionService(database), DatabaseSessionService(theirs)
+        live = await others.create_session(**PLACE)
+        await both.caught_up()
+        assert await service.get_session(**PLACE) == live
+        await both.pause()
+        await others.append_event(live, said("new"))
+        await asyncio.sleep(0.2)
+        yield service, live, database.transaction()
 
 
 async def test_callers_that_give_up_first_find_out_that_a_standby_hangs(
@@ -94,18 +116,8 @@ async def test_a_primary_whose_connections_are_all_in_use_here_is_not_taken_for_
     both: Replicated,
 ) -> None:
     """Else a standby that lags would answer for as long as they are."""
-    async with (
-        both.database(pool_size=1, pool_overflow=0, read_lag_s=0.2, pool_timeout_s=60) as database,
-        Database(both.primary_url) as theirs,
-    ):
-        service, others = DatabaseSessionService(database), DatabaseSessionService(theirs)
-        live = await others.create_session(**PLACE)
-        await both.caught_up()
-        assert await service.get_session(**PLACE) == live
-        await both.pause()
-        await others.append_event(live, said("new"))
-        await asyncio.sleep(0.2)
-        async with database.transaction():
+    async with used_up(both) as (service, live, held):
+        async with held:
             reading = asyncio.create_task(service.get_session(**PLACE))
             done, _ = await asyncio.wait({reading}, timeout=2)
             assert not done, "it waits for the primary"
@@ -136,22 +148,11 @@ async def test_a_role_that_may_not_ask_who_the_primary_is_is_told_so_once(
 async def test_callers_who_give_up_while_they_wait_for_a_connection_do_not_make_the_primary_away(
     both: Replicated,
 ) -> None:
-    async with (
-        both.database(pool_size=1, pool_overflow=0, read_lag_s=0.2, pool_timeout_s=60) as database,
-        Database(both.primary_url) as theirs,
-    ):
-        service, others = DatabaseSessionService(database), DatabaseSessionService(theirs)
-        live = await others.create_session(**PLACE)
-        await both.caught_up()
-        assert await service.get_session(**PLACE) == live
-        await both.pause()
-        await others.append_event(live, said("new"))
-        await asyncio.sleep(0.2)
-        async with database.transaction():
-            for _ in range(4):
-                with pytest.raises(TimeoutError):
-                    async with asyncio.timeout(_SHORTER_S):
-                        await service.get_session(**PLACE)
+    async with used_up(both) as (service, _, held), held:
+        for _ in range(4):
+            with pytest.raises(TimeoutError):
+                async with asyncio.timeout(_SHORTER_S):
+                    await service.get_session(**PLACE)
 
 
 async def test_one_slow_read_that_is_cancelled_says_nothing_of_a_standby_that_answers_others(
