@@ -39,19 +39,6 @@ class Archive:
 
 
 @dataclass(frozen=True)
-class _Cluster:
-    """A database with Citus.
-
-    Attributes:
-      coordinator: Whether its node is the one that tables are made on.
-      distributed: Whether tables of the schema lie on other nodes.
-    """
-
-    coordinator: bool
-    distributed: bool
-
-
-@dataclass(frozen=True)
 class _Server:
     """A server, and the programs to work on it.
 
@@ -144,12 +131,12 @@ async def require_restorable(database: Database) -> None:
     Raises:
       ConfigurationError: They are distributed by Citus, or it is a worker's database.
     """
-    cluster = await _cluster(database)
-    if cluster is None or (cluster.coordinator and not cluster.distributed):
+    cluster = await database.cluster()
+    if cluster is None or (cluster.is_coordinator and not cluster.is_distributed):
         return
     what = (
         "is a worker's of a Citus cluster, where no tables can be made"
-        if not cluster.coordinator
+        if not cluster.is_coordinator
         else f"has tables in the schema {database.schema} that Citus distributes over nodes, and a "
         "backup holds tables of one server"
     )
@@ -252,22 +239,14 @@ def _replacing(file: Path) -> Iterator[Path]:
         partial.unlink(missing_ok=True)
 
 
-async def _cluster(database: Database) -> _Cluster | None:
-    """Returns what a database is to its cluster; None without Citus."""
-    if not (await database.found()).citus:
-        return None
-    found = (await database.look(statements.select_cluster(), {"schema": database.schema}))[0]
-    return _Cluster(found["coordinator"], found["distributed"])
-
-
 async def _require_whole(database: Database) -> None:
     """Refuses a worker of a cluster: it knows no comments, statistics and HNSW indexes of tables.
 
     Raises:
       ConfigurationError: It is one.
     """
-    cluster = await _cluster(database)
-    if cluster is not None and cluster.distributed and not cluster.coordinator:
+    cluster = await database.cluster()
+    if cluster is not None and cluster.is_distributed and not cluster.is_coordinator:
         raise ConfigurationError(
             f"The database {database.url} is a worker's of a Citus cluster, which does not know "
             "all that belongs to the tables; name the coordinator in the database URL, and back "

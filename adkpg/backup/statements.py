@@ -31,18 +31,6 @@ def select_tables() -> Statement[PlaceParameters]:
 
 
 @cache
-def select_cluster() -> Statement[PlaceParameters]:
-    """Reads of a database with Citus: distributed (whether some table is), and coordinator."""
-    return Statement(
-        text(
-            "SELECT (SELECT groupid = 0 FROM pg_dist_local_group) AS coordinator,"
-            " EXISTS (SELECT FROM pg_dist_partition p JOIN pg_class c ON c.oid = p.logicalrelid"
-            " JOIN pg_namespace n ON n.oid = c.relnamespace AND n.nspname = :schema) AS distributed"
-        ).bindparams(_SCHEMA)
-    )
-
-
-@cache
 def select_schema() -> Statement[PlaceParameters]:
     """Reads whether there is a schema: there."""
     return Statement(

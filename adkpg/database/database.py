@@ -21,6 +21,7 @@ from sqlalchemy.util import greenlet_spawn
 
 from adkpg import scopes
 from adkpg.database import address, distribution, libpq, pooler, row_security
+from adkpg.database.cluster import Cluster
 from adkpg.database.connector import Connector, Password
 from adkpg.database.driver import (
     MISSING,
@@ -396,8 +397,8 @@ class Database(Closes):
           revision: Where to stop; ``head`` is the newest.
 
         Raises:
-          ConfigurationError: There is no such revision; or Citus distributes the tables, and there
-            is to be row-level security, or it is a worker's database.
+          ConfigurationError: There is no such revision; or it is a database of a Citus cluster's
+            worker; or Citus distributes the tables, and there is to be row-level security.
           ExtensionMissing: The server has no pgvector that adkpg can use, or this role may not
             create it.
           SchemaOutOfDate: The tables are at a revision that nothing migrates.
@@ -405,11 +406,13 @@ class Database(Closes):
           DatabaseUnavailable: There is no connection.
         """
         async with self._changing_everything() as engine:
-            distributed = await distribution.is_on(engine, self.schema)
+            cluster = await distribution.cluster_of(engine, self.schema)
+            distributed = cluster is not None and cluster.is_distributed
             if distributed and self.settings.row_level_security:
                 distribution.refuse_row_level_security()
             if distributed:
-                await distribution.require_citus(engine)
+                await distribution.require_citus(engine, self.schema)
+            distribution.require_coordinator(cluster)
             await migrations.upgrade(
                 engine,
                 self.schema,
@@ -427,6 +430,13 @@ class Database(Closes):
                     dry_run=False,
                     tables_only=True,
                 )
+
+    @internal
+    async def cluster(self) -> Cluster | None:
+        """Returns what the database is to its cluster, whatever its tables are; None without."""
+        engine = await self.engine()
+        with translated(self.url, Attempt(sent=True)):
+            return await distribution.cluster_of(engine, self.schema)
 
     @internal
     async def is_distributed(self) -> bool:
@@ -460,7 +470,7 @@ class Database(Closes):
           DatabaseUnavailable: There is no connection, or a node of the cluster is away.
         """
         async with self._migrating() as engine:
-            await distribution.require_citus(engine)
+            await distribution.require_citus(engine, self.schema)
             if self.settings.row_level_security or await row_security.is_on(engine, self.schema):
                 distribution.refuse_row_level_security()
             found = await migrations.inspect(engine, self.schema)
@@ -483,8 +493,9 @@ class Database(Closes):
         """
         self._verified = False
         async with self._changing_everything() as engine:
-            if await distribution.is_on(engine, self.schema):
-                await distribution.require_citus(engine)
+            cluster = await distribution.cluster_of(engine, self.schema)
+            if cluster is not None and cluster.is_distributed:
+                await distribution.require_citus(engine, self.schema)
             await migrations.downgrade(
                 engine,
                 self.schema,
@@ -925,6 +936,7 @@ class Database(Closes):
                     arguments = statement.entering(arguments, scope)
                 attempt.sent = True
                 found += await self._said(connection, sql, arguments, timeout_s)
+                attempt.partly = statement.writes
         return found if long is None else rows_of(long, found[0]["answer"])
 
     @property
@@ -1054,7 +1066,7 @@ class Database(Closes):
         """
         if await self.is_distributed():
             async with self._migrating() as engine:
-                await distribution.require_citus(engine)
+                await distribution.require_citus(engine, self.schema)
 
     @internal
     async def run_ddl(self, sql: str, *, timeout_s: float) -> None:
@@ -1284,7 +1296,8 @@ class Database(Closes):
         try:
             migrations.verify(found, self.url, self._fresh_start)
             if found.citus:
-                self._distributed = await distribution.is_on(engine, self.schema)
+                cluster = await distribution.cluster_of(engine, self.schema)
+                self._distributed = cluster is not None and cluster.is_distributed
                 if self._distributed:
                     await distribution.verify(
                         engine,

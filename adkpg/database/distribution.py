@@ -5,13 +5,14 @@ beside the sessions; everything else is a reference table, a copy of which lies 
 """
 
 import re
-from collections.abc import Iterator
+from collections.abc import Iterator, Mapping
 from dataclasses import dataclass
 from functools import partial
 
 from sqlalchemy import Connection, ForeignKeyConstraint, Table, text
 from sqlalchemy.ext.asyncio import AsyncEngine
 
+from adkpg.database.cluster import Cluster, find
 from adkpg.database.migrating import migrations
 from adkpg.errors import (
     ConfigurationError,
@@ -45,8 +46,8 @@ class Step:
 
 @dataclass(frozen=True)
 class _State:
-    kinds: dict[str, str]
-    """Of each table: ``h`` is distributed, ``n`` a reference table."""
+    kinds: Mapping[str, str]
+    """Of each table, as `Cluster` says."""
     keys: frozenset[str]
     """The foreign keys of the schema."""
     triggers: frozenset[str]
@@ -80,7 +81,7 @@ async def distribute(
       DatabaseUnavailable: A node of the cluster did not do its part.
       Busy: Others were in the way for longer than `timeout_s`.
     """
-    await require_citus(engine)
+    await require_citus(engine, schema)
     async with migrations.alone(engine, timeout_s) as turn:
         steps = await turn.run(partial(_plan, schema))
         if tables_only and all(step.asks for step in steps):
@@ -91,21 +92,50 @@ async def distribute(
     return steps
 
 
-async def is_on(engine: AsyncEngine, schema: str) -> bool:
-    """Whether adkpg's tables are distributed, or some of them already; see `verify`."""
+async def cluster_of(engine: AsyncEngine, schema: str) -> Cluster | None:
+    """Returns what the database is to its cluster; None without Citus.
+
+    Tables are distributed, or some of them already, if it says so; see `verify`.
+    """
     async with engine.connect() as connection:
-        return await connection.run_sync(_is_on, schema)
+        return await connection.run_sync(find, schema)
 
 
-async def require_citus(engine: AsyncEngine) -> None:
+async def require_citus(engine: AsyncEngine, schema: str) -> None:
     """Refuses a database whose tables cannot be distributed.
 
     Raises:
       ExtensionMissing: It has no Citus, or one that is too old.
       ConfigurationError: The connection leads to a worker.
     """
-    async with engine.connect() as connection:
-        await connection.run_sync(_require_citus)
+    cluster = await cluster_of(engine, schema)
+    if cluster is None:
+        raise ExtensionMissing(
+            "This database has no Citus, and its tables can be distributed by nothing else; let an "
+            "administrator run CREATE EXTENSION citus in it on every node, and name the workers to "
+            "the coordinator (docs/distributed.md)."
+        )
+    if tuple(map(int, re.findall("[0-9]+", cluster.version)[:2])) < _OLDEST_CITUS:
+        raise ExtensionMissing(
+            f"Citus {cluster.version} is too old, adkpg needs "
+            f"{'.'.join(map(str, _OLDEST_CITUS))} or later; install it on every node, then run "
+            "ALTER EXTENSION citus UPDATE in this database."
+        )
+    require_coordinator(cluster)
+
+
+def require_coordinator(cluster: Cluster | None) -> None:
+    """Refuses a worker: tables that are made there are its own, and others' it cannot change.
+
+    Raises:
+      ConfigurationError: It is one.
+    """
+    if cluster is not None and not cluster.is_coordinator:
+        raise ConfigurationError(
+            "This connection leads to a worker of the Citus cluster, and tables are distributed, "
+            "migrated and indexed from its coordinator; name that one in the database URL or "
+            "ADKPG_DIRECT_URL."
+        )
 
 
 def refuse_row_level_security() -> None:
@@ -142,11 +172,6 @@ async def verify(engine: AsyncEngine, schema: str, *, row_level_security: bool) 
         )
 
 
-def _is_on(connection: Connection, schema: str) -> bool:
-    installed = connection.scalar(_CITUS) is not None
-    return installed and not _wanted().keys().isdisjoint(_kinds(connection, schema))
-
-
 def _left(connection: Connection, schema: str) -> list[str]:
     """The tables, keys and functions that are not yet as they are to be; any node knows."""
     kinds = _kinds(connection, schema)
@@ -172,31 +197,9 @@ def _name(signature: str) -> str:
     return signature.rpartition(".")[2].partition("(")[0]
 
 
-def _kinds(connection: Connection, schema: str) -> dict[str, str]:
-    rows = connection.execute(_KINDS, {"schema": schema})
-    return {row.relname: row.partmethod for row in rows}
-
-
-def _require_citus(connection: Connection) -> None:
-    version = connection.scalar(_CITUS)
-    if version is None:
-        raise ExtensionMissing(
-            "This database has no Citus, and its tables can be distributed by nothing else; let an "
-            "administrator run CREATE EXTENSION citus in it on every node, and name the workers to "
-            "the coordinator (docs/distributed.md)."
-        )
-    if tuple(map(int, re.findall("[0-9]+", version)[:2])) < _OLDEST_CITUS:
-        raise ExtensionMissing(
-            f"Citus {version} is too old, adkpg needs {'.'.join(map(str, _OLDEST_CITUS))} or "
-            "later; install it on every node, then run ALTER EXTENSION citus UPDATE in this "
-            "database."
-        )
-    if not connection.scalar(text("SELECT citus_is_coordinator()")):
-        raise ConfigurationError(
-            "This connection leads to a worker of the Citus cluster, and tables are distributed, "
-            "migrated and indexed from its coordinator; name that one in the database URL or "
-            "ADKPG_DIRECT_URL."
-        )
+def _kinds(connection: Connection, schema: str) -> Mapping[str, str]:
+    cluster = find(connection, schema)
+    return {} if cluster is None else cluster.kinds
 
 
 def _wanted() -> dict[str, str]:
@@ -362,13 +365,6 @@ def _literal(value: str) -> str:
 
 
 _REMOVALS_TRIGGER = "artifacts_note_removal"
-_CITUS = text("SELECT extversion FROM pg_extension WHERE extname = 'citus'")
-_KINDS = text(
-    "SELECT c.relname, p.partmethod::text FROM pg_dist_partition p"
-    " JOIN pg_class c ON c.oid = p.logicalrelid"
-    " WHERE c.relnamespace = to_regnamespace(quote_ident(:schema))"
-    " AND (p.partmethod = 'h' OR (p.partmethod = 'n' AND p.repmodel = 't'))"
-)
 _FOREIGN_KEYS = text(
     "SELECT conname::text FROM pg_constraint WHERE contype = 'f'"
     " AND connamespace = to_regnamespace(quote_ident(:schema))"

@@ -200,12 +200,15 @@ class Attempt:
       queued: Whether it waits until others give a connection of the pool back.
       borrowed_at: When it had one after that, in monotonic seconds.
       sent: Whether something that writes may have reached the server.
+      partly: Whether it has written already, for some of those whom it is about: on a cluster a
+        statement runs once for each user.
       fault: What it failed of, if that passes; None before it failed.
     """
 
     queued: bool = False
     borrowed_at: float = -math.inf
     sent: bool = False
+    partly: bool = False
     fault: Fault | None = None
 
     def waited_for_pool(self, now: float, limit_s: float) -> bool:
@@ -253,7 +256,9 @@ def translate(exc: BaseException, place: str, attempt: Attempt) -> Exception:
     refused = bool(state) and not state.startswith("08") and state not in {*_CUT, _UNKNOWN_END}
     # Those without a state the driver raises before it sends anything.
     own = not state and isinstance(exc, (asyncpg.InterfaceError, asyncpg.InternalClientError))
-    written = False if refused or own or not attempt.sent else None
+    nowhere = not attempt.partly and (refused or own or not attempt.sent)
+    written = False if nowhere else None
+    kept = "nothing was written" if nowhere else "some users' rows may be written"
     if _node_ended(exc):
         return DatabaseUnavailable(
             f"A node of the cluster behind {place} ended, or is away ({exc}); try again, and check "
@@ -263,8 +268,8 @@ def translate(exc: BaseException, place: str, attempt: Attempt) -> Exception:
     if _part_moved(exc):
         return Busy(
             f"A part of adkpg's tables in {place} moved to another node while a statement ran "
-            f"({exc}); nothing was written: try again.",
-            written=False,
+            f"({exc}); {kept}: try again.",
+            written=written,
         )
     if state in MISSING:
         return SchemaMissing(
@@ -284,8 +289,8 @@ def translate(exc: BaseException, place: str, attempt: Attempt) -> Exception:
         )
     if state in _BUSY:
         return Busy(
-            f"{place} gave a statement up ({state}: {exc}), since {_BUSY[state]}; nothing was "
-            "written: try again.",
+            f"{place} gave a statement up ({state}: {exc}), since {_BUSY[state]}; {kept}: "
+            "try again.",
             written=written,
         )
     if state == _READ_ONLY or isinstance(exc, asyncpg.TargetServerAttributeNotMatched):

@@ -182,19 +182,6 @@ def select_settings() -> Statement[SettingsParameters]:
 
 
 @cache
-def select_kinds() -> Statement[SchemaParameters]:
-    """Reads whether Citus distributes the sessions: distributed. It must be installed."""
-    return Statement(
-        text(
-            "SELECT EXISTS (SELECT FROM pg_dist_partition p"
-            " JOIN pg_class c ON c.oid = p.logicalrelid"
-            " JOIN pg_namespace n ON n.oid = c.relnamespace AND n.nspname = :schema"
-            " WHERE c.relname = 'sessions' AND p.partmethod = 'h') AS distributed"
-        ).bindparams(_SCHEMA)
-    )
-
-
-@cache
 def select_nodes() -> Statement[NoParameters]:
     """Asks each node of a cluster what it is, as `on_each_node` says.
 

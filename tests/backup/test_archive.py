@@ -8,10 +8,10 @@ import asyncpg
 import pytest
 
 from adkpg import Database, Settings
-from adkpg.backup import archive as archives
 from adkpg.backup.archive import Archive, back_up, counted, read, restore
 from adkpg.backup.programs import Programs
 from adkpg.backup.script import Script
+from adkpg.database.cluster import Cluster
 from adkpg.errors import ConfigurationError, DatabaseUnavailable
 from tests.fakes.catalog import described
 
@@ -98,9 +98,9 @@ async def test_nothing_is_restored_onto_the_nodes_of_a_cluster(
     database: Database, monkeypatch: pytest.MonkeyPatch, *, coordinator: bool, said: str
 ) -> None:
     async def cluster(_: Database) -> object:
-        return archives._Cluster(coordinator=coordinator, distributed=True)
+        return Cluster("14.0-1", 0 if coordinator else 1, {"sessions": "h"})
 
-    monkeypatch.setattr(archives, "_cluster", cluster)
+    monkeypatch.setattr(Database, "cluster", cluster)
     revision = await database.current()
     assert revision is not None
     with pytest.raises(ConfigurationError, match=rf"{said}.*run there: adkpg db distribute$"):
@@ -130,9 +130,9 @@ async def test_no_backup_is_taken_through_a_worker(
     database: Database, monkeypatch: pytest.MonkeyPatch, tmp_path: Path
 ) -> None:
     async def cluster(_: Database) -> object:
-        return archives._Cluster(coordinator=False, distributed=True)
+        return Cluster("14.0-1", 1, {"sessions": "h"})
 
-    monkeypatch.setattr(archives, "_cluster", cluster)
+    monkeypatch.setattr(Database, "cluster", cluster)
     with pytest.raises(ConfigurationError, match=r"is a worker's .*; name the coordinator"):
         await back_up(database, tmp_path / "f", progress=nothing)
     assert os.listdir(tmp_path) == []

@@ -202,6 +202,24 @@ async def test_a_worker_is_refused_in_a_sentence(cluster: CitusServer, undistrib
             await database.distribute()
 
 
+async def test_tables_are_not_made_on_a_worker(cluster: CitusServer) -> None:
+    """They would be its own, and the cluster's would be made beside them."""
+    name = await cluster.create()
+    try:
+        await cluster.join(name)
+        coordinator, worker = (await cluster.nodes_of(name))[:2]
+        async with Database(worker) as database:
+            with pytest.raises(ConfigurationError, match="leads to a worker"):
+                await database.upgrade()
+        found = "SELECT to_regclass('adkpg.sessions') IS NULL AS none"
+        assert (await said(worker, found))[0]["none"]
+        async with Database(coordinator) as database:
+            await database.upgrade()
+            await database.distribute()
+    finally:
+        await cluster.drop(name)
+
+
 async def test_row_level_security_is_refused_in_a_sentence(database_url: str) -> None:
     settings = Settings(row_level_security=True)
     async with Database(database_url, settings=settings) as database:

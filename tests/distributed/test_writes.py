@@ -1,15 +1,18 @@
 """Writes that a person waits for go to the node of their user as one command each."""
 
 import re
-from datetime import UTC, datetime
+from datetime import UTC, datetime, timedelta
 from typing import Any
 from uuid import uuid4
 
 import asyncpg
 import pytest
 
-from adkpg import Database, DatabaseSessionService, PgVectorMemoryService
+from adkpg import Database, DatabaseSessionService, PgVectorMemoryService, Settings
+from adkpg.erasure.retention import prune_sessions
+from adkpg.errors import Busy
 from adkpg.sessions import statements
+from tests.fakes import citus
 from tests.fakes.conversation import USER, conversation, said
 
 pytestmark = pytest.mark.cluster
@@ -70,3 +73,31 @@ async def test_sessions_states_and_memories_are_written(database: Database) -> N
     await memory.add_session_to_memory(turns)
     await memory.add_session_to_memory(turns)
     assert await memory.count_memories(**USER) == 3
+
+
+async def test_who_deletes_for_several_is_not_told_that_nothing_was_written(
+    database_url: str, database: Database
+) -> None:
+    """Each user's rows are deleted by a command of their own: one may be refused after others."""
+    service = DatabaseSessionService(database)
+    for user_id in ("a", "b"):
+        await service.create_session(app_name="app", user_id=user_id)
+    await citus.said(database_url, f"SELECT result FROM run_command_on_all_nodes($q${_BUSY}$q$)")
+    await citus.said(
+        database_url,
+        "SELECT result FROM run_command_on_shards('adkpg.sessions', $$CREATE TRIGGER busy BEFORE"
+        " DELETE ON %s FOR EACH ROW WHEN (OLD.user_id = 'b') EXECUTE FUNCTION adkpg.busy()$$)",
+    )
+    hasty = Settings(retry_timeout_s=0)
+    async with Database(database_url, settings=hasty) as other:
+        with pytest.raises(Busy, match="some users' rows may be written") as caught:
+            await prune_sessions(other, older_than=timedelta())
+    assert caught.value.written is None
+    left = await citus.said(database_url, "SELECT user_id FROM adkpg.sessions")
+    assert [row["user_id"] for row in left] == ["b"]
+
+
+_BUSY = (
+    "CREATE OR REPLACE FUNCTION adkpg.busy() RETURNS trigger LANGUAGE plpgsql AS $f$ BEGIN"
+    " RAISE lock_not_available; END $f$"
+)

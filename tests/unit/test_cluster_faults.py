@@ -74,3 +74,19 @@ def test_a_constraint_of_a_part_goes_by_its_own_name(
     meant = translate(error, "coordinator", Attempt(sent=True))
     assert isinstance(meant, ConstraintViolated)
     assert meant.constraint == constraint
+
+
+@pytest.mark.parametrize(
+    ("state", "text"),
+    [
+        ("55P03", "canceling statement due to lock timeout"),
+        ("40P01", "deadlock detected"),
+        ("XX000", "cannot execute a distributed query from a query on a shard"),
+    ],
+)
+def test_what_was_written_for_users_before_is_not_denied(state: str, text: str) -> None:
+    """A statement about several users runs once for each, in a transaction of its own."""
+    meant = translate(said(state, text), "coordinator", Attempt(sent=True, partly=True))
+    assert isinstance(meant, Busy)
+    assert meant.written is None
+    assert "nothing was written" not in str(meant)

@@ -8,6 +8,7 @@ from typing import Any
 
 import pytest
 
+from adkpg.database.cluster import GROUP
 from adkpg.database.migrating import migrations
 from adkpg.errors import ConfigurationError, DatabaseUnavailable
 
@@ -33,7 +34,7 @@ class Node:
         return SimpleNamespace(one=lambda: row)
 
     async def scalar(self, statement: object) -> int | None:
-        assert statement is migrations._GROUP
+        assert statement is GROUP
         return self.group
 
 

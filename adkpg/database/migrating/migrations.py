@@ -36,6 +36,7 @@ from sqlalchemy.exc import DBAPIError, PendingRollbackError, ProgrammingError
 from sqlalchemy.ext.asyncio import AsyncConnection, AsyncEngine
 from sqlalchemy.schema import CreateSchema
 
+from adkpg.database import cluster
 from adkpg.database.migrating.alembic_log import quiet
 from adkpg.database.pooler import is_direct
 from adkpg.database.pools import clone
@@ -287,7 +288,7 @@ class _Identity(NamedTuple):
 async def _identity(engine: AsyncEngine) -> _Identity:
     async with engine.connect() as connection:
         system, oid, name, citus = (await connection.execute(_IDENTITY)).one()
-        group = await connection.scalar(_GROUP) if citus else None
+        group = await connection.scalar(cluster.GROUP) if citus else None
     return _Identity(system, oid, name, group)
 
 
@@ -583,7 +584,6 @@ _IDENTITY = text(
     " EXISTS (SELECT FROM pg_extension WHERE extname = 'citus')"
     " FROM pg_database WHERE datname = current_database()"
 )
-_GROUP = text("SELECT groupid FROM pg_catalog.pg_dist_local_group")
 _COORDINATOR = text(
     "SELECT success, result FROM run_command_on_coordinator("
     "'SELECT system_identifier FROM pg_control_system()')"

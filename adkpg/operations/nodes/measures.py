@@ -6,7 +6,6 @@ from typing import Any
 
 from adkpg.database import Database
 from adkpg.errors import DatabaseUnavailable
-from adkpg.operations import catalog_statements as statements
 from adkpg.operations.nodes.statements import SchemaParameters
 from adkpg.sql import ParametersT, Statement
 
@@ -17,10 +16,8 @@ _OF_LARGEST = "part_bytes"
 
 async def are_several(database: Database) -> bool:
     """Whether the tables lie on the nodes of a cluster, whatever else they are like."""
-    if not (await database.found()).citus:
-        return False
-    rows = await database.look(statements.select_kinds(), {"schema": database.schema})
-    return bool(rows[0]["distributed"])
+    cluster = await database.cluster()
+    return cluster is not None and cluster.kinds.get("sessions") == "h"
 
 
 async def measure(database: Database, statement: Statement[SchemaParameters]) -> list[Row]:

@@ -1,0 +1,55 @@
+"""Cluster: what a database is to the others of one that Citus makes, by its own account."""
+
+from collections.abc import Mapping
+from typing import NamedTuple
+
+from sqlalchemy import Connection, text
+
+COORDINATOR = 0
+"""The group of the node that tables are made on; every worker has another one."""
+
+
+class Cluster(NamedTuple):
+    """A database with Citus.
+
+    Attributes:
+      version: Of Citus.
+      group: Of this node; see `COORDINATOR`.
+      kinds: Of the schema's tables, by name: ``h`` is distributed, ``n`` a reference table. What
+        one server has alone is not among them.
+    """
+
+    version: str
+    group: int
+    kinds: Mapping[str, str]
+
+    @property
+    def is_coordinator(self) -> bool:
+        """Whether tables are made, migrated and distributed from here."""
+        return self.group == COORDINATOR
+
+    @property
+    def is_distributed(self) -> bool:
+        """Whether some table of the schema lies on other nodes, too."""
+        return bool(self.kinds)
+
+
+def find(connection: Connection, schema: str) -> Cluster | None:
+    """Asks a database what it is to its cluster; None without Citus."""
+    version = connection.scalar(_VERSION)
+    if version is None:
+        return None
+    group = connection.scalar(GROUP)
+    kinds = connection.execute(_KINDS, {"schema": schema})
+    return Cluster(version, group, {row.relname: row.partmethod for row in kinds})
+
+
+_VERSION = text("SELECT extversion FROM pg_extension WHERE extname = 'citus'")
+GROUP = text("SELECT groupid FROM pg_catalog.pg_dist_local_group")
+"""Reads the group of a node; the database must have Citus."""
+_KINDS = text(
+    "SELECT c.relname, p.partmethod::text FROM pg_catalog.pg_dist_partition p"
+    " JOIN pg_class c ON c.oid = p.logicalrelid"
+    " WHERE c.relnamespace = to_regnamespace(quote_ident(:schema))"
+    " AND (p.partmethod = 'h' OR (p.partmethod = 'n' AND p.repmodel = 't'))"
+)
