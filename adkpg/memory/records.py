@@ -111,6 +111,13 @@ def _said_in(author: str | None, body: str) -> str:
     return body if author is None else body.removeprefix(f"{author}: ")
 
 
+def said_in(row: Mapping[str, Any]) -> str:
+    """Returns all text of a stored memory's content without thoughts, as `said` does."""
+    if row["content"] is not None:
+        return said(jsontext.read_content(row["content"]))
+    return _said_in(row["author"], row["body"] or "")
+
+
 def memory(row: Mapping[str, Any]) -> Memory:
     """Reads a stored memory; its times are ISO 8601 with offset.
 

@@ -9,7 +9,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from adkpg.memory.records import Memory
-from adkpg.memory.search import hits
+from adkpg.memory.search import duplicates
 from adkpg.memory.search.hits import Hit, Reason, folded, tokens, within_budget
 
 LONG = "we will meet in the small garden behind the old library at noon and bring some bread"
@@ -148,8 +148,8 @@ def test_texts_with_common_words_are_not_all_compared(monkeypatch: pytest.Monkey
         compared += 1
         return alike(one, other)
 
-    alike = hits._alike
-    monkeypatch.setattr(hits, "_alike", counted)
+    alike = duplicates._alike
+    monkeypatch.setattr(duplicates, "_alike", counted)
     chosen = Random(1)
     common, rare = [f"the{n}" for n in range(20)], [f"word{n}" for n in range(2_000)]
     texts = [

@@ -1,28 +1,21 @@
 """Hits: recalled memories with their reasons, near-duplicates folded, cut to a budget. Pure."""
 
 import math
-import re
-from collections.abc import Callable, Collection, Hashable, Mapping, Sequence
+from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, fields, replace
-from itertools import pairwise
 from typing import Any, TypeVar
 
 from google.genai import types
 
+from adkpg import jsontext
 from adkpg.memory import records
 from adkpg.memory.records import Memory
+from adkpg.memory.search import duplicates
+from adkpg.memory.search.duplicates import Said
 from adkpg.memory.search.passage import Part, best_part
-from adkpg.memory.tokenizer import searchable
 from adkpg.memory.vectors.passages import PASSAGE_TOKENS
 
 MadeT = TypeVar("MadeT")
-
-DUPLICATE_SHARE = 0.9
-"""Share of common pairs of words (Jaccard) from which two memories are near-duplicates."""
-
-# As `searchable` leaves them: beyond ASCII there are letters, marks and numerals only.
-_WORD = re.compile("[0-9A-Za-z_\u0080-\U0010ffff]+")
-_DIGITS = re.compile("[0-9]+")
 
 
 @dataclass(frozen=True)
@@ -151,33 +144,50 @@ def _passage(
     return span, text[slice(*span)]
 
 
+def groups_of(rows: Sequence[Mapping[str, Any]]) -> list[list[int]]:
+    """Puts rows of a search together that are near-duplicates; see `duplicates.groups`."""
+    return duplicates.groups([_said(row) for row in rows])
+
+
+def hit_of(
+    rows: Sequence[Mapping[str, Any]], question: str, *, words_alone: str | None = None
+) -> tuple[Hit, Mapping[str, Any]]:
+    """Reads a group of near-duplicates, as `folded` does; returns the hit and its own row.
+
+    Args:
+      rows: The best first.
+      question: As for `hit`.
+      words_alone: As in `Reason`.
+    """
+    if len(rows) == 1:
+        return hit(rows[0], question, words_alone=words_alone), rows[0]
+    latest = max(rows, key=lambda row: row["timestamp"])
+    best = {**latest, "score": max(row["score"] for row in rows)}
+    others = tuple(str(row["memory_id"]) for row in rows if row is not latest)
+    return replace(hit(best, question, words_alone=words_alone), folded=others), latest
+
+
+def _said(row: Mapping[str, Any]) -> Said:
+    artifacts = jsontext.read(row["artifacts"]) if row["artifacts"] else ()
+    text = records.said_in(row)
+    return Said(row["author"], frozenset(artifacts), duplicates.compared(text))
+
+
 def folded(hits: Sequence[Hit]) -> list[Hit]:
     """Folds near-duplicates: of those that say the same, the latest stays, at the best one's place.
 
-    Two memories are near-duplicates if one author said both, they share `DUPLICATE_SHARE` of their
-    pairs of neighbouring words (one word more in nine, or another one in thirty-eight; case and
-    punctuation do not count), all words with digits, and the names of their artifacts. So orders
-    9981 and 9982 are not alike, nor are what Ana owes Bob and what Bob owes Ana. The latest stays,
-    since what was said again may have been said better. It has the best one's score, and its own
-    reason otherwise.
+    What was said again may have been said better. It has the best one's score, and its own
+    reason otherwise. What a near-duplicate is: `duplicates.groups`.
     """
-    texts = [_compared_text(hit.memory) for hit in hits]
-    digits = [frozenset(_DIGITS.findall(text)) for text in texts]
-    # What near-duplicates have equal tells most apart, for less than their words would take.
-    equal = _split(
-        range(len(hits)),
-        lambda place: (
-            hits[place].memory.author,
-            frozenset(hits[place].memory.artifacts),
-            digits[place],
-        ),
-    )
-    groups: dict[int, list[Hit]] = {}
-    for places in equal:
-        for said in _split(places, lambda place: digits[place] and _numbers(texts[place])):
-            for place, leader in zip(said, _leaders([texts[each] for each in said]), strict=True):
-                groups.setdefault(said[leader], []).append(hits[place])
-    return [_survivor(groups[place]) for place in sorted(groups)]
+    said = [
+        Said(
+            hit.memory.author,
+            frozenset(hit.memory.artifacts),
+            duplicates.compared(records.said(hit.memory.content)),
+        )
+        for hit in hits
+    ]
+    return [_survivor([hits[place] for place in group]) for group in duplicates.groups(said)]
 
 
 # Near-duplicates leave the places they held to others; many leave many.
@@ -236,70 +246,6 @@ def tokens_of(text: str) -> int:
     English has about four letters to a token, and scripts of three bytes a letter about one letter.
     """
     return math.ceil(len(text.encode(errors="replace")) / 4)
-
-
-def _compared_text(memory: Memory) -> str:
-    text = records.said(memory.content)[: records.BODY_LIMIT].strip().casefold()
-    return text if text.isascii() else searchable(text).casefold()
-
-
-def _split(places: Sequence[int], key: Callable[[int], Hashable]) -> Collection[Sequence[int]]:
-    """Puts those together that have the same key, in their order."""
-    if len(places) < 2:
-        return [places]
-    parts: dict[Hashable, list[int]] = {}
-    for place in places:
-        parts.setdefault(key(place), []).append(place)
-    return parts.values()
-
-
-def _numbers(text: str) -> frozenset[str]:
-    return frozenset(
-        word for word in _words(text) if not word.isalpha() and _DIGITS.search(word) is not None
-    )
-
-
-def _words(text: str) -> list[str]:
-    return _WORD.findall(text) or [text]
-
-
-def _leaders(texts: Sequence[str]) -> list[int]:
-    """The place of the text that each is folded into: the first that is alike and leads itself."""
-    if len(texts) < 2:
-        return list(range(len(texts)))
-    leaders: list[int] = []
-    pairs: list[frozenset[tuple[str, str]]] = []
-    holders: dict[int, list[int]] = {}
-    for place, text in enumerate(texts):
-        own = frozenset(pairwise(["", *_words(text)]))
-        pairs.append(own)
-        telling = _telling(own)
-        near = {leader for pair in telling for leader in holders.get(pair, ())}
-        leader = next((each for each in sorted(near) if _alike(own, pairs[each])), place)
-        leaders.append(leader)
-        if leader == place:
-            for pair in telling:
-                holders.setdefault(pair, []).append(place)
-    return leaders
-
-
-def _telling(pairs: frozenset[tuple[str, str]]) -> list[int]:
-    """Some pairs: two sets as alike as `DUPLICATE_SHARE` have one of them in common.
-
-    The first of each in one order, by their hash, as many as may be missing and one (prefix
-    filtering: Chaudhuri, Ganti, Kaushik 2006). Words would be told faster, but common ones are
-    shared by most texts, which would all be compared.
-    """
-    spare = len(pairs) - math.ceil(DUPLICATE_SHARE * len(pairs))
-    return sorted(map(hash, pairs))[: spare + 1]
-
-
-def _alike(one: frozenset[tuple[str, str]], other: frozenset[tuple[str, str]]) -> bool:
-    a, b = len(one), len(other)
-    if a < DUPLICATE_SHARE * b or b < DUPLICATE_SHARE * a:  # whatever they share
-        return False
-    shared = len(one & other)
-    return shared >= DUPLICATE_SHARE * (a + b - shared)
 
 
 def _survivor(group: Sequence[Hit]) -> Hit:

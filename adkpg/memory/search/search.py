@@ -25,7 +25,7 @@ from adkpg.memory.search.options import SearchOptions
 from adkpg.memory.search.ranking import RANKING
 from adkpg.memory.search.reranking import reranked
 from adkpg.memory.search.statements import SearchParameters
-from adkpg.memory.search.updates import newest_first
+from adkpg.memory.search.updates import may_replace, newest_first
 from adkpg.memory.tokenizer import script_config, searchable
 from adkpg.memory.vectors import statements as vector_statements
 from adkpg.memory.vectors.vectors import Vectors
@@ -139,45 +139,45 @@ class Search:
             wanted = max(wanted, settings.rerank_candidates)
         asked = parameters
 
-        async def ask(source: Source) -> tuple[list[Any], list[Hit], list[Hit]]:
+        async def ask(source: Source) -> tuple[list[Any], list[list[int]]]:
             for more in hits.ROWS_PER_HIT:
                 parameters: SearchParameters = {**asked, "top_k": math.ceil(more * wanted)}
-                said = words_alone
                 if len(scopes) > 1 and await self._database.is_distributed():
                     rows = await self._apart(source, vectors, shape, parameters)
                 else:
                     rows = await self._rows(source, vectors, shape, parameters)
-                if vectors is not None and not shape.inactive:
-                    said = self._inactive.get(app_name)
-                unfolded = [
-                    hits.hit(row, text, words_alone=said)
-                    for row in rows
-                    if row["memory_id"] is not None
-                ]
-                found = hits.folded(unfolded)
-                if len(found) >= wanted or len(rows) < parameters["top_k"]:
+                rows = [row for row in rows if row["memory_id"] is not None]
+                groups = hits.groups_of(rows)
+                if len(groups) >= wanted or len(rows) < parameters["top_k"]:
                     break
-            return rows, unfolded, found
+            return rows, groups
 
         def need(known: Known) -> Need:
             return known.of_memories(app_name, user_id)
 
-        rows, unfolded, found = await self._database.read(ask, need)
+        rows, groups = await self._database.read(ask, need)
+        if vectors is not None and not shape.inactive:
+            words_alone = self._inactive.get(app_name)
         drawn = {
             row["memory_id"]: tuple((fact, heir) for fact, heir in row["drawn"])
             for row in rows
             if row["drawn"]
         }
-        found = newest_first(found, text if cues.asks and shape.lexical else None, drawn)
+        told = text if cues.asks and shape.lexical else None
+        if not may_replace((row["kind"] for row in rows), told, drawn):
+            groups = groups[:wanted]
+        read = [
+            hits.hit_of([rows[place] for place in group], text, words_alone=words_alone)
+            for group in groups
+        ]
+        found = newest_first([hit for hit, _ in read], told, drawn)
         if reranker is not None:
             found = await reranked(reranker, text, found[:wanted], most=settings.rerank_candidates)
         found = found[:most]
         places = {row["memory_id"]: row["position"] for row in rows}
         if options.neighbours and found:
             # Not by memory_id: a user's memory and the app's may have the same.
-            positions = {
-                id(hit.memory): row["position"] for hit, row in zip(unfolded, rows, strict=True)
-            }
+            positions = {id(hit.memory): row["position"] for hit, row in read}
             around = found
             found = await self._database.read(
                 lambda source: self._with_neighbours(

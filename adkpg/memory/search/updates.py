@@ -7,7 +7,7 @@ if the score hardly tells them apart, time does.
 """
 
 import re
-from collections.abc import Iterator, Mapping, Sequence
+from collections.abc import Iterable, Iterator, Mapping, Sequence
 from dataclasses import replace
 
 from adkpg.memory import records
@@ -24,6 +24,11 @@ _LOOKED_AT = 2_000  # characters of a text
 _LEAST_COMMON = 3  # words: "Thanks!" is part of much that is no new value of it
 
 
+def may_replace(kinds: Iterable[str], question: str | None, drawn: Drawn) -> bool:
+    """Whether `newest_first` may find that a memory of some kinds replaces another."""
+    return question is not None or bool(drawn) or "fact" in kinds
+
+
 def newest_first(found: Sequence[Hit], question: str | None, drawn: Drawn) -> list[Hit]:
     """Returns the hits with each that replaces another before it; others keep their order.
 
@@ -34,7 +39,7 @@ def newest_first(found: Sequence[Hit], question: str | None, drawn: Drawn) -> li
       question: What was asked; None if nothing was, so that words tell nothing.
       drawn: The facts of these memories.
     """
-    if question is None and not drawn and all(hit.memory.kind != "fact" for hit in found):
+    if not may_replace((hit.memory.kind for hit in found), question, drawn):
         return list(found)
     heirs = {fact: heir for facts in drawn.values() for fact, heir in facts if heir}
     facts = [_facts(hit, drawn) for hit in found]
