@@ -76,10 +76,10 @@ PLOTS = (
         "words",
         "How long does a search of one user's memories by words take?",
         "memory",
-        "search with words",
+        "search by words",
         ("100 of 250,000 memories", "1,000 of 250,000 memories", "10,000 of 250,000 memories"),
         adk="ADK SqliteMemoryService",
-        quality="search with words: asked memory in 10 hits",
+        quality="search by words: asked memory in 10 hits",
     ),
 )
 

@@ -70,7 +70,7 @@ def search_bars(figures: list[Figure]) -> list[Bar]:
     bars = []
     for size, (vector_ms, hybrid_ms) in BARS.items():
         among = many_size(size, MANY)
-        promised: dict[Way, int] = {"vectors": vector_ms, "words": hybrid_ms}
+        promised: dict[Way, int] = {"vectors": vector_ms, "both": hybrid_ms}
         for way, most in promised.items():
             figure = find(figures, SEARCH[way], among)
             p50 = figure.p50 if figure else None

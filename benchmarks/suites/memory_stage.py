@@ -22,10 +22,15 @@ ONE = "one"
 SHARES = {0.0004: 1_000, 0.004: 50, 0.04: 5, 0.2: 1}
 """Of all memories, what a user has, and how many such users there are: 1,056 in all."""
 
-SEARCH: dict[Way, str] = {"vectors": "vector search", "words": "search with words"}
+SEARCH: dict[Way, str] = {
+    "vectors": "vector search",
+    "words": "search by words",
+    "both": "hybrid search",
+}
 QUALITY: dict[Way, str] = {
     "vectors": "vector search: recall@10 against exact",
-    "words": "search with words: asked memory in 10 hits",
+    "words": "search by words: asked memory in 10 hits",
+    "both": "hybrid search: asked memory in 10 hits",
 }
 INGEST = "ingest, batches of 100"
 ENOUGH = 0.9

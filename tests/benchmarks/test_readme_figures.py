@@ -25,7 +25,7 @@ ROWS = {
         "p50",
     ),
     "search by words, 1,000 memories of 250,000": (
-        "search with words",
+        "search by words",
         "1,000 of 250,000 memories",
         "p50",
     ),

@@ -2,9 +2,8 @@
 
 import math
 import re
-from collections import Counter
-from collections.abc import Callable, Collection, Hashable, Iterable, Sequence
-from itertools import chain, pairwise
+from collections.abc import Hashable, Iterable, Iterator, Mapping, Sequence
+from itertools import pairwise
 from typing import NamedTuple
 
 from adkpg.memory import records
@@ -13,9 +12,10 @@ from adkpg.memory.tokenizer import searchable
 DUPLICATE_SHARE = 0.9
 """Share of common pairs of words (Jaccard) from which two texts are near-duplicates."""
 
+_FEW = 100
 # As `searchable` leaves them: beyond ASCII there are letters, marks and numerals only.
 _WORD = re.compile("[0-9A-Za-z_\u0080-\U0010ffff]+")
-_DIGITS = re.compile("[0-9]+")
+_DIGIT = re.compile("[0-9]")
 
 
 class Said(NamedTuple):
@@ -50,71 +50,64 @@ def groups(said: Sequence[Said]) -> list[list[int]]:
       The places of each group, ascending, beginning with the one that the others are like; groups
       by this place.
     """
-    texts = [each.text for each in said]
-    digits = [frozenset(_DIGITS.findall(text)) for text in texts]
-    # What near-duplicates have equal tells most apart, for less than their words would take.
-    equal = _split(
-        range(len(said)), lambda place: (said[place].author, said[place].artifacts, digits[place])
-    )
     found: dict[int, list[int]] = {}
-    for places in equal:
-        for some in _split(places, lambda place: digits[place] and _numbers(texts[place])):
-            for place, leader in zip(some, _leaders([texts[each] for each in some]), strict=True):
-                found.setdefault(some[leader], []).append(place)
+    for places in _alike_by({place: each[:2] for place, each in enumerate(said)}):
+        words = {place: _words(said[place].text) for place in places}
+        suspects = _suspects(words)
+        found |= {place: [place] for place in words.keys() - {*suspects}}
+        for some in _alike_by({place: _numbers(words[place]) for place in suspects}):
+            for place, leader in _leaders({place: words[place] for place in some}):
+                found.setdefault(leader, []).append(place)
     return [found[place] for place in sorted(found)]
 
 
-def _split(places: Sequence[int], key: Callable[[int], Hashable]) -> Collection[Sequence[int]]:
-    """Puts those together that have the same key, in their order."""
-    if len(places) < 2:
-        return [places]
+def _alike_by(keys: Mapping[int, Hashable]) -> Iterable[Sequence[int]]:
+    """Puts places together that have the same key, in their order."""
     parts: dict[Hashable, list[int]] = {}
-    for place in places:
-        parts.setdefault(key(place), []).append(place)
+    for place, key in keys.items():
+        parts.setdefault(key, []).append(place)
     return parts.values()
-
-
-def _numbers(text: str) -> frozenset[str]:
-    return frozenset(
-        word for word in _words(text) if not word.isalpha() and _DIGITS.search(word) is not None
-    )
 
 
 def _words(text: str) -> list[str]:
     return _WORD.findall(text) or [text]
 
 
-def _leaders(texts: Sequence[str]) -> list[int]:
-    """The place of the text that each is folded into: the first that is alike and leads itself."""
-    leaders = list(range(len(texts)))
-    if len(texts) < 2:
-        return leaders
-    words = [_words(text) for text in texts]
-    pairs: dict[int, frozenset[tuple[str, str]]] = {}
-    holders: dict[int, list[int]] = {}
-    for place in _suspects(words):
-        own = pairs[place] = frozenset(pairwise(["", *words[place]]))
-        telling = _telling(own)
-        near = {leader for pair in telling for leader in holders.get(pair, ())}
-        leader = next((each for each in sorted(near) if _alike(own, pairs[each])), place)
-        leaders[place] = leader
-        if leader == place:
-            for pair in telling:
-                holders.setdefault(pair, []).append(place)
-    return leaders
+def _numbers(words: Sequence[str]) -> frozenset[str]:
+    return frozenset(word for word in words if not word.isalpha() and _DIGIT.search(word))
 
 
-def _suspects(words: Sequence[Sequence[str]]) -> Iterable[int]:
+def _suspects(words: Mapping[int, Sequence[str]]) -> Sequence[int]:
     """The places of those that may be like another one.
 
     A word that one text alone has is the end of a pair that no other has. So one with more of these
-    than pairs may be missing is like no other.
+    than pairs may be missing is like no other. Of many texts few have such words.
     """
-    having = Counter(chain.from_iterable(map(set, words)))
-    for place, own in enumerate(words):
-        alone = [word for word in {*own} if having[word] == 1]
-        if len(alone) <= _spare(len(own)):
-            yield place
+    if len(words) > _FEW:
+        return list(words)
+    sets = {place: {*own} for place, own in words.items()}
+    once: set[str] = set()
+    again: set[str] = set()
+    for own in sets.values():
+        again |= own & once
+        once |= own
+    return [place for place, own in sets.items() if len(own - again) <= _spare(len(words[place]))]
+
+
+def _leaders(words: Mapping[int, Sequence[str]]) -> Iterator[tuple[int, int]]:
+    """By place, the one that each is folded into: the first that is alike and leads itself."""
+    pairs: dict[int, frozenset[tuple[str, str]]] = {}
+    holders: dict[int, list[int]] = {}
+    for place, own_words in words.items():
+        own = frozenset(pairwise(["", *own_words]))
+        telling = _telling(own)
+        near = {leader for pair in telling for leader in holders.get(pair, ())}
+        leader = next((each for each in sorted(near) if _alike(own, pairs[each])), place)
+        yield place, leader
+        if leader == place:
+            pairs[place] = own
+            for pair in telling:
+                holders.setdefault(pair, []).append(place)
 
 
 def _telling(pairs: frozenset[tuple[str, str]]) -> list[int]:

@@ -5,8 +5,8 @@ from typing import Literal, Protocol
 
 from benchmarks.corpus import Corpus, Said
 
-Way = Literal["vectors", "words"]
-"""How a memory is asked: by the question's vector alone, or by its words too, or by them alone."""
+Way = Literal["vectors", "words", "both"]
+"""What of a question is asked for: its vector alone, its words alone, or both together."""
 
 APP = "benchmark"
 TOP_K = 10

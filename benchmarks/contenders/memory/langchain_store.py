@@ -37,7 +37,7 @@ class LangChainStore:
 
     name = "langchain-postgres"
     package = "langchain-postgres"
-    ways: tuple[Way, ...] = ("vectors", "words")
+    ways: tuple[Way, ...] = ("vectors", "both")
     whole = True
 
     def __init__(self, url: str, embedding: Embedding) -> None:
@@ -45,7 +45,7 @@ class LangChainStore:
         self.search_notes: dict[Way, str] = {
             "vectors": "one HNSW index for all users",
             # It keeps the first question's words in its configuration for all that follow.
-            "words": "hybrid, given a new configuration for each question, or it asks for the "
+            "both": "given a new configuration for each question, or it asks for the "
             "words of the first one for ever",
         }
         self._url = url
@@ -108,7 +108,7 @@ class LangChainStore:
             question,
             k=TOP_K,
             filter=None if user is None else {"user_id": user},
-            hybrid_search_config=_hybrid() if way == "words" else None,
+            hybrid_search_config=_hybrid() if way == "both" else None,
         )
         return [document.page_content for document in found]
 

@@ -7,6 +7,7 @@ from pgvector import HalfVector
 
 from adkpg import Database, PgVectorMemoryService, Settings
 from adkpg.memory.drafts import Draft, as_json, drafts_of_events
+from adkpg.memory.search.options import Mode
 from adkpg.memory.vectors import statements as vector_statements
 from adkpg.memory.write import statements
 from adkpg.memory.write.plan import new_place
@@ -19,6 +20,7 @@ from benchmarks.figures import OURS
 _LOADED = 1_000  # memories of a user in one call
 _EXACT_LIMIT = 100_000
 TURNS = 20
+_MODES: dict[Way, Mode] = {"vectors": "vector", "words": "text", "both": "hybrid"}
 
 
 class GivenEmbedder:
@@ -54,12 +56,12 @@ class PgVectorMemory:
 
     name = OURS
     package = "adkpg"
-    ways: tuple[Way, ...] = ("vectors", "words")
+    ways: tuple[Way, ...] = ("vectors", "words", "both")
     whole = False
 
     def __init__(self, url: str, embedding: Embedding) -> None:
         self.ingest_note = ""
-        self.search_notes: dict[Way, str] = {"words": "hybrid"}
+        self.search_notes: dict[Way, str] = {}
         self._url = url
         self._embedding = embedding
         settings = Settings(exact_limit=_EXACT_LIMIT, migration_timeout_s=3600)
@@ -127,7 +129,7 @@ class PgVectorMemory:
             app_name=APP,
             user_id=user,
             query=question,
-            mode="vector" if way == "vectors" else "hybrid",
+            mode=_MODES[way],
         )
         return [hit.memory.content.parts[0].text or "" for hit in hits if hit.memory.content.parts]
 

@@ -91,8 +91,24 @@ class _Service:
             reading_statements.select_session(events_wanted=True, after=False, recent=False),
             {"app_name": APP, "user_id": user_id, "session_id": session_id},
         )
-        events = _EVENTS.validate_json(f"[{','.join(row['payloads'])}]")
+        payloads, next_seq = list(row["payloads"]), row["next_seq"]
         marker = (row["incarnation"], row["revision"], row["revision_token"])
+        while next_seq is not None:
+            (page,) = await self._fetch(
+                reading_statements.select_further_events(after=False),
+                {
+                    "app_name": APP,
+                    "user_id": user_id,
+                    "session_id": session_id,
+                    "incarnation": row["incarnation"],
+                    "revision": row["revision"],
+                    "revision_token": row["revision_token"],
+                    "next_seq": next_seq,
+                },
+            )
+            payloads += page["payloads"]
+            next_seq = page["next_seq"]
+        events = _EVENTS.validate_json(f"[{','.join(payloads)}]")
         return _Live(user_id, session_id, *marker, events, row)
 
     async def list_sessions(self, user_id: str, limit: int) -> Sequence[str]:
