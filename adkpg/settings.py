@@ -58,7 +58,8 @@ class Settings(BaseSettings):
     direct_url: SecretStr | None = Field(
         default=None,
         description="The same database without the pooler that `database_url` leads through, for "
-        "migrations and for building indexes; by default they use `database_url` too.",
+        "what needs a session: migrations, distribution, indexes, backups, `watch_session`; on a "
+        "cluster, its coordinator. By default they use `database_url` too.",
     )
     read_url: SecretStr | None = Field(
         default=None,
@@ -127,7 +128,8 @@ class Settings(BaseSettings):
         default=600,
         gt=0,
         description="Longest wait of a migration for another process's and for locks that others "
-        "hold, and longest run of each of its statements, in seconds.",
+        "hold, and longest run of each of its statements, in seconds; likewise of backups, exact "
+        "statistics, the doctor and changes of models.",
     )
     embedded_dir: Path | None = Field(
         default=None,

@@ -77,7 +77,17 @@ def begin(schema: str, *, exists: bool) -> str:
         END $adkpg$;
     """  # noqa: S608 - the setting allows letters, digits and underscores
     made = f'CREATE SCHEMA "{schema}";'
-    return f"BEGIN;\n{dropped if exists else made}\nCREATE EXTENSION IF NOT EXISTS vector;\n"
+    return f"BEGIN;\n{dropped if exists else made}\n{_PGVECTOR}\n"
+
+
+# Not IF NOT EXISTS: a coordinator tells workers so, which ask for its owner.
+_PGVECTOR = """
+    DO $adkpg$ BEGIN
+        IF NOT EXISTS (SELECT FROM pg_catalog.pg_extension WHERE extname = 'vector') THEN
+            CREATE EXTENSION vector;
+        END IF;
+    END $adkpg$;
+"""
 
 
 def end(schema: str, rows: Mapping[str, int]) -> str:

@@ -1277,9 +1277,12 @@ class Database(Closes):
         try:
             await self._verify(engine, upgrading=self._auto_upgrade)
         except SchemaError as exc:
-            if not await migrations.under_way(engine):
-                raise
-            raise self._being_changed(attempt) from exc
+            if await migrations.under_way(engine):
+                raise self._being_changed(attempt) from exc
+        else:
+            return
+        # It may have ended between the two looks.
+        await self._verify(engine, upgrading=self._auto_upgrade)
 
     def _being_changed(self, attempt: Attempt) -> Busy:
         attempt.fault = Fault.AWAY

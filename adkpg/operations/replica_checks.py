@@ -8,6 +8,7 @@ from adkpg.database.replicas.horizon import settled
 from adkpg.database.replicas.statements import identify
 from adkpg.errors import AdkpgError, SchemaError
 from adkpg.operations.findings import Finding, Verdict
+from adkpg.operations.nodes.measures import are_several
 from adkpg.sql import NoParameters
 
 _LONGEST_S = 2.0
@@ -22,6 +23,14 @@ async def replica(database: Database) -> Finding:
     standby = database.standby
     assert standby is not None, "it is not asked for without"
     verdict = Verdict("replica")
+    if await are_several(database):
+        verdict.add(
+            "warning",
+            f"the tables in {database.url} are distributed over the nodes of a cluster, so "
+            f"{standby.url} is not read",
+            "unset ADKPG_READ_URL",
+        )
+        return verdict.finding("")
     primary = (await database.ask(identify(), _NOTHING, scoped=False))[0]
     began = time.monotonic()
     try:

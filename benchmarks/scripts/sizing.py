@@ -62,8 +62,7 @@ def sized(
         "remembered turns a day": f"{turns_per_day:,.0f}",
         "share of the memories in use at a time": f"{active:.0%}",
         "data": _bytes(data),
-        "disk of a machine, with a third of slack": f"{machines} x "
-        + _bytes(data * SLACK / machines),
+        "disk of a machine, with 30 % of slack": f"{machines} x " + _bytes(data * SLACK / machines),
         "disk of its standby": "the same again",
         "memory for what is in use, all machines": _bytes(cached),
         "WAL a day": _bytes(turns_per_day * wal),

@@ -349,6 +349,24 @@ async def test_a_call_before_the_tables_are_there_waits_for_who_makes_them(
         assert (await DatabaseSessionService(database).create_session(**USER)).id
 
 
+async def test_a_call_that_looks_before_a_migration_ends_and_asks_after_it_is_answered(
+    empty_database_url: str, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    asked = 0
+
+    async def under_way(_: object) -> bool:
+        nonlocal asked
+        asked += 1
+        async with Database(empty_database_url) as other:
+            await other.upgrade()
+        return False
+
+    monkeypatch.setattr(migrations, "under_way", under_way)
+    async with Database(empty_database_url) as database:
+        await _works(database)
+    assert asked == 1
+
+
 async def test_a_call_while_a_table_is_away_waits_until_it_is_back(database_url: str) -> None:
     settings = Settings(retry_timeout_s=60)
     async with Database(database_url, settings=settings) as database:

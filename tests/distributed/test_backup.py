@@ -12,6 +12,7 @@ from adkpg.errors import ConfigurationError, DatabaseUnavailable
 from tests.fakes.catalog import described
 from tests.fakes.citus import CitusServer, Own
 from tests.fakes.conversation import USER
+from tests.fakes.roles import Roles
 
 pytestmark = [pytest.mark.cluster, pytest.mark.direct(reason="backs up by Postgres's own programs")]
 
@@ -55,6 +56,25 @@ async def test_a_backup_comes_back_into_a_database_that_is_then_distributed(
     async with Database(other) as target:
         await target.upgrade()
     assert restored == await described(other, whole=True)
+
+
+async def test_an_owner_who_is_no_superuser_restores(
+    database: Database, empty: str, tmp_path: Path
+) -> None:
+    file = tmp_path / "backup"
+    await DatabaseSessionService(database).create_session(**USER)
+    await back_up(database, file, progress=nothing)
+    roles = Roles(empty)
+    await roles.create("migrate")
+    try:
+        await roles.grant("migrate", guarded=False)
+        await roles.execute(["CREATE EXTENSION IF NOT EXISTS vector"])
+        async with Database(roles.url("migrate")) as target:
+            rows = await restore(target, await read(target, file), progress=nothing)
+            assert rows["sessions"] == 1
+            assert await target.distribute()
+    finally:
+        await roles.drop()
 
 
 async def test_nothing_is_restored_onto_distributed_tables(

@@ -41,6 +41,13 @@ async def test_row_level_security_on_a_cluster_is_a_failure(database_url: str) -
     assert "Row-level security does not work where Citus" in found.detail
 
 
+async def test_a_standby_that_is_never_read_is_a_warning(database_url: str) -> None:
+    async with Database(database_url, read_url=f"{database_url}?application_name=b") as database:
+        found = await find(database, "replica")
+    assert (found.status, found.cure) == ("warning", "unset ADKPG_READ_URL")
+    assert "are distributed over the nodes of a cluster, so" in found.detail
+
+
 async def test_a_table_that_is_not_distributed_is_a_failure_and_mended(
     database_url: str, connection: asyncpg.Connection
 ) -> None:

@@ -515,7 +515,7 @@ class Replica:
             return NotHere("conflict")
         said = str(exc)
         if isinstance(exc, TimeoutError) or isinstance(exc.__cause__, TimeoutError):
-            said = f"{self.standby.url} did not answer within {self.timeout_s:g} s."
+            said = f"{self.standby.url} did not answer in time."
         elif isinstance(exc, SchemaError):  # whose own cure is for a primary
             said = (
                 f"{self.standby.url} has no tables that this version can read; migrate the primary "
