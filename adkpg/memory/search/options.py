@@ -153,7 +153,7 @@ class SearchOptions:
                     f"vector_distance_threshold={distance!r} is no distance; give one from 0 to 2."
                 )
             given["min_score"] = _one("min_score", given.get("min_score"), 1 - distance)
-        return replace(self, **given)
+        return replace(self, **given) if given else self
 
 
 def service_defaults(

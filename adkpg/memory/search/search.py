@@ -124,7 +124,8 @@ class Search:
         }
         shape = statements.Shape(
             lexical=options.mode != "vector",
-            vector=False,
+            vector=vectors is not None,
+            large=vectors is not None and vectors.large,
             filters=options.filters.shape,
             explain=explain,
             dated=bool(cues.times),
@@ -217,7 +218,7 @@ class Search:
         answers = await asyncio.gather(
             *(self._rows(source, vectors, shape, _of_scope(parameters, scope)) for scope in scopes)
         )
-        return merged(answers, parameters, replace(shape, vector=vectors is not None))
+        return merged(answers, parameters, shape)
 
     async def _with_vectors(
         self,
@@ -226,7 +227,6 @@ class Search:
         shape: statements.Shape,
         parameters: SearchParameters,
     ) -> list[Any]:
-        shape = replace(shape, vector=True, large=vectors.large)
         app_name = parameters["app_name"]
         scopes = list(dict.fromkeys((parameters["user_id"], parameters["also_user_id"])))
         key = (app_name, tuple(scopes))
