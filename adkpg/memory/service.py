@@ -388,6 +388,9 @@ class PgVectorMemoryService(UsesDatabase, BaseMemoryService):
             lambda source: source.fetch_one(reading.select_memory(), place),
             lambda known: known.of_memories(app_name, user),
         )
+        if row is None and self._database.standby is not None:
+            # Whoever has its id may know it from another process, which stored it a moment ago.
+            row = await self._database.fetch_one(reading.select_memory(), place)
         return None if row is None else records.memory(row)
 
     async def list_memories(

@@ -489,7 +489,7 @@ class DatabaseSessionService(UsesDatabase, BaseSessionService):
         }
         rows = await self._database.read(
             lambda source: source.fetch(reading_statements.list_events_page(), wanted),
-            lambda known: known.of_session(app_name, user_id, session_id),
+            lambda known: known.of_events(app_name, user_id, session_id),
         )
         next_cursor = cursors.written(rows[limit - 1]["seq"]) if len(rows) > limit else None
         page = History()

@@ -12,7 +12,8 @@ from hypothesis.stateful import RuleBasedStateMachine, initialize, invariant, ru
 
 from adkpg.database import Database, Floor, Known, Need
 from adkpg.database.replicas.horizon import History, Horizon, settled
-from adkpg.database.replicas.replica import _Silence
+from adkpg.database.replicas.known import Gone
+from adkpg.database.replicas.replica import _Silence, gone_from
 from adkpg.errors import DatabaseUnavailable, InvalidInput
 from adkpg.keys import APP_WIDE
 
@@ -344,6 +345,48 @@ def test_the_primarys_word_counts_even_if_it_went_back() -> None:
     known.wrote_session(PLACE, Floor("i", 5, "t5"))
     known.saw_session(KEY, row_of(3), asked_at=known.now(), server=None)
     assert known.of_session(*KEY).floor == Floor("i", 3, "t3")
+
+
+def test_events_that_are_gone_do_not_come_back_but_on_a_primary_that_went_back() -> None:
+    known = Known(clock=iter(range(100)).__next__)
+    for server in (None, 1.0):
+        seen: dict[str, Any] = {"asked_at": known.now(), "server": server}
+        known.saw_session(KEY, row_of(5), **seen, gone=Gone(3, whole=True))
+        known.saw_session(KEY, row_of(5), **seen, gone=Gone(4, whole=False))
+        known.saw_session(KEY, row_of(5), **seen)
+        assert known.of_session(*KEY).gone == 3
+    known.wrote_session(PLACE, Floor("i", 6, "t6"))
+    assert known.of_session(*KEY).gone == 3
+    asked_at = known.now()
+    known.saw_session(KEY, row_of(6), asked_at=known.now(), server=None, gone=Gone(4, whole=True))
+    known.saw_session(KEY, row_of(6), asked_at=asked_at, server=None, gone=Gone(3, whole=True))
+    assert known.of_session(*KEY).gone == 4, "what was asked before it was known says nothing"
+    known.saw_session(KEY, row_of(6), asked_at=known.now(), server=None, gone=Gone(3, whole=True))
+    assert known.of_session(*KEY).gone == 3
+    other = row_of(6, incarnation="another")
+    known.saw_session(KEY, other, asked_at=known.now(), server=None, gone=Gone(0, whole=True))
+    assert known.of_session(*KEY).gone == 0
+
+
+@pytest.mark.parametrize(
+    ("parameters", "row", "gone"),
+    [
+        ({"after": None, "limit": None}, {"payloads": ["a"]}, Gone(4, whole=True)),
+        ({"after": None, "limit": 2}, {"payloads": ["a"]}, Gone(4, whole=True)),
+        ({"after": None, "limit": 1}, {"payloads": ["a"]}, Gone(4, whole=False)),
+        ({"after": 1, "limit": None}, {"payloads": ["a"]}, Gone(4, whole=False)),
+        ({"after": None, "limit": None}, {"payloads": ["a"], "next_seq": 4}, Gone(2, whole=True)),
+        ({"after": None, "limit": 9}, {"payloads": ["a"], "next_seq": 4}, Gone(2, whole=False)),
+        ({"count": 3}, {"payloads": ["a"], "had": True}, Gone(1, whole=True)),
+        ({"count": 3}, {"payloads": ["a"], "had": None}, Gone(4, whole=True)),
+        ({"whole": 9}, {"payloads": None, "outlines": ["a", "b"]}, Gone(3, whole=True)),
+        ({"after": None, "limit": None}, {}, None),
+    ],
+)
+def test_a_row_tells_how_many_events_it_is_without(
+    parameters: dict[str, Any], row: dict[str, Any], gone: Gone | None
+) -> None:
+    assert gone_from(parameters, {"revision": 5, **row}) == gone
 
 
 def test_a_state_that_is_again_what_it_was_is_not_taken_for_the_first_one() -> None:

@@ -1,9 +1,9 @@
 """Known: what this process has written and seen, so that no read goes back behind it. Pure.
 
-Of a session it is the revision, of states a digest, and of everything else the moment: a standby
-shows it if it has reached a later one (`horizon`). It is bounded: what is forgotten counts as known
-at the last moment of all that was forgotten, so a bound costs reads on the primary and never an
-answer that is too old.
+Of a session it is the revision and how many of its events are gone, of states a digest, and of
+everything else the moment: a standby shows it if it has reached a later one (`horizon`). It is
+bounded: what is forgotten counts as known at the last moment of all that was forgotten, so a bound
+costs reads on the primary and never an answer that is too old.
 """
 
 import math
@@ -11,7 +11,7 @@ import threading
 import time
 from collections import OrderedDict
 from collections.abc import Callable, Iterable, Mapping
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from typing import Any, NamedTuple
 
 from adkpg.keys import APP_WIDE
@@ -34,6 +34,18 @@ class Floor(NamedTuple):
     def of(cls, row: Mapping[str, Any]) -> "Floor":
         """Returns the revision that a session's row tells."""
         return cls(row["incarnation"], row["revision"], row["revision_token"])
+
+
+class Gone(NamedTuple):
+    """How many of a session's events an answer is without: those that were deleted.
+
+    Attributes:
+      events: At most so many, up to where the answer ends.
+      whole: Whether the answer has all that are there, so that it is neither more nor fewer.
+    """
+
+    events: int
+    whole: bool
 
 
 class Moment(NamedTuple):
@@ -64,6 +76,7 @@ class Need:
       scope: App and user, of a read of sessions; the user is None of a whole app's.
       place: App, user and session, of the read of one session.
       floor: Its revision; None if nothing is known of it, or `moments` say it.
+      gone: How many of its events are gone at least: none comes back.
       shown: Whether it was a standby that showed the floor.
       written_at: When this process last wrote something of it, in monotonic seconds.
       of_session: Whether it may be answered whatever the lag, if the primary does not answer.
@@ -75,6 +88,7 @@ class Need:
     scope: tuple[str, str | None] | None = None
     place: tuple[str, str, str] | None = None
     floor: Floor | None = None
+    gone: int = 0
     shown: bool = False
     written_at: float = -math.inf
     of_session: bool = True
@@ -93,12 +107,18 @@ class Need:
 
 @dataclass(frozen=True, slots=True)
 class _Entry:
-    """What is known by a key: a floor, a digest, or that it has changed at a moment."""
+    """What is known by a key: a floor, a digest, or that it has changed at a moment.
+
+    With a floor comes how many of the session's events are gone at least, and since when that is
+    known.
+    """
 
     moment: Moment
     floor: Floor | None = None
     digest: int | None = None
     written_at: float = -math.inf
+    gone: int = 0
+    gone_at: float = -math.inf
 
 
 class Known:
@@ -178,7 +198,7 @@ class Known:
             known = self._entries.get(key)
             if known is None or not _later(known.floor, floor):
                 now = self._clock()
-                self._put(key, _Entry(Moment(now), floor, written_at=now))
+                self._put(key, _with_floor(known, _Entry(Moment(now), floor, written_at=now)))
 
     def saw_session(
         self,
@@ -187,6 +207,7 @@ class Known:
         *,
         asked_at: float,
         server: float | None,
+        gone: Gone | None = None,
     ) -> None:
         """Notes what an answer said of a session, and of the states that came with it.
 
@@ -197,6 +218,7 @@ class Known:
             asked, or `Need.known_at` of what a standby was asked for.
           server: The standby that answered; None is the primary, whose word counts even if it went
             back (a failover).
+          gone: Of the session's events; None if the answer is without events.
         """
         app_name, user_id, _ = place
         key = ("session", *place)
@@ -216,10 +238,13 @@ class Known:
                 self._note([("any",)])
             if news:
                 written_at = -math.inf if known is None else known.written_at
-                self._put(key, _Entry(moment, floor, written_at=written_at))
+                self._put(key, _with_floor(known, _Entry(moment, floor, written_at=written_at)))
                 self._note([("sessions", app_name, user_id), ("sessions", app_name)])
             if row is None:
                 return
+            if gone is not None and gone.whole:
+                primary = server is None
+                self._saw_gone(key, floor, gone.events, asked_at=asked_at, primary=primary)
             for name, of in (("app_state", (app_name,)), ("user_state", (app_name, user_id))):
                 state = ("state", *of)
                 seen, had = digest(row[name]), self._entries.get(state)
@@ -233,6 +258,19 @@ class Known:
                     self._put(state, _Entry(moment, digest=seen))
                 if changed:
                     self._note([("anybody", app_name)])
+
+    def _saw_gone(
+        self, key: Key, floor: Floor | None, events: int, *, asked_at: float, primary: bool
+    ) -> None:
+        """Notes how many of a session's events are gone, if the floor is still what was seen."""
+        entry = self._entries.get(key)
+        if entry is None or entry.floor != floor:
+            return
+        # Only a primary that went back has events again.
+        if events > entry.gone or (primary and events < entry.gone and asked_at > entry.gone_at):
+            self._entries[key] = replace(entry, gone=events, gone_at=self._clock())
+            # Pages and searches do not tell how many are gone.
+            self._note([("sessions", *key[1:3]), ("sessions", key[1])])
 
     def saw(
         self,
@@ -305,9 +343,19 @@ class Known:
             (app_name, user_id),
             (app_name, user_id, session_id),
             floor,
+            0 if entry is None else entry.gone,
             floor is not None and entry is not None and entry.moment.server is not None,
             -math.inf if entry is None else entry.written_at,
         )
+
+    def of_events(self, app_name: str, user_id: str, session_id: str) -> Need:
+        """Returns what a page of a session's events must show; it does not tell which are gone."""
+        need = self.of_session(app_name, user_id, session_id)
+        with self._lock:
+            entry = self._entries.get(("session", app_name, user_id, session_id))
+        if entry is None or not entry.gone:
+            return need
+        return replace(need, moments=(*need.moments, Moment(entry.gone_at)))
 
     def of_sessions(self, app_name: str, user_id: str | None) -> Need:
         """Returns what a listing of sessions, a search in their events, or a state must show."""
@@ -384,12 +432,22 @@ def digest(state: str | None) -> int:
     return hash(state)
 
 
+def _with_floor(known: _Entry | None, entry: _Entry) -> _Entry:
+    """Returns a session's new entry, with the events that are gone of the same session."""
+    if known is None or known.floor is None or entry.floor is None:
+        return entry
+    if known.floor.incarnation != entry.floor.incarnation:
+        return entry
+    return replace(entry, gone=known.gone, gone_at=known.gone_at)
+
+
 def went_back(known: Floor | None, said: Floor | None) -> bool:
     """Whether a session has less than was known of it, or another history."""
     if known is None or said is None or known.incarnation != said.incarnation:
         return False
     if said.revision == known.revision:
-        return said.token != known.token
+        # The token goes with its event, which may have been deleted.
+        return said.token is not None and said.token != known.token
     return said.revision < known.revision
 
 

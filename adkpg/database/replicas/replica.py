@@ -13,7 +13,7 @@ import asyncpg
 
 from adkpg.database.driver import Attempt
 from adkpg.database.replicas.horizon import History, Horizon, Standing, reached_by
-from adkpg.database.replicas.known import Floor, Known, Need, went_back
+from adkpg.database.replicas.known import Floor, Gone, Known, Need, went_back
 from adkpg.database.replicas.source import Source
 from adkpg.database.replicas.statements import STANDING, identify
 from adkpg.errors import (
@@ -658,13 +658,16 @@ class Asking:
             raise self._replica.doubted()
         rows = answer if answer[0]["adkpg_row"] else []
         if need.place is not None and tells_session(statement):
-            row = rows[0] if rows else None
-            if row is not None and not need.states_shown(row, server, reached):
+            if not rows:  # another process may have made it a moment ago, and told its id
                 raise NotHere("behind")
-            known.saw_session(need.place, row, asked_at=need.known_at, server=server)
-            if row is not None:
-                # What is read next of it may come from another standby, which must have it all.
-                self._need = replace(need, floor=Floor.of(row))
+            row, gone = rows[0], gone_from(parameters, rows[0])
+            if not need.states_shown(row, server, reached):
+                raise NotHere("behind")
+            if gone is not None and gone.events < need.gone:
+                raise NotHere("behind")
+            known.saw_session(need.place, row, asked_at=need.known_at, server=server, gone=gone)
+            # What is read next of it may come from another standby, which must have it all.
+            self._need = replace(need, floor=Floor.of(row))
         else:
             note_seen(
                 known, need, statement, parameters, rows, asked_at=need.known_at, server=server
@@ -726,7 +729,8 @@ class Learning:
                 asked_at = known.now()
                 rows = await self._primary.fetch(statement, parameters, timeout_s=timeout_s)
             row = rows[0] if rows else None
-            known.saw_session(need.place, row, asked_at=asked_at, server=None)
+            gone = None if row is None else gone_from(parameters, row)
+            known.saw_session(need.place, row, asked_at=asked_at, server=None, gone=gone)
         else:
             note_seen(known, need, statement, parameters, rows, asked_at=asked_at, server=None)
         return rows
@@ -780,6 +784,19 @@ def note_seen(
 
 def _history_of(found: asyncpg.Record) -> History:
     return History(found["cluster"], found["database"], found["timeline"])
+
+
+def gone_from(parameters: Mapping[str, Any], row: Mapping[str, Any]) -> Gone | None:
+    """Returns how many events a session's row is without; None if it was read without them."""
+    told = row.get("payloads")
+    told = row.get("outlines") if told is None else told
+    if told is None:
+        return None
+    limit, next_seq = parameters.get("limit"), row.get("next_seq")
+    count = len(told) + (parameters["count"] if row.get("had") else 0)
+    whole = limit is None or (next_seq is None and count < limit)
+    last = row["revision"] if next_seq is None else next_seq - 1
+    return Gone(last - count, whole and parameters.get("after") is None)
 
 
 def tells_session(statement: Statement[Any]) -> bool:

@@ -1,8 +1,10 @@
 """What this process has seen, by whatever call, no later read is older than: replay is paused."""
 
 import asyncio
+import math
 from collections.abc import AsyncIterator, Awaitable, Callable
 from contextlib import asynccontextmanager
+from datetime import UTC, datetime, timedelta
 from typing import Any
 
 import asyncpg
@@ -11,7 +13,7 @@ from google.adk.sessions.session import Session
 
 from adkpg import Database, DatabaseSessionService, PgVectorMemoryService
 from adkpg.database.replicas.replica import OWN_WRITE_S
-from adkpg.erasure import forget
+from adkpg.erasure import forget, prune_sessions
 from adkpg.errors import SessionExists, StaleSession
 from adkpg.testing import said, texts
 from tests.fakes.conversation import USER, found
@@ -245,3 +247,54 @@ READS = [
     for name in sorted(documented())
     if f"{service}.{name}" in CALLS
 ]
+
+
+@pytest.mark.parametrize("shared_events_mb", [0, 10])
+async def test_events_that_were_seen_to_be_gone_do_not_come_back(
+    both: Replicated, shared_events_mb: int
+) -> None:
+    long_ago = datetime.now(UTC) - timedelta(hours=1)
+    async with (
+        both.database(shared_events_mb=shared_events_mb) as database,
+        Database(both.primary_url) as theirs,
+    ):
+        stage = Stage(both, database, theirs)
+        other = {**USER, "user_id": "another", "session_id": "s"}
+        for place in (PLACE, other):
+            live = await stage.others.create_session(**place)
+            await stage.others.append_event(live, said("one", timestamp=long_ago.timestamp()))
+            await stage.others.append_event(live, said("two"))
+        await both.caught_up()
+        assert texts(await stage.get()) == ["one", "two"]
+        await stage.stand_still()
+        await both.standby.leave()
+        older_than = timedelta(minutes=30)
+        await prune_sessions(theirs, **USER, older_than=older_than, events_only=True)
+        assert texts(await stage.get()) == ["two"]
+        await both.standby.come_back()
+
+        async def answers() -> bool:
+            assert texts(await stage.get()) == ["two"]
+            before = both.standby.round_trips
+            assert texts(await stage.service.get_session(**other)) == ["one", "two"]
+            return both.standby.round_trips > before
+
+        await until(answers)  # of another user, of whom nothing was seen since
+        assert texts(await stage.get()) == ["two"]
+        page = await stage.service.list_events_page(**PLACE)
+        assert texts(live.model_copy(update={"events": page.events})) == ["two"]
+
+
+async def test_all_events_that_are_gone_are_no_failover(both: Replicated) -> None:
+    async with both.database() as database, Database(both.primary_url) as theirs:
+        stage = Stage(both, database, theirs)
+        live = await stage.service.create_session(**PLACE)
+        await stage.service.append_event(live, said("one"))
+        await both.caught_up()
+        assert texts(await stage.get()) == ["one"]
+        await both.standby.leave()
+        await prune_sessions(theirs, **USER, older_than=timedelta(), events_only=True)
+        assert texts(await stage.get()) == []
+        assert database._replica is not None
+        assert database._replica.known.went_back_at == -math.inf
+        await both.standby.come_back()
