@@ -209,7 +209,7 @@ async def test_a_writer_that_holds_on_is_named_and_nothing_is_erased(
 ) -> None:
     async with Database(database_url) as patient:
         await DatabaseSessionService(patient).create_session(**ALICE, state={"user:a": 1})
-    async with Database(database_url, settings=Settings(command_timeout_s=0.5)) as database:
+    async with Database(database_url, settings=Settings(command_timeout_s=2)) as database:
         before = await rows_of(connection, "alice")
         async with locked(database_url, "SELECT FROM adkpg.user_states FOR UPDATE"):
             with pytest.raises(DatabaseError, match="nothing was"):
