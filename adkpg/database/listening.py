@@ -93,7 +93,9 @@ class Listener:
         self._wake()  # for what came before
         while not lost.is_set():
             with suppress(TimeoutError):
-                await asyncio.wait_for(lost.wait(), _PING_S)
+                # Not wait_for: before Python 3.12 it loses a cancellation that comes as it ends.
+                async with asyncio.timeout(_PING_S):
+                    await lost.wait()
                 return
             await connection.execute("SELECT 1", timeout=_LONGEST_PING_S)
 

@@ -308,3 +308,24 @@ async def test_nobody_watches_anothers_session(
         with adkpg.scope(**USER):
             async with aclosing(service.watch_session(**PLACE, after=loaded)) as own:
                 assert await taken(own, 1) == ["mine"]
+
+
+@pytest.mark.direct("listens")
+@pytest.mark.parametrize("turns", range(5))
+async def test_a_cancellation_that_comes_as_a_watcher_wakes_ends_it(
+    database: Database, sessions: DatabaseSessionService, session: Session, turns: int
+) -> None:
+    """However many turns of the event loop lie between both."""
+    watching = sessions.watch_session(**PLACE, after=session)
+    async with aclosing(watching):
+        following = asyncio.ensure_future(anext(watching))
+        listener = database.listener()
+        while not listener.hears or not any(listener._events.values()):
+            await asyncio.sleep(0.01)
+        await asyncio.sleep(0.05)  # it has looked and waits
+        listener._wake()
+        for _ in range(turns):
+            await asyncio.sleep(0)
+        following.cancel()
+        await asyncio.wait({following}, timeout=5)
+        assert following.cancelled()

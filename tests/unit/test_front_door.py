@@ -25,6 +25,7 @@ INTERNAL = {
     "Database.ask",
     "Database.ask_apart",
     "Database.ask_together",
+    "Database.cluster",
     "Database.fetch",
     "Database.fetch_one",
     "Database.found",

@@ -96,7 +96,9 @@ async def watch(
                 continue
             wait_s = _LISTENING_POLL_S if told and listener.hears else poll_interval_s
             with suppress(TimeoutError):
-                await asyncio.wait_for(woken.wait(), wait_s)
+                # Not wait_for: before Python 3.12 it loses a cancellation that comes as it ends.
+                async with asyncio.timeout(wait_s):
+                    await woken.wait()
 
 
 async def _news(
