@@ -411,7 +411,7 @@ class Database(Closes):
             if distributed and self.settings.row_level_security:
                 distribution.refuse_row_level_security()
             if distributed:
-                await distribution.require_citus(engine, self.schema)
+                distribution.require_citus(cluster)
             distribution.require_coordinator(cluster)
             await migrations.upgrade(
                 engine,
@@ -470,7 +470,7 @@ class Database(Closes):
           DatabaseUnavailable: There is no connection, or a node of the cluster is away.
         """
         async with self._migrating() as engine:
-            await distribution.require_citus(engine, self.schema)
+            distribution.require_citus(await distribution.cluster_of(engine, self.schema))
             if self.settings.row_level_security or await row_security.is_on(engine, self.schema):
                 distribution.refuse_row_level_security()
             found = await migrations.inspect(engine, self.schema)
@@ -495,7 +495,7 @@ class Database(Closes):
         async with self._changing_everything() as engine:
             cluster = await distribution.cluster_of(engine, self.schema)
             if cluster is not None and cluster.is_distributed:
-                await distribution.require_citus(engine, self.schema)
+                distribution.require_citus(cluster)
             await migrations.downgrade(
                 engine,
                 self.schema,
@@ -1066,7 +1066,7 @@ class Database(Closes):
         """
         if await self.is_distributed():
             async with self._migrating() as engine:
-                await distribution.require_citus(engine, self.schema)
+                distribution.require_citus(await distribution.cluster_of(engine, self.schema))
 
     @internal
     async def run_ddl(self, sql: str, *, timeout_s: float) -> None:

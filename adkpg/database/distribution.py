@@ -81,7 +81,7 @@ async def distribute(
       DatabaseUnavailable: A node of the cluster did not do its part.
       Busy: Others were in the way for longer than `timeout_s`.
     """
-    await require_citus(engine, schema)
+    require_citus(await cluster_of(engine, schema))
     async with migrations.alone(engine, timeout_s) as turn:
         steps = await turn.run(partial(_plan, schema))
         if tables_only and all(step.asks for step in steps):
@@ -101,14 +101,13 @@ async def cluster_of(engine: AsyncEngine, schema: str) -> Cluster | None:
         return await connection.run_sync(find, schema)
 
 
-async def require_citus(engine: AsyncEngine, schema: str) -> None:
+def require_citus(cluster: Cluster | None) -> None:
     """Refuses a database whose tables cannot be distributed.
 
     Raises:
       ExtensionMissing: It has no Citus, or one that is too old.
       ConfigurationError: The connection leads to a worker.
     """
-    cluster = await cluster_of(engine, schema)
     if cluster is None:
         raise ExtensionMissing(
             "This database has no Citus, and its tables can be distributed by nothing else; let an "
