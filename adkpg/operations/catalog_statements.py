@@ -199,9 +199,10 @@ def select_nodes() -> Statement[NoParameters]:
 
 @cache
 def select_role() -> Statement[SchemaParameters]:
-    """Reads who asks: role, database, super, bypasses, creates, owner.
+    """Reads who asks: role, database, super, bypasses, creates, owner, guarded.
 
-    They say whether it may create schemas, and act as the owner of the tables.
+    They say whether it may create schemas, act as the owner of the tables, and see in them only
+    what policies let it.
     """
     return Statement(
         text(
@@ -209,7 +210,9 @@ def select_role() -> Statement[SchemaParameters]:
             " r.rolbypassrls AS bypasses,"
             " has_database_privilege(current_database(), 'CREATE') AS creates,"
             " coalesce((SELECT pg_has_role(c.relowner, 'USAGE')"
-            f" FROM pg_class c {_OF_SCHEMA} WHERE c.relname = 'sessions'), false) AS owner"
+            f" FROM pg_class c {_OF_SCHEMA} WHERE c.relname = 'sessions'), false) AS owner,"
+            " coalesce((SELECT row_security_active(c.oid)"
+            f" FROM pg_class c {_OF_SCHEMA} WHERE c.relname = 'sessions'), false) AS guarded"
             " FROM pg_roles r WHERE r.rolname = current_user"
         ).bindparams(_SCHEMA)
     )

@@ -7,6 +7,7 @@ from adkpg.database import Database
 from adkpg.database.replicas.horizon import settled
 from adkpg.database.replicas.statements import identify
 from adkpg.errors import AdkpgError, SchemaError
+from adkpg.operations.catalog_statements import select_role
 from adkpg.operations.findings import Finding, Verdict
 from adkpg.operations.nodes.measures import are_several
 from adkpg.sql import NoParameters
@@ -43,6 +44,15 @@ async def replica(database: Database) -> Finding:
             )
             return verdict.finding("")
         await standby.check()
+        role = (await standby.look(select_role(), {"schema": standby.schema}))[0]
+        if role["guarded"] and not standby.settings.row_level_security:
+            verdict.add(
+                "failure",
+                f"the tables have row-level security for the role {role['role']}, and this process "
+                f"names no scope, so {standby.url} is not read",
+                "export ADKPG_ROW_LEVEL_SECURITY=true   # or name another role in ADKPG_READ_URL",
+            )
+            return verdict.finding("")
         clocks_differ_s = abs(found["clock_s"] - primary["clock_s"])
         if found["standby"] and _behind(primary["position"], found["position"]) < 0:
             later = (await database.ask(identify(), _NOTHING, scoped=False))[0]

@@ -509,8 +509,9 @@ class Replica:
 
     def refused(self, exc: BaseException, permit: int) -> NotHere:
         """Returns what a failure of the standby means, and leaves it alone for a while."""
-        if isinstance(exc, (ScopeMissing, InvalidInput)):  # the caller's
-            return NotHere("refused")
+        of_server = exc.__cause__ is not None  # whose role is held back by policies
+        if isinstance(exc, InvalidInput) or (isinstance(exc, ScopeMissing) and not of_server):
+            return NotHere("refused")  # the caller's
         if isinstance(exc, Busy):
             return NotHere("conflict")
         said = str(exc)

@@ -16,7 +16,7 @@ from adkpg.errors import ConfigurationError, ReadOnly, ScopeMissing
 from adkpg.operations import Finding, examine
 from adkpg.sessions.run_history.reading import RunHistory
 from adkpg.testing import said, texts
-from tests.fakes.conversation import USER, found, remember_apart, text_of
+from tests.fakes.conversation import USER, entry, found, remember_apart, text_of
 from tests.fakes.proxy import Part
 from tests.fakes.replicated import Replicated
 from tests.fakes.replication import until
@@ -234,6 +234,22 @@ async def test_a_standby_that_lags_more_than_is_allowed_is_noticed(both: Replica
             return asked.standby > 0 and asked.primary == 0
 
         await until(answers)
+
+
+async def test_a_memory_whose_id_another_process_told_is_found(both: Replicated) -> None:
+    """The standby has replayed too little to know it."""
+    async with both.database(read_lag_s=600) as database, Database(both.primary_url) as theirs:
+        memory = PgVectorMemoryService(database)
+        assert await memory.get_memory(**USER, memory_id="m-1") is None  # prepares the statements
+        await settled()
+        await both.caught_up()
+        await both.pause()
+        others = PgVectorMemoryService(theirs)
+        await others.add_memory(**USER, memories=[entry("I like plums", "m-1")])
+        with Asked(both) as asked:
+            told = await memory.get_memory(**USER, memory_id="m-1")
+        assert (told and told.id, asked.standby, asked.primary) == ("m-1", 1, 1)
+        await both.resume()
 
 
 async def test_an_idle_primary_is_not_mistaken_for_a_standby_that_lags(both: Replicated) -> None:

@@ -15,6 +15,7 @@ from adkpg.testing import said, texts
 from tests.fakes.conversation import USER, found, remember_apart
 from tests.fakes.replicated import Replicated
 from tests.fakes.replication import until
+from tests.fakes.roles import PASSWORD, guarded_roles
 
 pytestmark = pytest.mark.fault
 
@@ -45,6 +46,14 @@ async def no_rights(both: Replicated) -> AsyncIterator[str]:
     await both.pair.primary.execute(f"CREATE ROLE {role} LOGIN")
     await both.caught_up()
     yield as_role(both.standby_url, role)
+
+
+@asynccontextmanager
+async def held_back_by_policies(both: Replicated) -> AsyncIterator[str]:
+    """The tables have row-level security, and this process, whose own role passes it, no scope."""
+    async with guarded_roles(both.primary_url) as roles:
+        await both.caught_up()
+        yield as_role(both.standby_url, roles.name("read"), PASSWORD)
 
 
 @asynccontextmanager
@@ -106,6 +115,7 @@ async def the_primary_itself(both: Replicated) -> AsyncIterator[str]:
 WRONG: dict[Callable[[Replicated], AbstractAsyncContextManager[str]], tuple[str, str, str]] = {
     a_wrong_password: ("password authentication failed", "failure", "password authentication"),
     no_rights: ("may not do this", "failure", "may not do this"),
+    held_back_by_policies: ("without a scope", "failure", "row-level security for the role"),
     no_such_database: ("has no such database", "failure", "has no such database"),
     another_database: ("is another database than", "failure", "is another database than"),
     no_pgvector: ("no tables that this version can read", "failure", "is another database than"),
