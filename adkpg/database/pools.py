@@ -11,12 +11,13 @@ import logging
 import os
 import socket
 import weakref
-from collections.abc import AsyncGenerator
+from collections.abc import AsyncGenerator, Iterator
 from typing import Any
 
-from sqlalchemy import Engine, event
+from sqlalchemy import Connection, Engine, event
 from sqlalchemy.ext.asyncio import AsyncEngine
-from sqlalchemy.pool import AsyncAdaptedQueuePool
+from sqlalchemy.pool import AsyncAdaptedQueuePool, QueuePool
+from sqlalchemy.pool.base import _AdhocProxiedConnection
 from sqlalchemy.util import greenlet_spawn
 
 logger = logging.getLogger(__name__)
@@ -46,6 +47,7 @@ class LoopPools:
 
     def __init__(self) -> None:
         self._pools: dict[asyncio.AbstractEventLoop, _LoopPool] = {}
+        self._is_initialised = False  # the dialect, which all pools share
         self._pid = os.getpid()
         self._inherited: list[dict[asyncio.AbstractEventLoop, _LoopPool]] = []
 
@@ -67,6 +69,8 @@ class LoopPools:
                 ended.abandon()
         if loop not in self._pools:
             pool = self._pools[loop] = _LoopPool(clone(template))
+            engine = pool.engine.sync_engine
+            event.listen(engine.pool, "connect", lambda *opened: self._initialise(engine, *opened))
             pool.closer = self._closed_with_loop(loop, pool)
             await anext(pool.closer)
         return self._pools[loop].engine
@@ -140,6 +144,28 @@ class LoopPools:
             else:
                 pool.abandon()
 
+    def _initialise(self, engine: Engine, adapter: Any, record: Any) -> None:
+        """Initialises the dialect, unless that is known to be done.
+
+        SQLAlchemy does it in the first connection of all clones, for which those of another loop,
+        in another thread, would not wait.
+        """
+        if self._is_initialised:
+            return
+        if len(self._pools) > 1 or not hasattr(engine.dialect, "default_isolation_level"):
+            proxied = _AdhocProxiedConnection(adapter, record)
+            engine.dialect.initialize(
+                Connection(
+                    engine,
+                    connection=proxied,
+                    _has_events=False,
+                    _allow_revalidate=False,
+                    _allow_autobegin=False,
+                )
+            )
+            engine.dialect.do_rollback(proxied)
+        self._is_initialised = True
+
     def _leave_to_parent(self) -> None:
         """In a forked child, sets the parent's pools aside: its loops never run here."""
         if self._pid != os.getpid():
@@ -153,7 +179,7 @@ class LoopPools:
             yield
         finally:
             self._pools.pop(loop, None)
-            await pool.engine.dispose()
+            await pool.dispose()
 
 
 class _LoopPool:
@@ -194,6 +220,15 @@ class _LoopPool:
         if self.closer is not None:
             await self.closer.aclose()
 
+    async def dispose(self) -> None:
+        """Closes the idle connections, all at once: a server that hangs is waited for once."""
+        idle = list(_taken(self.engine.sync_engine.pool))
+        connections = (each.driver_connection for each in idle)
+        await asyncio.gather(*(_ended(each) for each in connections if each is not None))
+        for each in idle:
+            await greenlet_spawn(each.close)
+        await self.engine.dispose()
+
     def abandon(self) -> None:
         """Closes the sockets of a loop that can no longer run, so the server sees them end."""
         for connection in list(self._connections):
@@ -214,6 +249,12 @@ def _immediate(pool: Any) -> bool:
         and not pool._pre_ping
         and pool._recycle < 0
     )
+
+
+def _taken(pool: Any) -> Iterator[Any]:
+    """Takes the records of idle connections out of a pool, as its `dispose` does."""
+    while isinstance(pool, QueuePool) and pool.checkedin():
+        yield pool._pool.get(False)
 
 
 def _keep_alive(connection: Any) -> None:

@@ -7,7 +7,8 @@ from concurrent.futures import ThreadPoolExecutor
 from typing import Any
 
 import pytest
-from sqlalchemy import event
+from sqlalchemy import Connection, event
+from sqlalchemy.dialects.postgresql.asyncpg import PGDialect_asyncpg
 from sqlalchemy.ext.asyncio import create_async_engine
 
 from adkpg import Database, DatabaseSessionService
@@ -75,6 +76,32 @@ def test_several_loops_at_once_share_one_database(database_url: str) -> None:
     assert len(session.events) == 40
     asyncio.run(until_connections(database_url, 0))
     asyncio.run(service.close())
+
+
+def test_a_loop_waits_for_none_that_is_still_at_its_first_connection(
+    database_url: str, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """SQLAlchemy initialises the dialect once, for the connections of all loops."""
+    begun, answered = threading.Event(), threading.Event()
+    initialize: Any = PGDialect_asyncpg.initialize
+
+    def slow_at_first(dialect: PGDialect_asyncpg, connection: Connection) -> None:
+        if not begun.is_set():
+            begun.set()
+            assert answered.wait(30)
+        initialize(dialect, connection)
+
+    monkeypatch.setattr(PGDialect_asyncpg, "initialize", slow_at_first)
+    service = DatabaseSessionService(database_url)
+    with ThreadPoolExecutor(1) as other:
+        first = other.submit(lambda: asyncio.run(_turn(service, "first")))
+        assert begun.wait(30)
+        asyncio.run(service.create_session(**USER, session_id="y"))
+        answered.set()
+        first.result()
+    assert asyncio.run(service.get_session(**USER, session_id="x")) is not None
+    asyncio.run(service.close())
+    asyncio.run(until_connections(database_url, 0))
 
 
 def test_closing_reaches_a_loop_that_runs_in_another_thread(database_url: str) -> None:

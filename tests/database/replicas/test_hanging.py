@@ -1,6 +1,7 @@
 """Servers that hang, and callers that wait for less than they take."""
 
 import asyncio
+import threading
 from collections.abc import AsyncIterator
 from contextlib import AbstractAsyncContextManager, asynccontextmanager
 
@@ -79,6 +80,35 @@ async def test_who_waits_for_a_connection_of_ones_own_does_not_call_the_standby_
         assert await service.get_session(**PLACE) == live
         assert both.standby.round_trips > before
     assert "The primary answers reads" not in caplog.text
+
+
+@pytest.mark.parametrize("closes", [True, False], ids=["closed", "left"])
+async def test_a_program_ends_though_servers_hang_to_which_it_has_connections(
+    both: Replicated, monkeypatch: pytest.MonkeyPatch, closes: bool
+) -> None:
+    monkeypatch.setattr("adkpg.database.pools._LONGEST_FAREWELL_S", 0.1)
+    async with Database(both.pair.primary.url_of(both.name)) as database:
+        live = await DatabaseSessionService(database).create_session(**PLACE)
+    await both.caught_up()
+    ready, hangs = threading.Event(), threading.Event()
+
+    async def program() -> None:
+        database = both.database()
+        service = DatabaseSessionService(database)
+        await asyncio.gather(*(service.get_session(**PLACE) for _ in range(3)))
+        assert await asyncio.gather(*(service.get_session(**PLACE) for _ in range(3))) == [live] * 3
+        assert database.standby is not None
+        assert min(database.pool_use()[1], database.standby.pool_use()[1]) > 0
+        ready.set()
+        assert hangs.wait(60)
+        if closes:
+            await database.close()
+
+    running = asyncio.create_task(asyncio.to_thread(asyncio.run, program()))
+    await asyncio.to_thread(ready.wait, 60)
+    with both.pair.primary.frozen(), both.pair.standby.frozen():
+        hangs.set()
+        await running
 
 
 @pytest.mark.parametrize("frozen", [False, True], ids=["killed", "hanging"])
