@@ -65,7 +65,9 @@ _INTEGERS = 2**31
 _IS_QUALIFIED = re.compile(r"^__\[SCHEMA_[^\]]*\]\.")  # SQLAlchemy's mark of a schema
 _IS_NAMED = re.compile(r'^([\w"]+\.("?\w+"?)) AS \2$')
 _IS_TABLE = re.compile(rf"{_PLACEHOLDER}\.(\w+)\b(?!\()(?: AS (\w+))?")
+_IS_WRITTEN = re.compile(rf"\b(?:INSERT INTO|UPDATE|DELETE FROM) {_PLACEHOLDER}\.(\w+)\b")
 _VERBS = ("SELECT", "INSERT", "UPDATE", "DELETE")
+_CHANGES = re.compile(r"\b(?:INSERT|DELETE|(?<!FOR )(?<!KEY )UPDATE)\b")
 _WRITES = re.compile(rf"\b(?:INSERT|UPDATE|DELETE)\b|{_PLACEHOLDER}\.\w+\(")
 _TOKENS = re.compile(
     rf"""'(?:[^']|'')*'|"(?:[^"]|"")*"|[()]|\b(?:{"|".join(_VERBS)}|RETURNING)\b"""
@@ -219,6 +221,16 @@ def _body(text: str) -> tuple[int, bool]:
     return start, returns
 
 
+def _answering(text: str) -> str:
+    """Returns a statement whose only row is an array of the rows, in JSON."""
+    if not _CHANGES.search(text):
+        return f"SELECT coalesce(json_agg(r), '[]') FROM ({text}) r"  # noqa: S608 - our own text
+    start, returns = _body(text)
+    steps = text[:start].rstrip() + "," if start else "WITH"
+    rows = "coalesce(json_agg(r), '[]') FROM answer r" if returns else "'[]'"
+    return f"{steps} answer AS ({text[start:]}) SELECT {rows}"
+
+
 class _Parallel(BindParameter[Any]):
     """A list with an element for each of ``user_ids``, as `given_rows` reads them."""
 
@@ -267,17 +279,19 @@ class FilterParameters(TypedDict):
 
 
 class Template(NamedTuple):
-    """A statement as `select_prepared_1` takes it.
+    """A statement as `select_prepared_1` and `write_prepared_1` take it.
 
     Attributes:
       name: Stands for the text.
       statement: The text; with tables a format of Postgres, whose arguments are their places.
       tables: The tables' names, quoted and with their schema; None: they are in the text.
+      written: How many of these, from the first, it writes to.
     """
 
     name: str
     statement: str
     tables: list[str] | None
+    written: int
 
 
 class Statement(Generic[ParametersT]):
@@ -317,6 +331,7 @@ class Statement(Generic[ParametersT]):
         self._texts: dict[tuple[str, int | None, bool], str] = {}
         self._fitting: dict[tuple[str, int | None, str], str] = {}
         self._writes: bool | None = None
+        self._stepwise: bool | None = None
         self._constants: Mapping[str, object] = {
             name: bind.value for bind, name in compiled.bind_names.items() if not bind.required
         }
@@ -339,6 +354,17 @@ class Statement(Generic[ParametersT]):
         if self._writes is None:
             self._writes = _WRITES.search(self._text) is not None
         return self._writes
+
+    @property
+    def is_stepwise(self) -> bool:
+        """Whether Citus would run it step by step on all nodes, though it is about one person."""
+        if self._stepwise is None:
+            start, _ = _body(self._text)
+            of_one = "user_id" in self.names or self.splits
+            self._stepwise = (
+                of_one and start > 0 and re.search(r"\bINSERT\b", self._text) is not None
+            )
+        return self._stepwise
 
     @property
     def binds(self) -> set[str]:
@@ -366,7 +392,7 @@ class Statement(Generic[ParametersT]):
         return text
 
     def template(self, schema: str, *, distributed: bool) -> Template:
-        """Returns it as the function `select_prepared_1` takes it; one for each schema.
+        """Returns it as functions of the database take it; one for each schema.
 
         Args:
           schema: The schema.
@@ -375,10 +401,11 @@ class Statement(Generic[ParametersT]):
         found = self._templates.get((schema, distributed))
         if found is None:
             quoted = _DIALECT.identifier_preparer.quote_schema(schema)
-            text = self._formed(self._text, distributed=distributed)
+            text = _answering(self._formed(self._text, distributed=distributed))
             tables: list[str] | None = None
+            written = dict.fromkeys(_IS_WRITTEN.findall(text))
             if distributed:
-                names = list(dict.fromkeys(each[1] for each in _IS_TABLE.finditer(text)))
+                names = list(dict.fromkeys([*written, *(e[1] for e in _IS_TABLE.finditer(text))]))
                 text = _IS_TABLE.sub(
                     lambda found: f"%{names.index(found[1]) + 1}$s AS {found[2] or found[1]}",
                     text.replace("%", "%%"),
@@ -386,7 +413,9 @@ class Statement(Generic[ParametersT]):
                 tables = [f"{quoted}.{each}" for each in names]
             text = text.replace(_PLACEHOLDER, quoted)
             name = f"adkpg_{sha256(text.encode()).hexdigest()[:32]}"
-            found = self._templates[schema, distributed] = Template(name, text, tables)
+            found = self._templates[schema, distributed] = Template(
+                name, text, tables, len(written)
+            )
         return found
 
     def fitting(self, schema: str, gate: int | None, server: str) -> str:
@@ -457,9 +486,7 @@ class Statement(Generic[ParametersT]):
         user = None
         if distributed:
             text = _IS_SHARED_LOCK.sub("", text)
-            # With an INSERT, steps are sent one by one, and of one that locks one table of a join
-            # Citus misreads the rows.
-            text = _IS_JOIN_LOCK.sub("" if "INSERT" in text else rf"{_LOCK}\1{_END}", text)
+            text = _IS_JOIN_LOCK.sub(rf"{_LOCK}\1{_END}", text)
             if "user_id" in self.names:
                 user = f"${self.names.index('user_id') + 1}::VARCHAR"
             elif self.splits:
@@ -521,6 +548,7 @@ class Call(Statement[ParametersT]):
         self._texts = {}
         self._fitting = {}
         self._writes = True
+        self._stepwise = False
         self._entered = entered
         places = ", ".join(f"${number}" for number in range(1, len(names) + entered + 1))
         # In no other form does Citus send it to the node that has the user.

@@ -863,7 +863,13 @@ saved_questions = Table(
     comment="Questions of a team about a person's memories, by which recall is measured.",
 )
 
-DISTRIBUTED = ("append_event_1", "create_session_1", "ingest_turns_1", "select_prepared_1")
+DISTRIBUTED = (
+    "append_event_1",
+    "create_session_1",
+    "ingest_turns_1",
+    "select_prepared_1",
+    "write_prepared_1",
+)
 """Those that run on the node of their second argument, the user, where tables are distributed."""
 
 FUNCTIONS = (

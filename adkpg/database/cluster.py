@@ -17,11 +17,13 @@ class Cluster(NamedTuple):
       group: Of this node; see `COORDINATOR`.
       kinds: Of the schema's tables, by name: ``h`` is distributed, ``n`` a reference table. What
         one server has alone is not among them.
+      takes_parts: Whether some node takes parts of distributed tables.
     """
 
     version: str
     group: int
     kinds: Mapping[str, str]
+    takes_parts: bool = True
 
     @property
     def is_coordinator(self) -> bool:
@@ -41,12 +43,18 @@ def find(connection: Connection, schema: str) -> Cluster | None:
         return None
     group = connection.scalar(GROUP)
     kinds = connection.execute(_KINDS, {"schema": schema})
-    return Cluster(version, group, {row.relname: row.partmethod for row in kinds})
+    found = {row.relname: row.partmethod for row in kinds}
+    return Cluster(version, group, found, bool(connection.scalar(_TAKES_PARTS)))
 
 
 _VERSION = text("SELECT extversion FROM pg_extension WHERE extname = 'citus'")
 GROUP = text("SELECT groupid FROM pg_catalog.pg_dist_local_group")
 """Reads the group of a node; the database must have Citus."""
+# The first use makes the only node there is one that does.
+_TAKES_PARTS = text(
+    "SELECT coalesce(bool_or(shouldhaveshards AND isactive AND noderole = 'primary'), true)"
+    " FROM pg_catalog.pg_dist_node"
+)
 _KINDS = text(
     "SELECT c.relname, p.partmethod::text FROM pg_catalog.pg_dist_partition p"
     " JOIN pg_class c ON c.oid = p.logicalrelid"

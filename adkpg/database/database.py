@@ -34,7 +34,7 @@ from adkpg.database.driver import (
 from adkpg.database.listening import Listener
 from adkpg.database.migrating import migrations
 from adkpg.database.pools import LoopPools, clone
-from adkpg.database.prepared_statements import prepared, rows_of, select_prepared
+from adkpg.database.prepared_statements import call_of, prepared, rows_of
 from adkpg.database.replicas.known import Known, Need
 from adkpg.database.replicas.replica import Learning, NotHere, Replica
 from adkpg.database.replicas.source import Source
@@ -204,7 +204,10 @@ class Database(Closes):
             if self.settings.read_url is None:
                 return None
             read_url = self.settings.read_url.get_secret_value()
-        target = address.parse(read_url, to_read=True)
+        try:
+            target = address.parse(read_url, to_read=True)
+        except ConfigurationError as exc:
+            raise ConfigurationError(f"ADKPG_READ_URL, or read_url, is wrong: {exc}") from None
         if target.embedded:
             raise ConfigurationError(
                 "ADKPG_READ_URL is embedded, which has no standby; name one, or leave it out."
@@ -711,7 +714,7 @@ class Database(Closes):
             except RetryableError as exc:
                 failure = exc
             except DatabaseError as exc:
-                if not await self._doubts_tables(exc):
+                if not await self._doubts_tables(exc, attempt):
                     raise
                 rows = await self._tried(
                     lambda attempt, _=None: self._run(
@@ -918,26 +921,28 @@ class Database(Closes):
         found: list[Any] = []
         arguments = statement.arguments(parameters)  # refused before a connection is borrowed
         async with self._connection(attempt) as connection:
-            distributed = self._distributed
+            distributed = attempt.distributed = self._distributed
             gate = None if scope is None else len(scope)
-            long = None
-            if statement.long and (distributed or not self._keeps_prepared):
-                long, statement = statement, select_prepared()
-                parameters = prepared(long, parameters, self.schema, distributed=distributed)
-                arguments = statement.arguments(parameters)
-            elif distributed:
-                statement = statement.form(distributed=True)
-                arguments = statement.arguments(parameters)
-            sql = statement.text(self.schema, gate, distributed=distributed)
+            statement = statement.form(distributed=distributed)
+            called = distributed and (statement.long or statement.is_stepwise)
+            if called or (statement.long and not self._keeps_prepared):
+                call = call_of(writes=statement.is_stepwise)
+                sql = call.text(self.schema, gate)
+            else:
+                call, sql = None, statement.text(self.schema, gate, distributed=distributed)
             for own in statement.split(parameters) if distributed else (parameters,):
-                if own is not parameters:
+                if call is not None:
+                    given = prepared(statement, own, self.schema, distributed=distributed)
+                    arguments = call.arguments(given)
+                elif distributed:
                     arguments = statement.arguments(own)
                 if scope is not None:
-                    arguments = statement.entering(arguments, scope)
+                    arguments = (call or statement).entering(arguments, scope)
                 attempt.sent = True
-                found += await self._said(connection, sql, arguments, timeout_s)
+                rows = await self._said(connection, sql, arguments, timeout_s)
+                found += rows if call is None else rows_of(statement, rows[0]["answer"])
                 attempt.partly = statement.writes
-        return found if long is None else rows_of(long, found[0]["answer"])
+        return found
 
     @property
     def _keeps_prepared(self) -> bool:
@@ -964,27 +969,40 @@ class Database(Closes):
         except RetryableError as exc:
             failure = exc
         except DatabaseError as exc:
-            if doubted or not await self._doubts_tables(exc):
+            if doubted:
+                self._require_as_before(exc)
+                raise
+            if not await self._doubts_tables(exc, attempt):
                 raise
             return await self._tried(once, races=races, doubted=True)
         return await self._repeated(once, attempt, failure, races=races)
 
-    async def _doubts_tables(self, exc: DatabaseError) -> bool:
-        """Whether a statement failed of a table that may be there again, so that it is made anew.
+    async def _doubts_tables(self, exc: DatabaseError, attempt: Attempt) -> bool:
+        """Whether a call failed of tables that are others now, so that it is made anew.
 
-        Raises:
-          Busy: The tables were distributed meanwhile, for which the caller may have other
-            statements. Nothing was written.
+        A table may be there again, or all of them were distributed meanwhile; nothing was written.
         """
         state = getattr(exc.__cause__, "sqlstate", None)
-        if state in NOT_DISTRIBUTED and not self._distributed:
-            self._verified = False
-            if await self.is_distributed():
-                raise Busy(
-                    f"The tables in {self.url} were distributed meanwhile; try again.",
-                    written=False,
-                ) from exc
+        asked = self._distributed if attempt.distributed is None else attempt.distributed
+        if state in NOT_DISTRIBUTED and not asked:
+            self._verified = self._verified and self._distributed
+            # A server process that was planning for itself what Citus refused sends no function to
+            # another node any more.
+            self.renew()
+            return await self.is_distributed()
         return state in MISSING
+
+    def _require_as_before(self, exc: DatabaseError) -> None:
+        """Refuses what fails once more, though it was made anew, since the tables are distributed.
+
+        Raises:
+          Busy: They are, and the caller may have other statements for that.
+        """
+        state = getattr(exc.__cause__, "sqlstate", None)
+        if state in NOT_DISTRIBUTED and self._distributed:
+            raise Busy(
+                f"The tables in {self.url} were distributed meanwhile; try again.", written=False
+            ) from exc
 
     async def _repeated(
         self,
@@ -1040,6 +1058,8 @@ class Database(Closes):
             self._dead_until = time.monotonic()
             if self._connector is not None:
                 self._connector.doubt_prepared()
+        if fault is Fault.MOVED:
+            self.renew()  # or the server process sends nothing to other nodes; see _doubts_tables
         if fault in (Fault.LOST, Fault.STANDBY):
             # Whatever ended this connection may have ended those that were idle for longer.
             self._doubted_at = time.monotonic()
@@ -1157,6 +1177,7 @@ class Database(Closes):
         if self.settings.row_level_security:
             begin += row_security.entering(self.schema, scopes.current().arguments)
         async with self._connection(attempt, begin=begin) as connection:
+            attempt.distributed = self._distributed
             transaction = Transaction(
                 connection,
                 self.schema,
@@ -1466,18 +1487,25 @@ class Transaction:
         if self._noted and statement.writes:
             self.written.append({name: parameters[name] for name in _SCOPE if name in parameters})
         statement = statement.form(distributed=self._distributed)
-        sql = statement.text(self._schema, distributed=self._distributed)
+        call = None
+        if self._distributed and statement.is_stepwise:
+            call = call_of(writes=True)
+        sql = (call or statement).text(self._schema, distributed=self._distributed)
         asked: list[object] = []
         if standing is not None:
             sql, asked = statement.fitting(self._schema, None, standing[0]), standing[1]
-        found: list[asyncpg.Record] = []
+        found: list[Any] = []
         for own in statement.split(parameters) if self._distributed else (parameters,):
-            arguments = [*statement.arguments(own), *asked]
+            if call is None:
+                arguments = [*statement.arguments(own), *asked]
+            else:
+                arguments = call.arguments(prepared(statement, own, self._schema, distributed=True))
             if calls.is_open():
                 with calls.statement(sql, self._place):
-                    found += await self._connection.fetch(sql, *arguments, timeout=timeout_s)
+                    rows = await self._connection.fetch(sql, *arguments, timeout=timeout_s)
             else:
-                found += await self._connection.fetch(sql, *arguments, timeout=timeout_s)
+                rows = await self._connection.fetch(sql, *arguments, timeout=timeout_s)
+            found += rows if call is None else rows_of(statement, rows[0]["answer"])
         return found
 
     async def command(self, statement: Statement[ParametersT], parameters: ParametersT) -> None:

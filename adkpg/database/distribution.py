@@ -77,11 +77,18 @@ async def distribute(
 
     Raises:
       ExtensionMissing: The database has no Citus, or one that is too old.
-      ConfigurationError: The connection leads to a worker.
+      ConfigurationError: The connection leads to a worker, or no node takes parts of tables.
       DatabaseUnavailable: A node of the cluster did not do its part.
       Busy: Others were in the way for longer than `timeout_s`.
     """
-    require_citus(await cluster_of(engine, schema))
+    cluster = await cluster_of(engine, schema)
+    require_citus(cluster)
+    if cluster is not None and not cluster.takes_parts:
+        raise ConfigurationError(
+            "No node of the cluster takes parts of distributed tables; add one on the coordinator, "
+            "SELECT citus_add_node('worker1', 5432), or let it take some itself "
+            "(docs/distributed.md)."
+        )
     async with migrations.alone(engine, timeout_s) as turn:
         steps = await turn.run(partial(_plan, schema))
         if tables_only and all(step.asks for step in steps):
@@ -285,7 +292,9 @@ def _steps(schema: str, state: _State) -> Iterator[Step]:
             yield Step(
                 f"run {name} where its user is",
                 f"SELECT create_distributed_function({_literal(signature)}, '$2',"
-                f" colocate_with => {_literal(_place(schema, sessions.name))})",
+                f" colocate_with => {_literal(_place(schema, sessions.name))}"
+                # In a transaction of the client, too.
+                f"{', force_delegation => true' if name == 'write_prepared_1' else ''})",
             )
         else:
             yield Step(

@@ -36,7 +36,7 @@ from adkpg.tables import EVENT_ID_KEY, metadata
 
 # https://www.postgresql.org/docs/current/errcodes-appendix.html
 MISSING = {"42P01", "3F000", "42703", "42883"}
-NOT_DISTRIBUTED = {"0A000", "XX000"}
+NOT_DISTRIBUTED = {"0A000", "XX000", "22P04"}
 """What Citus answers to statements for tables that are on one server."""
 
 _REFUSED = {"28000", "28P01"}
@@ -58,6 +58,7 @@ _DISK_FULL = "53100"
 _UNKNOWN_END = "40003"
 _DENIED = "42501"
 _NO_SCOPE = "ADK01"  # raised by the functions of row_security.py
+_MOVED = "ADK06"  # raised by write_prepared_1
 _NODE_LOST = "CIINF"  # of Citus: what a step left on a node is not there
 _INTERNAL = "XX000"
 _NODE_ENDED = (
@@ -171,8 +172,12 @@ def _node_ended(exc: BaseException) -> bool:
 
 
 def _part_moved(exc: BaseException) -> bool:
-    """Whether a node refused to write to a part that has just come to it; all is undone."""
-    return getattr(exc, "sqlstate", None) == _INTERNAL and _PART_MOVED in str(exc)
+    """Whether a node refused to write to a part that has just come to it, or left it.
+
+    All is undone.
+    """
+    state = getattr(exc, "sqlstate", None)
+    return state == _MOVED or (state == _INTERNAL and _PART_MOVED in str(exc))
 
 
 def _constraint(exc: BaseException) -> str | None:
@@ -203,6 +208,7 @@ class Attempt:
       partly: Whether it has written already, for some of those whom it is about: on a cluster a
         statement runs once for each user.
       fault: What it failed of, if that passes; None before it failed.
+      distributed: Whether it asked as of distributed tables; None: it is not known.
     """
 
     queued: bool = False
@@ -210,6 +216,7 @@ class Attempt:
     sent: bool = False
     partly: bool = False
     fault: Fault | None = None
+    distributed: bool | None = None
 
     def waited_for_pool(self, now: float, limit_s: float) -> bool:
         """Whether the pool left the server less than a limit, in seconds, until now."""
@@ -320,7 +327,9 @@ def translate(exc: BaseException, place: str, attempt: Attempt) -> Exception:
             f"The tables in {place} have row-level security, and a statement came without a "
             "scope; set ADKPG_ROW_LEVEL_SECURITY=true and call within adkpg.scope(...)."
         )
-    if state in _UNSTORABLE or isinstance(exc, asyncpg.DataError):
+    if state in _UNSTORABLE or (
+        isinstance(exc, asyncpg.DataError) and state not in NOT_DISTRIBUTED
+    ):
         return InvalidInput(
             f"Postgres cannot store a value that was given ({exc}); give one that it can hold."
         )

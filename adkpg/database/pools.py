@@ -26,6 +26,37 @@ _LONGEST_FAREWELL_S = 5.0
 _KEEPALIVE = {"TCP_KEEPIDLE": 30, "TCP_KEEPINTVL": 10, "TCP_KEEPCNT": 3}
 """Seconds until the first question, seconds between questions, and questions without answer."""
 
+# Of pg_type, whose built-in types have the same numbers everywhere.
+_ELEMENTS = {
+    "bool": (1000, 16),
+    "bytea": (1001, 17),
+    "int2": (1005, 21),
+    "int4": (1007, 23),
+    "varchar": (1015, 1043),
+    "int8": (1016, 20),
+    "float4": (1021, 700),
+    "float8": (1022, 701),
+    "timestamptz": (1185, 1184),
+    "interval": (1187, 1186),
+    "uuid": (2951, 2950),
+}
+_ARRAYS = [
+    {
+        "oid": array,
+        "ns": "pg_catalog",
+        "name": f"_{name}",
+        "kind": "b",
+        "basetype": None,
+        "elemtype": element,
+        "elemdelim": ",",
+        "range_subtype": None,
+        "attrtypoids": None,
+        "attrnames": None,
+        "elemtype_name": name,
+    }
+    for name, (array, element) in _ELEMENTS.items()
+]
+
 
 def clone(engine: AsyncEngine) -> AsyncEngine:
     """Returns an engine with a new pool and everything else of the given one.
@@ -204,6 +235,7 @@ class _LoopPool:
         self.empty.discard(record)
         self._connections.add(adapter.driver_connection)
         _keep_alive(adapter.driver_connection)
+        _know_arrays(adapter.driver_connection)
 
     def _closed(self, _adapter: Any, record: Any) -> None:
         """The engine gives one up by itself, where a statement of its own is cancelled."""
@@ -266,6 +298,14 @@ def _keep_alive(connection: Any) -> None:
     for name, value in _KEEPALIVE.items():
         if hasattr(socket, name):
             sock.setsockopt(socket.IPPROTO_TCP, getattr(socket, name), value)
+
+
+def _know_arrays(connection: Any) -> None:
+    """Tells the driver what arrays the server has, which it would ask in each connection.
+
+    Where Citus hides its parts from whoever reads the catalogs, the answer takes most of a second.
+    """
+    connection._protocol.get_settings().register_data_types(_ARRAYS)
 
 
 async def _ended(connection: Any) -> None:

@@ -1,6 +1,7 @@
-"""Long statements, prepared by a function of the database where those of clients do not last.
+"""Statements that a function of the database prepares and runs, as a client would.
 
-A pooler may lose them, and the nodes of a cluster plan anew what they are sent. What is given and
+Long ones where those of clients do not last: a pooler may lose them, and the nodes of a cluster
+plan anew what they are sent. And those that a cluster would run step by step. What is given and
 returned goes as text, and becomes here what asyncpg would have made of it. No I/O.
 """
 
@@ -8,7 +9,7 @@ import json
 import math
 import struct
 from collections.abc import Callable, Iterator
-from datetime import UTC, datetime
+from datetime import UTC, datetime, timedelta
 from functools import cache, partial
 from typing import Any
 
@@ -26,7 +27,7 @@ _ENDS = {
 
 
 class PreparedParameters(ScopeParameters):
-    """Of `select_prepared`; see `Template`.
+    """Of `call_of`; see `Template`.
 
     Attributes:
       arguments: The statement's, in the order of its placeholders, as text.
@@ -36,21 +37,22 @@ class PreparedParameters(ScopeParameters):
     statement: str
     tables: list[str] | None
     arguments: list[str | None]
+    written: int
 
 
 @cache
-def select_prepared() -> Statement[PreparedParameters]:
-    """Answers a long statement; ``answer`` is its rows as JSON."""
-    return Call(
-        "select_prepared_1",
-        *("app_name", "user_id", "name", "statement", "tables", "arguments"),
+def call_of(*, writes: bool) -> Statement[PreparedParameters]:
+    """Runs a statement that is given as text; ``answer`` is its rows as JSON."""
+    names = ("app_name", "user_id", "name", "statement", "tables", "arguments")
+    return (
+        Call("write_prepared_1", *names, "written") if writes else Call("select_prepared_1", *names)
     )
 
 
 def prepared(
     statement: Statement[ParametersT], parameters: ParametersT, schema: str, *, distributed: bool
 ) -> PreparedParameters:
-    """Returns the parameters by which `select_prepared` answers a long statement.
+    """Returns the parameters by which `call_of` runs a statement of one user.
 
     Args:
       statement: It.
@@ -61,11 +63,12 @@ def prepared(
     template = statement.template(schema, distributed=distributed)
     scope: Any = parameters
     return {
-        "app_name": scope["app_name"],
-        "user_id": scope["user_id"],
+        "app_name": scope.get("app_name") or scope["app_names"][0],
+        "user_id": scope["user_ids"][0] if statement.splits else scope["user_id"],
         "name": template.name,
         "statement": template.statement,
         "tables": template.tables,
+        "written": template.written,
         "arguments": [
             _text(each, statement.kinds[name])
             for name, each in zip(statement.names, statement.arguments(parameters), strict=True)
@@ -74,7 +77,7 @@ def prepared(
 
 
 def rows_of(statement: Statement[Any], answer: str) -> list[dict[str, Any]]:
-    """Returns the rows of a long statement, with the values that asyncpg would give."""
+    """Returns the rows of a statement, with the values that asyncpg would give."""
     readers = _readers(statement)
     found: list[dict[str, Any]] = json.loads(answer)
     for row in found:
@@ -132,6 +135,10 @@ def _text(value: object, kind: Any) -> str | None:
     if isinstance(value, list):
         of_one = kind.item_type if isinstance(kind, ARRAY) else None
         return "{" + ",".join(_element(each, of_one) for each in value) + "}"
+    if isinstance(value, bytes):
+        return rf"\x{value.hex()}"
+    if isinstance(value, timedelta):
+        return f"{value // timedelta(microseconds=1)} microseconds"
     if isinstance(value, datetime):
         return (value if value.tzinfo else value.astimezone()).isoformat()
     if isinstance(value, float) and isinstance(kind, REAL) and abs(value) <= _NO_REAL:

@@ -219,6 +219,17 @@ def select_role() -> Statement[SchemaParameters]:
 
 
 @cache
+def select_replay() -> Statement[NoParameters]:
+    """Reads whether a standby's replay is paused, and compares a vector: is_paused, distance."""
+    return Statement(
+        text(
+            "SELECT CASE WHEN pg_is_in_recovery() THEN pg_is_wal_replay_paused() ELSE false END"
+            " AS is_paused, CAST('[1]' AS vector) <-> CAST('[1]' AS vector) AS distance"
+        )
+    )
+
+
+@cache
 def select_missing_rights() -> Statement[RightsParameters]:
     """Reads which rights the role lacks: right, tables; by right. USAGE is of the schema."""
     return Statement(

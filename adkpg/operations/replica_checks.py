@@ -7,7 +7,7 @@ from adkpg.database import Database
 from adkpg.database.replicas.horizon import settled
 from adkpg.database.replicas.statements import identify
 from adkpg.errors import AdkpgError, SchemaError
-from adkpg.operations.catalog_statements import select_role
+from adkpg.operations.catalog_statements import select_replay, select_role
 from adkpg.operations.findings import Finding, Verdict
 from adkpg.operations.nodes.measures import are_several
 from adkpg.sql import NoParameters
@@ -45,6 +45,9 @@ async def replica(database: Database) -> Finding:
             return verdict.finding("")
         await standby.check()
         role = (await standby.look(select_role(), {"schema": standby.schema}))[0]
+        replay = (await standby.look(select_replay(), _NOTHING))[
+            0
+        ]  # fails without pgvector's library
         if role["guarded"] and not standby.settings.row_level_security:
             verdict.add(
                 "failure",
@@ -102,6 +105,12 @@ async def replica(database: Database) -> Finding:
             "warning",
             f"{standby.url} is {behind:,} bytes behind for longer than {_LONGEST_S:g} s: the "
             "primary answers what it lacks",
+            "SELECT pg_wal_replay_resume();",
+        )
+    elif replay["is_paused"]:
+        verdict.add(
+            "warning",
+            f"the replay of {standby.url} is paused: the primary answers what it lacks",
             "SELECT pg_wal_replay_resume();",
         )
     if found["standby"] and clocks_differ_s > _CLOCKS_MAY_DIFFER_S:

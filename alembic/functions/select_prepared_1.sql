@@ -1,5 +1,5 @@
 -- Answers a SELECT about one user by a prepared statement of this server process, made at its first use
--- and kept for all clients that come to it; returns the rows as a JSON array of objects.
+-- and kept for all clients that come to it. The statement returns its rows as one JSON array of objects.
 --
 -- For long statements, where those that clients prepare do not last: behind a pooler that loses them,
 -- and on a cluster, whose nodes plan what they are sent anew. Planning such a statement takes several
@@ -68,7 +68,7 @@ BEGIN
             );
         END IF;
         EXECUTE format(
-            'PREPARE %I AS SELECT coalesce(json_agg(r), ''[]'') FROM (%s) r', own_name,
+            'PREPARE %I AS %s', own_name,
             CASE WHEN tables IS NULL THEN statement ELSE format(statement, VARIADIC places) END
         );
         EXECUTE call INTO answer;

@@ -10,7 +10,7 @@ from sqlalchemy import REAL, BigInteger, Boolean, Double, Text, bindparam, cast,
 from sqlalchemy.dialects.postgresql import ARRAY, TIMESTAMP
 
 from adkpg import Database, PgVectorMemoryService, SearchFilters
-from adkpg.database.prepared_statements import prepared, rows_of, select_prepared
+from adkpg.database.prepared_statements import call_of, prepared, rows_of
 from adkpg.errors import DatabaseError
 from adkpg.memory.search.options import MODES, Mode
 from adkpg.sql import Statement
@@ -85,7 +85,7 @@ async def test_values_are_those_of_asyncpg(
     statement: Statement[Any] = Statement(
         select(cast(bindparam("value", type_=kind), kind).label("value"))
     )
-    call = select_prepared()
+    call = call_of(writes=False)
     await connection.execute(f"SET timezone = '{zone}'")
     for value in values:
         given = {"value": value, "app_name": "app", "user_id": "ann"}
@@ -140,7 +140,7 @@ async def test_searches_find_the_same(database: Database, unprepared: Database, 
 async def test_a_server_process_keeps_a_bounded_number(
     unprepared: Database, connection: asyncpg.Connection
 ) -> None:
-    call = select_prepared()
+    call = call_of(writes=False)
     for number in range(40):
         statement: Statement[Any] = Statement(select(text(f"{number} AS value")))
         asked = prepared(
@@ -178,7 +178,7 @@ async def test_a_table_that_changes_is_planned_anew(
 
 
 async def test_errors_within_are_those_of_the_statement(unprepared: Database) -> None:
-    call = select_prepared()
+    call = call_of(writes=False)
     for sql, told in (("nothing AS value", "nothing"), ("pg_sleep(9) AS value", "in time")):
         statement: Statement[Any] = Statement(select(text(sql)))
         asked = prepared(

@@ -3,6 +3,7 @@
 import asyncio
 from collections.abc import AsyncIterator
 from functools import partial
+from typing import Any
 
 import asyncpg
 import pytest
@@ -61,6 +62,58 @@ async def test_once_more_does_nothing(undistributed: str) -> None:
     async with Database(undistributed) as database:
         await database.distribute()
         assert await database.distribute() == []
+
+
+async def test_a_cluster_whose_nodes_take_no_parts_is_refused_before_anything_changes(
+    cluster: CitusServer,
+) -> None:
+    name = await cluster.create()
+    url = cluster.url_of(name)
+    await said(url, "CREATE EXTENSION citus")
+    await said(url, "SELECT citus_set_coordinator_host('127.0.0.1')")
+    async with Database(url) as database:
+        await database.upgrade()
+        for dry_run in (True, False):
+            with pytest.raises(ConfigurationError, match="No node of the cluster takes parts"):
+                await database.distribute(dry_run=dry_run)
+        await DatabaseSessionService(database).create_session(**USER)
+    assert await kinds(url) == {}
+    await cluster.drop(name)
+
+
+async def test_a_call_that_was_refused_before_another_one_found_out_is_made_anew(
+    undistributed: str, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    both = asyncio.Barrier(2)
+
+    async with Database(undistributed) as database, Database(undistributed) as other:
+        memory = PgVectorMemoryService(database, embedder=ToyEmbedder())
+        await memory.add_memory(**USER, memories=[entry("a kitten", "m")])
+        await other.distribute()
+        said_to = database._said
+
+        async def slow(*args: Any) -> list[asyncpg.Record]:
+            try:
+                return await said_to(*args)
+            except asyncpg.PostgresError:
+                await both.wait()  # both are refused before either has found out why
+                raise
+
+        monkeypatch.setattr(database, "_said", slow)
+        found = await asyncio.gather(*(memory.search(**USER, query="kitten") for _ in range(2)))
+        assert [[hit.memory.id for hit in hits] for hits in found] == [["m"], ["m"]]
+
+
+async def test_writes_of_a_process_that_ran_before_find_out_by_themselves(
+    undistributed: str,
+) -> None:
+    async with Database(undistributed) as database, Database(undistributed) as other:
+        memory = PgVectorMemoryService(database, embedder=ToyEmbedder())
+        await memory.add_memory(**USER, memories=[entry("a kitten", "m"), entry("tea", "n")])
+        await other.distribute()
+        await memory.update_memory(**USER, memory_id="m", text="a puppy")
+        await memory.delete_memory(**USER, memory_id="n")
+        assert await found(memory, "a puppy") == ["a puppy"]
 
 
 async def test_rows_of_before_are_kept(cluster: CitusServer, undistributed: str) -> None:

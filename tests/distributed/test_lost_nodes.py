@@ -2,11 +2,22 @@
 
 import asyncio
 from itertools import chain
+from typing import Any
 
 import pytest
+from google.genai import types
 
-from adkpg import Database, PgVectorMemoryService
+from adkpg import (
+    Database,
+    DatabaseArtifactService,
+    DatabaseSessionService,
+    PgVectorMemoryService,
+    Settings,
+)
+from adkpg.documents import Documents
+from adkpg.erasure import forget
 from adkpg.errors import DatabaseUnavailable
+from adkpg.testing import said as said_of
 from tests.fakes.citus import Own, said
 from tests.fakes.citus_writers import Writers, node_of, users_of_parts
 from tests.fakes.conversation import entry
@@ -56,6 +67,45 @@ async def test_only_users_of_that_node_wait(own: Own) -> None:
         back.set()
     await writers.check()
     await writers.close()
+
+
+async def test_whatever_a_user_of_another_node_calls_is_done_meanwhile(own: Own) -> None:
+    lost, kept = own.cluster.nodes[1], own.cluster.nodes[2]
+    place: dict[str, Any] = {"app_name": "app", "user_id": await user_on(own.url, kept.port)}
+    settings = Settings.model_validate({"retry_timeout_s": 0.0})
+    urls = [
+        own.url,
+        *(url for url in await own.server.nodes_of(own.database) if str(kept.port) in url),
+    ]
+    part = types.Part(text="tea")
+    for number, url in enumerate(urls):
+        async with Database(url, settings=settings) as database:
+            sessions = DatabaseSessionService(database)
+            artifacts = DatabaseArtifactService(database)
+            memory = PgVectorMemoryService(database, embedder=ToyEmbedder())
+            # Whoever stores an app's first vector registers the model, on all nodes.
+            await memory.add_memory(**place, memories=[entry("a kitten", f"first {number}")])
+            lost.kill()
+            session = await sessions.create_session(**place)
+            await sessions.append_event(session, said_of("a kitten"))
+            async with sessions.invocation(**place, session_id=session.id, key="k") as run:
+                run.finish("done")
+            await memory.add_memory(**place, memories=[entry("a kitten", f"m{number}")])
+            await memory.add_session_to_memory(session)
+            await memory.update_memory(**place, memory_id=f"m{number}", text="a puppy")
+            (hit, *_) = await memory.search(**place, query="dog", mode="vector", app_wide=False)
+            assert hit.memory.id == f"m{number}"
+            await memory.delete_memory(**place, memory_id=f"m{number}")
+            saved = {**place, "session_id": session.id, "filename": "f"}
+            assert await artifacts.save_artifact(**saved, artifact=part) == 0
+            await artifacts.delete_artifact(**saved)
+            fork = await sessions.fork_session(**place, session_id=session.id)
+            assert len(fork.events) == 1
+            await Documents(memory).add(**place, source="d.txt", text="A kitten sleeps. " * 50)
+            await Documents(memory).delete(**place, source="d.txt")
+            await sessions.delete_session(**place, session_id=session.id)
+            await forget(database, **place)
+            await lost.start()
 
 
 async def test_what_a_lost_node_did_not_do_is_not_said_to_be_done(own: Own) -> None:

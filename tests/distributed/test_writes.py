@@ -1,5 +1,6 @@
 """Writes that a person waits for go to the node of their user as one command each."""
 
+import asyncio
 import re
 from datetime import UTC, datetime, timedelta
 from typing import Any
@@ -12,8 +13,10 @@ from adkpg import Database, DatabaseSessionService, PgVectorMemoryService, Setti
 from adkpg.erasure.retention import prune_sessions
 from adkpg.errors import Busy
 from adkpg.sessions import statements
+from adkpg.testing import said as turn
 from tests.fakes import citus
 from tests.fakes.conversation import USER, conversation, said
+from tests.fakes.locks import locked
 
 pytestmark = pytest.mark.cluster
 
@@ -49,6 +52,31 @@ async def test_an_append_is_one_command_to_one_node(
     commands = [each for each in heard if re.search(r"issuing SELECT .*append_event_1", each)]
     others = [each for each in heard if "adkpg." in each and each not in commands]
     assert (len(commands), others) == (1, []), heard
+
+
+@pytest.mark.race
+async def test_apps_do_not_wait_for_each_others_state(database: Database, nodes: list[str]) -> None:
+    """Though each node has a copy of all apps' states."""
+    service = DatabaseSessionService(database)
+    one, other = [
+        await service.create_session(app_name=app, user_id="u", state={"app:count": 0})
+        for app in ("one", "other")
+    ]
+    change = {"app:count": 1}
+    held = "SET LOCAL search_path = adkpg; SELECT merge_app_state_1('one', '{}', 1000000)"
+    for url in nodes:
+        async with locked(url, held) as lock:
+            await service.append_event(other, turn("tea", state=change))
+            waits = asyncio.create_task(service.append_event(one, turn("tea", state=change)))
+            await lock.until_blocked(1)
+            await lock.release()
+            await waits
+    for url in nodes:
+        states = await citus.said(url, "SELECT app_name, state::text FROM adkpg.app_states")
+        assert {tuple(row) for row in states} == {
+            ("one", '{"count": 1}'),
+            ("other", '{"count": 1}'),
+        }
 
 
 async def test_sessions_states_and_memories_are_written(database: Database) -> None:

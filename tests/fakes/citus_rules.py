@@ -15,6 +15,7 @@ from adkpg.tables import metadata
 PERSONAL = frozenset(table.name for table in metadata.tables.values() if "user_id" in table.c)
 SHARED = frozenset(table.name for table in metadata.tables.values()) - PERSONAL
 
+_CLOCKS = r"CURRENT_TIMESTAMP|now\(\)|clock_timestamp\(\)|statement_timestamp\(\)"
 # Which the parser does not know; another of the same place says as much here.
 _OPERATORS = {"<#>": "<->", "<~>": "<->", " AS BIT VARYING": " AS TEXT", "BIT(": "VARCHAR("}
 
@@ -131,8 +132,30 @@ def _locked_of_many(tree: exp.Expression) -> Iterator[str]:
 def _clock_in_conflict(tree: exp.Expression) -> Iterator[str]:
     for conflict in tree.find_all(exp.OnConflict):
         for each in conflict.args.get("expressions") or []:
-            if re.search(r"CURRENT_TIMESTAMP|now\(\)|pg_column_size", _sql(each), re.IGNORECASE):
+            if re.search(_CLOCKS + r"|pg_column_size", _sql(each), re.IGNORECASE):
                 yield _sql(each)
+
+
+def _clock_beside_a_column(tree: exp.Expression) -> Iterator[str]:
+    for update in tree.find_all(exp.Update):
+        for each in update.expressions:
+            for added in each.expression.find_all(exp.Add, exp.Sub):
+                if re.search(_CLOCKS, _sql(added), re.IGNORECASE) and added.find(exp.Column):
+                    yield _sql(added)
+
+
+def _insert_in_a_step(tree: exp.Expression) -> Iterator[str]:
+    for steps in tree.find_all(exp.With):
+        if tree.find(exp.Insert) and _of_one_user(tree):
+            yield _sql(steps)[:120]
+
+
+def _deleted_beside_others(tree: exp.Expression) -> Iterator[str]:
+    if not _of_one_user(tree):
+        for each in tree.find_all(exp.Delete):
+            given = each.args.get("using") or []
+            if each.this.name in PERSONAL and any(one.name in PERSONAL for one in given):
+                yield _sql(each)[:120]
 
 
 def _insert_of_union(tree: exp.Expression) -> Iterator[str]:
@@ -206,6 +229,29 @@ RULES = {
         "INSERT INTO {schema}.app_settings (app_name) VALUES ($1::VARCHAR)"
         " ON CONFLICT (app_name) DO UPDATE SET updated_at = now()",
         "must be marked IMMUTABLE",
+    ),
+    "clock beside a column": Rule(
+        "What UPDATE sets adds no column to the time of the clock.",
+        _clock_beside_a_column,
+        "UPDATE {schema}.sessions SET expires_at = now() + ttl"
+        f" WHERE app_name = 'a' AND sessions.user_id = {_USER}",
+        "STABLE functions used in UPDATE queries cannot be called with column references",
+    ),
+    "insert in a step": Rule(
+        "Nothing is inserted in or after a WITH about one user: `write_prepared_1` hides that.",
+        _insert_in_a_step,
+        "WITH moved AS (UPDATE {schema}.sessions SET revision = revision + 1"
+        f" WHERE app_name = 'a' AND sessions.user_id = {_USER} RETURNING app_name, user_id),"
+        " made AS (INSERT INTO {schema}.user_states (app_name, user_id, state)"
+        " SELECT app_name, user_id, '{{}}' FROM moved RETURNING app_name)"
+        " SELECT count(*) FROM made",
+    ),
+    "delete beside others": Rule(
+        "Rows of several users are deleted by what is in the row itself.",
+        _deleted_beside_others,
+        "DELETE FROM {schema}.memories AS m USING {schema}.memory_tombstones AS t"
+        " WHERE m.event_id = t.event_id AND m.app_name = $1::VARCHAR",
+        "complex joins are only supported",
     ),
     "union": Rule(
         "What is inserted is no UNION ALL.",

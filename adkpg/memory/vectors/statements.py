@@ -150,26 +150,12 @@ def store_vectors(*, large: bool, ahead: bool = False) -> Statement[StoreParamet
     change. A memory that a writer holds is left pending: waiting for it could deadlock with one
     that moves several. All passages of a memory are given together.
 
-    Returns how many memories' vectors were stored. On a cluster it is to run in a transaction, to
-    whose end alone it holds the memories there, and not the app's settings.
+    Returns how many memories' vectors were stored, on a cluster of each user by itself; it does not
+    hold the app's settings there.
 
     Args:
       large: For vectors above 1,024 dimensions.
       ahead: For a model that may become the active one: whatever is, and the jobs are left to it.
-    """
-    stored, over_nodes = (
-        _stored_vectors(large=large, ahead=ahead, on_nodes=on_nodes) for on_nodes in (False, True)
-    )
-    return Statement(stored, over_nodes=over_nodes)
-
-
-def _stored_vectors(*, large: bool, ahead: bool, on_nodes: bool) -> Select[Any]:
-    """Does what `store_vectors` says.
-
-    Args:
-      large: As there.
-      ahead: As there.
-      on_nodes: For a cluster, which misreads the rows of a step that locks one table of a join.
     """
     given = given_rows(
         app_names=Text,
@@ -191,36 +177,22 @@ def _stored_vectors(*, large: bool, ahead: bool, on_nodes: bool) -> Select[Any]:
         .with_for_update(read=True)
         .cte("active")
     )
-    found: Any = memories
-    if on_nodes:
-        named = (memories.c.app_name, memories.c.user_id, memories.c.position, memories.c.digest)
-        found = (
-            select(*named)
-            .where(
-                memories.c.app_name == func.any(bindparam("app_names", type_=ARRAY(Text))),
-                memories.c.user_id == func.any(bindparam("user_ids", type_=ARRAY(Text))),
-                memories.c.position == func.any(bindparam("positions", type_=ARRAY(BigInteger))),
-            )
-            .order_by(memories.c.app_name, memories.c.user_id, memories.c.position)
-            .with_for_update(read=True, key_share=True, skip_locked=True)
-            .cte("held")
-        )
     as_given = given.join(
-        found,
+        memories,
         and_(
-            found.c.app_name == given.c.app_names,
-            found.c.user_id == given.c.user_ids,
-            found.c.position == given.c.positions,
-            found.c.digest == given.c.digests,
+            memories.c.app_name == given.c.app_names,
+            memories.c.user_id == given.c.user_ids,
+            memories.c.position == given.c.positions,
+            memories.c.digest == given.c.digests,
         ),
     )
     if not ahead:
-        as_given = as_given.join(active, active.c.app_name == found.c.app_name)
-    unchanging = (
+        as_given = as_given.join(active, active.c.app_name == memories.c.app_name)
+    unchanged = (
         select(
-            found.c.app_name,
-            found.c.user_id,
-            found.c.position,
+            memories.c.app_name,
+            memories.c.user_id,
+            memories.c.position,
             given.c.passages.label("passage"),
             case((given.c.ends.is_not(None), func.int4range(given.c.starts, given.c.ends))).label(
                 "span"
@@ -228,13 +200,10 @@ def _stored_vectors(*, large: bool, ahead: bool, on_nodes: bool) -> Select[Any]:
             unit_halfvec(given.c.vectors).label("vector"),
         )
         .select_from(as_given)
-        .order_by(found.c.app_name, found.c.user_id, found.c.position)
+        .order_by(memories.c.app_name, memories.c.user_id, memories.c.position)
+        .with_for_update(of=memories, read=True, key_share=True, skip_locked=True)
+        .cte("unchanged")
     )
-    if not on_nodes:
-        unchanging = unchanging.with_for_update(
-            of=memories, read=True, key_share=True, skip_locked=True
-        )
-    unchanged = unchanging.cte("unchanged")
     # Entering the HNSW index takes longer than all else, so vectors come fresh, and `mark_fresh`
     # has them enter; but no search waits for those of a model that is not active yet.
     approximate: ColumnElement[bool] = false()
@@ -292,7 +261,7 @@ def _stored_vectors(*, large: bool, ahead: bool, on_nodes: bool) -> Select[Any]:
     )
     count = select(func.count().label("stored")).where(stored.c.passage == literal_column("0"))
     if ahead:
-        return count
+        return Statement(count)
     done = (
         delete(memory_jobs)
         .where(
@@ -304,7 +273,7 @@ def _stored_vectors(*, large: bool, ahead: bool, on_nodes: bool) -> Select[Any]:
         )
         .cte("done")
     )
-    return count.add_cte(done)
+    return Statement(count.add_cte(done))
 
 
 @cache

@@ -3,11 +3,10 @@
 import logging
 from collections.abc import AsyncGenerator, Iterator, Sequence
 from contextlib import aclosing, contextmanager
-from functools import partial
 from typing import Any
 
 from adkpg import scopes
-from adkpg.database import Database, Transaction
+from adkpg.database import Database
 from adkpg.embedding.embedder import Embedder, floor_of, languages_of, window_of
 from adkpg.embedding.guarded import GuardedEmbedder
 from adkpg.errors import (
@@ -112,17 +111,7 @@ async def store(
         "ends": [end for *_, (_, end), _ in rows],
         "vectors": [vector for *_, vector in rows],
     }
-    if not await database.is_distributed():
-        (counted,) = await database.fetch(statement, parameters)
-        return int(counted["stored"])
-
-    async def stored(own: statements.StoreParameters, transaction: Transaction) -> int:
-        (counted,) = await transaction.fetch(statement, own)
-        return int(counted["stored"])
-
-    return sum(
-        [await database.transact(partial(stored, own)) for own in statement.split(parameters)]
-    )
+    return sum(row["stored"] for row in await database.fetch(statement, parameters))
 
 
 class Vectors:

@@ -78,9 +78,10 @@ async def watch(
     listener = database.listener()
     renewal = clock.time()
     # Whether appends may tell of themselves; those on a user's node tell its own listeners alone.
-    told = not await database.is_distributed()
+    told = True
     with listener.listening(head["key"]) as woken:
         while True:
+            told = told and not await database.is_distributed()  # which it may be meanwhile
             if told and clock.time() >= renewal:
                 try:
                     await database.fetch(statements.keep_watched(), place)

@@ -631,6 +631,8 @@ async def test_the_doctor_looks_at_the_standby(both: Replicated) -> None:
         well = await replica(database)
         assert well.status == "ok", well
         await both.pause()
+        idle = await replica(database)
+        assert (idle.status, "is paused" in idle.detail) == ("warning", True)
         letters = string.ascii_letters * 10_000
         await DatabaseSessionService(database).create_session(
             **PLACE, state={"z": "".join(random.sample(letters, len(letters)))}
