@@ -716,6 +716,8 @@ class Database(Closes):
             except DatabaseError as exc:
                 if not await self._doubts_tables(exc, attempt):
                     raise
+                if not statement.writes:
+                    self._require_as_before(exc)
                 rows = await self._tried(
                     lambda attempt, _=None: self._run(
                         attempt, statement, parameters, scope, timeout_s
@@ -993,10 +995,12 @@ class Database(Closes):
         return state in MISSING
 
     def _require_as_before(self, exc: DatabaseError) -> None:
-        """Refuses what fails once more, though it was made anew, since the tables are distributed.
+        """Refuses what cannot be made anew as it is, since the tables are distributed meanwhile.
+
+        That is a read, of which `read` may ask otherwise, and what failed once more.
 
         Raises:
-          Busy: They are, and the caller may have other statements for that.
+          Busy: They are.
         """
         state = getattr(exc.__cause__, "sqlstate", None)
         if state in NOT_DISTRIBUTED and self._distributed:
@@ -1453,6 +1457,7 @@ class Transaction:
       distributed: Whether the tables are distributed by Citus.
 
     Attributes:
+      is_distributed: Whether the tables are distributed by Citus.
       written: The scopes of the statements that may have changed something, as parameters.
     """
 
@@ -1469,7 +1474,7 @@ class Transaction:
         self._schema = schema
         self._place = place
         self._noted = noted
-        self._distributed = distributed
+        self.is_distributed = distributed
         self.written: list[Mapping[str, object]] = []
 
     async def fetch(
@@ -1486,16 +1491,16 @@ class Transaction:
         """
         if self._noted and statement.writes:
             self.written.append({name: parameters[name] for name in _SCOPE if name in parameters})
-        statement = statement.form(distributed=self._distributed)
+        statement = statement.form(distributed=self.is_distributed)
         call = None
-        if self._distributed and statement.is_stepwise:
+        if self.is_distributed and statement.is_stepwise:
             call = call_of(writes=True)
-        sql = (call or statement).text(self._schema, distributed=self._distributed)
+        sql = (call or statement).text(self._schema, distributed=self.is_distributed)
         asked: list[object] = []
         if standing is not None:
             sql, asked = statement.fitting(self._schema, None, standing[0]), standing[1]
         found: list[Any] = []
-        for own in statement.split(parameters) if self._distributed else (parameters,):
+        for own in statement.split(parameters) if self.is_distributed else (parameters,):
             if call is None:
                 arguments = [*statement.arguments(own), *asked]
             else:

@@ -63,7 +63,7 @@ def prepared(
     template = statement.template(schema, distributed=distributed)
     scope: Any = parameters
     return {
-        "app_name": scope.get("app_name") or scope["app_names"][0],
+        "app_name": scope["app_name"] if "app_name" in scope else scope["app_names"][0],
         "user_id": scope["user_ids"][0] if statement.splits else scope["user_id"],
         "name": template.name,
         "statement": template.statement,

@@ -262,10 +262,9 @@ class Models:
         await require_droppable(self._database, model_id)
         model: ModelIdParameters = {"model_id": model_id}
         timeout_s = self._database.settings.migration_timeout_s
-        distributed = await self._database.is_distributed()
 
         async def lock(transaction: Transaction) -> None:
-            if distributed:
+            if transaction.is_distributed:
                 await transaction.fetch(statements.take_turns(drop=True), model)
             await _lock_inactive(transaction, model_id, name)
 
@@ -289,7 +288,7 @@ class Models:
             )
 
         async def end(transaction: Transaction) -> int:
-            if distributed:
+            if transaction.is_distributed:
                 await transaction.fetch(statements.visit_nodes_in_turn(), {})
             await lock(transaction)
             (left,) = await transaction.fetch(

@@ -58,10 +58,9 @@ async def switch(
     database.require_every_scope()
     model: ActivateParameters = {"app_name": app_name, "model_id": model_id}
     timeout_s = database.settings.migration_timeout_s  # an app may have millions of memories
-    distributed = await database.is_distributed()
 
     async def switch(transaction: Transaction) -> tuple[int | None, int]:
-        if distributed:
+        if transaction.is_distributed:
             await transaction.fetch(statements.take_turns(drop=False), model)
         if not await transaction.fetch(statements.lock_model(drop=False), model):
             raise ConfigurationError(
@@ -88,7 +87,7 @@ async def switch(
         )
 
     before, missing = await database.transact(switch)
-    if distributed and (queue or not missing):
+    if await database.is_distributed() and (queue or not missing):
         # What began before the switch may have stored the other model's vectors, and ended jobs.
         await database.transact(wait)
         await database.fetch(statements.queue_lacking(), model, timeout_s=timeout_s)

@@ -320,7 +320,7 @@ async def test_a_cancellation_that_comes_as_a_watcher_wakes_ends_it(
     async with aclosing(watching):
         following = asyncio.ensure_future(anext(watching))
         listener = database.listener()
-        while not listener.hears or not any(listener._events.values()):
+        while not any(listener._events.values()):
             await asyncio.sleep(0.01)
         await asyncio.sleep(0.05)  # it has looked and waits
         listener._wake()

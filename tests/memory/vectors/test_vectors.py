@@ -173,7 +173,8 @@ async def test_a_database_in_trouble_uses_up_no_attempt(
 ) -> None:
     await remember_apart(PgVectorMemoryService(database, mode="text"), "kitten", "hound")
     embedder = ToyEmbedder()
-    impatient = {"server_settings": {"lock_timeout": "20ms"}}
+    # On a cluster another node waits, by its own lock_timeout.
+    impatient = {"server_settings": {"statement_timeout": "2s"}}
     async with Database(database_url, connect_args=impatient) as own:
         memory = PgVectorMemoryService(own, embedder=embedder)
         await memory.search(**USER, query="kitten")
