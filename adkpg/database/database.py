@@ -988,10 +988,11 @@ class Database(Closes):
         asked = self._distributed if attempt.distributed is None else attempt.distributed
         if state in NOT_DISTRIBUTED and not asked:
             self._verified = self._verified and self._distributed
-            # A server process that was planning for itself what Citus refused sends no function to
-            # another node any more.
-            self.renew()
-            return await self.is_distributed()
+            if await self.is_distributed():
+                # A server process sends no function to another node any more, once Citus has
+                # refused to plan what was sent to it.
+                self.renew()
+                return True
         return state in MISSING
 
     def _require_as_before(self, exc: DatabaseError) -> None:

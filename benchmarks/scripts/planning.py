@@ -24,7 +24,7 @@ from rich.console import Console
 from rich.table import Table
 
 from adkpg import Database
-from adkpg.database.prepared_statements import prepared, rows_of, select_prepared
+from adkpg.database.prepared_statements import call_of, prepared, rows_of
 from adkpg.memory.search.statements import Shape, search
 from benchmarks.scripts import bulk
 from benchmarks.scripts.hnsw import DIMENSIONS
@@ -129,7 +129,7 @@ async def waits(
     """Milliseconds until the client has the rows, by mode and by who keeps the statement."""
     took: dict[tuple[str, str], list[float]] = {}
     keeping: Any = await asyncpg.connect(url, max_cacheable_statement_size=65_536)
-    call = select_prepared()
+    call = call_of(writes=False)
     try:
         for number in range(times + WARM):
             for mode, (lexical, vector) in MODES.items():
