@@ -926,7 +926,8 @@ class Database(Closes):
             distributed = attempt.distributed = self._distributed
             gate = None if scope is None else len(scope)
             statement = statement.form(distributed=distributed)
-            called = distributed and (statement.long or statement.is_stepwise)
+            hidden = statement.is_stepwise and not attempt.step_by_step
+            called = distributed and (statement.long or hidden)
             if called or (statement.long and not self._keeps_prepared):
                 call = call_of(writes=statement.is_stepwise)
                 sql = call.text(self.schema, gate)
@@ -989,7 +990,7 @@ class Database(Closes):
         if state in NOT_DISTRIBUTED and not asked:
             self._verified = self._verified and self._distributed
             if await self.is_distributed():
-                # A server process sends no function to another node any more, once Citus has
+                # A server process may send no function to another node any more, once Citus has
                 # refused to plan what was sent to it.
                 self.renew()
                 return True
@@ -1050,7 +1051,7 @@ class Database(Closes):
                 logger.warning(
                     "A call is repeated for up to %g s: %s", self.settings.retry_timeout_s, failure
                 )
-            attempt = Attempt()
+            attempt = Attempt(step_by_step=fault is Fault.MOVED)
             calls.retried()
             try:
                 return await again(attempt, fault)
@@ -1189,6 +1190,7 @@ class Database(Closes):
                 place=self.place if self._is_standby else None,
                 noted=self._replica is not None,
                 distributed=self._distributed,
+                step_by_step=attempt.step_by_step,
             )
             try:
                 try:
@@ -1456,6 +1458,7 @@ class Transaction:
       place: Where it is, for spans, if the call does not say so.
       noted: Whether `written` is kept.
       distributed: Whether the tables are distributed by Citus.
+      step_by_step: As of an `Attempt`.
 
     Attributes:
       is_distributed: Whether the tables are distributed by Citus.
@@ -1470,7 +1473,9 @@ class Transaction:
         place: dict[str, str | int] | None = None,
         noted: bool = False,
         distributed: bool = False,
+        step_by_step: bool = False,
     ) -> None:
+        self._step_by_step = step_by_step
         self._connection = connection
         self._schema = schema
         self._place = place
@@ -1494,7 +1499,7 @@ class Transaction:
             self.written.append({name: parameters[name] for name in _SCOPE if name in parameters})
         statement = statement.form(distributed=self.is_distributed)
         call = None
-        if self.is_distributed and statement.is_stepwise:
+        if self.is_distributed and statement.is_stepwise and not self._step_by_step:
             call = call_of(writes=True)
         sql = (call or statement).text(self._schema, distributed=self.is_distributed)
         asked: list[object] = []

@@ -18,7 +18,7 @@ from sqlalchemy import Connection, Engine, event
 from sqlalchemy.ext.asyncio import AsyncEngine
 from sqlalchemy.pool import AsyncAdaptedQueuePool, QueuePool
 from sqlalchemy.pool.base import _AdhocProxiedConnection
-from sqlalchemy.util import greenlet_spawn
+from sqlalchemy.util import EMPTY_DICT, greenlet_spawn
 
 logger = logging.getLogger(__name__)
 
@@ -185,15 +185,15 @@ class LoopPools:
             return
         if len(self._pools) > 1 or not hasattr(engine.dialect, "default_isolation_level"):
             proxied = _AdhocProxiedConnection(adapter, record)
-            engine.dialect.initialize(
-                Connection(
-                    engine,
-                    connection=proxied,
-                    _has_events=False,
-                    _allow_revalidate=False,
-                    _allow_autobegin=False,
-                )
+            connection = Connection(
+                engine,
+                connection=proxied,
+                _has_events=False,
+                _allow_revalidate=False,
+                _allow_autobegin=False,
             )
+            connection._execution_options = EMPTY_DICT  # the caller's are not for this
+            engine.dialect.initialize(connection)
             engine.dialect.do_rollback(proxied)
         self._is_initialised = True
 
@@ -255,11 +255,11 @@ class _LoopPool:
     async def dispose(self) -> None:
         """Closes the idle connections, all at once: a server that hangs is waited for once."""
         idle = list(_taken(self.engine.sync_engine.pool))
+        await self.engine.dispose()  # whoever borrows from now on has another pool
         connections = (each.driver_connection for each in idle)
         await asyncio.gather(*(_ended(each) for each in connections if each is not None))
         for each in idle:
             await greenlet_spawn(each.close)
-        await self.engine.dispose()
 
     def abandon(self) -> None:
         """Closes the sockets of a loop that can no longer run, so the server sees them end."""

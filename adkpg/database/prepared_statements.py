@@ -138,7 +138,7 @@ def _text(value: object, kind: Any) -> str | None:
     if isinstance(value, bytes):
         return rf"\x{value.hex()}"
     if isinstance(value, timedelta):
-        return f"{value // timedelta(microseconds=1)} microseconds"
+        return f"{value.days} days {value.seconds} seconds {value.microseconds} microseconds"
     if isinstance(value, datetime):
         return (value if value.tzinfo else value.astimezone()).isoformat()
     if isinstance(value, float) and isinstance(kind, REAL) and abs(value) <= _NO_REAL:

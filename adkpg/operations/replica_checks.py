@@ -45,9 +45,8 @@ async def replica(database: Database) -> Finding:
             return verdict.finding("")
         await standby.check()
         role = (await standby.look(select_role(), {"schema": standby.schema}))[0]
-        replay = (await standby.look(select_replay(), _NOTHING))[
-            0
-        ]  # fails without pgvector's library
+        # Fails where pgvector's library is missing.
+        (replay,) = await standby.look(select_replay(), _NOTHING)
         if role["guarded"] and not standby.settings.row_level_security:
             verdict.add(
                 "failure",

@@ -19,8 +19,9 @@ CREATE FUNCTION {schema}.select_prepared_1(
 ) RETURNS text LANGUAGE plpgsql AS $body$
 #variable_conflict use_variable
 DECLARE
-    -- A server process keeps so many of ours: a search takes one to two megabytes.
-    most_kept CONSTANT integer := 32;
+    -- A server process keeps so many of ours: a search takes one to two megabytes, a write a tenth.
+    kind CONSTANT text := left(name, 6);
+    most_kept CONSTANT integer := CASE kind WHEN 'adkpw_' THEN 256 ELSE 32 END;
     part bigint;
     own_name text := name;
     places text[] := tables;
@@ -54,7 +55,7 @@ BEGIN
     EXCEPTION WHEN invalid_sql_statement_name THEN
         FOR prepared IN
             SELECT s.name FROM pg_prepared_statements s
-             WHERE s.from_sql AND starts_with(s.name, 'adkpg_')
+             WHERE s.from_sql AND starts_with(s.name, kind)
              ORDER BY s.prepare_time DESC OFFSET most_kept - 1
         LOOP
             EXECUTE format('DEALLOCATE %I', prepared);

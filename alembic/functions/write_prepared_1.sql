@@ -16,6 +16,10 @@ CREATE FUNCTION {schema}.write_prepared_1(
 ) RETURNS text LANGUAGE plpgsql AS $body$
 #variable_conflict use_variable
 BEGIN
+    IF current_setting('transaction_isolation') <> 'read committed' THEN
+        -- After waiting for a part that moves it must see where that is now.
+        RAISE EXCEPTION 'this write needs READ COMMITTED' USING ERRCODE = '40001';
+    END IF;
     -- Tables are found where the caller says that they are, since a schema can be renamed.
     IF strpos(current_setting('search_path'), home || ',') <> 1 THEN
         PERFORM set_config('search_path', concat_ws(
@@ -23,8 +27,11 @@ BEGIN
         ), true);
     END IF;
     -- As any write that Citus sees it waits for who has locked a table on all nodes.
-    PERFORM lock_relation_if_exists(t, CASE WHEN n <= written THEN 'ROW EXCLUSIVE' ELSE 'ROW SHARE' END)
-       FROM unnest(tables) WITH ORDINALITY u (t, n) ORDER BY n;
+    PERFORM lock_relation_if_exists(t, CASE
+        WHEN n <= written THEN 'ROW EXCLUSIVE'
+        WHEN statement ~ '\mFOR (NO KEY UPDATE|UPDATE|SHARE|KEY SHARE)\M' THEN 'ROW SHARE'
+        ELSE 'ACCESS SHARE'
+    END) FROM unnest(tables) WITH ORDINALITY u (t, n) ORDER BY n;
     -- Concerns no row; as a write that Citus sees, it keeps the part where it is until the end of the
     -- transaction.
     DELETE FROM user_states s

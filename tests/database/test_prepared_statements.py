@@ -10,7 +10,7 @@ from sqlalchemy import REAL, BigInteger, Boolean, Double, Text, bindparam, cast,
 from sqlalchemy.dialects.postgresql import ARRAY, TIMESTAMP
 
 from adkpg import Database, PgVectorMemoryService, SearchFilters
-from adkpg.database.prepared_statements import call_of, prepared, rows_of
+from adkpg.database.prepared_statements import _text, call_of, prepared, rows_of
 from adkpg.errors import DatabaseError
 from adkpg.memory.search.options import MODES, Mode
 from adkpg.sql import Statement
@@ -188,3 +188,22 @@ async def test_errors_within_are_those_of_the_statement(unprepared: Database) ->
             await unprepared.fetch(call, asked, timeout_s=1)
     memory = PgVectorMemoryService(unprepared, mode="text")
     assert await memory.search(**USER, query="tea") == []
+
+
+@pytest.mark.parametrize(
+    "value",
+    [
+        timedelta(days=30, seconds=1, microseconds=2),
+        timedelta(seconds=-1.5),
+        timedelta(0),
+        timedelta(days=999_999),
+    ],
+    ids=str,
+)
+async def test_an_interval_is_the_one_that_the_driver_sends(
+    connection: asyncpg.Connection, value: timedelta
+) -> None:
+    sent = await connection.fetchval("SELECT $1::interval::text", value)
+    assert (
+        await connection.fetchval("SELECT ($1::text)::interval::text", _text(value, None)) == sent
+    )

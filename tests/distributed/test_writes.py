@@ -15,8 +15,9 @@ from adkpg.errors import Busy
 from adkpg.sessions import statements
 from adkpg.testing import said as turn
 from tests.fakes import citus
-from tests.fakes.conversation import USER, conversation, said
+from tests.fakes.conversation import USER, conversation, entry, said
 from tests.fakes.locks import locked
+from tests.fakes.toys import ToyEmbedder
 
 pytestmark = pytest.mark.cluster
 
@@ -52,6 +53,58 @@ async def test_an_append_is_one_command_to_one_node(
     commands = [each for each in heard if re.search(r"issuing SELECT .*append_event_1", each)]
     others = [each for each in heard if "adkpg." in each and each not in commands]
     assert (len(commands), others) == (1, []), heard
+
+
+_REFUSED = (
+    "WITH made AS (INSERT INTO adkpg.user_states (app_name, user_id, state)"
+    " VALUES ('other', 'other', '{}') RETURNING app_name),"
+    " held AS (SELECT m.position FROM adkpg.memories AS m WHERE m.app_name = 'app' FOR UPDATE)"
+    " SELECT count(*) FROM made, held"
+)
+"""What Citus refuses while it plans a step of it."""
+
+
+async def _calls(database: Database) -> None:
+    """Makes calls whose statements Citus would run step by step."""
+    service = DatabaseSessionService(database)
+    memory = PgVectorMemoryService(database, embedder=ToyEmbedder())
+    session = await service.create_session(**USER)
+    async with service.invocation(**USER, session_id=session.id, key="k") as run:
+        run.finish("done")
+    await memory.add_memory(**USER, memories=[entry("a kitten", "m")])
+    await memory.update_memory(**USER, memory_id="m", text="a puppy")
+    (hit,) = await memory.search(**USER, query="dog", mode="vector")
+    assert hit.memory.id == "m"
+    await memory.delete_memory(**USER, memory_id="m")
+
+
+async def test_a_server_process_that_sends_no_function_on_writes_all_the_same(
+    nodes: list[str], monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """Citus forgets that it plans no step any more; a pooler gives that process to others."""
+    monkeypatch.setattr(Database, "renew", lambda _: None)
+    for url in nodes:
+        async with Database(url, pool_size=1, max_overflow=0) as database:
+            await database.check()
+            async with (await database.engine()).connect() as connection:
+                driver: Any = (await connection.get_raw_connection()).driver_connection
+                with pytest.raises(asyncpg.FeatureNotSupportedError):
+                    await driver.fetch(_REFUSED)
+            await _calls(database)
+
+
+async def test_it_writes_in_read_committed_whatever_is_the_default(
+    database: Database, nodes: list[str]
+) -> None:
+    """Else it would not see that a part has moved for which it waited."""
+    name = nodes[0].rpartition("/")[2]
+    for url in nodes:
+        await citus.said(
+            url, f"ALTER DATABASE {name} SET default_transaction_isolation = 'serializable'"
+        )
+    for url in nodes:
+        async with Database(url) as strict:
+            await _calls(strict)
 
 
 @pytest.mark.race
