@@ -120,6 +120,7 @@ async def test_a_large_user_is_answered_through_the_index(
     await found(large, QUESTIONS[0])
     used = "SELECT idx_scan FROM pg_stat_user_indexes WHERE indexrelname = $1"
     await told(large, database_url)
+    await connection.execute("SELECT pg_stat_force_next_flush()")  # what `indexes_of` has read
     before = await connection.fetchval(used, INDEX)
     assert await recall_of(large, TURNS) >= 0.95
     assert await found(large, "turn 7", **SMALL) == await found(
