@@ -17,13 +17,11 @@ class Cluster(NamedTuple):
       group: Of this node; see `COORDINATOR`.
       kinds: Of the schema's tables, by name: ``h`` is distributed, ``n`` a reference table. What
         one server has alone is not among them.
-      takes_parts: Whether some node takes parts of distributed tables.
     """
 
     version: str
     group: int
     kinds: Mapping[str, str]
-    takes_parts: bool = True
 
     @property
     def is_coordinator(self) -> bool:
@@ -43,8 +41,12 @@ def find(connection: Connection, schema: str) -> Cluster | None:
         return None
     group = connection.scalar(GROUP)
     kinds = connection.execute(_KINDS, {"schema": schema})
-    found = {row.relname: row.partmethod for row in kinds}
-    return Cluster(version, group, found, bool(connection.scalar(_TAKES_PARTS)))
+    return Cluster(version, group, {row.relname: row.partmethod for row in kinds})
+
+
+def takes_parts(connection: Connection) -> bool:
+    """Whether some node of a cluster takes parts of distributed tables."""
+    return bool(connection.scalar(_TAKES_PARTS))
 
 
 _VERSION = text("SELECT extversion FROM pg_extension WHERE extname = 'citus'")

@@ -926,9 +926,11 @@ class Database(Closes):
             distributed = attempt.distributed = self._distributed
             gate = None if scope is None else len(scope)
             statement = statement.form(distributed=distributed)
-            hidden = statement.is_stepwise and not attempt.step_by_step
-            called = distributed and (statement.long or hidden)
-            if called or (statement.long and not self._keeps_prepared):
+            if distributed:
+                called = statement.long or (statement.is_stepwise and not attempt.step_by_step)
+            else:
+                called = statement.long and not self._keeps_prepared
+            if called:
                 call = call_of(writes=statement.is_stepwise)
                 sql = call.text(self.schema, gate)
             else:
@@ -1060,12 +1062,10 @@ class Database(Closes):
 
     def _heed(self, fault: Fault | None) -> None:
         """Doubts the other connections that a fault may have met, too."""
-        if fault is Fault.UNPREPARED:
-            self._dead_until = time.monotonic()
-            if self._connector is not None:
-                self._connector.doubt_prepared()
-        if fault is Fault.MOVED:
-            self.renew()  # or the server process sends nothing to other nodes; see _doubts_tables
+        if fault in (Fault.UNPREPARED, Fault.MOVED):
+            self.renew()  # of MOVED, see _doubts_tables
+        if fault is Fault.UNPREPARED and self._connector is not None:
+            self._connector.doubt_prepared()
         if fault in (Fault.LOST, Fault.STANDBY):
             # Whatever ended this connection may have ended those that were idle for longer.
             self._doubted_at = time.monotonic()

@@ -12,7 +12,7 @@ from functools import partial
 from sqlalchemy import Connection, ForeignKeyConstraint, Table, text
 from sqlalchemy.ext.asyncio import AsyncEngine
 
-from adkpg.database.cluster import Cluster, find
+from adkpg.database.cluster import Cluster, find, takes_parts
 from adkpg.database.migrating import migrations
 from adkpg.errors import (
     ConfigurationError,
@@ -81,14 +81,14 @@ async def distribute(
       DatabaseUnavailable: A node of the cluster did not do its part.
       Busy: Others were in the way for longer than `timeout_s`.
     """
-    cluster = await cluster_of(engine, schema)
-    require_citus(cluster)
-    if cluster is not None and not cluster.takes_parts:
-        raise ConfigurationError(
-            "No node of the cluster takes parts of distributed tables; add one on the coordinator, "
-            "SELECT citus_add_node('worker1', 5432), or let it take some itself "
-            "(docs/distributed.md)."
-        )
+    require_citus(await cluster_of(engine, schema))
+    async with engine.connect() as connection:
+        if not await connection.run_sync(takes_parts):
+            raise ConfigurationError(
+                "No node of the cluster takes parts of distributed tables; add one on the "
+                "coordinator, SELECT citus_add_node('worker1', 5432), or let it take some itself "
+                "(docs/distributed.md)."
+            )
     async with migrations.alone(engine, timeout_s) as turn:
         steps = await turn.run(partial(_plan, schema))
         if tables_only and all(step.asks for step in steps):
