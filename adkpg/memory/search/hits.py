@@ -25,7 +25,7 @@ class Reason:
     Attributes:
       lexical: BM25F score of its words and its neighbours'; 0 if no word matched.
       lexemes: The words that matched, as Postgres normalised them, in its own or a neighbouring
-        turn; empty if nobody asked for reasons.
+        turn, in alphabetical order; empty if nobody asked for reasons.
       idfs: How rare each of these is among the user's memories, in the same order: Lucene's idf.
       cosine: Cosine of question and memory in [-1, 1]; None without a vector.
       recency: Factor in (0, 1] of its age; 1 without a half-life.
@@ -95,12 +95,13 @@ def hit(row: Mapping[str, Any], question: str, *, words_alone: str | None = None
     """
     memory = records.memory(row)
     span, passage = _passage(row, memory, question)
+    words = sorted(zip(row["lexemes"] or (), row["idfs"] or (), strict=True))
     reason = _made(
         Reason,
         {
             **_NO_REASON,
             "lexical": row["lexical"] or 0.0,
-            "lexemes": tuple(row["lexemes"] or ()),
+            "lexemes": tuple(word for word, _ in words),
             "cosine": row["cosine"],
             "recency": row["recency"],
             "importance": row["importance_factor"],
@@ -110,7 +111,7 @@ def hit(row: Mapping[str, Any], question: str, *, words_alone: str | None = None
             "span": span,
             "date": row["dated"] or 0.0,
             "speaker": row["said_by"] or 0.0,
-            "idfs": tuple(row["idfs"] or ()),
+            "idfs": tuple(idf for _, idf in words),
         },
     )
     found = {"memory": memory, "score": row["score"], "reason": reason, "cut": bool(row["cut"])}
