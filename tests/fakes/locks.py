@@ -12,13 +12,13 @@ from adkpg.tables import metadata
 _OF_ALL = re.compile(r"SELECT FROM adkpg\.(\w+)(?: WHERE (.+))? FOR (UPDATE|(?:KEY )?SHARE)")
 _PERSONAL = {table.name for table in metadata.tables.values() if "user_id" in table.c}
 _WAITING = (
-    "SELECT pid FROM pg_stat_activity WHERE datname = current_database()"
+    "SELECT pid, query_start FROM pg_stat_activity WHERE datname = current_database()"
     " AND wait_event_type = 'Lock' AND cardinality(pg_blocking_pids(pid)) > 0"
 )
 _MOST_PIDS = 2**22
 _WAITING_ON_NODES = (
-    "SELECT global_pid AS pid FROM citus_stat_activity WHERE datname = current_database()"
-    " AND wait_event_type = 'Lock' GROUP BY global_pid"
+    "SELECT global_pid AS pid, max(query_start) AS query_start FROM citus_stat_activity"
+    " WHERE datname = current_database() AND wait_event_type = 'Lock' GROUP BY global_pid"
 )
 
 
@@ -37,11 +37,7 @@ class Lock:
 
         On a cluster those that Citus gives them, for all of its nodes.
         """
-        async with asyncio.timeout(30):
-            while True:
-                rows = await self._watcher.fetch(self._waiting)
-                if len(rows) >= count:
-                    return [row["pid"] for row in rows]
+        return await _blocked(self._watcher, self._waiting, count)
 
     async def until_unblocked(self) -> None:
         """Waits until no other connection waits for a lock."""
@@ -130,6 +126,18 @@ async def until_connections(url: str, count: int) -> None:
 async def waits_for_a_lock(connection: asyncpg.Connection) -> None:
     """Returns once another connection of this database waits for a lock."""
     waiting = _WAITING_ON_NODES if await _is_on_nodes(connection) else _WAITING
+    await _blocked(connection, waiting, 1)
+
+
+async def _blocked(watcher: asyncpg.Connection, waiting: str, count: int) -> list[int]:
+    """Waits until so many wait for a lock, each seen in the same statement by two looks in a row.
+
+    Who waits for something else, such as room in a table, waits for a moment only.
+    """
+    seen: set[asyncpg.Record] = set()
     async with asyncio.timeout(30):
-        while not await connection.fetch(waiting):
-            await asyncio.sleep(0)
+        while True:
+            rows = set(await watcher.fetch(waiting))
+            if len(rows & seen) >= count:
+                return [row["pid"] for row in rows & seen]
+            seen = rows
