@@ -22,7 +22,8 @@ async def giving_way(
 
     When it would, it is rolled back and tried again after a pause, for as long as
     ``ADKPG_COMMAND_TIMEOUT_S``. So it may take locks in any order: it has let go before Postgres
-    looks for a deadlock (after 1 s by default), and no other writer is ever the victim of one.
+    looks for a deadlock (after 1 s by default), and no other writer is the victim of one. Citus
+    looks at times of its own, so on a cluster one may be; its call is repeated.
 
     Args:
       database: The database.

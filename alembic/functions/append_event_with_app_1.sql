@@ -24,8 +24,10 @@ CREATE FUNCTION {schema}.append_event_with_app_1(
     home text
 ) RETURNS bigint LANGUAGE plpgsql AS $body$
 BEGIN
-    -- Tables are found where the caller says that they are, since a schema can be renamed.
-    IF strpos(current_setting('search_path'), home || ',') <> 1 THEN
+    -- Tables are found where the caller says that they are, since a schema can be renamed; and not
+    -- among those that another client of a pooler left in pg_temp.
+    IF strpos(current_setting('search_path'), home || ',') <> 1
+       OR right(current_setting('search_path'), 7) <> 'pg_temp' THEN
         PERFORM set_config('search_path', concat_ws(
             ', ', home, nullif(current_setting('search_path'), ''), 'pg_temp'
         ), true);

@@ -20,8 +20,10 @@ BEGIN
         -- After waiting for a part that moves it must see where that is now.
         RAISE EXCEPTION 'this write needs READ COMMITTED' USING ERRCODE = '40001';
     END IF;
-    -- Tables are found where the caller says that they are, since a schema can be renamed.
-    IF strpos(current_setting('search_path'), home || ',') <> 1 THEN
+    -- Tables are found where the caller says that they are, since a schema can be renamed; and not
+    -- among those that another client of a pooler left in pg_temp.
+    IF strpos(current_setting('search_path'), home || ',') <> 1
+       OR right(current_setting('search_path'), 7) <> 'pg_temp' THEN
         PERFORM set_config('search_path', concat_ws(
             ', ', home, nullif(current_setting('search_path'), ''), 'pg_temp'
         ), true);
@@ -42,6 +44,11 @@ BEGIN
              (home || '.sessions')::regclass, user_id
          )
     ) THEN
+        IF current_setting('application_name') NOT LIKE 'citus%' THEN
+            -- It was sent here by a client, and not on: after an error Citus may do that in this server
+            -- process for ever (recursivePlanningDepth), and a pooler would keep it for an hour.
+            PERFORM pg_terminate_backend(pg_backend_pid());
+        END IF;
         RAISE EXCEPTION 'the part of this user has just moved to another node' USING ERRCODE = 'ADK06';
     END IF;
     RETURN select_prepared_1(

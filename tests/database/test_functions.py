@@ -6,7 +6,7 @@ from typing import Any, get_args, get_type_hints
 import asyncpg
 import pytest
 
-from adkpg import Database, DatabaseSessionService, tables
+from adkpg import Database, DatabaseSessionService, PgVectorMemoryService, tables
 from adkpg.database.migrating import migrations
 from adkpg.errors import SchemaMissing
 from adkpg.sql import Call
@@ -96,3 +96,27 @@ async def test_a_function_that_is_gone_is_named_with_the_cure(
     await connection.execute("DROP FUNCTION adkpg.append_event_1")
     with pytest.raises(SchemaMissing, match="append_event_1"):
         await service.append_event(session, said("x"))
+
+
+async def test_tables_that_another_client_left_in_the_session_are_not_taken_for_ours(
+    database_url: str,
+) -> None:
+    """A pooler gives its connection to others, with a search path that looks like ours."""
+    async with Database(database_url, pool_size=1, max_overflow=0) as database:
+        service = DatabaseSessionService(database)
+        async with (await database.engine()).connect() as connection:
+            driver: Any = (await connection.get_raw_connection()).driver_connection
+            for table in tables.metadata.tables.values():
+                await driver.execute(f"CREATE TEMP TABLE {table.name} (LIKE adkpg.{table.name})")
+            await driver.execute("SET search_path = adkpg, public")
+        memory = PgVectorMemoryService(database, mode="text")
+        session = await service.create_session(**USER, state={"user:tea": 1, "app:limit": 1})
+        await service.append_event(session, said("a kitten", state={"user:tea": 2, "app:limit": 2}))
+        await memory.add_session_to_memory(session)
+    async with Database(database_url) as other:
+        found = await DatabaseSessionService(other).get_session(**USER, session_id=session.id)
+        assert found is not None
+        assert found.state == {"user:tea": 2, "app:limit": 2}
+        assert len(found.events) == 1
+        memories = await PgVectorMemoryService(other, mode="text").search(**USER, query="kitten")
+        assert len(memories) == 1

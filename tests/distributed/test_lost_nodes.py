@@ -4,6 +4,7 @@ import asyncio
 from itertools import chain
 from typing import Any
 
+import asyncpg
 import pytest
 from google.genai import types
 
@@ -138,6 +139,32 @@ async def test_a_batch_of_memories_is_stored_once_though_its_node_dies_in_its_mi
             lost.kill()
             await lost.start()
             await adding
+        await check_batch(memory, own.url, user_id)
+
+
+async def test_a_batch_of_memories_is_stored_once_though_its_node_dies_before_its_commit(
+    own: Own, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    lost = own.cluster.nodes[1]
+    user_id = await user_on(own.url, lost.port)
+    execute, committed = asyncpg.Connection.execute, 0
+
+    async def killing(connection: asyncpg.Connection, query: str, *args: Any, **kwargs: Any) -> str:
+        nonlocal committed
+        if query == "COMMIT":
+            committed += 1
+            if committed == 1:
+                lost.kill()
+                await lost.start()
+        return await execute(connection, query, *args, **kwargs)
+
+    async with Database(own.url) as database:
+        memory = PgVectorMemoryService(database, embedder=ToyEmbedder())
+        await database.check()
+        monkeypatch.setattr(asyncpg.Connection, "execute", killing)
+        await add_batch(memory, user_id)
+        monkeypatch.undo()
+        assert committed > 1, "or it was not repeated"
         await check_batch(memory, own.url, user_id)
 
 

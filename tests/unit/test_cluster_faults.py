@@ -19,6 +19,9 @@ def said(state: str, text: str) -> Any:
     [
         ("XX000", "terminating connection due to unexpected postmaster exit"),
         ("XX000", "failure on connection marked as essential: worker1:5432"),
+        ("XX000", "server closed the connection unexpectedly\n\tThis probably means that it ended"),
+        ("XX000", "could not receive data from server: Connection reset by peer"),
+        ("XX000", "no connection to the server"),
         ("08006", "connection to the remote node postgres@worker1:5432 failed"),
         ("08006", "the database system is starting up"),
         ("CIINF", "could not find the intermediate result file"),
