@@ -156,7 +156,8 @@ async def test_a_batch_of_memories_is_stored_once_though_its_node_dies_before_it
             if committed == 1:
                 lost.kill()
                 await lost.start()
-        return await execute(connection, query, *args, **kwargs)
+        status: str = await execute(connection, query, *args, **kwargs)
+        return status
 
     async with Database(own.url) as database:
         memory = PgVectorMemoryService(database, embedder=ToyEmbedder())
