@@ -95,6 +95,12 @@ sessions = Table(
         comment="Number of events ever appended; the seq of the last one.",
     ),
     Column(
+        "revision_token",
+        UUID(as_uuid=False),
+        nullable=True,
+        comment="The last event's, if an append of this session made it; NULL: ask the event.",
+    ),
+    Column(
         "payload_bytes",
         BigInteger,
         nullable=False,

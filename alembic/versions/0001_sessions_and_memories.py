@@ -346,6 +346,12 @@ def upgrade() -> None:
             comment="Number of events ever appended; the seq of the last one.",
         ),
         sa.Column(
+            "revision_token",
+            sa.UUID(as_uuid=False),
+            nullable=True,
+            comment="The last event's, if an append of this session made it; NULL: ask the event.",
+        ),
+        sa.Column(
             "payload_bytes",
             sa.BigInteger(),
             server_default="0",

@@ -15,6 +15,7 @@ from adkpg.transfer import ImportReport, export, import_from
 DERIVED = {
     "sessions": {
         "incarnation",
+        "revision_token",
         "settled_at",
         "invocation_holder",
         "invocation_expires_at",

@@ -19,6 +19,7 @@ from sqlalchemy import (
     cast,
     func,
     literal_column,
+    null,
     select,
     update,
 )
@@ -231,6 +232,7 @@ def advance_sessions() -> Statement[SessionsParameters]:
         .values(
             state=cast(given.c.states, JSONB),
             revision=given.c.revisions,
+            revision_token=null(),
             updated_at=given.c.updated,
             settled_at=given.c.updated,
             ttl=func.coalesce(_span(given), sessions.c.ttl),
