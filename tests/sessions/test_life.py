@@ -358,6 +358,23 @@ async def test_a_fork_has_the_state_of_its_event(
     assert again.state == {"start": 1, "changed": "first", "a": 1, "user:u": 3}
 
 
+async def test_a_session_has_the_token_of_its_last_event_or_none(
+    sessions: DatabaseSessionService, connection: asyncpg.Connection
+) -> None:
+    await grown(sessions)
+    fork = await sessions.fork_session(**USER, session_id="s", fork_id="f")
+    told = (
+        "SELECT s.session_id, s.revision_token, s.revision_token = e.revision_token AS is_its"
+        " FROM sessions s JOIN events e ON e.session_id = s.session_id AND e.seq = s.revision"
+        " ORDER BY s.session_id DESC"
+    )
+    own, copied = await connection.fetch(told)
+    assert own["is_its"]
+    assert copied["revision_token"] is None, "an event of a fork has a token that the server made"
+    await sessions.append_event(fork, said("an event alone"))
+    assert [row["is_its"] for row in await connection.fetch(told)] == [True, True]
+
+
 async def test_a_fork_of_an_empty_session_and_wrong_forks(
     sessions: DatabaseSessionService, connection: asyncpg.Connection
 ) -> None:

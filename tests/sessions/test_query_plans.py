@@ -205,6 +205,13 @@ async def test_functions_use_their_indexes(database_url: str, mode: str) -> None
                 app_name="app", user_id="user 7", session_id="none", events=[event]
             )
         await memory.add_session_to_memory(session)
+        plain = DatabaseSessionService(database)
+        session = await plain.create_session(**place, session_id="plain")
+        before = len(plans)
+        for number in range(2):
+            await plain.append_event(session, said(f"said {number}"))
+    alone = "\n".join(plans[before:])
+    assert (alone.count("Update on sessions"), alone.count("on events e ")) == (2, 0)
     text = "\n".join(plans)
     for name in (
         set(DISTRIBUTED) - set(READING) - {"write_prepared_1"}
@@ -244,6 +251,7 @@ async def test_appends_and_invocations_are_hot(database_url: str) -> None:
                 for number in range(5):
                     delta = dict.fromkeys(("a", "user:a", "app:a"), 5 * run + number)
                     await service.append_event(session, said("x", state=delta))
+            await service.append_event(session, said("an event alone"))
     await until_connections(database_url, 0)  # a connection that ends has written its statistics
     connection = await asyncpg.connect(database_url)
     rows = await connection.fetch(
@@ -252,7 +260,7 @@ async def test_appends_and_invocations_are_hot(database_url: str) -> None:
     )
     await connection.close()
     found = {row["relname"]: (row["n_tup_upd"], row["n_tup_hot_upd"]) for row in rows}
-    assert found == {"sessions": (28, 28), "app_states": (20, 20), "user_states": (20, 20)}
+    assert found == {"sessions": (32, 32), "app_states": (20, 20), "user_states": (20, 20)}
 
 
 async def test_a_state_without_a_delta_is_not_rewritten(

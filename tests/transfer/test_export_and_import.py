@@ -230,6 +230,8 @@ async def test_several_exports_in_one_file_and_the_later_one_wins(
     await exported(database, path, **BEN)
     report = await import_from(target, source=path)
     assert report.unread.first == []
+    moved = await stored(target_url, ("sessions",), without={})
+    assert {row["revision_token"] for row in moved["sessions"]} == {None}
     there, here = await stored(target_url), await stored(database_url)
     # A note leaves no mark: what was deleted without one is still in the first export.
     there["memories"] = [row for row in there["memories"] if row["memory_id"] != "note"]
