@@ -184,7 +184,7 @@ async def test_no_session_is_read_for_a_revision_before_a_first_analyze(
 @pytest.mark.parametrize("mode", ["force_custom_plan", "force_generic_plan"])
 async def test_functions_use_their_indexes(database_url: str, mode: str) -> None:
     plans: list[str] = []
-    place = {"app_name": "app", "user_id": "user 7"}
+    place: dict[str, Any] = {"app_name": "app", "user_id": "user 7"}
     async with Database(database_url, pool_size=1, max_overflow=0) as database:
         sessions = DatabaseSessionService(database, remember=True, on_conflict="merge")
         memory = PgVectorMemoryService(database, mode="text")
