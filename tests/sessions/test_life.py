@@ -365,8 +365,8 @@ async def test_a_session_has_the_token_of_its_last_event_or_none(
     fork = await sessions.fork_session(**USER, session_id="s", fork_id="f")
     told = (
         "SELECT s.session_id, s.revision_token, s.revision_token = e.revision_token AS is_its"
-        " FROM sessions s JOIN events e ON e.session_id = s.session_id AND e.seq = s.revision"
-        " ORDER BY s.session_id DESC"
+        " FROM sessions s JOIN events e USING (app_name, user_id, session_id)"
+        " WHERE e.seq = s.revision ORDER BY s.session_id DESC"
     )
     own, copied = await connection.fetch(told)
     assert own["is_its"]
