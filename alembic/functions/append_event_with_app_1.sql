@@ -24,14 +24,7 @@ CREATE FUNCTION {schema}.append_event_with_app_1(
     home text
 ) RETURNS bigint LANGUAGE plpgsql AS $body$
 BEGIN
-    -- Tables are found where the caller says that they are, since a schema can be renamed; and not
-    -- among those that another client of a pooler left in pg_temp.
-    IF strpos(current_setting('search_path'), home || ',') <> 1
-       OR right(current_setting('search_path'), 7) <> 'pg_temp' THEN
-        PERFORM set_config('search_path', concat_ws(
-            ', ', home, nullif(current_setting('search_path'), ''), 'pg_temp'
-        ), true);
-    END IF;
+    {find_tables}
     RETURN append_event_1(
         app_name, user_id, session_id, event_id, "timestamp", payload, session_delta, app_delta,
         user_delta, state_limit, incarnation, revision, revision_token, token, merge, holder,

@@ -39,14 +39,7 @@ DECLARE
     claimed_until timestamptz;
     others boolean;
 BEGIN
-    -- Tables are found where the caller says that they are, since a schema can be renamed; and not
-    -- among those that another client of a pooler left in pg_temp.
-    IF strpos(current_setting('search_path'), home || ',') <> 1
-       OR right(current_setting('search_path'), 7) <> 'pg_temp' THEN
-        PERFORM set_config('search_path', concat_ws(
-            ', ', home, nullif(current_setting('search_path'), ''), 'pg_temp'
-        ), true);
-    END IF;
+    {find_tables}
     IF scope IS NOT NULL THEN
         PERFORM enter_1(scope);
     END IF;

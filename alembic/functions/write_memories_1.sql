@@ -31,14 +31,7 @@ DECLARE
     places bigint[] := '{}';
     turns bigint[] := '{}';
 BEGIN
-    -- Tables are found where the caller says that they are, since a schema can be renamed; and not
-    -- among those that another client of a pooler left in pg_temp.
-    IF strpos(current_setting('search_path'), home || ',') <> 1
-       OR right(current_setting('search_path'), 7) <> 'pg_temp' THEN
-        PERFORM set_config('search_path', concat_ws(
-            ', ', home, nullif(current_setting('search_path'), ''), 'pg_temp'
-        ), true);
-    END IF;
+    {find_tables}
     -- Reads the table of memories too, in which it locks no row: whoever changes the configuration
     -- of words holds it, and this statement takes its snapshot after it has waited for that one.
     SELECT a.text_search_config, a.extract_facts INTO own, extract_facts

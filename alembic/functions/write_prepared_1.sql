@@ -20,14 +20,7 @@ BEGIN
         -- After waiting for a part that moves it must see where that is now.
         RAISE EXCEPTION 'this write needs READ COMMITTED' USING ERRCODE = '40001';
     END IF;
-    -- Tables are found where the caller says that they are, since a schema can be renamed; and not
-    -- among those that another client of a pooler left in pg_temp.
-    IF strpos(current_setting('search_path'), home || ',') <> 1
-       OR right(current_setting('search_path'), 7) <> 'pg_temp' THEN
-        PERFORM set_config('search_path', concat_ws(
-            ', ', home, nullif(current_setting('search_path'), ''), 'pg_temp'
-        ), true);
-    END IF;
+    {find_tables}
     -- As any write that Citus sees it waits for who has locked a table on all nodes.
     PERFORM lock_relation_if_exists(t, CASE
         WHEN n <= written THEN 'ROW EXCLUSIVE'

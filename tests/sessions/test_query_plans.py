@@ -213,9 +213,8 @@ async def test_functions_use_their_indexes(database_url: str, mode: str) -> None
     alone = "\n".join(plans[before:])
     assert (alone.count("Update on sessions"), alone.count("on events e ")) == (2, 0)
     text = "\n".join(plans)
-    for name in (
-        set(DISTRIBUTED) - set(READING) - {"write_prepared_1"}
-    ):  # which one server needs not
+    on_one_server = set(DISTRIBUTED) - set(READING) - {"write_prepared_1"}
+    for name in on_one_server:
         assert f"SELECT adkpg.{name.removesuffix('_1')}" in text
     empty = {"memories", "memory_lexemes", "memory_jobs", "app_settings", "alembic_version"}
     scanned = {each for each in re.findall(r"Seq Scan on (\w+)", text) if each[:3] != "pg_"}

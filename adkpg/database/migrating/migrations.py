@@ -23,6 +23,7 @@ from contextlib import asynccontextmanager, suppress
 from dataclasses import dataclass
 from functools import partial
 from pathlib import Path
+from textwrap import indent
 from typing import Any, NamedTuple, TypeVar
 
 import asyncpg
@@ -84,9 +85,24 @@ def scripts() -> Path:
     raise ConfigurationError(f"adkpg's migrations are missing next to {_PACKAGE}; reinstall adkpg.")
 
 
+_FIND_TABLES = """\
+-- Tables are found where the caller says that they are, since a schema can be renamed; and not
+-- among those that another client of a pooler left in pg_temp.
+IF strpos(current_setting('search_path'), home || ',') <> 1
+   OR right(current_setting('search_path'), 7) <> 'pg_temp' THEN
+    PERFORM set_config('search_path', concat_ws(
+        ', ', home, nullif(current_setting('search_path'), ''), 'pg_temp'
+    ), true);
+END IF;"""
+"""What ``{find_tables}`` stands for in a function: its text, since a call would cost each write."""
+
+
 def function(name: str, schema: str) -> str:
     """Returns the SQL that creates one of `adkpg.tables.FUNCTIONS` in a schema."""
     text = (scripts() / "functions" / f"{name}.sql").read_text("utf-8")
+    text = re.sub(
+        r"^( *)\{find_tables\}$", lambda at: indent(_FIND_TABLES, at[1]), text, flags=re.MULTILINE
+    )
     return text.replace("{schema}", f'"{schema}"')
 
 
