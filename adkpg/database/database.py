@@ -927,7 +927,7 @@ class Database(Closes):
             gate = None if scope is None else len(scope)
             statement = statement.form(distributed=distributed)
             if distributed:
-                called = statement.long or (statement.is_stepwise and not attempt.step_by_step)
+                called = statement.long or statement.is_stepwise
             else:
                 called = statement.long and not self._keeps_prepared
             if called:
@@ -1053,7 +1053,7 @@ class Database(Closes):
                 logger.warning(
                     "A call is repeated for up to %g s: %s", self.settings.retry_timeout_s, failure
                 )
-            attempt = Attempt(step_by_step=fault is Fault.MOVED)
+            attempt = Attempt()
             calls.retried()
             try:
                 return await again(attempt, fault)
@@ -1062,10 +1062,10 @@ class Database(Closes):
 
     def _heed(self, fault: Fault | None) -> None:
         """Doubts the other connections that a fault may have met, too."""
-        if fault in (Fault.UNPREPARED, Fault.MOVED):
-            self.renew()  # of MOVED, see _doubts_tables
-        if fault is Fault.UNPREPARED and self._connector is not None:
-            self._connector.doubt_prepared()
+        if fault is Fault.UNPREPARED:
+            self.renew()
+            if self._connector is not None:
+                self._connector.doubt_prepared()
         if fault in (Fault.LOST, Fault.STANDBY):
             # Whatever ended this connection may have ended those that were idle for longer.
             self._doubted_at = time.monotonic()
@@ -1190,7 +1190,6 @@ class Database(Closes):
                 place=self.place if self._is_standby else None,
                 noted=self._replica is not None,
                 distributed=self._distributed,
-                step_by_step=attempt.step_by_step,
             )
             try:
                 try:
@@ -1458,7 +1457,6 @@ class Transaction:
       place: Where it is, for spans, if the call does not say so.
       noted: Whether `written` is kept.
       distributed: Whether the tables are distributed by Citus.
-      step_by_step: As of an `Attempt`.
 
     Attributes:
       is_distributed: Whether the tables are distributed by Citus.
@@ -1473,9 +1471,7 @@ class Transaction:
         place: dict[str, str | int] | None = None,
         noted: bool = False,
         distributed: bool = False,
-        step_by_step: bool = False,
     ) -> None:
-        self._step_by_step = step_by_step
         self._connection = connection
         self._schema = schema
         self._place = place
@@ -1499,7 +1495,7 @@ class Transaction:
             self.written.append({name: parameters[name] for name in _SCOPE if name in parameters})
         statement = statement.form(distributed=self.is_distributed)
         call = None
-        if self.is_distributed and statement.is_stepwise and not self._step_by_step:
+        if self.is_distributed and statement.is_stepwise:
             call = call_of(writes=True)
         sql = (call or statement).text(self._schema, distributed=self.is_distributed)
         asked: list[object] = []

@@ -215,8 +215,6 @@ class Attempt:
         statement runs once for each user.
       fault: What it failed of, if that passes; None before it failed.
       distributed: Whether it asked as of distributed tables; None: it is not known.
-      step_by_step: Whether Citus is left to run what it runs step by step: a server process may
-        send no function to other nodes any more.
     """
 
     queued: bool = False
@@ -225,7 +223,6 @@ class Attempt:
     partly: bool = False
     fault: Fault | None = None
     distributed: bool | None = None
-    step_by_step: bool = False
 
     def waited_for_pool(self, now: float, limit_s: float) -> bool:
         """Whether the pool left the server less than a limit, in seconds, until now."""

@@ -37,7 +37,7 @@ BEGIN
              (home || '.sessions')::regclass, user_id
          )
     ) THEN
-        IF current_setting('application_name') NOT LIKE 'citus%' THEN
+        IF current_setting('application_name') NOT LIKE 'citus_internal gpid=%' THEN
             -- It was sent here by a client, and not on: after an error Citus may do that in this server
             -- process for ever (recursivePlanningDepth), and a pooler would keep it for an hour.
             PERFORM pg_terminate_backend(pg_backend_pid());

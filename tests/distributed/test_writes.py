@@ -79,18 +79,19 @@ async def _calls(database: Database) -> None:
     await memory.delete_memory(**USER, memory_id="m")
 
 
+@pytest.mark.parametrize("application_name", ["adkpg", "citus agents"])
 async def test_a_server_process_that_sends_no_function_on_writes_all_the_same(
-    nodes: list[str], monkeypatch: pytest.MonkeyPatch
+    nodes: list[str], monkeypatch: pytest.MonkeyPatch, application_name: str
 ) -> None:
     """Citus forgets that it plans no step any more; a pooler gives that process to others.
 
     It ends then, so that this costs one repetition.
     """
     repeated: list[None] = []
-    monkeypatch.setattr(Database, "renew", lambda _: None)
     monkeypatch.setattr(calls, "retried", lambda: repeated.append(None))
+    settings = Settings(application_name=application_name)
     for url in nodes:
-        async with Database(url, pool_size=1, max_overflow=0) as database:
+        async with Database(url, settings=settings, pool_size=1, max_overflow=0) as database:
             await database.check()
             async with (await database.engine()).connect() as connection:
                 driver: Any = (await connection.get_raw_connection()).driver_connection

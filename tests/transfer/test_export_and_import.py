@@ -16,7 +16,7 @@ from google.genai import types
 from adkpg import Database, DatabaseSessionService, PgVectorMemoryService
 from adkpg.artifacts import DatabaseArtifactService
 from adkpg.documents import Documents
-from adkpg.errors import ConfigurationError, InvalidInput
+from adkpg.errors import ConfigurationError, InvalidInput, StaleSession
 from adkpg.facts import FactExtractor, Facts
 from adkpg.models import Models
 from adkpg.tables import metadata
@@ -230,8 +230,6 @@ async def test_several_exports_in_one_file_and_the_later_one_wins(
     await exported(database, path, **BEN)
     report = await import_from(target, source=path)
     assert report.unread.first == []
-    moved = await stored(target_url, ("sessions",), without={})
-    assert {row["revision_token"] for row in moved["sessions"]} == {None}
     there, here = await stored(target_url), await stored(database_url)
     # A note leaves no mark: what was deleted without one is still in the first export.
     there["memories"] = [row for row in there["memories"] if row["memory_id"] != "note"]
@@ -270,6 +268,39 @@ async def test_an_imported_session_goes_on(
     assert again is not None
     assert again.state["a"] == 3
     assert len(again.events) == 4
+
+
+async def test_a_session_that_went_on_at_both_ends_goes_on_after_its_import(
+    database: Database,
+    memory: PgVectorMemoryService,
+    target: Database,
+    target_url: str,
+    tmp_path: Path,
+) -> None:
+    """Imported events have no token, so the one of the target's last event is not the session's."""
+    await _fill(database, memory)
+    await exported(database, tmp_path / "app.jsonl", app_name="app")
+    await imported(target, tmp_path / "app.jsonl")
+    there, here = DatabaseSessionService(target), DatabaseSessionService(database)
+    for service, ids in ((there, ["e4"]), (here, ["e4", "e5"])):
+        session = await service.get_session(**ANA, session_id="s1")
+        assert session is not None
+        for event_id in ids:
+            event = said("More.", id=event_id, timestamp=30)
+            event.invocation_id = "i"
+            await service.append_event(session, event)
+    await exported(database, tmp_path / "later.jsonl", **ANA, session_id="s1")
+    report = await imported(target, tmp_path / "later.jsonl")
+    assert (report.extended, report.events_written) == (1, 1)
+    stale, fresh = [await there.get_session(**ANA, session_id="s1") for _ in range(2)]
+    assert stale is not None
+    assert fresh is not None
+    rows = (await stored(target_url, ("sessions",), without={}))["sessions"]
+    tokens = [row["revision_token"] for row in rows if row["user_id"] == "ana"]
+    assert tokens == [None, None], "the token of e4 is not that of e5"
+    await there.append_event(fresh, said("Going on."))
+    with pytest.raises(StaleSession):
+        await there.append_event(stale, said("Too late."))
 
 
 async def test_another_session_of_its_id_is_left_alone(
