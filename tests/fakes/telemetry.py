@@ -2,6 +2,7 @@
 
 from functools import cache
 from typing import Any
+from urllib.parse import urlsplit
 
 from opentelemetry import metrics, trace
 from opentelemetry.sdk.metrics import MeterProvider
@@ -34,6 +35,11 @@ class Watched:
 
     def children(self, of: ReadableSpan) -> list[str]:
         return [span.name for span in self.all if span.parent == of.context]
+
+    def answered_at(self, url: str) -> int:
+        """How many calls the server with this URL answered; not of the default port."""
+        port = urlsplit(url).port
+        return sum((call.attributes or {}).get("server.port") == port for call in self.calls)
 
     def clear(self) -> None:
         _SPANS.clear()

@@ -374,7 +374,8 @@ def test_events_that_are_gone_do_not_come_back_but_on_a_primary_that_went_back()
         ({"after": None, "limit": None}, {"payloads": ["a"]}, Gone(4, whole=True)),
         ({"after": None, "limit": 2}, {"payloads": ["a"]}, Gone(4, whole=True)),
         ({"after": None, "limit": 1}, {"payloads": ["a"]}, Gone(4, whole=False)),
-        ({"after": 1, "limit": None}, {"payloads": ["a"]}, Gone(4, whole=False)),
+        ({"after": 1, "limit": None}, {"payloads": ["a"]}, Gone(4, whole=False, filtered=True)),
+        ({"after": 1, "limit": 1}, {"payloads": ["a"]}, Gone(4, whole=False)),
         ({"after": None, "limit": None}, {"payloads": ["a"], "next_seq": 4}, Gone(2, whole=True)),
         ({"after": None, "limit": 9}, {"payloads": ["a"], "next_seq": 4}, Gone(2, whole=False)),
         ({"count": 3}, {"payloads": ["a"], "had": True}, Gone(1, whole=True)),
@@ -387,6 +388,30 @@ def test_a_row_tells_how_many_events_it_is_without(
     parameters: dict[str, Any], row: dict[str, Any], gone: Gone | None
 ) -> None:
     assert gone_from(parameters, {"revision": 5, **row}) == gone
+
+
+def test_what_events_after_a_time_were_seen_without_no_standby_shows_that_is_behind() -> None:
+    known = Known(clock=iter(range(100)).__next__)
+
+    def seen(events: int, server: float | None = None, revision: int = 5) -> None:
+        gone = Gone(events, whole=False, filtered=True)
+        row = row_of(revision)
+        known.saw_session(KEY, row, asked_at=known.now(), server=server, gone=gone)
+
+    known.saw_session(KEY, row_of(5), asked_at=known.now(), server=1.0, gone=Gone(2, whole=True))
+    before = known.now()
+    seen(2)
+    assert known.of_session(*KEY).shown_by(1.0, {1.0: before}), "what is gone was known"
+    seen(3)
+    between = known.now()
+    for need in (known.of_session(*KEY), known.of_sessions(APP, "ann")):
+        assert not need.shown_by(1.0, {1.0: before})
+        assert need.shown_by(1.0, {1.0: between})
+    seen(3, revision=6)
+    assert known.of_session(*KEY).shown_by(1.0, {1.0: between}), "an event came, and none went"
+    seen(4, server=1.0, revision=6)
+    assert known.of_session(*KEY).shown_by(1.0, {})
+    assert not known.of_session(*KEY).shown_by(2.0, {2.0: between})
 
 
 def test_a_state_that_is_again_what_it_was_is_not_taken_for_the_first_one() -> None:

@@ -42,10 +42,12 @@ class Gone(NamedTuple):
     Attributes:
       events: At most so many, up to where the answer ends.
       whole: Whether the answer has all that are there, so that it is neither more nor fewer.
+      filtered: Whether it is without those before a time alone, besides.
     """
 
     events: int
     whole: bool
+    filtered: bool = False
 
 
 class Moment(NamedTuple):
@@ -54,10 +56,12 @@ class Moment(NamedTuple):
     Attributes:
       at: When it was known here, in monotonic seconds.
       server: The standby that showed it, which goes on showing it; None: the primary did.
+      written_at: When this process itself wrote something of the kind last, likewise.
     """
 
     at: float
     server: float | None = None
+    written_at: float = -math.inf
 
     def shown_by(self, server: float, reached: Mapping[float, float]) -> bool:
         """Whether a standby shows it, by the moments that standbys have reached."""
@@ -78,7 +82,7 @@ class Need:
       floor: Its revision; None if nothing is known of it, or `moments` say it.
       gone: How many of its events are gone at least: none comes back.
       shown: Whether it was a standby that showed the floor.
-      written_at: When this process last wrote something of it, in monotonic seconds.
+      written_at: When this process last wrote to the session, in monotonic seconds.
       of_session: Whether it may be answered whatever the lag, if the primary does not answer.
     """
 
@@ -164,7 +168,7 @@ class Known:
         else:
             keys = {("any",)}
         with self._lock:
-            self._note(keys)
+            self._note(keys, written=True)
 
     def wrote_session(
         self,
@@ -193,7 +197,7 @@ class Known:
             ("memories", app_name, user_id): memory,
         }
         with self._lock:
-            self._note(key for key, changed in written.items() if changed)
+            self._note((key for key, changed in written.items() if changed), written=True)
             key = ("session", app_name, user_id, place["session_id"])
             known = self._entries.get(key)
             if known is None or not _later(known.floor, floor):
@@ -245,6 +249,13 @@ class Known:
             if gone is not None and gone.whole:
                 primary = server is None
                 self._saw_gone(key, floor, gone.events, asked_at=asked_at, primary=primary)
+            elif gone is not None and gone.filtered:
+                entry = self._entries.get(key)
+                if gone.events != (0 if entry is None else entry.gone):
+                    # Nobody knows which of those are deleted; but their number stays as it is when
+                    # events come, and grows when some of the others are deleted.
+                    question = hash(("events that the session is without", *place))
+                    self._saw(place[:2], question, gone.events, asked_at=asked_at, server=server)
             for name, of in (("app_state", (app_name,)), ("user_state", (app_name, user_id))):
                 state = ("state", *of)
                 seen, had = digest(row[name]), self._entries.get(state)
@@ -292,30 +303,41 @@ class Known:
           asked_at: As for `saw_session`.
           server: The standby that answered; None is the primary.
         """
+        with self._lock:
+            self._saw(scope, question, answer, asked_at=asked_at, server=server)
+
+    def _saw(
+        self,
+        scope: tuple[str, str | None],
+        question: int,
+        answer: int,
+        *,
+        asked_at: float,
+        server: float | None,
+    ) -> None:
         app_name, user_id = scope
         asked = (app_name, user_id, question)
         key: Key = ("seen", app_name) if user_id is None else ("seen", app_name, user_id)
-        with self._lock:
-            known = self._answers.pop(asked, None)
-            self._answers[asked] = answer
-            if len(self._answers) > _MOST_ANSWERS:
-                self._answers.popitem(last=False)
-            if known == answer:
-                return
-            had = self._entries.get(key)
-            at = self._clock()
-            if had is not None and had.moment.at > asked_at and had.moment.server != server:
-                server = None  # of two that answered at once, nobody knows which is ahead
-            self._put(key, _Entry(Moment(at, server)))
-            by_users: Key = ("seen by users", app_name)
-            if user_id is not None:
-                # What others were shown it shows for certain only if it was the one to show it.
-                had = self._entries.get(by_users)
-                if server != (had.moment.server if had else server) or (
-                    had is None and self._forgotten_at > -math.inf
-                ):
-                    server = None
-            self._put(by_users, _Entry(Moment(at, server)))
+        known = self._answers.pop(asked, None)
+        self._answers[asked] = answer
+        if len(self._answers) > _MOST_ANSWERS:
+            self._answers.popitem(last=False)
+        if known == answer:
+            return
+        had = self._entries.get(key)
+        at = self._clock()
+        if had is not None and had.moment.at > asked_at and had.moment.server != server:
+            server = None  # of two that answered at once, nobody knows which is ahead
+        self._put(key, _Entry(Moment(at, server)))
+        by_users: Key = ("seen by users", app_name)
+        if user_id is not None:
+            # What others were shown it shows for certain only if it was the one to show it.
+            had = self._entries.get(by_users)
+            if server != (had.moment.server if had else server) or (
+                had is None and self._forgotten_at > -math.inf
+            ):
+                server = None
+        self._put(by_users, _Entry(Moment(at, server)))
 
     def of_session(self, app_name: str, user_id: str, session_id: str) -> Need:
         """Returns what a session with its states must not be older than."""
@@ -388,7 +410,7 @@ class Known:
         with self._lock:
             if session_id is not None:
                 self._entries.pop(("session", app_name, user_id, session_id), None)
-                self._note([("any", app_name, user_id), ("anybody", app_name)])
+                self._note([("any", app_name, user_id), ("anybody", app_name)], written=True)
                 return
             for key in [key for key in self._entries if key[1:3] == (app_name, user_id)]:
                 del self._entries[key]
@@ -414,17 +436,19 @@ class Known:
             return [entry.moment]
         return [] if self._forgotten_at == -math.inf else [Moment(self._forgotten_at)]
 
-    def _note(self, keys: Iterable[Key]) -> None:
-        moment = Moment(self._clock())
+    def _note(self, keys: Iterable[Key], *, written: bool = False) -> None:
+        now = self._clock()
         for key in keys:
-            self._put(key, _Entry(moment))
+            had = self._entries.get(key)
+            written_at = now if written else -math.inf if had is None else had.moment.written_at
+            self._put(key, _Entry(Moment(now, written_at=written_at)))
 
     def _put(self, key: Key, entry: _Entry) -> None:
         self._entries[key] = entry
         self._entries.move_to_end(key)
         if len(self._entries) > self._most:
             _, oldest = self._entries.popitem(last=False)
-            self._forgotten_at = max(self._forgotten_at, oldest.moment.at)
+            self._forgotten_at = max(self._forgotten_at, oldest.moment.at, oldest.gone_at)
 
 
 def digest(state: str | None) -> int:

@@ -273,7 +273,7 @@ class Replica:
             raise NotHere("own_write")
         standings = self._horizon.standings()
         fit = self._any_fit(need, standings, now)
-        if not fit and any(now - moment.at < OWN_WRITE_S for moment in need.moments):
+        if not fit and any(now - moment.written_at < OWN_WRITE_S for moment in need.moments):
             raise NotHere("own_write")
         committed_at = max((each.committed_at for each in standings.values()), default=-math.inf)
         if now - committed_at > self._lag_s / 2 or self._refused or not fit:
@@ -795,9 +795,10 @@ def gone_from(parameters: Mapping[str, Any], row: Mapping[str, Any]) -> Gone | N
         return None
     limit, next_seq = parameters.get("limit"), row.get("next_seq")
     count = len(told) + (parameters["count"] if row.get("had") else 0)
-    whole = limit is None or (next_seq is None and count < limit)
+    unlimited = limit is None or (next_seq is None and count < limit)
+    filtered = parameters.get("after") is not None
     last = row["revision"] if next_seq is None else next_seq - 1
-    return Gone(last - count, whole and parameters.get("after") is None)
+    return Gone(last - count, unlimited and not filtered, unlimited and filtered)
 
 
 def tells_session(statement: Statement[Any]) -> bool:

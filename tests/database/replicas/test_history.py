@@ -14,6 +14,7 @@ from adkpg.testing import said, texts
 from tests.fakes.conversation import USER
 from tests.fakes.histories import Load, checked, more, running
 from tests.fakes.replication import Pair, replicated
+from tests.fakes.telemetry import Watched, keep_in_memory
 
 pytestmark = pytest.mark.fault
 
@@ -23,16 +24,27 @@ async def _migrated(pair: Pair) -> None:
         await database.upgrade()
 
 
-async def test_reads_are_prefixes_and_never_go_back_while_replay_stops_and_goes_on() -> None:
+@pytest.mark.parametrize("elsewhere", [False, True])
+async def test_reads_are_prefixes_and_never_go_back_while_replay_stops_and_goes_on(
+    elsewhere: bool,
+) -> None:
+    """The writers are of this process, or of another one, of which the standby tells meanwhile."""
+    keep_in_memory()
+    watched = Watched()
     async with replicated(synchronous=False) as pair:
         await _migrated(pair)
-        async with Database(pair.primary.url, read_url=pair.standby.url) as database:
-            load = Load(database)
+        async with (
+            Database(pair.primary.url, read_url=pair.standby.url) as database,
+            Database(pair.primary.url) as theirs,
+        ):
+            load = Load(database, theirs if elsewhere else None)
             async with running(load):
                 for _ in range(3):
                     await more(load, 5)
                     await pair.standby.execute("SELECT pg_wal_replay_pause()")
+                    watched.clear()
                     await more(load, 5)
+                    assert watched.answered_at(pair.standby.url) or not elsewhere
                     await pair.standby.execute("SELECT pg_wal_replay_resume()")
                 await pair.standby.kill()
                 await more(load, 5)
@@ -41,14 +53,22 @@ async def test_reads_are_prefixes_and_never_go_back_while_replay_stops_and_goes_
             assert await checked(load, pair.primary.url) == load.acknowledged
 
 
-async def test_a_failover_that_loses_nothing_is_not_seen_in_any_read() -> None:
+@pytest.mark.parametrize("elsewhere", [False, True])
+async def test_a_failover_that_loses_nothing_is_not_seen_in_any_read(elsewhere: bool) -> None:
     """The standby that answered the reads becomes the primary."""
+    keep_in_memory()
+    watched = Watched()
     async with replicated(synchronous=True) as pair:
         await _migrated(pair)
-        async with Database(pair.url, read_url=pair.standby.url) as database:
-            load = Load(database)
+        async with (
+            Database(pair.url, read_url=pair.standby.url) as database,
+            Database(pair.url) as theirs,
+        ):
+            load = Load(database, theirs if elsewhere else None)
             async with running(load):
+                watched.clear()
                 await more(load, 10)
+                assert watched.answered_at(pair.standby.url) or not elsewhere
                 await pair.fail_over()
                 await more(load, 10)
             assert await checked(load, pair.standby.url) == load.acknowledged

@@ -9,6 +9,7 @@ from typing import Any
 
 import asyncpg
 import pytest
+from google.adk.sessions.base_session_service import GetSessionConfig
 from google.adk.sessions.session import Session
 
 from adkpg import Database, DatabaseSessionService, PgVectorMemoryService
@@ -20,6 +21,7 @@ from tests.fakes.conversation import USER, found
 from tests.fakes.public_calls import APP, CALLS, Person, Services, furnish
 from tests.fakes.replicated import Replicated, documented
 from tests.fakes.replication import until
+from tests.fakes.telemetry import Watched, keep_in_memory
 
 pytestmark = pytest.mark.fault
 
@@ -283,6 +285,59 @@ async def test_events_that_were_seen_to_be_gone_do_not_come_back(
         assert texts(await stage.get()) == ["two"]
         page = await stage.service.list_events_page(**PLACE)
         assert texts(live.model_copy(update={"events": page.events})) == ["two"]
+
+
+async def test_events_that_a_read_after_a_time_was_without_do_not_come_back(
+    both: Replicated,
+) -> None:
+    """Such a read does not tell how many of all events are gone."""
+    long_ago = datetime.now(UTC) - timedelta(hours=1)
+    first = said("first", timestamp=(long_ago - timedelta(hours=1)).timestamp())
+    later = GetSessionConfig(after_timestamp=(long_ago - timedelta(minutes=1)).timestamp())
+    async with both.database() as database, Database(both.primary_url) as theirs:
+        stage = Stage(both, database, theirs)
+        live = await stage.others.create_session(**PLACE)
+        await stage.others.append_event(live, first)
+        await stage.others.append_event(live, said("old", timestamp=long_ago.timestamp()))
+        await stage.others.append_event(live, said("new"))
+        await both.caught_up()
+        assert texts(await stage.service.get_session(**PLACE, config=later)) == ["old", "new"]
+        await stage.stand_still()
+        await both.standby.leave()
+        older_than = timedelta(minutes=30)
+        await prune_sessions(theirs, **USER, older_than=older_than, events_only=True)
+        assert texts(await stage.service.get_session(**PLACE, config=later)) == ["new"]
+        await both.standby.come_back()
+
+        async def answers() -> bool:
+            before = both.standby.round_trips
+            assert texts(await stage.service.get_session(**PLACE, config=later)) == ["new"]
+            return both.standby.round_trips > before
+
+        await until(answers)
+        assert texts(await stage.get()) == ["new"]
+
+
+async def test_who_lists_all_the_time_what_others_change_is_answered_by_the_standby(
+    both: Replicated,
+) -> None:
+    """Though the primary answered a moment ago, and so may be ahead: nobody wrote here."""
+    keep_in_memory()
+    watched = Watched()
+    async with both.database() as database, Database(both.primary_url) as theirs:
+        stage = Stage(both, database, theirs)
+        live = await stage.others.create_session(**PLACE)
+        await both.caught_up()
+        await stage.service.update_state(app_name="app", state_delta={"app:mine": 1})
+        watched.clear()
+
+        for _ in range(100):
+            await stage.others.append_event(live, said("theirs"))
+            await stage.service.list_sessions(app_name="app")
+            if watched.answered_at(both.standby.url):
+                break
+            await asyncio.sleep(OWN_WRITE_S / 5)
+        assert watched.answered_at(both.standby.url)
 
 
 async def test_all_events_that_are_gone_are_no_failover(both: Replicated) -> None:

@@ -18,6 +18,7 @@ from tests.fakes.histories import Load, checked, more, running
 from tests.fakes.proxy import Proxy
 from tests.fakes.replication import Pair, replicated, until
 from tests.fakes.rotation import Rotation
+from tests.fakes.telemetry import Watched, keep_in_memory
 
 pytestmark = pytest.mark.fault
 
@@ -46,17 +47,26 @@ async def get(service: DatabaseSessionService) -> Session:
     return session
 
 
-async def test_standbys_that_take_turns_never_go_back_while_one_of_them_stops(trio: Pair) -> None:
+@pytest.mark.parametrize("elsewhere", [False, True])
+async def test_standbys_that_take_turns_never_go_back_while_one_of_them_stops(
+    trio: Pair, elsewhere: bool
+) -> None:
+    """The writers are of this process, or of another one, of which the standbys tell meanwhile."""
+    keep_in_memory()
+    watched = Watched()
     async with (
         Rotation(trio.standby.url, trio.second.url) as rotation,
         reader(trio.primary.url, rotation.url) as database,
+        Database(trio.primary.url) as theirs,
     ):
-        load = Load(database)
+        load = Load(database, theirs if elsewhere else None)
         async with running(load):
             for node in (trio.second, trio.standby):
                 await more(load, 4)
                 await node.execute("SELECT pg_wal_replay_pause()")
+                watched.clear()
                 await more(load, 4)
+                assert watched.answered_at(rotation.url) or not elsewhere
                 await node.execute("SELECT pg_wal_replay_resume()")
             await trio.second.kill()
             await more(load, 4)
