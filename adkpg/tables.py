@@ -888,6 +888,7 @@ FUNCTIONS = (
     "enter_1",
     "merge_app_state_1",
     "merge_user_state_1",
+    "require_part_1",
     "write_memories_1",
 )
 """All of them; no name has two signatures."""

@@ -1062,10 +1062,10 @@ class Database(Closes):
 
     def _heed(self, fault: Fault | None) -> None:
         """Doubts the other connections that a fault may have met, too."""
-        if fault is Fault.UNPREPARED:
-            self.renew()
-            if self._connector is not None:
-                self._connector.doubt_prepared()
+        if fault in (Fault.UNPREPARED, Fault.MOVED):
+            self.renew()  # of MOVED: the server process may go on sending it to where the part was
+        if fault is Fault.UNPREPARED and self._connector is not None:
+            self._connector.doubt_prepared()
         if fault in (Fault.LOST, Fault.STANDBY):
             # Whatever ended this connection may have ended those that were idle for longer.
             self._doubted_at = time.monotonic()

@@ -27,6 +27,7 @@ CREATE FUNCTION {schema}.append_event_1(
 ) RETURNS bigint LANGUAGE plpgsql AS $body$
 #variable_conflict use_variable
 DECLARE
+    has_written CONSTANT boolean := pg_current_xact_id_if_assigned() IS NOT NULL;
     -- Citus lets no STABLE function of a column into an UPDATE; timestamp + interval is IMMUTABLE.
     utc timestamp := timezone('UTC', now());
     own_token uuid := token::uuid;
@@ -88,6 +89,9 @@ BEGIN
                   CASE WHEN session_delta IS NOT NULL THEN s.state END
           INTO seq, following, watched_until, state;
         IF NOT FOUND THEN
+            IF NOT has_written AND current_setting('citus.version', true) IS NOT NULL THEN
+                PERFORM require_part_1(user_id, false);
+            END IF;
             RETURN NULL;
         END IF;
         -- A statement of one table, which Citus plans once. Who fails the check looks at what is
@@ -102,6 +106,9 @@ BEGIN
         IF seen = revision AND seen_token <> expected_token THEN
             RAISE EXCEPTION 'the event of this revision is another' USING ERRCODE = 'ADK02';
         END IF;
+    END IF;
+    IF NOT has_written AND current_setting('citus.version', true) IS NOT NULL THEN
+        PERFORM require_part_1(user_id, true);
     END IF;
     IF session_delta IS NOT NULL AND pg_column_size(state) > state_limit THEN
         RAISE EXCEPTION 'the state is larger than it may be' USING ERRCODE = 'ADK03';

@@ -19,6 +19,7 @@ CREATE FUNCTION {schema}.create_session_1(
 ) RETURNS text[] LANGUAGE plpgsql AS $body$
 #variable_conflict use_variable
 DECLARE
+    has_written CONSTANT boolean := pg_current_xact_id_if_assigned() IS NOT NULL;
     state jsonb := session_state;
     app_state jsonb;
     user_state jsonb;
@@ -42,6 +43,9 @@ BEGIN
     ) ON CONFLICT ON CONSTRAINT sessions_pkey DO NOTHING;
     IF NOT FOUND THEN
         RETURN NULL;
+    END IF;
+    IF NOT has_written AND current_setting('citus.version', true) IS NOT NULL THEN
+        PERFORM require_part_1(user_id, true);
     END IF;
     IF app_delta IS NULL OR user_delta IS NULL THEN
         SELECT (SELECT a.state FROM app_states a WHERE a.app_name = app_name),

@@ -29,6 +29,7 @@ CREATE FUNCTION {schema}.ingest_turns_1(
 ) RETURNS text LANGUAGE plpgsql AS $body$
 #variable_conflict use_variable
 DECLARE
+    has_written CONSTANT boolean := pg_current_xact_id_if_assigned() IS NOT NULL;
     is_stored boolean;
     following bigint;
     first bigint;
@@ -140,6 +141,9 @@ BEGIN
         after := first + write_memories_1(
             app_name, user_id, memories, config, home, first, new_ids, claim::uuid, claimed_until
         );
+        IF NOT has_written AND current_setting('citus.version', true) IS NOT NULL THEN
+            PERFORM require_part_1(user_id, true);
+        END IF;
     ELSIF NOT whole THEN
         after := following;
     END IF;

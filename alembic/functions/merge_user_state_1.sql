@@ -7,6 +7,7 @@ CREATE FUNCTION {schema}.merge_user_state_1(
 ) RETURNS jsonb LANGUAGE plpgsql AS $body$
 #variable_conflict use_variable
 DECLARE
+    has_written CONSTANT boolean := pg_current_xact_id_if_assigned() IS NOT NULL;
     merged jsonb;
 BEGIN
     INSERT INTO user_states AS s (app_name, user_id, state)
@@ -14,6 +15,9 @@ BEGIN
     ON CONFLICT ON CONSTRAINT user_states_pkey
     DO UPDATE SET state = s.state || excluded.state, updated_at = excluded.updated_at
     RETURNING s.state INTO merged;
+    IF NOT has_written AND current_setting('citus.version', true) IS NOT NULL THEN
+        PERFORM require_part_1(user_id, true);
+    END IF;
     IF pg_column_size(merged) > state_limit THEN
         RAISE EXCEPTION 'the state is larger than it may be' USING ERRCODE = 'ADK05';
     END IF;

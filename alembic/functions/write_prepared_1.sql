@@ -39,7 +39,9 @@ BEGIN
     ) THEN
         IF current_setting('application_name') NOT LIKE 'citus_internal gpid=%' THEN
             -- It was sent here by a client, and not on: after an error Citus may do that in this server
-            -- process for ever (recursivePlanningDepth), and a pooler would keep it for an hour.
+            -- process for ever (recursivePlanningDepth), and a pooler would keep it for an hour. Whoever
+            -- logged in may end it, and perhaps not a role that was set since.
+            PERFORM set_config('role', 'none', true);
             PERFORM pg_terminate_backend(pg_backend_pid());
         END IF;
         RAISE EXCEPTION 'the part of this user has just moved to another node' USING ERRCODE = 'ADK06';

@@ -15,6 +15,7 @@ GIVEN: dict[str, Any] = {
     "int2": [1],
     "int4": [1],
     "varchar": ["a", 'b"'],
+    "name": ["a", None],
     "int8": [2**40],
     "float4": [0.5],
     "float8": [0.1],

@@ -281,6 +281,14 @@ async def test_row_level_security_is_refused_in_a_sentence(database_url: str) ->
                 await refused()
 
 
+async def _writes(database: Database) -> None:
+    sessions = DatabaseSessionService(database)
+    session = await sessions.create_session(**USER, state={"user:a": 1})
+    await sessions.append_event(session, turn("tea", state={"user:a": 2}))
+    await PgVectorMemoryService(database, mode="text").add_session_to_memory(session)
+    assert await sessions.update_state(**USER, state_delta={"user:a": 3}) == {"user:a": 3}
+
+
 async def test_without_citus_a_sentence_says_so(cluster: CitusServer) -> None:
     name = await cluster.create()
     try:
@@ -288,6 +296,9 @@ async def test_without_citus_a_sentence_says_so(cluster: CitusServer) -> None:
             await database.upgrade()
             with pytest.raises(ExtensionMissing, match="CREATE EXTENSION citus"):
                 await database.distribute()
+            await _writes(database)
+            await said(cluster.url_of(name), "CREATE EXTENSION citus")
+            await _writes(database)
     finally:
         await cluster.drop(name)
 

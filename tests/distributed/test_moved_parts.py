@@ -1,12 +1,18 @@
 """A node is added and parts move to it under load: nothing lost, nothing doubled, nobody told."""
 
 import asyncio
+from collections.abc import AsyncIterator, Awaitable, Callable
+from contextlib import asynccontextmanager
 from itertools import chain
 
+import asyncpg
 import pytest
+from google.adk.sessions.session import Session
 
-from adkpg import Database, PgVectorMemoryService
+from adkpg import Database, DatabaseSessionService, PgVectorMemoryService
 from adkpg.telemetry import calls
+from adkpg.testing import said as turn
+from adkpg.testing import texts
 from tests.fakes.citus import Own, said
 from tests.fakes.citus_writers import Writers, node_of, users_of_parts
 from tests.fakes.conversation import USER, entry
@@ -40,6 +46,87 @@ async def test_parts_move_to_a_new_node_under_writers(own: Own) -> None:
     assert added.port in {await node_of(own.url, user_id) for user_id in users}
     await writers.check()
     await writers.close()
+
+
+@asynccontextmanager
+async def _missing_a_move(url: str) -> AsyncIterator[None]:
+    """A node's parts are elsewhere, and no process on it that knew where they were is told so.
+
+    Citus loses the news that come while a process reads where all parts are.
+    """
+    quietly = f"DO $$ BEGIN SET LOCAL session_replication_role = replica; {_ON_THE_OTHER}; END $$"
+    await said(url, quietly)
+    try:
+        yield
+    finally:
+        await said(url, quietly)
+
+
+async def _append(service: DatabaseSessionService, session: Session) -> None:
+    await service.append_event(session, turn("tea", id="e"))
+
+
+async def _create(service: DatabaseSessionService, session: Session) -> None:
+    del session
+    await service.create_session(**USER, session_id="another")
+
+
+async def _ingest(service: DatabaseSessionService, session: Session) -> None:
+    await PgVectorMemoryService(service.database, mode="text").add_session_to_memory(session)
+
+
+@pytest.mark.parametrize("call", [_append, _create, _ingest])
+async def test_a_process_that_missed_a_move_ends_instead_of_writing_to_what_is_left_there(
+    database: Database,
+    nodes: list[str],
+    monkeypatch: pytest.MonkeyPatch,
+    call: Callable[[DatabaseSessionService, Session], Awaitable[None]],
+) -> None:
+    repeated: list[None] = []
+    monkeypatch.setattr(calls, "retried", lambda: repeated.append(None))
+    session = await DatabaseSessionService(database).create_session(**USER, session_id="s")
+    await DatabaseSessionService(database).append_event(session, turn("coffee"))
+    here = await node_of(nodes[0], USER["user_id"])
+    (url,) = [each for each in nodes if f":{here}/" in each]
+    async with Database(url, pool_size=1, max_overflow=0) as at_node:
+        service = DatabaseSessionService(at_node)
+        own = await service.get_session(**USER, session_id="s")
+        assert own is not None
+        await _ingest(service, own)
+        await service.append_event(own, turn("milk"))
+        await service.create_session(**USER)
+        repeated.clear()
+        async with _missing_a_move(url):
+            await call(service, own)
+    assert len(repeated) == 1
+    stored = await DatabaseSessionService(database).get_session(**USER, session_id="s")
+    assert stored is not None
+    assert texts(stored) == ["coffee", "milk", *(["tea"] if call is _append else [])]
+    listed = await DatabaseSessionService(database).list_sessions(**USER)
+    assert ("another" in {each.id for each in listed.sessions}) == (call is _create)
+    memories = await PgVectorMemoryService(database, mode="text").count_memories(**USER)
+    assert memories == (2 if call is _ingest else 1)
+
+
+async def test_a_process_that_missed_a_move_merges_no_state_into_what_is_left_there(
+    database: Database, nodes: list[str]
+) -> None:
+    await DatabaseSessionService(database).create_session(**USER, state={"user:tea": "green"})
+    here = await node_of(nodes[0], USER["user_id"])
+    (url,) = [each for each in nodes if f":{here}/" in each]
+    merge = "SELECT merge_user_state_1($1, $2, $3, 1000000)"
+    given = USER["app_name"], USER["user_id"]
+    connection = await asyncpg.connect(url)
+    try:
+        await connection.execute("SET search_path = adkpg")
+        await connection.fetchval(merge, *given, '{"cups": 1}')
+        async with _missing_a_move(url):
+            with pytest.raises((asyncpg.AdminShutdownError, asyncpg.ConnectionDoesNotExistError)):
+                await connection.fetchval(merge, *given, '{"cups": 2}')
+    finally:
+        await connection.close()
+    service = DatabaseSessionService(database)
+    assert await service.get_user_state(**USER) == {"tea": "green", "cups": 1}
 
 
 async def test_what_a_move_does_not_carry_is_given_back(own: Own) -> None:

@@ -2,6 +2,7 @@
 
 import asyncio
 import re
+from collections.abc import AsyncIterator
 from datetime import UTC, datetime, timedelta
 from typing import Any
 from uuid import uuid4
@@ -10,6 +11,7 @@ import asyncpg
 import pytest
 
 from adkpg import Database, DatabaseSessionService, PgVectorMemoryService, Settings
+from adkpg.database.row_security import quoted
 from adkpg.erasure.retention import prune_sessions
 from adkpg.errors import Busy
 from adkpg.sessions import statements
@@ -18,6 +20,7 @@ from adkpg.testing import said as turn
 from tests.fakes import citus
 from tests.fakes.conversation import USER, conversation, entry, said
 from tests.fakes.locks import locked
+from tests.fakes.roles import Roles
 from tests.fakes.toys import ToyEmbedder
 
 pytestmark = pytest.mark.cluster
@@ -56,6 +59,17 @@ async def test_an_append_is_one_command_to_one_node(
     assert (len(commands), others) == (1, []), heard
 
 
+async def _write_in_poisoned(url: str, settings: Settings) -> None:
+    """Makes calls on a connection whose server process sends no function on any more."""
+    async with Database(url, settings=settings, pool_size=1, max_overflow=0) as database:
+        await database.check()
+        async with (await database.engine()).connect() as connection:
+            driver: Any = (await connection.get_raw_connection()).driver_connection
+            with pytest.raises(asyncpg.FeatureNotSupportedError):
+                await driver.fetch(_REFUSED)
+        await _calls(database)
+
+
 _REFUSED = (
     "WITH made AS (INSERT INTO adkpg.user_states (app_name, user_id, state)"
     " VALUES ('other', 'other', '{}') RETURNING app_name),"
@@ -79,6 +93,27 @@ async def _calls(database: Database) -> None:
     await memory.delete_memory(**USER, memory_id="m")
 
 
+@pytest.fixture
+async def as_another(database_url: str, database: Database) -> AsyncIterator[Roles]:
+    """Whoever logs in as ``login`` works in the name of ``serve``, which has the rights."""
+    roles = Roles(database_url)
+    await roles.create("serve", "login")
+    await roles.grant("serve", guarded=False)
+    serve, login = quoted(roles.name("serve")), quoted(roles.name("login"))
+    await roles.execute([f"GRANT {serve} TO {login}", f"ALTER ROLE {login} SET role = {serve}"])
+    yield roles
+    await roles.drop()
+
+
+async def test_a_role_that_was_set_writes_where_no_function_is_sent_on(
+    nodes: list[str], as_another: Roles
+) -> None:
+    """It may not end the process of the one that logged in."""
+    login, _, _ = as_another.url("login").partition("@")
+    for url in nodes:
+        await _write_in_poisoned(f"{login}@{url.partition('@')[2]}", Settings())
+
+
 @pytest.mark.parametrize("application_name", ["adkpg", "citus agents"])
 async def test_a_server_process_that_sends_no_function_on_writes_all_the_same(
     nodes: list[str], monkeypatch: pytest.MonkeyPatch, application_name: str
@@ -89,17 +124,10 @@ async def test_a_server_process_that_sends_no_function_on_writes_all_the_same(
     """
     repeated: list[None] = []
     monkeypatch.setattr(calls, "retried", lambda: repeated.append(None))
-    settings = Settings(application_name=application_name)
     for url in nodes:
-        async with Database(url, settings=settings, pool_size=1, max_overflow=0) as database:
-            await database.check()
-            async with (await database.engine()).connect() as connection:
-                driver: Any = (await connection.get_raw_connection()).driver_connection
-                with pytest.raises(asyncpg.FeatureNotSupportedError):
-                    await driver.fetch(_REFUSED)
-            repeated.clear()
-            await _calls(database)
-            assert len(repeated) <= 1
+        repeated.clear()
+        await _write_in_poisoned(url, Settings(application_name=application_name))
+        assert len(repeated) <= 1
 
 
 async def test_it_writes_in_read_committed_whatever_is_the_default(
