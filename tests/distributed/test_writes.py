@@ -106,12 +106,14 @@ async def as_another(database_url: str, database: Database) -> AsyncIterator[Rol
 
 
 async def test_a_role_that_was_set_writes_where_no_function_is_sent_on(
-    nodes: list[str], as_another: Roles
+    database: Database, nodes: list[str], as_another: Roles
 ) -> None:
     """It may not end the process of the one that logged in."""
     login, _, _ = as_another.url("login").partition("@")
-    for url in nodes:
+    for number, url in enumerate(nodes, start=1):
         await _write_in_poisoned(f"{login}@{url.partition('@')[2]}", Settings())
+        listed = await DatabaseSessionService(database).list_sessions(**USER)
+        assert len(listed.sessions) == number
 
 
 @pytest.mark.parametrize("application_name", ["adkpg", "citus agents"])
