@@ -107,9 +107,7 @@ BEGIN
             RAISE EXCEPTION 'the event of this revision is another' USING ERRCODE = 'ADK02';
         END IF;
     END IF;
-    IF NOT has_written AND current_setting('citus.version', true) IS NOT NULL THEN
-        PERFORM require_part_1(user_id, true);
-    END IF;
+    {require_part}
     IF session_delta IS NOT NULL AND pg_column_size(state) > state_limit THEN
         RAISE EXCEPTION 'the state is larger than it may be' USING ERRCODE = 'ADK03';
     END IF;

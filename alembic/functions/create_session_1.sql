@@ -44,9 +44,7 @@ BEGIN
     IF NOT FOUND THEN
         RETURN NULL;
     END IF;
-    IF NOT has_written AND current_setting('citus.version', true) IS NOT NULL THEN
-        PERFORM require_part_1(user_id, true);
-    END IF;
+    {require_part}
     IF app_delta IS NULL OR user_delta IS NULL THEN
         SELECT (SELECT a.state FROM app_states a WHERE a.app_name = app_name),
                (SELECT u.state FROM user_states u

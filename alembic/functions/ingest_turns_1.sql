@@ -141,9 +141,7 @@ BEGIN
         after := first + write_memories_1(
             app_name, user_id, memories, config, home, first, new_ids, claim::uuid, claimed_until
         );
-        IF NOT has_written AND current_setting('citus.version', true) IS NOT NULL THEN
-            PERFORM require_part_1(user_id, true);
-        END IF;
+        {require_part}
     ELSIF NOT whole THEN
         after := following;
     END IF;

@@ -15,9 +15,7 @@ BEGIN
     ON CONFLICT ON CONSTRAINT user_states_pkey
     DO UPDATE SET state = s.state || excluded.state, updated_at = excluded.updated_at
     RETURNING s.state INTO merged;
-    IF NOT has_written AND current_setting('citus.version', true) IS NOT NULL THEN
-        PERFORM require_part_1(user_id, true);
-    END IF;
+    {require_part}
     IF pg_column_size(merged) > state_limit THEN
         RAISE EXCEPTION 'the state is larger than it may be' USING ERRCODE = 'ADK05';
     END IF;

@@ -48,6 +48,13 @@ async def test_parts_move_to_a_new_node_under_writers(own: Own) -> None:
     await writers.close()
 
 
+async def _owner(nodes: list[str]) -> str:
+    """The node that has the user."""
+    here = await node_of(nodes[0], USER["user_id"])
+    (url,) = [each for each in nodes if f":{here}/" in each]
+    return url
+
+
 @asynccontextmanager
 async def _missing_a_move(url: str) -> AsyncIterator[None]:
     """A node's parts are elsewhere, and no process on it that knew where they were is told so.
@@ -86,8 +93,7 @@ async def test_a_process_that_missed_a_move_ends_instead_of_writing_to_what_is_l
     monkeypatch.setattr(calls, "retried", lambda: repeated.append(None))
     session = await DatabaseSessionService(database).create_session(**USER, session_id="s")
     await DatabaseSessionService(database).append_event(session, turn("coffee"))
-    here = await node_of(nodes[0], USER["user_id"])
-    (url,) = [each for each in nodes if f":{here}/" in each]
+    url = await _owner(nodes)
     async with Database(url, pool_size=1, max_overflow=0) as at_node:
         service = DatabaseSessionService(at_node)
         own = await service.get_session(**USER, session_id="s")
@@ -112,8 +118,7 @@ async def test_a_process_that_missed_a_move_merges_no_state_into_what_is_left_th
     database: Database, nodes: list[str]
 ) -> None:
     await DatabaseSessionService(database).create_session(**USER, state={"user:tea": "green"})
-    here = await node_of(nodes[0], USER["user_id"])
-    (url,) = [each for each in nodes if f":{here}/" in each]
+    url = await _owner(nodes)
     merge = "SELECT merge_user_state_1($1, $2, $3, 1000000)"
     given = USER["app_name"], USER["user_id"]
     connection = await asyncpg.connect(url)
@@ -146,8 +151,7 @@ async def test_who_deletes_while_a_node_does_not_know_its_new_part_yet_is_told_n
 ) -> None:
     memory = PgVectorMemoryService(database, mode="text")
     await memory.add_memory(**USER, memories=[entry("a kitten sleeps", "m")])
-    here = await node_of(nodes[0], USER["user_id"])
-    (url,) = [each for each in nodes if f":{here}/" in each]
+    url = await _owner(nodes)
     repeated = asyncio.Event()
     monkeypatch.setattr(calls, "retried", repeated.set)
     # As between a move's commit on the coordinator and on the node that the parts move to.

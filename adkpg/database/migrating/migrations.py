@@ -94,14 +94,25 @@ IF strpos(current_setting('search_path'), home || ',') <> 1
         ', ', home, nullif(current_setting('search_path'), ''), 'pg_temp'
     ), true);
 END IF;"""
-"""What ``{find_tables}`` stands for in a function: its text, since a call would cost each write."""
+_REQUIRE_PART = """\
+IF NOT has_written AND current_setting('citus.version', true) IS NOT NULL THEN
+    PERFORM require_part_1(user_id, true);
+END IF;"""
+_PIECES = {"find_tables": _FIND_TABLES, "require_part": _REQUIRE_PART}
+"""What ``{find_tables}`` and ``{require_part}`` stand for in a function.
+
+They are text there, since a call would cost each write.
+"""
 
 
 def function(name: str, schema: str) -> str:
     """Returns the SQL that creates one of `adkpg.tables.FUNCTIONS` in a schema."""
     text = (scripts() / "functions" / f"{name}.sql").read_text("utf-8")
     text = re.sub(
-        r"^( *)\{find_tables\}$", lambda at: indent(_FIND_TABLES, at[1]), text, flags=re.MULTILINE
+        rf"^( *)\{{({'|'.join(_PIECES)})\}}$",
+        lambda at: indent(_PIECES[at[2]], at[1]),
+        text,
+        flags=re.MULTILINE,
     )
     return text.replace("{schema}", f'"{schema}"')
 
