@@ -37,10 +37,11 @@ from sqlalchemy import (
 from sqlalchemy.dialects.postgresql import ARRAY, JSONB, REGCONFIG, TIMESTAMP
 from sqlalchemy.dialects.postgresql.asyncpg import PGCompiler_asyncpg, dialect
 from sqlalchemy.sql.base import Executable
+from sqlalchemy.sql.dml import UpdateBase
 from sqlalchemy.sql.selectable import Alias, TableValuedAlias
 from sqlalchemy.types import NULLTYPE
 
-from adkpg.tables import SCHEMA, app_settings, memories, memory_tombstones, sessions
+from adkpg.tables import SCHEMA, app_settings, memories, memory_tombstones, metadata, sessions
 
 CONTENT_LIMIT = 500_000
 """Longest content of a hit, in bytes of JSON; of a longer one, the text that is searched."""
@@ -60,12 +61,14 @@ _IS_JOIN_LOCK = re.compile(rf"{_JOIN_LOCK}([^{_END}]*){_END}")
 
 _DIALECT: Any = dialect()  # type: ignore[no-untyped-call] # SQLAlchemy leaves it untyped
 _PLACEHOLDER = "__schema_of_adkpg__"
+_END_OF_CALL = ") AS answer"
 _INTEGERS = 2**31
 # A statement is sent, parsed and planned anew wherever plans are not kept: it is written short.
 _IS_QUALIFIED = re.compile(r"^__\[SCHEMA_[^\]]*\]\.")  # SQLAlchemy's mark of a schema
 _IS_NAMED = re.compile(r'^([\w"]+\.("?\w+"?)) AS \2$')
 _IS_TABLE = re.compile(rf"{_PLACEHOLDER}\.(\w+)\b(?!\()(?: AS (\w+))?")
 _IS_WRITTEN = re.compile(rf"\b(?:INSERT INTO|UPDATE|DELETE FROM) {_PLACEHOLDER}\.(\w+)\b")
+_OF_PERSONS = {each.name for each in metadata.sorted_tables if "user_id" in each.c}
 _VERBS = ("SELECT", "INSERT", "UPDATE", "DELETE")
 _CHANGES = re.compile(r"\b(?:INSERT|DELETE|(?<!FOR )(?<!KEY )UPDATE)\b")
 _WRITES = re.compile(rf"\b(?:INSERT|UPDATE|DELETE)\b|{_PLACEHOLDER}\.\w+\(")
@@ -231,6 +234,11 @@ def _answering(text: str) -> str:
     return f"{steps} answer AS ({text[start:]}) SELECT {rows}"
 
 
+def _named(kind: str, text: str, tables: list[str] | None = None) -> str:
+    """A name that stands for a text, and for no other."""
+    return f"{kind}_{sha256(repr((text, tables)).encode()).hexdigest()[:32]}"
+
+
 class _Parallel(BindParameter[Any]):
     """A list with an element for each of ``user_ids``, as `given_rows` reads them."""
 
@@ -313,7 +321,7 @@ class Statement(Generic[ParametersT]):
       kinds: Their types, by name.
       parallel: The lists that have an element for each of ``user_ids``, which `given_rows` reads
         together with these; `split` cuts them and no others.
-      columns: What it returns: names and types; empty, if it is no SELECT.
+      columns: What it returns: names and types; empty, if that is nothing, or it is text.
     """
 
     def __init__(
@@ -331,7 +339,7 @@ class Statement(Generic[ParametersT]):
         self._texts: dict[tuple[str, int | None, bool], str] = {}
         self._fitting: dict[tuple[str, int | None, str], str] = {}
         self._writes: bool | None = None
-        self._stepwise: bool | None = None
+        self._writes_parts: bool | None = None
         self._constants: Mapping[str, object] = {
             name: bind.value for bind, name in compiled.bind_names.items() if not bind.required
         }
@@ -345,8 +353,8 @@ class Statement(Generic[ParametersT]):
         self.long = long
         self._templates: dict[tuple[str, bool], Template] = {}
         self.columns: Mapping[str, Any] = {}
-        if isinstance(core, Select):
-            self.columns = {name: each.type for name, each in core.selected_columns.items()}
+        if isinstance(core, (Select, UpdateBase)):
+            self.columns = {str(name): each.type for name, each in core.exported_columns.items()}
 
     @property
     def writes(self) -> bool:
@@ -356,15 +364,18 @@ class Statement(Generic[ParametersT]):
         return self._writes
 
     @property
-    def is_stepwise(self) -> bool:
-        """Whether Citus would run it step by step on all nodes, though it is about one person."""
-        if self._stepwise is None:
-            start, _ = _body(self._text)
-            of_one = "user_id" in self.names or self.splits
-            self._stepwise = (
-                of_one and start > 0 and re.search(r"\bINSERT\b", self._text) is not None
-            )
-        return self._stepwise
+    def writes_parts(self) -> bool:
+        """Whether it writes what is one person's, of tables that are distributed.
+
+        On a cluster the node that has the person does so by `write_prepared_1`, past Citus, which
+        may take a part for being where it was before a move, and runs a statement with an INSERT in
+        or after a WITH step by step on all nodes.
+        """
+        if self._writes_parts is None:
+            of_one = ("user_id" in self.names and "app_name" in self.names) or self.splits
+            written = set(_IS_WRITTEN.findall(self._text))
+            self._writes_parts = of_one and bool(written) and written <= _OF_PERSONS
+        return self._writes_parts
 
     @property
     def binds(self) -> set[str]:
@@ -413,9 +424,8 @@ class Statement(Generic[ParametersT]):
                 tables = [f"{quoted}.{each}" for each in names]
             text = text.replace(_PLACEHOLDER, quoted)
             kind = "adkpw" if written else "adkpg"  # each is kept by itself
-            name = f"{kind}_{sha256(repr((text, tables)).encode()).hexdigest()[:32]}"
             found = self._templates[schema, distributed] = Template(
-                name, text, tables, len(written)
+                _named(kind, text, tables), text, tables, len(written)
             )
         return found
 
@@ -539,26 +549,30 @@ class Call(Statement[ParametersT]):
       function: Its name.
       *names: Those of its parameters, which the TypedDict has too; one that is not given is null.
       entered: Whether it has another one, the last, for the scope that it enters first.
+      in_part: Whether, on a cluster, the node that has the person runs it, and tells it so.
     """
 
-    def __init__(self, function: str, *names: str, entered: bool = True) -> None:
+    def __init__(
+        self, function: str, *names: str, entered: bool = True, in_part: bool = False
+    ) -> None:
         self.function = function
         self.names = names
         self._over_nodes = None
         self.columns = {"answer": NULLTYPE}
-        self.kinds = {}
+        self.kinds = dict.fromkeys(names, NULLTYPE)
         self.long = False
+        self._templates = {}
         self.parallel = frozenset()
         self._constants = {}
         self._texts = {}
         self._fitting = {}
         self._writes = True
-        self._stepwise = False
+        self._writes_parts = in_part
         self._entered = entered
         places = ", ".join(f"${number}" for number in range(1, len(names) + entered + 1))
         # In no other form does Citus send it to the node that has the user.
         # The last one says where the tables are: a schema can be renamed.
-        self._text = f"SELECT {_PLACEHOLDER}.{function}({places}, '{_PLACEHOLDER}') AS answer"
+        self._text = f"SELECT {_PLACEHOLDER}.{function}({places}, '{_PLACEHOLDER}'{_END_OF_CALL}"
 
     def arguments(self, parameters: ParametersT) -> list[object]:
         """Returns the values in the order of the placeholders."""
@@ -568,6 +582,20 @@ class Call(Statement[ParametersT]):
     def text(self, schema: str, gate: int | None = None, *, distributed: bool = False) -> str:
         """Returns the SQL for asyncpg; a function enters the scope by itself, without a gate."""
         return super().text(schema, None if self._entered else gate, distributed=distributed)
+
+    def template(self, schema: str, *, distributed: bool) -> Template:
+        """Returns it as functions of the database take it, on the node that has the person."""
+        found = self._templates.get((schema, distributed))
+        if found is None:
+            text = _answering(
+                f"{self._text.removesuffix(_END_OF_CALL)}, in_part => true) AS answer"
+            )
+            quoted = _DIALECT.identifier_preparer.quote_schema(schema)
+            text = text.replace(_PLACEHOLDER, quoted)
+            found = self._templates[schema, distributed] = Template(
+                _named("adkpw", text), text, [], 0
+            )
+        return found
 
     def entering(self, arguments: list[object], scope: tuple[str, ...]) -> list[object]:
         """Returns the arguments with the scope that the function enters first."""

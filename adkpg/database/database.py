@@ -927,11 +927,11 @@ class Database(Closes):
             gate = None if scope is None else len(scope)
             statement = statement.form(distributed=distributed)
             if distributed:
-                called = statement.long or statement.is_stepwise
+                called = statement.long or statement.writes_parts
             else:
                 called = statement.long and not self._keeps_prepared
             if called:
-                call = call_of(writes=statement.is_stepwise)
+                call = call_of(writes=statement.writes_parts)
                 sql = call.text(self.schema, gate)
             else:
                 call, sql = None, statement.text(self.schema, gate, distributed=distributed)
@@ -1495,7 +1495,7 @@ class Transaction:
             self.written.append({name: parameters[name] for name in _SCOPE if name in parameters})
         statement = statement.form(distributed=self.is_distributed)
         call = None
-        if self.is_distributed and statement.is_stepwise:
+        if self.is_distributed and statement.writes_parts:
             call = call_of(writes=True)
         sql = (call or statement).text(self._schema, distributed=self.is_distributed)
         asked: list[object] = []

@@ -28,6 +28,7 @@ CREATE FUNCTION {schema}.append_event_1(
 #variable_conflict use_variable
 DECLARE
     has_written CONSTANT boolean := pg_current_xact_id_if_assigned() IS NOT NULL;
+    in_part boolean := false;
     -- Citus lets no STABLE function of a column into an UPDATE; timestamp + interval is IMMUTABLE.
     utc timestamp := timezone('UTC', now());
     own_token uuid := token::uuid;
@@ -41,6 +42,8 @@ DECLARE
     state jsonb;
     seen bigint;
     seen_token uuid;
+    inserted bigint;
+    was_deleted boolean;
 BEGIN
     {find_tables}
     IF scope IS NOT NULL THEN
@@ -90,24 +93,29 @@ BEGIN
           INTO seq, following, watched_until, state;
         IF NOT FOUND THEN
             IF NOT has_written AND current_setting('citus.version', true) IS NOT NULL THEN
-                PERFORM require_part_1(user_id, false);
+                in_part := require_part_1(user_id, false);
             END IF;
             RETURN NULL;
         END IF;
-        -- A statement of one table, which Citus plans once. Who fails the check looks at what is
-        -- stored. The event of the revision that the caller has seen has its token still; one that was
-        -- deleted since contradicts nobody.
-        SELECT e.seq, e.revision_token INTO seen, seen_token FROM events e
-         WHERE e.app_name = app_name AND e.user_id = user_id AND e.session_id = session_id
-           AND e.seq >= revision
-         -- In the order of the primary key: before a first ANALYZE Postgres finds the index of event
-         -- ids as good, and reads all of them.
-         ORDER BY e.seq LIMIT 1;
+    END IF;
+    {require_part}
+    IF NOT is_as_expected THEN
+        -- Who fails the check looks at what is stored. The event of the revision that the caller has
+        -- seen has its token still; one that was deleted since contradicts nobody.
+        {in_part}
+        [[
+            SELECT e.seq, e.revision_token FROM events e
+             WHERE e.app_name = :app_name AND e.user_id = :user_id AND e.session_id = :session_id
+               AND e.seq >= :revision
+             -- In the order of the primary key: before a first ANALYZE Postgres finds the index of
+             -- event ids as good, and reads all of them.
+             ORDER BY e.seq LIMIT 1
+        ]] INTO seen, seen_token;
+        {end}
         IF seen = revision AND seen_token <> expected_token THEN
             RAISE EXCEPTION 'the event of this revision is another' USING ERRCODE = 'ADK02';
         END IF;
     END IF;
-    {require_part}
     IF session_delta IS NOT NULL AND pg_column_size(state) > state_limit THEN
         RAISE EXCEPTION 'the state is larger than it may be' USING ERRCODE = 'ADK03';
     END IF;
@@ -116,24 +124,34 @@ BEGIN
         state := merge_app_state_1(app_name, app_delta, state_limit);
     END IF;
     IF user_delta IS NOT NULL THEN
-        state := merge_user_state_1(app_name, user_id, user_delta, state_limit);
+        state := merge_user_state_1(app_name, user_id, user_delta, state_limit, in_part);
     END IF;
-    INSERT INTO events (
-        app_name, user_id, session_id, seq, revision_token, event_id, timestamp, payload
-    ) VALUES (
-        app_name, user_id, session_id, seq, own_token, event_id, "timestamp", payload::json
-    ) ON CONFLICT ON CONSTRAINT events_event_id_key DO NOTHING;
-    IF NOT FOUND THEN
+    {in_part}
+    [[
+        INSERT INTO events (
+            app_name, user_id, session_id, seq, revision_token, event_id, timestamp, payload
+        ) VALUES (
+            :app_name, :user_id, :session_id, :seq, :own_token, :event_id, :"timestamp",
+            :payload::json
+        ) ON CONFLICT ON CONSTRAINT events_event_id_key DO NOTHING
+    ]];
+    GET DIAGNOSTICS inserted = ROW_COUNT;  -- EXECUTE says nothing of what is FOUND
+    {end}
+    IF inserted = 0 THEN
         RAISE EXCEPTION 'the event was appended by another call' USING ERRCODE = 'ADK02';
     END IF;
     IF memories IS NOT NULL THEN
         -- A session that was deleted and created again may have events whose memories were deleted.
-        PERFORM FROM memory_tombstones t
-          WHERE t.app_name = app_name AND t.user_id = user_id AND t.session_id = session_id
-            AND t.event_id = event_id;
-        IF NOT FOUND THEN
+        {in_part}
+        [[
+            SELECT true FROM memory_tombstones t
+             WHERE t.app_name = :app_name AND t.user_id = :user_id
+               AND t.session_id = :session_id AND t.event_id = :event_id
+        ]] INTO was_deleted;
+        {end}
+        IF was_deleted IS NULL THEN
             following := write_memories_1(
-                app_name, user_id, memories, config, home, following
+                app_name, user_id, memories, config, home, following, in_part => in_part
             );
         END IF;
     END IF;

@@ -30,6 +30,7 @@ CREATE FUNCTION {schema}.ingest_turns_1(
 #variable_conflict use_variable
 DECLARE
     has_written CONSTANT boolean := pg_current_xact_id_if_assigned() IS NOT NULL;
+    in_part boolean := false;
     is_stored boolean;
     following bigint;
     first bigint;
@@ -60,6 +61,9 @@ BEGIN
     UPDATE memory_tombstones t SET needed_at = now()
      WHERE t.app_name = app_name AND t.user_id = user_id AND t.session_id = session_id
        AND t.event_id = ANY (event_ids) AND t.needed_at < now() - interval '1 hour';
+    IF NOT has_written AND current_setting('citus.version', true) IS NOT NULL THEN
+        in_part := require_part_1(user_id, is_stored);
+    END IF;
     SELECT coalesce(array_agg(t.event_id), '{}') INTO known FROM memory_tombstones t
      WHERE t.app_name = app_name AND t.user_id = user_id AND t.session_id = session_id
        AND t.event_id = ANY (event_ids);
@@ -139,15 +143,20 @@ BEGIN
     IF cardinality(new_ids) > 0 THEN
         first := coalesce(first, place);
         after := first + write_memories_1(
-            app_name, user_id, memories, config, home, first, new_ids, claim::uuid, claimed_until
+            app_name, user_id, memories, config, home, first, new_ids, claim::uuid, claimed_until,
+            in_part
         );
-        {require_part}
     ELSIF NOT whole THEN
         after := following;
     END IF;
     IF is_stored AND after IS DISTINCT FROM following THEN
-        UPDATE sessions s SET memory_position = after
-         WHERE s.app_name = app_name AND s.user_id = user_id AND s.session_id = session_id;
+        {in_part}
+        [[
+            UPDATE sessions s SET memory_position = :after
+             WHERE s.app_name = :app_name AND s.user_id = :user_id
+               AND s.session_id = :session_id
+        ]];
+        {end}
     END IF;
     IF claimed_until IS NOT NULL AND cardinality(new_ids) = 0 THEN
         -- What this very claim wrote already: the answer was lost, and it is asked for again.

@@ -31,20 +31,12 @@ BEGIN
     -- transaction.
     DELETE FROM user_states s
      WHERE s.app_name = app_name AND s.user_id = user_id AND octet_length(s.user_id) < 0;
-    IF NOT EXISTS (
-        SELECT FROM pg_dist_placement p JOIN pg_dist_local_group USING (groupid)
-         WHERE p.shardid = get_shard_id_for_distribution_column(
-             (home || '.sessions')::regclass, user_id
-         )
-    ) THEN
-        IF current_setting('application_name') NOT LIKE 'citus_internal gpid=%' THEN
-            -- It was sent here by a client, and not on: after an error Citus may do that in this server
-            -- process for ever (recursivePlanningDepth), and a pooler would keep it for an hour. Whoever
-            -- logged in may end it, and perhaps not a role that was set since.
-            PERFORM set_config('role', 'none', true);
-            PERFORM pg_terminate_backend(pg_backend_pid());
-        END IF;
-        RAISE EXCEPTION 'the part of this user has just moved to another node' USING ERRCODE = 'ADK06';
+    IF NOT require_part_1(user_id, false) THEN
+        -- It was sent here by a client, and not on: after an error Citus may do that in this server
+        -- process for ever (recursivePlanningDepth), and a pooler would keep it for an hour. Whoever
+        -- logged in may end it, and perhaps not a role that was set since.
+        PERFORM set_config('role', 'none', true);
+        PERFORM pg_terminate_backend(pg_backend_pid());
     END IF;
     RETURN select_prepared_1(
         app_name, user_id, name, statement, tables, arguments, scope, home

@@ -11,7 +11,7 @@ from sqlalchemy.dialects import postgresql
 from adkpg.database.migrating import migrations
 from adkpg.tables import FUNCTIONS
 
-revision = "0001r25"
+revision = "0001r26"
 down_revision = None
 branch_labels = None
 depends_on = None
@@ -1043,10 +1043,16 @@ def upgrade() -> None:
     op.execute(
         f"""
         CREATE FUNCTION "{schema}".delete_memory_lexemes() RETURNS trigger LANGUAGE plpgsql AS $$
+        DECLARE
+            place text := format('%I.memory_lexemes', TG_TABLE_SCHEMA);
         BEGIN
+            IF TG_TABLE_NAME <> 'memories' THEN  -- a part of them: by Citus it might be another
+                place := place || '_'
+                    || get_shard_id_for_distribution_column(place::regclass, OLD.user_id);
+            END IF;
             EXECUTE format(
-                'DELETE FROM %I.memory_lexemes'
-                ' WHERE position = $1 AND app_name = $2 AND user_id = $3', TG_TABLE_SCHEMA
+                'DELETE FROM %s'
+                ' WHERE position = $1 AND app_name = $2 AND user_id = $3', place
             ) USING OLD.position, OLD.app_name, OLD.user_id;
             RETURN NULL;
         END
@@ -1062,10 +1068,16 @@ def upgrade() -> None:
     op.execute(
         f"""
         CREATE FUNCTION "{schema}".delete_session_artifacts() RETURNS trigger LANGUAGE plpgsql AS $$
+        DECLARE
+            place text := format('%I.artifacts', TG_TABLE_SCHEMA);
         BEGIN
+            IF TG_TABLE_NAME <> 'sessions' THEN  -- a part of them: by Citus it might be another
+                place := place || '_'
+                    || get_shard_id_for_distribution_column(place::regclass, OLD.user_id);
+            END IF;
             EXECUTE format(
-                'DELETE FROM %I.artifacts'
-                ' WHERE app_name = $1 AND user_id = $2 AND session_id = $3', TG_TABLE_SCHEMA
+                'DELETE FROM %s'
+                ' WHERE app_name = $1 AND user_id = $2 AND session_id = $3', place
             ) USING OLD.app_name, OLD.user_id, OLD.session_id;
             RETURN NULL;
         END

@@ -1,15 +1,22 @@
 """A node is added and parts move to it under load: nothing lost, nothing doubled, nobody told."""
 
 import asyncio
-from collections.abc import AsyncIterator, Awaitable, Callable
-from contextlib import asynccontextmanager
+from collections.abc import AsyncIterator, Awaitable, Callable, Coroutine
+from contextlib import asynccontextmanager, suppress
 from itertools import chain
+from typing import Any
 
 import asyncpg
 import pytest
 from google.adk.sessions.session import Session
+from google.genai import types
 
-from adkpg import Database, DatabaseSessionService, PgVectorMemoryService
+from adkpg import (
+    Database,
+    DatabaseArtifactService,
+    DatabaseSessionService,
+    PgVectorMemoryService,
+)
 from adkpg.telemetry import calls
 from adkpg.testing import said as turn
 from adkpg.testing import texts
@@ -26,6 +33,15 @@ _ON_THE_OTHER = (
     " USING (logicalrelid) WHERE partmethod = 'h')"
 )
 """Has a node believe that each part is on the other worker; run again, what is true."""
+
+
+def _on_the_other_but(*known: str) -> str:
+    """The same of all tables but some."""
+    names = ", ".join(f"'adkpg.{each}'::regclass" for each in known)
+    return (
+        f"{_ON_THE_OTHER} AND shardid NOT IN"
+        f" (SELECT shardid FROM pg_dist_shard WHERE logicalrelid IN ({names}))"
+    )
 
 
 async def test_parts_move_to_a_new_node_under_writers(own: Own) -> None:
@@ -55,18 +71,22 @@ async def _owner(nodes: list[str]) -> str:
     return url
 
 
+def _quietly(change: str) -> str:
+    """Makes a change of a catalog, and no process is told of it."""
+    return f"DO $$ BEGIN SET LOCAL session_replication_role = replica; {change}; END $$"
+
+
 @asynccontextmanager
 async def _missing_a_move(url: str) -> AsyncIterator[None]:
     """A node's parts are elsewhere, and no process on it that knew where they were is told so.
 
     Citus loses the news that come while a process reads where all parts are.
     """
-    quietly = f"DO $$ BEGIN SET LOCAL session_replication_role = replica; {_ON_THE_OTHER}; END $$"
-    await said(url, quietly)
+    await said(url, _quietly(_ON_THE_OTHER))
     try:
         yield
     finally:
-        await said(url, quietly)
+        await said(url, _quietly(_ON_THE_OTHER))
 
 
 async def _append(service: DatabaseSessionService, session: Session) -> None:
@@ -87,10 +107,10 @@ async def test_a_process_that_missed_a_move_ends_instead_of_writing_to_what_is_l
     database: Database,
     nodes: list[str],
     monkeypatch: pytest.MonkeyPatch,
-    call: Callable[[DatabaseSessionService, Session], Awaitable[None]],
+    call: Callable[[DatabaseSessionService, Session], Coroutine[Any, Any, None]],
 ) -> None:
-    repeated: list[None] = []
-    monkeypatch.setattr(calls, "retried", lambda: repeated.append(None))
+    told = asyncio.Event()
+    monkeypatch.setattr(calls, "retried", told.set)
     session = await DatabaseSessionService(database).create_session(**USER, session_id="s")
     await DatabaseSessionService(database).append_event(session, turn("coffee"))
     url = await _owner(nodes)
@@ -101,10 +121,14 @@ async def test_a_process_that_missed_a_move_ends_instead_of_writing_to_what_is_l
         await _ingest(service, own)
         await service.append_event(own, turn("milk"))
         await service.create_session(**USER)
-        repeated.clear()
+        told.clear()
         async with _missing_a_move(url):
-            await call(service, own)
-    assert len(repeated) == 1
+            calling = asyncio.create_task(call(service, own))
+            await asyncio.wait(
+                [calling, asyncio.create_task(told.wait())], return_when="FIRST_COMPLETED"
+            )
+        assert told.is_set()
+        await calling
     stored = await DatabaseSessionService(database).get_session(**USER, session_id="s")
     assert stored is not None
     assert texts(stored) == ["coffee", "milk", *(["tea"] if call is _append else [])]
@@ -112,6 +136,71 @@ async def test_a_process_that_missed_a_move_ends_instead_of_writing_to_what_is_l
     assert ("another" in {each.id for each in listed.sessions}) == (call is _create)
     memories = await PgVectorMemoryService(database, mode="text").count_memories(**USER)
     assert memories == (2 if call is _ingest else 1)
+
+
+async def _converse(database: Database, session: Session) -> None:
+    service = DatabaseSessionService(database)
+    state = {"own": 1, "user:tea": "green"}
+    await service.append_event(session, turn("tea", id="e", state=state))
+    await service.create_session(**USER, session_id="another", state={"user:cups": 1})
+
+
+async def _run(database: Database, session: Session) -> None:
+    service = DatabaseSessionService(database)
+    async with service.invocation(**USER, session_id=session.id, key="k") as run:
+        run.finish("done")
+    await service.delete_session(**USER, session_id="old")
+
+
+async def _keep(database: Database, session: Session) -> None:
+    files = DatabaseArtifactService(database)
+    part = types.Part(inline_data=types.Blob(data=b"tea", mime_type="text/plain"))
+    await files.save_artifact(**USER, session_id=session.id, filename="f", artifact=part)
+
+
+@pytest.mark.parametrize("call", [_converse, _run, _keep])
+async def test_what_a_process_believes_of_further_tables_sends_no_write_astray(
+    database: Database,
+    nodes: list[str],
+    monkeypatch: pytest.MonkeyPatch,
+    call: Callable[[Database, Session], Awaitable[None]],
+) -> None:
+    """It missed a move of them alone: those of one table were read when that was over."""
+    repeated: list[None] = []
+    monkeypatch.setattr(calls, "retried", lambda: repeated.append(None))
+    service = DatabaseSessionService(database)
+    session = await service.create_session(**USER, session_id="s")
+    await service.create_session(**USER, session_id="old")
+    url = await _owner(nodes)
+    tables = await said(
+        url, "SELECT logicalrelid::text FROM pg_dist_partition WHERE partmethod = 'h'"
+    )
+    # By the one a call finds its node, and keeps the parts there by the other.
+    known = ["sessions"] if call is _converse else ["sessions", "user_states"]
+    on_the_other = _on_the_other_but(*known)
+    async with Database(url, pool_size=1, max_overflow=0, remember=True) as at_node:
+        await at_node.check()
+        await said(url, on_the_other)
+        async with (await at_node.engine()).connect() as connection:
+            driver: Any = (await connection.get_raw_connection()).driver_connection
+            for (table,) in tables:
+                with suppress(asyncpg.PostgresError):  # the other node has no such part
+                    await driver.execute(f"DELETE FROM {table} WHERE user_id = 'u' AND false")
+                    await driver.fetch(f"SELECT FROM {table} WHERE user_id = '{USER['user_id']}'")
+        await said(url, _quietly(on_the_other))
+        await call(at_node, session)
+    assert repeated == []
+    stored = await service.get_session(**USER, session_id="s")
+    assert stored is not None
+    listed = {each.id for each in (await service.list_sessions(**USER)).sessions}
+    memories = await PgVectorMemoryService(database, mode="text").count_memories(**USER)
+    files = await DatabaseArtifactService(database).list_artifact_keys(**USER, session_id="s")
+    if call is _converse:
+        assert texts(stored) == ["tea"]
+        assert dict(stored.state) == {"own": 1, "user:tea": "green", "user:cups": 1}
+        assert (memories, listed) == (1, {"s", "old", "another"})
+    else:
+        assert (files, listed) == ((["f"], {"s", "old"}) if call is _keep else ([], {"s"}))
 
 
 async def test_a_process_that_missed_a_move_merges_no_state_into_what_is_left_there(

@@ -1,16 +1,16 @@
 """Each compiled shape of each statement keeps to what Citus can send to one node."""
 
 import re
-from pathlib import Path
 from typing import Any
 
 import pytest
 from sqlalchemy import Text, func, select
 from sqlalchemy.dialects.postgresql import ARRAY
 
+from adkpg import tables
+from adkpg.database.migrating import migrations
 from adkpg.sessions.life_statements import select_openings
 from adkpg.sql import Statement, given_rows
-from tests.fakes.checkout import CHECKOUT
 from tests.fakes.citus_rules import RULES, broken
 from tests.fakes.statements import FUNCTIONS, shapes
 
@@ -23,7 +23,7 @@ def test_each_shape_can_be_sent_to_one_node(name: str) -> None:
     for shape in shapes(function):
         statement = function(**shape).form(distributed=True)
         found = broken(statement.text("adkpg", distributed=True))
-        hidden = _HIDDEN if statement.is_stepwise else ()
+        hidden = _HIDDEN if statement.writes_parts else ()
         assert [each for each in found if each.split(":")[0] not in hidden] == [], shape
 
 
@@ -94,37 +94,40 @@ def test_a_parallel_list_of_another_length_is_refused(words: list[str]) -> None:
         list(_of_rows().split({"user_ids": ["a", "b"], "words": words}))
 
 
-_FUNCTIONS = sorted((CHECKOUT / "alembic" / "functions").glob("*.sql"))
 _STATEMENT = re.compile(
     r"^ *((?:UPDATE|INSERT INTO|DELETE FROM|WITH)\b.*?)(?:;|\bLOOP\b)", re.MULTILINE | re.DOTALL
 )
 _COMMENT = re.compile(r"--.*")
+_PAST_CITUS = re.compile(r"\$part\$.*?\$part\$", re.DOTALL)
 _TARGET = re.compile(r"\bINTO (?:STRICT )?\w+(?:, \w+)*\s*$")
 
 
 def _statements(function: str) -> list[str]:
     """What a function writes with, where its variable of the user is a parameter."""
-    found = _STATEMENT.findall(_COMMENT.sub("", function))
+    found = _STATEMENT.findall(_PAST_CITUS.sub("", _COMMENT.sub("", function)))
     return [
         re.sub(r"(\.user_id = )user_id\b", r"\1$1::VARCHAR", _TARGET.sub("", each))
         for each in found
     ]
 
 
-@pytest.mark.parametrize("path", _FUNCTIONS, ids=lambda path: path.stem)
-def test_each_statement_that_a_function_writes_with_can_be_sent_to_one_node(path: Path) -> None:
-    for sql in _statements(path.read_text()):
+@pytest.mark.parametrize("name", tables.FUNCTIONS)
+def test_each_statement_that_a_function_writes_with_can_be_sent_to_one_node(name: str) -> None:
+    for sql in _statements(migrations.function(name, "adkpg")):
         assert broken(sql) == [], sql
         if sql.startswith(("UPDATE", "DELETE")):
             assert "user_id = $1" in sql
 
 
 def test_what_functions_write_with_is_found() -> None:
-    (append,) = (path for path in _FUNCTIONS if path.stem == "append_event_1")
-    text = append.read_text()
+    text = migrations.function("append_event_1", "adkpg")
     commonest, update, insert = _statements(text)
     assert {commonest[:15], update[:15]} == {"UPDATE sessions"}
     assert insert[:18] == "INSERT INTO events"
+    written = _statements(migrations.function("write_memories_1", "adkpg"))
+    assert re.findall(r"^INSERT INTO (\w+)", "\n".join(written), re.MULTILINE) == [
+        *("memories", "memory_lexemes", "memory_jobs", "memory_jobs")
+    ]
     broke = text.replace("timezone('UTC', utc + s.ttl)", "now() + s.ttl")
     assert [each.split(":")[0] for each in broken(_statements(broke)[0])] == [
         "clock beside a column"

@@ -23,7 +23,6 @@ from contextlib import asynccontextmanager, suppress
 from dataclasses import dataclass
 from functools import partial
 from pathlib import Path
-from textwrap import indent
 from typing import Any, NamedTuple, TypeVar
 
 import asyncpg
@@ -38,6 +37,7 @@ from sqlalchemy.ext.asyncio import AsyncConnection, AsyncEngine
 from sqlalchemy.schema import CreateSchema
 
 from adkpg.database import cluster
+from adkpg.database.migrating import functions
 from adkpg.database.migrating.alembic_log import quiet
 from adkpg.database.pooler import is_direct
 from adkpg.database.pools import clone
@@ -85,36 +85,9 @@ def scripts() -> Path:
     raise ConfigurationError(f"adkpg's migrations are missing next to {_PACKAGE}; reinstall adkpg.")
 
 
-_FIND_TABLES = """\
--- Tables are found where the caller says that they are, since a schema can be renamed; and not
--- among those that another client of a pooler left in pg_temp.
-IF strpos(current_setting('search_path'), home || ',') <> 1
-   OR right(current_setting('search_path'), 7) <> 'pg_temp' THEN
-    PERFORM set_config('search_path', concat_ws(
-        ', ', home, nullif(current_setting('search_path'), ''), 'pg_temp'
-    ), true);
-END IF;"""
-_REQUIRE_PART = """\
-IF NOT has_written AND current_setting('citus.version', true) IS NOT NULL THEN
-    PERFORM require_part_1(user_id, true);
-END IF;"""
-_PIECES = {"find_tables": _FIND_TABLES, "require_part": _REQUIRE_PART}
-"""What ``{find_tables}`` and ``{require_part}`` stand for in a function.
-
-They are text there, since a call would cost each write.
-"""
-
-
 def function(name: str, schema: str) -> str:
     """Returns the SQL that creates one of `adkpg.tables.FUNCTIONS` in a schema."""
-    text = (scripts() / "functions" / f"{name}.sql").read_text("utf-8")
-    text = re.sub(
-        rf"^( *)\{{({'|'.join(_PIECES)})\}}$",
-        lambda at: indent(_PIECES[at[2]], at[1]),
-        text,
-        flags=re.MULTILINE,
-    )
-    return text.replace("{schema}", f'"{schema}"')
+    return functions.text(scripts() / "functions", name, schema)
 
 
 def expected() -> str:

@@ -586,7 +586,8 @@ def insert_memories() -> Statement[MemoriesParameters]:
     A memory of an event that is stored already is left alone. The ``answer`` is how many were
     given.
     """
-    return Call("write_memories_1", "app_name", "user_id", "memories", "config", entered=False)
+    names = ("app_name", "user_id", "memories", "config")
+    return Call("write_memories_1", *names, entered=False, in_part=True)
 
 
 @cache
