@@ -587,9 +587,10 @@ class Call(Statement[ParametersT]):
         """Returns it as functions of the database take it, on the node that has the person."""
         found = self._templates.get((schema, distributed))
         if found is None:
-            text = _answering(
-                f"{self._text.removesuffix(_END_OF_CALL)}, in_part => true) AS answer"
-            )
+            call = self._text.removesuffix(_END_OF_CALL)
+            if self._entered:
+                call = call.replace(f"${len(self.names) + 1},", "NULL,")
+            text = _answering(f"{call}, in_part => true{_END_OF_CALL}")
             quoted = _DIALECT.identifier_preparer.quote_schema(schema)
             text = text.replace(_PLACEHOLDER, quoted)
             found = self._templates[schema, distributed] = Template(

@@ -65,6 +65,7 @@ _NODE_ENDED = (
     "terminating connection due to",
     "failure on connection marked as essential",
     "could not find the intermediate result file",
+    "could not commit transaction for shard",
     "connection to the remote node",
     "failed to connect to",
     "connection not open",

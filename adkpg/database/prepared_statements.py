@@ -71,7 +71,8 @@ def prepared(
         "written": template.written,
         "arguments": [
             _text(each, statement.kinds[name])
-            for name, each in zip(statement.names, statement.arguments(parameters), strict=True)
+            # A function's scope is entered by the one that runs it.
+            for name, each in zip(statement.names, statement.arguments(parameters), strict=False)
         ],
     }
 

@@ -188,9 +188,14 @@ def fork_session() -> Statement[ForkParameters]:
 
 
 @cache
-def merge_states() -> Statement[StatesParameters]:
-    """Merges deltas into the shared states; the answer has the app's and the user's after it."""
-    return Call("merge_states_1", "app_name", "user_id", "app_delta", "user_delta", "state_limit")
+def merge_states(*, app: bool) -> Statement[StatesParameters]:
+    """Merges deltas into the shared states; the answer has the app's and the user's after it.
+
+    Args:
+      app: Whether the app's is one of them, which is on all nodes of a cluster.
+    """
+    names = ("app_name", "user_id", "app_delta", "user_delta", "state_limit")
+    return Call("merge_states_1", *names, in_part=not app)
 
 
 @cache

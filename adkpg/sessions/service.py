@@ -672,7 +672,7 @@ class DatabaseSessionService(UsesDatabase, BaseSessionService):
         require_small(delta, settings)
         try:
             row = await self._database.fetch_one(
-                life_statements.merge_states(),
+                life_statements.merge_states(app=delta.app is not None),
                 {
                     "app_name": app_name,
                     "user_id": user_id or "",

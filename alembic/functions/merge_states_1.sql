@@ -8,7 +8,8 @@ CREATE FUNCTION {schema}.merge_states_1(
     user_delta text,
     state_limit integer,
     scope text[],
-    home text
+    home text,
+    in_part boolean DEFAULT false  -- the caller has found that the person is on this node
 ) RETURNS text[] LANGUAGE plpgsql AS $body$
 DECLARE
     app_state jsonb;
@@ -22,7 +23,7 @@ BEGIN
         app_state := merge_app_state_1(app_name, app_delta, state_limit);
     END IF;
     IF user_delta IS NOT NULL THEN
-        user_state := merge_user_state_1(app_name, user_id, user_delta, state_limit);
+        user_state := merge_user_state_1(app_name, user_id, user_delta, state_limit, in_part);
     END IF;
     RETURN ARRAY[app_state::text, user_state::text];
 END

@@ -20,7 +20,8 @@ from adkpg import (
 from adkpg.telemetry import calls
 from adkpg.testing import said as turn
 from adkpg.testing import texts
-from tests.fakes.citus import Own, said
+from tests.fakes.citus import Own, home_of, said
+from tests.fakes.citus_lives import Lives
 from tests.fakes.citus_writers import Writers, node_of, users_of_parts
 from tests.fakes.conversation import USER, entry
 
@@ -64,11 +65,24 @@ async def test_parts_move_to_a_new_node_under_writers(own: Own) -> None:
     await writers.close()
 
 
-async def _owner(nodes: list[str]) -> str:
-    """The node that has the user."""
-    here = await node_of(nodes[0], USER["user_id"])
-    (url,) = [each for each in nodes if f":{here}/" in each]
-    return url
+@pytest.mark.parametrize("mode", ["force_logical", "block_writes"])
+async def test_parts_move_under_all_kinds_of_writes(own: Own, mode: str) -> None:
+    parts = await users_of_parts(own.url, 1)
+    users = list(chain.from_iterable(parts.values()))
+    lives = Lives(await own.server.nodes_of(own.database))
+    moved = asyncio.Event()
+    async with asyncio.TaskGroup() as group:
+        for user_id in users:
+            group.create_task(lives.live(user_id, moved))
+        await lives.reached(2, users)
+        before = [await node_of(own.url, user_id) for user_id in users]
+        await own.cluster.add(own.database)
+        await said(own.url, f"SELECT rebalance_table_shards(shard_transfer_mode => '{mode}')")
+        await lives.reached(2, users)
+        moved.set()
+    assert before != [await node_of(own.url, user_id) for user_id in users]
+    await lives.check()
+    await lives.close()
 
 
 def _quietly(change: str) -> str:
@@ -113,7 +127,7 @@ async def test_a_process_that_missed_a_move_ends_instead_of_writing_to_what_is_l
     monkeypatch.setattr(calls, "retried", told.set)
     session = await DatabaseSessionService(database).create_session(**USER, session_id="s")
     await DatabaseSessionService(database).append_event(session, turn("coffee"))
-    url = await _owner(nodes)
+    url = await home_of(nodes[0], USER["user_id"])
     async with Database(url, pool_size=1, max_overflow=0) as at_node:
         service = DatabaseSessionService(at_node)
         own = await service.get_session(**USER, session_id="s")
@@ -171,7 +185,7 @@ async def test_what_a_process_believes_of_further_tables_sends_no_write_astray(
     service = DatabaseSessionService(database)
     session = await service.create_session(**USER, session_id="s")
     await service.create_session(**USER, session_id="old")
-    url = await _owner(nodes)
+    url = await home_of(nodes[0], USER["user_id"])
     tables = await said(
         url, "SELECT logicalrelid::text FROM pg_dist_partition WHERE partmethod = 'h'"
     )
@@ -207,7 +221,7 @@ async def test_a_process_that_missed_a_move_merges_no_state_into_what_is_left_th
     database: Database, nodes: list[str]
 ) -> None:
     await DatabaseSessionService(database).create_session(**USER, state={"user:tea": "green"})
-    url = await _owner(nodes)
+    url = await home_of(nodes[0], USER["user_id"])
     merge = "SELECT merge_user_state_1($1, $2, $3, 1000000)"
     given = USER["app_name"], USER["user_id"]
     connection = await asyncpg.connect(url)
@@ -240,7 +254,7 @@ async def test_who_deletes_while_a_node_does_not_know_its_new_part_yet_is_told_n
 ) -> None:
     memory = PgVectorMemoryService(database, mode="text")
     await memory.add_memory(**USER, memories=[entry("a kitten sleeps", "m")])
-    url = await _owner(nodes)
+    url = await home_of(nodes[0], USER["user_id"])
     repeated = asyncio.Event()
     monkeypatch.setattr(calls, "retried", repeated.set)
     # As between a move's commit on the coordinator and on the node that the parts move to.

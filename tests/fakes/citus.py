@@ -362,6 +362,20 @@ async def said(url: str, sql: str) -> list[asyncpg.Record]:
         await connection.close()
 
 
+async def home_of(url: str, user_id: str) -> str:
+    """Returns the URL of the server that has a user: of a cluster, the node's."""
+    distributed = await said(url, "SELECT to_regclass('pg_dist_placement')")
+    if distributed[0][0] is None:
+        return url
+    ((name, port),) = await said(
+        url,
+        "SELECT nodename, nodeport FROM pg_dist_placement JOIN pg_dist_node USING (groupid)"
+        f" WHERE shardid = get_shard_id_for_distribution_column('adkpg.sessions', '{user_id}')",
+    )
+    host = url.rpartition("@")[2].partition("/")[0]
+    return url.replace(host, f"{name}:{port}", 1)
+
+
 class Run:
     """The cluster of a test run, for all of its processes.
 

@@ -5,6 +5,7 @@ from collections.abc import Sequence
 from typing import Any
 
 from adkpg import Database, DatabaseSessionService, PgVectorMemoryService
+from tests.fakes.citus import home_of
 from tests.fakes.citus import said as asked
 from tests.fakes.conversation import said
 
@@ -96,9 +97,4 @@ async def users_of_parts(url: str, of_each: int) -> dict[int, list[str]]:
 
 async def node_of(url: str, user_id: str) -> int:
     """Returns the port of the node that has a user."""
-    rows = await asked(
-        url,
-        "SELECT nodeport FROM pg_dist_placement JOIN pg_dist_node USING (groupid) WHERE shardid ="
-        f" get_shard_id_for_distribution_column('adkpg.sessions', '{user_id}')",
-    )
-    return int(rows[0]["nodeport"])
+    return int((await home_of(url, user_id)).rpartition(":")[2].partition("/")[0])

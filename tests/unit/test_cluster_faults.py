@@ -22,6 +22,7 @@ def said(state: str, text: str) -> Any:
         ("XX000", "server closed the connection unexpectedly\n\tThis probably means that it ended"),
         ("XX000", "could not receive data from server: Connection reset by peer"),
         ("XX000", "no connection to the server"),
+        ("XX000", "could not commit transaction for shard 102015 on at least one active node"),
         ("08006", "connection to the remote node postgres@worker1:5432 failed"),
         ("08006", "the database system is starting up"),
         ("CIINF", "could not find the intermediate result file"),

@@ -9,6 +9,7 @@ from adkpg import Database, PgVectorMemoryService, Settings
 from adkpg.errors import ConfigurationError
 from adkpg.keys import APP_WIDE
 from adkpg.memory.write.configuration import set_text_search_config, text_search_config
+from tests.fakes.citus import home_of
 from tests.fakes.conversation import USER, entry, found, remember_apart
 from tests.fakes.locks import locked
 
@@ -129,7 +130,7 @@ async def test_who_writes_meanwhile_waits_and_has_the_new_words(
     """A writer that began before is waited for; one that comes meanwhile sees what was set."""
     await remember_apart(memory, GERMAN)
     writing = "DELETE FROM adkpg.memories WHERE memory_id = 'nobody'"
-    async with locked(database_url, writing) as writer:
+    async with locked(await home_of(database_url, USER["user_id"]), writing) as writer:
         setting = asyncio.create_task(
             set_text_search_config(database, app_name="app", config="german")
         )
