@@ -129,7 +129,7 @@ def select_session(
         chosen = chosen.where(events.c.timestamp >= time("after"))
     if recent:
         chosen = chosen.order_by(events.c.seq.desc()).limit(_LIMIT)
-    return Statement(_with_page(chosen, *STANDING))
+    return Statement(_with_page(chosen, *STANDING), long=True)
 
 
 @cache
@@ -212,7 +212,7 @@ def select_session_again() -> Statement[SessionAgainParameters]:
     start = select(case((known.c.had, REVISION), else_=_BEFORE_ALL)).scalar_subquery()
     missing = select(events.c.seq, events.c.payload).where(its_events(), events.c.seq > start)
     had = select(known.c.had).scalar_subquery().label("had")
-    return Statement(_with_page(missing, *STANDING, had))
+    return Statement(_with_page(missing, *STANDING, had), long=True)
 
 
 @cache
