@@ -55,6 +55,7 @@ def test_each_file_is_a_function_of_a_version_in_the_schema_it_is_told() -> None
         assert f'CREATE FUNCTION "odd".{name}(' in text
         assert "adkpg." not in text
         assert "SECURITY DEFINER" not in text
+        assert not re.search(r"\[\[|\]\]|\{\w+\}|[ (]:\w", text), "a mark of the file is left"
 
 
 @pytest.mark.parametrize("name", sorted(calls()))

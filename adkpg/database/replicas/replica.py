@@ -779,7 +779,7 @@ def note_seen(
     if need.scope is None or "incarnation" in statement.names:
         return
     question = hash((id(statement), repr(statement.arguments(parameters))))
-    answer = hash(repr([tuple(row) for row in rows]))
+    answer = hash(repr([tuple(row.values()) for row in rows]))
     known.saw(need.scope, question, answer, asked_at=asked_at, server=server)
 
 
