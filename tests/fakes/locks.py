@@ -130,14 +130,16 @@ async def waits_for_a_lock(connection: asyncpg.Connection) -> None:
 
 
 async def _blocked(watcher: asyncpg.Connection, waiting: str, count: int) -> list[int]:
-    """Waits until so many wait for a lock, each seen in the same statement by two looks in a row.
+    """Waits until so many wait for a lock, each seen in the same statement by looks in a row.
 
-    Who waits for something else, such as room in a table, waits for a moment only.
+    Who waits for something else, such as room in a table or one who commits, waits for a moment
+    only. On a cluster, where nobody says for whom, that is longer than from one look to the next.
     """
-    seen: set[asyncpg.Record] = set()
+    looks = 4 if waiting == _WAITING_ON_NODES else 2
+    seen: dict[asyncpg.Record, int] = {}
     async with asyncio.timeout(30):
         while True:
-            rows = set(await watcher.fetch(waiting))
-            if len(rows & seen) >= count:
-                return [row["pid"] for row in rows & seen]
-            seen = rows
+            seen = {row: seen.get(row, 0) + 1 for row in await watcher.fetch(waiting)}
+            held = [row["pid"] for row, times in seen.items() if times >= looks]
+            if len(held) >= count:
+                return held
