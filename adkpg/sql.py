@@ -41,7 +41,7 @@ from sqlalchemy.sql.dml import UpdateBase
 from sqlalchemy.sql.selectable import Alias, TableValuedAlias
 from sqlalchemy.types import NULLTYPE
 
-from adkpg.tables import SCHEMA, app_settings, memories, memory_tombstones, metadata, sessions
+from adkpg.tables import PERSONAL, SCHEMA, app_settings, memories, memory_tombstones, sessions
 
 CONTENT_LIMIT = 500_000
 """Longest content of a hit, in bytes of JSON; of a longer one, the text that is searched."""
@@ -68,7 +68,7 @@ _IS_QUALIFIED = re.compile(r"^__\[SCHEMA_[^\]]*\]\.")  # SQLAlchemy's mark of a 
 _IS_NAMED = re.compile(r'^([\w"]+\.("?\w+"?)) AS \2$')
 _IS_TABLE = re.compile(rf"{_PLACEHOLDER}\.(\w+)\b(?!\()(?: AS (\w+))?")
 _IS_WRITTEN = re.compile(rf"\b(?:INSERT INTO|UPDATE|DELETE FROM) {_PLACEHOLDER}\.(\w+)\b")
-_OF_PERSONS = {each.name for each in metadata.sorted_tables if "user_id" in each.c}
+_OF_PERSONS = {each.name for each in PERSONAL}
 _VERBS = ("SELECT", "INSERT", "UPDATE", "DELETE")
 _CHANGES = re.compile(r"\b(?:INSERT|DELETE|(?<!FOR )(?<!KEY )UPDATE)\b")
 _WRITES = re.compile(rf"\b(?:INSERT|UPDATE|DELETE)\b|{_PLACEHOLDER}\.\w+\(")

@@ -14,6 +14,7 @@ from adkpg.erasure.locks import giving_way
 from adkpg.keys import require_storable
 from adkpg.memory.write.statements import lock_person
 from adkpg.sql import ScopeParameters
+from adkpg.tables import PERSONAL
 from adkpg.telemetry.calls import DELETE, traced_function
 
 
@@ -117,7 +118,7 @@ async def _counted(
 ) -> tuple[dict[str, int], dict[str, int]]:
     rows: Counter[str] = Counter()
     memories: Counter[str] = Counter()
-    for table in statements.PERSONAL:
+    for table in PERSONAL:
         for row in await database.fetch(statements.count_rows(table), scope):
             _add(rows, memories, table.name, row["kind"], row["rows"])
     return dict(rows), dict(memories)
@@ -142,7 +143,7 @@ async def _erase(
         await transaction.fetch(statements.lock_sessions(), scope)
         known = await transaction.fetch(statements.select_session_ids(), scope)
         session_ids |= {row["session_id"] for row in known}
-        for table in statements.PERSONAL:
+        for table in PERSONAL:
             for row in await transaction.fetch(statements.delete_rows(table), scope):
                 found += row["rows"]
                 _add(rows, memories, table.name, row["kind"], row["rows"])

@@ -17,10 +17,7 @@ from adkpg.sql import (
     Statement,
     in_scope,
 )
-from adkpg.tables import memories, memory_tombstones, metadata, sessions
-
-PERSONAL = tuple(table for table in reversed(metadata.sorted_tables) if "user_id" in table.columns)
-"""The tables that hold a person's data, those that refer to others before them."""
+from adkpg.tables import memories, memory_tombstones, sessions
 
 
 @cache

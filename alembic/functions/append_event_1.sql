@@ -93,7 +93,7 @@ BEGIN
           INTO seq, following, watched_until, state;
         IF NOT FOUND THEN
             IF NOT has_written AND current_setting('citus.version', true) IS NOT NULL THEN
-                in_part := require_part_1(user_id, false);
+                PERFORM require_part_1(user_id, false);
             END IF;
             RETURN NULL;
         END IF;
@@ -135,8 +135,8 @@ BEGIN
             :payload::json
         ) ON CONFLICT ON CONSTRAINT events_event_id_key DO NOTHING
     ]];
-    GET DIAGNOSTICS inserted = ROW_COUNT;  -- EXECUTE says nothing of what is FOUND
     {end}
+    GET DIAGNOSTICS inserted = ROW_COUNT;  -- EXECUTE says nothing of what is FOUND
     IF inserted = 0 THEN
         RAISE EXCEPTION 'the event was appended by another call' USING ERRCODE = 'ADK02';
     END IF;

@@ -9,11 +9,10 @@ from typing import Any, get_origin, get_type_hints
 
 import adkpg
 from adkpg.erasure.pruning_statements import Rules
-from adkpg.erasure.statements import PERSONAL
 from adkpg.memory.search.statements import Shape
 from adkpg.operations.figures_statements import COUNTED
 from adkpg.sql import FilterParameters, Statement
-from adkpg.tables import events, memories, sessions
+from adkpg.tables import PERSONAL, events, memories, sessions
 
 _FILTERS = frozenset({"kinds", "session_ids", "others"})
 
