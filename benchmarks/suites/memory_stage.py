@@ -11,7 +11,15 @@ import numpy as np
 from rich.progress import Progress, TaskID
 
 from benchmarks.contenders.memory import CONTENDERS, copying
-from benchmarks.contenders.memory.contender import TOP_K, Contender, Embedding, Way
+from benchmarks.contenders.memory.bare_search import BareSearch
+from benchmarks.contenders.memory.contender import (
+    TOP_K,
+    Contender,
+    Embedding,
+    Searcher,
+    Way,
+)
+from benchmarks.contenders.memory.pgvector_memory import PgVectorMemory
 from benchmarks.corpus import Corpus, Question, Texts, Vocabulary
 from benchmarks.figures import Figure, percentile
 from benchmarks.server import installed, own_database
@@ -75,18 +83,25 @@ class Answers:
 
 
 @dataclass(frozen=True)
-class Store:
-    """A contender's database, filled.
+class Source:
+    """A filled database to be asked.
 
     Attributes:
-      contender: Whose.
+      contender: Who asks it.
       embedding: Its embedding function.
       corpora: What it is asked for: the memories of many users, those of one, or both.
     """
 
-    contender: Contender
+    contender: Searcher
     embedding: Embedding
     corpora: tuple[Corpus, ...]
+
+
+@dataclass(frozen=True)
+class Store(Source):
+    """A contender's own database, filled, that it also writes to."""
+
+    contender: Contender
 
 
 class Stage:
@@ -121,7 +136,8 @@ class Stage:
     async def run(self, server_url: str) -> list[Figure]:
         """Returns the figures of all contenders."""
         async with AsyncExitStack() as opened:
-            stores = []
+            stores: list[Store] = []
+            sources: list[Source] = []
             parts: list[tuple[type[Contender], tuple[Corpus, ...]]] = []
             for make in CONTENDERS:
                 if make.whole:
@@ -131,15 +147,24 @@ class Stage:
             task = self._progress.add_task("", total=len(parts))
             for make, corpora in parts:
                 self._tell(task, f"{make.name} is filled")
-                store = self._filled(server_url, make, corpora)
-                stores.append(await opened.enter_async_context(store))
+                store, url = await opened.enter_async_context(
+                    self._filled(server_url, make, corpora)
+                )
+                stores.append(store)
+                sources.append(store)
+                if make is PgVectorMemory:
+                    floor = BareSearch(url, store.embedding, corpora[0].users)
+                    opened.push_async_callback(floor.close)
+                    await floor.open()
+                    sources.append(Source(floor, store.embedding, corpora))
                 self._progress.advance(task)
-            return await self._search(stores, task) + await self._ingest(stores, task)
+            return await self._search(sources, task) + await self._ingest(stores, task)
 
     @asynccontextmanager
     async def _filled(
         self, server_url: str, make: type[Contender], corpora: tuple[Corpus, ...]
-    ) -> AsyncIterator[Store]:
+    ) -> AsyncIterator[tuple[Store, str]]:
+        """A contender's database, filled, and its URL."""
         async with own_database(server_url, "memory") as url:
             await copying.allow_memory(url)
             embedding = Embedding()
@@ -150,16 +175,16 @@ class Stage:
                 await copying.settle(url)
                 if await contender.count() != self._memories:
                     raise SystemExit(f"{contender.name} does not hold what it was given")
-                yield Store(contender, embedding, corpora)
+                yield Store(contender, embedding, corpora), url
             finally:
                 await contender.close()
 
-    async def _search(self, stores: Sequence[Store], task: TaskID) -> list[Figure]:
+    async def _search(self, sources: Sequence[Source], task: TaskID) -> list[Figure]:
         effort = self._effort
         figures = []
         for way, (corpus, size) in product(SEARCH, self._scopes()):
-            asked = [store for store in stores if corpus in store.corpora]
-            asked = [store for store in asked if way in store.contender.ways]
+            asked = [source for source in sources if corpus in source.corpora]
+            asked = [source for source in asked if way in source.contender.ways]
             self._tell(task, f"{SEARCH[way]}, {self._size(corpus, size)}")
             users = [user for user, count in corpus.users.items() if count == size][:5]
             each = -(-(1 + effort.questions) * effort.blocks // len(users))
@@ -167,10 +192,10 @@ class Stage:
             answers = [Answers() for _ in asked]
             for block in range(effort.blocks):
                 turn = questions[block * (1 + effort.questions) :][: 1 + effort.questions]
-                for store, heard in zip(asked, answers, strict=True):
-                    await self._turn(store, corpus, turn, way, heard)
-            for store, heard in zip(asked, answers, strict=True):
-                figures += self._heard(store.contender, way, self._size(corpus, size), heard)
+                for source, heard in zip(asked, answers, strict=True):
+                    await self._turn(source, corpus, turn, way, heard)
+            for source, heard in zip(asked, answers, strict=True):
+                figures += self._heard(source.contender, way, self._size(corpus, size), heard)
         return figures
 
     def _scopes(self) -> list[tuple[Corpus, int]]:
@@ -179,17 +204,22 @@ class Stage:
         return [*scopes, (self._one, self._memories)] if self._effort.one else scopes
 
     async def _turn(
-        self, store: Store, corpus: Corpus, questions: Sequence[Question], way: Way, heard: Answers
+        self,
+        source: Source,
+        corpus: Corpus,
+        questions: Sequence[Question],
+        way: Way,
+        heard: Answers,
     ) -> None:
-        everybody = store.contender.whole and corpus is self._one
+        everybody = source.contender.whole and corpus is self._one
         begin = time.perf_counter()
         for place, question in enumerate(questions):
-            store.embedding.learn(question.text, self._vocabulary.embed(question.text))
+            source.embedding.learn(question.text, self._vocabulary.embed(question.text))
             start = time.perf_counter()
             if place > 1 and start - begin > self._effort.turn_s:
                 break
             user = None if everybody else question.user
-            texts = await store.contender.search(user, question.text, way)
+            texts = await source.contender.search(user, question.text, way)
             took = time.perf_counter() - start
             numbers = [corpus.number(text) for text in texts]
             owners = {None if number is None else corpus.owner(number) for number in numbers}
@@ -205,7 +235,7 @@ class Stage:
                 else float(question.source in numbers)
             )
 
-    def _heard(self, contender: Contender, way: Way, size: str, heard: Answers) -> list[Figure]:
+    def _heard(self, contender: Searcher, way: Way, size: str, heard: Answers) -> list[Figure]:
         notes = [contender.search_notes.get(way, "")]
         quality, complete = float(np.mean(heard.qualities)), float(np.mean(heard.complete))
         # Words may be in fewer memories; the nearest vectors are always there.
@@ -219,7 +249,7 @@ class Stage:
             "suite": SUITE,
             "size": size,
             "contender": contender.name,
-            "version": installed(contender.package),
+            "version": installed(contender.package) if contender.package else "",
             "rate": None,
             "samples": len(heard.took),
             "correct": heard.sound and quality >= ENOUGH,

@@ -40,25 +40,36 @@ class Embedding:
         return [self._vectors[text] for text in texts]
 
 
-class Contender(Protocol):
-    """A package that remembers, in a database of its own.
+class Searcher(Protocol):
+    """What can be asked for a user's memories.
 
     Attributes:
       name: As readers know it.
-      package: Its distribution.
+      package: Its distribution; none of the floor.
       ways: How it can be asked.
       whole: Whether a search of all users costs what one of a single user with all memories does,
         so that one database serves both.
-      ingest_note: What a reader of its ingest must know, one sentence or none.
-      search_notes: The same of its search, by way.
+      search_notes: What a reader of its search must know, by way, one sentence or none.
     """
 
     name: str
     package: str
     ways: tuple[Way, ...]
     whole: bool
-    ingest_note: str
     search_notes: dict[Way, str]
+
+    async def search(self, user: str | None, question: str, way: Way) -> list[str]:
+        """Returns the texts of the best hits, best first; None is all users, if `whole`."""
+
+
+class Contender(Searcher, Protocol):
+    """A package that remembers, in a database of its own.
+
+    Attributes:
+      ingest_note: What a reader of its ingest must know, one sentence or none.
+    """
+
+    ingest_note: str
 
     def __init__(self, url: str, embedding: Embedding) -> None: ...
 
@@ -70,9 +81,6 @@ class Contender(Protocol):
 
     async def ingest(self, user: str, batch: Sequence[Said]) -> None:
         """Remembers a batch through the package's own interface."""
-
-    async def search(self, user: str | None, question: str, way: Way) -> list[str]:
-        """Returns the texts of the best hits, best first; None is all users, if `whole`."""
 
     async def count(self) -> int:
         """Returns how many memories are stored."""
