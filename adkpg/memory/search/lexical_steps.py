@@ -246,6 +246,7 @@ def scored(matches: CTE, asked: CTE, scope: CTE) -> CTE:
         func.least(
             func.sum(known.c.idf) + (asked_for - func.count()) * unknown,
             RANKING.telling * unknown,
+            type_=Double,  # or each row would be divided as a numeric
         )
     ).scalar_subquery()
     coverage = func.sum(matches.c.idf * func.least(matches.c.weight, 1)) / whole
