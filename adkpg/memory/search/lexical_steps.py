@@ -40,7 +40,6 @@ from adkpg.memory.search.ranking import RANKING
 from adkpg.memory.search.steps import (
     among,
     at_least,
-    at_place,
     in_scopes,
     looked_up,
     materialized,
@@ -422,7 +421,6 @@ def _touched(postings: CTE, counted: CTE, long: CTE, *, leads: bool, places: CTE
 
 def _turns(promising: CTE, dead: CTE) -> CTE:
     """The memories at the promising places, and whether they answer the turn before."""
-
     wanted = union_all(select(promising.c.position), select(promising.c.position - 1))
     seen = materialized(
         select(memories.c.position, memories.c.length, memories.c.speech).where(
