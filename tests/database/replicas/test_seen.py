@@ -214,6 +214,41 @@ async def test_what_was_seen_is_in_what_is_read_next(
         assert stands_still, "else it might have caught up"
 
 
+@pytest.mark.parametrize(
+    ("change", "asks_primary"),
+    [("revision_token = revision_token", False), ("revision_token = gen_random_uuid()", True)],
+    ids=["the same", "another"],
+)
+async def test_the_same_revision_with_another_token_is_not_read(
+    both: Replicated, change: str, asks_primary: bool
+) -> None:
+    """A server of another history has the revision that was seen, and another event there."""
+    async with standing_still(both) as stage:
+        changes = [f"UPDATE adkpg.{table} SET {change}" for table in ("events", "sessions")]
+        assert await asked_primary_after(stage, *changes) == asks_primary
+
+
+async def test_the_same_revision_and_token_of_another_session_is_not_read(both: Replicated) -> None:
+    async with standing_still(both) as stage:
+        change = "UPDATE adkpg.sessions SET incarnation = gen_random_uuid()"
+        assert await asked_primary_after(stage, change)
+
+
+async def asked_primary_after(stage: Stage, *changes: str) -> bool:
+    """Whether the next read asks it, after changes of which this process knows nothing."""
+    both = stage.both
+    await both.resume()
+    await stage.service.append_event(await stage.get(), said("mine"))
+    await stage.stand_still()
+    await both.resume()
+    for change in changes:
+        await both.pair.primary.execute_in(both.name, change)
+    await both.caught_up()
+    before = both.primary.round_trips
+    assert texts(await stage.get()) == ["mine"]
+    return both.primary.round_trips > before
+
+
 async def test_a_forgotten_person_is_read_nowhere_by_who_forgot_them(both: Replicated) -> None:
     """By no public call, while the standby has all of theirs; and others' is still there."""
     async with both.database() as database:
