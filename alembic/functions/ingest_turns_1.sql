@@ -62,7 +62,8 @@ BEGIN
      WHERE t.app_name = app_name AND t.user_id = user_id AND t.session_id = session_id
        AND t.event_id = ANY (event_ids) AND t.needed_at < now() - interval '1 hour';
     IF NOT has_written AND current_setting('citus.version', true) IS NOT NULL THEN
-        in_part := require_part_1(user_id, is_stored);
+        -- A session that is not stored gave nothing to write yet that would tell where Citus writes.
+        in_part := require_part_1(user_id, is_stored, on_node => true);
     END IF;
     SELECT coalesce(array_agg(t.event_id), '{}') INTO known FROM memory_tombstones t
      WHERE t.app_name = app_name AND t.user_id = user_id AND t.session_id = session_id

@@ -31,13 +31,7 @@ BEGIN
     -- transaction.
     DELETE FROM user_states s
      WHERE s.app_name = app_name AND s.user_id = user_id AND octet_length(s.user_id) < 0;
-    IF NOT require_part_1(user_id, false) THEN
-        -- It was sent here by a client, and not on: after an error Citus may do that in this server
-        -- process for ever (recursivePlanningDepth), and a pooler would keep it for an hour. Whoever
-        -- logged in may end it, and perhaps not a role that was set since.
-        PERFORM set_config('role', 'none', true);
-        PERFORM pg_terminate_backend(pg_backend_pid());
-    END IF;
+    PERFORM require_part_1(user_id, false, on_node => true);
     RETURN select_prepared_1(
         app_name, user_id, name, statement, tables, arguments, scope, home
     );

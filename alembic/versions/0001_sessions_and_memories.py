@@ -11,7 +11,7 @@ from sqlalchemy.dialects import postgresql
 from adkpg.database.migrating import migrations
 from adkpg.tables import FUNCTIONS
 
-revision = "0001r27"
+revision = "0001r28"
 down_revision = None
 branch_labels = None
 depends_on = None
