@@ -1,4 +1,4 @@
-"""Every figure and the plot of docs/scale.md, and the table of processes, in one run.
+"""The slope and the plot of docs/scale.md, and the table of processes, in one run.
 
     python -m benchmarks.scripts.scale_page [--memories 100000,1000000,3000000] [--seconds 4]
     python -m benchmarks.scripts.scale_page --page
@@ -7,7 +7,7 @@ Runs `scale`, `processes` and `replicas` one after the other and says how far it
 docs/scale.md, docs/scale.svg and the tables in docs/performance.md and docs/deployment/sizing.md,
 as --page does from what is there. Stopped, it goes on where it was; to begin anew, remove .scale/
 and run `scale --remove`. Needs the environment of `make bench`. A quiet machine of two cores needs
-some twenty minutes, and 21 GB of disk beside the 8 that stay free.
+a quarter of an hour, and 21 GB of disk beside the 8 that stay free.
 """
 
 import argparse

@@ -2,7 +2,7 @@
 
 import asyncio
 import re
-from collections.abc import AsyncIterator
+from collections.abc import AsyncIterator, Awaitable, Callable
 from datetime import UTC, datetime, timedelta
 from typing import Any
 from uuid import uuid4
@@ -18,6 +18,7 @@ from adkpg.sessions import statements
 from adkpg.telemetry import calls
 from adkpg.testing import said as turn
 from tests.fakes import citus
+from tests.fakes.citus import home_of
 from tests.fakes.conversation import USER, conversation, entry, said
 from tests.fakes.locks import locked
 from tests.fakes.roles import Roles
@@ -57,6 +58,46 @@ async def test_an_append_is_one_command_to_one_node(
     commands = [each for each in heard if re.search(r"issuing SELECT .*append_event_1", each)]
     others = [each for each in heard if "adkpg." in each and each not in commands]
     assert (len(commands), others) == (1, []), heard
+
+
+@pytest.mark.parametrize("through", ["the coordinator", "another node"])
+async def test_each_call_that_a_person_waits_for_is_one_command_between_nodes(
+    database: Database, nodes: list[str], through: str
+) -> None:
+    """As services make them, through a node that has not the person."""
+    home = await home_of(nodes[0], USER["user_id"])
+    others = [url for url in nodes if url != home]
+    url = others[0] if through == "the coordinator" else others[-1]
+    sessions = DatabaseSessionService(database)
+    await sessions.create_session(**USER, session_id="s")
+    heard: list[str] = []
+    async with Database(url, pool_size=1, max_overflow=0) as one:
+        async with (await one.engine()).connect() as connection:
+            driver: Any = (await connection.get_raw_connection()).driver_connection
+            driver.add_log_listener(lambda _, message: heard.append(str(message)))
+            await driver.execute("SET client_min_messages = notice")
+            await driver.execute("SET citus.log_remote_commands = on")
+        service = DatabaseSessionService(one)
+        remembering = DatabaseSessionService(one, remember=True)
+        memory = PgVectorMemoryService(one, mode="text", app_wide=False)
+        session = await service.get_session(**USER, session_id="s")
+        assert session is not None
+        made: dict[str, Callable[[], Awaitable[Any]]] = {
+            "create": lambda: service.create_session(**USER),
+            "append": lambda: service.append_event(session, turn("tea", state={"user:x": 1})),
+            "remember": lambda: remembering.append_event(session, turn("I like plums")),
+            "get": lambda: service.get_session(**USER, session_id="s"),
+            "list": lambda: service.list_sessions(**USER),
+            "state": lambda: service.update_state(**USER, state_delta={"user:y": 2}),
+            "ingest": lambda: memory.add_session_to_memory(conversation("I like pears")),
+            "search": lambda: memory.search(**USER, query="plums"),
+        }
+        commands: dict[str, list[str]] = {}
+        for name, call in made.items():
+            heard.clear()
+            await call()
+            commands[name] = [each for each in heard if "issuing" in each]
+    assert {name: len(each) for name, each in commands.items()} == dict.fromkeys(made, 1), commands
 
 
 async def _write_in_poisoned(url: str, settings: Settings) -> None:
