@@ -33,13 +33,8 @@ async def test_an_example_is_refused_or_goes_astray(
 
 
 @pytest.mark.parametrize("name", [name for name, rule in RULES.items() if not rule.refused])
-async def test_an_example_asks_several_nodes_or_fails(
-    name: str, connection: asyncpg.Connection
-) -> None:
+async def test_an_example_asks_several_nodes(name: str, connection: asyncpg.Connection) -> None:
     sql = RULES[name].example.format(schema="adkpg")
-    try:
-        plan = "\n".join(row[0] for row in await connection.fetch(f"EXPLAIN {sql}", "u"))
-    except asyncpg.PostgresError:
-        return
+    plan = "\n".join(row[0] for row in await connection.fetch(f"EXPLAIN {sql}", "u"))
     tasks = re.findall(r"Task Count: (\d+)", plan)
     assert "Subplan" in plan or any(int(count) > 1 for count in tasks)

@@ -257,9 +257,11 @@ RULES = {
         "What is inserted is no UNION ALL.",
         _insert_of_union,
         "INSERT INTO {schema}.user_states (app_name, user_id, state)"
-        " SELECT app_name, user_id, '{{}}' FROM {schema}.sessions WHERE user_id = $1::VARCHAR"
-        " UNION ALL SELECT app_name, user_id, '{{}}' FROM {schema}.sessions",
-        None,
+        " SELECT app_name, user_id, '{{}}'::jsonb FROM {schema}.sessions"
+        " WHERE user_id = $1::VARCHAR"
+        " UNION ALL SELECT app_name, user_id, '{{}}'::jsonb FROM {schema}.user_states"
+        " WHERE user_id = $1::VARCHAR",
+        "INSERT has more target columns than expressions",
     ),
     "values": Rule(
         "VALUES have no subquery.",

@@ -31,8 +31,10 @@ SHAPES: dict[str, list[Any]] = {
     "counted": [*COUNTED, events],
     "came_into": [sessions, events, memories],
     "shape": [
-        Shape(lexical=True, vector=True, filters=_FILTERS),
+        Shape(lexical=True, vector=True, filters=_FILTERS, explain=True),
         Shape(lexical=True, vector=True, approximate=(1, 3), dated=True, dates=True, said_by=True),
+        Shape(lexical=True, vector=True, explain=True, inactive=True),
+        Shape(lexical=True, vector=False, explain=True, said_by=True),
         Shape(lexical=True, vector=True, dated=True, dates=True, said_by=True, apart=True),
         Shape(lexical=False, vector=True, large=True, apart=True),
     ],

@@ -119,6 +119,25 @@ def test_each_statement_that_a_function_writes_with_can_be_sent_to_one_node(name
             assert "user_id = $1" in sql
 
 
+_LOOK = re.compile(
+    rf"\b(?:FROM|JOIN|UPDATE) (?:{'|'.join(each.name for each in tables.PERSONAL)})"
+    r"(?:_%\d\$s)? (?:AS )?(\w+)\b"
+)
+
+
+@pytest.mark.parametrize("name", tables.FUNCTIONS)
+def test_each_look_of_a_function_into_a_table_of_persons_names_the_user(name: str) -> None:
+    text = _COMMENT.sub("", migrations.function(name, "adkpg"))
+    for statement in text.split(";"):
+        for alias in _LOOK.findall(statement):
+            assert f"{alias}.user_id = " in statement, statement
+
+
+def test_looks_of_functions_are_found() -> None:
+    text = migrations.function("ingest_turns_1", "adkpg")
+    assert {"s", "t", "m", "e", "j"} <= {*_LOOK.findall(text)}
+
+
 def test_what_functions_write_with_is_found() -> None:
     text = migrations.function("append_event_1", "adkpg")
     commonest, update, insert = _statements(text)
