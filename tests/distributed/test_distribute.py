@@ -1,6 +1,7 @@
 """`adkpg db distribute`: every table, once and again, with rows in it; never from a worker."""
 
 import asyncio
+import sys
 from collections.abc import AsyncIterator
 from functools import partial
 from typing import Any
@@ -56,6 +57,32 @@ async def test_a_dry_run_changes_nothing_and_names_each_table(undistributed: str
     assert await kinds(undistributed) == {}
     for table in metadata.sorted_tables:
         assert any(table.name in step.split() for step in steps)
+
+
+async def test_the_command_says_what_is_to_do_does_it_and_asks_nothing(undistributed: str) -> None:
+    """Its input is empty: a question would end it."""
+    adkpg = partial(ended, undistributed, "db", "distribute")
+    tables = len(metadata.sorted_tables)
+    code, shown = await adkpg("--dry-run")
+    assert (code, await kinds(undistributed)) == (0, {})
+    assert "steps to do" in shown
+    assert shown.count("\n") >= tables
+    assert (await adkpg("--json"))[0] == 0
+    assert len(await kinds(undistributed)) == tables + 1  # alembic's own
+    code, shown = await adkpg()
+    assert code == 0
+    assert "nothing to do" in shown
+
+
+async def ended(url: str, *arguments: str) -> tuple[int | None, str]:
+    """How a command ends, and what it prints."""
+    process = await asyncio.create_subprocess_exec(
+        *(sys.executable, "-m", "adkpg", *arguments, "--database-url", url),
+        stdin=asyncio.subprocess.DEVNULL,
+        stdout=asyncio.subprocess.PIPE,
+    )
+    printed, _ = await process.communicate()
+    return process.returncode, printed.decode()
 
 
 async def test_once_more_does_nothing(undistributed: str) -> None:
