@@ -4,6 +4,7 @@ import asyncio
 import sys
 from collections.abc import AsyncIterator
 from functools import partial
+from pathlib import Path
 from typing import Any
 
 import asyncpg
@@ -16,8 +17,10 @@ from adkpg.erasure import tidy
 from adkpg.errors import ConfigurationError, ExtensionMissing, SchemaOutOfDate
 from adkpg.tables import metadata
 from adkpg.testing import said as turn
+from adkpg.testing import texts
 from tests.fakes.citus import CitusServer, said
 from tests.fakes.conversation import USER, entry, found
+from tests.fakes.later_versions import ADDITIVE_COLUMN, CONCURRENT_INDEX, later_version
 from tests.fakes.toys import ToyEmbedder
 
 pytestmark = pytest.mark.cluster
@@ -273,6 +276,36 @@ async def test_migrating_again_finds_nothing_to_do(undistributed: str) -> None:
         await database.upgrade()
         await database.check()
         assert await database.distribute() == []
+
+
+async def test_a_later_version_migrates_the_parts_on_all_nodes_under_a_session(
+    undistributed: str, tmp_path: Path
+) -> None:
+    async with Database(undistributed) as database:
+        await database.distribute()
+        service = DatabaseSessionService(database)
+        session = await service.create_session(**USER, session_id="s")
+        await service.append_event(session, turn("before"))
+        with later_version(tmp_path, ADDITIVE_COLUMN, CONCURRENT_INDEX):
+            async with Database(undistributed) as later:
+                await later.upgrade()
+                await later.check()
+                stored = await DatabaseSessionService(later).get_session(**USER, session_id="s")
+                assert stored is not None
+                assert texts(stored) == ["before"]
+        await service.append_event(session, turn("after"))
+    changed = {
+        "mood": "SELECT count(*) FROM pg_attribute WHERE attname = 'mood'"
+        " AND attrelid = '%s'::regclass",
+        "index": "SELECT count(*) FROM pg_index JOIN pg_class ON pg_class.oid = indexrelid"
+        " WHERE relname LIKE 'sessions_updated_at_idx%%' AND indrelid = '%s'::regclass",
+    }
+    for sql in changed.values():
+        parts = await said(
+            undistributed,
+            f"SELECT result FROM run_command_on_shards('adkpg.sessions', $${sql}$$)",
+        )
+        assert {part["result"] for part in parts} == {"1"}, sql
 
 
 async def test_a_worker_is_refused_in_a_sentence(cluster: CitusServer, undistributed: str) -> None:
