@@ -100,6 +100,24 @@ async def test_each_call_that_a_person_waits_for_is_one_command_between_nodes(
     assert {name: len(each) for name, each in commands.items()} == dict.fromkeys(made, 1), commands
 
 
+async def test_an_ingest_through_any_node_waits_on_the_node_of_its_user_for_who_forgets_them(
+    database: Database, nodes: list[str]
+) -> None:
+    home = await home_of(nodes[0], USER["user_id"])
+    person = "hashtextextended(jsonb_build_array('app', 'user')::text, 0)"
+    for number, url in enumerate(nodes):
+        forgetting = locked(home, f"SELECT pg_advisory_xact_lock({person})")
+        async with forgetting as lock, Database(url) as one:
+            memory = PgVectorMemoryService(one, mode="text")
+            session = conversation(f"I like {number} pears", session_id=f"s{number}")
+            ingest = asyncio.create_task(memory.add_session_to_memory(session))
+            await lock.until_blocked(1)
+            assert not ingest.done()
+            await lock.release()
+            await ingest
+    assert await PgVectorMemoryService(database).count_memories(**USER) == len(nodes)
+
+
 async def _write_in_poisoned(url: str, settings: Settings) -> None:
     """Makes calls on a connection whose server process sends no function on any more."""
     async with Database(url, settings=settings, pool_size=1, max_overflow=0) as database:
