@@ -56,13 +56,18 @@ async def test_only_users_of_that_node_wait(own: Own) -> None:
     writers = Writers([own.url])
     back = asyncio.Event()
     async with asyncio.TaskGroup() as group:
-        waiting = [group.create_task(writers.write(each, EVENTS, back)) for each in theirs]
+        for user_id in theirs:
+            group.create_task(writers.write(user_id, EVENTS, back))
         await writers.reached(5, theirs)
         lost.kill()
+        stored = {user_id: len(writers.told[user_id]) for user_id in theirs}
         async with asyncio.TaskGroup() as meanwhile:
             for user_id in others:
                 meanwhile.create_task(writers.write(user_id, EVENTS))
-        assert not any(task.done() for task in waiting)
+        for user_id, events in stored.items():
+            assert len(writers.told[user_id]) <= events + 1, (
+                "an answer was under way; then they wait"
+            )
         await lost.start()
         await writers.reached(1, theirs)
         back.set()
