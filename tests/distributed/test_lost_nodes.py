@@ -65,9 +65,7 @@ async def test_only_users_of_that_node_wait(own: Own) -> None:
             for user_id in others:
                 meanwhile.create_task(writers.write(user_id, EVENTS))
         for user_id, events in stored.items():
-            assert len(writers.told[user_id]) <= events + 1, (
-                "an answer was under way; then they wait"
-            )
+            assert len(writers.told[user_id]) <= events + 1, "one answer was under way"
         await lost.start()
         await writers.reached(1, theirs)
         back.set()
