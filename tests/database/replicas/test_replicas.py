@@ -613,7 +613,7 @@ async def test_a_call_is_a_span_of_the_server_that_answered(both: Replicated) ->
         await both.standby.leave()
         await get(service)
         await both.standby.come_back()
-        assert fallbacks(watched, "away") == before + 1
+        assert fallbacks(watched, "away") > before
         assert (watched.calls[-1].attributes or {})["server.port"] == database.place["server.port"]
 
 
