@@ -99,9 +99,14 @@ class Source:
 
 @dataclass(frozen=True)
 class Store(Source):
-    """A contender's own database, filled, that it also writes to."""
+    """A contender's own database, filled, that it also writes to.
+
+    Attributes:
+      url: Of the database.
+    """
 
     contender: Contender
+    url: str
 
 
 class Stage:
@@ -147,13 +152,12 @@ class Stage:
             task = self._progress.add_task("", total=len(parts))
             for make, corpora in parts:
                 self._tell(task, f"{make.name} is filled")
-                store, url = await opened.enter_async_context(
-                    self._filled(server_url, make, corpora)
-                )
+                filled = self._filled(server_url, make, corpora)
+                store = await opened.enter_async_context(filled)
                 stores.append(store)
                 sources.append(store)
                 if make is PgVectorMemory:
-                    floor = BareSearch(url, store.embedding, corpora[0].users)
+                    floor = BareSearch(store.url, store.embedding, corpora[0].users)
                     opened.push_async_callback(floor.close)
                     await floor.open()
                     sources.append(Source(floor, store.embedding, corpora))
@@ -163,8 +167,7 @@ class Stage:
     @asynccontextmanager
     async def _filled(
         self, server_url: str, make: type[Contender], corpora: tuple[Corpus, ...]
-    ) -> AsyncIterator[tuple[Store, str]]:
-        """A contender's database, filled, and its URL."""
+    ) -> AsyncIterator[Store]:
         async with own_database(server_url, "memory") as url:
             await copying.allow_memory(url)
             embedding = Embedding()
@@ -175,7 +178,7 @@ class Stage:
                 await copying.settle(url)
                 if await contender.count() != self._memories:
                     raise SystemExit(f"{contender.name} does not hold what it was given")
-                yield Store(contender, embedding, corpora), url
+                yield Store(contender, embedding, corpora, url)
             finally:
                 await contender.close()
 
