@@ -499,6 +499,13 @@ memories = Table(
         "user_id",
         postgresql_where=text("kind IN ('fact', 'summary')"),
     ),
+    # Whether importance changes any score of a scope; where it does not, a search reads fewer rows.
+    Index(
+        "memories_rated_idx",
+        "app_name",
+        "user_id",
+        postgresql_where=text("importance <> 0.5"),
+    ),
     info={"app_wide": True},
     comment="What is remembered of a user, one row per turn, note, fact or piece of a document.",
 )

@@ -13,7 +13,7 @@ from adkpg.embedding.failures import failure_of, failures_of, retry_after_s
 from adkpg.errors import EmbedderUnavailable, EmbeddingError
 from adkpg.loops import PerLoop
 from adkpg.outages.breaker import Breaker, Breakers
-from adkpg.outages.deadline import Overdue, answer_within
+from adkpg.outages.deadline import Overdue, answer_within, ended
 from adkpg.settings import Settings
 from adkpg.telemetry import calls
 
@@ -160,7 +160,7 @@ class GuardedEmbedder:
         await self._loaded(self._timeout_s)
         flights = self._flights.here()
         flight = flights.get(key)
-        if flight is None:
+        if flight is None or flight.task.done():  # it may not have been told of yet
             self.require()
             permit = self._searches.admit(self._search_timeout_s)
             if permit is None:
@@ -169,7 +169,7 @@ class GuardedEmbedder:
             flight.task.add_done_callback(lambda task: _landed(flights, key, task))
         flight.waiting += 1
         try:
-            await asyncio.wait({flight.task}, timeout=_EMBEDDERS_SHARE * self._search_timeout_s)
+            await ended(flight.task, _EMBEDDERS_SHARE * self._search_timeout_s)
         except asyncio.CancelledError:
             if flight.waiting == 1:
                 flight.task.cancel()

@@ -53,7 +53,8 @@ class Memory(MemoryEntry):
 
     def plain(self) -> MemoryEntry:
         """Returns it with ADK's fields alone."""
-        return jsontext.copied(_PLAIN, {name: getattr(self, name) for name in _ADKS_FIELDS})
+        own = self.__dict__
+        return jsontext.copied(_PLAIN, {name: own[name] for name in _ADKS_FIELDS})
 
 
 _ADKS_FIELDS = tuple(MemoryEntry.model_fields)

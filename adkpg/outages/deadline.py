@@ -7,6 +7,7 @@ from typing import Any, TypeVar
 AnswerT = TypeVar("AnswerT")
 
 _GRACE_S = 1.0  # for what a cancelled call has to clean up
+_AT_ONCE = 3  # turns of the event loop: two tasks, one within the other, and what they wait for
 
 # The event loop itself keeps weak references only.
 _abandoned: set[asyncio.Task[Any]] = set()
@@ -28,7 +29,7 @@ async def answer_within(call: Coroutine[Any, Any, AnswerT], timeout_s: float) ->
     """
     task = asyncio.create_task(call)
     try:
-        await asyncio.wait({task}, timeout=timeout_s)
+        await ended(task, timeout_s)
     except asyncio.CancelledError:
         await abandon(task)
         raise
@@ -40,15 +41,27 @@ async def answer_within(call: Coroutine[Any, Any, AnswerT], timeout_s: float) ->
     return task.result()
 
 
+async def ended(task: asyncio.Task[Any], timeout_s: float) -> None:
+    """Waits for the end of a task, no longer than a time.
+
+    What answers at once, as from memory, needs no timer, which would take longer than the answer.
+    """
+    for _ in range(_AT_ONCE):
+        if task.done():
+            return
+        await asyncio.sleep(0)
+    await asyncio.wait({task}, timeout=timeout_s)
+
+
 async def abandon(task: asyncio.Task[Any]) -> None:
     """Cancels a task, and waits for its end no longer than a second."""
     _abandoned.add(task)
-    task.add_done_callback(_ended)
+    task.add_done_callback(_heard)
     task.cancel()
     await asyncio.wait({task}, timeout=_GRACE_S)
 
 
-def _ended(task: asyncio.Task[Any]) -> None:
+def _heard(task: asyncio.Task[Any]) -> None:
     _abandoned.discard(task)
     if not task.cancelled():
         task.exception()  # heard, so that nobody warns of it

@@ -11,7 +11,7 @@ from sqlalchemy.dialects import postgresql
 from adkpg.database.migrating import migrations
 from adkpg.tables import FUNCTIONS
 
-revision = "0001r28"
+revision = "0001r29"
 down_revision = None
 branch_labels = None
 depends_on = None
@@ -241,6 +241,14 @@ def upgrade() -> None:
         unique=False,
         schema=schema,
         postgresql_where=sa.text("kind IN ('fact', 'summary')"),
+    )
+    op.create_index(
+        "memories_rated_idx",
+        "memories",
+        ["app_name", "user_id"],
+        unique=False,
+        schema=schema,
+        postgresql_where=sa.text("importance <> 0.5"),
     )
     op.create_table(
         "audit",
@@ -1184,6 +1192,12 @@ def downgrade() -> None:
         table_name="memories",
         schema=schema,
         postgresql_where=sa.text("kind IN ('fact', 'summary')"),
+    )
+    op.drop_index(
+        "memories_rated_idx",
+        table_name="memories",
+        schema=schema,
+        postgresql_where=sa.text("importance <> 0.5"),
     )
     op.drop_index(
         "memories_source_idx",

@@ -23,7 +23,7 @@ from benchmarks.suites.memory_stage import QUALITY, SEARCH, SUITE, Effort, Stage
 from benchmarks.suites.suite import Suite
 
 QUICK = Effort(blocks=2, questions=5, batches=1, turn_s=0.2, one=False)
-FULL = Effort(blocks=3, questions=10, batches=3, turn_s=2, one=True)
+FULL = Effort(blocks=3, questions=40, batches=10, turn_s=2, one=True)
 MANY = 250_000
 BARS = {100: (2, 4), 1_000: (4, 10), 10_000: (20, 60), 50_000: (60, 250)}
 """By the user's memories: most ms of a vector search's p50, and of a hybrid one's."""

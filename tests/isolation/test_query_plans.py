@@ -11,6 +11,7 @@ import pytest
 from adkpg import Database
 from adkpg.keys import APP_WIDE
 from adkpg.memory.search import statements as searches
+from adkpg.memory.search.counts import UNKNOWN
 from adkpg.sql import Call
 from adkpg.tables import SCHEMA, metadata
 from tests.fakes.query_plans import explain, rows_read, scans
@@ -115,6 +116,7 @@ def question(user: str) -> dict[str, Any]:
         "query_vector": str(EMBEDDER.vector("question 3")),
         "model": "seeded",
         "dimensions": 16,
+        **UNKNOWN,
     }
 
 

@@ -16,6 +16,7 @@ _FEW = 100
 # As `searchable` leaves them: beyond ASCII there are letters, marks and numerals only.
 _WORD = re.compile("[0-9A-Za-z_\u0080-\U0010ffff]+")
 _DIGIT = re.compile("[0-9]")
+_SPACED = bytes(byte if _WORD.match(chr(byte)) else ord(" ") for byte in range(256))
 
 
 class Said(NamedTuple):
@@ -70,6 +71,8 @@ def _alike_by(keys: Mapping[int, Hashable]) -> Iterable[Sequence[int]]:
 
 
 def _words(text: str) -> list[str]:
+    if text.isascii():  # as below, in half of the time
+        return text.encode().translate(_SPACED).decode().split() or [text]
     return _WORD.findall(text) or [text]
 
 

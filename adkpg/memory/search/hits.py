@@ -95,13 +95,13 @@ def hit(row: Mapping[str, Any], question: str, *, words_alone: str | None = None
     """
     memory = records.memory(row)
     span, passage = _passage(row, memory, question)
-    words = sorted(zip(row["lexemes"] or (), row["idfs"] or (), strict=True))
+    lexemes, idfs = _matched(row)
     reason = _made(
         Reason,
         {
             **_NO_REASON,
             "lexical": row["lexical"] or 0.0,
-            "lexemes": tuple(word for word, _ in words),
+            "lexemes": lexemes,
             "cosine": row["cosine"],
             "recency": row["recency"],
             "importance": row["importance_factor"],
@@ -111,7 +111,7 @@ def hit(row: Mapping[str, Any], question: str, *, words_alone: str | None = None
             "span": span,
             "date": row["dated"] or 0.0,
             "speaker": row["said_by"] or 0.0,
-            "idfs": tuple(idf for _, idf in words),
+            "idfs": idfs,
         },
     )
     found = {"memory": memory, "score": row["score"], "reason": reason, "cut": bool(row["cut"])}
@@ -128,6 +128,14 @@ def _made(kind: type[MadeT], values: dict[str, Any]) -> MadeT:
     made = object.__new__(kind)
     object.__setattr__(made, "__dict__", values)
     return made
+
+
+def _matched(row: Mapping[str, Any]) -> tuple[tuple[str, ...], tuple[float, ...]]:
+    """The words that matched and how rare each is, in alphabetical order."""
+    if not row["lexemes"]:
+        return (), ()
+    lexemes, idfs = zip(*sorted(zip(row["lexemes"], row["idfs"], strict=True)), strict=True)
+    return lexemes, idfs
 
 
 def _passage(

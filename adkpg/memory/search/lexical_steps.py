@@ -20,7 +20,7 @@ from sqlalchemy import (
     BigInteger,
     ColumnElement,
     Double,
-    Integer,
+    Subquery,
     Text,
     bindparam,
     case,
@@ -66,18 +66,28 @@ WORDINESS = bindparam("wordiness", type_=Double)
 def scope_of(dead: CTE) -> CTE:
     """How many live memories there are, and how long they are; one row.
 
-    Those that the app knows for all its users are also counted apart: ``shared``. The places of
-    the long ones, and their lengths, come from the same look at the index. Parameters: wordiness.
+    Those that the app knows for all its users are also counted apart: ``shared``. A scope that is
+    known is not counted (`counts.Counts`): of many memories that takes most of a search's time.
+    Parameters: known_size, known_shared, known_mean_length, known_longest.
     """
-    is_long = memories.c.length > RANKING.lends * WORDINESS
+    size = cast(func.count(), Double)
+    measures = {
+        "size": size,
+        "shared": cast(func.count().filter(memories.c.position < number(0)), Double),
+        # As floats: a numeric's average takes longer than all of the look at the index.
+        "mean_length": func.greatest(
+            cast(func.sum(memories.c.length), Double) / func.nullif(size, 0, type_=Double), 1.0
+        ),
+        "longest": cast(func.coalesce(func.max(memories.c.length), 0), Double),
+    }
+    known = {name: bindparam(f"known_{name}", type_=Double) for name in measures}
+    counted = (
+        select(*(measure.label(name) for name, measure in measures.items()))
+        .where(known["size"].is_(None), in_scopes(memories), outside(memories.c.position, dead))
+        .subquery("counted")
+    )
     return materialized(
-        select(
-            cast(func.count(), Double).label("size"),
-            cast(func.count().filter(memories.c.position < number(0)), Double).label("shared"),
-            cast(func.greatest(func.avg(memories.c.length), 1), Double).label("mean_length"),
-            func.array_agg(memories.c.position).filter(is_long).label("long_places"),
-            func.array_agg(memories.c.length).filter(is_long).label("long_lengths"),
-        ).where(in_scopes(memories), outside(memories.c.position, dead)),
+        select(*(func.coalesce(known[name], counted.c[name]).label(name) for name in measures)),
         "scope",
     )
 
@@ -171,7 +181,7 @@ def matched(
     said = select(asked.c.word, *posting.c).select_from(asked.join(posting, true()))
     postings = materialized(said if dates is None else _with_dates(said, dates, dead), "postings")
     counted = _counted(postings)
-    long = _long(scope)
+    long = _long(postings, scope)
     leading = _touched(postings, counted, long, leads=True, places=None)
     rarity = _rarity(counted, leading, scope)
     if eligible is None:
@@ -182,13 +192,10 @@ def matched(
         led = select(leading).where(among(leading.c.position, eligible))
         reached = materialized(union_all(led, select(following)), "reached")
         promising = _promising(reached, rarity)
-    touched = materialized(
-        union_all(
-            select(leading).where(among(leading.c.position, promising)),
-            select(following).where(among(following.c.position, promising)),
-        ),
-        "touched",
-    )
+    touched = union_all(
+        select(leading).where(among(leading.c.position, promising)),
+        select(following).where(among(following.c.position, promising)),
+    ).subquery("touched")
     turns = _turns(promising, dead)
     answered = case((turns.c.answers, touched.c.before), else_=0)
     matches = materialized(
@@ -288,15 +295,21 @@ def _with_dates(said: Any, dates: CTE, dead: CTE) -> Any:
     )
 
 
-def _long(scope: CTE) -> CTE:
-    """The places of long memories, and how many words each has."""
-    places = (
-        func.unnest(scope.c.long_places, scope.c.long_lengths)
-        .table_valued(column("position", BigInteger), column("length", Integer), name="places")
-        .render_derived()
-    )
+def _long(postings: CTE, scope: CTE) -> CTE:
+    """The long memories that the question's words are in, and how many words each has.
+
+    Where the longest is not long, none is looked for.
+    """
+    places = func.array(select(postings.c.position).scalar_subquery())
+    bar = RANKING.lends * WORDINESS
     return materialized(
-        select(places.c.position, places.c.length).select_from(scope.join(places, true())), "long"
+        select(memories.c.position, memories.c.length).where(
+            select(scope.c.longest).scalar_subquery() > bar,
+            in_scopes(memories),
+            memories.c.position == func.any(places),  # one walk along the index
+            memories.c.length > bar,
+        ),
+        "long",
     )
 
 
@@ -419,8 +432,8 @@ def _touched(postings: CTE, counted: CTE, long: CTE, *, leads: bool, places: CTE
     )
 
 
-def _turns(promising: CTE, dead: CTE) -> CTE:
-    """The memories at the promising places, and whether they answer the turn before."""
+def _turns(promising: CTE, dead: CTE) -> Subquery:
+    """The memories at the promising places and before them, and whether they answer."""
     wanted = union_all(select(promising.c.position), select(promising.c.position - 1))
     seen = materialized(
         select(memories.c.position, memories.c.length, memories.c.speech).where(
@@ -432,12 +445,9 @@ def _turns(promising: CTE, dead: CTE) -> CTE:
         "seen",
     )
     asking = select(seen.c.position).where(seen.c.speech == number(ASKS))
-    return materialized(
-        select(
-            seen.c.position,
-            seen.c.length,
-            seen.c.speech,
-            (seen.c.position - 1).in_(asking).is_(True).label("answers"),
-        ).where(among(seen.c.position, promising)),
-        "turns",
-    )
+    return select(
+        seen.c.position,
+        seen.c.length,
+        seen.c.speech,
+        (seen.c.position - 1).in_(asking).is_(True).label("answers"),
+    ).subquery("turns")

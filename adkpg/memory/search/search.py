@@ -18,6 +18,7 @@ from adkpg.memory import records
 from adkpg.memory.filters import parameters_of
 from adkpg.memory.records import Memory
 from adkpg.memory.search import hits, statements
+from adkpg.memory.search.counts import UNKNOWN, Counts
 from adkpg.memory.search.cues import Cues, cues_of, dated, has_date_words
 from adkpg.memory.search.hits import Hit
 from adkpg.memory.search.merging import merged
@@ -50,6 +51,7 @@ class Search:
         self._vectors = vectors
         self._reranker = reranker
         self._approximate: dict[tuple[str, tuple[str, ...]], frozenset[str]] = {}
+        self._counts = Counts()
         self._inactive: dict[str, str] = {}  # by app, what is wrong with its model
         self._said_waiting = False
 
@@ -121,6 +123,7 @@ class Search:
             "exact_user_ids": scopes,
             "approximate_user_ids": [],
             **filters,
+            **UNKNOWN,
         }
         shape = statements.Shape(
             lexical=options.mode != "vector",
@@ -201,9 +204,17 @@ class Search:
         shape: statements.Shape,
         parameters: SearchParameters,
     ) -> list[Any]:
+        app_name = parameters["app_name"]
+        scopes = (parameters["user_id"], parameters["also_user_id"])
+        known = self._counts.of(app_name, scopes) if shape.lexical else UNKNOWN
+        parameters = {**parameters, **known}
         if vectors is not None:
-            return await self._with_vectors(source, vectors, shape, parameters)
-        return await source.fetch(statements.search(shape), parameters)
+            rows = await self._with_vectors(source, vectors, shape, parameters)
+        else:
+            rows = await source.fetch(statements.search(shape), parameters)
+        if shape.lexical and known is UNKNOWN:
+            self._counts.learn(app_name, scopes, rows[0])
+        return rows
 
     async def _apart(
         self,

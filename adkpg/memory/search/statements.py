@@ -36,6 +36,7 @@ from sqlalchemy.dialects.postgresql import ARRAY, TIMESTAMP, aggregate_order_by,
 
 from adkpg.memory.search import lexical_steps as by_words
 from adkpg.memory.search import vector_steps as by_vectors
+from adkpg.memory.search.counts import CountParameters
 from adkpg.memory.search.ranking import RANKING
 from adkpg.memory.search.steps import (
     TOP_K,
@@ -97,7 +98,7 @@ class Shape:
     apart: bool = False
 
 
-class SearchParameters(FilterParameters):
+class SearchParameters(FilterParameters, CountParameters):
     """Parameters of `search`; each shape reads its own.
 
     Attributes:
@@ -196,18 +197,26 @@ def search(shape: Shape) -> Statement[SearchParameters]:
     with its heir, which superseded it, null if there are none; by vectors also ``parts``, its
     passages, each as start, end and cosine, null if it has none; and in every row ``approximate``,
     the scopes that the HNSW index holds, ``active_model``, the app's, which is null if it has none
-    yet, and ``waiting``, whether some of the memories have no vector since no worker comes. Vectors
-    of a model that is not active are not compared.
+    yet, and ``waiting``, whether some of the memories have no vector since no worker comes. What a
+    search by words has counted (`lexical_steps.scope_of`) is in every row, too. Vectors of a model
+    that is not active are not compared.
     """
     question = by_vectors.question_vector()
     model = by_vectors.compared_model(inactive=shape.inactive) if shape.vector else None
     eligible = _eligible(shape.filters) if shape.filters else None
     dead = dead_places()
     scope = by_words.scope_of(dead)
+    reach = _reach()
     nearest = None
     if model is not None:
         nearest = by_vectors.nearest(
-            question, model, dead, eligible, large=shape.large, approximate=shape.approximate
+            question,
+            model,
+            dead,
+            eligible,
+            large=shape.large,
+            approximate=shape.approximate,
+            enough=_enough_by_vectors(reach, shape),
         )
     asked = by_words.words() if shape.lexical else None
     matched = rarity = lexical = dated = None
@@ -221,6 +230,8 @@ def search(shape: Shape) -> Statement[SearchParameters]:
     info = _info(model)
     first: Any = info
     told: list[Any] = [*info.c]
+    if shape.lexical and not shape.apart:  # else the totals tell
+        first, told = info.join(scope, true()), [*told, *scope.c]
     words: list[Any] = [
         cast(null(), ARRAY(Text)).label("lexemes"),
         cast(null(), ARRAY(Double)).label("idfs"),
@@ -237,7 +248,7 @@ def search(shape: Shape) -> Statement[SearchParameters]:
     else:
         measures = _measures(scored, scope, shape) if shape.lexical else None
         fused = _fused(scored, measures, shape)
-        source = best = _best(fused, measures, _relevant(fused, measures, shape))
+        source = best = _best(fused, measures, _relevant(fused, measures, shape), reach)
         if shape.explain and asked is not None and matched is not None:
             said = _said(matched, asked, best)
             words = [said.c.lexemes, said.c.idfs]
@@ -393,7 +404,7 @@ def _eligible(asked: frozenset[str]) -> CTE:
     )
 
 
-def _best(fused: Any, measures: CTE | None, match: ColumnElement[bool]) -> CTE:
+def _best(fused: Any, measures: CTE | None, match: ColumnElement[bool], reach: CTE) -> CTE:
     """The memories to return, with what changes their score besides the question."""
     source = fused if measures is None else fused.join(measures, true())
     kept = (
@@ -419,7 +430,7 @@ def _best(fused: Any, measures: CTE | None, match: ColumnElement[bool]) -> CTE:
             *rated.c,
         )
         .select_from(relevant.join(rated, true()))
-        .where(or_(half_life_s.is_not(None), _within_reach(relevant)))
+        .where(or_(half_life_s.is_not(None), _within_reach(relevant, reach)))
         .order_by(score.desc(), rated.c.timestamp.desc(), relevant.c.position.desc())
         .limit(TOP_K)
         .cte("best")
@@ -469,9 +480,9 @@ def _parted(matched: CTE, best: CTE) -> CTE:
 def _totals(asked: CTE, rarity: CTE, scope: CTE, dated: CTE | None) -> CTE:
     """What scores are measured by; one row, so that those of several scopes can be added.
 
-    Returns size, shared, mean_length; ``asked``, the question's lexemes in the order of their
-    numbers; known, found_in and touched, in parallel: of each word that occurs its number, in how
-    many memories, and how many it touches, null if it is not counted; and ``of_time``, how many
+    Returns size, shared, mean_length, longest; ``asked``, the question's lexemes in the order of
+    their numbers; known, found_in and touched, in parallel: of each word that occurs its number, in
+    how many memories, and how many it touches, null if it is not counted; and ``of_time``, how many
     memories are of the times that the question names.
     """
     of_time: Any = literal(0, BigInteger)
@@ -485,9 +496,7 @@ def _totals(asked: CTE, rarity: CTE, scope: CTE, dated: CTE | None) -> CTE:
     lexemes = select(func.array_agg(aggregate_order_by(asked.c.lexeme, asked.c.word)))
     return materialized(
         select(
-            scope.c.size,
-            scope.c.shared,
-            scope.c.mean_length,
+            *scope.c,
             lexemes.scalar_subquery().label("asked"),
             *known.c,
             of_time.label("of_time"),
@@ -511,22 +520,47 @@ def _said(matched: CTE, asked: CTE, best: CTE) -> CTE:
     )
 
 
-def _within_reach(relevant: CTE) -> ColumnElement[bool]:
+def _reach() -> CTE:
+    """How low a score may be, as a share of a better one, and still exceed it by importance."""
+    low, high = RANKING.importance_factors
+    rated = (
+        select(true())
+        .select_from(memories)
+        .where(in_scopes(memories), memories.c.importance != literal_column("0.5"))
+        .exists()
+    )
+    return materialized(select(case((rated, low / high), else_=1.0).label("share")), "reach")
+
+
+def _enough_by_vectors(reach: CTE, shape: Shape) -> ColumnElement[int] | None:
+    """How many of the nearest are looked at by vectors alone; None: all candidates.
+
+    If neither importance nor age tells them apart, the nearest are the best.
+    """
+    if shape.lexical or shape.apart or shape.approximate is not None:
+        return None
+    half_life_s = bindparam("half_life_s", type_=Double)
+    share = select(reach.c.share).scalar_subquery()
+    other = or_(half_life_s.is_not(None), share < 1.0)
+    return case((other, at_least(RANKING.candidates)), else_=TOP_K)
+
+
+def _within_reach(relevant: CTE, reach: CTE) -> ColumnElement[bool]:
     """Whether a candidate can be among the best, however important it is and they are not.
 
-    Most cannot: these are not looked up.
+    Most cannot, and in a scope whose memories are all of usual importance no other than the best:
+    these are not looked up.
     """
-    low, high = RANKING.importance_factors
     last = relevant.alias("last")
     bar = (
-        select(func.least(last.c.score * low, last.c.score * high))
+        select(func.least(last.c.score * reach.c.share, last.c.score / reach.c.share))
+        .select_from(last.join(reach, true()))
         .order_by(last.c.score.desc())
         .offset(TOP_K - 1)
         .limit(number(1))
         .scalar_subquery()
     )
-    most = func.greatest(relevant.c.score * low, relevant.c.score * high)
-    return func.coalesce(most >= bar, true())
+    return func.coalesce(relevant.c.score >= bar, true())
 
 
 def _dated(dead: CTE, eligible: CTE | None, scope: CTE, *, apart: bool) -> CTE:

@@ -80,6 +80,7 @@ def nearest(
     *,
     large: bool,
     approximate: tuple[int, int] | None,
+    enough: ColumnElement[int] | None = None,
 ) -> CTE:
     """The nearest memories by cosine, at most as many as there are candidates.
 
@@ -90,10 +91,13 @@ def nearest(
       eligible: Where to look alone; then no scope is answered from the HNSW index.
       large: The vectors have more than 1,024 dimensions.
       approximate: The model's number and dimensions, to answer some scopes from the HNSW index.
+      enough: As many will do, and those that are as near as the last; then no scope is answered
+        from the HNSW index.
     """
     if approximate is None:
         mine = in_scopes(memory_vectors)
-        return materialized(_exact(question, model, dead, eligible, mine, large=large), "nearest")
+        found = _exact(question, model, dead, eligible, mine, large=large, enough=enough)
+        return materialized(found, "nearest")
     model_id, dimensions = approximate
     vectors = memory_vectors
     column = vectors.c.large if large else vectors.c.embedding
@@ -153,6 +157,7 @@ def _exact(
     scope: ColumnElement[bool],
     *,
     large: bool,
+    enough: ColumnElement[int] | None = None,
     prefix: str = "",
 ) -> Select[Any]:
     """The memories whose nearest passages are the nearest.
@@ -180,35 +185,41 @@ def _exact(
         )
         same = and_(vectors.c.position == coarse.c.position, vectors.c.passage == coarse.c.passage)
         cosine = func.max(-distance_to(vector, question)).label("cosine")
-        return (
+        whole = (
             select(vectors.c.position, cosine)
             .select_from(coarse.join(vectors, same))
             .where(scope, is_of(vectors, compared(model)))
             .group_by(vectors.c.position)
             .order_by(cosine.desc())
-            .limit(most)
         )
+        return _first(whole, most, enough)
     distance = distance_to(vector, question).label("distance")
-    passages = number(_PASSAGES) * most
+    passages = number(_PASSAGES) * most if enough is None else most
     ranked = materialized(
         select(vectors.c.position, distance).where(mine).order_by(distance).limit(passages),
         f"{prefix}nearest_passages",
     )
-    # Asked once, and before any row is read again.
-    too_few = select(
-        and_(func.count() >= passages, func.count(ranked.c.position.distinct()) < most)
-    ).scalar_subquery()
+    # Asked once, and before any row is read again; of few passages only how many they are.
+    many = select(func.count() >= passages).select_from(ranked).scalar_subquery()
+    memories_of_these = func.count(ranked.c.position.distinct())
+    wanted = most if enough is None else enough
+    too_few = and_(many, select(memories_of_these < wanted).scalar_subquery())
     looked_at = union_all(
         select(ranked.c.position, ranked.c.distance),
         select(vectors.c.position, distance_to(vector, question)).where(mine, too_few),
     ).subquery("looked_at")
     cosine = (-func.min(looked_at.c.distance)).label("cosine")
-    return (
-        select(looked_at.c.position, cosine)
-        .group_by(looked_at.c.position)
-        .order_by(cosine.desc())
-        .limit(most)
+    by_cosine = (
+        select(looked_at.c.position, cosine).group_by(looked_at.c.position).order_by(cosine.desc())
     )
+    return _first(by_cosine, most, enough)
+
+
+def _first(
+    by_cosine: Select[Any], most: ColumnElement[int], enough: ColumnElement[int] | None
+) -> Select[Any]:
+    """The first rows. Of equal ones the latest memory is the best, which no vector tells."""
+    return by_cosine.limit(most) if enough is None else by_cosine.fetch(enough, with_ties=True)
 
 
 def cosine_at(place: ColumnElement[Any], question: CTE, model: CTE, *, large: bool) -> Select[Any]:

@@ -13,7 +13,7 @@ from adkpg.memory.write import statements
 from adkpg.memory.write.plan import new_place
 from benchmarks.contenders.memory import copying
 from benchmarks.contenders.memory.contender import APP, TOP_K, Embedding, Way
-from benchmarks.contenders.memory.events import events
+from benchmarks.contenders.memory.events import events, texts
 from benchmarks.corpus import DIMENSIONS, Corpus, Said
 from benchmarks.figures import OURS
 
@@ -66,9 +66,14 @@ class PgVectorMemory:
         self._embedding = embedding
         settings = Settings(exact_limit=_EXACT_LIMIT, migration_timeout_s=3600)
         self._database = Database(url, settings=settings)
-        self._memory = PgVectorMemoryService(
-            self._database, embedder=GivenEmbedder(embedding), top_k=TOP_K
-        )
+        embedder = GivenEmbedder(embedding)
+        self._memories = {
+            way: PgVectorMemoryService(
+                self._database, embedder=embedder, top_k=TOP_K, mode=_MODES[way]
+            )
+            for way in self.ways
+        }
+        self._memory = self._memories["both"]
 
     async def prepare(self) -> None:
         await self._database.upgrade()
@@ -125,13 +130,10 @@ class PgVectorMemory:
         await self._add(user, batch)
 
     async def search(self, user: str | None, question: str, way: Way) -> list[str]:
-        hits = await self._memory.search(
-            app_name=APP,
-            user_id=user,
-            query=question,
-            mode=_MODES[way],
-        )
-        return [hit.memory.content.parts[0].text or "" for hit in hits if hit.memory.content.parts]
+        assert user is not None
+        memory = self._memories[way]
+        found = await memory.search_memory(app_name=APP, user_id=user, query=question)
+        return texts(found.memories)
 
     async def count(self) -> int:
         vectors = await copying.count(self._url, "adkpg.memory_vectors")

@@ -101,6 +101,35 @@ async def test_fewer_hits_are_the_first_of_more_whatever_importance_lifts(
             assert await found(memory, query, **options) == best
 
 
+@pytest.mark.parametrize("half_life", [None, DAY])
+@pytest.mark.parametrize("mode", MODES)
+async def test_fewer_hits_are_the_first_of_more_where_importance_is_usual(
+    memory: PgVectorMemoryService, mode: Mode, half_life: timedelta | None
+) -> None:
+    """Only as many are looked up as are returned, unless age tells them apart."""
+    random = Random(1)
+    words = ["kitten", "feline", "dog", "car", "tea", "rain", "moon"]
+    days = random.sample(range(1, 28), k=27)
+    notes = [
+        entry(
+            # With words of its own, or the newer of two that speak of the same thing comes first.
+            " ".join([*random.choices(words, k=4), *(f"n{number}w{n}" for n in range(8))]),
+            timestamp=f"2026-02-{days[number % 27]:02}T00:00:{number:02}+00:00",
+        )
+        for number in range(50)
+    ]
+    await memory.add_memory(**USER, memories=notes)
+    for query in ("kitten dog", "car and tea", "moon kitten rain"):
+        options: dict[str, Any] = {"mode": mode, "min_score": -1.0, "half_life": half_life}
+        every = await memory.search(**USER, query=query, top_k=50, **options)
+        assert len(every) > 20
+        scores = [hit.score for hit in every]
+        assert scores == sorted(scores, reverse=True)
+        for top_k in (1, 3, 10):
+            few = await memory.search(**USER, query=query, top_k=top_k, **options)
+            assert [hit.memory.id for hit in few] == [hit.memory.id for hit in every[:top_k]]
+
+
 @pytest.mark.parametrize("mode", MODES)
 async def test_a_score_is_what_its_reason_says(memory: PgVectorMemoryService, mode: Mode) -> None:
     await memory.add_session_to_memory(

@@ -9,6 +9,7 @@ from adkpg.memory import statements as reading
 from adkpg.memory.queue import statements as job_statements
 from adkpg.memory.queue.claims import Claims
 from adkpg.memory.search import statements as searches
+from adkpg.memory.search.counts import UNKNOWN
 from adkpg.memory.vectors import statements as vector_statements
 from adkpg.memory.write import statements
 from tests.fakes.conversation import USER, entry
@@ -54,6 +55,7 @@ QUESTION = {
     "wordiness": 1.0,
     "invocation_id": None,
     "half_life_s": None,
+    **UNKNOWN,
 }
 
 
