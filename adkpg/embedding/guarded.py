@@ -171,9 +171,10 @@ class GuardedEmbedder:
         try:
             await ended(flight.task, _EMBEDDERS_SHARE * self._search_timeout_s)
         except asyncio.CancelledError:
-            if flight.waiting == 1:
+            if flight.waiting == 1 and not flight.task.done():
                 flight.task.cancel()
-                flights.pop(key, None)
+                if flights.get(key) is flight:
+                    del flights[key]
                 self._searches.withdrawn(flight.permit)
             raise
         finally:

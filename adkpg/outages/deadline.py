@@ -46,11 +46,13 @@ async def ended(task: asyncio.Task[Any], timeout_s: float) -> None:
 
     What answers at once, as from memory, needs no timer, which would take longer than the answer.
     """
+    now_s = asyncio.get_running_loop().time
+    until_s = now_s() + timeout_s
     for _ in range(_AT_ONCE):
         if task.done():
             return
         await asyncio.sleep(0)
-    await asyncio.wait({task}, timeout=timeout_s)
+    await asyncio.wait({task}, timeout=max(until_s - now_s(), 0))
 
 
 async def abandon(task: asyncio.Task[Any]) -> None:

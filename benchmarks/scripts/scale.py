@@ -126,6 +126,8 @@ class Run:
             found[name] = [await timed(listing) for _ in range(6)][1:]
         for name, chore in self._chores().items():
             found[name] = [await timed(chore) for _ in range(2)][1:]
+        await self._expire()
+        found["prune of what was written here, expired"] = [await timed(prune, self._database)]
         await self._remove()
         for table in ("memories", "memory_lexemes", "memory_vectors"):
             name = f"VACUUM of {table} after these writes"
@@ -228,6 +230,15 @@ class Run:
         """What the console asks for its first page."""
         await operations.statistics(self._database, users=1, exact=False)
         await operations.growth(self._database, days=30, exact=False)
+
+    async def _expire(self) -> None:
+        """Has all memories expire that were written: of 30 users 990."""
+        table = f'"{self._database.schema}".memories'
+        await self._connection.execute(
+            f"update {table} set expires_at = now() where app_name = $1 and session_id = any($2)",  # noqa: S608
+            bulk.APP,
+            [each.id for each in self._written],
+        )
 
     async def _remove(self) -> None:
         """Deletes what was written, so that the next size has its own memories alone."""

@@ -2,8 +2,8 @@
 
 Counting reads an index entry of each memory: of 250,000 it takes two thirds of a search by words.
 What the count serves, how rare a word is and what chance finds, changes with its logarithm, so one
-of a minute ago is as good. Small scopes are counted each time: there a few memories matter, and
-counting takes nothing.
+of a minute ago is as good, unless most of the memories went or came since. Small scopes are counted
+each time: there a few memories matter, and counting takes nothing.
 """
 
 import time
@@ -26,20 +26,18 @@ class CountParameters(TypedDict):
     Attributes:
       known_size: How many live memories there are.
       known_shared: How many of them the app knows for all its users.
-      known_mean_length, known_longest: Of how many words.
+      known_mean_length: Of how many words, on average.
     """
 
     known_size: float | None
     known_shared: float | None
     known_mean_length: float | None
-    known_longest: float | None
 
 
 UNKNOWN: CountParameters = {
     "known_size": None,
     "known_shared": None,
     "known_mean_length": None,
-    "known_longest": None,
 }
 
 
@@ -78,7 +76,6 @@ class Counts:
                 "known_size": row["size"],
                 "known_shared": row["shared"],
                 "known_mean_length": row["mean_length"],
-                "known_longest": row["longest"],
             },
         )
         if len(self._kept) > _MOST:

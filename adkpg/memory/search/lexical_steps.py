@@ -67,8 +67,8 @@ def scope_of(dead: CTE) -> CTE:
     """How many live memories there are, and how long they are; one row.
 
     Those that the app knows for all its users are also counted apart: ``shared``. A scope that is
-    known is not counted (`counts.Counts`): of many memories that takes most of a search's time.
-    Parameters: known_size, known_shared, known_mean_length, known_longest.
+    known is not counted (`counts.Counts`), which of many memories takes most of a search's time;
+    then ``longest`` is null. Parameters: known_size, known_shared, known_mean_length.
     """
     size = cast(func.count(), Double)
     measures = {
@@ -78,16 +78,21 @@ def scope_of(dead: CTE) -> CTE:
         "mean_length": func.greatest(
             cast(func.sum(memories.c.length), Double) / func.nullif(size, 0, type_=Double), 1.0
         ),
-        "longest": cast(func.coalesce(func.max(memories.c.length), 0), Double),
     }
     known = {name: bindparam(f"known_{name}", type_=Double) for name in measures}
     counted = (
-        select(*(measure.label(name) for name, measure in measures.items()))
+        select(
+            *(measure.label(name) for name, measure in measures.items()),
+            func.max(memories.c.length).label("longest"),
+        )
         .where(known["size"].is_(None), in_scopes(memories), outside(memories.c.position, dead))
         .subquery("counted")
     )
     return materialized(
-        select(*(func.coalesce(known[name], counted.c[name]).label(name) for name in measures)),
+        select(
+            *(func.coalesce(known[name], counted.c[name]).label(name) for name in measures),
+            counted.c.longest,
+        ),
         "scope",
     )
 
@@ -181,14 +186,13 @@ def matched(
     said = select(asked.c.word, *posting.c).select_from(asked.join(posting, true()))
     postings = materialized(said if dates is None else _with_dates(said, dates, dead), "postings")
     counted = _counted(postings)
-    long = _long(postings, scope)
-    leading = _touched(postings, counted, long, leads=True, places=None)
+    leading = _touched(postings, counted, scope, leads=True, places=None)
     rarity = _rarity(counted, leading, scope)
     if eligible is None:
         promising = _promising(leading, rarity)
-        following = _touched(postings, counted, long, leads=False, places=promising)
+        following = _touched(postings, counted, scope, leads=False, places=promising)
     else:
-        following = _touched(postings, counted, long, leads=False, places=eligible)
+        following = _touched(postings, counted, scope, leads=False, places=eligible)
         led = select(leading).where(among(leading.c.position, eligible))
         reached = materialized(union_all(led, select(following)), "reached")
         promising = _promising(reached, rarity)
@@ -295,21 +299,22 @@ def _with_dates(said: Any, dates: CTE, dead: CTE) -> Any:
     )
 
 
-def _long(postings: CTE, scope: CTE) -> CTE:
-    """The long memories that the question's words are in, and how many words each has.
+def _long(posting: CTE, scope: CTE, name: str) -> CTE:
+    """The long ones of the memories that some postings are of, and how many words each has.
 
-    Where the longest is not long, none is looked for.
+    Where the longest is known not to be long, none is looked for.
     """
-    places = func.array(select(postings.c.position).scalar_subquery())
     bar = RANKING.lends * WORDINESS
+    longest = select(scope.c.longest).scalar_subquery()
+    places = func.array(select(posting.c.position).scalar_subquery())
     return materialized(
         select(memories.c.position, memories.c.length).where(
-            select(scope.c.longest).scalar_subquery() > bar,
+            func.coalesce(longest > bar, true()),
             in_scopes(memories),
             memories.c.position == func.any(places),  # one walk along the index
             memories.c.length > bar,
         ),
-        "long",
+        name,
     )
 
 
@@ -377,7 +382,7 @@ def _rarity(counted: CTE, leading: CTE, scope: CTE) -> CTE:
     )
 
 
-def _touched(postings: CTE, counted: CTE, long: CTE, *, leads: bool, places: CTE | None) -> CTE:
+def _touched(postings: CTE, counted: CTE, scope: CTE, *, leads: bool, places: CTE | None) -> CTE:
     """What some of the words count for each memory, their own and their neighbours'.
 
     ``before`` is how often the turn before says them: for an answer they count more. A long memory
@@ -398,7 +403,8 @@ def _touched(postings: CTE, counted: CTE, long: CTE, *, leads: bool, places: CTE
             f"{name}_sources",
         )
         own = own.where(among(postings.c.position, sources))
-    posting = own.subquery(f"{name}_postings")
+    posting = materialized(own, f"{name}_postings")
+    long = _long(posting, scope, f"{name}_long")
     share = RANKING.lends * WORDINESS / cast(long.c.length, Double)
     lent = (
         select(

@@ -197,9 +197,9 @@ def search(shape: Shape) -> Statement[SearchParameters]:
     with its heir, which superseded it, null if there are none; by vectors also ``parts``, its
     passages, each as start, end and cosine, null if it has none; and in every row ``approximate``,
     the scopes that the HNSW index holds, ``active_model``, the app's, which is null if it has none
-    yet, and ``waiting``, whether some of the memories have no vector since no worker comes. What a
-    search by words has counted (`lexical_steps.scope_of`) is in every row, too. Vectors of a model
-    that is not active are not compared.
+    yet, and ``waiting``, whether some of the memories have no vector since no worker comes. Of a
+    search by words each row has size, shared and mean_length, as counted or as given. Vectors of a
+    model that is not active are not compared.
     """
     question = by_vectors.question_vector()
     model = by_vectors.compared_model(inactive=shape.inactive) if shape.vector else None
@@ -231,7 +231,7 @@ def search(shape: Shape) -> Statement[SearchParameters]:
     first: Any = info
     told: list[Any] = [*info.c]
     if shape.lexical and not shape.apart:  # else the totals tell
-        first, told = info.join(scope, true()), [*told, *scope.c]
+        first, told = info.join(scope, true()), [*told, *_sizes(scope)]
     words: list[Any] = [
         cast(null(), ARRAY(Text)).label("lexemes"),
         cast(null(), ARRAY(Double)).label("idfs"),
@@ -480,8 +480,8 @@ def _parted(matched: CTE, best: CTE) -> CTE:
 def _totals(asked: CTE, rarity: CTE, scope: CTE, dated: CTE | None) -> CTE:
     """What scores are measured by; one row, so that those of several scopes can be added.
 
-    Returns size, shared, mean_length, longest; ``asked``, the question's lexemes in the order of
-    their numbers; known, found_in and touched, in parallel: of each word that occurs its number, in
+    Returns size, shared, mean_length; ``asked``, the question's lexemes in the order of their
+    numbers; known, found_in and touched, in parallel: of each word that occurs its number, in
     how many memories, and how many it touches, null if it is not counted; and ``of_time``, how many
     memories are of the times that the question names.
     """
@@ -496,7 +496,7 @@ def _totals(asked: CTE, rarity: CTE, scope: CTE, dated: CTE | None) -> CTE:
     lexemes = select(func.array_agg(aggregate_order_by(asked.c.lexeme, asked.c.word)))
     return materialized(
         select(
-            *scope.c,
+            *_sizes(scope),
             lexemes.scalar_subquery().label("asked"),
             *known.c,
             of_time.label("of_time"),
@@ -520,16 +520,25 @@ def _said(matched: CTE, asked: CTE, best: CTE) -> CTE:
     )
 
 
+def _sizes(scope: CTE) -> list[Any]:
+    """What is told of the scopes, for the next search and for other scopes' answers."""
+    return [scope.c.size, scope.c.shared, scope.c.mean_length]
+
+
 def _reach() -> CTE:
     """How low a score may be, as a share of a better one, and still exceed it by importance."""
     low, high = RANKING.importance_factors
+    # In the order of its index: with EXISTS the planner may read the table up to the first.
     rated = (
         select(true())
         .select_from(memories)
         .where(in_scopes(memories), memories.c.importance != literal_column("0.5"))
-        .exists()
+        .order_by(memories.c.user_id)
+        .limit(number(1))
+        .scalar_subquery()
     )
-    return materialized(select(case((rated, low / high), else_=1.0).label("share")), "reach")
+    share = case((rated.is_not(None), low / high), else_=1.0)
+    return materialized(select(share.label("share")), "reach")
 
 
 def _enough_by_vectors(reach: CTE, shape: Shape) -> ColumnElement[int] | None:

@@ -82,7 +82,7 @@ def nearest(
     approximate: tuple[int, int] | None,
     enough: ColumnElement[int] | None = None,
 ) -> CTE:
-    """The nearest memories by cosine, at most as many as there are candidates.
+    """The nearest memories by cosine, as many as there are candidates.
 
     Args:
       question: Its vector.
@@ -194,7 +194,9 @@ def _exact(
         )
         return _first(whole, most, enough)
     distance = distance_to(vector, question).label("distance")
-    passages = number(_PASSAGES) * most if enough is None else most
+    passages = number(_PASSAGES) * (most if enough is None else enough)
+    if enough is not None:
+        passages = func.greatest(most, passages)
     ranked = materialized(
         select(vectors.c.position, distance).where(mine).order_by(distance).limit(passages),
         f"{prefix}nearest_passages",

@@ -6,10 +6,10 @@ from adkpg import Database, Hit, PgVectorMemoryService
 from adkpg.memory.search import counts
 from adkpg.memory.search.counts import KEPT_FROM, KEPT_S, UNKNOWN, Counts
 from adkpg.memory.search.options import MODES, Mode
-from tests.fakes.conversation import USER, entry, found, remember_apart
+from tests.fakes.conversation import USER, conversation, entry, found, remember_apart
 from tests.fakes.ranked_stories import NOW, QUESTIONS, BagEmbedder, remember
 
-COUNTED = {"size": 5_000.0, "shared": 7.0, "mean_length": 12.5, "longest": 80.0}
+COUNTED = {"size": 5_000.0, "shared": 7.0, "mean_length": 12.5}
 KNOWN = {f"known_{name}": value for name, value in COUNTED.items()}
 
 
@@ -96,3 +96,18 @@ async def test_a_count_is_kept_and_no_memory_is_missed(
     assert await rarity(memory) == before
     assert await rarity(PgVectorMemoryService(database, mode="text")) > before
     assert (await found(memory, "note42"))[0] == "note42"
+
+
+async def test_a_long_turn_that_came_since_lends_its_neighbours_as_little(
+    database: Database, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr(counts, "KEPT_FROM", 1)
+    memory = PgVectorMemoryService(database, mode="text")
+    notes = [entry(f"note {number} of a kitten") for number in range(200)]
+    await memory.add_memory(**USER, memories=notes)
+    await found(memory, "kitten")
+    long = f"the zebra likes {' '.join(f'leaf{n}' for n in range(60))}"
+    await memory.add_session_to_memory(conversation("hello there friend", long, "nothing of it"))
+    fresh = await found(PgVectorMemoryService(database, mode="text"), "about the zebra")
+    assert await found(memory, "about the zebra") == fresh
+    assert fresh[0] == long

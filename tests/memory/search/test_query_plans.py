@@ -133,6 +133,55 @@ async def test_what_has_ended_is_left_out_without_reading_what_has_not(
     assert found
 
 
+async def test_whether_importance_tells_is_asked_of_an_index_however_often_it_does(
+    crowded: PgVectorMemoryService, connection: asyncpg.Connection
+) -> None:
+    """A look for any would read the table up to the first, which a user may not have."""
+    await connection.execute("UPDATE memories SET importance = 0.9 WHERE user_id <> 'user'")
+    await connection.execute("VACUUM ANALYZE memories")
+    parameters = QUESTION | {
+        "query_vector": str(EMBEDDER.vector("question 3")),
+        "model": EMBEDDER.model,
+        "dimensions": EMBEDDER.dimensions,
+    }
+    for lexical in (False, True):
+        statement = searches.search(searches.Shape(lexical=lexical, vector=True))
+        for generic in (False, True):
+            nodes = scans(
+                await explain(connection, statement, parameters, generic=generic), "memories"
+            )
+            assert "Seq Scan" not in {node["Node Type"] for node in nodes}
+            rated = [node for node in nodes if node.get("Index Name") == "memories_rated_idx"]
+            assert [rows_read(node) for node in rated] == [0]
+    assert len(await crowded.search(**USER, query="word 3", mode="vector", top_k=5)) == 5
+
+
+@pytest.mark.parametrize("half_life_s", [None, 1e6])
+async def test_no_vector_is_compared_twice_where_memories_have_passages(
+    crowded: PgVectorMemoryService, connection: asyncpg.Connection, half_life_s: float | None
+) -> None:
+    await connection.execute(
+        "INSERT INTO memory_vectors (app_name, user_id, model_id, position, passage, embedding)"
+        " SELECT app_name, user_id, model_id, position, 1, embedding FROM memory_vectors"
+        " WHERE user_id = 'user'"
+    )
+    await connection.execute("VACUUM ANALYZE memory_vectors")
+    parameters = QUESTION | {
+        "query_vector": str(EMBEDDER.vector("question 3")),
+        "model": EMBEDDER.model,
+        "dimensions": EMBEDDER.dimensions,
+        "half_life_s": half_life_s,
+    }
+    statement = searches.search(searches.Shape(lexical=False, vector=True))
+    nodes = await explain(connection, statement, parameters, generic=True)
+    compared = [
+        node
+        for node in scans(nodes, "memory_vectors")
+        if node.get("Index Name") == "memory_vectors_model_idx" and node["Actual Loops"]
+    ]
+    assert [rows_read(node) for node in compared] == [600]
+
+
 async def test_a_plan_for_any_user_suits_a_small_one_beside_a_large_one(
     database: Database, connection: asyncpg.Connection
 ) -> None:
