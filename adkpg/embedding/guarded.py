@@ -173,8 +173,7 @@ class GuardedEmbedder:
         except asyncio.CancelledError:
             if flight.waiting == 1 and not flight.task.done():
                 flight.task.cancel()
-                if flights.get(key) is flight:
-                    del flights[key]
+                flights.pop(key, None)
                 self._searches.withdrawn(flight.permit)
             raise
         finally:

@@ -40,6 +40,7 @@ from adkpg.memory.search.ranking import RANKING
 from adkpg.memory.search.steps import (
     among,
     at_least,
+    at_places,
     in_scopes,
     looked_up,
     materialized,
@@ -306,12 +307,10 @@ def _long(posting: CTE, scope: CTE, name: str) -> CTE:
     """
     bar = RANKING.lends * WORDINESS
     longest = select(scope.c.longest).scalar_subquery()
-    places = func.array(select(posting.c.position).scalar_subquery())
     return materialized(
         select(memories.c.position, memories.c.length).where(
             func.coalesce(longest > bar, true()),
-            in_scopes(memories),
-            memories.c.position == func.any(places),  # one walk along the index
+            at_places(memories, select(posting.c.position)),
             memories.c.length > bar,
         ),
         name,
@@ -443,9 +442,7 @@ def _turns(promising: CTE, dead: CTE) -> Subquery:
     wanted = union_all(select(promising.c.position), select(promising.c.position - 1))
     seen = materialized(
         select(memories.c.position, memories.c.length, memories.c.speech).where(
-            in_scopes(memories),
-            # One walk along the index; a look-up of each place would take four times as long.
-            memories.c.position == func.any(func.array(wanted.scalar_subquery())),
+            at_places(memories, wanted),
             outside(memories.c.position, dead),
         ),
         "seen",

@@ -64,6 +64,8 @@ from adkpg.sql import (
 )
 from adkpg.tables import approximate_scopes, memories, memory_jobs, memory_provenance
 
+_HALF_LIFE_S = bindparam("half_life_s", type_=Double)
+
 
 @dataclass(frozen=True)
 class Shape:
@@ -416,7 +418,6 @@ def _best(fused: Any, measures: CTE | None, match: ColumnElement[bool], reach: C
         fused.c.said_by,
     )
     relevant = materialized(select(*kept).select_from(source).where(match), "relevant")
-    half_life_s = bindparam("half_life_s", type_=Double)
     rated = looked_up(_rated_memory().where(at_place(memories, relevant.c.position)), "rated")
     score = (relevant.c.score * rated.c.recency * rated.c.importance_factor).label("score")
     return (
@@ -430,7 +431,7 @@ def _best(fused: Any, measures: CTE | None, match: ColumnElement[bool], reach: C
             *rated.c,
         )
         .select_from(relevant.join(rated, true()))
-        .where(or_(half_life_s.is_not(None), _within_reach(relevant, reach)))
+        .where(or_(_HALF_LIFE_S.is_not(None), _within_reach(relevant, reach)))
         .order_by(score.desc(), rated.c.timestamp.desc(), relevant.c.position.desc())
         .limit(TOP_K)
         .cte("best")
@@ -440,15 +441,14 @@ def _best(fused: Any, measures: CTE | None, match: ColumnElement[bool], reach: C
 def _rated_memory() -> Select[Any]:
     """A memory, and what its score is multiplied by, whatever the question is."""
     low, high = RANKING.importance_factors
-    half_life_s = bindparam("half_life_s", type_=Double)
     age_s = cast(func.extract("epoch", func.now() - memories.c.timestamp), Double)
     # Beyond 1,000 half-lives a power underflows, which Postgres takes for an error.
     faded = func.power(
-        literal(0.5, Double), func.least(func.greatest(age_s, 0) / half_life_s, 1000)
+        literal(0.5, Double), func.least(func.greatest(age_s, 0) / _HALF_LIFE_S, 1000)
     )
     return select(
         *STORED,
-        case((half_life_s.is_(None), literal(1.0, Double)), else_=faded).label("recency"),
+        case((_HALF_LIFE_S.is_(None), literal(1.0, Double)), else_=faded).label("recency"),
         (low + cast(memories.c.importance, Double) * (high - low)).label("importance_factor"),
     )
 
@@ -481,8 +481,8 @@ def _totals(asked: CTE, rarity: CTE, scope: CTE, dated: CTE | None) -> CTE:
     """What scores are measured by; one row, so that those of several scopes can be added.
 
     Returns size, shared, mean_length; ``asked``, the question's lexemes in the order of their
-    numbers; known, found_in and touched, in parallel: of each word that occurs its number, in
-    how many memories, and how many it touches, null if it is not counted; and ``of_time``, how many
+    numbers; known, found_in and touched, in parallel: of each word that occurs its number, in how
+    many memories, and how many it touches, null if it is not counted; and ``of_time``, how many
     memories are of the times that the question names.
     """
     of_time: Any = literal(0, BigInteger)
@@ -548,9 +548,8 @@ def _enough_by_vectors(reach: CTE, shape: Shape) -> ColumnElement[int] | None:
     """
     if shape.lexical or shape.apart or shape.approximate is not None:
         return None
-    half_life_s = bindparam("half_life_s", type_=Double)
     share = select(reach.c.share).scalar_subquery()
-    other = or_(half_life_s.is_not(None), share < 1.0)
+    other = or_(_HALF_LIFE_S.is_not(None), share < 1.0)
     return case((other, at_least(RANKING.candidates)), else_=TOP_K)
 
 

@@ -194,9 +194,8 @@ def _exact(
         )
         return _first(whole, most, enough)
     distance = distance_to(vector, question).label("distance")
-    passages = number(_PASSAGES) * (most if enough is None else enough)
-    if enough is not None:
-        passages = func.greatest(most, passages)
+    wanted = most if enough is None else enough
+    passages = func.greatest(most, number(_PASSAGES) * wanted)
     ranked = materialized(
         select(vectors.c.position, distance).where(mine).order_by(distance).limit(passages),
         f"{prefix}nearest_passages",
@@ -204,7 +203,6 @@ def _exact(
     # Asked once, and before any row is read again; of few passages only how many they are.
     many = select(func.count() >= passages).select_from(ranked).scalar_subquery()
     memories_of_these = func.count(ranked.c.position.distinct())
-    wanted = most if enough is None else enough
     too_few = and_(many, select(memories_of_these < wanted).scalar_subquery())
     looked_at = union_all(
         select(ranked.c.position, ranked.c.distance),

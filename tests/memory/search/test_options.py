@@ -27,6 +27,8 @@ from tests.fakes.conversation import (
 from tests.fakes.toys import ToyEmbedder
 
 DAY = timedelta(days=1)
+WORDS = ["kitten", "feline", "dog", "car", "tea", "rain", "moon"]
+QUERIES = ("kitten dog", "car and tea", "moon kitten rain")
 
 
 async def test_a_half_life_is_a_factor_of_the_age(
@@ -83,16 +85,15 @@ async def test_fewer_hits_are_the_first_of_more_whatever_importance_lifts(
 ) -> None:
     """Of many candidates only those are looked up that importance could lift among the best."""
     random = Random(0)
-    words = ["kitten", "feline", "dog", "car", "tea", "rain", "moon"]
     notes = [
         entry(
-            f"note{number} {' '.join(random.choices(words, k=4))}",
+            f"note{number} {' '.join(random.choices(WORDS, k=4))}",
             custom_metadata={"importance": random.random()},
         )
         for number in range(70)
     ]
     await memory.add_memory(**USER, memories=notes)
-    for query in ("kitten dog", "car and tea", "moon kitten rain"):
+    for query in QUERIES:
         every = await memory.search(**USER, query=query, mode=mode, top_k=70, min_score=min_score)
         assert len({hit.reason.importance for hit in every}) == len(every) > 20
         for top_k in (1, 3, 10):
@@ -108,18 +109,17 @@ async def test_fewer_hits_are_the_first_of_more_where_importance_is_usual(
 ) -> None:
     """Only as many are looked up as are returned, unless age tells them apart."""
     random = Random(1)
-    words = ["kitten", "feline", "dog", "car", "tea", "rain", "moon"]
     days = random.sample(range(1, 28), k=27)
     notes = [
         entry(
             # With words of its own, or the newer of two that speak of the same thing comes first.
-            " ".join([*random.choices(words, k=4), *(f"n{number}w{n}" for n in range(8))]),
+            " ".join([*random.choices(WORDS, k=4), *(f"n{number}w{n}" for n in range(8))]),
             timestamp=f"2026-02-{days[number % 27]:02}T00:00:{number:02}+00:00",
         )
         for number in range(50)
     ]
     await memory.add_memory(**USER, memories=notes)
-    for query in ("kitten dog", "car and tea", "moon kitten rain"):
+    for query in QUERIES:
         options: dict[str, Any] = {"mode": mode, "min_score": -1.0, "half_life": half_life}
         every = await memory.search(**USER, query=query, top_k=50, **options)
         assert len(every) > 20

@@ -55,6 +55,9 @@ QUESTION = {
     "wordiness": 1.0,
     "invocation_id": None,
     "half_life_s": None,
+    "query_vector": str(EMBEDDER.vector("question 3")),
+    "model": EMBEDDER.model,
+    "dimensions": EMBEDDER.dimensions,
     **UNKNOWN,
 }
 
@@ -78,14 +81,9 @@ async def crowded(database: Database, connection: asyncpg.Connection) -> PgVecto
 async def test_a_search_reads_one_users_rows_from_covering_indexes(
     crowded: PgVectorMemoryService, connection: asyncpg.Connection
 ) -> None:
-    parameters = QUESTION | {
-        "query_vector": str(EMBEDDER.vector("question 3")),
-        "model": EMBEDDER.model,
-        "dimensions": EMBEDDER.dimensions,
-    }
     statement = searches.search(searches.Shape(lexical=True, vector=True))
     for generic in (False, True):
-        nodes = await explain(connection, statement, parameters, generic=generic)
+        nodes = await explain(connection, statement, QUESTION, generic=generic)
         assert nodes[0]["Actual Rows"] == 20
         for table in ("memories", "memory_lexemes", "memory_vectors"):
             assert scans(nodes, table)
@@ -115,16 +113,11 @@ async def test_what_has_ended_is_left_out_without_reading_what_has_not(
         " WHERE user_id = $1 AND position = place RETURNING memory_id",
         USER["user_id"],
     )
-    parameters = QUESTION | {
-        "query_vector": str(EMBEDDER.vector("question 3")),
-        "model": EMBEDDER.model,
-        "dimensions": EMBEDDER.dimensions,
-    }
     statement = searches.search(searches.Shape(lexical=False, vector=True))
     for analyze in ("SELECT", "VACUUM ANALYZE memories"):
         await connection.execute(analyze)
         for generic in (False, True):
-            nodes = await explain(connection, statement, parameters, generic=generic)
+            nodes = await explain(connection, statement, QUESTION, generic=generic)
             read = {node.get("Index Name"): node for node in scans(nodes, "memories")}
             assert rows_read(read["memories_ended_idx"]) == 3
             assert sum(map(rows_read, read.values())) <= 100
@@ -139,16 +132,11 @@ async def test_whether_importance_tells_is_asked_of_an_index_however_often_it_do
     """A look for any would read the table up to the first, which a user may not have."""
     await connection.execute("UPDATE memories SET importance = 0.9 WHERE user_id <> 'user'")
     await connection.execute("VACUUM ANALYZE memories")
-    parameters = QUESTION | {
-        "query_vector": str(EMBEDDER.vector("question 3")),
-        "model": EMBEDDER.model,
-        "dimensions": EMBEDDER.dimensions,
-    }
     for lexical in (False, True):
         statement = searches.search(searches.Shape(lexical=lexical, vector=True))
         for generic in (False, True):
             nodes = scans(
-                await explain(connection, statement, parameters, generic=generic), "memories"
+                await explain(connection, statement, QUESTION, generic=generic), "memories"
             )
             assert "Seq Scan" not in {node["Node Type"] for node in nodes}
             rated = [node for node in nodes if node.get("Index Name") == "memories_rated_idx"]
@@ -166,12 +154,7 @@ async def test_no_vector_is_compared_twice_where_memories_have_passages(
         " WHERE user_id = 'user'"
     )
     await connection.execute("VACUUM ANALYZE memory_vectors")
-    parameters = QUESTION | {
-        "query_vector": str(EMBEDDER.vector("question 3")),
-        "model": EMBEDDER.model,
-        "dimensions": EMBEDDER.dimensions,
-        "half_life_s": half_life_s,
-    }
+    parameters = QUESTION | {"half_life_s": half_life_s}
     statement = searches.search(searches.Shape(lexical=False, vector=True))
     nodes = await explain(connection, statement, parameters, generic=True)
     compared = [
@@ -191,17 +174,12 @@ async def test_a_plan_for_any_user_suits_a_small_one_beside_a_large_one(
         entries = [entry(f"word {n % 7} turn {n}") for n in range(size)]
         await memory.add_memory(**user, memories=entries)
     await connection.execute("VACUUM ANALYZE memories, memory_lexemes, memory_vectors")
-    parameters = QUESTION | {
-        "query_vector": str(EMBEDDER.vector("question 3")),
-        "model": EMBEDDER.model,
-        "dimensions": EMBEDDER.dimensions,
-    }
     for shape in (
         searches.Shape(lexical=True, vector=True),
         searches.Shape(lexical=False, vector=True),
     ):
         statement = searches.search(shape)
-        nodes = await explain(connection, statement, parameters, generic=True)
+        nodes = await explain(connection, statement, QUESTION, generic=True)
         assert nodes[0]["Actual Rows"] > 1
         assert "Seq Scan" not in {node["Node Type"] for node in nodes}
         assert max(rows_read(node) for node in scans(nodes, "memory_vectors")) <= 20
@@ -284,15 +262,10 @@ async def test_a_search_before_the_first_analyze_does_not_multiply(
     words = " ".join(f"w{n}" for n in range(1000))
     entries = [entry(words), *(entry(f"word {n % 7} turn {n}") for n in range(999))]
     await memory.add_memory(**USER, memories=entries)
-    parameters = QUESTION | {
-        "query_vector": str(EMBEDDER.vector("question 3")),
-        "model": EMBEDDER.model,
-        "dimensions": EMBEDDER.dimensions,
-    }
     hybrid = searches.Shape(lexical=True, vector=True)
     for shape in (hybrid, searches.Shape(lexical=True, vector=False)):
         for query in (QUESTION["query"], f"turn 7 of {words}"):
-            nodes = await explain(connection, searches.search(shape), parameters | {"query": query})
+            nodes = await explain(connection, searches.search(shape), QUESTION | {"query": query})
             assert 1 <= nodes[0]["Actual Rows"] <= 20
             # Of some 1,000 memories and 1,000 words, each posting spread over four places.
             assert max(map(rows_read, nodes)) <= 20_000
