@@ -529,6 +529,12 @@ memory_lexemes = Table(
         nullable=False,
         comment="Occurrences in its written-out date; what that alone has is not stored.",
     ),
+    Column(
+        "memory_length",
+        Integer,
+        nullable=False,
+        comment="The memory's length: a long one lends its neighbours less of each word.",
+    ),
     _key("app_name"),
     _key("user_id"),
     _key("lexeme"),
@@ -538,7 +544,7 @@ memory_lexemes = Table(
         "lexeme",
         "position",
         name="memory_lexemes_pkey",
-        postgresql_include=["frequency", "date_frequency"],
+        postgresql_include=["frequency", "date_frequency", "memory_length"],
     ),
     # No foreign key: its check of each word took as long as writing it. The migrations' trigger
     # `memories_delete_lexemes` does what ON DELETE CASCADE would, and words are only ever written

@@ -104,11 +104,11 @@ BEGIN
     -- A key of app, user and lexeme must fit a B-tree entry.
     [[
         INSERT INTO memory_lexemes (
-            app_name, user_id, lexeme, position, frequency, date_frequency
+            app_name, user_id, lexeme, position, frequency, date_frequency, memory_length
         ) SELECT :app_name, :user_id, w.lexeme, g.position,
                  cardinality(array_positions(w.weights, 'A')),
-                 cardinality(array_positions(w.weights, 'B'))
-            FROM unnest(:positions, :marked) AS g (position, marked)
+                 cardinality(array_positions(w.weights, 'B')), g.length
+            FROM unnest(:positions, :marked, :lengths) AS g (position, marked, length)
                  CROSS JOIN LATERAL unnest(g.marked) w
            WHERE g.position = ANY (:places) AND 'A' = ANY (w.weights)
              AND octet_length(w.lexeme) <= 512

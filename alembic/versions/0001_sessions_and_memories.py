@@ -11,7 +11,7 @@ from sqlalchemy.dialects import postgresql
 from adkpg.database.migrating import migrations
 from adkpg.tables import FUNCTIONS
 
-revision = "0001r29"
+revision = "0001r30"
 down_revision = None
 branch_labels = None
 depends_on = None
@@ -907,6 +907,12 @@ def upgrade() -> None:
             nullable=False,
             comment="Occurrences in its written-out date; what that alone has is not stored.",
         ),
+        sa.Column(
+            "memory_length",
+            sa.Integer(),
+            nullable=False,
+            comment="The memory's length: a long one lends its neighbours less of each word.",
+        ),
         sa.Column("app_name", sa.Text(collation="C"), nullable=False),
         sa.Column("user_id", sa.Text(collation="C"), nullable=False),
         sa.Column("lexeme", sa.Text(collation="C"), nullable=False),
@@ -916,7 +922,7 @@ def upgrade() -> None:
             "lexeme",
             "position",
             name="memory_lexemes_pkey",
-            postgresql_include=["frequency", "date_frequency"],
+            postgresql_include=["frequency", "date_frequency", "memory_length"],
         ),
         schema=schema,
         comment="Postings: which words a memory holds. A memory's words go when it goes.",

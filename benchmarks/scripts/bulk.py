@@ -100,9 +100,11 @@ from said
 """
 
 _WORDS = """
-insert into {schema}.memory_lexemes (app_name, user_id, lexeme, position, frequency, date_frequency)
+insert into {schema}.memory_lexemes (app_name, user_id, lexeme, position, frequency, date_frequency,
+                                     memory_length)
 select $1, user_id, lexeme, block + turn, cardinality(array_positions(weights, 'A')),
-       cardinality(array_positions(weights, 'B'))
+       cardinality(array_positions(weights, 'B')),
+       (select coalesce(sum(cardinality(positions)), 0) from unnest(own))
 from said, unnest(setweight(own, 'A') || setweight(date, 'B')) as words (lexeme, positions, weights)
 where 'A' = any(weights)
 """

@@ -10,6 +10,7 @@ from adkpg import Database, DatabaseSessionService
 from adkpg.testing import said, texts
 from tests.fakes.conversation import USER
 from tests.fakes.replication import until
+from tests.fakes.telemetry import Watched
 
 WRITERS, READERS = 3, 3
 
@@ -118,6 +119,16 @@ async def more(load: Load, appends: int) -> None:
         )
 
     await until(written)
+
+
+async def read_at(url: str, watched: Watched) -> None:
+    """Returns when the server with this URL has answered a call that ended after this one began."""
+    watched.clear()
+
+    async def answered() -> int:
+        return watched.answered_at(url)
+
+    await until(answered)
 
 
 async def checked(load: Load, url: str) -> list[list[str | None]]:

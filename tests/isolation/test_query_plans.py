@@ -31,8 +31,10 @@ INSERT INTO memories (app_name, user_id, position, memory_id, kind, session_id, 
 SELECT 'app', owner, side * n, owner || n, 'turn', '', now(), '{}', 'turn', 2, ''
 FROM (VALUES ('small', 300, 1), ('middle', 4000, 1), ('large', 40000, 1), (U&'\\0001app', 50, -1))
      AS users (owner, most, side), generate_series(1, most) n;
-INSERT INTO memory_lexemes (app_name, user_id, lexeme, position, frequency, date_frequency)
-SELECT app_name, user_id, 'word' || abs(position) % 50, position, 1, 0 FROM memories;
+INSERT INTO memory_lexemes (app_name, user_id, lexeme, position, frequency, date_frequency,
+                            memory_length)
+SELECT app_name, user_id, 'word' || abs(position) % 50, position, 1, 0, length
+FROM memories;
 INSERT INTO memory_vectors (app_name, user_id, model_id, position, embedding)
 SELECT app_name, user_id, model_id, position,
        (SELECT array_agg(random()) FROM generate_series(1, 16) WHERE position <> 0)::vector::halfvec

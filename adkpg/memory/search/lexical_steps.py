@@ -68,8 +68,8 @@ def scope_of(dead: CTE) -> CTE:
     """How many live memories there are, and how long they are; one row.
 
     Those that the app knows for all its users are also counted apart: ``shared``. A scope that is
-    known is not counted (`counts.Counts`), which of many memories takes most of a search's time;
-    then ``longest`` is null. Parameters: known_size, known_shared, known_mean_length.
+    known is not counted (`counts.Counts`), which of many memories takes most of a search's time.
+    Parameters: known_size, known_shared, known_mean_length.
     """
     size = cast(func.count(), Double)
     measures = {
@@ -82,18 +82,12 @@ def scope_of(dead: CTE) -> CTE:
     }
     known = {name: bindparam(f"known_{name}", type_=Double) for name in measures}
     counted = (
-        select(
-            *(measure.label(name) for name, measure in measures.items()),
-            func.max(memories.c.length).label("longest"),
-        )
+        select(*(measure.label(name) for name, measure in measures.items()))
         .where(known["size"].is_(None), in_scopes(memories), outside(memories.c.position, dead))
         .subquery("counted")
     )
     return materialized(
-        select(
-            *(func.coalesce(known[name], counted.c[name]).label(name) for name in measures),
-            counted.c.longest,
-        ),
+        select(*(func.coalesce(known[name], counted.c[name]).label(name) for name in measures)),
         "scope",
     )
 
@@ -176,6 +170,7 @@ def matched(
             memory_lexemes.c.position,
             memory_lexemes.c.frequency,
             memory_lexemes.c.date_frequency,
+            memory_lexemes.c.memory_length,
         ).where(
             in_scopes(memory_lexemes),
             memory_lexemes.c.lexeme == asked.c.lexeme,
@@ -187,13 +182,13 @@ def matched(
     said = select(asked.c.word, *posting.c).select_from(asked.join(posting, true()))
     postings = materialized(said if dates is None else _with_dates(said, dates, dead), "postings")
     counted = _counted(postings)
-    leading = _touched(postings, counted, scope, leads=True, places=None)
+    leading = _touched(postings, counted, leads=True, places=None)
     rarity = _rarity(counted, leading, scope)
     if eligible is None:
         promising = _promising(leading, rarity)
-        following = _touched(postings, counted, scope, leads=False, places=promising)
+        following = _touched(postings, counted, leads=False, places=promising)
     else:
-        following = _touched(postings, counted, scope, leads=False, places=eligible)
+        following = _touched(postings, counted, leads=False, places=eligible)
         led = select(leading).where(among(leading.c.position, eligible))
         reached = materialized(union_all(led, select(following)), "reached")
         promising = _promising(reached, rarity)
@@ -292,28 +287,12 @@ def _with_dates(said: Any, dates: CTE, dead: CTE) -> Any:
             own.c.position,
             own.c.frequency,
             number(0).label("date_frequency"),
+            own.c.memory_length,
             (own.c.date_frequency > number(0)).label("repeats"),
         ),
-        select(dates.c.word, of_date.c.position, number(0), number(1), false()).select_from(
-            dates.join(of_date, true())
-        ),
-    )
-
-
-def _long(posting: CTE, scope: CTE, name: str) -> CTE:
-    """The long ones of the memories that some postings are of, and how many words each has.
-
-    Where the longest is known not to be long, none is looked for.
-    """
-    bar = RANKING.lends * WORDINESS
-    longest = select(scope.c.longest).scalar_subquery()
-    return materialized(
-        select(memories.c.position, memories.c.length).where(
-            func.coalesce(longest > bar, true()),
-            at_places(memories, select(posting.c.position)),
-            memories.c.length > bar,
-        ),
-        name,
+        select(
+            dates.c.word, of_date.c.position, number(0), number(1), number(0), false()
+        ).select_from(dates.join(of_date, true())),
     )
 
 
@@ -381,7 +360,7 @@ def _rarity(counted: CTE, leading: CTE, scope: CTE) -> CTE:
     )
 
 
-def _touched(postings: CTE, counted: CTE, scope: CTE, *, leads: bool, places: CTE | None) -> CTE:
+def _touched(postings: CTE, counted: CTE, *, leads: bool, places: CTE | None) -> CTE:
     """What some of the words count for each memory, their own and their neighbours'.
 
     ``before`` is how often the turn before says them: for an answer they count more. A long memory
@@ -392,7 +371,14 @@ def _touched(postings: CTE, counted: CTE, scope: CTE, *, leads: bool, places: CT
         column("shift", BigInteger), column("weight", Double), name="spread", literal_binds=True
     ).data([(shift, weight) for shift, weight in RANKING.spread])
     chosen = select(counted.c.word).where(counted.c.leads if leads else ~counted.c.leads)
-    own = select(postings).where(postings.c.word.in_(chosen).is_(True))
+    length, bar = postings.c.memory_length, RANKING.lends * WORDINESS
+    own = select(
+        postings.c.word,
+        postings.c.position,
+        postings.c.frequency,
+        postings.c.date_frequency,
+        (postings.c.frequency * case((length > bar, bar / length), else_=1.0)).label("lent"),
+    ).where(postings.c.word.in_(chosen).is_(True))
     if places is not None:
         # Most postings touch none of the places: only the rest is spread.
         sources = materialized(
@@ -403,36 +389,24 @@ def _touched(postings: CTE, counted: CTE, scope: CTE, *, leads: bool, places: CT
         )
         own = own.where(among(postings.c.position, sources))
     posting = materialized(own, f"{name}_postings")
-    long = _long(posting, scope, f"{name}_long")
-    share = RANKING.lends * WORDINESS / cast(long.c.length, Double)
-    lent = (
-        select(
-            *posting.c,
-            (posting.c.frequency * func.coalesce(func.least(share, 1.0), 1.0)).label("lent"),
-        )
-        .select_from(posting.join(long, long.c.position == posting.c.position, full=True))
-        # One side is there; said so that the planner does not see it and undo the FULL join.
-        .where(func.coalesce(posting.c.word, 0) > 0)
-        .subquery(f"{name}_lent")
-    )
-    own_date = case((spread.c.shift == 0, lent.c.date_frequency), else_=0)
-    place = lent.c.position + spread.c.shift
-    counted_here = case((spread.c.shift == 0, lent.c.frequency), else_=lent.c.lent)
+    own_date = case((spread.c.shift == 0, posting.c.date_frequency), else_=0)
+    place = posting.c.position + spread.c.shift
+    counted_here = case((spread.c.shift == 0, posting.c.frequency), else_=posting.c.lent)
     weight = func.sum(counted_here * cast(spread.c.weight, Double) + own_date)
-    before = func.sum(case((spread.c.shift == 1, lent.c.lent), else_=0))
+    before = func.sum(case((spread.c.shift == 1, posting.c.lent), else_=0))
     return materialized(
         select(
-            lent.c.word,
+            posting.c.word,
             place.label("position"),
             weight.label("weight"),
             before.label("before"),
         )
-        .select_from(lent.join(spread, true()))
+        .select_from(posting.join(spread, true()))
         .where(
-            or_(lent.c.frequency > 0, spread.c.shift == 0),
+            or_(posting.c.frequency > 0, spread.c.shift == 0),
             *([] if places is None else [among(place, places)]),
         )
-        .group_by(lent.c.word, place),
+        .group_by(posting.c.word, place),
         name,
     )
 

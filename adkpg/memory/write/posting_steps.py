@@ -44,7 +44,7 @@ def posted_words(stored: CTE, given: CTE, same: ColumnElement[bool]) -> CTE:
     """The step that writes memories' words, but for those that their date alone has.
 
     Args:
-      stored: The memories' app_name, user_id and position.
+      stored: The memories' app_name, user_id, position and length.
       given: The rows that their tsvectors are in.
       same: Which of them is a memory's.
     """
@@ -65,6 +65,7 @@ def posted_words(stored: CTE, given: CTE, same: ColumnElement[bool]) -> CTE:
             stored.c.position,
             occurrences("'A'"),
             occurrences("'B'"),
+            stored.c.length,
         )
         .select_from(stored.join(given, same).join(words, true()))
         .where(
@@ -72,7 +73,8 @@ def posted_words(stored: CTE, given: CTE, same: ColumnElement[bool]) -> CTE:
             func.octet_length(words.c.lexeme) <= _MAX_LEXEME_BYTES,
         )
     )
-    columns = ["app_name", "user_id", "lexeme", "position", "frequency", "date_frequency"]
+    columns = ["app_name", "user_id", "lexeme", "position"]
+    columns += ["frequency", "date_frequency", "memory_length"]
     return insert(memory_lexemes).from_select(columns, rows).cte("posted")
 
 

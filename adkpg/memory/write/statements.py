@@ -601,11 +601,12 @@ def rewrite_memories() -> Statement[RewriteParameters]:
     given = _with_words(source)
     kept = (*_ATTRIBUTES, "memory_id", "session_id", "event_id", "invocation_id")
     values = {name: _stored(given, name) for name in COLUMNS if name not in kept}
+    written = ("app_name", "user_id", "position", "kind", "length")
     rewritten = (
         update(memories)
         .where(_here(), memories.c.position == given.c.position)
         .values(**values, length=length_of(given.c.words), extracted_at=null())
-        .returning(memories.c.app_name, memories.c.user_id, memories.c.position, memories.c.kind)
+        .returning(*(memories.c[each] for each in written))
         .cte("rewritten")
     )
     posted = posted_words(rewritten, given, given.c.position == rewritten.c.position)

@@ -185,7 +185,7 @@ def write_words() -> Statement[WordsParameters]:
         update(memories)
         .where(_is(memories.c, given))
         .values(length=length_of(given.c.words))
-        .returning(memories.c.app_name, memories.c.user_id, memories.c.position)
+        .returning(*(memories.c[each] for each in ("app_name", "user_id", "position", "length")))
         .cte("measured")
     )
     posted = posted_words(measured, given, _is(measured.c, given))

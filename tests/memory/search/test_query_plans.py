@@ -24,8 +24,9 @@ INSERT INTO memories (app_name, user_id, position, memory_id, kind, session_id, 
                       body, length, digest)
 SELECT 'app', 'other ' || n % 200, n, n, 'turn', '', now(), '{}', 'turn', 2, ''
 FROM generate_series(1, 20000) n;
-INSERT INTO memory_lexemes (app_name, user_id, lexeme, position, frequency, date_frequency)
-SELECT app_name, user_id, lexeme, position, 1, 0
+INSERT INTO memory_lexemes (app_name, user_id, lexeme, position, frequency, date_frequency,
+                            memory_length)
+SELECT app_name, user_id, lexeme, position, 1, 0, length
 FROM memories, unnest('{turn,tea,word}'::text[]) lexeme;
 INSERT INTO memory_vectors (app_name, user_id, model_id, position, embedding)
 SELECT app_name, user_id, model_id, position,

@@ -15,7 +15,8 @@ from tests.fakes.locks import locked
 
 GERMAN = "Die Häuser stehen am Fluss."
 POSTINGS = (
-    "SELECT l.user_id, l.lexeme, l.frequency, l.date_frequency, m.memory_id, m.length "
+    "SELECT l.user_id, l.lexeme, l.frequency, l.date_frequency, m.memory_id, m.length, "
+    "       l.memory_length "
     "FROM memory_lexemes l JOIN memories m USING (app_name, user_id, position) "
     "WHERE m.memory_id LIKE 'm%' ORDER BY 5, 2"
 )
@@ -66,6 +67,7 @@ async def test_derived_words_are_those_that_are_written_at_once(
     await memory.add_memory(**USER, memories=said)
     before = await connection.fetch(POSTINGS)
     assert len({row["memory_id"] for row in before}) >= 5
+    assert all(row["memory_length"] == row["length"] for row in before)
     assert await set_text_search_config(database, app_name="app", config=config) == len(said)
     derived = await connection.fetch(POSTINGS)
     assert (derived == before) == (config is None)
@@ -160,6 +162,8 @@ async def test_updates_of_one_memory_and_of_all_words_leave_no_mixture(
         "SELECT lexeme, count(*) FROM memory_lexemes WHERE frequency > 0 GROUP BY 1"
     )
     assert [tuple(row) for row in rows] == [("baum", 30)]
+    apart = "FROM memory_lexemes l JOIN memories m USING (app_name, user_id, position)"
+    assert not await connection.fetch(f"SELECT {apart} WHERE l.memory_length <> m.length")
 
 
 async def test_a_deadlock_with_who_stores_vectors_is_tried_again(
