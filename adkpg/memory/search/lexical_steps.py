@@ -10,9 +10,11 @@ minutes. So joins are FULL where they need not be, since a nested loop cannot do
 is looked up in a hash table (`steps.among`).
 
 A memory's date, written out, has words too: day, month and year. They are not stored, as each would
-be a posting of many memories: a question that may name one looks at when these were said.
+be a posting of many memories: a question that may name one counts how many were said then, and
+which these are is looked up where that word leads, else of what promises most alone.
 """
 
+from dataclasses import dataclass
 from typing import Any
 
 from sqlalchemy import (
@@ -20,6 +22,7 @@ from sqlalchemy import (
     BigInteger,
     ColumnElement,
     Double,
+    Select,
     Subquery,
     Text,
     bindparam,
@@ -27,7 +30,6 @@ from sqlalchemy import (
     cast,
     collate,
     column,
-    false,
     func,
     or_,
     select,
@@ -178,17 +180,18 @@ def matched(
         ),
         "posting",
     )
-    # No step of its own: thousands of postings would be written down twice.
-    said = select(asked.c.word, *posting.c).select_from(asked.join(posting, true()))
-    postings = materialized(said if dates is None else _with_dates(said, dates, dead), "postings")
-    counted = _counted(postings)
-    leading = _touched(postings, counted, leads=True, places=None)
+    postings = materialized(
+        select(asked.c.word, *posting.c).select_from(asked.join(posting, true())), "postings"
+    )
+    days = None if dates is None else _Days(dates, dead)
+    counted = _counted(postings, days)
+    leading = _touched(postings, counted, days, leads=True)
     rarity = _rarity(counted, leading, scope)
     if eligible is None:
         promising = _promising(leading, rarity)
-        following = _touched(postings, counted, leads=False, places=promising)
+        following = _touched(postings, counted, days, leads=False, places=promising, few=True)
     else:
-        following = _touched(postings, counted, leads=False, places=eligible)
+        following = _touched(postings, counted, days, leads=False, places=eligible)
         led = select(leading).where(among(leading.c.position, eligible))
         reached = materialized(union_all(led, select(following)), "reached")
         promising = _promising(reached, rarity)
@@ -266,34 +269,40 @@ def scored(matches: CTE, asked: CTE, scope: CTE) -> CTE:
     )
 
 
-def _with_dates(said: Any, dates: CTE, dead: CTE) -> Any:
-    """Postings, and those of the memories' dates. A word that a memory has both ways has two.
+@dataclass(frozen=True)
+class _Days:
+    """The memories whose date has some of the question's words.
 
-    ``repeats`` says which is the second, so that the memory is counted once.
+    Attributes:
+      dates: The words that a date may have.
+      dead: Which memories are not found.
     """
-    own = said.subquery("own")
-    of_date = looked_up(
-        select(memories.c.position).where(
-            in_scopes(memories),
-            outside(memories.c.position, dead),
-            func.date_part(dates.c.part, func.timezone("UTC", memories.c.timestamp))
-            == dates.c.value,
-        ),
-        "of_date",
-    )
-    return union_all(
-        select(
-            own.c.word,
-            own.c.position,
-            own.c.frequency,
-            number(0).label("date_frequency"),
-            own.c.memory_length,
-            (own.c.date_frequency > number(0)).label("repeats"),
-        ),
-        select(
-            dates.c.word, of_date.c.position, number(0), number(1), number(0), false()
-        ).select_from(dates.join(of_date, true())),
-    )
+
+    dates: CTE
+    dead: CTE
+
+    def of(self, chosen: ColumnElement[bool], *places: ColumnElement[bool]) -> Select[Any]:
+        """Each word with the places of these memories.
+
+        Args:
+          chosen: Of which words.
+          places: Which memories; all of the scopes.
+        """
+        dates = self.dates
+        said_then = looked_up(
+            select(memories.c.position).where(
+                *(places or (in_scopes(memories),)),
+                outside(memories.c.position, self.dead),
+                func.date_part(dates.c.part, func.timezone("UTC", memories.c.timestamp))
+                == dates.c.value,
+            ),
+            "said_then",
+        )
+        return (
+            select(dates.c.word, said_then.c.position)
+            .select_from(dates.join(said_then, true()))
+            .where(chosen)
+        )
 
 
 def _promising(touched: CTE, rarity: CTE) -> CTE:
@@ -309,14 +318,24 @@ def _promising(touched: CTE, rarity: CTE) -> CTE:
     )
 
 
-def _counted(postings: CTE) -> CTE:
+def _counted(postings: CTE, days: _Days | None) -> CTE:
     """The question's words that occur: how often, and whether they lead."""
-    once: ColumnElement[int] = func.count()
-    if "repeats" in postings.c:
-        once = func.count().filter(~postings.c.repeats)
-    counts = (
-        select(postings.c.word, once.label("found_in")).group_by(postings.c.word).subquery("counts")
+    found = (
+        select(postings.c.word, func.count().label("found_in"))
+        # What has a word in its date as well is counted with its date.
+        .where(true() if days is None else postings.c.date_frequency == number(0))
+        .group_by(postings.c.word)
     )
+    counts = found.subquery("counts")
+    if days is not None:
+        then = days.of(true()).subquery("then")
+        by_date = select(then.c.word, func.count()).group_by(then.c.word)
+        both = union_all(found, by_date).subquery("both")
+        counts = (
+            select(both.c.word, func.sum(both.c.found_in).label("found_in"))
+            .group_by(both.c.word)
+            .subquery("counts")
+        )
     rarest_first = (counts.c.found_in, counts.c.word)
     return materialized(
         select(
@@ -360,11 +379,27 @@ def _rarity(counted: CTE, leading: CTE, scope: CTE) -> CTE:
     )
 
 
-def _touched(postings: CTE, counted: CTE, *, leads: bool, places: CTE | None) -> CTE:
+def _touched(
+    postings: CTE,
+    counted: CTE,
+    days: _Days | None,
+    *,
+    leads: bool,
+    places: CTE | None = None,
+    few: bool = False,
+) -> CTE:
     """What some of the words count for each memory, their own and their neighbours'.
 
     ``before`` is how often the turn before says them: for an answer they count more. A long memory
     lends its neighbours less of each.
+
+    Args:
+      postings: Of all words.
+      counted: How often each occurs.
+      days: What has some of them in its date.
+      leads: Of the words that lead, or of the others.
+      places: For which memories; None for all.
+      few: So few that each is looked up, instead of all being read.
     """
     name = "leading" if leads else "following"
     spread = values(
@@ -372,11 +407,11 @@ def _touched(postings: CTE, counted: CTE, *, leads: bool, places: CTE | None) ->
     ).data([(shift, weight) for shift, weight in RANKING.spread])
     chosen = select(counted.c.word).where(counted.c.leads if leads else ~counted.c.leads)
     length, bar = postings.c.memory_length, RANKING.lends * WORDINESS
-    own = select(
+    own: Any = select(
         postings.c.word,
         postings.c.position,
         postings.c.frequency,
-        postings.c.date_frequency,
+        (postings.c.date_frequency if days is None else number(0)).label("date_frequency"),
         (postings.c.frequency * case((length > bar, bar / length), else_=1.0)).label("lent"),
     ).where(postings.c.word.in_(chosen).is_(True))
     if places is not None:
@@ -388,6 +423,15 @@ def _touched(postings: CTE, counted: CTE, *, leads: bool, places: CTE | None) ->
             f"{name}_sources",
         )
         own = own.where(among(postings.c.position, sources))
+    if days is not None:
+        looked_at: list[ColumnElement[bool]] = []
+        if places is not None and few:
+            looked_at = [at_places(memories, select(places.c.position))]
+        elif places is not None:
+            looked_at = [in_scopes(memories), among(memories.c.position, places)]
+        then = days.of(days.dates.c.word.in_(chosen).is_(True), *looked_at).subquery("then")
+        by_date = select(then.c.word, then.c.position, number(0), number(1), cast(0, Double))
+        own = union_all(own, by_date)
     posting = materialized(own, f"{name}_postings")
     own_date = case((spread.c.shift == 0, posting.c.date_frequency), else_=0)
     place = posting.c.position + spread.c.shift
