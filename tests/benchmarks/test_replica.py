@@ -45,7 +45,7 @@ async def test_it_finds_the_same_in_the_same_order_with_the_same_scores(
 async def test_dates_count_alike_where_too_many_memories_have_them_to_be_led_to(
     database: Database, text: str
 ) -> None:
-    """More than all the places that a question's words lead to."""
+    """So many memories are of one year that it does not lead to them."""
     embedder = BagEmbedder(("en",), 0)
     memory = PgVectorMemoryService(database, embedder=embedder)
     await remember(memory)

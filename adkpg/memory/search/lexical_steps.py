@@ -10,8 +10,9 @@ minutes. So joins are FULL where they need not be, since a nested loop cannot do
 is looked up in a hash table (`steps.among`).
 
 A memory's date, written out, has words too: day, month and year. They are not stored, as each would
-be a posting of many memories: a question that may name one counts how many were said then, and
-which these are is looked up where that word leads, else of what promises most alone.
+be a posting of many memories: a question that may name one counts how many are of that date. Which
+they are is read of words that lead; of others, only among the places that promise most or, with
+filters, among all that is eligible.
 """
 
 from dataclasses import dataclass

@@ -102,6 +102,25 @@ async def test_a_search_reads_one_users_rows_from_covering_indexes(
         assert indexes["memory_lexemes_pkey"]["Actual Loops"] == 4
 
 
+async def test_dates_too_common_to_lead_are_counted_and_looked_up_for_what_promises(
+    crowded: PgVectorMemoryService, connection: asyncpg.Connection
+) -> None:
+    """All memories of a year were written down, to be spread over nothing."""
+    await crowded.add_memory(**USER, memories=[entry(f"other w{n}") for n in range(2_200)])
+    await connection.execute("VACUUM ANALYZE memories, memory_lexemes")
+    year = await connection.fetchval("SELECT date_part('year', max(timestamp)) FROM memories")
+    statement = searches.search(searches.Shape(lexical=True, vector=False, dates=True))
+    for generic in (False, True):
+        parameters = QUESTION | {"query": f"a turn of {year:.0f}"}
+        nodes = await explain(connection, statement, parameters, generic=generic)
+        read = [node for node in scans(nodes, "memories") if node["Actual Loops"]]
+        assert "Seq Scan" not in {node["Node Type"] for node in read}
+        # To count them all, and for the scope; for what promises most and what is before it.
+        assert sorted(rows_read(node) > 1_000 for node in read)[-3:] == [False, True, True]
+        postings = [node for node in nodes if node.get("Subplan Name") == "CTE postings"]
+        assert [rows_read(node) for node in postings] == [300]
+
+
 async def test_what_has_ended_is_left_out_without_reading_what_has_not(
     crowded: PgVectorMemoryService, connection: asyncpg.Connection
 ) -> None:
