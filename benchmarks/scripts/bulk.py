@@ -68,9 +68,9 @@ with people as (
            'e-' || md5(session_id || turn / 2)::uuid as invocation_id
     from turns join texts using (number)
 )
-select *, to_tsvector('english', said) as own,
-       to_tsvector('english', to_char(at at time zone 'UTC', 'FMDD FMMonth YYYY')) as date
-from whole order by place, turn, user_id
+select *, to_tsvector('english', to_char(at at time zone 'UTC', 'FMDD FMMonth YYYY')) as date,
+       (select coalesce(sum(cardinality(positions)), 0) from unnest(own)) as words
+from whole, to_tsvector('english', said) as own order by place, turn, user_id
 """
 
 _SESSIONS = """
@@ -94,8 +94,7 @@ _MEMORIES = """
 insert into {schema}.memories (app_name, user_id, position, memory_id, kind, session_id, event_id,
                                invocation_id, author, timestamp, body, length, digest)
 select $1, user_id, block + turn, memory_id, 'turn', session_id, event_id, invocation_id, author,
-       at, author || ': ' || said,
-       (select coalesce(sum(cardinality(positions)), 0) from unnest(own)), md5(said)
+       at, author || ': ' || said, words, md5(said)
 from said
 """
 
@@ -103,9 +102,8 @@ _WORDS = """
 insert into {schema}.memory_lexemes (app_name, user_id, lexeme, position, frequency, date_frequency,
                                      memory_length)
 select $1, user_id, lexeme, block + turn, cardinality(array_positions(weights, 'A')),
-       cardinality(array_positions(weights, 'B')),
-       (select coalesce(sum(cardinality(positions)), 0) from unnest(own))
-from said, unnest(setweight(own, 'A') || setweight(date, 'B')) as words (lexeme, positions, weights)
+       cardinality(array_positions(weights, 'B')), words
+from said, unnest(setweight(own, 'A') || setweight(date, 'B')) as held (lexeme, positions, weights)
 where 'A' = any(weights)
 """
 

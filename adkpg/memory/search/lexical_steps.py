@@ -26,6 +26,7 @@ from sqlalchemy import (
     Select,
     Subquery,
     Text,
+    and_,
     bindparam,
     case,
     cast,
@@ -186,13 +187,16 @@ def matched(
     )
     days = None if dates is None else _Days(dates, dead)
     counted = _counted(postings, days)
-    leading = _touched(postings, counted, days, leads=True)
+    every = in_scopes(memories)
+    leading = _touched(postings, counted, days, every, leads=True)
     rarity = _rarity(counted, leading, scope)
     if eligible is None:
         promising = _promising(leading, rarity)
-        following = _touched(postings, counted, days, leads=False, places=promising, few=True)
+        these = at_places(memories, select(promising.c.position))
+        following = _touched(postings, counted, days, these, leads=False, places=promising)
     else:
-        following = _touched(postings, counted, days, leads=False, places=eligible)
+        these = and_(every, among(memories.c.position, eligible))
+        following = _touched(postings, counted, days, these, leads=False, places=eligible)
         led = select(leading).where(among(leading.c.position, eligible))
         reached = materialized(union_all(led, select(following)), "reached")
         promising = _promising(reached, rarity)
@@ -282,17 +286,17 @@ class _Days:
     dates: CTE
     dead: CTE
 
-    def of(self, chosen: ColumnElement[bool], *places: ColumnElement[bool]) -> Select[Any]:
+    def of(self, chosen: ColumnElement[bool], where: ColumnElement[bool]) -> Select[Any]:
         """Each word with the places of these memories.
 
         Args:
           chosen: Of which words.
-          places: Which memories; all of the scopes.
+          where: Of which memories.
         """
         dates = self.dates
         said_then = looked_up(
             select(memories.c.position).where(
-                *(places or (in_scopes(memories),)),
+                where,
                 outside(memories.c.position, self.dead),
                 func.date_part(dates.c.part, func.timezone("UTC", memories.c.timestamp))
                 == dates.c.value,
@@ -329,7 +333,7 @@ def _counted(postings: CTE, days: _Days | None) -> CTE:
     )
     counts = found.subquery("counts")
     if days is not None:
-        then = days.of(true()).subquery("then")
+        then = days.of(true(), in_scopes(memories)).subquery("then")
         by_date = select(then.c.word, func.count()).group_by(then.c.word)
         both = union_all(found, by_date).subquery("both")
         counts = (
@@ -384,10 +388,10 @@ def _touched(
     postings: CTE,
     counted: CTE,
     days: _Days | None,
+    dated: ColumnElement[bool],
     *,
     leads: bool,
     places: CTE | None = None,
-    few: bool = False,
 ) -> CTE:
     """What some of the words count for each memory, their own and their neighbours'.
 
@@ -398,9 +402,9 @@ def _touched(
       postings: Of all words.
       counted: How often each occurs.
       days: What has some of them in its date.
+      dated: Which memories' dates are read.
       leads: Of the words that lead, or of the others.
       places: For which memories; None for all.
-      few: So few that each is looked up, instead of all being read.
     """
     name = "leading" if leads else "following"
     spread = values(
@@ -425,12 +429,7 @@ def _touched(
         )
         own = own.where(among(postings.c.position, sources))
     if days is not None:
-        looked_at: list[ColumnElement[bool]] = []
-        if places is not None and few:
-            looked_at = [at_places(memories, select(places.c.position))]
-        elif places is not None:
-            looked_at = [in_scopes(memories), among(memories.c.position, places)]
-        then = days.of(days.dates.c.word.in_(chosen).is_(True), *looked_at).subquery("then")
+        then = days.of(days.dates.c.word.in_(chosen).is_(True), dated).subquery("then")
         by_date = select(then.c.word, then.c.position, number(0), number(1), cast(0, Double))
         own = union_all(own, by_date)
     posting = materialized(own, f"{name}_postings")
