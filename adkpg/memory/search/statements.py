@@ -196,8 +196,8 @@ def search(shape: Shape) -> Statement[SearchParameters]:
     Returns the memory's columns (all null in the one row of a search that found nothing), whether
     its content is cut, position, score, cosine, recency, importance_factor and lexemes; lexical,
     dated and said_by, which are null by vectors alone; ``drawn``, the facts drawn from it, each
-    with its heir, which superseded it, null if there are none; by vectors also ``parts``, its
-    passages, each as start, end and cosine, null if it has none; and in every row ``approximate``,
+    with its heir, which superseded it; by vectors also ``parts``, its passages, each as start, end
+    and cosine, both null or empty if there are none; and in every row ``approximate``,
     the scopes that the HNSW index holds, ``active_model``, the app's, which is null if it has none
     yet, and ``waiting``, whether some of the memories have no vector since no worker comes. Of a
     search by words each row has size, shared and mean_length, as counted or as given. Vectors of a
@@ -268,7 +268,7 @@ def search(shape: Shape) -> Statement[SearchParameters]:
         passages = by_vectors.passages_at(best.c.position, question, model, large=shape.large)
         # Of as many characters as a passage has tokens: it has no passages.
         long = func.length(best.c.body) > number(PASSAGE_TOKENS)
-        found = found.add_columns(case((long, passages.scalar_subquery())).label("parts"))
+        found = found.add_columns(case((long, passages)).label("parts"))
     if not shape.apart:
         found = found.order_by(best.c.score.desc(), best.c.timestamp.desc(), best.c.position.desc())
     # First, by which `adkpg.operations.searches_statements` knows a search.
@@ -276,12 +276,12 @@ def search(shape: Shape) -> Statement[SearchParameters]:
 
 
 def _drawn(best: CTE) -> ColumnElement[Any]:
-    """The facts drawn from a memory of the user's, each with its heir; null without any."""
+    """The facts drawn from a memory of the user's, each with its heir; null or empty without."""
     fact = memories.alias("fact")
     some = select(true()).select_from(memory_provenance).where(in_scope(memory_provenance)).exists()
     pair = array([fact.c.memory_id, fact.c.superseded_by])
     own = (
-        select(func.array_agg(pair, type_=ARRAY(Text)))
+        select(pair)
         .select_from(
             memory_provenance.join(
                 fact,
@@ -296,7 +296,7 @@ def _drawn(best: CTE) -> ColumnElement[Any]:
         .correlate(best)
         .scalar_subquery()
     )
-    return case((and_(some, best.c.position >= number(0)), own))
+    return case((and_(some, best.c.position >= number(0)), func.array(own, type_=ARRAY(Text))))
 
 
 def _relevant(fused: Any, measures: CTE | None, shape: Shape) -> ColumnElement[bool]:
@@ -364,7 +364,7 @@ def _info(model: CTE | None) -> CTE:
             select(*(each.label(name) for each, name in zip(nothing, names, strict=True))), "info"
         )
     held = (
-        select(func.array_agg(approximate_scopes.c.user_id))
+        select(approximate_scopes.c.user_id)
         .where(
             in_scopes(approximate_scopes),
             approximate_scopes.c.model_id == model.c.own,
@@ -376,7 +376,7 @@ def _info(model: CTE | None) -> CTE:
     # Made once, not for each row that is returned.
     return materialized(
         select(
-            held.label("approximate"),
+            func.array(held, type_=ARRAY(Text)).label("approximate"),
             model.c.active.label("active_model"),
             _waiting().label("waiting"),
         ),

@@ -21,6 +21,7 @@ from sqlalchemy import (
     cast,
     func,
     select,
+    true,
     union_all,
 )
 from sqlalchemy.dialects.postgresql import ARRAY, array
@@ -200,8 +201,9 @@ def _exact(
         select(vectors.c.position, distance).where(mine).order_by(distance).limit(passages),
         f"{prefix}nearest_passages",
     )
-    # Asked once, and before any row is read again; of few passages only how many they are.
-    many = select(func.count() >= passages).select_from(ranked).scalar_subquery()
+    # Asked once, and before any row is read again; of few passages only whether they are more.
+    last = select(true()).select_from(ranked).offset(passages - number(1)).limit(number(1))
+    many = last.scalar_subquery()
     memories_of_these = func.count(ranked.c.position.distinct())
     too_few = and_(many, select(memories_of_these < wanted).scalar_subquery())
     looked_at = union_all(
@@ -233,19 +235,21 @@ def cosine_at(place: ColumnElement[Any], question: CTE, model: CTE, *, large: bo
 
 def passages_at(
     place: ColumnElement[Any], question: CTE, model: CTE, *, large: bool
-) -> Select[Any]:
-    """The passages of the memory at a place, each as start, end and cosine; null without any."""
+) -> ColumnElement[Any]:
+    """The passages of the memory at a place, each as start, end and cosine; empty without any."""
     vectors = memory_vectors.alias("passages")
     vector = vectors.c.large if large else vectors.c.embedding
     part = array(
         [func.lower(vectors.c.span), func.upper(vectors.c.span), -distance_to(vector, question)],
         type_=Double,
     )
-    return select(func.array_agg(part, type_=ARRAY(Double))).where(
+    parts = select(part).where(
         at_place(vectors, place),
         is_of(vectors, compared(model)),
         vectors.c.span.is_not(None),
     )
+    # Not aggregated: whatever aggregates is set up in each search, even if it never runs.
+    return func.array(parts.scalar_subquery(), type_=ARRAY(Double))
 
 
 def distance_to(vector: ColumnElement[Any], question: CTE) -> Any:
