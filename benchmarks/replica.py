@@ -8,7 +8,7 @@ A test holds it against the service: the same hits in the same order, with the s
 import asyncio
 import time
 from collections.abc import Sequence
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, replace
 from datetime import datetime
 from functools import cached_property
 from typing import Any
@@ -27,11 +27,11 @@ from adkpg.evaluation.figures import DEPTH
 from adkpg.memory import records
 from adkpg.memory.search import hits
 from adkpg.memory.search.cues import Cues, cues_of, dated
-from adkpg.memory.search.hits import Hit, Reason
+from adkpg.memory.search.hits import ROWS_PER_HIT, Hit, Reason
 from adkpg.memory.search.options import Mode
 from adkpg.memory.search.passage import Part, best_part
 from adkpg.memory.search.ranking import RANKING, Ranking
-from adkpg.memory.search.updates import newest_first
+from adkpg.memory.search.updates import Compared, newest_first
 from adkpg.memory.tokenizer import script_config, searchable
 from adkpg.memory.vectors.languages import foreign_language
 from adkpg.sql import Statement, config_of, in_scope, live, stored_columns
@@ -331,7 +331,7 @@ def _promising(
 
 
 def _rows() -> int:
-    return int(np.ceil(hits.ROWS_PER_HIT[0] * DEPTH))
+    return int(np.ceil(ROWS_PER_HIT[0] * DEPTH))
 
 
 @dataclass
@@ -398,7 +398,29 @@ def rank(
         for n in order
     ]
     asks = asked.cues.asks and mode != "vector"
-    return newest_first(hits.folded(rows), asked.text if asks else None, {})[:DEPTH]
+    folded = hits.folded(rows)
+    newest = newest_first(list(map(_compared, folded)), asked.text if asks else None, {})
+    return [_scored(folded[place], score) for place, score in newest][:DEPTH]
+
+
+def _scored(hit: Hit, score: float) -> Hit:
+    reason = replace(hit.reason, score=score, newer=score - hit.score)
+    return replace(hit, score=score, reason=reason)
+
+
+def _compared(hit: Hit) -> Compared:
+    """What tells whether a hit replaces another one."""
+    memory = hit.memory
+    return Compared(
+        ids=(str(memory.id), *hit.folded),
+        kind=memory.kind,
+        author=memory.author,
+        session_id=memory.session_id,
+        timestamp=datetime.fromisoformat(memory.timestamp or ""),
+        superseded_by=memory.superseded_by,
+        score=hit.score,
+        said=lambda: hit.reason.passage or records.text_of(memory.content),
+    )
 
 
 def _passage(scope: Scope, asked: Asked, memory: int, mode: Mode) -> str | None:

@@ -124,7 +124,35 @@ def memory(row: Mapping[str, Any]) -> Memory:
 
     The metadata also has what helps a model: the session, a document's source, and artifacts.
     """
-    artifacts = jsontext.read(row["artifacts"]) if row["artifacts"] else {}
+    artifacts = _artifacts(row)
+    expires_at = row["expires_at"]
+    return jsontext.copied(
+        _VALID,
+        {
+            **_adks_fields(row, artifacts),
+            "kind": row["kind"],
+            "topics": json.loads(row["topics"]) if row["topics"] else [],
+            "importance": round(row["importance"], 6),
+            "expires_at": _iso(expires_at) if expires_at else None,
+            "source": row["source"],
+            "session_id": row["session_id"] or None,
+            "event_id": row["event_id"],
+            "artifacts": artifacts,
+            "superseded_by": row["superseded_by"],
+        },
+    )
+
+
+def entry(row: Mapping[str, Any]) -> MemoryEntry:
+    """Reads a stored memory with ADK's fields alone, as `Memory.plain` returns it."""
+    return jsontext.copied(_PLAIN, _adks_fields(row, _artifacts(row)))
+
+
+def _artifacts(row: Mapping[str, Any]) -> dict[str, int]:
+    return jsontext.read(row["artifacts"]) if row["artifacts"] else {}
+
+
+def _adks_fields(row: Mapping[str, Any], artifacts: dict[str, int]) -> dict[str, Any]:
     author, session_id, source = row["author"], row["session_id"], row["source"]
     metadata: dict[str, Any] = {}
     if session_id:
@@ -135,26 +163,13 @@ def memory(row: Mapping[str, Any]) -> Memory:
         metadata["artifacts"] = artifacts
     if row["custom_metadata"]:
         metadata |= jsontext.read(row["custom_metadata"])
-    expires_at = row["expires_at"]
-    return jsontext.copied(
-        _VALID,
-        {
-            "id": row["memory_id"],
-            "author": author,
-            "timestamp": _iso(row["timestamp"]),
-            "content": _content(row["content"], author, row["body"]),
-            "custom_metadata": metadata,
-            "kind": row["kind"],
-            "topics": json.loads(row["topics"]) if row["topics"] else [],
-            "importance": round(row["importance"], 6),
-            "expires_at": _iso(expires_at) if expires_at else None,
-            "source": source,
-            "session_id": session_id or None,
-            "event_id": row["event_id"],
-            "artifacts": artifacts,
-            "superseded_by": row["superseded_by"],
-        },
-    )
+    return {
+        "id": row["memory_id"],
+        "author": author,
+        "timestamp": _iso(row["timestamp"]),
+        "content": _content(row["content"], author, row["body"]),
+        "custom_metadata": metadata,
+    }
 
 
 def _iso(time: datetime) -> str:

@@ -330,8 +330,8 @@ class PgVectorMemoryService(UsesDatabase, BaseMemoryService):
         options = self._defaults.changed(exclude_invocation_id=running_invocation())
         if not storable(app_name=app_name, user_id=user_id):
             return SearchMemoryResponse()
-        found = await self._search.hits(app_name, user_id, query, options, explain=False)
-        return SearchMemoryResponse(memories=[hit.memory.plain() for hit in found])
+        found = await self._search.entries(app_name, user_id, query, options)
+        return SearchMemoryResponse(memories=found)
 
     async def search(
         self,

@@ -51,14 +51,15 @@ def groups(said: Sequence[Said]) -> list[list[int]]:
       The places of each group, ascending, beginning with the one that the others are like; groups
       by this place.
     """
-    found: dict[int, list[int]] = {}
-    for places in _alike_by({place: each[:2] for place, each in enumerate(said)}):
-        words = {place: _words(said[place].text) for place in places}
-        suspects = _suspects(words)
-        found |= {place: [place] for place in words.keys() - {*suspects}}
-        for some in _alike_by({place: _numbers(words[place]) for place in suspects}):
-            for place, leader in _leaders({place: words[place] for place in some}):
-                found.setdefault(leader, []).append(place)
+    words = [_words(each.text) for each in said]
+    suspects = _suspects(words)
+    if not suspects:
+        return [[place] for place in range(len(said))]
+    found = {place: [place] for place in {*range(len(said))}.difference(suspects)}
+    keys = {place: (*said[place][:2], _numbers(words[place])) for place in suspects}
+    for some in _alike_by(keys):
+        for place, leader in _leaders({place: words[place] for place in some}):
+            found.setdefault(leader, []).append(place)
     return [found[place] for place in sorted(found)]
 
 
@@ -80,21 +81,23 @@ def _numbers(words: Sequence[str]) -> frozenset[str]:
     return frozenset(word for word in words if not word.isalpha() and _DIGIT.search(word))
 
 
-def _suspects(words: Mapping[int, Sequence[str]]) -> Sequence[int]:
-    """The places of those that may be like another one.
+def _suspects(words: Sequence[Sequence[str]]) -> Sequence[int]:
+    """The places of those that may be like another one, whoever said it.
 
     A word that one text alone has is the end of a pair that no other has. So one with more of these
     than pairs may be missing is like no other. Of many texts few have such words.
     """
     if len(words) > _FEW:
-        return list(words)
-    sets = {place: {*own} for place, own in words.items()}
+        return range(len(words))
+    sets = [{*own} for own in words]
     once: set[str] = set()
     again: set[str] = set()
-    for own in sets.values():
+    for own in sets:
         again |= own & once
         once |= own
-    return [place for place, own in sets.items() if len(own - again) <= _spare(len(words[place]))]
+    return [
+        place for place, own in enumerate(sets) if len(own - again) <= _spare(len(words[place]))
+    ]
 
 
 def _leaders(words: Mapping[int, Sequence[str]]) -> Iterator[tuple[int, int]]:

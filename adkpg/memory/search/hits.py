@@ -5,6 +5,7 @@ from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, fields, replace
 from typing import Any, TypeVar
 
+from google.adk.memory.memory_entry import MemoryEntry
 from google.genai import types
 
 from adkpg import jsontext
@@ -13,9 +14,15 @@ from adkpg.memory.records import Memory
 from adkpg.memory.search import duplicates
 from adkpg.memory.search.duplicates import Said
 from adkpg.memory.search.passage import Part, best_part
+from adkpg.memory.search.updates import Compared
 from adkpg.memory.vectors.passages import PASSAGE_TOKENS
 
 MadeT = TypeVar("MadeT")
+Passage = tuple[tuple[int, int] | None, str | None]
+
+# Near-duplicates leave the places they held to others; many leave many.
+ROWS_PER_HIT = (1.25, 8, 32)
+"""Times as many rows as hits are asked for, one after the other until these are enough."""
 
 
 @dataclass(frozen=True)
@@ -85,37 +92,137 @@ class Hit:
     cut: bool = False
 
 
-def hit(row: Mapping[str, Any], question: str, *, words_alone: str | None = None) -> Hit:
-    """Reads a row of a search.
+class Group:
+    """Near-duplicates among the rows of a search, of which the latest stands for all.
+
+    What was said again may have been said better. It has the best one's score, and its own reason
+    otherwise.
+
+    Attributes:
+      row: The latest one's.
+      score: What orders it.
+      newer: What the score has for replacing what an older one says.
+    """
+
+    __slots__ = ("_others", "_passage", "_question", "newer", "row", "score")
+
+    def __init__(self, rows: Sequence[Mapping[str, Any]], question: str) -> None:
+        """Takes the rows, the best first, and what was asked, which tells what passage matched."""
+        self._question = question
+        self._others: tuple[str, ...] = ()
+        self._passage: Passage | None = None
+        self.row = rows[0]
+        self.score: float = rows[0]["score"]
+        self.newer = 0.0
+        if len(rows) > 1:
+            self.row = max(rows, key=lambda row: row["timestamp"])
+            self._others = tuple(str(row["memory_id"]) for row in rows if row is not self.row)
+
+    def scored(self, score: float) -> "Group":
+        """Gives it a score, which is higher if it replaces what another one says; returns it."""
+        self.newer, self.score = score - self.score, score
+        return self
+
+    def compared(self) -> Compared:
+        """Returns what tells whether it replaces another one."""
+        row = self.row
+        return Compared(
+            ids=(row["memory_id"], *self._others),
+            kind=row["kind"],
+            author=row["author"],
+            session_id=row["session_id"],
+            timestamp=row["timestamp"],
+            superseded_by=row["superseded_by"],
+            score=self.score,
+            said=self._text,
+        )
+
+    def entry(self) -> MemoryEntry:
+        """Returns its memory as ADK has it."""
+        return records.entry(self.row)
+
+    def hit(self, *, words_alone: str | None) -> Hit:
+        """Returns its memory with its reasons.
+
+        Args:
+          words_alone: As in `Reason`.
+        """
+        row = self.row
+        memory = records.memory(row)
+        span, passage = None, None
+        if _may_have_passages(row):
+            span, passage = self._matching(records.text_of(memory.content))
+        lexemes, idfs = _matched(row)
+        reason = _made(
+            Reason,
+            {
+                **_NO_REASON,
+                "lexical": row["lexical"] or 0.0,
+                "lexemes": lexemes,
+                "cosine": row["cosine"],
+                "recency": row["recency"],
+                "importance": row["importance_factor"],
+                "score": self.score,
+                "words_alone": words_alone,
+                "passage": passage,
+                "span": span,
+                "date": row["dated"] or 0.0,
+                "speaker": row["said_by"] or 0.0,
+                "idfs": idfs,
+                "newer": self.newer,
+            },
+        )
+        found = {"memory": memory, "score": self.score, "reason": reason, "cut": bool(row["cut"])}
+        return _made(Hit, {**_NO_HIT, **found, "folded": self._others})
+
+    def _text(self) -> str:
+        """What it says; of a long memory, the passage that matched."""
+        text = records.storable_text(records.said_in(self.row))
+        if not _may_have_passages(self.row):
+            return text
+        return self._matching(text)[1] or text
+
+    def _matching(self, text: str) -> Passage:
+        """The passage that matches best, and where it is in the text."""
+        if self._passage is None:
+            stored = self.row.get("parts") or ()
+            parts = [Part(int(start), int(end), cosine) for start, end, cosine in stored]
+            best = best_part(text, parts, self._question)
+            self._passage = None, None
+            if best is not None:
+                span = best.start, min(best.end, len(text))
+                self._passage = span, text[slice(*span)]
+        return self._passage
+
+
+def grouped(rows: Sequence[Mapping[str, Any]], question: str) -> list[Group]:
+    """Puts rows of a search together that are near-duplicates; see `duplicates.groups`.
 
     Args:
-      row: As the statement returns it.
-      question: What was asked; it tells which passage matched.
-      words_alone: As in `Reason`.
+      rows: As the statement returns them, the best first.
+      question: What was asked.
     """
-    memory = records.memory(row)
-    span, passage = _passage(row, memory, question)
-    lexemes, idfs = _matched(row)
-    reason = _made(
-        Reason,
-        {
-            **_NO_REASON,
-            "lexical": row["lexical"] or 0.0,
-            "lexemes": lexemes,
-            "cosine": row["cosine"],
-            "recency": row["recency"],
-            "importance": row["importance_factor"],
-            "score": row["score"],
-            "words_alone": words_alone,
-            "passage": passage,
-            "span": span,
-            "date": row["dated"] or 0.0,
-            "speaker": row["said_by"] or 0.0,
-            "idfs": idfs,
-        },
-    )
-    found = {"memory": memory, "score": row["score"], "reason": reason, "cut": bool(row["cut"])}
-    return _made(Hit, {**_NO_HIT, **found})
+    places = duplicates.groups([_said(row) for row in rows])
+    return [Group([rows[place] for place in group], question) for group in places]
+
+
+def _said(row: Mapping[str, Any]) -> Said:
+    artifacts = jsontext.read(row["artifacts"]) if row["artifacts"] else ()
+    text = records.said_in(row)
+    return Said(row["author"], frozenset(artifacts), duplicates.compared(text))
+
+
+def _may_have_passages(row: Mapping[str, Any]) -> bool:
+    """Whether a memory is so long that it may have passages."""
+    return len(row["content"] or row["body"]) > PASSAGE_TOKENS  # of as many characters: it has none
+
+
+def _matched(row: Mapping[str, Any]) -> tuple[tuple[str, ...], tuple[float, ...]]:
+    """The words that matched and how rare each is, in alphabetical order."""
+    if not row["lexemes"]:
+        return (), ()
+    lexemes, idfs = zip(*sorted(zip(row["lexemes"], row["idfs"], strict=True)), strict=True)
+    return lexemes, idfs
 
 
 _NO_REASON, _NO_HIT = (
@@ -128,58 +235,6 @@ def _made(kind: type[MadeT], values: dict[str, Any]) -> MadeT:
     made = object.__new__(kind)
     object.__setattr__(made, "__dict__", values)
     return made
-
-
-def _matched(row: Mapping[str, Any]) -> tuple[tuple[str, ...], tuple[float, ...]]:
-    """The words that matched and how rare each is, in alphabetical order."""
-    if not row["lexemes"]:
-        return (), ()
-    lexemes, idfs = zip(*sorted(zip(row["lexemes"], row["idfs"], strict=True)), strict=True)
-    return lexemes, idfs
-
-
-def _passage(
-    row: Mapping[str, Any], memory: Memory, question: str
-) -> tuple[tuple[int, int] | None, str | None]:
-    """The passage that matches best, and where it is; nothing of a memory without passages."""
-    if len(row["content"] or row["body"]) <= PASSAGE_TOKENS:  # of as many characters: it has none
-        return None, None
-    text = records.text_of(memory.content)
-    parts = [Part(int(start), int(end), cosine) for start, end, cosine in row.get("parts") or ()]
-    best = best_part(text, parts, question)
-    if best is None:
-        return None, None
-    span = best.start, min(best.end, len(text))
-    return span, text[slice(*span)]
-
-
-def groups_of(rows: Sequence[Mapping[str, Any]]) -> list[list[int]]:
-    """Puts rows of a search together that are near-duplicates; see `duplicates.groups`."""
-    return duplicates.groups([_said(row) for row in rows])
-
-
-def hit_of(
-    rows: Sequence[Mapping[str, Any]], question: str, *, words_alone: str | None = None
-) -> tuple[Hit, Mapping[str, Any]]:
-    """Reads a group of near-duplicates, as `folded` does; returns the hit and its own row.
-
-    Args:
-      rows: The best first.
-      question: As for `hit`.
-      words_alone: As in `Reason`.
-    """
-    if len(rows) == 1:
-        return hit(rows[0], question, words_alone=words_alone), rows[0]
-    latest = max(rows, key=lambda row: row["timestamp"])
-    best = {**latest, "score": max(row["score"] for row in rows)}
-    others = tuple(str(row["memory_id"]) for row in rows if row is not latest)
-    return replace(hit(best, question, words_alone=words_alone), folded=others), latest
-
-
-def _said(row: Mapping[str, Any]) -> Said:
-    artifacts = jsontext.read(row["artifacts"]) if row["artifacts"] else ()
-    text = records.said_in(row)
-    return Said(row["author"], frozenset(artifacts), duplicates.compared(text))
 
 
 def folded(hits: Sequence[Hit]) -> list[Hit]:
@@ -197,11 +252,6 @@ def folded(hits: Sequence[Hit]) -> list[Hit]:
         for hit in hits
     ]
     return [_survivor([hits[place] for place in group]) for group in duplicates.groups(said)]
-
-
-# Near-duplicates leave the places they held to others; many leave many.
-ROWS_PER_HIT = (1.25, 8, 32)
-"""Times as many rows as hits are asked for, one after the other until these are enough."""
 
 
 def by_passage(found: Hit) -> Hit:

@@ -7,11 +7,10 @@ if the score hardly tells them apart, time does.
 """
 
 import re
-from collections.abc import Iterable, Iterator, Mapping, Sequence
-from dataclasses import replace
+from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
+from datetime import datetime
+from typing import NamedTuple
 
-from adkpg.memory import records
-from adkpg.memory.search.hits import Hit
 from adkpg.memory.search.ranking import RANKING
 from adkpg.memory.tokenizer import searchable
 
@@ -24,29 +23,58 @@ _LOOKED_AT = 2_000  # characters of a text
 _LEAST_COMMON = 3  # words: "Thanks!" is part of much that is no new value of it
 
 
+class Compared(NamedTuple):
+    """What is compared of a hit.
+
+    Attributes:
+      ids: Its memory's, and those of its near-duplicates.
+      kind: As in `records.Memory`.
+      author: Who said it.
+      session_id: Where; none if it came from no session.
+      timestamp: When.
+      superseded_by: Id of the fact that replaced it.
+      score: What orders the hits.
+      said: Reads what it says; of a long memory, the passage that matched.
+    """
+
+    ids: tuple[str, ...]
+    kind: str
+    author: str | None
+    session_id: str | None
+    timestamp: datetime
+    superseded_by: str | None
+    score: float
+    said: Callable[[], str]
+
+
 def may_replace(kinds: Iterable[str], question: str | None, drawn: Drawn) -> bool:
     """Whether `newest_first` may find that a memory of some kinds replaces another."""
     return question is not None or bool(drawn) or "fact" in kinds
 
 
-def newest_first(found: Sequence[Hit], question: str | None, drawn: Drawn) -> list[Hit]:
-    """Returns the hits with each that replaces another before it; others keep their order.
+def newest_first(
+    found: Sequence[Compared], question: str | None, drawn: Drawn
+) -> list[tuple[int, float]]:
+    """Returns the order in which each hit that replaces another stands before it.
 
-    One that is put before another has that one's score, and says by how much more in its reason.
+    Others keep their order. One that is put before another has that one's score.
 
     Args:
       found: The best first.
       question: What was asked; None if nothing was, so that words tell nothing.
       drawn: The facts of these memories.
+
+    Returns:
+      Of each its place among those that were found, and its score.
     """
-    if not may_replace((hit.memory.kind for hit in found), question, drawn):
-        return list(found)
+    if not may_replace((each.kind for each in found), question, drawn):
+        return [(place, each.score) for place, each in enumerate(found)]
     heirs = {fact: heir for facts in drawn.values() for fact, heir in facts if heir}
-    facts = [_facts(hit, drawn) for hit in found]
+    facts = [_facts(each, drawn) for each in found]
     outdated = [frozenset(_heirs(own, heirs)) for own in facts]
     words = _Words(found, question)
     order: list[int] = []
-    scores = [hit.score for hit in found]
+    scores = [each.score for each in found]
     for later in range(len(found)):
         place = len(order)
         for rank, earlier in enumerate(order):
@@ -55,14 +83,14 @@ def newest_first(found: Sequence[Hit], question: str | None, drawn: Drawn) -> li
                 scores[later] = max(scores[later], scores[earlier])
                 break
         order.insert(place, later)
-    return [_raised(found[n], scores[n]) for n in order]
+    return [(n, scores[n]) for n in order]
 
 
-def _facts(hit: Hit, drawn: Drawn) -> Sequence[tuple[str, str | None]]:
+def _facts(one: Compared, drawn: Drawn) -> Sequence[tuple[str, str | None]]:
     """The facts drawn from a hit, or what it is itself."""
-    own = [each for id in (hit.memory.id, *hit.folded) for each in drawn.get(id or "", ())]
-    if hit.memory.kind == "fact" and hit.memory.id:
-        own.append((hit.memory.id, hit.memory.superseded_by))
+    own = [each for id in one.ids for each in drawn.get(id, ())]
+    if one.kind == "fact":
+        own.append((one.ids[0], one.superseded_by))
     return own
 
 
@@ -78,7 +106,7 @@ def _heirs(facts: Sequence[tuple[str, str | None]], heirs: Mapping[str, str]) ->
 
 
 def _told(
-    found: Sequence[Hit],
+    found: Sequence[Compared],
     facts: Sequence[Sequence[tuple[str, str | None]]],
     outdated: Sequence[frozenset[str]],
     earlier: int,
@@ -98,7 +126,7 @@ def _told(
 class _Words:
     """Tells by words whether a hit replaces another; those of a hit are read when asked for."""
 
-    def __init__(self, found: Sequence[Hit], question: str | None) -> None:
+    def __init__(self, found: Sequence[Compared], question: str | None) -> None:
         self._found = found
         self._read: dict[int, frozenset[str]] = {}
         self._asked = frozenset() if question is None else _words(question)
@@ -110,11 +138,11 @@ class _Words:
         old, new = self._found[earlier], self._found[later]
         if (
             new.score < RANKING.updated * old.score
-            or old.memory.author != new.memory.author
-            or old.memory.kind != new.memory.kind
+            or old.author != new.author
+            or old.kind != new.kind
             # Within one conversation a turn completes another more often than it corrects it.
-            or (old.memory.kind == "turn" and old.memory.session_id == new.memory.session_id)
-            or (old.memory.timestamp or "") >= (new.memory.timestamp or "")
+            or (old.kind == "turn" and old.session_id == new.session_id)
+            or old.timestamp >= new.timestamp
         ):
             return False
         one, other = self._of(earlier), self._of(later)
@@ -127,8 +155,7 @@ class _Words:
 
     def _of(self, number: int) -> frozenset[str]:
         if number not in self._read:
-            hit = self._found[number]
-            self._read[number] = _words(hit.reason.passage or records.text_of(hit.memory.content))
+            self._read[number] = _words(self._found[number].said())
         return self._read[number]
 
 
@@ -137,11 +164,3 @@ def _words(text: str) -> frozenset[str]:
     if not text.isascii():
         text = searchable(text).casefold()
     return frozenset(word[:_STEM] for word in _WORD.findall(text))
-
-
-def _raised(hit: Hit, score: float) -> Hit:
-    if score == hit.score:
-        return hit
-    return replace(
-        hit, score=score, reason=replace(hit.reason, score=score, newer=score - hit.reason.score)
-    )
