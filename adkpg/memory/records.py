@@ -2,8 +2,8 @@
 
 import json
 import math
+import struct
 import sys
-from array import array
 from collections.abc import Mapping, Sequence
 from datetime import UTC, datetime
 from typing import Any
@@ -196,7 +196,8 @@ def vector_text(vector: Sequence[float]) -> str:
     if numpy is None:
         whole = [int(value * scale) for value in vector]
     else:  # in half the time
-        whole = (numpy.frombuffer(array("d", vector)) * scale).astype(numpy.int32).tolist()
+        packed = struct.pack(f"{len(vector)}d", *vector)
+        whole = (numpy.frombuffer(packed) * scale).astype(numpy.int32).tolist()
     return to_json(whole).decode()
 
 
