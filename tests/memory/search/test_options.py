@@ -345,3 +345,40 @@ async def test_adding_twenty_times_changes_no_answer(
         " (SELECT count(*) FROM memory_jobs), (SELECT count(DISTINCT position) FROM memories)"
     )
     assert tuple(counts or ()) == (4, 4, 0, 4)
+
+
+@pytest.mark.parametrize("mode", MODES)
+@pytest.mark.parametrize(
+    "options",
+    [
+        {},
+        {"top_k": 2},
+        {"neighbours": 1},
+        {"passages": True},
+        {"gather": True},
+        {"max_tokens": 40},
+        {"neighbours": 1, "max_tokens": 60},
+    ],
+    ids=str,
+)
+@pytest.mark.parametrize("query", ["my kitten sleeps in the car", "Where does my kitten sleep?"])
+async def test_adks_call_answers_with_the_memories_of_the_same_search(
+    database: Database, mode: Mode, options: dict[str, Any], query: str
+) -> None:
+    memory = PgVectorMemoryService(database, embedder=ToyEmbedder(), mode=mode, **options)
+    long = "The kitten sleeps where it likes. " + "There is rain, and tea, and the moon. " * 20
+    for week, text in enumerate(
+        (
+            "My kitten always sleeps in the car, behind the seats.",
+            "My kitten always sleeps in the car behind the seats",
+            long,
+            "My kitten always sleeps in the shed now, behind the seats.",
+        )
+    ):
+        own = said(text, f"e{week}", timestamp=1_770_000_000.0 + week * 7 * 86_400)
+        after = said("The moon is up.", f"f{week}", timestamp=own.timestamp + 1)
+        await memory.add_session_to_memory(session_of(own, after, session_id=f"s{week}"))
+    hits = await memory.search(**USER, query=query)
+    response = await memory.search_memory(**USER, query=query)
+    assert len(hits) > 1
+    assert response.memories == [hit.memory.plain() for hit in hits]
