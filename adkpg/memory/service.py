@@ -346,8 +346,8 @@ class PgVectorMemoryService(UsesDatabase, BaseMemoryService):
         If the embedder fails or takes longer than ``ADKPG_SEARCH_TIMEOUT_S``, or the app's vectors
         are of another model, a hybrid search answers by words alone; a warning and each hit's
         reason say why. A reranker that fails or takes longer than ``ADKPG_RERANK_TIMEOUT_S`` leaves
-        the order as it is. Near-duplicates are folded (`hits.folded`). Turns of the invocation that
-        awaits the answer are left out, or of the one that is named.
+        the order as it is. Near-duplicates are folded (`duplicates.groups`). Turns of the
+        invocation that awaits the answer are left out, or of the one that is named.
 
         Args:
           app_name: The app.

@@ -113,7 +113,7 @@ class Search:
 
     async def _answer(
         self, app_name: str, user_id: str, query: str, options: SearchOptions, *, explain: bool
-    ) -> "_Answer | None":
+    ) -> _Answer | None:
         """Asks; None if there is no question."""
         settings, filters = self._database.settings, parameters_of(options.filters)
         lists = (filters["authors"], filters["session_ids"], filters["topics"])
@@ -223,11 +223,11 @@ class Search:
         return _Answer(app_name, scopes, text, groups[:wanted], most, words_alone)
 
     def _changes_memories(self, options: SearchOptions) -> bool:
-        """Whether hits are cut, or in another order, before a caller has them."""
+        """Whether hits are cut, left out or put in another order before a caller has them."""
         reranks = self._reranker is not None and options.rerank
         return reranks or options.passages or options.gather or options.max_tokens is not None
 
-    async def _hits(self, answer: "_Answer", options: SearchOptions) -> list[Hit]:
+    async def _hits(self, answer: _Answer, options: SearchOptions) -> list[Hit]:
         settings = self._database.settings
         found = [group.hit(words_alone=answer.words_alone) for group in answer.groups]
         # Not by memory_id: a user's memory and the app's may have the same.
@@ -239,6 +239,7 @@ class Search:
             most = settings.rerank_candidates
             found = await reranked(self._reranker, answer.question, found, most=most)
         found = found[: answer.most]
+        places = {hit.memory.id: positions[id(hit.memory)] for hit in found}
         if options.neighbours and found:
             around = found
             found = await self._database.read(
@@ -248,7 +249,6 @@ class Search:
         if options.passages:
             found = list(map(hits.by_passage, found))
         if options.gather:
-            places = {hit.memory.id: positions[id(hit.memory)] for hit in found}
             return hits.gathered(found, options.max_tokens or RANKING.gathered_tokens, places)
         if options.max_tokens is not None:
             found = hits.within_budget(found, options.max_tokens)
@@ -357,7 +357,7 @@ class Search:
     async def _with_neighbours(
         self,
         source: Source,
-        answer: "_Answer",
+        answer: _Answer,
         found: list[Hit],
         positions: dict[int, int],
         options: SearchOptions,

@@ -30,7 +30,7 @@ class Compared(NamedTuple):
       ids: Its memory's, and those of its near-duplicates.
       kind: As in `records.Memory`.
       author: Who said it.
-      session_id: Where; none if it came from no session.
+      session_id: Where; none or empty if it came from no session.
       timestamp: When.
       superseded_by: Id of the fact that replaced it.
       score: What orders the hits.

@@ -201,7 +201,7 @@ def _exact(
         select(vectors.c.position, distance).where(mine).order_by(distance).limit(passages),
         f"{prefix}nearest_passages",
     )
-    # Asked once, and before any row is read again; of few passages only whether they are more.
+    # Asked once, and before any row is read again; of few passages only whether they are few.
     last = select(true()).select_from(ranked).offset(passages - number(1)).limit(number(1))
     many = last.scalar_subquery()
     memories_of_these = func.count(ranked.c.position.distinct())

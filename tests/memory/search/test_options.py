@@ -356,6 +356,8 @@ async def test_adding_twenty_times_changes_no_answer(
         {"neighbours": 1},
         {"passages": True},
         {"gather": True},
+        {"passages": True, "gather": True},
+        {"passages": True, "gather": True, "max_tokens": 60},
         {"max_tokens": 40},
         {"neighbours": 1, "max_tokens": 60},
     ],
