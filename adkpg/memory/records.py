@@ -124,7 +124,7 @@ def memory(row: Mapping[str, Any]) -> Memory:
 
     The metadata also has what helps a model: the session, a document's source, and artifacts.
     """
-    artifacts = _artifacts(row)
+    artifacts = artifacts_of(row)
     expires_at = row["expires_at"]
     return jsontext.copied(
         _VALID,
@@ -145,10 +145,11 @@ def memory(row: Mapping[str, Any]) -> Memory:
 
 def entry(row: Mapping[str, Any]) -> MemoryEntry:
     """Reads a stored memory with ADK's fields alone, as `Memory.plain` returns it."""
-    return jsontext.copied(_PLAIN, _adks_fields(row, _artifacts(row)))
+    return jsontext.copied(_PLAIN, _adks_fields(row, artifacts_of(row)))
 
 
-def _artifacts(row: Mapping[str, Any]) -> dict[str, int]:
+def artifacts_of(row: Mapping[str, Any]) -> dict[str, int]:
+    """Reads the names and versions of a stored memory's artifacts."""
     return jsontext.read(row["artifacts"]) if row["artifacts"] else {}
 
 

@@ -8,7 +8,6 @@ from typing import Any, TypeVar
 from google.adk.memory.memory_entry import MemoryEntry
 from google.genai import types
 
-from adkpg import jsontext
 from adkpg.memory import records
 from adkpg.memory.records import Memory
 from adkpg.memory.search import duplicates
@@ -207,9 +206,8 @@ def grouped(rows: Sequence[Mapping[str, Any]], question: str) -> list[Group]:
 
 
 def _said(row: Mapping[str, Any]) -> Said:
-    artifacts = jsontext.read(row["artifacts"]) if row["artifacts"] else ()
     text = records.said_in(row)
-    return Said(row["author"], frozenset(artifacts), duplicates.compared(text))
+    return Said(row["author"], frozenset(records.artifacts_of(row)), duplicates.compared(text))
 
 
 def _may_have_passages(row: Mapping[str, Any]) -> bool:

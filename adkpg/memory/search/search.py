@@ -95,14 +95,7 @@ class Search:
     async def entries(
         self, app_name: str, user_id: str, query: str, options: SearchOptions
     ) -> list[MemoryEntry]:
-        """Returns the memories of the hits, as ADK has them.
-
-        Args:
-          app_name: The app.
-          user_id: The user, or the reserved id of the app-wide scope.
-          query: Any text.
-          options: How to answer.
-        """
+        """Returns the memories of the hits, as ADK has them; its arguments are those of `hits`."""
         answer = await self._answer(app_name, user_id, query, options, explain=False)
         if answer is None:
             return []
@@ -239,7 +232,6 @@ class Search:
             most = settings.rerank_candidates
             found = await reranked(self._reranker, answer.question, found, most=most)
         found = found[: answer.most]
-        places = {hit.memory.id: positions[id(hit.memory)] for hit in found}
         if options.neighbours and found:
             around = found
             found = await self._database.read(
@@ -249,6 +241,7 @@ class Search:
         if options.passages:
             found = list(map(hits.by_passage, found))
         if options.gather:
+            places = {each.row["memory_id"]: each.row["position"] for each in answer.groups}
             return hits.gathered(found, options.max_tokens or RANKING.gathered_tokens, places)
         if options.max_tokens is not None:
             found = hits.within_budget(found, options.max_tokens)
