@@ -36,6 +36,8 @@ SHAPES: dict[str, list[Any]] = {
         Shape(lexical=True, vector=True, explain=True, inactive=True),
         Shape(lexical=True, vector=False, explain=True, said_by=True),
         Shape(lexical=True, vector=True, dated=True, dates=True, said_by=True, apart=True),
+        Shape(lexical=False, vector=True),
+        Shape(lexical=False, vector=True, crowded=True),
         Shape(lexical=False, vector=True, large=True, apart=True),
     ],
 }

@@ -186,10 +186,13 @@ class Search:
         async def ask(source: Source) -> tuple[list[Any], list[Group]]:
             for more in ROWS_PER_HIT:
                 parameters: SearchParameters = {**asked, "top_k": math.ceil(more * wanted)}
-                if len(scopes) > 1 and await self._database.is_distributed():
-                    rows = await self._apart(source, vectors, shape, parameters)
+                # Between nodes one round trip, whatever is found.
+                apart = await self._database.is_distributed()
+                own = replace(shape, crowded=True) if apart else shape
+                if apart and len(scopes) > 1:
+                    rows = await self._apart(source, vectors, own, parameters)
                 else:
-                    rows = await self._rows(source, vectors, shape, parameters)
+                    rows = await self._rows(source, vectors, own, parameters)
                 rows = [row for row in rows if row["memory_id"] is not None]
                 groups = grouped(rows, text)
                 if len(groups) >= wanted or len(rows) < parameters["top_k"]:
@@ -313,6 +316,10 @@ class Search:
             rows = await source.transact(search)
         else:
             rows = await source.fetch(statements.search(shape), parameters)
+            if rows[0].get("crowded"):
+                rows = await source.fetch(
+                    statements.search(replace(shape, crowded=True)), parameters
+                )
         # A statement cannot ask first: each search tells how the next is to be answered.
         if rows[0]["approximate"]:
             self._approximate[key] = frozenset(rows[0]["approximate"])

@@ -83,6 +83,8 @@ class Shape:
       dates: One of its words may be of a date, as memories have it written out.
       said_by: The question says whose words it asks for.
       inactive: Vectors of the embedder's model are compared also if the app has another.
+      crowded: By vectors alone: all passages are looked at if the nearest are of too few memories.
+        Without it a search only tells that it has to be asked so.
       apart: Of one scope of several, which are on several nodes: all of its candidates, and what
         their scores are made of, for `merging.merged`.
     """
@@ -97,6 +99,7 @@ class Shape:
     dates: bool = False
     said_by: bool = False
     inactive: bool = False
+    crowded: bool = False
     apart: bool = False
 
 
@@ -200,8 +203,9 @@ def search(shape: Shape) -> Statement[SearchParameters]:
     and cosine, both null or empty if there are none; and in every row ``approximate``,
     the scopes that the HNSW index holds, ``active_model``, the app's, which is null if it has none
     yet, and ``waiting``, whether some of the memories have no vector since no worker comes. Of a
-    search by words each row has size, shared and mean_length, as counted or as given. Vectors of a
-    model that is not active are not compared.
+    search by words each row has size, shared and mean_length, as counted or as given; of one by
+    vectors alone ``crowded``, if it may have to be asked with `Shape.crowded`. Vectors of a model
+    that is not active are not compared.
     """
     question = by_vectors.question_vector()
     model = by_vectors.compared_model(inactive=shape.inactive) if shape.vector else None
@@ -219,6 +223,7 @@ def search(shape: Shape) -> Statement[SearchParameters]:
             large=shape.large,
             approximate=shape.approximate,
             enough=_enough_by_vectors(reach, shape),
+            crowded=shape.crowded,
         )
     asked = by_words.words() if shape.lexical else None
     matched = rarity = lexical = dated = None
@@ -228,7 +233,8 @@ def search(shape: Shape) -> Statement[SearchParameters]:
         lexical = by_words.scored(matched, asked, scope)
         if shape.dated:
             dated = _dated(dead, eligible, scope, apart=shape.apart)
-    scored = _scored(_candidates(lexical, nearest, dated), question, model, dated, shape)
+    by_cosine = None if nearest is None else nearest.memories
+    scored = _scored(_candidates(lexical, by_cosine, dated), question, model, dated, shape)
     info = _info(model)
     first: Any = info
     told: list[Any] = [*info.c]
@@ -264,11 +270,13 @@ def search(shape: Shape) -> Statement[SearchParameters]:
         _drawn(best).label("drawn"),
         *told,
     ).select_from(first.outerjoin(source, true()))
-    if model is not None:
+    if model is not None and nearest is not None:
         passages = by_vectors.passages_at(best.c.position, question, model, large=shape.large)
         # Of as many characters as a passage has tokens: it has no passages.
         long = func.length(best.c.body) > number(PASSAGE_TOKENS)
         found = found.add_columns(case((long, passages)).label("parts"))
+        if nearest.crowded is not None:
+            found = found.add_columns(nearest.crowded.label("crowded"))
     if not shape.apart:
         found = found.order_by(best.c.score.desc(), best.c.timestamp.desc(), best.c.position.desc())
     # First, by which `adkpg.operations.searches_statements` knows a search.

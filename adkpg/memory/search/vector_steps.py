@@ -6,7 +6,7 @@ best by those are compared whole. Scopes that have an HNSW index are answered fr
 their fresh vectors, which it does not hold yet, exactly.
 """
 
-from typing import Any
+from typing import Any, NamedTuple
 
 from pgvector.sqlalchemy import HALFVEC
 from sqlalchemy import (
@@ -20,6 +20,7 @@ from sqlalchemy import (
     case,
     cast,
     func,
+    not_,
     select,
     true,
     union_all,
@@ -42,6 +43,18 @@ from adkpg.sql import APP_NAME
 from adkpg.tables import app_settings, memory_vectors
 
 _PASSAGES = 3  # for each memory that is wanted
+
+
+class Nearest(NamedTuple):
+    """What is the nearest.
+
+    Attributes:
+      memories: Position and cosine, the nearest first.
+      crowded: Whether the passages that were looked at are of too few memories; None: they are not.
+    """
+
+    memories: CTE
+    crowded: ColumnElement[bool] | None = None
 
 
 def question_vector() -> CTE:
@@ -82,7 +95,8 @@ def nearest(
     large: bool,
     approximate: tuple[int, int] | None,
     enough: ColumnElement[int] | None = None,
-) -> CTE:
+    crowded: bool = False,
+) -> Nearest:
     """The nearest memories by cosine, as many as there are candidates.
 
     Args:
@@ -94,11 +108,15 @@ def nearest(
       approximate: The model's number and dimensions, to answer some scopes from the HNSW index.
       enough: As many will do, and those that are as near as the last; then no scope is answered
         from the HNSW index.
+      crowded: With ``enough``, all passages may be looked at. Otherwise it is only told that they
+        should be, since few memories have so many, and a step is set up also where it never runs.
     """
     if approximate is None:
         mine = in_scopes(memory_vectors)
+        if enough is not None and not large and not crowded:
+            return _enough(question, model, dead, eligible, mine, enough)
         found = _exact(question, model, dead, eligible, mine, large=large, enough=enough)
-        return materialized(found, "nearest")
+        return Nearest(materialized(found, "nearest"))
     model_id, dimensions = approximate
     vectors = memory_vectors
     column = vectors.c.large if large else vectors.c.embedding
@@ -141,13 +159,27 @@ def nearest(
     ).subquery("ways_to_vectors")
     # Of one memory's passages some may be in the index, and some fresh.
     cosine = func.max(ways.c.cosine).label("cosine")
-    return materialized(
-        select(ways.c.position, cosine)
-        .group_by(ways.c.position)
-        .order_by(cosine.desc())
-        .limit(most),
-        "nearest",
+    by_cosine = select(ways.c.position, cosine).group_by(ways.c.position).order_by(cosine.desc())
+    return Nearest(materialized(by_cosine.limit(most), "nearest"))
+
+
+def _enough(
+    question: CTE,
+    model: CTE,
+    dead: CTE,
+    eligible: CTE | None,
+    scope: ColumnElement[bool],
+    enough: ColumnElement[int],
+) -> Nearest:
+    """The memories of the nearest passages, as in `_exact`, and whether these are too few."""
+    mine = _compared_in(scope, model, dead, eligible)
+    ranked, passages = _ranked(question, mine, enough)
+    cosine = (-func.min(ranked.c.distance)).label("cosine")
+    of_these = select(ranked.c.position, cosine).group_by(ranked.c.position)
+    found = materialized(
+        _first(of_these.order_by(cosine.desc()), at_least(RANKING.candidates), enough), "nearest"
     )
+    return Nearest(found, and_(_as_many(ranked, passages), not_(_as_many(found, enough))))
 
 
 def _exact(
@@ -167,12 +199,7 @@ def _exact(
     passages is its nearest. Where many are of few memories, all passages are looked at.
     """
     vectors = memory_vectors
-    mine = and_(
-        scope,
-        vectors.c.model_id == compared(model),
-        outside(vectors.c.position, dead),
-        *within(vectors.c.position, eligible),
-    )
+    mine = _compared_in(scope, model, dead, eligible)
     vector: ColumnElement[Any] = vectors.c.large if large else vectors.c.embedding
     most = at_least(RANKING.candidates)
     if large:
@@ -194,18 +221,11 @@ def _exact(
             .order_by(cosine.desc())
         )
         return _first(whole, most, enough)
-    distance = distance_to(vector, question).label("distance")
     wanted = most if enough is None else enough
-    passages = func.greatest(most, number(_PASSAGES) * wanted)
-    ranked = materialized(
-        select(vectors.c.position, distance).where(mine).order_by(distance).limit(passages),
-        f"{prefix}nearest_passages",
-    )
+    ranked, passages = _ranked(question, mine, wanted, prefix=prefix)
     # Asked once, and before any row is read again; of few passages only whether they are few.
-    last = select(true()).select_from(ranked).offset(passages - number(1)).limit(number(1))
-    many = last.scalar_subquery()
-    memories_of_these = func.count(ranked.c.position.distinct())
-    too_few = and_(many, select(memories_of_these < wanted).scalar_subquery())
+    memories_of_these = select(func.count(ranked.c.position.distinct())).scalar_subquery()
+    too_few = and_(_as_many(ranked, passages), memories_of_these < wanted)
     looked_at = union_all(
         select(ranked.c.position, ranked.c.distance),
         select(vectors.c.position, distance_to(vector, question)).where(mine, too_few),
@@ -215,6 +235,35 @@ def _exact(
         select(looked_at.c.position, cosine).group_by(looked_at.c.position).order_by(cosine.desc())
     )
     return _first(by_cosine, most, enough)
+
+
+def _compared_in(
+    scope: ColumnElement[bool], model: CTE, dead: CTE, eligible: CTE | None
+) -> ColumnElement[bool]:
+    """The vectors to compare."""
+    vectors = memory_vectors
+    return and_(
+        scope,
+        vectors.c.model_id == compared(model),
+        outside(vectors.c.position, dead),
+        *within(vectors.c.position, eligible),
+    )
+
+
+def _ranked(
+    question: CTE, mine: ColumnElement[bool], wanted: ColumnElement[int], *, prefix: str = ""
+) -> tuple[CTE, ColumnElement[int]]:
+    """The nearest passages, and how many are looked for."""
+    vectors = memory_vectors
+    distance = distance_to(vectors.c.embedding, question).label("distance")
+    passages = func.greatest(at_least(RANKING.candidates), number(_PASSAGES) * wanted)
+    nearest_of_mine = select(vectors.c.position, distance).where(mine).order_by(distance)
+    return materialized(nearest_of_mine.limit(passages), f"{prefix}nearest_passages"), passages
+
+
+def _as_many(rows: CTE, wanted: ColumnElement[int]) -> ColumnElement[bool]:
+    """Whether there are so many rows; no more are read."""
+    return select(true()).select_from(rows).offset(wanted - number(1)).limit(number(1)).exists()
 
 
 def _first(

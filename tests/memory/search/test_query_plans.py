@@ -1,5 +1,7 @@
 """How Postgres answers a search: from covering indexes, whatever else the tables hold."""
 
+from dataclasses import replace
+
 import asyncpg
 import pytest
 
@@ -38,6 +40,7 @@ SELECT coalesce(idx_tup_fetch, 0) + seq_tup_read FROM pg_stat_xact_user_tables
 WHERE relname = 'memories'
 """
 EMBEDDER = SeededEmbedder()
+ALONE = searches.Shape(lexical=False, vector=True)
 CLAIM = "00000000-0000-4000-8000-000000000000"
 QUESTION = {
     **USER,
@@ -133,7 +136,7 @@ async def test_what_has_ended_is_left_out_without_reading_what_has_not(
         " WHERE user_id = $1 AND position = place RETURNING memory_id",
         USER["user_id"],
     )
-    statement = searches.search(searches.Shape(lexical=False, vector=True))
+    statement = searches.search(ALONE)
     for analyze in ("SELECT", "VACUUM ANALYZE memories"):
         await connection.execute(analyze)
         for generic in (False, True):
@@ -164,9 +167,13 @@ async def test_whether_importance_tells_is_asked_of_an_index_however_often_it_do
     assert len(await crowded.search(**USER, query="word 3", mode="vector", top_k=5)) == 5
 
 
+@pytest.mark.parametrize("shape", [ALONE, replace(ALONE, crowded=True)])
 @pytest.mark.parametrize("half_life_s", [None, 1e6])
 async def test_no_vector_is_compared_twice_where_memories_have_passages(
-    crowded: PgVectorMemoryService, connection: asyncpg.Connection, half_life_s: float | None
+    crowded: PgVectorMemoryService,
+    connection: asyncpg.Connection,
+    half_life_s: float | None,
+    shape: searches.Shape,
 ) -> None:
     await connection.execute(
         "INSERT INTO memory_vectors (app_name, user_id, model_id, position, passage, embedding)"
@@ -175,7 +182,7 @@ async def test_no_vector_is_compared_twice_where_memories_have_passages(
     )
     await connection.execute("VACUUM ANALYZE memory_vectors")
     parameters = QUESTION | {"half_life_s": half_life_s}
-    statement = searches.search(searches.Shape(lexical=False, vector=True))
+    statement = searches.search(shape)
     nodes = await explain(connection, statement, parameters, generic=True)
     compared = [
         node

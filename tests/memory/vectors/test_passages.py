@@ -71,7 +71,10 @@ async def test_words_alone_tell_the_passage_too(database: Database) -> None:
     assert NEEDLE in hit.reason.passage
 
 
-async def test_the_nearest_passage_of_each_memory_counts(database: Database) -> None:
+@pytest.mark.parametrize("importance", [0.5, 1.0])
+async def test_the_nearest_passage_of_each_memory_counts(
+    database: Database, importance: float
+) -> None:
     """As many memories as are wanted come, however many passages of one are nearer."""
     embedder = SeededEmbedder(clusters=3)
     vectors = {f"w{n}": embedder.vector(f"turn {n}") for n in range(500)}
@@ -89,7 +92,8 @@ async def test_the_nearest_passage_of_each_memory_counts(database: Database) -> 
     memory = PgVectorMemoryService(database, embedder=other, mode="vector", min_score=-1)
     texts = ["".join(f"w{n} {'x ' * 10}.\n" for n in range(440))]
     texts += [f"w{n} short" for n in range(440, 500)]
-    await memory.add_memory(**USER, memories=[entry(text) for text in texts])
+    rated = {"importance": importance}
+    await memory.add_memory(**USER, memories=[entry(text, custom_metadata=rated) for text in texts])
     for question in ("question 1", "question 2"):
         hits = await memory.search(**USER, query=question, top_k=61)
         assert len(hits) == 61
