@@ -184,15 +184,13 @@ class Search:
         asked = parameters
 
         async def ask(source: Source) -> tuple[list[Any], list[Group]]:
+            distributed = await self._database.is_distributed()
+            # Between nodes one round trip, whatever is found.
+            own = replace(shape, crowded=True) if distributed else shape
+            rows_of = self._apart if distributed and len(scopes) > 1 else self._rows
             for more in ROWS_PER_HIT:
                 parameters: SearchParameters = {**asked, "top_k": math.ceil(more * wanted)}
-                # Between nodes one round trip, whatever is found.
-                apart = await self._database.is_distributed()
-                own = replace(shape, crowded=True) if apart else shape
-                if apart and len(scopes) > 1:
-                    rows = await self._apart(source, vectors, own, parameters)
-                else:
-                    rows = await self._rows(source, vectors, own, parameters)
+                rows = await rows_of(source, vectors, own, parameters)
                 rows = [row for row in rows if row["memory_id"] is not None]
                 groups = grouped(rows, text)
                 if len(groups) >= wanted or len(rows) < parameters["top_k"]:

@@ -174,11 +174,7 @@ def _enough(
     """The memories of the nearest passages, as in `_exact`, and whether these are too few."""
     mine = _compared_in(scope, model, dead, eligible)
     ranked, passages = _ranked(question, mine, enough)
-    cosine = (-func.min(ranked.c.distance)).label("cosine")
-    of_these = select(ranked.c.position, cosine).group_by(ranked.c.position)
-    found = materialized(
-        _first(of_these.order_by(cosine.desc()), at_least(RANKING.candidates), enough), "nearest"
-    )
+    found = materialized(_of_memories(ranked, at_least(RANKING.candidates), enough), "nearest")
     return Nearest(found, and_(_as_many(ranked, passages), not_(_as_many(found, enough))))
 
 
@@ -230,11 +226,7 @@ def _exact(
         select(ranked.c.position, ranked.c.distance),
         select(vectors.c.position, distance_to(vector, question)).where(mine, too_few),
     ).subquery("looked_at")
-    cosine = (-func.min(looked_at.c.distance)).label("cosine")
-    by_cosine = (
-        select(looked_at.c.position, cosine).group_by(looked_at.c.position).order_by(cosine.desc())
-    )
-    return _first(by_cosine, most, enough)
+    return _of_memories(looked_at, most, enough)
 
 
 def _compared_in(
@@ -259,6 +251,15 @@ def _ranked(
     passages = func.greatest(at_least(RANKING.candidates), number(_PASSAGES) * wanted)
     nearest_of_mine = select(vectors.c.position, distance).where(mine).order_by(distance)
     return materialized(nearest_of_mine.limit(passages), f"{prefix}nearest_passages"), passages
+
+
+def _of_memories(
+    passages: Any, most: ColumnElement[int], enough: ColumnElement[int] | None
+) -> Select[Any]:
+    """The memories of some passages, each as near as its nearest one."""
+    cosine = (-func.min(passages.c.distance)).label("cosine")
+    by_memory = select(passages.c.position, cosine).group_by(passages.c.position)
+    return _first(by_memory.order_by(cosine.desc()), most, enough)
 
 
 def _as_many(rows: CTE, wanted: ColumnElement[int]) -> ColumnElement[bool]:

@@ -203,7 +203,7 @@ async def test_a_plan_for_any_user_suits_a_small_one_beside_a_large_one(
     await connection.execute("VACUUM ANALYZE memories, memory_lexemes, memory_vectors")
     for shape in (
         searches.Shape(lexical=True, vector=True),
-        searches.Shape(lexical=False, vector=True),
+        ALONE,
     ):
         statement = searches.search(shape)
         nodes = await explain(connection, statement, QUESTION, generic=True)
