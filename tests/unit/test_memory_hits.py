@@ -56,6 +56,7 @@ def test_what_says_the_same_is_one_hit(one: str, other: str) -> None:
         (LONG, LONG.replace("noon", "dusk")),
         ("I like tea", "I do not like tea"),
         ("!!!", "???"),
+        ("\U0001f44d", "\u2764\ufe0f"),
         ("yes", "no"),
         # The same consonants with other vowel signs.
         ("मेरी बिल्ली सोती है", "मेरा बिल्ला सोता है"),
@@ -110,6 +111,15 @@ def test_folding_loses_nobody_and_keeps_the_order(texts: list[str]) -> None:
     ids = [id_ for each in found for id_ in (str(each.memory.id), *each.folded)]
     assert sorted(ids, key=int) == [str(n) for n in range(len(texts))]
     assert [each.score for each in found] == sorted((each.score for each in found), reverse=True)
+
+
+@pytest.mark.parametrize("third", ["tea", "caf\u00e9", "\u732b\x1f\u732b", "\x1f", ""])
+def test_whether_two_are_alike_depends_on_no_third(third: str) -> None:
+    # The parts of ids, which a text beyond ASCII has besides, would make them alike.
+    ids = " ".join(f"ab{n}-{n}cd" for n in range(12))
+    one, other = f"please send {ids}", f"please keep {ids}"
+    texts = [one, third, other, other]
+    assert duplicates.groups(texts, lambda _: "ana") == [[0], [1], [2, 3]]
 
 
 @given(

@@ -1,9 +1,12 @@
 """A text's words: pairs in scripts without spaces, the parts of ids, prose as it is."""
 
+import sys
+
 import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
+from adkpg.memory import tokenizer
 from adkpg.memory.tokenizer import script_config, searchable
 
 
@@ -129,6 +132,13 @@ def test_any_text_becomes_text_that_can_be_stored(text: str) -> None:
     words.encode()
     assert searchable(text) == words
     script_config(text)
+
+
+def test_no_script_without_spaces_has_a_letter_below_those_looked_for() -> None:
+    every = map(chr, range(sys.maxunicode + 1))
+    runs = [char for char in every if tokenizer._RUNS.match(char)]
+    assert len(runs) > 100_000
+    assert all(map(tokenizer._MAY_RUN.match, runs))
 
 
 @pytest.mark.parametrize(

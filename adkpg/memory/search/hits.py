@@ -1,7 +1,7 @@
 """Hits: recalled memories with their reasons, near-duplicates folded, cut to a budget. Pure."""
 
 import math
-from collections.abc import Mapping, Sequence
+from collections.abc import Hashable, Mapping, Sequence
 from dataclasses import dataclass, fields, replace
 from typing import Any, TypeVar
 
@@ -11,7 +11,6 @@ from google.genai import types
 from adkpg.memory import records
 from adkpg.memory.records import Memory
 from adkpg.memory.search import duplicates
-from adkpg.memory.search.duplicates import Said
 from adkpg.memory.search.passage import Part, best_part
 from adkpg.memory.search.updates import Compared
 from adkpg.memory.vectors.passages import PASSAGE_TOKENS
@@ -201,13 +200,13 @@ def grouped(rows: Sequence[Mapping[str, Any]], question: str) -> list[Group]:
       rows: As the statement returns them, the best first.
       question: What was asked.
     """
-    places = duplicates.groups([_said(row) for row in rows])
+
+    def source(place: int) -> Hashable:
+        row = rows[place]
+        return row["author"], frozenset(records.artifacts_of(row))
+
+    places = duplicates.groups([records.said_in(row) for row in rows], source)
     return [Group([rows[place] for place in group], question) for group in places]
-
-
-def _said(row: Mapping[str, Any]) -> Said:
-    text = records.said_in(row)
-    return Said(row["author"], frozenset(records.artifacts_of(row)), duplicates.compared(text))
 
 
 def _may_have_passages(row: Mapping[str, Any]) -> bool:
@@ -241,15 +240,15 @@ def folded(hits: Sequence[Hit]) -> list[Hit]:
     What was said again may have been said better. It has the best one's score, and its own
     reason otherwise. What a near-duplicate is: `duplicates.groups`.
     """
-    said = [
-        Said(
-            hit.memory.author,
-            frozenset(hit.memory.artifacts),
-            duplicates.compared(records.said(hit.memory.content)),
-        )
-        for hit in hits
+
+    def source(place: int) -> Hashable:
+        memory = hits[place].memory
+        return memory.author, frozenset(memory.artifacts)
+
+    texts = [records.said(hit.memory.content) for hit in hits]
+    return [
+        _survivor([hits[place] for place in group]) for group in duplicates.groups(texts, source)
     ]
-    return [_survivor([hits[place] for place in group]) for group in duplicates.groups(said)]
 
 
 def by_passage(found: Hit) -> Hit:
