@@ -112,6 +112,8 @@ BEGIN
                  CROSS JOIN LATERAL unnest(g.marked) w
            WHERE g.position = ANY (:places) AND 'A' = ANY (w.weights)
              AND octet_length(w.lexeme) <= 512
+           -- As the index has them: neighbours' pages are found in the caches.
+           ORDER BY w.lexeme COLLATE "C", g.position
     ]];
     [[
         INSERT INTO memory_jobs (

@@ -11,7 +11,7 @@ from sqlalchemy.dialects import postgresql
 from adkpg.database.migrating import migrations
 from adkpg.tables import FUNCTIONS
 
-revision = "0001r30"
+revision = "0001r31"
 down_revision = None
 branch_labels = None
 depends_on = None

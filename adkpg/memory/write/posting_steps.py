@@ -72,6 +72,10 @@ def posted_words(stored: CTE, given: CTE, same: ColumnElement[bool]) -> CTE:
             literal_column("'A'") == func.any(words.c.weights),
             func.octet_length(words.c.lexeme) <= _MAX_LEXEME_BYTES,
         )
+        # As the index has them: neighbours' pages are found in the caches.
+        .order_by(
+            stored.c.app_name, stored.c.user_id, words.c.lexeme.collate("C"), stored.c.position
+        )
     )
     columns = ["app_name", "user_id", "lexeme", "position"]
     columns += ["frequency", "date_frequency", "memory_length"]

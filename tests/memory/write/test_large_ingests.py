@@ -5,6 +5,7 @@ import pytest
 
 from adkpg import PgVectorMemoryService
 from adkpg.errors import ConstraintViolated
+from adkpg.memory.write.configuration import set_text_search_config
 from tests.fakes.conversation import USER, conversation, entry
 
 MOST = 500  # by one statement, whatever is ingested
@@ -45,6 +46,26 @@ async def test_no_statement_writes_a_whole_library(
     assert await written(connection) == [MOST, MOST, 1, MOST, MOST, 1, MOST, 1]
     listed = await words.list_memories(**USER, limit=3 * MOST + 3)
     assert len(listed.memories) == 3 * MOST + 2
+
+
+async def test_words_are_written_as_their_index_has_them(
+    words: PgVectorMemoryService, connection: asyncpg.Connection
+) -> None:
+    """What is written next to each other needs no page of the index twice."""
+
+    async def lie_in_order() -> bool:
+        rows = await connection.fetch(
+            "SELECT lexeme, position FROM adkpg.memory_lexemes ORDER BY ctid"
+        )
+        written: list[tuple[str, int]] = [tuple(row) for row in rows]
+        assert len(written) > 300
+        return written == sorted(written)
+
+    texts = [f"Zoo {number} \u00c4pfel garden houses word{number}" for number in range(100)]
+    await words.add_session_to_memory(conversation(*texts))
+    assert await lie_in_order()
+    await set_text_search_config(words.database, app_name="app", config="german")
+    assert await lie_in_order()
 
 
 async def test_an_ingest_whose_last_batch_is_refused_leaves_nothing(
