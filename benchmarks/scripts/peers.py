@@ -27,13 +27,13 @@ from rich.console import Console
 from rich.progress import Progress
 from rich.table import Table
 
-from benchmarks.contenders.memory import CONTENDERS, copying
-from benchmarks.contenders.memory.contender import Contender, Embedding, Way
+from benchmarks.contenders.memory import CONTENDERS
+from benchmarks.contenders.memory.contender import Contender, Way
 from benchmarks.contenders.memory.memshield import borrowed_role
 from benchmarks.contenders.memory.pgvector_memory import PgVectorMemory
 from benchmarks.corpus import Corpus, Texts, Vocabulary
-from benchmarks.server import chosen_server, own_database
-from benchmarks.suites.memory_stage import BATCH
+from benchmarks.server import chosen_server
+from benchmarks.suites.memory_stage import BATCH, Store, filled
 
 WARM = 20
 """Questions or batches that are put to all and do not count."""
@@ -46,13 +46,11 @@ class Side:
     """One contender and how long it took.
 
     Attributes:
-      contender: The package.
-      embedding: Its embedding function.
+      store: Its database, filled.
       took: Of each question or batch, in ms.
     """
 
-    contender: Contender
-    embedding: Embedding
+    store: Store
     took: list[float] = field(default_factory=list)
 
     @contextmanager
@@ -61,20 +59,6 @@ class Side:
         began = time.perf_counter()
         yield
         self.took.append((time.perf_counter() - began) * 1000)
-
-
-async def filled(
-    opened: AsyncExitStack, server_url: str, make: type[Contender], corpus: Corpus
-) -> Side:
-    """Returns a contender whose database has the corpus; both end with the stack."""
-    url = await opened.enter_async_context(own_database(server_url, "peers"))
-    await copying.allow_memory(url)
-    side = Side(make(url, embedding := Embedding()), embedding)
-    opened.push_async_callback(side.contender.close)
-    await side.contender.prepare()
-    await side.contender.load(corpus)
-    await copying.settle(url)
-    return side
 
 
 def shuffled(sides: Sequence[Side]) -> list[Side]:
@@ -89,10 +73,10 @@ async def search(
     for question in asked[: WARM + questions]:
         vector = vocabulary.embed(question.text)
         for side in sides:
-            side.embedding.learn(question.text, vector)
+            side.store.embedding.learn(question.text, vector)
         for side in shuffled(sides):
             with side.timed():
-                await side.contender.search(question.user, question.text, way)
+                await side.store.contender.search(question.user, question.text, way)
 
 
 async def ingest(sides: Sequence[Side], corpus: Corpus, batches: int) -> None:
@@ -100,10 +84,10 @@ async def ingest(sides: Sequence[Side], corpus: Corpus, batches: int) -> None:
     for number in range(WARM + batches):
         batch, user = corpus.spare(BATCH * number, BATCH), users[number % len(users)]
         for side in sides:
-            side.embedding.learn_all(batch, corpus)
+            side.store.embedding.learn_all(batch, corpus)
         for side in shuffled(sides):
             with side.timed():
-                await side.contender.ingest(user, batch)
+                await side.store.contender.ingest(user, batch)
 
 
 def compared(own: Sequence[float], other: Sequence[float]) -> tuple[float, float, float]:
@@ -121,7 +105,7 @@ def shown(title: str, sides: Sequence[Side]) -> Table:
         took = side.took[WARM:]
         ratio, low, high = compared(own, took)
         times = ("", "") if side is sides[0] else (f"{ratio:.2f}", f"{low:.2f} to {high:.2f}")
-        table.add_row(side.contender.name, f"{np.median(took):.2f}", *times)
+        table.add_row(side.store.contender.name, f"{np.median(took):.2f}", *times)
     return table
 
 
@@ -140,7 +124,8 @@ async def measure(server_url: str, arguments: argparse.Namespace) -> None:
         sides = []
         with Progress() as progress:
             for each in progress.track(make, description="filled"):
-                sides.append(await filled(opened, server_url, each, corpus))
+                store = filled(server_url, each, (corpus,))
+                sides.append(Side(await opened.enter_async_context(store)))
         if arguments.ingest:
             what = "ingest of 100"
             await ingest(sides, corpus, arguments.count)

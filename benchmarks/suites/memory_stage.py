@@ -109,6 +109,26 @@ class Store(Source):
     url: str
 
 
+@asynccontextmanager
+async def filled(
+    server_url: str, make: type[Contender], corpora: tuple[Corpus, ...]
+) -> AsyncIterator[Store]:
+    """Yields a contender whose own database holds the first corpus; drops it afterwards."""
+    async with own_database(server_url, "memory") as url:
+        await copying.allow_memory(url)
+        embedding = Embedding()
+        contender = make(url, embedding)
+        try:
+            await contender.prepare()
+            await contender.load(corpora[0])
+            await copying.settle(url)
+            if await contender.count() != corpora[0].size:
+                raise SystemExit(f"{contender.name} does not hold what it was given")
+            yield Store(contender, embedding, corpora, url)
+        finally:
+            await contender.close()
+
+
 class Stage:
     """Every contender with as many memories.
 
@@ -152,8 +172,7 @@ class Stage:
             task = self._progress.add_task("", total=len(parts))
             for make, corpora in parts:
                 self._tell(task, f"{make.name} is filled")
-                filled = self._filled(server_url, make, corpora)
-                store = await opened.enter_async_context(filled)
+                store = await opened.enter_async_context(filled(server_url, make, corpora))
                 stores.append(store)
                 sources.append(store)
                 if make is PgVectorMemory:
@@ -163,24 +182,6 @@ class Stage:
                     sources.append(Source(floor, store.embedding, corpora))
                 self._progress.advance(task)
             return await self._search(sources, task) + await self._ingest(stores, task)
-
-    @asynccontextmanager
-    async def _filled(
-        self, server_url: str, make: type[Contender], corpora: tuple[Corpus, ...]
-    ) -> AsyncIterator[Store]:
-        async with own_database(server_url, "memory") as url:
-            await copying.allow_memory(url)
-            embedding = Embedding()
-            contender = make(url, embedding)
-            try:
-                await contender.prepare()
-                await contender.load(corpora[0])
-                await copying.settle(url)
-                if await contender.count() != self._memories:
-                    raise SystemExit(f"{contender.name} does not hold what it was given")
-                yield Store(contender, embedding, corpora, url)
-            finally:
-                await contender.close()
 
     async def _search(self, sources: Sequence[Source], task: TaskID) -> list[Figure]:
         effort = self._effort
