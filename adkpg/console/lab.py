@@ -35,6 +35,7 @@ class Answer:
         None if the other does not have it.
       most: The largest of each reason among these hits, which fills a bar.
       words_alone: Why vectors had no part, if they had none.
+      own_alone: Why what the app knows had no part, if it was asked for and had none.
       fused_alone: Why a reranker had no part, if the service has one and it had none.
       model: What is to be known of its model, if the app is searched with another.
     """
@@ -45,6 +46,7 @@ class Answer:
     moved: dict[str | None, int | None]
     most: dict[str, float]
     words_alone: str | None
+    own_alone: str | None
     fused_alone: str | None
     model: str | None
 
@@ -251,6 +253,7 @@ def _answer(
             "rerank": max((reason.rerank or 0 for reason in reasons), default=0),
         },
         next((reason.words_alone for reason in reasons if reason.words_alone), None),
+        next((reason.own_alone for reason in reasons if reason.own_alone), None),
         next((reason.fused_alone for reason in reasons if reason.fused_alone), None),
         model,
     )

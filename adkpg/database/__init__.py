@@ -3,6 +3,15 @@
 import adkpg.database.migrating.alembic_log  # noqa: F401 - before Alembic is imported, which it keeps quiet
 from adkpg.database.database import Database, Transaction, UsesDatabase
 from adkpg.database.replicas.known import Floor, Known, Need
-from adkpg.database.replicas.source import Source
+from adkpg.database.replicas.source import Source, Unrepeated
 
-__all__ = ["Database", "Floor", "Known", "Need", "Source", "Transaction", "UsesDatabase"]
+__all__ = [
+    "Database",
+    "Floor",
+    "Known",
+    "Need",
+    "Source",
+    "Transaction",
+    "Unrepeated",
+    "UsesDatabase",
+]

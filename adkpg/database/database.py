@@ -685,6 +685,7 @@ class Database(Closes):
         *,
         timeout_s: float | None = None,
         note: Note | None = None,
+        repeated: bool = True,
     ) -> list[asyncpg.Record]:
         """Runs one statement in one round trip and returns its rows.
 
@@ -699,6 +700,7 @@ class Database(Closes):
           timeout_s: Longest run in seconds; None is ``ADKPG_COMMAND_TIMEOUT_S``.
           note: Notes what it has changed, so that no standby's answer lacks it; None: anything of
             the scopes that the parameters name.
+          repeated: Whether it runs again while a fault passes.
 
         Raises:
           DatabaseError: The server refused it; see `adkpg.errors`.
@@ -712,6 +714,9 @@ class Database(Closes):
                 rows = await self._run(attempt, statement, parameters, scope, timeout_s)
                 return rows
             except RetryableError as exc:
+                if not repeated:
+                    self._heed(attempt.fault)
+                    raise
                 failure = exc
             except DatabaseError as exc:
                 if not await self._doubts_tables(exc, attempt):
@@ -960,6 +965,7 @@ class Database(Closes):
         *,
         races: bool = True,
         doubted: bool = False,
+        repeated: bool = True,
     ) -> T:
         """Makes an idempotent call, and again while a fault passes.
 
@@ -967,11 +973,15 @@ class Database(Closes):
           once: The call.
           races: As for `transact`.
           doubted: Whether it is made again already since the tables may have changed.
+          repeated: As for `transact`.
         """
         attempt = Attempt()
         try:
             return await once(attempt)
         except RetryableError as exc:
+            if not repeated:
+                self._heed(attempt.fault)
+                raise
             failure = exc
         except DatabaseError as exc:
             if doubted:
@@ -979,7 +989,7 @@ class Database(Closes):
                 raise
             if not await self._doubts_tables(exc, attempt):
                 raise
-            return await self._tried(once, races=races, doubted=True)
+            return await self._tried(once, races=races, doubted=True, repeated=repeated)
         return await self._repeated(once, attempt, failure, races=races)
 
     async def _doubts_tables(self, exc: DatabaseError, attempt: Attempt) -> bool:
@@ -1150,12 +1160,14 @@ class Database(Closes):
         work: Callable[["Transaction"], Awaitable[T]],
         *,
         races: bool = True,
+        repeated: bool = True,
     ) -> T:
         """Does work in one READ COMMITTED transaction, and all of it again while a fault passes.
 
         Args:
           work: Given the transaction; idempotent, as it may have been committed before.
           races: Whether what lost a race to others is repeated here, too.
+          repeated: Whether it is done again at all.
 
         Raises:
           DatabaseError: The server refused a statement or the commit.
@@ -1165,7 +1177,7 @@ class Database(Closes):
             async with self.transaction(attempt) as transaction:
                 return await work(transaction)
 
-        return await self._tried(once, races=races)
+        return await self._tried(once, races=races, repeated=repeated)
 
     @internal
     @asynccontextmanager

@@ -18,6 +18,8 @@ from adkpg import (
 from adkpg.documents import Documents
 from adkpg.erasure import forget
 from adkpg.errors import DatabaseUnavailable
+from adkpg.keys import APP_WIDE
+from adkpg.memory.search.options import MODES
 from adkpg.testing import said as said_of
 from tests.fakes.citus import Own, said
 from tests.fakes.citus_writers import Writers, node_of, users_of_parts
@@ -97,7 +99,7 @@ async def test_whatever_a_user_of_another_node_calls_is_done_meanwhile(own: Own)
             await memory.add_memory(**place, memories=[entry("a kitten", f"m{number}")])
             await memory.add_session_to_memory(session)
             await memory.update_memory(**place, memory_id=f"m{number}", text="a puppy")
-            (hit, *_) = await memory.search(**place, query="dog", mode="vector", app_wide=False)
+            (hit, *_) = await memory.search(**place, query="dog", mode="vector")
             assert hit.memory.id == f"m{number}"
             await memory.delete_memory(**place, memory_id=f"m{number}")
             saved = {**place, "session_id": session.id, "filename": "f"}
@@ -110,6 +112,42 @@ async def test_whatever_a_user_of_another_node_calls_is_done_meanwhile(own: Own)
             await sessions.delete_session(**place, session_id=session.id)
             await forget(database, **place)
             await lost.start()
+
+
+async def test_a_search_answers_from_the_users_own_memories_while_the_apps_node_is_lost(
+    own: Own, caplog: pytest.LogCaptureFixture
+) -> None:
+    port = await node_of(own.url, APP_WIDE)
+    lost = next(node for node in own.cluster.nodes if node.port == port)
+    kept = next(node for node in own.cluster.nodes[1:] if node is not lost)
+    place: dict[str, Any] = {"app_name": "app", "user_id": await user_on(own.url, kept.port)}
+    urls = [url for url in await own.server.nodes_of(own.database) if str(lost.port) not in url]
+    assert len(urls) == 2
+    for mode in MODES:
+        asked: dict[str, Any] = {**place, "query": "a kitten", "mode": mode}
+        for number, url in enumerate(urls):
+            async with Database(url) as database:
+                memory = PgVectorMemoryService(database, embedder=ToyEmbedder())
+                page, turn = f"page {mode} {number}", f"turn {mode} {number}"
+                of_app: dict[str, Any] = {"app_name": "app", "user_id": None}
+                await memory.add_memory(**of_app, memories=[entry(f"a kitten of {page}", page)])
+                await memory.add_memory(**place, memories=[entry(f"a kitten of {turn}", turn)])
+                found = {hit.memory.id for hit in await memory.search(**asked)}
+                assert {page, turn} <= found
+                lost.kill()
+                caplog.clear()
+                for _ in range(3):
+                    hits = await memory.search(**asked)
+                    assert turn in {hit.memory.id for hit in hits}
+                    assert page not in {hit.memory.id for hit in hits}
+                    assert all(hit.reason.own_alone for hit in hits)
+                assert "without what apps know" in caplog.text
+                await lost.start()
+                while (hits := await memory.search(**asked))[0].reason.own_alone:
+                    await asyncio.sleep(0.05)
+                assert {page, turn} <= {hit.memory.id for hit in hits}
+                await memory.delete_memory(**of_app, memory_id=page)
+                await memory.delete_memory(**place, memory_id=turn)
 
 
 async def test_what_a_lost_node_did_not_do_is_not_said_to_be_done(own: Own) -> None:

@@ -14,6 +14,7 @@ from adkpg import Database, DatabaseSessionService, PgVectorMemoryService, Setti
 from adkpg.database.row_security import quoted
 from adkpg.erasure.retention import prune_sessions
 from adkpg.errors import Busy
+from adkpg.memory.search.options import MODES
 from adkpg.sessions import statements
 from adkpg.telemetry import calls
 from adkpg.testing import said as turn
@@ -98,6 +99,33 @@ async def test_each_call_that_a_person_waits_for_is_one_command_between_nodes(
             await call()
             commands[name] = [each for each in heard if "issuing" in each]
     assert {name: len(each) for name, each in commands.items()} == dict.fromkeys(made, 1), commands
+
+
+async def test_a_search_asks_the_users_node_once_and_the_apps_once(
+    database: Database, database_url: str
+) -> None:
+    """Whatever is found: by each way, near-duplicates, and neighbours in another round."""
+    stored = PgVectorMemoryService(database, embedder=ToyEmbedder())
+    same = [entry("a kitten", f"same {number}") for number in range(20)]
+    other = [entry(f"a kitten and tea {number}", f"other {number}") for number in range(12)]
+    await stored.add_memory(**USER, memories=[*same, *other])
+    await stored.add_memory(app_name="app", user_id=None, memories=[entry("a cat", "of the app")])
+    heard: list[str] = []
+    async with Database(database_url, pool_size=1, max_overflow=0) as coordinator:
+        async with (await coordinator.engine()).connect() as connection:
+            driver: Any = (await connection.get_raw_connection()).driver_connection
+            driver.add_log_listener(lambda _, message: heard.append(str(message)))
+            await driver.execute("SET client_min_messages = notice")
+            await driver.execute("SET citus.log_remote_commands = on")
+        memory = PgVectorMemoryService(coordinator, embedder=ToyEmbedder())
+        for mode in MODES:
+            for neighbours in (0, 1):
+                asked: Any = {**USER, "mode": mode, "neighbours": neighbours}
+                heard.clear()
+                hits = await memory.search(**asked, query="a kitten", top_k=12)
+                commands = [each for each in heard if "issuing" in each]
+                assert len(hits) == 12, "near-duplicates are one hit"
+                assert len(commands) == 2 + 2 * neighbours, (mode, neighbours, commands)
 
 
 async def test_an_ingest_through_any_node_waits_on_the_node_of_its_user_for_who_forgets_them(

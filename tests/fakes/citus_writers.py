@@ -39,7 +39,7 @@ class Writers:
             await sessions.append_event(session, event)
             told.append(event.id)
             (first,) = await memory.search(
-                app_name=APP, user_id=user_id, query=f"{len(told) - 1}", top_k=1, app_wide=False
+                app_name=APP, user_id=user_id, query=f"{len(told) - 1}", top_k=1
             )
             assert first.memory.event_id == event.id
             async with self._heard:

@@ -33,3 +33,43 @@ class Source(Protocol):
 
     async def transact(self, work: Callable[[Any], Awaitable[T]], *, races: bool = True) -> T:
         """Does work in one transaction, which is given to it."""
+
+
+class Unrepeated:
+    """A `Database` that says of what fails that it failed, and repeats nothing.
+
+    Args:
+      database: The Database.
+    """
+
+    def __init__(self, database: Any) -> None:
+        self._database = database
+
+    async def fetch(
+        self,
+        statement: Statement[ParametersT],
+        parameters: ParametersT,
+        *,
+        timeout_s: float | None = None,
+    ) -> list[asyncpg.Record]:
+        """Runs one statement and returns its rows."""
+        rows: list[asyncpg.Record] = await self._database.fetch(
+            statement, parameters, timeout_s=timeout_s, repeated=False
+        )
+        return rows
+
+    async def fetch_one(
+        self,
+        statement: Statement[ParametersT],
+        parameters: ParametersT,
+        *,
+        timeout_s: float | None = None,
+    ) -> asyncpg.Record | None:
+        """Runs one statement and returns its first row, or None."""
+        rows = await self.fetch(statement, parameters, timeout_s=timeout_s)
+        return rows[0] if rows else None
+
+    async def transact(self, work: Callable[[Any], Awaitable[T]], *, races: bool = True) -> T:
+        """Does work in one transaction, which is given to it."""
+        done: T = await self._database.transact(work, races=races, repeated=False)
+        return done

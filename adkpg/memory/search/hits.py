@@ -47,6 +47,8 @@ class Reason:
         the memory is no longer than that.
       span: Where the passage is in the memory's text, as characters from and to; None without one.
       fused_alone: Why a reranker had no part in a search of a service that has one; None if it had.
+      own_alone: Why what the app knows for all its users had no part in a search that asked for it:
+        the node of a cluster that has it is away; None if it had.
     """
 
     lexical: float
@@ -64,6 +66,7 @@ class Reason:
     speaker: float = 0.0
     idfs: tuple[float, ...] = ()
     newer: float = 0.0
+    own_alone: str | None = None
 
 
 @dataclass(frozen=True)
@@ -139,11 +142,12 @@ class Group:
         """Returns its memory as ADK has it."""
         return records.entry(self.row)
 
-    def hit(self, *, words_alone: str | None) -> Hit:
+    def hit(self, *, words_alone: str | None, own_alone: str | None) -> Hit:
         """Returns its memory with its reasons.
 
         Args:
           words_alone: As in `Reason`.
+          own_alone: Likewise.
         """
         row = self.row
         memory = records.memory(row)
@@ -162,6 +166,7 @@ class Group:
                 "importance": row["importance_factor"],
                 "score": self.score,
                 "words_alone": words_alone,
+                "own_alone": own_alone,
                 "passage": passage,
                 "span": span,
                 "date": row["dated"] or 0.0,

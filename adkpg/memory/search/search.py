@@ -11,8 +11,8 @@ from typing import Any
 from google.adk.memory.memory_entry import MemoryEntry
 from google.adk.platform import time as platform_time
 
-from adkpg.database import Database, Known, Need, Source, Transaction
-from adkpg.errors import EmbeddingError
+from adkpg.database import Database, Known, Need, Source, Transaction, Unrepeated
+from adkpg.errors import Busy, DatabaseUnavailable, EmbeddingError
 from adkpg.keys import APP_WIDE
 from adkpg.limits import require_rows, require_size
 from adkpg.memory import records
@@ -31,9 +31,14 @@ from adkpg.memory.search.updates import may_replace, newest_first
 from adkpg.memory.tokenizer import script_config, searchable
 from adkpg.memory.vectors import statements as vector_statements
 from adkpg.memory.vectors.vectors import Vectors
+from adkpg.outages.breaker import Breaker
+from adkpg.outages.deadline import abandon, ended
 from adkpg.reranking.guarded import GuardedReranker
 
 logger = logging.getLogger(__name__)
+
+# A node that is back is asked again soon: while it is away it refuses at once.
+_LONGEST_PAUSE_S = 10.0
 
 
 @dataclass(frozen=True)
@@ -47,6 +52,7 @@ class _Answer:
       groups: What hits are made of, the best first.
       most: How many hits at most are wanted.
       words_alone: As in `Reason`.
+      own_alone: Likewise.
     """
 
     app_name: str
@@ -55,6 +61,7 @@ class _Answer:
     groups: list[Group]
     most: int
     words_alone: str | None
+    own_alone: str | None
 
 
 class Search:
@@ -74,6 +81,7 @@ class Search:
         self._reranker = reranker
         self._approximate: dict[tuple[str, tuple[str, ...]], frozenset[str]] = {}
         self._counts = Counts()
+        self._app_wide = Breaker(longest_pause_s=_LONGEST_PAUSE_S)  # of the node that has it
         self._inactive: dict[str, str] = {}  # by app, what is wrong with its model
         self._said_waiting = False
 
@@ -183,24 +191,33 @@ class Search:
             wanted = max(wanted, settings.rerank_candidates)
         asked = parameters
 
-        async def ask(source: Source) -> tuple[list[Any], list[Group]]:
+        async def ask(source: Source) -> tuple[list[Any], list[Group], str | None]:
             distributed = await self._database.is_distributed()
-            # Between nodes one round trip, whatever is found.
-            own = replace(shape, crowded=True) if distributed else shape
-            rows_of = self._apart if distributed and len(scopes) > 1 else self._rows
+            apart = distributed and len(scopes) > 1
+            # Whether all passages must be looked at is not asked in another round trip.
+            own = replace(shape, crowded=distributed, apart=apart)
+            answers: list[list[Any]] = []
+            own_alone: str | None = None
+            candidates = 0
             for more in ROWS_PER_HIT:
                 parameters: SearchParameters = {**asked, "top_k": math.ceil(more * wanted)}
-                rows = await rows_of(source, vectors, own, parameters)
+                if not apart:
+                    rows = await self._rows(source, vectors, own, parameters)
+                else:
+                    if candidates != max(RANKING.candidates, parameters["top_k"]):
+                        candidates = max(RANKING.candidates, parameters["top_k"])
+                        answers, own_alone = await self._apart(source, vectors, own, parameters)
+                    rows = merged(answers, parameters, own)
                 rows = [row for row in rows if row["memory_id"] is not None]
                 groups = grouped(rows, text)
                 if len(groups) >= wanted or len(rows) < parameters["top_k"]:
                     break
-            return rows, groups
+            return rows, groups, own_alone
 
         def need(known: Known) -> Need:
             return known.of_memories(app_name, user_id)
 
-        rows, groups = await self._database.read(ask, need)
+        rows, groups, own_alone = await self._database.read(ask, need)
         if vectors is not None and not shape.inactive:
             words_alone = self._inactive.get(app_name)
         drawn = {
@@ -214,7 +231,7 @@ class Search:
             groups = [
                 groups[place].scored(score) for place, score in newest_first(compared, told, drawn)
             ]
-        return _Answer(app_name, scopes, text, groups[:wanted], most, words_alone)
+        return _Answer(app_name, scopes, text, groups[:wanted], most, words_alone, own_alone)
 
     def _changes_memories(self, options: SearchOptions) -> bool:
         """Whether hits are cut, left out or put in another order before a caller has them."""
@@ -223,7 +240,10 @@ class Search:
 
     async def _hits(self, answer: _Answer, options: SearchOptions) -> list[Hit]:
         settings = self._database.settings
-        found = [group.hit(words_alone=answer.words_alone) for group in answer.groups]
+        found = [
+            group.hit(words_alone=answer.words_alone, own_alone=answer.own_alone)
+            for group in answer.groups
+        ]
         # Not by memory_id: a user's memory and the app's may have the same.
         positions = {
             id(hit.memory): group.row["position"]
@@ -273,14 +293,62 @@ class Search:
         vectors: Vectors | None,
         shape: statements.Shape,
         parameters: SearchParameters,
-    ) -> list[Any]:
-        """Asks each scope by itself, simultaneously, and ranks what both have."""
-        shape = replace(shape, apart=True)
-        scopes = (parameters["user_id"], parameters["also_user_id"])
-        answers = await asyncio.gather(
-            *(self._rows(source, vectors, shape, _of_scope(parameters, scope)) for scope in scopes)
+    ) -> tuple[list[list[Any]], str | None]:
+        """Asks the user's scope and the app's, which are on several nodes, simultaneously.
+
+        If the app's node is away, the user's answers alone, and for a while the app's is not asked:
+        of a node that is lost only its own users wait.
+
+        Returns:
+          The answers, the user's first, and why the app's is missing, if it is.
+        """
+        own, app_wide = (
+            _of_scope(parameters, scope)
+            for scope in (parameters["user_id"], parameters["also_user_id"])
         )
-        return merged(answers, parameters, shape)
+        limit_s = self._database.settings.search_timeout_s
+        permit = self._app_wide.admit(limit_s)
+        if permit is None:
+            return [await self._rows(source, vectors, shape, own)], self._app_wide.cause
+        unrepeated, answered = Unrepeated(self._database), asyncio.Event()
+
+        async def of_app() -> list[Any] | DatabaseUnavailable:
+            try:
+                return await self._rows(unrepeated, vectors, shape, app_wide)
+            except Busy:  # of a part that moves, which takes a moment
+                return await self._rows(source, vectors, shape, app_wide)
+            except DatabaseUnavailable:
+                await answered.wait()  # if all nodes were away, they are back then
+            try:
+                return await self._rows(unrepeated, vectors, shape, app_wide)
+            except DatabaseUnavailable as exc:
+                return exc
+
+        asking = asyncio.create_task(of_app())
+        try:
+            answers = [await self._rows(source, vectors, shape, own)]
+            answered.set()
+            await ended(asking, limit_s)
+            found = asking.result() if asking.done() else None
+        except BaseException:
+            self._app_wide.withdrawn(permit)
+            await abandon(asking)
+            raise
+        if isinstance(found, list):
+            self._app_wide.answered()
+            return [*answers, found], None
+        if found is None:
+            await abandon(asking)
+            cause = (
+                f"The node that has it gave no answer within {limit_s:g} s; see adkpg doctor, or "
+                "raise ADKPG_SEARCH_TIMEOUT_S."
+            )
+        else:
+            cause = str(found)
+        self._app_wide.failed(permit, cause)
+        if self._app_wide.news("searches"):
+            logger.warning("Searches answer without what apps know for all their users: %s", cause)
+        return answers, cause
 
     async def _with_vectors(
         self,
@@ -370,10 +438,12 @@ class Search:
             "reach": options.neighbours,
         }
         apart = len(scopes) > 1 and await self._database.is_distributed()
-        rows = []
-        for own in [[scope] for scope in scopes] if apart else [scopes]:
-            wanted["user_id"], wanted["also_user_id"] = own[0], own[-1]
-            rows.append(await source.fetch(statements.select_neighbours(), wanted))
+        each_wanted: list[statements.NeighbourParameters] = [wanted]
+        if apart:
+            each_wanted = [{**wanted, "user_id": scope, "also_user_id": scope} for scope in scopes]
+        rows = await asyncio.gather(
+            *(source.fetch(statements.select_neighbours(), each) for each in each_wanted)
+        )
         around: dict[int, list[Memory]] = {}
         for row in chain.from_iterable(rows):
             around.setdefault(row["of_position"], []).append(records.memory(row))

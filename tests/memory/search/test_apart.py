@@ -1,11 +1,16 @@
 """Two scopes that are asked apart, as on a cluster, rank as one statement ranks them."""
 
+import asyncio
+import logging
+from collections.abc import Awaitable, Callable
 from datetime import timedelta
 from typing import Any
 
 import pytest
 
-from adkpg import Database, Hit, PgVectorMemoryService
+from adkpg import Database, Hit, PgVectorMemoryService, Settings
+from adkpg.errors import Busy, DatabaseError, DatabaseUnavailable
+from adkpg.keys import APP_WIDE
 from adkpg.memory.filters import SearchFilters
 from adkpg.memory.search.options import MODES, Mode
 from tests.fakes.conversation import USER, entry
@@ -73,3 +78,111 @@ def told(hit: Hit) -> list[float]:
         *(hit.score, reason.lexical, reason.cosine or 0.0, reason.recency, reason.importance),
         *(reason.date, reason.speaker, reason.newer),
     ]
+
+
+class Failing(Apart):
+    """What it reads of the app meets a fault first.
+
+    Args:
+      url: Of the database.
+      settings: As for `Database`.
+      fault: Raises, or waits.
+    """
+
+    def __init__(
+        self, url: str, settings: Settings, fault: Callable[[], Awaitable[object]]
+    ) -> None:
+        super().__init__(url, settings=settings)
+        self._fault = fault
+        self.asked: list[str] = []
+
+    async def fetch(self, statement: Any, parameters: Any, **options: Any) -> Any:
+        if "query_vector" in parameters:
+            self.asked.append(parameters["user_id"])
+            if parameters["user_id"] == APP_WIDE:
+                await self._fault()
+        return await super().fetch(statement, parameters, **options)
+
+
+def raising(*faults: Exception) -> Callable[[], Awaitable[object]]:
+    """A fault that is over when these have been raised."""
+    left = list(faults)
+
+    async def fault() -> None:
+        if left:
+            raise left.pop(0)
+
+    return fault
+
+
+AWAY = DatabaseUnavailable("It is away; try again.")
+PLACE: dict[str, Any] = {**USER, "query": "a tea", "mode": "text"}
+
+
+@pytest.mark.parametrize(
+    ("faults", "apps", "asked"),
+    [
+        ((), True, 2),
+        ((AWAY,), True, 3),
+        ((Busy("It moves; try again."),), True, 3),
+        ((AWAY, AWAY), False, 3),
+    ],
+    ids=["none", "it is back", "a part moves", "it is away"],
+)
+async def test_the_users_own_memories_answer_if_the_apps_node_is_away(
+    database_url: str,
+    caplog: pytest.LogCaptureFixture,
+    faults: tuple[Exception, ...],
+    apps: bool,
+    asked: int,
+) -> None:
+    async with Failing(database_url, Settings(), raising(*faults)) as failing:
+        memory = PgVectorMemoryService(failing)
+        await _remember_tea(memory)
+        hits = await memory.search(**PLACE)
+        assert {hit.memory.id for hit in hits} == ({"own", "of the app"} if apps else {"own"})
+        assert len(failing.asked) == asked
+        assert {hit.reason.own_alone for hit in hits} == {None if apps else str(AWAY)}
+        await memory.search(**PLACE)
+    warnings = [each for each in caplog.records if each.levelno == logging.WARNING]
+    assert len(warnings) == (0 if apps else 1), "it is said once"
+    assert len(failing.asked) == asked + (2 if apps else 1), "it is left alone for a while"
+
+
+async def test_a_node_that_hangs_is_waited_for_no_longer_than_a_search_may_take(
+    database_url: str,
+) -> None:
+    settings = Settings.model_validate({"search_timeout_s": 0.05})
+    async with Failing(database_url, settings, asyncio.Event().wait) as failing:
+        memory = PgVectorMemoryService(failing)
+        await _remember_tea(memory)
+        (hit,) = await memory.search(**PLACE)
+    assert hit.memory.id == "own"
+    assert hit.reason.own_alone is not None
+    assert "no answer within 0.05 s" in hit.reason.own_alone
+
+
+async def test_what_else_the_apps_node_says_is_an_error(database_url: str) -> None:
+    wrong = DatabaseError("It is wrong; mend it.")
+    async with Failing(database_url, Settings(), raising(wrong)) as failing:
+        memory = PgVectorMemoryService(failing)
+        await _remember_tea(memory)
+        with pytest.raises(DatabaseError, match="mend it"):
+            await memory.search(**PLACE)
+        assert len(await memory.search(**PLACE)) == 2, "the next one asks it again"
+
+
+async def test_near_duplicates_do_not_ask_again(database_url: str) -> None:
+    async with Failing(database_url, Settings(), raising()) as apart:
+        memory = PgVectorMemoryService(apart)
+        same = [entry("some tea", f"same {number}") for number in range(20)]
+        other = [entry(f"tea and {word}", word) for word in WORDS[:15]]
+        await memory.add_memory(**USER, memories=[*same, *other])
+        assert len(await memory.search(**PLACE, top_k=10)) == 10
+        assert sorted(apart.asked) == sorted(["user", APP_WIDE])
+
+
+async def _remember_tea(memory: PgVectorMemoryService) -> None:
+    await memory.add_memory(**USER, memories=[entry("green tea", "own")])
+    of_app: dict[str, Any] = {"app_name": "app", "user_id": None}
+    await memory.add_memory(**of_app, memories=[entry("black tea", "of the app")])
