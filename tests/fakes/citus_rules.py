@@ -202,6 +202,42 @@ def _joined_lock_beside_insert(tree: exp.Expression) -> Iterator[str]:
                 yield _sql(step)[:120]
 
 
+def _looked_up_without_user(tree: exp.Expression) -> Iterator[str]:
+    """Of a statement about many: rows that are looked up for persons' rows, of any user."""
+    if _of_one_user(tree):
+        return
+    for inner in tree.find_all(exp.Select):
+        outer = inner.parent_select
+        own = {table.alias or table.name for table in _tables(inner)}
+        if outer is None or not any(table.name in PERSONAL for table in _tables(inner)):
+            continue
+        others = {each.alias or each.name for each in _tables(outer) if each.name in PERSONAL}
+        asked = {column.table for column in inner.find_all(exp.Column)} - own
+        said = _sql(inner)
+        for other in others & asked:
+            if not re.search(rf"user_id = {other}\.user_id|{other}\.user_id = ", said):
+                yield said[:120]
+
+
+def _looked_up_for_a_page(tree: exp.Expression) -> Iterator[str]:
+    """Of a statement about many: persons' rows looked up for each row of a page of others."""
+    if _of_one_user(tree):
+        return
+    pages = {
+        step.alias
+        for step in tree.find_all(exp.CTE)
+        if step.this.args.get("limit") and any(t.name in PERSONAL for t in _tables(step.this))
+    }
+    for lateral in tree.find_all(exp.Lateral):
+        outer, inner = lateral.parent_select, lateral.find(exp.Select)
+        if outer is None or inner is None:
+            continue
+        if {each.name for each in _tables(outer)} & pages and any(
+            table.name in PERSONAL for table in _tables(inner)
+        ):
+            yield _sql(inner)[:120]
+
+
 _USER = "$1::VARCHAR"
 RULES = {
     "user": Rule(
@@ -300,6 +336,23 @@ RULES = {
         " SELECT app_name, user_id, '{{}}' FROM held RETURNING app_name)"
         " SELECT count(*) FROM written",
         "missing data for column",
+    ),
+    "look-up of many": Rule(
+        "What is looked up for a person's row is that person's: it says user_id = theirs.",
+        _looked_up_without_user,
+        "SELECT s.session_id, (SELECT max(e.seq) FROM {schema}.events AS e"
+        " WHERE e.app_name = s.app_name) FROM {schema}.sessions AS s"
+        " WHERE s.app_name = $1::VARCHAR",
+        "complex joins are only supported",
+    ),
+    "look-up for a page": Rule(
+        "Nothing of persons is looked up, by LATERAL, for the rows of a step with a LIMIT.",
+        _looked_up_for_a_page,
+        "WITH page AS (SELECT user_id, session_id FROM {schema}.sessions"
+        " WHERE app_name = $1::VARCHAR ORDER BY session_id LIMIT 10)"
+        " SELECT * FROM page CROSS JOIN LATERAL (SELECT count(*) FROM {schema}.events AS e"
+        " WHERE e.user_id = page.user_id AND e.session_id = page.session_id) AS counted",
+        "cannot push down this subquery",
     ),
 }
 """By name."""

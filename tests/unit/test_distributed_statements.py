@@ -1,6 +1,8 @@
 """Each compiled shape of each statement keeps to what Citus can send to one node."""
 
 import re
+from itertools import chain
+from pathlib import Path
 from typing import Any
 
 import pytest
@@ -11,9 +13,10 @@ from adkpg import tables
 from adkpg.database.migrating import migrations
 from adkpg.sessions.life_statements import select_openings
 from adkpg.sql import Statement, given_rows
-from tests.fakes.citus_rules import RULES, broken
+from tests.fakes.citus_rules import PERSONAL, RULES, broken
 from tests.fakes.statements import FUNCTIONS, shapes
 
+DOCS = Path(__file__).parents[2] / "docs"
 _HIDDEN = ("insert in a step",)  # of what `write_prepared_1` runs
 
 
@@ -25,6 +28,118 @@ def test_each_shape_can_be_sent_to_one_node(name: str) -> None:
         found = broken(statement.text("adkpg", distributed=True))
         hidden = _HIDDEN if statement.writes_parts else ()
         assert [each for each in found if each.split(":")[0] not in hidden] == [], shape
+
+
+OVER_ALL_NODES = {
+    "sessions of a whole app": {
+        "sessions.reading_statements.list_sessions",
+        "sessions.reading_statements.list_sessions_page",
+    },
+    "users of an app in the console": {
+        "operations.people_statements.count_of_users",
+        "operations.people_statements.select_next_app",
+        "operations.people_statements.select_users",
+    },
+    "looking for users with jobs": {
+        "memory.queue.statements.select_users",
+        "memory.queue.statements.select_waiting",
+    },
+    "pruning and retention, dead letters": {
+        "erasure.pruning_statements.select_scopes",
+        "erasure.retention_statements.delete_nobodys_states",
+        "erasure.retention_statements.select_nobodys_states",
+        "erasure.retention_statements.select_old",
+        "memory.queue.statements.count_jobs",
+        "memory.queue.statements.revive",
+        "memory.queue.statements.select_dead",
+        "operations.figures_statements.count_few",
+        "operations.figures_statements.select_apps",
+        "operations.figures_statements.select_days",
+        "operations.figures_statements.select_few",
+        "operations.figures_statements.select_few_users",
+        "operations.figures_statements.select_largest",
+        "operations.figures_statements.select_largest_of",
+        "operations.figures_statements.select_some",
+        "operations.figures_statements.select_user_numbers",
+        "operations.memory_statements.count_large",
+        "operations.memory_statements.select_approximate",
+        "operations.memory_statements.select_lacking",
+        "operations.memory_statements.select_queue",
+        "sampling_statements.select_app_names",
+    },
+    "a worker's sweeps": {
+        "artifacts.statements.select_locations",
+        "memory.upkeep.statements.select_expired",
+        "memory.upkeep.statements.select_expired_sessions",
+        "memory.upkeep.statements.select_over",
+        "memory.upkeep.statements.sweep_audit",
+        "memory.upkeep.statements.sweep_results",
+        "memory.upkeep.statements.sweep_tombstones",
+    },
+    "vectors of very large users into their index": {
+        "memory.vectors.statements.insert_approximate_scopes",
+        "memory.vectors.statements.mark_approximate",
+        "memory.vectors.statements.open_approximate_scopes",
+        "memory.vectors.statements.select_listed",
+    },
+    "memory config": {
+        "memory.write.word_statements.count_app",
+        "memory.write.word_statements.select_bodies",
+    },
+    "facts switched on and off": {
+        "facts.statements.end_waiting",
+        "facts.statements.queue_unread",
+    },
+    "the list of models; a page of the audit": {
+        "audit.statements.select_entries",
+        "models.statements.count_covered",
+        "models.statements.select_coverage",
+        "models.statements.select_few_coverage",
+        "models.statements.select_some_coverage",
+    },
+    "activation or removal of a model": {
+        "models.statements.delete_scopes",
+        "models.statements.delete_some_vectors",
+        "models.statements.delete_vectors",
+        "models.statements.end_covered_jobs",
+        "models.statements.lock_lacking",
+        "models.statements.queue_lacking",
+        "models.statements.renew_jobs",
+        "models.statements.select_apps",
+        "models.statements.select_lacking",
+        "models.statements.take_turns",
+    },
+    "adkpg backup": {"backup.statements.count_rows"},
+    "export of an app; import": {
+        "transfer.reading.statements.select_artifacts",
+        "transfer.reading.statements.select_events",
+        "transfer.reading.statements.select_memories",
+        "transfer.reading.statements.select_sessions",
+        "transfer.reading.statements.select_tombstones",
+        "transfer.reading.statements.select_user_states",
+        "transfer.writing.memory_statements.settle_app",
+    },
+}
+"""What is about the rows of no user or users that it names, by the call in docs/distributed.md."""
+
+
+def test_all_that_names_no_user_is_known_to_ask_all_nodes() -> None:
+    found = set()
+    for name, function in FUNCTIONS.items():
+        for shape in shapes(function):
+            statement = function(**shape).form(distributed=True)
+            text = statement.text("adkpg", distributed=True)
+            of_persons = any(re.search(rf"adkpg\.{each}\b", text) for each in PERSONAL)
+            named = {"user_id", "user_ids"} & set(statement.names)
+            if of_persons and not named and not text.startswith("LOCK TABLE"):
+                found.add(name.removeprefix("adkpg."))
+    assert found == set(chain.from_iterable(OVER_ALL_NODES.values()))
+
+
+def test_each_call_that_asks_all_nodes_is_in_the_documentation() -> None:
+    page = (DOCS / "distributed.md").read_text()
+    table = page.partition("## What asks all nodes")[2].partition("## What it costs")[0]
+    assert [call for call in OVER_ALL_NODES if call not in table] == []
 
 
 @pytest.mark.parametrize("name", RULES)
