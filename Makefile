@@ -40,7 +40,8 @@ test-pgbouncer: $(INSTALLED) ## the suite through PgBouncer; PGBOUNCER=/path/to/
 	  $(BIN)/python -m pytest -n auto --maxprocesses 8 $(ARGS)
 
 ON_A_CLUSTER := tests/distributed tests/conformance tests/sessions tests/memory tests/erasure tests/models \
-  tests/facts tests/documents
+  tests/facts tests/documents tests/audit tests/artifacts tests/operations/test_people.py \
+  tests/operations/test_figures.py tests/transfer/test_export_and_import.py tests/transfer/test_leaving.py
 # Without ARGS: what a cluster must keep to. ADKPG_TEST_CITUS_URL names one that runs.
 test-distributed: $(INSTALLED) ## the suite on a Citus cluster; CITUS_BIN=/folder/of/postgres that has Citus and pgvector
 	@test -n "$(CITUS_BIN)$(ADKPG_TEST_CITUS_URL)" || { printf '%s\n' \

@@ -1,5 +1,6 @@
 """A person, and everything that an app keeps of them."""
 
+import logging
 from collections import Counter
 from collections.abc import Mapping
 from dataclasses import dataclass
@@ -11,11 +12,14 @@ from adkpg.database import Database, Transaction
 from adkpg.erasure import statements
 from adkpg.erasure.files import delete_files
 from adkpg.erasure.locks import giving_way
+from adkpg.errors import DatabaseError
 from adkpg.keys import require_storable
 from adkpg.memory.write.statements import lock_person
 from adkpg.sql import ScopeParameters
 from adkpg.tables import PERSONAL
 from adkpg.telemetry.calls import DELETE, traced_function
+
+logger = logging.getLogger(__name__)
 
 
 @dataclass(frozen=True)
@@ -93,8 +97,20 @@ async def forget(
     if dry_run:
         rows, memories = await _counted(database, scope)
         return Erased(app_name, user_id, rows, memories, files)
-    rows, memories, last_ids = await giving_way(database, scope, partial(_erase, scope=scope))
+    rows, memories, last_ids, objects = await giving_way(
+        database, scope, partial(_erase, scope=scope)
+    )
     database.erased(**scope)
+    if objects:
+        try:
+            await database.fetch(statements.note_removals(), {"locations": sorted(objects)})
+        except DatabaseError as exc:
+            logger.warning(
+                "%d objects of an erased person stay in the object store until a sweep finds that "
+                "no file names them, in two days: %s",
+                len(objects),
+                exc,
+            )
     if artifact_service is not None:  # a turn that was running may have saved some more
         session_ids |= last_ids
         try:
@@ -126,16 +142,21 @@ async def _counted(
 
 async def _erase(
     transaction: Transaction, *, scope: ScopeParameters
-) -> tuple[dict[str, int], dict[str, int], set[str]]:
-    """Deletes until nothing is found; returns rows by table, memories by kind, and session ids.
+) -> tuple[dict[str, int], dict[str, int], set[str], set[str]]:
+    """Deletes until nothing is found.
 
     A statement does not see what a writer commits that it waited for, such as the memory that an
     append wrote with its event; the next pass does. A writer that commits later than a pass
     that finds nothing wrote to nothing that was erased, so it came after the erasure.
+
+    Returns:
+      Rows by table, memories by kind, session ids, and where in an object store files were that no
+      trigger has noted: on a cluster it could not write to all nodes.
     """
     rows: Counter[str] = Counter()
     memories: Counter[str] = Counter()
     session_ids: set[str] = set()
+    objects: set[str] = set()
     # Who writes memories of no stored session holds nothing else.
     await transaction.fetch(lock_person(), scope)
     while True:
@@ -143,12 +164,15 @@ async def _erase(
         await transaction.fetch(statements.lock_sessions(), scope)
         known = await transaction.fetch(statements.select_session_ids(), scope)
         session_ids |= {row["session_id"] for row in known}
+        if transaction.is_distributed:
+            stored = await transaction.fetch(statements.select_objects(), scope)
+            objects |= {row["location"] for row in stored}
         for table in PERSONAL:
             for row in await transaction.fetch(statements.delete_rows(table), scope):
                 found += row["rows"]
                 _add(rows, memories, table.name, row["kind"], row["rows"])
         if not found:
-            return dict(rows), dict(memories), session_ids
+            return dict(rows), dict(memories), session_ids, objects
 
 
 def _add(

@@ -5,9 +5,10 @@ Every row of a table that has a ``user_id`` belongs to a person: a table that is
 """
 
 from functools import cache
-from typing import Any
+from typing import Any, TypedDict
 
 from sqlalchemy import Table, Text, delete, func, literal, select, union
+from sqlalchemy.dialects.postgresql import insert
 
 from adkpg.memory.write.statements import erased
 from adkpg.sql import (
@@ -15,9 +16,20 @@ from adkpg.sql import (
     ScopeParameters,
     SessionParameters,
     Statement,
+    given_rows,
     in_scope,
 )
-from adkpg.tables import memories, memory_tombstones, sessions
+from adkpg.tables import artifact_removals, artifacts, memories, memory_tombstones, sessions
+
+
+class LocationsParameters(TypedDict):
+    """Of statements on objects.
+
+    Attributes:
+      locations: Where they are in the object store.
+    """
+
+    locations: list[str]
 
 
 @cache
@@ -56,6 +68,25 @@ def count_rows(table: Table) -> Statement[ScopeParameters]:
 def delete_rows(table: Table) -> Statement[ScopeParameters]:
     """Deletes a user's rows of a table, and counts them like `count_rows`."""
     return _counted(delete(table).where(in_scope(table)).returning(_kind(table)).cte("deleted"))
+
+
+@cache
+def select_objects() -> Statement[ScopeParameters]:
+    """Reads where in an object store the bytes of a user's files are: ``location``."""
+    return Statement(
+        select(artifacts.c.location).where(in_scope(artifacts), artifacts.c.location.is_not(None))
+    )
+
+
+@cache
+def note_removals() -> Statement[LocationsParameters]:
+    """Notes objects whose artifacts were deleted, as a trigger does on one server; idempotent."""
+    given = given_rows(locations=Text)
+    return Statement(
+        insert(artifact_removals)
+        .from_select(["location"], select(given.c.locations))
+        .on_conflict_do_nothing()
+    )
 
 
 @cache

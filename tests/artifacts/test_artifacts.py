@@ -12,6 +12,7 @@ from google.genai import types
 import adkpg
 from adkpg import Database, DatabaseArtifactService, DatabaseSessionService, Settings
 from adkpg.errors import ArtifactGone, InvalidArtifact
+from tests.fakes.citus import home_of
 from tests.fakes.proxy import Proxy
 
 ANA: dict[str, Any] = {"app_name": "app", "user_id": "ana"}
@@ -301,16 +302,21 @@ async def test_a_save_that_a_deletion_waits_for_goes_with_its_session(
 ) -> None:
     """The deleting statement does not see what it waited for; its trigger does."""
     sessions = DatabaseSessionService(database)
+    home = await home_of(database_url, ANA["user_id"])
+    watching = await asyncpg.connect(home)
     for delete in (
         lambda: sessions.delete_session(**ANA, session_id="s"),
         lambda: adkpg.erasure.forget(database, **ANA),
     ):
         await sessions.create_session(**ANA, session_id="s")
-        saving = await asyncpg.connect(database_url)
+        saving = await asyncpg.connect(home)
         await saving.execute("BEGIN")
-        await saving.execute("SELECT FROM adkpg.sessions WHERE session_id = 's' FOR KEY SHARE")
+        await saving.execute(
+            "SELECT FROM adkpg.sessions WHERE app_name = 'app' AND user_id = 'ana'"
+            " AND session_id = 's' FOR KEY SHARE"
+        )
         deleting = asyncio.create_task(delete())
-        while not await connection.fetchval(
+        while not await watching.fetchval(
             "SELECT count(*) FROM pg_stat_activity WHERE datname = current_database()"
             " AND wait_event_type = 'Lock'"
         ):
@@ -324,6 +330,7 @@ async def test_a_save_that_a_deletion_waits_for_goes_with_its_session(
         await saving.close()
         await deleting
         assert await connection.fetchval(ROWS) == 0
+    await watching.close()
 
 
 @pytest.mark.race

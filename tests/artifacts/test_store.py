@@ -132,7 +132,8 @@ async def test_old_objects_with_rows_stay(
     await files.save_artifact(**PLACE, artifact=blob(LARGE))
     (path,) = objects(tmp_path)
     path.parent.rename(tmp_path / "20200101")
-    await connection.execute("UPDATE artifacts SET location = '20200101/' || artifact_id")
+    location = f"20200101/{path.name}"
+    await connection.execute("UPDATE artifacts SET location = $1", location)
     assert await sweep_objects(database) == SweptObjects(0, 0)
     assert await files.load_artifact(**PLACE) == blob(LARGE)
 

@@ -35,6 +35,11 @@ _PLANS = "plans are made by each node for its parts, and EXPLAIN there does not 
 _NO_SCOPES = "row-level security is refused there: test_distribute.py"
 _TOLD = "appends tell nobody there, so whoever waits to be told waits for ever"
 _KEPT = "a search's plan is kept by the user's node: distributed/test_searches.py"
+_WHOLE = "a distributed table is counted whole, since its pages lie on the nodes"
+_SWEPT = (
+    "a trigger cannot write to all nodes, so a sweep finds what no file names; test_objects.py has"
+    " what a person's erasure removes at once"
+)
 ONE_SERVER: dict[str, str] = {
     "test_watching.py::test_events_are_told_as_they_come": _TOLD,
     "test_watching.py::test_without_a_place_it_begins_at_the_end": _TOLD,
@@ -42,8 +47,7 @@ ONE_SERVER: dict[str, str] = {
     "test_watching.py::test_appends_that_nobody_watches_tell_nothing": _TOLD,
     "test_watching.py::test_nobody_watches_anothers_session": _NO_SCOPES,
     "test_run_history.py::test_a_run_under_row_level_security_reads_its_own": _NO_SCOPES,
-    "test_models.py::test_what_a_sample_covers_is_what_there_is": "a distributed table is counted"
-    " whole, since its pages lie on the nodes",
+    "test_models.py::test_what_a_sample_covers_is_what_there_is": _WHOLE,
     "test_reembed.py::test_a_vector_of_the_old_model_waits": "settings are copies, which nobody"
     " holds there; test_changed_models.py has what is kept instead",
     "test_hnsw.py::test_a_large_user_is_answered_through_the_index": _PLANS,
@@ -51,6 +55,12 @@ ONE_SERVER: dict[str, str] = {
     "test_prepared_statements.py::": _KEPT,
     "test_claimed_ingests.py::test_it_takes_two_round_trips_or_three": "vectors are stored in a"
     " transaction there, of four messages: docs/distributed.md",
+    "test_figures.py::test_estimates_of_whole_tables_are_the_figures": _WHOLE,
+    "test_figures.py::test_a_sample_of_a_large_table_tells_about_how_much_there_is": _WHOLE,
+    "test_people.py::test_only_so_many_ids_are_looked_at_for_a_page": "each node sends its page of"
+    " an app's users, and none looks at more ids than another",
+    "test_store.py::test_objects_go_with_their_rows": _SWEPT,
+    "test_store.py::test_a_restored_database_takes_its_folder_over": _SWEPT,
     "test_large_ingests.py::": "what a call writes is counted in a table of the server",
 }
 """Tests that cannot run on a cluster, by a part of their name, and why."""

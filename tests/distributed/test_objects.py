@@ -1,0 +1,57 @@
+"""Bytes in an object store go with the person whose files they were."""
+
+from pathlib import Path
+from typing import Any
+
+import pytest
+
+from adkpg import Database, DatabaseArtifactService, DatabaseSessionService
+from adkpg.artifacts import SweptObjects, sweep_objects
+from adkpg.erasure import forget
+from tests.artifacts.test_store import LARGE, blob, objects, settings_of
+from tests.distributed.test_lost_nodes import user_on
+from tests.fakes.citus import Own
+
+pytestmark = pytest.mark.cluster
+
+ANA: dict[str, Any] = {"app_name": "app", "user_id": "ana"}
+BOB: dict[str, Any] = {"app_name": "app", "user_id": "bob"}
+
+
+async def save(database: Database) -> None:
+    sessions, files = DatabaseSessionService(database), DatabaseArtifactService(database)
+    for person in (ANA, BOB):
+        await sessions.create_session(**person, session_id="s")
+        for name in ("film", "user:film"):
+            saved = {**person, "session_id": "s", "filename": name}
+            assert await files.save_artifact(**saved, artifact=blob(LARGE)) == 0
+
+
+async def test_the_next_sweep_removes_them(database_url: str, tmp_path: Path) -> None:
+    async with Database(database_url, settings=settings_of(tmp_path)) as database:
+        await save(database)
+        assert len(objects(tmp_path)) == 4
+        await forget(database, **ANA)
+        assert await sweep_objects(database) == SweptObjects(2, 0)
+        assert len(objects(tmp_path)) == 2
+        saved = {**BOB, "session_id": "s", "filename": "film"}
+        assert await DatabaseArtifactService(database).load_artifact(**saved) == blob(LARGE)
+
+
+@pytest.mark.fault
+async def test_rows_are_erased_though_a_node_that_must_note_them_is_away(
+    own: Own, tmp_path: Path, caplog: pytest.LogCaptureFixture
+) -> None:
+    lost, kept = own.cluster.nodes[1:]
+    settings = settings_of(tmp_path, retry_timeout_s=0.0)
+    person: dict[str, Any] = {"app_name": "app", "user_id": await user_on(own.url, kept.port)}
+    saved = {**person, "session_id": "s", "filename": "film"}
+    async with Database(own.url, settings=settings) as database:
+        files = DatabaseArtifactService(database)
+        await files.save_artifact(**saved, artifact=blob(LARGE))
+        lost.kill()
+        erased = await forget(database, **person)
+        assert erased.rows == {"artifacts": 1}
+        assert "no file names them, in two days" in caplog.text
+        await lost.start()
+        assert await files.list_versions(**saved) == []
