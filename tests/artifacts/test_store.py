@@ -19,30 +19,11 @@ from adkpg.errors import (
     DatabaseError,
 )
 from adkpg.testing.server import Server
+from tests.fakes.objects import LARGE, blob, objects, settings_of
 from tests.fakes.proxy import Proxy
 
 ANA: dict[str, Any] = {"app_name": "app", "user_id": "ana"}
 PLACE: dict[str, Any] = {**ANA, "session_id": "s", "filename": "film.mp4"}
-LARGE = bytes(range(256)) * 20
-
-
-def blob(data: bytes) -> types.Part:
-    return types.Part(inline_data=types.Blob(data=data, mime_type="video/mp4"))
-
-
-def settings_of(folder: Path, **more: Any) -> Settings:
-    return Settings(
-        artifact_store=f"file://{folder}",  # type: ignore[arg-type] # pydantic reads it
-        artifact_store_above_kb=1,
-        **more,
-    )
-
-
-def objects(folder: Path) -> list[Path]:
-    """Those of files, without the claim."""
-    return sorted(
-        path for path in folder.rglob("*") if path.is_file() and path.name != "adkpg-claim"
-    )
 
 
 async def age_claims(connection: asyncpg.Connection, interval: str) -> None:

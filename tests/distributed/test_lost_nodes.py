@@ -22,7 +22,7 @@ from adkpg.keys import APP_WIDE
 from adkpg.memory.search.options import MODES
 from adkpg.testing import said as said_of
 from tests.fakes.citus import Own, said
-from tests.fakes.citus_writers import Writers, node_of, users_of_parts
+from tests.fakes.citus_writers import Writers, node_of, user_on, users_of_parts
 from tests.fakes.conversation import entry
 from tests.fakes.locks import locked
 from tests.fakes.toys import GatedEmbedder, ToyEmbedder
@@ -225,14 +225,6 @@ async def test_vectors_of_a_batch_are_stored_once_though_its_node_dies_before_th
         await lost.start()
         await adding
         await check_batch(memory, own.url, user_id)
-
-
-async def user_on(url: str, port: int) -> str:
-    """Returns a user whom the node at a port has."""
-    for (user_id,) in (await users_of_parts(url, 1)).values():
-        if await node_of(url, user_id) == port:
-            return user_id
-    raise LookupError("The node has nobody.")
 
 
 async def add_batch(memory: PgVectorMemoryService, user_id: str) -> None:

@@ -8,9 +8,9 @@ import pytest
 from adkpg import Database, DatabaseArtifactService, DatabaseSessionService
 from adkpg.artifacts import SweptObjects, sweep_objects
 from adkpg.erasure import forget
-from tests.artifacts.test_store import LARGE, blob, objects, settings_of
-from tests.distributed.test_lost_nodes import user_on
 from tests.fakes.citus import Own
+from tests.fakes.citus_writers import user_on
+from tests.fakes.objects import LARGE, blob, objects, settings_of
 
 pytestmark = pytest.mark.cluster
 

@@ -98,3 +98,11 @@ async def users_of_parts(url: str, of_each: int) -> dict[int, list[str]]:
 async def node_of(url: str, user_id: str) -> int:
     """Returns the port of the node that has a user."""
     return int((await home_of(url, user_id)).rpartition(":")[2].partition("/")[0])
+
+
+async def user_on(url: str, port: int) -> str:
+    """Returns a user whom the node at a port has."""
+    for (user_id,) in (await users_of_parts(url, 1)).values():
+        if await node_of(url, user_id) == port:
+            return user_id
+    raise LookupError("The node has nobody.")
