@@ -166,7 +166,7 @@ class Settings(BaseSettings):
         gt=0,
         description="Time after which a search answers by words alone, whatever the embedder does, "
         "in seconds; with `mode='vector'` it fails. The first loading of a local model does not "
-        "count.",
+        "count. On a cluster, how much longer it waits for what the app knows than for the user's.",
     )
     rerank_timeout_s: float = Field(
         default=2,
