@@ -3,15 +3,15 @@
 import adkpg.database.migrating.alembic_log  # noqa: F401 - before Alembic is imported, which it keeps quiet
 from adkpg.database.database import Database, Transaction, UsesDatabase
 from adkpg.database.replicas.known import Floor, Known, Need
-from adkpg.database.replicas.source import Source, Unrepeated
+from adkpg.database.replicas.source import Prompt, Source
 
 __all__ = [
     "Database",
     "Floor",
     "Known",
     "Need",
+    "Prompt",
     "Source",
     "Transaction",
-    "Unrepeated",
     "UsesDatabase",
 ]

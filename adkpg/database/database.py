@@ -685,7 +685,7 @@ class Database(Closes):
         *,
         timeout_s: float | None = None,
         note: Note | None = None,
-        repeated: bool = True,
+        waits_for_nodes: bool = True,
     ) -> list[asyncpg.Record]:
         """Runs one statement in one round trip and returns its rows.
 
@@ -700,7 +700,7 @@ class Database(Closes):
           timeout_s: Longest run in seconds; None is ``ADKPG_COMMAND_TIMEOUT_S``.
           note: Notes what it has changed, so that no standby's answer lacks it; None: anything of
             the scopes that the parameters name.
-          repeated: Whether it runs again while a fault passes.
+          waits_for_nodes: Whether it runs again while a node of a cluster is away.
 
         Raises:
           DatabaseError: The server refused it; see `adkpg.errors`.
@@ -714,9 +714,6 @@ class Database(Closes):
                 rows = await self._run(attempt, statement, parameters, scope, timeout_s)
                 return rows
             except RetryableError as exc:
-                if not repeated:
-                    self._heed(attempt.fault)
-                    raise
                 failure = exc
             except DatabaseError as exc:
                 if not await self._doubts_tables(exc, attempt):
@@ -728,6 +725,7 @@ class Database(Closes):
                         attempt, statement, parameters, scope, timeout_s
                     ),
                     doubted=True,
+                    waits_for_nodes=waits_for_nodes,
                 )
                 return rows
 
@@ -738,7 +736,7 @@ class Database(Closes):
                 async with self.transaction(attempt) as transaction:
                     return await transaction.fetch(statement, parameters, timeout_s=timeout_s)
 
-            rows = await self._repeated(again, attempt, failure)
+            rows = await self._repeated(again, attempt, failure, waits_for_nodes=waits_for_nodes)
             return rows
         finally:
             if self._replica is not None and statement.writes:
@@ -965,7 +963,7 @@ class Database(Closes):
         *,
         races: bool = True,
         doubted: bool = False,
-        repeated: bool = True,
+        waits_for_nodes: bool = True,
     ) -> T:
         """Makes an idempotent call, and again while a fault passes.
 
@@ -973,15 +971,12 @@ class Database(Closes):
           once: The call.
           races: As for `transact`.
           doubted: Whether it is made again already since the tables may have changed.
-          repeated: As for `transact`.
+          waits_for_nodes: As for `fetch`.
         """
         attempt = Attempt()
         try:
             return await once(attempt)
         except RetryableError as exc:
-            if not repeated:
-                self._heed(attempt.fault)
-                raise
             failure = exc
         except DatabaseError as exc:
             if doubted:
@@ -989,8 +984,12 @@ class Database(Closes):
                 raise
             if not await self._doubts_tables(exc, attempt):
                 raise
-            return await self._tried(once, races=races, doubted=True, repeated=repeated)
-        return await self._repeated(once, attempt, failure, races=races)
+            return await self._tried(
+                once, races=races, doubted=True, waits_for_nodes=waits_for_nodes
+            )
+        return await self._repeated(
+            once, attempt, failure, races=races, waits_for_nodes=waits_for_nodes
+        )
 
     async def _doubts_tables(self, exc: DatabaseError, attempt: Attempt) -> bool:
         """Whether a call failed of tables that are others now, so that it is made anew.
@@ -1029,6 +1028,7 @@ class Database(Closes):
         failure: RetryableError,
         *,
         races: bool = True,
+        waits_for_nodes: bool = True,
     ) -> T:
         """Repeats what failed while its fault passes, for up to ``ADKPG_RETRY_TIMEOUT_S``.
 
@@ -1037,6 +1037,7 @@ class Database(Closes):
           attempt: The one that failed.
           failure: What it raised.
           races: Whether what lost a race to others is repeated here, too.
+          waits_for_nodes: As for `fetch`.
 
         Raises:
           RetryableError: The last failure; the time is up, or what passes is something else.
@@ -1051,6 +1052,7 @@ class Database(Closes):
                 fault is None
                 or (fault is Fault.RACE and not races)
                 or (fault is Fault.STANDBY and not self._seeks_primary)
+                or (fault is Fault.NODE and not waits_for_nodes)
             ):
                 raise failure
             self._heed(fault)
@@ -1160,14 +1162,14 @@ class Database(Closes):
         work: Callable[["Transaction"], Awaitable[T]],
         *,
         races: bool = True,
-        repeated: bool = True,
+        waits_for_nodes: bool = True,
     ) -> T:
         """Does work in one READ COMMITTED transaction, and all of it again while a fault passes.
 
         Args:
           work: Given the transaction; idempotent, as it may have been committed before.
           races: Whether what lost a race to others is repeated here, too.
-          repeated: Whether it is done again at all.
+          waits_for_nodes: As for `fetch`.
 
         Raises:
           DatabaseError: The server refused a statement or the commit.
@@ -1177,7 +1179,7 @@ class Database(Closes):
             async with self.transaction(attempt) as transaction:
                 return await work(transaction)
 
-        return await self._tried(once, races=races, repeated=repeated)
+        return await self._tried(once, races=races, waits_for_nodes=waits_for_nodes)
 
     @internal
     @asynccontextmanager

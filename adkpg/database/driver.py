@@ -113,6 +113,7 @@ class Fault(Enum):
 
     LOST = "the connection ended; other idle ones may have, too"
     AWAY = "no connection could be made, or none is to be had at present"
+    NODE = "a node of a cluster is away, which the server that is asked survives"
     RACE = "other transactions were first"
     UNPREPARED = "a pooler lost prepared statements; those of other connections, too"
     STANDBY = "the server is a standby, and another one may be the primary"
@@ -136,7 +137,7 @@ _PASSES = {
     "57P02": Fault.LOST,
     "57P03": Fault.AWAY,
     "57P05": Fault.LOST,
-    _NODE_LOST: Fault.AWAY,
+    _NODE_LOST: Fault.NODE,
     _READ_ONLY: Fault.STANDBY,
     **dict.fromkeys(_UNPREPARED, Fault.UNPREPARED),
 }
@@ -150,7 +151,7 @@ def fault_of(exc: BaseException, *, sent: bool) -> Fault | None:
     """
     state = getattr(exc, "sqlstate", None)
     if _node_ended(exc):
-        return Fault.AWAY
+        return Fault.NODE
     if _part_moved(exc):
         return Fault.MOVED
     if state:

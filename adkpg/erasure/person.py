@@ -97,8 +97,9 @@ async def forget(
     if dry_run:
         rows, memories = await _counted(database, scope)
         return Erased(app_name, user_id, rows, memories, files)
-    rows, memories, last_ids, objects = await giving_way(
-        database, scope, partial(_erase, scope=scope)
+    objects: set[str] = set()  # also of an attempt whose answer was lost
+    rows, memories, last_ids = await giving_way(
+        database, scope, partial(_erase, scope=scope, objects=objects)
     )
     database.erased(**scope)
     if objects:
@@ -141,22 +142,26 @@ async def _counted(
 
 
 async def _erase(
-    transaction: Transaction, *, scope: ScopeParameters
-) -> tuple[dict[str, int], dict[str, int], set[str], set[str]]:
+    transaction: Transaction, *, scope: ScopeParameters, objects: set[str]
+) -> tuple[dict[str, int], dict[str, int], set[str]]:
     """Deletes until nothing is found.
 
     A statement does not see what a writer commits that it waited for, such as the memory that an
     append wrote with its event; the next pass does. A writer that commits later than a pass
     that finds nothing wrote to nothing that was erased, so it came after the erasure.
 
+    Args:
+      transaction: Erases.
+      scope: Whose.
+      objects: Told where in an object store files are that no trigger notes, since on a cluster it
+        could not write to all nodes.
+
     Returns:
-      Rows by table, memories by kind, session ids, and where in an object store files were that no
-      trigger has noted: on a cluster it could not write to all nodes.
+      Rows by table, memories by kind, and session ids.
     """
     rows: Counter[str] = Counter()
     memories: Counter[str] = Counter()
     session_ids: set[str] = set()
-    objects: set[str] = set()
     # Who writes memories of no stored session holds nothing else.
     await transaction.fetch(lock_person(), scope)
     while True:
@@ -172,7 +177,7 @@ async def _erase(
                 found += row["rows"]
                 _add(rows, memories, table.name, row["kind"], row["rows"])
         if not found:
-            return dict(rows), dict(memories), session_ids, objects
+            return dict(rows), dict(memories), session_ids
 
 
 def _add(

@@ -127,6 +127,9 @@ async def search(
     why = next((hit.reason.fused_alone for hit in hits if hit.reason.fused_alone), None)
     if why is not None:
         click.echo(f"The search kept its own order: {why}", err=True)
+    why = next((hit.reason.own_alone for hit in hits if hit.reason.own_alone), None)
+    if why is not None:
+        click.echo(f"What the app knows for all its users is missing: {why}", err=True)
 
 
 def _rows(hit: adkpg.Hit, *, explain: bool) -> Iterator[tuple[object, ...]]:

@@ -35,8 +35,8 @@ class Source(Protocol):
         """Does work in one transaction, which is given to it."""
 
 
-class Unrepeated:
-    """A `Database` that says of what fails that it failed, and repeats nothing.
+class Prompt:
+    """A `Database` that says at once that a node of a cluster is away.
 
     Args:
       database: The Database.
@@ -54,7 +54,7 @@ class Unrepeated:
     ) -> list[asyncpg.Record]:
         """Runs one statement and returns its rows."""
         rows: list[asyncpg.Record] = await self._database.fetch(
-            statement, parameters, timeout_s=timeout_s, repeated=False
+            statement, parameters, timeout_s=timeout_s, waits_for_nodes=False
         )
         return rows
 
@@ -71,5 +71,5 @@ class Unrepeated:
 
     async def transact(self, work: Callable[[Any], Awaitable[T]], *, races: bool = True) -> T:
         """Does work in one transaction, which is given to it."""
-        done: T = await self._database.transact(work, races=races, repeated=False)
+        done: T = await self._database.transact(work, races=races, waits_for_nodes=False)
         return done

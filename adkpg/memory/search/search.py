@@ -3,6 +3,7 @@
 import asyncio
 import logging
 import math
+from collections.abc import Awaitable, Callable
 from dataclasses import dataclass, replace
 from datetime import UTC, datetime
 from itertools import chain
@@ -11,8 +12,8 @@ from typing import Any
 from google.adk.memory.memory_entry import MemoryEntry
 from google.adk.platform import time as platform_time
 
-from adkpg.database import Database, Known, Need, Source, Transaction, Unrepeated
-from adkpg.errors import Busy, DatabaseUnavailable, EmbeddingError
+from adkpg.database import Database, Known, Need, Prompt, Source, Transaction
+from adkpg.errors import DatabaseUnavailable, EmbeddingError
 from adkpg.keys import APP_WIDE
 from adkpg.limits import require_rows, require_size
 from adkpg.memory import records
@@ -81,7 +82,8 @@ class Search:
         self._reranker = reranker
         self._approximate: dict[tuple[str, tuple[str, ...]], frozenset[str]] = {}
         self._counts = Counts()
-        self._app_wide = Breaker(longest_pause_s=_LONGEST_PAUSE_S)  # of the node that has it
+        self._app_wide: dict[str, Breaker] = {}  # by app, of what it knows for all its users
+        self._said_away: set[str] = set()
         self._inactive: dict[str, str] = {}  # by app, what is wrong with its model
         self._said_waiting = False
 
@@ -294,60 +296,75 @@ class Search:
         shape: statements.Shape,
         parameters: SearchParameters,
     ) -> tuple[list[list[Any]], str | None]:
-        """Asks the user's scope and the app's, which are on several nodes, simultaneously.
-
-        If the app's node is away, the user's answers alone, and for a while the app's is not asked:
-        of a node that is lost only its own users wait.
-
-        Returns:
-          The answers, the user's first, and why the app's is missing, if it is.
-        """
+        """Asks the user's scope and the app's, which are on several nodes; see `_of_both`."""
         own, app_wide = (
             _of_scope(parameters, scope)
             for scope in (parameters["user_id"], parameters["also_user_id"])
         )
-        limit_s = self._database.settings.search_timeout_s
-        permit = self._app_wide.admit(limit_s)
-        if permit is None:
-            return [await self._rows(source, vectors, shape, own)], self._app_wide.cause
-        unrepeated, answered = Unrepeated(self._database), asyncio.Event()
+        return await self._of_both(
+            parameters["app_name"],
+            lambda: self._rows(source, vectors, shape, own),
+            lambda prompt: self._rows(prompt, vectors, shape, app_wide),
+        )
 
-        async def of_app() -> list[Any] | DatabaseUnavailable:
+    async def _of_both(
+        self,
+        app_name: str,
+        own: Callable[[], Awaitable[list[Any]]],
+        of_app: Callable[[Source], Awaitable[list[Any]]],
+    ) -> tuple[list[list[Any]], str | None]:
+        """Asks for rows of the user's and of the app's simultaneously.
+
+        If the app's node is away, the user's answer alone, and for a while the app's is not asked:
+        of a node that is lost only its own users wait.
+
+        Args:
+          app_name: The app.
+          own: Asks for the user's.
+          of_app: Asks for the app's, where it is said at once that a node is away.
+
+        Returns:
+          The answers, the user's first, and why the app's is missing, if it is.
+        """
+        breaker = self._app_wide.setdefault(app_name, Breaker(longest_pause_s=_LONGEST_PAUSE_S))
+        limit_s = self._database.settings.search_timeout_s
+        permit = breaker.admit(limit_s)
+        if permit is None:
+            return [await own()], breaker.cause
+
+        async def asked() -> list[Any] | DatabaseUnavailable:
             try:
-                return await self._rows(unrepeated, vectors, shape, app_wide)
-            except Busy:  # of a part that moves, which takes a moment
-                return await self._rows(source, vectors, shape, app_wide)
-            except DatabaseUnavailable:
-                await answered.wait()  # if all nodes were away, they are back then
-            try:
-                return await self._rows(unrepeated, vectors, shape, app_wide)
+                return await of_app(Prompt(self._database))
             except DatabaseUnavailable as exc:
                 return exc
 
-        asking = asyncio.create_task(of_app())
+        asking = asyncio.create_task(asked())
         try:
-            answers = [await self._rows(source, vectors, shape, own)]
-            answered.set()
+            answers = [await own()]
             await ended(asking, limit_s)
-            found = asking.result() if asking.done() else None
+            found = asking.result() if asking.done() and not asking.cancelled() else None
         except BaseException:
-            self._app_wide.withdrawn(permit)
+            breaker.withdrawn(permit)
             await abandon(asking)
             raise
         if isinstance(found, list):
-            self._app_wide.answered()
+            breaker.answered()
+            self._said_away.discard(app_name)
             return [*answers, found], None
         if found is None:
-            await abandon(asking)
             cause = (
-                f"The node that has it gave no answer within {limit_s:g} s; see adkpg doctor, or "
-                "raise ADKPG_SEARCH_TIMEOUT_S."
+                f"what app {app_name!r} knows did not come within {limit_s:g} s after the user's "
+                "own memories; see adkpg doctor, or raise ADKPG_SEARCH_TIMEOUT_S."
             )
         else:
             cause = str(found)
-        self._app_wide.failed(permit, cause)
-        if self._app_wide.news("searches"):
-            logger.warning("Searches answer without what apps know for all their users: %s", cause)
+        breaker.failed(permit, cause)
+        if app_name not in self._said_away:
+            self._said_away.add(app_name)
+            logger.warning(
+                "Searches answer without what app %r knows for all its users: %s", app_name, cause
+            )
+        await abandon(asking)
         return answers, cause
 
     async def _with_vectors(
@@ -437,20 +454,44 @@ class Search:
             "positions": [positions[id(hit.memory)] for hit in found],
             "reach": options.neighbours,
         }
-        apart = len(scopes) > 1 and await self._database.is_distributed()
-        each_wanted: list[statements.NeighbourParameters] = [wanted]
-        if apart:
-            each_wanted = [{**wanted, "user_id": scope, "also_user_id": scope} for scope in scopes]
-        rows = await asyncio.gather(
-            *(source.fetch(statements.select_neighbours(), each) for each in each_wanted)
-        )
+        if len(scopes) > 1 and await self._database.is_distributed():
+            rows = await self._neighbours_apart(source, wanted)
+        else:
+            rows = await source.fetch(statements.select_neighbours(), wanted)
         around: dict[int, list[Memory]] = {}
-        for row in chain.from_iterable(rows):
+        for row in rows:
             around.setdefault(row["of_position"], []).append(records.memory(row))
         return [
             replace(hit, neighbours=tuple(around.get(positions[id(hit.memory)], ())))
             for hit in found
         ]
+
+    async def _neighbours_apart(
+        self, source: Source, wanted: statements.NeighbourParameters
+    ) -> list[Any]:
+        """Reads what is around the hits of each scope on its node; only of those that have any."""
+        parts: list[statements.NeighbourParameters] = [
+            {**wanted, "user_id": scope, "also_user_id": scope, "positions": positions}
+            for scope, positions in (
+                (wanted["user_id"], [each for each in wanted["positions"] if each >= 0]),
+                (wanted["also_user_id"], [each for each in wanted["positions"] if each < 0]),
+            )
+        ]
+
+        async def of(part: statements.NeighbourParameters, source: Source) -> list[Any]:
+            if not part["positions"]:
+                return []
+            return await source.fetch(statements.select_neighbours(), part)
+
+        own, app_wide = parts
+        if not app_wide["positions"]:
+            return await of(own, source)
+        answers, _ = await self._of_both(
+            wanted["app_name"],
+            lambda: of(own, source),
+            lambda prompt: of(app_wide, prompt),
+        )
+        return list(chain.from_iterable(answers))
 
 
 def _of_scope(parameters: SearchParameters, user_id: str) -> SearchParameters:

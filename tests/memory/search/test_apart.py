@@ -9,7 +9,7 @@ from typing import Any
 import pytest
 
 from adkpg import Database, Hit, PgVectorMemoryService, Settings
-from adkpg.errors import Busy, DatabaseError, DatabaseUnavailable
+from adkpg.errors import Busy, DatabaseError, DatabaseUnavailable, ReadOnly
 from adkpg.keys import APP_WIDE
 from adkpg.memory.filters import SearchFilters
 from adkpg.memory.search.options import MODES, Mode
@@ -104,13 +104,13 @@ class Failing(Apart):
         return await super().fetch(statement, parameters, **options)
 
 
-def raising(*faults: Exception) -> Callable[[], Awaitable[object]]:
-    """A fault that is over when these have been raised."""
+def raising(*faults: Exception | None) -> Callable[[], Awaitable[object]]:
+    """One fault after the other, None is none, and then none."""
     left = list(faults)
 
     async def fault() -> None:
-        if left:
-            raise left.pop(0)
+        if left and (exc := left.pop(0)) is not None:
+            raise exc
 
     return fault
 
@@ -119,34 +119,59 @@ AWAY = DatabaseUnavailable("It is away; try again.")
 PLACE: dict[str, Any] = {**USER, "query": "a tea", "mode": "text"}
 
 
-@pytest.mark.parametrize(
-    ("faults", "apps", "asked"),
-    [
-        ((), True, 2),
-        ((AWAY,), True, 3),
-        ((Busy("It moves; try again."),), True, 3),
-        ((AWAY, AWAY), False, 3),
-    ],
-    ids=["none", "it is back", "a part moves", "it is away"],
-)
 async def test_the_users_own_memories_answer_if_the_apps_node_is_away(
-    database_url: str,
-    caplog: pytest.LogCaptureFixture,
-    faults: tuple[Exception, ...],
-    apps: bool,
-    asked: int,
+    database_url: str, caplog: pytest.LogCaptureFixture, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    async with Failing(database_url, Settings(), raising(*faults)) as failing:
+    monkeypatch.setattr("adkpg.memory.search.search._LONGEST_PAUSE_S", 300.0)
+    monkeypatch.setattr("adkpg.outages.breaker._FIRST_PAUSE_S", 300.0)
+    async with Failing(database_url, Settings(), raising(AWAY)) as failing:
         memory = PgVectorMemoryService(failing)
         await _remember_tea(memory)
-        hits = await memory.search(**PLACE)
-        assert {hit.memory.id for hit in hits} == ({"own", "of the app"} if apps else {"own"})
-        assert len(failing.asked) == asked
-        assert {hit.reason.own_alone for hit in hits} == {None if apps else str(AWAY)}
-        await memory.search(**PLACE)
+        for asked in (["user", APP_WIDE], ["user"], ["user"]):
+            failing.asked.clear()
+            (hit,) = await memory.search(**PLACE, neighbours=1)
+            assert hit.memory.id == "own"
+            assert hit.reason.own_alone == str(AWAY)
+            assert failing.asked == asked, "it is left alone for a while"
+        assert await memory.search(**{**PLACE, "app_name": "another"}) == []
+        assert failing.asked[-2:] == ["user", APP_WIDE], "what another app knows is asked"
     warnings = [each for each in caplog.records if each.levelno == logging.WARNING]
-    assert len(warnings) == (0 if apps else 1), "it is said once"
-    assert len(failing.asked) == asked + (2 if apps else 1), "it is left alone for a while"
+    assert len(warnings) == 1, "it is said once"
+
+
+async def test_it_is_asked_again_and_told_of_a_second_outage(
+    database_url: str, caplog: pytest.LogCaptureFixture, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr("adkpg.outages.breaker._FIRST_PAUSE_S", 0.0)
+    async with Failing(database_url, Settings(), raising(AWAY, AWAY, None, AWAY)) as failing:
+        memory = PgVectorMemoryService(failing)
+        await _remember_tea(memory)
+        found = [{hit.memory.id for hit in await memory.search(**PLACE)} for _ in range(5)]
+    both = {"own", "of the app"}
+    assert found == [{"own"}, {"own"}, both, {"own"}, both]
+    warnings = [each for each in caplog.records if each.levelno == logging.WARNING]
+    assert len(warnings) == 2, "once an outage"
+
+
+async def test_a_search_that_is_cancelled_leaves_nothing(database_url: str) -> None:
+    asked, released = asyncio.Event(), asyncio.Event()
+
+    async def hang() -> None:
+        asked.set()
+        await released.wait()
+
+    async with Failing(database_url, Settings(), hang) as failing:
+        memory = PgVectorMemoryService(failing)
+        await _remember_tea(memory)
+        before = asyncio.all_tasks()
+        search = asyncio.create_task(memory.search(**PLACE))
+        await asked.wait()
+        search.cancel()
+        with pytest.raises(asyncio.CancelledError):
+            await search
+        assert asyncio.all_tasks() == before
+        released.set()
+        assert len(await memory.search(**PLACE)) == 2, "nothing is held against the app's node"
 
 
 async def test_a_node_that_hangs_is_waited_for_no_longer_than_a_search_may_take(
@@ -159,15 +184,18 @@ async def test_a_node_that_hangs_is_waited_for_no_longer_than_a_search_may_take(
         (hit,) = await memory.search(**PLACE)
     assert hit.memory.id == "own"
     assert hit.reason.own_alone is not None
-    assert "no answer within 0.05 s" in hit.reason.own_alone
+    assert "did not come within 0.05 s" in hit.reason.own_alone
 
 
-async def test_what_else_the_apps_node_says_is_an_error(database_url: str) -> None:
-    wrong = DatabaseError("It is wrong; mend it.")
+@pytest.mark.parametrize("kind", [Busy, DatabaseError, ReadOnly])
+async def test_what_else_the_apps_node_says_is_an_error(
+    database_url: str, kind: type[DatabaseError]
+) -> None:
+    wrong = kind("It is wrong; mend it.")
     async with Failing(database_url, Settings(), raising(wrong)) as failing:
         memory = PgVectorMemoryService(failing)
         await _remember_tea(memory)
-        with pytest.raises(DatabaseError, match="mend it"):
+        with pytest.raises(kind, match="mend it"):
             await memory.search(**PLACE)
         assert len(await memory.search(**PLACE)) == 2, "the next one asks it again"
 
