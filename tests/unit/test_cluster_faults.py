@@ -30,7 +30,7 @@ def said(state: str, text: str) -> Any:
 )
 def test_a_node_that_ended_passes(state: str, text: str) -> None:
     error = said(state, text)
-    assert fault_of(error, sent=True) is Fault.AWAY
+    assert fault_of(error, sent=True) is Fault.NODE
     meant = translate(error, "coordinator", Attempt(sent=True))
     assert isinstance(meant, DatabaseUnavailable)
     assert meant.written is None  # nobody knows
