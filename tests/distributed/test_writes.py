@@ -28,6 +28,17 @@ from tests.fakes.toys import ToyEmbedder
 pytestmark = pytest.mark.cluster
 
 
+async def _heard(database: Database) -> list[str]:
+    """Returns what its only connection will say, the commands to other nodes in it."""
+    heard: list[str] = []
+    async with (await database.engine()).connect() as connection:
+        driver: Any = (await connection.get_raw_connection()).driver_connection
+        driver.add_log_listener(lambda _, message: heard.append(str(message)))
+        await driver.execute("SET client_min_messages = notice")
+        await driver.execute("SET citus.log_remote_commands = on")
+    return heard
+
+
 async def test_an_append_is_one_command_to_one_node(
     database: Database, connection: asyncpg.Connection
 ) -> None:
@@ -71,13 +82,8 @@ async def test_each_call_that_a_person_waits_for_is_one_command_between_nodes(
     url = others[0] if through == "the coordinator" else others[-1]
     sessions = DatabaseSessionService(database)
     await sessions.create_session(**USER, session_id="s")
-    heard: list[str] = []
     async with Database(url, pool_size=1, max_overflow=0) as one:
-        async with (await one.engine()).connect() as connection:
-            driver: Any = (await connection.get_raw_connection()).driver_connection
-            driver.add_log_listener(lambda _, message: heard.append(str(message)))
-            await driver.execute("SET client_min_messages = notice")
-            await driver.execute("SET citus.log_remote_commands = on")
+        heard = await _heard(one)
         service = DatabaseSessionService(one)
         remembering = DatabaseSessionService(one, remember=True)
         memory = PgVectorMemoryService(one, mode="text", app_wide=False)
@@ -110,13 +116,8 @@ async def test_a_search_asks_the_users_node_once_and_the_apps_once(
     other = [entry(f"a kitten and tea {number}", f"other {number}") for number in range(12)]
     await stored.add_memory(**USER, memories=[*same, *other])
     await stored.add_memory(app_name="app", user_id=None, memories=[entry("a cat", "of the app")])
-    heard: list[str] = []
     async with Database(database_url, pool_size=1, max_overflow=0) as coordinator:
-        async with (await coordinator.engine()).connect() as connection:
-            driver: Any = (await connection.get_raw_connection()).driver_connection
-            driver.add_log_listener(lambda _, message: heard.append(str(message)))
-            await driver.execute("SET client_min_messages = notice")
-            await driver.execute("SET citus.log_remote_commands = on")
+        heard = await _heard(coordinator)
         memory = PgVectorMemoryService(coordinator, embedder=ToyEmbedder())
         for mode in MODES:
             for neighbours in (0, 1):

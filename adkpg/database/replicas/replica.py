@@ -560,7 +560,7 @@ class Asked:
         return cls(replica.known.now(), replica.standings())
 
 
-class Asking:
+class Asking(Source):
     """One read on a standby: each of its answers must be new enough."""
 
     def __init__(self, replica: Replica, need: Need, permit: int) -> None:
@@ -593,17 +593,6 @@ class Asking:
                     attempt=attempt,
                 )
         return self.accepted(statement, parameters, answer, asked)
-
-    async def fetch_one(
-        self,
-        statement: Statement[ParametersT],
-        parameters: ParametersT,
-        *,
-        timeout_s: float | None = None,
-    ) -> asyncpg.Record | None:
-        """Runs one statement like `fetch` and returns its first row, or None."""
-        rows = await self.fetch(statement, parameters, timeout_s=timeout_s)
-        return rows[0] if rows else None
 
     async def transact(self, work: Callable[[Any], Awaitable[Any]], *, races: bool = True) -> Any:
         """Does work in one transaction on the standby.
@@ -698,7 +687,7 @@ class _Reading:
         return self._asking.accepted(statement, parameters, answer, self._asked)
 
 
-class Learning:
+class Learning(Source):
     """One read of sessions on the primary, whose answers are noted.
 
     Args:
@@ -745,17 +734,6 @@ class Learning:
             return False
         losing = self._known.now() - self._known.went_back_at < _LOSING_S
         return not losing and went_back(self._need.floor, Floor.of(rows[0]))
-
-    async def fetch_one(
-        self,
-        statement: Statement[ParametersT],
-        parameters: ParametersT,
-        *,
-        timeout_s: float | None = None,
-    ) -> asyncpg.Record | None:
-        """Runs one statement like `fetch` and returns its first row, or None."""
-        rows = await self.fetch(statement, parameters, timeout_s=timeout_s)
-        return rows[0] if rows else None
 
     async def transact(self, work: Callable[[Any], Awaitable[T]], *, races: bool = True) -> T:
         """Does work in one transaction."""

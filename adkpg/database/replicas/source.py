@@ -29,13 +29,15 @@ class Source(Protocol):
         *,
         timeout_s: float | None = None,
     ) -> asyncpg.Record | None:
-        """Runs one statement and returns its first row, or None."""
+        """Runs one statement like `fetch` and returns its first row, or None."""
+        rows = await self.fetch(statement, parameters, timeout_s=timeout_s)
+        return rows[0] if rows else None
 
     async def transact(self, work: Callable[[Any], Awaitable[T]], *, races: bool = True) -> T:
         """Does work in one transaction, which is given to it."""
 
 
-class Prompt:
+class Prompt(Source):
     """A `Database` that says at once that a node of a cluster is away.
 
     Args:
@@ -57,17 +59,6 @@ class Prompt:
             statement, parameters, timeout_s=timeout_s, waits_for_nodes=False
         )
         return rows
-
-    async def fetch_one(
-        self,
-        statement: Statement[ParametersT],
-        parameters: ParametersT,
-        *,
-        timeout_s: float | None = None,
-    ) -> asyncpg.Record | None:
-        """Runs one statement and returns its first row, or None."""
-        rows = await self.fetch(statement, parameters, timeout_s=timeout_s)
-        return rows[0] if rows else None
 
     async def transact(self, work: Callable[[Any], Awaitable[T]], *, races: bool = True) -> T:
         """Does work in one transaction, which is given to it."""

@@ -206,8 +206,9 @@ class Search:
                 if not apart:
                     rows = await self._rows(source, vectors, own, parameters)
                 else:
-                    if candidates != max(RANKING.candidates, parameters["top_k"]):
-                        candidates = max(RANKING.candidates, parameters["top_k"])
+                    # As many candidates would be the same ones.
+                    if candidates != (wider := max(RANKING.candidates, parameters["top_k"])):
+                        candidates = wider
                         answers, own_alone = await self._apart(source, vectors, own, parameters)
                     rows = merged(answers, parameters, own)
                 rows = [row for row in rows if row["memory_id"] is not None]
@@ -343,7 +344,7 @@ class Search:
             answers = [await own()]
             await ended(asking, limit_s)
             found = asking.result() if asking.done() and not asking.cancelled() else None
-        except BaseException:
+        except BaseException:  # a cancellation, too, leaves no task and keeps nobody from asking
             breaker.withdrawn(permit)
             await abandon(asking)
             raise
