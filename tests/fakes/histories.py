@@ -2,11 +2,14 @@
 
 import asyncio
 import random
-from collections.abc import AsyncIterator
+from collections.abc import AsyncIterator, Sequence
 from contextlib import asynccontextmanager
 from dataclasses import dataclass, field
 
+from google.adk.sessions.session import Session
+
 from adkpg import Database, DatabaseSessionService
+from adkpg.errors import StaleSession
 from adkpg.testing import said, texts
 from tests.fakes.conversation import USER
 from tests.fakes.replication import until
@@ -20,21 +23,43 @@ class History:
     """What callers were told of one session.
 
     Attributes:
-      acknowledged: Texts of appends that returned, in order.
+      acknowledged: Texts of appends that returned, in order; without those that a failover lost,
+        once its writer has been told.
+      lost: What there was until then, and what was under way; None if nothing was lost.
       reads: By caller, each read as a list of texts with the count that ``user:`` state had.
     """
 
     acknowledged: list[str] = field(default_factory=list)
+    lost: list[str] | None = None
     reads: dict[str, list[tuple[list[str | None], int]]] = field(default_factory=dict)
 
-    def check(self, final: list[str | None]) -> None:
+    def violation(self, final: list[str | None]) -> str | None:
+        """Says who read what is no prefix of the final list, or went back; None if nobody did.
+
+        Where a failover lost something, reads may be of what there was, and then of the final list.
+        """
         for caller, reads in self.reads.items():
-            before, count_before = 0, 0
+            lost, before = self.lost is not None, (0, 0)
+            line: Sequence[str | None] = final if self.lost is None else self.lost
             for read, count in reads:
-                assert read == final[: len(read)], f"{caller} read what is no prefix"
-                assert len(read) >= before, f"{caller} went back from {before} to {len(read)}"
-                assert count >= count_before, f"{caller} saw an older state"
-                before, count_before = len(read), count
+                wrong = _wrong(read, count, line, before)
+                if wrong and lost:
+                    lost, line = False, final
+                    wrong = _wrong(read, count, line, (0, 0))
+                if wrong:
+                    return f"{caller} {wrong}"
+                before = len(read), count
+        return None
+
+
+def _wrong(
+    read: list[str | None], count: int, line: Sequence[str | None], before: tuple[int, int]
+) -> str | None:
+    if read != [*line[: len(read)]]:
+        return "read what is no prefix"
+    if len(read) < before[0]:
+        return f"went back from {before[0]} to {len(read)}"
+    return "saw an older state" if count < before[1] else None
 
 
 class Load:
@@ -43,6 +68,10 @@ class Load:
     Args:
       database: Theirs.
       elsewhere: The writers' own, if they are of another process, of which readers know nothing.
+
+    Attributes:
+      loses: Whether a failover may be losing what was acknowledged; then writers who are told go on
+        from what is left.
     """
 
     def __init__(self, database: Database, elsewhere: Database | None = None) -> None:
@@ -51,6 +80,7 @@ class Load:
         self._here = elsewhere is None
         self.histories = [History() for _ in range(WRITERS)]
         self.ended = asyncio.Event()
+        self.loses = False
         self.state_written = 0
         self._counting = asyncio.Lock()
 
@@ -63,35 +93,51 @@ class Load:
         history = self.histories[number]
         live = await self.writing.create_session(**USER, session_id=f"s{number}")
         while not self.ended.is_set():
-            text = str(len(history.acknowledged))
+            text = str(len(history.acknowledged) + len(history.lost or ()))
             # One more than any writer has sent, so the state that was written last is the largest.
             async with self._counting:
                 count = self.state_written + 1
-                await self.writing.append_event(live, said(text, state={"user:n": count}))
+                try:
+                    await self.writing.append_event(live, said(text, state={"user:n": count}))
+                except StaleSession:
+                    live = await self._left(history, text, number)
+                    continue
                 self.state_written = count
             history.acknowledged.append(text)
             if self._here:  # what this process has written is in what it reads next
-                acknowledged = len(history.acknowledged)
+                acknowledged = self._owed(number)
                 read = await self._read(f"writer {number}", number)
-                assert len(read) >= acknowledged, "one's own write was missing"
+                assert len(read) >= acknowledged or self.loses, "one's own write was missing"
             await asyncio.sleep(random.uniform(0, 0.1))
+
+    async def _left(self, history: History, text: str, number: int) -> Session:
+        assert self.loses, "an only writer was told that there are others"
+        assert history.lost is None, "one failover loses once"
+        history.lost = [*history.acknowledged, text]
+        live = await self.writing.get_session(**USER, session_id=f"s{number}")
+        assert live is not None
+        history.acknowledged[:] = [each or "" for each in texts(live)]
+        return live
+
+    def _owed(self, number: int) -> int:
+        return 0 if self.loses else len(self.histories[number].acknowledged)
 
     async def read(self, caller: int) -> None:
         while not self.ended.is_set():
             number = random.randrange(WRITERS)
-            sent = len(self.histories[number].acknowledged) if self._here else 0
+            sent = self._owed(number) if self._here else 0
             read = await self._read(f"reader {caller}", number)
-            assert len(read) >= sent, "what was acknowledged in this process was missing"
+            assert len(read) >= sent or self.loses, "what this process acknowledged was missing"
             await asyncio.sleep(0.002)
 
     async def _read(self, caller: str, number: int) -> list[str | None]:
-        sent = self.state_written if self._here else 0
+        sent = self.state_written if self._here and not self.loses else 0
         session = await self.service.get_session(**USER, session_id=f"s{number}")
         if session is None:
             return []
         read = texts(session)
         count = session.state.get("user:n", 0)
-        assert count >= sent, "a state that was written through another session was missing"
+        assert count >= sent or self.loses, "another session's write of the state was missing"
         self.histories[number].reads.setdefault(caller, []).append((read, count))
         return read
 
@@ -121,6 +167,15 @@ async def more(load: Load, appends: int) -> None:
     await until(written)
 
 
+async def told_of_losses(load: Load) -> None:
+    """Returns when each writer knows that a failover lost what it had appended."""
+
+    async def told() -> bool:
+        return all(history.lost is not None for history in load.histories)
+
+    await until(told)
+
+
 async def read_at(url: str, watched: Watched) -> None:
     """Returns when the server with this URL has answered a call that ended after this one began."""
     watched.clear()
@@ -138,6 +193,6 @@ async def checked(load: Load, url: str) -> list[list[str | None]]:
         for number, history in enumerate(load.histories):
             session = await service.get_session(**USER, session_id=f"s{number}")
             assert session is not None
-            history.check(texts(session))
+            assert history.violation(texts(session)) is None
             finals.append(texts(session))
     return finals

@@ -12,7 +12,7 @@ from adkpg import Database, DatabaseSessionService, Settings
 from adkpg.errors import RetryableError, StaleSession
 from adkpg.testing import said, texts
 from tests.fakes.conversation import USER
-from tests.fakes.histories import Load, checked, more, read_at, running
+from tests.fakes.histories import Load, checked, more, read_at, running, told_of_losses
 from tests.fakes.replication import Pair, replicated
 from tests.fakes.telemetry import Watched, keep_in_memory
 
@@ -72,6 +72,34 @@ async def test_a_failover_that_loses_nothing_is_not_seen_in_any_read(elsewhere: 
                 await pair.fail_over()
                 await more(load, 10)
             assert await checked(load, pair.standby.url) == load.acknowledged
+
+
+@pytest.mark.parametrize("elsewhere", [False, True])
+async def test_a_failover_that_loses_writes_takes_each_caller_back_once(elsewhere: bool) -> None:
+    """To what is left, and from there on no further: nobody reads again what was lost."""
+    async with replicated(synchronous=False) as pair:
+        await _migrated(pair)
+        async with (
+            Database(pair.url, read_url=pair.standby.url) as database,
+            Database(pair.url) as theirs,
+        ):
+            load = Load(database, theirs if elsewhere else None)
+            async with running(load):
+                await more(load, 5)
+                await pair.standby.caught_up(pair.primary)
+                await pair.standby.stop_receiving()
+                await more(load, 5)
+                load.loses = True
+                await pair.fail_over()
+                await told_of_losses(load)
+                await more(load, 1)
+                load.loses = False
+                await more(load, 5)
+            assert await checked(load, pair.standby.url) == load.acknowledged
+            for history in load.histories:
+                assert history.lost is not None
+                kept = [text for text in history.lost if text in history.acknowledged]
+                assert 5 <= len(kept) <= len(history.lost) - 5
 
 
 async def test_what_an_asynchronous_failover_lost_is_said_and_reads_go_on() -> None:
