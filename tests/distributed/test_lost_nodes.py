@@ -22,6 +22,7 @@ from adkpg.keys import APP_WIDE
 from adkpg.memory.search.options import MODES
 from adkpg.testing import said as said_of
 from tests.fakes.citus import Own, said
+from tests.fakes.citus_lives import Lives
 from tests.fakes.citus_writers import Writers, node_of, user_on, users_of_parts
 from tests.fakes.conversation import entry
 from tests.fakes.locks import locked
@@ -47,6 +48,24 @@ async def test_a_worker_is_killed_and_comes_back(own: Own) -> None:
         back.set()
     await writers.check()
     await writers.close()
+
+
+async def test_nodes_are_killed_and_come_back_under_all_kinds_of_writes(own: Own) -> None:
+    """Each of three nodes in turn, to each of which some users are connected."""
+    users = list(chain.from_iterable((await users_of_parts(own.url, 1)).values()))
+    lives = Lives(await own.server.nodes_of(own.database))
+    back = asyncio.Event()
+    async with asyncio.TaskGroup() as group:
+        for user_id in users:
+            group.create_task(lives.live(user_id, back))
+        for lost in own.cluster.nodes:
+            await lives.reached(2, users)
+            lost.kill()
+            await lost.start()
+        await lives.reached(2, users)
+        back.set()
+    await lives.check()
+    await lives.close()
 
 
 async def test_only_users_of_that_node_wait(own: Own) -> None:
