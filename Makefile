@@ -43,11 +43,15 @@ ON_A_CLUSTER := tests/distributed tests/conformance tests/sessions tests/memory 
   tests/facts tests/documents tests/audit tests/artifacts tests/operations/test_people.py \
   tests/operations/test_figures.py tests/transfer/test_export_and_import.py tests/transfer/test_leaving.py
 # Without ARGS: what a cluster must keep to. ADKPG_TEST_CITUS_URL names one that runs.
-test-distributed: $(INSTALLED) ## the suite on a Citus cluster; CITUS_BIN=/folder/of/postgres that has Citus and pgvector
-	@test -n "$(CITUS_BIN)$(ADKPG_TEST_CITUS_URL)" || { printf '%s\n' \
-	  "Name a cluster: CITUS_BIN=/folder/with/initdb/and/postgres, or ADKPG_TEST_CITUS_URL=postgresql://coordinator/postgres (docs/distributed.md)"; exit 1; }
+test-distributed: $(INSTALLED) ## the suite on a Citus cluster: of containers, or CITUS_BIN=/folder/of/postgres that has Citus and pgvector
+ifneq ($(CITUS_BIN)$(ADKPG_TEST_CITUS_URL),)
 	ADKPG_TEST_CITUS_BIN="$(CITUS_BIN)" $(BIN)/python -m pytest -n 2 \
 	  $(or $(ARGS),$(ON_A_CLUSTER))
+else
+	@docker info >/dev/null 2>&1 || { printf '%s\n' \
+	  "No Docker engine answers; name a cluster: CITUS_BIN=/folder/with/initdb/and/postgres, or ADKPG_TEST_CITUS_URL=postgresql://coordinator/postgres (docs/distributed.md)"; exit 1; }
+	.ci/cluster
+endif
 
 # ONLY: lowest, newest-3.12, postgres ...; POSTGRES_BIN: instead of those in /usr/lib/postgresql.
 test-versions: $(INSTALLED) ## the suite at both ends of google-adk, on each Python and other Postgres; ONLY=lowest for one

@@ -5,7 +5,7 @@ import re
 import asyncpg
 import pytest
 
-from tests.fakes.citus_rules import RULES
+from tests.fakes.citus_rules import MIGRATION_RULES, RULES
 
 pytestmark = pytest.mark.cluster
 
@@ -38,3 +38,12 @@ async def test_an_example_asks_several_nodes(name: str, connection: asyncpg.Conn
     plan = "\n".join(row[0] for row in await connection.fetch(f"EXPLAIN {sql}", "u"))
     tasks = re.findall(r"Task Count: (\d+)", plan)
     assert "Subplan" in plan or any(int(count) > 1 for count in tasks)
+
+
+@pytest.mark.parametrize("name", MIGRATION_RULES)
+async def test_an_example_of_a_migration_is_refused(
+    name: str, connection: asyncpg.Connection
+) -> None:
+    rule = MIGRATION_RULES[name]
+    with pytest.raises(asyncpg.PostgresError, match=re.escape(rule.refused)):
+        await connection.execute(rule.example.format(schema="adkpg"))

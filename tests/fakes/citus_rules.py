@@ -1,6 +1,7 @@
 """What a statement must keep to so that Citus runs it, and sends it to one node: no server needed.
 
-Each rule has an example that breaks it, which a cluster refuses or sends to several nodes.
+Each rule has an example that breaks it, which a cluster refuses or sends to several nodes. Those of
+migrations are about tables that are distributed already.
 """
 
 import re
@@ -356,3 +357,97 @@ RULES = {
     ),
 }
 """By name."""
+
+
+@dataclass(frozen=True)
+class MigrationRule:
+    """One thing that Citus does not do to a table that is distributed or copied to all nodes.
+
+    Attributes:
+      says: What a migration does instead.
+      broken_by: A pattern of a statement that breaks it, with ``table``, and ``columns`` of a key.
+      example: A statement that does.
+      refused: What Citus says to it.
+    """
+
+    says: str
+    broken_by: str
+    example: str
+    refused: str
+
+
+_ALTERED = r"ALTER TABLE (ONLY )?(?P<table>[\w.\"]+) (.*, )?"
+MIGRATION_RULES = {
+    "column option": MigrationRule(
+        "What is set of a column is set by run_command_on_shards, and of the table itself.",
+        _ALTERED + r"ALTER (COLUMN )?\S+ SET (\(|STORAGE|STATISTICS|COMPRESSION)",
+        "ALTER TABLE {schema}.sessions ALTER COLUMN state SET (n_distinct = 5)",
+        "alter table command is currently unsupported",
+    ),
+    "key of some": MigrationRule(
+        "A key of persons' rows has user_id.",
+        r"CREATE UNIQUE INDEX .*?ON (?P<table>[\w.\"]+)[^(]*\((?P<columns>.*)",
+        "CREATE UNIQUE INDEX one_event ON {schema}.events (event_id)",
+        "creating unique indexes on non-partition columns",
+    ),
+    "constraint of some": MigrationRule(
+        "A key of persons' rows has user_id.",
+        _ALTERED + r"ADD .*?(UNIQUE|PRIMARY KEY|EXCLUDE)[^(]*\((?P<columns>.*)",
+        "ALTER TABLE {schema}.events ADD CONSTRAINT one_event UNIQUE (event_id)",
+        "Distributed relations cannot have UNIQUE",
+    ),
+    "trigger": MigrationRule(
+        "No trigger: what it would write may be on another node.",
+        r"CREATE (OR REPLACE )?(CONSTRAINT )?TRIGGER .*? ON (?P<table>[\w.\"]+)",
+        "CREATE TRIGGER told AFTER INSERT ON {schema}.events"
+        " FOR EACH ROW EXECUTE FUNCTION suppress_redundant_updates_trigger()",
+        "triggers are not supported",
+    ),
+    "numbered": MigrationRule(
+        "No column is added that numbers rows by itself.",
+        _ALTERED + r"ADD (COLUMN )?\S+ (\w*SERIAL\b|.*\bIDENTITY\b)",
+        "ALTER TABLE {schema}.sessions ADD COLUMN number bigint GENERATED ALWAYS AS IDENTITY",
+        "cannot execute ADD COLUMN commands involving identity columns",
+    ),
+    "type of user_id": MigrationRule(
+        "user_id keeps its type, by which rows are distributed.",
+        _ALTERED + r"ALTER (COLUMN )?user_id (SET DATA )?TYPE",
+        "ALTER TABLE {schema}.sessions ALTER COLUMN user_id TYPE varchar",
+        "cannot execute ALTER TABLE command involving partition column",
+    ),
+}
+"""By name."""
+
+
+def broken_in_migrations(sql: str) -> list[str]:
+    """Returns what breaks a rule in the SQL of migrations, as Alembic writes it.
+
+    What they do to tables that they make is left out: these are distributed in the end.
+    """
+    statements = [" ".join(each.split()) for each in re.sub(r"--.*", "", sql).split(";\n\n")]
+    made = {found[1] for each in statements if (found := re.match(r"CREATE TABLE (\S+)", each))}
+    return [f"{name}: {what}" for each in statements for name, what in _broken_by_step(each, made)]
+
+
+def _broken_by_step(statement: str, made: set[str]) -> Iterator[tuple[str, str]]:
+    for name, rule in MIGRATION_RULES.items():
+        found = re.match(rule.broken_by, statement, re.IGNORECASE)
+        if (
+            found is None
+            or found["table"] in made
+            or _table(found["table"]) not in PERSONAL | SHARED
+        ):
+            continue
+        if "columns" in found.groupdict() and (
+            _table(found["table"]) in SHARED or re.search(r"\buser_id\b", found["columns"])
+        ):
+            continue
+        yield name, statement[:120]
+    if re.match("(WITH|SELECT|INSERT|UPDATE|DELETE) ", statement):
+        for each in broken(statement):
+            name, _, what = each.partition(": ")
+            yield name, what
+
+
+def _table(name: str) -> str:
+    return name.rpartition(".")[2].strip('"')

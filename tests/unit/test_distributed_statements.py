@@ -6,6 +6,7 @@ from pathlib import Path
 from typing import Any
 
 import pytest
+from alembic.script import ScriptDirectory
 from sqlalchemy import Text, func, select
 from sqlalchemy.dialects.postgresql import ARRAY
 
@@ -13,7 +14,14 @@ from adkpg import tables
 from adkpg.database.migrating import migrations
 from adkpg.sessions.life_statements import select_openings
 from adkpg.sql import Statement, given_rows
-from tests.fakes.citus_rules import PERSONAL, RULES, broken
+from tests.fakes.citus_rules import (
+    MIGRATION_RULES,
+    PERSONAL,
+    RULES,
+    broken,
+    broken_in_migrations,
+)
+from tests.fakes.later_versions import ADDITIVE_COLUMN, CONCURRENT_INDEX, later_version
 from tests.fakes.statements import FUNCTIONS, shapes
 
 DOCS = Path(__file__).parents[2] / "docs"
@@ -140,6 +148,41 @@ def test_each_call_that_asks_all_nodes_is_in_the_documentation() -> None:
     page = (DOCS / "distributed.md").read_text()
     table = page.partition("## What asks all nodes")[2].partition("## What it costs")[0]
     assert [call for call in OVER_ALL_NODES if call not in table] == []
+
+
+def later_revisions() -> str:
+    """Returns the SQL of all revisions but the first."""
+    first = ScriptDirectory(str(migrations.scripts())).get_base()
+    assert first is not None
+    return migrations.sql("adkpg").removeprefix(migrations.sql("adkpg", first))
+
+
+def test_no_migration_does_to_distributed_tables_what_a_cluster_refuses(tmp_path: Path) -> None:
+    assert broken_in_migrations(later_revisions()) == []
+    new_table = """
+    op.execute(f'CREATE TABLE "{schema}".notes (user_id text, body text)')
+    op.execute(f'ALTER TABLE "{schema}".notes ALTER body SET STORAGE EXTERNAL')
+"""
+    with later_version(tmp_path, ADDITIVE_COLUMN, CONCURRENT_INDEX, new_table):
+        assert "mood" in later_revisions()
+        assert broken_in_migrations(later_revisions()) == []
+
+
+@pytest.mark.parametrize("name", MIGRATION_RULES)
+def test_a_migration_that_breaks_a_rule_is_found(name: str, tmp_path: Path) -> None:
+    sql = MIGRATION_RULES[name].example
+    with later_version(tmp_path, f'\n    op.execute(f"{sql}")\n'):
+        assert [each.split(":")[0] for each in broken_in_migrations(later_revisions())] == [name]
+
+
+def test_a_migration_is_held_to_what_statements_are_held_to(tmp_path: Path) -> None:
+    sql = (
+        "DELETE FROM {schema}.memories AS m USING {schema}.memory_tombstones AS t"
+        " WHERE m.event_id = t.event_id"
+    )
+    with later_version(tmp_path, f'\n    op.execute(f"{sql}")\n'):
+        (found,) = broken_in_migrations(later_revisions())
+        assert found.startswith("delete beside others: ")
 
 
 @pytest.mark.parametrize("name", RULES)
