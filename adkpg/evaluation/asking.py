@@ -50,6 +50,7 @@ class Recalled:
       search_s: How long the search took, without the question's embedding.
       embedding_s: How long that took.
       words_alone: Whether vectors had no part though they were asked for.
+      own_alone: Whether what the app knows had no part though it was asked for.
       fused_alone: Whether a reranker had no part though it was asked for.
     """
 
@@ -57,6 +58,7 @@ class Recalled:
     search_s: float
     embedding_s: float = 0.0
     words_alone: bool = False
+    own_alone: bool = False
     fused_alone: bool = False
 
 
@@ -110,6 +112,7 @@ class Memory:
             search_s=search_s,
             embedding_s=self._embedder.seconds[question.text] if self._embedder else 0.0,
             words_alone=any(hit.reason.words_alone for hit in found),
+            own_alone=any(hit.reason.own_alone for hit in found),
             fused_alone=any(hit.reason.fused_alone for hit in found),
         )
 
@@ -225,5 +228,6 @@ def outcome(question: Question, recalled: Recalled, sessions: Mapping[str, str])
         search_s=recalled.search_s,
         embedding_s=recalled.embedding_s,
         words_alone=recalled.words_alone,
+        own_alone=recalled.own_alone,
         fused_alone=recalled.fused_alone,
     )

@@ -57,6 +57,7 @@ class Outcome:
       search_s: How long the search took, without the question's embedding.
       embedding_s: How long that took; 0 for a search that needs none.
       words_alone: Whether vectors had no part though they were asked for.
+      own_alone: Whether what the app knows had no part though it was asked for.
       fused_alone: Whether a reranker had no part though it was asked for.
     """
 
@@ -68,6 +69,7 @@ class Outcome:
     search_s: float = 0.0
     embedding_s: float = 0.0
     words_alone: bool = False
+    own_alone: bool = False
     fused_alone: bool = False
 
     def measures(self) -> dict[str, float]:
@@ -175,6 +177,7 @@ class Report:
       unanswerable: Hits of questions that the file says nothing answers.
       latency_ms: p50 and p95 of a search, and with the question's embedding.
       words_alone: How many searches vectors had no part in though they were asked for.
+      own_alone: How many what the app knows had no part in though it was asked for.
       fused_alone: How many a reranker had no part in though it was asked for.
     """
 
@@ -185,6 +188,7 @@ class Report:
     unanswerable: Unanswered | None = None
     latency_ms: dict[str, float] = field(default_factory=dict)
     words_alone: int = 0
+    own_alone: int = 0
     fused_alone: int = 0
 
     @classmethod
@@ -211,6 +215,7 @@ class Report:
             unanswerable=Unanswered.of(unanswerable),
             latency_ms=_latency_ms(outcomes),
             words_alone=sum(outcome.words_alone for outcome in outcomes),
+            own_alone=sum(outcome.own_alone for outcome in outcomes),
             fused_alone=sum(outcome.fused_alone for outcome in outcomes),
         )
 

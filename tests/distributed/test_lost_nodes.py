@@ -16,6 +16,8 @@ from adkpg import (
     Settings,
 )
 from adkpg.documents import Documents
+from adkpg.evaluation.asking import Memory
+from adkpg.evaluation.dataset import Question
 from adkpg.erasure import forget
 from adkpg.errors import DatabaseUnavailable
 from adkpg.keys import APP_WIDE
@@ -161,6 +163,9 @@ async def test_a_search_answers_from_the_users_own_memories_while_the_apps_node_
                     assert page not in {hit.memory.id for hit in hits}
                     assert all(hit.reason.own_alone for hit in hits)
                 assert "without what app 'app' knows" in caplog.text
+                measured = Memory(memory, "app", overrides={"mode": mode})
+                recalled = await measured.ask(place["user_id"], Question("a kitten"))
+                assert recalled.own_alone
                 await lost.start()
                 while (hits := await memory.search(**asked))[0].reason.own_alone:
                     await asyncio.sleep(0.05)

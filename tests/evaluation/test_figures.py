@@ -72,14 +72,14 @@ def test_differences_are_paired() -> None:
 def test_a_report_counts_what_nothing_answers_and_adds_the_embedding() -> None:
     outcomes = [
         answer(1, category="b", search_s=0.002, embedding_s=0.008, words_alone=True),
-        answer(None, category="a", search_s=0.002, embedding_s=0.008),
+        answer(None, category="a", search_s=0.002, embedding_s=0.008, own_alone=True),
     ]
     report = Report.of(outcomes, foreign=[0, 0, 30], unanswerable=[], resamples=10)
     assert report.foreign is not None
     assert report.foreign.none == pytest.approx(2 / 3)
     assert (report.foreign.hits, report.foreign.hits_of_all) == (20 / 3, 10)
     assert report.unanswerable is None
-    assert (report.questions, report.words_alone) == (2, 1)
+    assert (report.questions, report.words_alone, report.own_alone) == (2, 1, 1)
     assert report.latency_ms == pytest.approx(
         {
             "search p50": 2,

@@ -266,6 +266,11 @@ def _print(found: Evaluation, since: Mapping[str, Mapping[str, Estimate]], misse
                 f"\nWords alone answered {searches(report.words_alone)} in mode {way}: the "
                 "embedder failed, was too slow, or is not the app's."
             )
+        if report.own_alone:
+            click.echo(
+                f"\n{searches(report.own_alone)} of {way} went without what the app knows: the "
+                "cluster's node that has it was away."
+            )
         if report.fused_alone:
             click.echo(f"\n{searches(report.fused_alone)} of {way} got no answer of the reranker.")
     if misses:
