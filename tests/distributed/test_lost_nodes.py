@@ -16,10 +16,10 @@ from adkpg import (
     Settings,
 )
 from adkpg.documents import Documents
-from adkpg.evaluation.asking import Memory
-from adkpg.evaluation.dataset import Question
 from adkpg.erasure import forget
 from adkpg.errors import DatabaseUnavailable
+from adkpg.evaluation.asking import Memory
+from adkpg.evaluation.dataset import Question
 from adkpg.keys import APP_WIDE
 from adkpg.memory.search.options import MODES
 from adkpg.testing import said as said_of

@@ -341,6 +341,8 @@ class Search:
 
         asking = asyncio.create_task(asked())
         try:
+            # First in the queue for a connection, so that waiting for one is not held against it.
+            await asyncio.sleep(0)
             answers = [await own()]
             await ended(asking, limit_s)
             found = asking.result() if asking.done() and not asking.cancelled() else None
