@@ -341,6 +341,16 @@ async def test_row_level_security_is_refused_in_a_sentence(database_url: str) ->
                 await refused()
 
 
+async def test_tables_that_have_policies_are_not_distributed(undistributed: str) -> None:
+    """Also by who has the setting off: whoever has it on would lose the rows of other nodes."""
+    async with Database(undistributed, settings=Settings(row_level_security=True)) as database:
+        await database.upgrade()
+    async with Database(undistributed) as database:
+        with pytest.raises(ConfigurationError, match="Row-level security does not work"):
+            await database.distribute()
+    assert await kinds(undistributed) == {}
+
+
 async def _writes(database: Database) -> None:
     sessions = DatabaseSessionService(database)
     session = await sessions.create_session(**USER, state={"user:a": 1})
