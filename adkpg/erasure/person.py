@@ -1,6 +1,5 @@
 """A person, and everything that an app keeps of them."""
 
-import logging
 from collections import Counter
 from collections.abc import Mapping
 from dataclasses import dataclass
@@ -12,14 +11,12 @@ from adkpg.database import Database, Transaction
 from adkpg.erasure import statements
 from adkpg.erasure.files import delete_files
 from adkpg.erasure.locks import giving_way
-from adkpg.errors import DatabaseError
+from adkpg.erasure.objects import note_objects
 from adkpg.keys import require_storable
 from adkpg.memory.write.statements import lock_person
 from adkpg.sql import ScopeParameters
 from adkpg.tables import PERSONAL
 from adkpg.telemetry.calls import DELETE, traced_function
-
-logger = logging.getLogger(__name__)
 
 
 @dataclass(frozen=True)
@@ -102,16 +99,7 @@ async def forget(
         database, scope, partial(_erase, scope=scope, objects=objects)
     )
     database.erased(**scope)
-    if objects:
-        try:
-            await database.fetch(statements.note_removals(), {"locations": sorted(objects)})
-        except DatabaseError as exc:
-            logger.warning(
-                "%d objects of an erased person stay in the object store until a sweep finds that "
-                "no file names them, in two days: %s",
-                len(objects),
-                exc,
-            )
+    await note_objects(database, objects)
     if artifact_service is not None:  # a turn that was running may have saved some more
         session_ids |= last_ids
         try:

@@ -5,6 +5,7 @@ from functools import partial
 from adkpg.database import Database, Transaction
 from adkpg.erasure import statements
 from adkpg.erasure.locks import giving_way
+from adkpg.erasure.objects import note_objects
 from adkpg.memory.write.statements import lock_session, lock_stored_session
 from adkpg.sql import SessionParameters
 
@@ -12,7 +13,7 @@ from adkpg.sql import SessionParameters
 async def forget_session(
     database: Database, *, app_name: str, user_id: str, session_id: str
 ) -> None:
-    """Erases a session, its events and memories, and what was drawn from those; idempotent.
+    """Erases a session, its events, files and memories, and what was drawn from those; idempotent.
 
     One transaction: whoever is writing to the session is waited for, and what they wrote goes too.
     An append that comes later finds no session.
@@ -34,13 +35,18 @@ async def forget_session(
         "user_id": user_id,
         "session_id": session_id,
     }
-    await giving_way(database, place, partial(_erase, place=place))
+    objects: set[str] = set()  # also of an attempt whose answer was lost
+    await giving_way(database, place, partial(_erase, place=place, objects=objects))
+    await note_objects(database, objects)
 
 
-async def _erase(transaction: Transaction, *, place: SessionParameters) -> None:
+async def _erase(transaction: Transaction, *, place: SessionParameters, objects: set[str]) -> None:
+    for statement in (lock_session(), lock_stored_session()):
+        await transaction.fetch(statement, place)
+    if transaction.is_distributed:
+        stored = await transaction.fetch(statements.select_session_objects(), place)
+        objects |= {row["location"] for row in stored}
     for statement in (
-        lock_session(),
-        lock_stored_session(),
         statements.lock_session_memories(),
         statements.delete_session_memories(),
         statements.delete_session_tombstones(),

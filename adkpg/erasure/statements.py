@@ -79,6 +79,18 @@ def select_objects() -> Statement[ScopeParameters]:
 
 
 @cache
+def select_session_objects() -> Statement[SessionParameters]:
+    """Reads where in an object store the bytes of a session's files are: ``location``."""
+    return Statement(
+        select(artifacts.c.location).where(
+            in_scope(artifacts),
+            artifacts.c.session_id == SESSION_ID,
+            artifacts.c.location.is_not(None),
+        )
+    )
+
+
+@cache
 def note_removals() -> Statement[LocationsParameters]:
     """Notes objects whose artifacts were deleted, as a trigger does on one server; idempotent."""
     given = given_rows(locations=Text)

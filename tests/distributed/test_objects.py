@@ -38,6 +38,19 @@ async def test_the_next_sweep_removes_them(database_url: str, tmp_path: Path) ->
         assert await DatabaseArtifactService(database).load_artifact(**saved) == blob(LARGE)
 
 
+async def test_the_next_sweep_removes_those_of_a_session_that_is_erased(
+    database_url: str, tmp_path: Path
+) -> None:
+    async with Database(database_url, settings=settings_of(tmp_path)) as database:
+        await save(database)
+        service = DatabaseSessionService(database)
+        await service.delete_session(**ANA, session_id="s", forget=True)
+        assert await sweep_objects(database) == SweptObjects(1, 0)
+        files = DatabaseArtifactService(database)
+        assert await files.list_artifact_keys(**ANA, session_id="s") == ["user:film"]
+        assert len(objects(tmp_path)) == 3
+
+
 @pytest.mark.fault
 async def test_rows_are_erased_though_a_node_that_must_note_them_is_away(
     own: Own, tmp_path: Path, caplog: pytest.LogCaptureFixture
