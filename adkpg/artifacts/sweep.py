@@ -71,8 +71,13 @@ async def _remove_deleted(database: Database, store: ObjectStore) -> int:
     while True:
         rows = await database.fetch(statements.select_removals(), {"limit": _BATCH})
         locations = [row["location"] for row in rows]
-        await store.remove(locations)
+        if not locations:
+            return removed
+        # No file names one any more; if one did, its bytes would be lost for good.
+        named = await database.fetch(statements.select_locations(), {"locations": locations})
+        deleted = sorted(set(locations) - {row["location"] for row in named})
+        await store.remove(deleted)
         await database.fetch(statements.delete_removals(), {"locations": locations})
-        removed += len(locations)
+        removed += len(deleted)
         if len(locations) < _BATCH:
             return removed

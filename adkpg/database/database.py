@@ -686,6 +686,7 @@ class Database(Closes):
         timeout_s: float | None = None,
         note: Note | None = None,
         waits_for_nodes: bool = True,
+        attempt: Attempt | None = None,
     ) -> list[asyncpg.Record]:
         """Runs one statement in one round trip and returns its rows.
 
@@ -701,13 +702,14 @@ class Database(Closes):
           note: Notes what it has changed, so that no standby's answer lacks it; None: anything of
             the scopes that the parameters name.
           waits_for_nodes: Whether it runs again while a node of a cluster is away.
+          attempt: Told how far the first run came.
 
         Raises:
           DatabaseError: The server refused it; see `adkpg.errors`.
           InvalidInput: A parameter cannot be stored.
         """
         scope = scopes.current().arguments if self.settings.row_level_security else None
-        attempt = Attempt()
+        attempt = attempt or Attempt()
         rows: list[asyncpg.Record] | None = None
         try:
             try:
@@ -964,6 +966,7 @@ class Database(Closes):
         races: bool = True,
         doubted: bool = False,
         waits_for_nodes: bool = True,
+        attempt: Attempt | None = None,
     ) -> T:
         """Makes an idempotent call, and again while a fault passes.
 
@@ -972,8 +975,9 @@ class Database(Closes):
           races: As for `transact`.
           doubted: Whether it is made again already since the tables may have changed.
           waits_for_nodes: As for `fetch`.
+          attempt: Likewise.
         """
-        attempt = Attempt()
+        attempt = attempt or Attempt()
         try:
             return await once(attempt)
         except RetryableError as exc:
@@ -1163,6 +1167,7 @@ class Database(Closes):
         *,
         races: bool = True,
         waits_for_nodes: bool = True,
+        attempt: Attempt | None = None,
     ) -> T:
         """Does work in one READ COMMITTED transaction, and all of it again while a fault passes.
 
@@ -1170,6 +1175,7 @@ class Database(Closes):
           work: Given the transaction; idempotent, as it may have been committed before.
           races: Whether what lost a race to others is repeated here, too.
           waits_for_nodes: As for `fetch`.
+          attempt: Likewise.
 
         Raises:
           DatabaseError: The server refused a statement or the commit.
@@ -1179,7 +1185,9 @@ class Database(Closes):
             async with self.transaction(attempt) as transaction:
                 return await work(transaction)
 
-        return await self._tried(once, races=races, waits_for_nodes=waits_for_nodes)
+        return await self._tried(
+            once, races=races, waits_for_nodes=waits_for_nodes, attempt=attempt
+        )
 
     @internal
     @asynccontextmanager

@@ -13,7 +13,7 @@ from adkpg.sql import SessionParameters
 async def forget_session(
     database: Database, *, app_name: str, user_id: str, session_id: str
 ) -> None:
-    """Erases a session, its events, files and memories, and what was drawn from those; idempotent.
+    """Erases a session, its events and memories, and what was drawn from those; idempotent.
 
     One transaction: whoever is writing to the session is waited for, and what they wrote goes too.
     An append that comes later finds no session.
@@ -37,13 +37,15 @@ async def forget_session(
     }
     objects: set[str] = set()  # also of an attempt whose answer was lost
     await giving_way(database, place, partial(_erase, place=place, objects=objects))
+    database.erased(**place)
     await note_objects(database, objects)
 
 
 async def _erase(transaction: Transaction, *, place: SessionParameters, objects: set[str]) -> None:
-    for statement in (lock_session(), lock_stored_session()):
-        await transaction.fetch(statement, place)
-    if transaction.is_distributed:
+    await transaction.fetch(lock_session(), place)
+    await transaction.fetch(lock_stored_session(), place)
+    # Files go with a session that is stored, and with no other; nobody saves any more meanwhile.
+    if transaction.is_distributed and await transaction.fetch(statements.hold_session(), place):
         stored = await transaction.fetch(statements.select_session_objects(), place)
         objects |= {row["location"] for row in stored}
     for statement in (

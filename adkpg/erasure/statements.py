@@ -79,6 +79,16 @@ def select_objects() -> Statement[ScopeParameters]:
 
 
 @cache
+def hold_session() -> Statement[SessionParameters]:
+    """Makes everybody wait who writes something of a session, saved files too; no row if none."""
+    return Statement(
+        select(sessions.c.session_id)
+        .where(in_scope(sessions), sessions.c.session_id == SESSION_ID)
+        .with_for_update()
+    )
+
+
+@cache
 def select_session_objects() -> Statement[SessionParameters]:
     """Reads where in an object store the bytes of a session's files are: ``location``."""
     return Statement(

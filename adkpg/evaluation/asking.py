@@ -50,7 +50,7 @@ class Recalled:
       search_s: How long the search took, without the question's embedding.
       embedding_s: How long that took.
       words_alone: Whether vectors had no part though they were asked for.
-      own_alone: Whether what the app knows had no part though it was asked for.
+      own_alone: Whether what the app knows had no part though it was asked for, as its hits say.
       fused_alone: Whether a reranker had no part though it was asked for.
     """
 

@@ -57,7 +57,7 @@ class Outcome:
       search_s: How long the search took, without the question's embedding.
       embedding_s: How long that took; 0 for a search that needs none.
       words_alone: Whether vectors had no part though they were asked for.
-      own_alone: Whether what the app knows had no part though it was asked for.
+      own_alone: Whether what the app knows had no part though it was asked for, as its hits say.
       fused_alone: Whether a reranker had no part though it was asked for.
     """
 
@@ -177,7 +177,8 @@ class Report:
       unanswerable: Hits of questions that the file says nothing answers.
       latency_ms: p50 and p95 of a search, and with the question's embedding.
       words_alone: How many searches vectors had no part in though they were asked for.
-      own_alone: How many what the app knows had no part in though it was asked for.
+      own_alone: How many what the app knows had no part in though it was asked for, of those
+        that found anything.
       fused_alone: How many a reranker had no part in though it was asked for.
     """
 

@@ -763,7 +763,7 @@ class DatabaseSessionService(UsesDatabase, BaseSessionService):
             await forget_session(self._database, **place)
         else:
             await self._database.fetch(statements.delete_session(), place)
-        self._database.erased(**place)
+            self._database.erased(**place)
 
     @checked
     def invocation(

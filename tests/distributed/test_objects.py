@@ -8,7 +8,9 @@ import pytest
 from adkpg import Database, DatabaseArtifactService, DatabaseSessionService
 from adkpg.artifacts import SweptObjects, sweep_objects
 from adkpg.erasure import forget
+from adkpg.erasure.objects import note_objects
 from tests.fakes.citus import Own
+from tests.fakes.citus import said as asked
 from tests.fakes.citus_writers import user_on
 from tests.fakes.objects import LARGE, blob, objects, settings_of
 
@@ -49,6 +51,31 @@ async def test_the_next_sweep_removes_those_of_a_session_that_is_erased(
         files = DatabaseArtifactService(database)
         assert await files.list_artifact_keys(**ANA, session_id="s") == ["user:film"]
         assert len(objects(tmp_path)) == 3
+
+
+async def test_a_file_of_a_session_that_is_not_stored_here_keeps_its_bytes(
+    database_url: str, tmp_path: Path
+) -> None:
+    async with Database(database_url, settings=settings_of(tmp_path)) as database:
+        files = DatabaseArtifactService(database)
+        saved = {**ANA, "session_id": "elsewhere", "filename": "film"}
+        await files.save_artifact(**saved, artifact=blob(LARGE))
+        service = DatabaseSessionService(database)
+        await service.delete_session(**ANA, session_id="elsewhere", forget=True)
+        assert await sweep_objects(database) == SweptObjects(0, 0)
+        assert await files.load_artifact(**saved) == blob(LARGE)
+
+
+async def test_a_note_of_what_a_file_still_names_removes_nothing(
+    database_url: str, tmp_path: Path
+) -> None:
+    async with Database(database_url, settings=settings_of(tmp_path)) as database:
+        await save(database)
+        rows = await asked(database_url, "SELECT location FROM adkpg.artifacts")
+        await note_objects(database, [row["location"] for row in rows])
+        assert await sweep_objects(database) == SweptObjects(0, 0)
+        assert len(objects(tmp_path)) == 4
+        assert await sweep_objects(database) == SweptObjects(0, 0)
 
 
 @pytest.mark.fault

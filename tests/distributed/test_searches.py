@@ -1,6 +1,5 @@
 """A search of what a user and the app know ranks on a cluster as on one server."""
 
-import asyncio
 import re
 from collections.abc import AsyncIterator
 from typing import Any
@@ -8,7 +7,7 @@ from typing import Any
 import pytest
 from sqlalchemy import text
 
-from adkpg import Database, Hit, PgVectorMemoryService, Settings
+from adkpg import Database, Hit, PgVectorMemoryService
 from adkpg.memory.search.options import MODES, Mode
 from tests.fakes.citus import CitusServer
 from tests.fakes.citus_writers import node_of
@@ -80,19 +79,3 @@ async def test_the_users_node_keeps_the_plan_of_a_search(
 def ordered(hits: list[Hit]) -> list[tuple[float, str]]:
     """Scores and texts, the best first; equal scores by text, since places are drawn at random."""
     return sorted((-round(hit.score, 6), text_of(hit.memory)) for hit in hits)
-
-
-async def test_searches_that_wait_for_a_connection_do_not_take_the_apps_node_for_lost(
-    database_url: str, caplog: pytest.LogCaptureFixture
-) -> None:
-    settings = Settings(pool_size=1, pool_overflow=0, pool_timeout_s=60, search_timeout_s=0.05)
-    async with Database(database_url, settings=settings) as database:
-        memory = PgVectorMemoryService(database, mode="text")
-        page: dict[str, Any] = {"app_name": "app", "user_id": None}
-        await memory.add_memory(**page, memories=[entry("a kitten of the app", "page")])
-        await memory.add_memory(**USER, memories=[entry("a kitten of mine", "turn")])
-        await memory.search(**USER, query="kitten")
-        answers = await asyncio.gather(*(memory.search(**USER, query="kitten") for _ in range(100)))
-        for hits in answers:
-            assert {hit.memory.id for hit in hits} == {"page", "turn"}
-    assert "without what app" not in caplog.text

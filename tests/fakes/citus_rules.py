@@ -376,31 +376,44 @@ class MigrationRule:
     refused: str
 
 
-_ALTERED = r"ALTER TABLE (ONLY )?(?P<table>[\w.\"]+) (.*, )?"
+_TABLE = r'(ONLY )?(?P<table>[\w."]+)'
+_ALTERED = rf"ALTER TABLE (IF EXISTS )?{_TABLE} (.*, ?)?"
 MIGRATION_RULES = {
     "column option": MigrationRule(
         "What is set of a column is set by run_command_on_shards, and of the table itself.",
-        _ALTERED + r"ALTER (COLUMN )?\S+ SET (\(|STORAGE|STATISTICS|COMPRESSION)",
+        _ALTERED + r"ALTER (COLUMN )?\S+ (SET|RESET) ?(\(|STORAGE\b|STATISTICS\b)",
         "ALTER TABLE {schema}.sessions ALTER COLUMN state SET (n_distinct = 5)",
         "alter table command is currently unsupported",
     ),
     "key of some": MigrationRule(
         "A key of persons' rows has user_id.",
-        r"CREATE UNIQUE INDEX .*?ON (?P<table>[\w.\"]+)[^(]*\((?P<columns>.*)",
-        "CREATE UNIQUE INDEX one_event ON {schema}.events (event_id)",
+        rf"CREATE UNIQUE INDEX .*? ON {_TABLE} ?(USING \w+ )?\((?P<columns>[^)]*)",
+        "CREATE UNIQUE INDEX one_invocation ON {schema}.events (invocation_id) WHERE user_id <> ''",
         "creating unique indexes on non-partition columns",
     ),
     "constraint of some": MigrationRule(
         "A key of persons' rows has user_id.",
-        _ALTERED + r"ADD .*?(UNIQUE|PRIMARY KEY|EXCLUDE)[^(]*\((?P<columns>.*)",
+        _ALTERED + r"ADD (.* )?(UNIQUE|PRIMARY KEY|EXCLUDE)\b[^(,]*\((?P<columns>[^)]*)",
         "ALTER TABLE {schema}.events ADD CONSTRAINT one_event UNIQUE (event_id)",
+        "Distributed relations cannot have UNIQUE",
+    ),
+    "unique column": MigrationRule(
+        "A key of persons' rows has user_id.",
+        _ALTERED + r"ADD (COLUMN )?(?!CONSTRAINT\b)\w+ \w.*?\bUNIQUE(?! ?\()(?P<columns>)",
+        "ALTER TABLE {schema}.events ADD COLUMN token uuid UNIQUE",
         "Distributed relations cannot have UNIQUE",
     ),
     "trigger": MigrationRule(
         "No trigger: what it would write may be on another node.",
-        r"CREATE (OR REPLACE )?(CONSTRAINT )?TRIGGER .*? ON (?P<table>[\w.\"]+)",
+        rf"CREATE (OR REPLACE )?(CONSTRAINT )?TRIGGER .*? ON {_TABLE}",
         "CREATE TRIGGER told AFTER INSERT ON {schema}.events"
         " FOR EACH ROW EXECUTE FUNCTION suppress_redundant_updates_trigger()",
+        "triggers are not supported",
+    ),
+    "trigger switched": MigrationRule(
+        "No trigger is switched on or off: there are none on nodes.",
+        _ALTERED + r"(ENABLE|DISABLE) (REPLICA |ALWAYS )?TRIGGER",
+        "ALTER TABLE {schema}.sessions DISABLE TRIGGER ALL",
         "triggers are not supported",
     ),
     "numbered": MigrationRule(
@@ -408,6 +421,12 @@ MIGRATION_RULES = {
         _ALTERED + r"ADD (COLUMN )?\S+ (\w*SERIAL\b|.*\bIDENTITY\b)",
         "ALTER TABLE {schema}.sessions ADD COLUMN number bigint GENERATED ALWAYS AS IDENTITY",
         "cannot execute ADD COLUMN commands involving identity columns",
+    ),
+    "numbered from now on": MigrationRule(
+        "No column becomes one that numbers rows by itself.",
+        _ALTERED + r"ALTER (COLUMN )?\S+ ADD GENERATED\b",
+        "ALTER TABLE {schema}.sessions ALTER revision ADD GENERATED ALWAYS AS IDENTITY",
+        "alter table command is currently unsupported",
     ),
     "type of user_id": MigrationRule(
         "user_id keeps its type, by which rows are distributed.",
@@ -422,24 +441,30 @@ MIGRATION_RULES = {
 def broken_in_migrations(sql: str) -> list[str]:
     """Returns what breaks a rule in the SQL of migrations, as Alembic writes it.
 
-    What they do to tables that they make is left out: these are distributed in the end.
+    What one does to a table that it makes is left out: this is distributed in the end.
     """
-    statements = [" ".join(each.split()) for each in re.sub(r"--.*", "", sql).split(";\n\n")]
-    made = {found[1] for each in statements if (found := re.match(r"CREATE TABLE (\S+)", each))}
-    return [f"{name}: {what}" for each in statements for name, what in _broken_by_step(each, made)]
+    found = []
+    for revision in re.split("-- Running upgrade .*", sql):
+        statements = [
+            " ".join(re.sub(r"--.*", "", each).split()) for each in revision.split(";\n\n")
+        ]
+        made = {_table(each[1]) for each in map(_CREATED.match, statements) if each}
+        found += [
+            f"{name}: {what}" for each in statements for name, what in _broken_by_step(each, made)
+        ]
+    return found
+
+
+_CREATED = re.compile(r"CREATE TABLE (?:IF NOT EXISTS )?(\S+)")
 
 
 def _broken_by_step(statement: str, made: set[str]) -> Iterator[tuple[str, str]]:
     for name, rule in MIGRATION_RULES.items():
         found = re.match(rule.broken_by, statement, re.IGNORECASE)
-        if (
-            found is None
-            or found["table"] in made
-            or _table(found["table"]) not in PERSONAL | SHARED
-        ):
+        if found is None or _table(found["table"]) not in (PERSONAL | SHARED) - made:
             continue
         if "columns" in found.groupdict() and (
-            _table(found["table"]) in SHARED or re.search(r"\buser_id\b", found["columns"])
+            _table(found["table"]) in SHARED or re.search(r"\buser_id\b", found["columns"] or "")
         ):
             continue
         yield name, statement[:120]

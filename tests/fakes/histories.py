@@ -5,6 +5,7 @@ import random
 from collections.abc import AsyncIterator, Sequence
 from contextlib import asynccontextmanager
 from dataclasses import dataclass, field
+from itertools import takewhile
 
 from google.adk.sessions.session import Session
 
@@ -33,10 +34,30 @@ class History:
     lost: list[str] | None = None
     reads: dict[str, list[tuple[list[str | None], int]]] = field(default_factory=dict)
 
+    def kept(self, final: Sequence[str | None]) -> int:
+        """Returns how much of what there was is left after a failover."""
+        pairs = takewhile(
+            lambda pair: pair[0] == pair[1], zip(self.lost or (), final, strict=False)
+        )
+        return sum(1 for _ in pairs)
+
+    def taken_back(self, final: Sequence[str | None]) -> set[str]:
+        """Returns the callers who read what was lost, and after that what is left."""
+        kept = self.kept(final)
+        return {
+            caller
+            for caller, reads in self.reads.items()
+            for place, (read, _) in enumerate(reads)
+            if read != [*final[: len(read)]]
+            and len(read) > kept
+            and any(later == [*final[: len(later)]] for later, _ in reads[place:])
+        }
+
     def violation(self, final: list[str | None]) -> str | None:
         """Says who read what is no prefix of the final list, or went back; None if nobody did.
 
-        Where a failover lost something, reads may be of what there was, and then of the final list.
+        Where a failover lost something, reads may be of what there was, and then of the final list,
+        from what is left of the other on.
         """
         for caller, reads in self.reads.items():
             lost, before = self.lost is not None, (0, 0)
@@ -45,7 +66,7 @@ class History:
                 wrong = _wrong(read, count, line, before)
                 if wrong and lost:
                     lost, line = False, final
-                    wrong = _wrong(read, count, line, (0, 0))
+                    wrong = _wrong(read, count, line, (min(before[0], self.kept(final)), 0))
                 if wrong:
                     return f"{caller} {wrong}"
                 before = len(read), count
@@ -167,6 +188,23 @@ async def more(load: Load, appends: int) -> None:
     await until(written)
 
 
+async def read_beyond(load: Load, counts: list[int]) -> None:
+    """Returns when a reader has read more of each session than so many events."""
+
+    async def read() -> bool:
+        return all(
+            any(
+                len(texts) > count
+                for caller, reads in history.reads.items()
+                if caller.startswith("reader")
+                for texts, _ in reads[-1:]
+            )
+            for history, count in zip(load.histories, counts, strict=True)
+        )
+
+    await until(read)
+
+
 async def told_of_losses(load: Load) -> None:
     """Returns when each writer knows that a failover lost what it had appended."""
 
@@ -193,6 +231,7 @@ async def checked(load: Load, url: str) -> list[list[str | None]]:
         for number, history in enumerate(load.histories):
             session = await service.get_session(**USER, session_id=f"s{number}")
             assert session is not None
-            assert history.violation(texts(session)) is None
+            found = history.violation(texts(session))
+            assert found is None, found
             finals.append(texts(session))
     return finals

@@ -54,7 +54,7 @@ def test_one_callers_reads_say_nothing_of_anothers() -> None:
     "reads",
     [
         [("abx", 3), ("ab", 2), ("abc", 3)],
-        [("abx", 3), ("a", 2), ("abc", 3)],
+        [("a", 3), ("a", 2), ("abc", 3)],
         [("abxy", 3), ("abc", 3)],
         [("ab", 3), ("ab", 2), ("abc", 2)],  # the state alone shows that something was lost
         [("abc", 3)],
@@ -68,6 +68,8 @@ def test_a_failover_that_loses_may_take_a_caller_back_once(reads: list[Read]) ->
     ("reads", "wrong"),
     [
         ([("abx", 1), ("ab", 1), ("a", 1)], "went back from 2 to 1"),
+        ([("abx", 1), ("a", 1), ("abc", 1)], "went back from 2 to 1"),
+        ([("ab", 1), ("a", 1), ("abc", 1)], "went back from 2 to 1"),
         ([("abx", 1), ("abc", 1), ("abx", 1)], "read what is no prefix"),
         ([("abz", 1)], "read what is no prefix"),
         ([("abx", 3), ("ab", 2), ("ab", 1)], "saw an older state"),
@@ -75,3 +77,14 @@ def test_a_failover_that_loses_may_take_a_caller_back_once(reads: list[Read]) ->
 )
 def test_but_not_twice_and_not_to_what_never_was(reads: list[Read], wrong: str) -> None:
     assert violation(reads, lost="abxy") == f"caller {wrong}"
+
+
+def test_who_read_what_was_lost_and_then_what_is_left_was_taken_back() -> None:
+    reads: dict[str, list[tuple[list[str | None], int]]] = {
+        "back": [([*"abx"], 1), ([*"ab"], 1)],
+        "gone": [([*"abx"], 1)],
+        "new": [([*"ab"], 1), ([*"abc"], 1)],
+    }
+    history = History(lost=[*"abxy"], reads=reads)
+    assert history.kept([*"abc"]) == 2
+    assert history.taken_back([*"abc"]) == {"back"}

@@ -1,10 +1,12 @@
 """Source: where a read gets its rows, be it the primary or a standby."""
 
+import time
 from collections.abc import Awaitable, Callable
 from typing import Any, Protocol, TypeVar
 
 import asyncpg
 
+from adkpg.database.driver import Attempt
 from adkpg.sql import ParametersT, Statement
 
 T = TypeVar("T")
@@ -46,6 +48,17 @@ class Prompt(Source):
 
     def __init__(self, database: Any) -> None:
         self._database = database
+        self._attempt = Attempt()
+
+    def left_s(self, limit_s: float) -> float:
+        """Returns for how many seconds an answer may still be waited for.
+
+        Args:
+          limit_s: How long the server may take: what went by in the pool's queue is not its.
+        """
+        if self._attempt.queued:
+            return limit_s
+        return self._attempt.borrowed_at + limit_s - time.monotonic()
 
     async def fetch(
         self,
@@ -55,12 +68,20 @@ class Prompt(Source):
         timeout_s: float | None = None,
     ) -> list[asyncpg.Record]:
         """Runs one statement and returns its rows."""
+        self._attempt = Attempt()
         rows: list[asyncpg.Record] = await self._database.fetch(
-            statement, parameters, timeout_s=timeout_s, waits_for_nodes=False
+            statement,
+            parameters,
+            timeout_s=timeout_s,
+            waits_for_nodes=False,
+            attempt=self._attempt,
         )
         return rows
 
     async def transact(self, work: Callable[[Any], Awaitable[T]], *, races: bool = True) -> T:
         """Does work in one transaction, which is given to it."""
-        done: T = await self._database.transact(work, races=races, waits_for_nodes=False)
+        self._attempt = Attempt()
+        done: T = await self._database.transact(
+            work, races=races, waits_for_nodes=False, attempt=self._attempt
+        )
         return done

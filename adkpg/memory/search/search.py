@@ -333,18 +333,21 @@ class Search:
         if permit is None:
             return [await own()], breaker.cause
 
+        prompt = Prompt(self._database)
+
         async def asked() -> list[Any] | DatabaseUnavailable:
             try:
-                return await of_app(Prompt(self._database))
+                return await of_app(prompt)
             except DatabaseUnavailable as exc:
                 return exc
 
         asking = asyncio.create_task(asked())
         try:
-            # First in the queue for a connection, so that waiting for one is not held against it.
-            await asyncio.sleep(0)
             answers = [await own()]
-            await ended(asking, limit_s)
+            left_s = limit_s
+            while left_s > 0 and not asking.done():
+                await ended(asking, left_s)
+                left_s = prompt.left_s(limit_s)
             found = asking.result() if asking.done() and not asking.cancelled() else None
         except BaseException:  # a cancellation, too, leaves no task and keeps nobody from asking
             breaker.withdrawn(permit)

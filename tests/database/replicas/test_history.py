@@ -12,7 +12,15 @@ from adkpg import Database, DatabaseSessionService, Settings
 from adkpg.errors import RetryableError, StaleSession
 from adkpg.testing import said, texts
 from tests.fakes.conversation import USER
-from tests.fakes.histories import Load, checked, more, read_at, running, told_of_losses
+from tests.fakes.histories import (
+    Load,
+    checked,
+    more,
+    read_at,
+    read_beyond,
+    running,
+    told_of_losses,
+)
 from tests.fakes.replication import Pair, replicated
 from tests.fakes.telemetry import Watched, keep_in_memory
 
@@ -77,10 +85,11 @@ async def test_a_failover_that_loses_nothing_is_not_seen_in_any_read(elsewhere: 
 @pytest.mark.parametrize("elsewhere", [False, True])
 async def test_a_failover_that_loses_writes_takes_each_caller_back_once(elsewhere: bool) -> None:
     """To what is left, and from there on no further: nobody reads again what was lost."""
+    settings = Settings(read_lag_s=0.2)  # then the primary answers, and shows what will be lost
     async with replicated(synchronous=False) as pair:
         await _migrated(pair)
         async with (
-            Database(pair.url, read_url=pair.standby.url) as database,
+            Database(pair.url, read_url=pair.standby.url, settings=settings) as database,
             Database(pair.url) as theirs,
         ):
             load = Load(database, theirs if elsewhere else None)
@@ -88,18 +97,21 @@ async def test_a_failover_that_loses_writes_takes_each_caller_back_once(elsewher
                 await more(load, 5)
                 await pair.standby.caught_up(pair.primary)
                 await pair.standby.stop_receiving()
+                before = [len(texts) for texts in load.acknowledged]
                 await more(load, 5)
+                await read_beyond(load, [count + 2 for count in before])
                 load.loses = True
                 await pair.fail_over()
                 await told_of_losses(load)
                 await more(load, 1)
                 load.loses = False
                 await more(load, 5)
-            assert await checked(load, pair.standby.url) == load.acknowledged
-            for history in load.histories:
+            finals = await checked(load, pair.standby.url)
+            assert finals == load.acknowledged
+            for history, final in zip(load.histories, finals, strict=True):
                 assert history.lost is not None
-                kept = [text for text in history.lost if text in history.acknowledged]
-                assert 5 <= len(kept) <= len(history.lost) - 5
+                assert 5 <= history.kept(final) <= len(history.lost) - 5
+                assert any(caller.startswith("reader") for caller in history.taken_back(final))
 
 
 async def test_what_an_asynchronous_failover_lost_is_said_and_reads_go_on() -> None:

@@ -189,6 +189,43 @@ async def test_a_node_that_hangs_is_waited_for_no_longer_than_a_search_may_take(
     assert "did not come within 0.05 s" in hit.reason.own_alone
 
 
+async def test_waiting_for_a_connection_is_not_held_against_the_apps_node(
+    database_url: str,
+) -> None:
+    settings = Settings.model_validate(
+        {"pool_size": 1, "pool_overflow": 0, "pool_timeout_s": 60, "search_timeout_s": 0.05}
+    )
+    async with Apart(database_url, settings=settings) as apart:
+        memory = PgVectorMemoryService(apart)
+        await _remember_tea(memory)
+        await memory.search(**PLACE)
+        answers = await asyncio.gather(*(memory.search(**PLACE) for _ in range(100)))
+    assert {frozenset(hit.memory.id for hit in hits) for hits in answers} == {
+        frozenset(("own", "of the app"))
+    }
+
+
+async def test_a_node_that_hangs_keeps_no_connection_from_the_users_own(
+    database_url: str,
+) -> None:
+    settings = Settings.model_validate(
+        {"pool_size": 1, "pool_overflow": 0, "pool_timeout_s": 60, "search_timeout_s": 0.2}
+    )
+
+    async def hang() -> None:
+        async with failing.transaction():
+            await asyncio.Event().wait()
+
+    async with Failing(database_url, settings, hang) as failing:
+        memory = PgVectorMemoryService(failing)
+        await _remember_tea(memory)
+        async with asyncio.timeout(20):
+            answers = await asyncio.gather(*(memory.search(**PLACE) for _ in range(10)))
+        for (hit,) in answers:
+            assert hit.memory.id == "own"
+            assert hit.reason.own_alone is not None
+
+
 @pytest.mark.parametrize("kind", [Busy, DatabaseError, ReadOnly])
 async def test_what_else_the_apps_node_says_is_an_error(
     database_url: str, kind: type[DatabaseError]
