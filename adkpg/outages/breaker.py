@@ -96,6 +96,10 @@ class Breaker:
             self._asked_again_at = self._clock() + max(pause_s, min(at_least_s, longest_s))
             self._cause = cause
 
+    def opened_since(self, permit: int) -> bool:
+        """Whether another's failure has opened it since a permit was given, and it is open."""
+        return self._open and permit != self._openings
+
     def withdrawn(self, permit: int) -> None:
         """Lets another ask instead of one who was cancelled."""
         with self._lock:

@@ -5,7 +5,7 @@ import re
 import asyncpg
 import pytest
 
-from tests.fakes.citus_rules import MIGRATION_RULES, RULES
+from tests.fakes.citus_rules import ALLOWED, MIGRATION_RULES, RULES
 
 pytestmark = pytest.mark.cluster
 
@@ -47,3 +47,8 @@ async def test_an_example_of_a_migration_is_refused(
     rule = MIGRATION_RULES[name]
     with pytest.raises(asyncpg.PostgresError, match=re.escape(rule.refused)):
         await connection.execute(rule.example.format(schema="adkpg"))
+
+
+async def test_what_migrations_may_do_is_done(connection: asyncpg.Connection) -> None:
+    for sql in ALLOWED:
+        assert await connection.execute(sql.format(schema="adkpg"))

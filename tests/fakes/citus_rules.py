@@ -388,7 +388,7 @@ MIGRATION_RULES = {
     "key of some": MigrationRule(
         "A key of persons' rows has user_id.",
         rf"CREATE UNIQUE INDEX .*? ON {_TABLE} ?(USING \w+ )?\((?P<columns>[^)]*)",
-        "CREATE UNIQUE INDEX one_invocation ON {schema}.events (invocation_id) WHERE user_id <> ''",
+        "CREATE UNIQUE INDEX one_event ON {schema}.events (event_id) WHERE user_id <> ''",
         "creating unique indexes on non-partition columns",
     ),
     "constraint of some": MigrationRule(
@@ -430,12 +430,24 @@ MIGRATION_RULES = {
     ),
     "type of user_id": MigrationRule(
         "user_id keeps its type, by which rows are distributed.",
-        _ALTERED + r"ALTER (COLUMN )?user_id (SET DATA )?TYPE",
+        _ALTERED + r'ALTER (COLUMN )?"?user_id"? (SET DATA )?TYPE\b',
         "ALTER TABLE {schema}.sessions ALTER COLUMN user_id TYPE varchar",
         "cannot execute ALTER TABLE command involving partition column",
     ),
 }
 """By name."""
+
+
+ALLOWED = (
+    "ALTER TABLE {schema}.sessions ADD COLUMN unique_name varchar(36) DEFAULT 'UNIQUE'",
+    "ALTER TABLE {schema}.events ADD UNIQUE (app_name, user_id, event_id, seq)",
+    "ALTER TABLE {schema}.app_states ADD CONSTRAINT one_time UNIQUE (updated_at)",
+    "ALTER TABLE {schema}.sessions ADD CONSTRAINT excluded CHECK (revision >= 0)",
+    "ALTER TABLE {schema}.sessions ALTER state SET COMPRESSION pglz",
+    "CREATE UNIQUE INDEX one_seq ON {schema}.events USING btree (app_name, user_id, event_id)",
+    "ALTER TABLE {schema}.sessions ALTER revision TYPE numeric",
+)
+"""What migrations may do to distributed tables."""
 
 
 def broken_in_migrations(sql: str) -> list[str]:
@@ -445,9 +457,8 @@ def broken_in_migrations(sql: str) -> list[str]:
     """
     found = []
     for revision in re.split("-- Running upgrade .*", sql):
-        statements = [
-            " ".join(re.sub(r"--.*", "", each).split()) for each in revision.split(";\n\n")
-        ]
+        bare = re.sub(r"\$\$.*?\$\$", "", re.sub(r"--.*", "", revision), flags=re.DOTALL)
+        statements = [" ".join(each.split()) for each in re.split(r";\s*\n", bare)]
         made = {_table(each[1]) for each in map(_CREATED.match, statements) if each}
         found += [
             f"{name}: {what}" for each in statements for name, what in _broken_by_step(each, made)
@@ -459,8 +470,9 @@ _CREATED = re.compile(r"CREATE TABLE (?:IF NOT EXISTS )?(\S+)")
 
 
 def _broken_by_step(statement: str, made: set[str]) -> Iterator[tuple[str, str]]:
+    unquoted = re.sub("'(?:[^']|'')*'", "''", statement)
     for name, rule in MIGRATION_RULES.items():
-        found = re.match(rule.broken_by, statement, re.IGNORECASE)
+        found = re.match(rule.broken_by, unquoted, re.IGNORECASE)
         if found is None or _table(found["table"]) not in (PERSONAL | SHARED) - made:
             continue
         if "columns" in found.groupdict() and (

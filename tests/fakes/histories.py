@@ -205,6 +205,18 @@ async def read_beyond(load: Load, counts: list[int]) -> None:
     await until(read)
 
 
+async def readers_taken_back(load: Load) -> None:
+    """Returns when of each session a reader has read what was lost, and then what is left."""
+
+    async def read() -> bool:
+        return all(
+            any(caller.startswith("reader") for caller in history.taken_back(history.acknowledged))
+            for history in load.histories
+        )
+
+    await until(read)
+
+
 async def told_of_losses(load: Load) -> None:
     """Returns when each writer knows that a failover lost what it had appended."""
 

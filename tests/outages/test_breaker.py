@@ -42,6 +42,19 @@ def test_the_first_failure_of_many_opens_it_for_all(breaker: Breaker) -> None:
     assert breaker.admit(10.0) is None
 
 
+def test_who_still_waits_is_told_that_anothers_failure_opened_it(
+    breaker: Breaker, clock: Clock
+) -> None:
+    first, waiting = permit(breaker), permit(breaker)
+    assert not breaker.opened_since(waiting)
+    breaker.failed(first, "It is down.")
+    assert breaker.opened_since(waiting)
+    clock.now += 1
+    assert not breaker.opened_since(permit(breaker)), "who asks whether it goes on waits"
+    breaker.answered()
+    assert not breaker.opened_since(waiting)
+
+
 def test_after_the_pause_one_asks_and_the_others_when_it_has_an_answer(
     breaker: Breaker, clock: Clock
 ) -> None:

@@ -56,7 +56,7 @@ class Prompt(Source):
         Args:
           limit_s: How long the server may take: what went by in the pool's queue is not its.
         """
-        if self._attempt.queued:
+        if self._attempt.queued and self._attempt.fault is None:  # else it got one that failed
             return limit_s
         return self._attempt.borrowed_at + limit_s - time.monotonic()
 

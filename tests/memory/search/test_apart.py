@@ -219,18 +219,22 @@ async def test_a_node_that_hangs_keeps_no_connection_from_the_users_own(
     database_url: str,
 ) -> None:
     settings = Settings.model_validate(
-        {"pool_size": 1, "pool_overflow": 0, "pool_timeout_s": 60, "search_timeout_s": 0.2}
+        {"pool_size": 1, "pool_overflow": 0, "pool_timeout_s": 600, "search_timeout_s": 0.2}
     )
 
-    async def hang() -> None:
-        async with failing.transaction():
-            await asyncio.Event().wait()
+    class Hanging(Apart):
+        async def fetch(self, statement: Any, parameters: Any, **options: Any) -> Any:
+            if "query_vector" in parameters and parameters["user_id"] == APP_WIDE:
+                return await self.transact(
+                    lambda _: asyncio.Event().wait(), attempt=options["attempt"]
+                )
+            return await super().fetch(statement, parameters, **options)
 
-    async with Failing(database_url, settings, hang) as failing:
-        memory = PgVectorMemoryService(failing)
+    async with Hanging(database_url, settings=settings) as hanging:
+        memory = PgVectorMemoryService(hanging)
         await _remember_tea(memory)
-        async with asyncio.timeout(20):
-            answers = await asyncio.gather(*(memory.search(**PLACE) for _ in range(10)))
+        async with asyncio.timeout(60):  # of 500 in turn, each for its limit, it would be 100
+            answers = await asyncio.gather(*(memory.search(**PLACE) for _ in range(500)))
         for (hit,) in answers:
             assert hit.memory.id == "own"
             assert hit.reason.own_alone is not None
