@@ -55,6 +55,9 @@ async def test_a_worker_is_killed_and_comes_back(own: Own) -> None:
 async def test_nodes_are_killed_and_come_back_under_all_kinds_of_writes(own: Own) -> None:
     """Each of three nodes in turn, to each of which some users are connected."""
     users = list(chain.from_iterable((await users_of_parts(own.url, 1)).values()))
+    assert {await node_of(own.url, each) for each in users} == {
+        node.port for node in own.cluster.nodes[1:]
+    }
     lives = Lives(await own.server.nodes_of(own.database))
     back = asyncio.Event()
     async with asyncio.TaskGroup() as group:
