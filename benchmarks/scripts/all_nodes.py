@@ -32,8 +32,8 @@ from adkpg.models import Models
 from adkpg.operations import examine, list_users
 from adkpg.operations import statistics as figures
 from adkpg.transfer import export
+from benchmarks.scripts.cluster import plain_and_distributed
 from benchmarks.scripts.compared import Scattered, said
-from tests.fakes.citus import CitusServer, Cluster
 
 APP = "bench"
 USERS, SESSIONS, EVENTS = 500, 2, 10
@@ -94,7 +94,7 @@ class Place:
         }
 
     async def load(self, progress: Callable[[], None]) -> None:
-        """Makes the tables, and writes what is read later."""
+        """Writes what is read later."""
         numbers = iter(range(USERS))
 
         async def some() -> None:
@@ -134,19 +134,11 @@ async def took_ms(call: Call) -> float:
 
 
 async def measure(programs: Path, calls: int, only: str) -> None:
-    cluster = Cluster(programs, durable=True)
-    try:
-        await cluster.start()
-        server = CitusServer(cluster.url)
-        plain, distributed = [await server.create() for _ in range(2)]
-        await server.join(distributed)
-        places = [Place(server.url_of(name)) for name in (plain, distributed)]
+    async with plain_and_distributed(programs) as (plain, nodes):
+        places = [Place(plain), Place(nodes[0])]
         with Progress(console=Console(stderr=True)) as progress:
             task = progress.add_task("writing", total=len(places) * USERS)
-            for place, name in zip(places, (plain, distributed), strict=True):
-                await place.database.upgrade()
-                if name == distributed:
-                    await place.database.distribute()
+            for place in places:
                 await place.load(lambda: progress.advance(task))
         print("| p50 in ms | one server | cluster | times |\n|---|---:|---:|---:|", flush=True)
         for kind in places[0].calls:
@@ -164,8 +156,6 @@ async def measure(programs: Path, calls: int, only: str) -> None:
             print(f"| {kind} | {one:.1f} | {several:.1f} | {several / one:.1f} |", flush=True)
         for place in places:
             await place.database.close()
-    finally:
-        cluster.stop()
 
 
 def main() -> None:

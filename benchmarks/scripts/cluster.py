@@ -14,7 +14,8 @@ import asyncio
 import itertools
 import statistics
 import time
-from collections.abc import Awaitable, Callable
+from collections.abc import AsyncIterator, Awaitable, Callable
+from contextlib import asynccontextmanager
 from pathlib import Path
 from typing import Any
 
@@ -186,7 +187,12 @@ async def users_of_one_node(nodes: list[str]) -> list[str]:
     return [row["user_id"] for row in rows]
 
 
-async def measure(programs: Path, blocks: int, only: str) -> None:
+@asynccontextmanager
+async def plain_and_distributed(programs: Path) -> AsyncIterator[tuple[str, list[str]]]:
+    """Yields the URLs of a database without Citus, and of one on each node, the coordinator first.
+
+    Both have their tables; the servers end with it.
+    """
     cluster = Cluster(programs, durable=True)
     try:
         await cluster.start()
@@ -199,9 +205,16 @@ async def measure(programs: Path, blocks: int, only: str) -> None:
                 await database.upgrade()
                 if url == nodes[0]:
                     await database.distribute()
+        yield server.url_of(plain), nodes
+    finally:
+        cluster.stop()
+
+
+async def measure(programs: Path, blocks: int, only: str) -> None:
+    async with plain_and_distributed(programs) as (plain, nodes):
         users = await users_of_one_node(nodes)
         urls = {
-            "plain": server.url_of(plain),
+            "plain": plain,
             "coordinator": nodes[0],
             "another": nodes[2],
             "owner": nodes[1],
@@ -226,8 +239,6 @@ async def measure(programs: Path, blocks: int, only: str) -> None:
             print(line(kind, took, rates), flush=True)
         for place in places.values():
             await place.database.close()
-    finally:
-        cluster.stop()
 
 
 def line(kind: str, took: dict[str, list[float]], rates: dict[str, list[float]]) -> str:
