@@ -58,10 +58,7 @@ async def sweep_objects(database: Database, *, take_over: bool = False) -> Swept
         locations = await store.locations(day)
         for start in range(0, len(locations), _BATCH):
             batch = locations[start : start + _BATCH]
-            rows = await database.fetch(statements.select_locations(), {"locations": batch})
-            lost = sorted(set(batch) - {row["location"] for row in rows})
-            await store.remove(lost)
-            orphans += len(lost)
+            orphans += await _remove_unnamed(database, store, batch)
     return SweptObjects(removed, orphans)
 
 
@@ -73,11 +70,15 @@ async def _remove_deleted(database: Database, store: ObjectStore) -> int:
         locations = [row["location"] for row in rows]
         if not locations:
             return removed
-        # No file names one any more; if one did, its bytes would be lost for good.
-        named = await database.fetch(statements.select_locations(), {"locations": locations})
-        deleted = sorted(set(locations) - {row["location"] for row in named})
-        await store.remove(deleted)
+        removed += await _remove_unnamed(database, store, locations)
         await database.fetch(statements.delete_removals(), {"locations": locations})
-        removed += len(deleted)
         if len(locations) < _BATCH:
             return removed
+
+
+async def _remove_unnamed(database: Database, store: ObjectStore, locations: list[str]) -> int:
+    """Removes those objects that no artifact names, be they noted or not; returns how many."""
+    rows = await database.fetch(statements.select_locations(), {"locations": locations})
+    unnamed = sorted(set(locations) - {row["location"] for row in rows})
+    await store.remove(unnamed)
+    return len(unnamed)

@@ -6,7 +6,7 @@ from adkpg.database import Database, Transaction
 from adkpg.erasure import statements
 from adkpg.erasure.locks import giving_way
 from adkpg.erasure.objects import note_objects
-from adkpg.memory.write.statements import lock_session, lock_stored_session
+from adkpg.memory.write.statements import lock_session
 from adkpg.sql import SessionParameters
 
 
@@ -43,9 +43,9 @@ async def forget_session(
 
 async def _erase(transaction: Transaction, *, place: SessionParameters, objects: set[str]) -> None:
     await transaction.fetch(lock_session(), place)
-    await transaction.fetch(lock_stored_session(), place)
+    held = await transaction.fetch(statements.hold_session(), place)
     # Files go with a session that is stored, and with no other; nobody saves any more meanwhile.
-    if transaction.is_distributed and await transaction.fetch(statements.hold_session(), place):
+    if transaction.is_distributed and held:
         stored = await transaction.fetch(statements.select_session_objects(), place)
         objects |= {row["location"] for row in stored}
     for statement in (
