@@ -1264,8 +1264,9 @@ class Database(Closes):
                 raise
             except BaseException as exc:
                 # The server's farewell may have arrived while it was idle, or it is a standby now.
-                # What hangs would hang again on it.
+                # What hangs would hang again on it; a node that hangs takes no cancellation either.
                 broken = isinstance(exc, (*_NO_LONGER_OF_USE, TimeoutError))
+                broken = broken or not isinstance(exc, Exception)
                 keep = not broken and (begin is None or idle_after(exc))
                 raise
             finally:

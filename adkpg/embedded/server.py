@@ -22,7 +22,7 @@ from adkpg.embedded.upgrade import Upgraded, move
 from adkpg.errors import ConfigurationError, EmbeddedServerError
 
 # A search reads indexes alone once what was just written is vacuumed; by default that is a minute.
-# A user's vectors are read from the buffers: 128 MB, the default, hold those of 140,000 memories.
+# A user's vectors are read from the buffers: 128 MB, the default, hold those of 120,000 memories.
 _DEFAULTS = {"autovacuum_naptime": "10s", "shared_buffers": "512MB"}
 
 

@@ -23,8 +23,8 @@ async def note_objects(database: Database, locations: Collection[str]) -> None:
         await database.fetch(statements.note_removals(), {"locations": sorted(locations)})
     except DatabaseError as exc:
         logger.warning(
-            "%d objects of erased files stay in the object store until a sweep finds that no file "
-            "names them, in two days: %s",
+            "%d objects of erased files stay in the object store until they are two days old and a "
+            "sweep finds that no file names them: %s",
             len(locations),
             exc,
         )

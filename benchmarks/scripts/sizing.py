@@ -69,7 +69,7 @@ def sized(
         "growth a day": _bytes(turns_per_day * each),
         "remembering appends a second, on average": f"{turns_per_day / 86_400:,.0f}",
         "machines": f"{machines}",
-        "shard_count, if distributed": f"{shards:,}" if machines > 1 else "32, to grow later",
+        "shard_count, if distributed": f"{shards:,}" if machines > 1 else "32, as it is by default",
     }
 
 

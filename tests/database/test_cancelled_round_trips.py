@@ -8,7 +8,7 @@ import anyio
 import asyncpg
 import pytest
 
-from adkpg import Database
+from adkpg import Database, Settings
 from adkpg.operations.catalog_statements import select_clock
 from adkpg.testing import said
 from tests.fakes.proxy import Part, Proxy
@@ -119,3 +119,20 @@ async def test_a_look_that_was_cancelled_takes_no_connection_from_the_next_call(
             await asyncio.wait((looking,))
             held.cancel()
             assert await world.sessions.get_session(**BOB, session_id="s") is None
+
+
+async def test_a_connection_whose_server_does_not_hear_of_a_cancellation_is_nobodys(
+    proxy: Proxy,
+) -> None:
+    settings = Settings.model_validate({"pool_size": 1, "pool_overflow": 0})
+    async with Database(proxy.url, settings=settings) as database:
+        await database.fetch(select_clock(), {})
+        proxy.hold(1, "answer")
+        asking, cancel = by_asyncio(lambda: database.fetch(select_clock(), {}))
+        await proxy.held.wait()
+        cancel()
+        await asyncio.wait({asking})
+        async with asyncio.timeout(30):  # half of what a call may wait for the server
+            assert len(await database.fetch(select_clock(), {})) == 1
+        assert asking.cancelled()
+        proxy.release()

@@ -92,6 +92,6 @@ async def test_rows_are_erased_though_a_node_that_must_note_them_is_away(
         lost.kill()
         erased = await forget(database, **person)
         assert erased.rows == {"artifacts": 1}
-        assert "no file names them, in two days" in caplog.text
+        assert "until they are two days old" in caplog.text
         await lost.start()
         assert await files.list_versions(**saved) == []

@@ -5,7 +5,7 @@ import random
 from collections.abc import AsyncIterator, Sequence
 from contextlib import asynccontextmanager
 from dataclasses import dataclass, field
-from itertools import takewhile
+from itertools import pairwise, takewhile
 
 from google.adk.sessions.session import Session
 
@@ -83,6 +83,11 @@ def _wrong(
     return "saw an older state" if count < before[1] else None
 
 
+def falls(counts: Sequence[int]) -> int:
+    """Returns how often a count was less than the one before."""
+    return sum(later < before for before, later in pairwise(counts))
+
+
 class Load:
     """Writers, each with a session of its own, and readers of all of them.
 
@@ -93,6 +98,7 @@ class Load:
     Attributes:
       loses: Whether a failover may be losing what was acknowledged; then writers who are told go on
         from what is left.
+      states: By caller, the ``user:`` state's count of each read, whichever the session.
     """
 
     def __init__(self, database: Database, elsewhere: Database | None = None) -> None:
@@ -103,6 +109,7 @@ class Load:
         self.ended = asyncio.Event()
         self.loses = False
         self.state_written = 0
+        self.states: dict[str, list[int]] = {}
         self._counting = asyncio.Lock()
 
     @property
@@ -154,12 +161,15 @@ class Load:
     async def _read(self, caller: str, number: int) -> list[str | None]:
         sent = self.state_written if self._here and not self.loses else 0
         session = await self.service.get_session(**USER, session_id=f"s{number}")
-        if session is None:
+        reads = self.histories[number].reads.setdefault(caller, [])
+        if session is None:  # as before it was made, or a violation after that was seen
+            reads.append(([], 0))
             return []
         read = texts(session)
         count = session.state.get("user:n", 0)
         assert count >= sent or self.loses, "another session's write of the state was missing"
-        self.histories[number].reads.setdefault(caller, []).append((read, count))
+        reads.append((read, count))
+        self.states.setdefault(caller, []).append(count)
         return read
 
 
@@ -246,4 +256,7 @@ async def checked(load: Load, url: str) -> list[list[str | None]]:
             found = history.violation(texts(session))
             assert found is None, found
             finals.append(texts(session))
+    lost = any(history.lost is not None for history in load.histories)
+    for caller, counts in load.states.items():
+        assert falls(counts) <= lost, f"{caller} saw an older state of the user"
     return finals

@@ -2,7 +2,7 @@
 
 import pytest
 
-from tests.fakes.histories import History
+from tests.fakes.histories import History, falls
 
 Read = tuple[str, int]
 
@@ -34,7 +34,7 @@ def test_prefixes_that_never_go_back_hold(reads: list[Read]) -> None:
         ([("abcd", 1)], "read what is no prefix"),
         ([("abb", 1)], "read what is no prefix"),
         ([("ab", 1), ("a", 1)], "went back from 2 to 1"),
-        ([("ab", 1), ("", 1)], "went back from 2 to 0"),
+        ([("ab", 1), ("", 0)], "went back from 2 to 0"),
         ([("ab", 2), ("ab", 1)], "saw an older state"),
         ([("ab", 2), ("abc", 1)], "saw an older state"),
     ],
@@ -88,3 +88,10 @@ def test_who_read_what_was_lost_and_then_what_is_left_was_taken_back() -> None:
     history = History(lost=[*"abxy"], reads=reads)
     assert history.kept([*"abc"]) == 2
     assert history.taken_back([*"abc"]) == {"back"}
+
+
+@pytest.mark.parametrize(
+    ("counts", "times"), [([], 0), ([1, 1, 3], 0), ([3, 2, 3], 1), ([3, 2, 2, 1], 2)]
+)
+def test_a_state_that_went_back_is_counted(counts: list[int], times: int) -> None:
+    assert falls(counts) == times

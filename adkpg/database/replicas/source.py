@@ -50,13 +50,18 @@ class Prompt(Source):
         self._database = database
         self._attempt = Attempt()
 
+    @property
+    def queued(self) -> bool:
+        """Whether a question waits in the pool's queue, and not since a connection failed."""
+        return self._attempt.queued and self._attempt.fault is None
+
     def left_s(self, limit_s: float) -> float:
         """Returns for how many seconds an answer may still be waited for.
 
         Args:
           limit_s: How long the server may take: what went by in the pool's queue is not its.
         """
-        if self._attempt.queued and self._attempt.fault is None:  # else it got one that failed
+        if self.queued:
             return limit_s
         return self._attempt.borrowed_at + limit_s - time.monotonic()
 

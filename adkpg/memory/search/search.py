@@ -345,7 +345,10 @@ class Search:
         try:
             answers = [await own()]
             left_s = limit_s
-            while left_s > 0 and not asking.done() and not breaker.opened_since(permit):
+            while left_s > 0 and not asking.done():
+                if prompt.queued and breaker.opened_since(permit):
+                    await abandon(asking)
+                    return answers, breaker.cause
                 await ended(asking, left_s)
                 left_s = prompt.left_s(limit_s)
             found = asking.result() if asking.done() and not asking.cancelled() else None

@@ -153,6 +153,39 @@ async def test_it_is_asked_again_and_told_of_a_second_outage(
     assert len(warnings) == 2, "once an outage"
 
 
+async def test_a_fault_of_one_search_takes_nothing_from_those_that_are_under_way(
+    database_url: str,
+) -> None:
+    admitted, failed, answered = asyncio.Event(), asyncio.Event(), asyncio.Event()
+
+    async def fault() -> None:
+        if failing.asked.count(APP_WIDE) == 1:
+            await admitted.wait()
+            raise AWAY
+        admitted.set()
+        await answered.wait()
+
+    class Slower(Failing):
+        async def fetch(self, statement: Any, parameters: Any, **options: Any) -> Any:
+            is_second = "query_vector" in parameters and self.asked.count("user") == 1
+            rows = await super().fetch(statement, parameters, **options)
+            if is_second and parameters["user_id"] == "user":
+                await failed.wait()
+                answered.set()
+            return rows
+
+    async with Slower(database_url, Settings(), fault) as failing:
+        memory = PgVectorMemoryService(failing)
+        await _remember_tea(memory)
+        first = asyncio.create_task(memory.search(**PLACE))
+        await asyncio.sleep(0)
+        second = asyncio.create_task(memory.search(**PLACE))
+        (hit,) = await first
+        assert hit.reason.own_alone == str(AWAY)
+        failed.set()
+        assert {hit.memory.id for hit in await second} == {"own", "of the app"}
+
+
 async def test_a_search_that_is_cancelled_leaves_nothing(database_url: str) -> None:
     asked, released = asyncio.Event(), asyncio.Event()
 
