@@ -177,6 +177,29 @@ async def test_a_search_answers_from_the_users_own_memories_while_the_apps_node_
                 await memory.delete_memory(**place, memory_id=turn)
 
 
+async def test_a_search_leaves_nobody_a_connection_that_waits_for_a_hanging_node(own: Own) -> None:
+    port = await node_of(own.url, APP_WIDE)
+    hanging = next(node for node in own.cluster.nodes if node.port == port)
+    kept = next(node for node in own.cluster.nodes[1:] if node is not hanging)
+    place: dict[str, Any] = {"app_name": "app", "user_id": await user_on(own.url, kept.port)}
+    asked: dict[str, Any] = {**place, "query": "a kitten", "mode": "text"}
+    settings = Settings.model_validate({"pool_size": 2, "pool_overflow": 0})
+    async with Database(own.url, settings=settings) as database:
+        memory = PgVectorMemoryService(database)
+        of_app: dict[str, Any] = {"app_name": "app", "user_id": None}
+        await memory.add_memory(**of_app, memories=[entry("a kitten of all", "page")])
+        await memory.add_memory(**place, memories=[entry("a kitten of one's own", "turn")])
+        assert {hit.memory.id for hit in await memory.search(**asked)} == {"page", "turn"}
+        with hanging.frozen():
+            async with asyncio.timeout(settings.command_timeout_s / 2):
+                for _ in range(5):
+                    (hit,) = await memory.search(**asked)
+                    assert hit.memory.id == "turn"
+                    assert hit.reason.own_alone
+        while len(await memory.search(**asked)) < 2:
+            await asyncio.sleep(0.05)
+
+
 async def test_what_a_lost_node_did_not_do_is_not_said_to_be_done(own: Own) -> None:
     lost = own.cluster.nodes[1]
     async with Database(own.url) as database:

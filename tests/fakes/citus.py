@@ -13,8 +13,8 @@ import socket
 import subprocess
 import tempfile
 import uuid
-from collections.abc import Mapping
-from contextlib import suppress
+from collections.abc import Iterator, Mapping
+from contextlib import contextmanager, suppress
 from dataclasses import dataclass
 from pathlib import Path
 
@@ -179,6 +179,20 @@ class Node:
                     os.kill(child, signal.SIGKILL)
             self._process.wait()
         self._process = None
+
+    @contextmanager
+    def frozen(self) -> Iterator[None]:
+        """All its processes stand still inside: it takes connections, and answers nothing."""
+        assert self._process is not None
+        stopped = [self._process.pid, *_children(self._process.pid)]
+        for pid in stopped:
+            os.kill(pid, signal.SIGSTOP)
+        try:
+            yield
+        finally:
+            for pid in stopped:
+                with suppress(ProcessLookupError):
+                    os.kill(pid, signal.SIGCONT)
 
     def log(self) -> str:
         """Returns what it has said."""
