@@ -17,8 +17,10 @@ from typing import Any
 from sqlalchemy import Connection, Engine, event
 from sqlalchemy.ext.asyncio import AsyncEngine
 from sqlalchemy.pool import AsyncAdaptedQueuePool, QueuePool
-from sqlalchemy.pool.base import _AdhocProxiedConnection
+from sqlalchemy.pool.base import _AdhocProxiedConnection, _ConnectionRecord
 from sqlalchemy.util import EMPTY_DICT, greenlet_spawn
+
+from adkpg.outages.cancellation import uninterrupted
 
 logger = logging.getLogger(__name__)
 
@@ -119,7 +121,12 @@ class LoopPools:
         own = self._pools.get(asyncio.get_running_loop())
         if own is not None and not own.empty and _immediate(pool) and pool.checkedin():
             return pool.connect()
-        return await engine.raw_connection()
+        try:
+            return await engine.raw_connection()
+        except BaseException:
+            if own is not None:
+                own.pass_place_on()
+            raise
 
     def exhausted(self, engine: AsyncEngine) -> bool:
         """Returns whether whoever borrows now waits until a connection is given back."""
@@ -242,6 +249,20 @@ class _LoopPool:
         """The engine gives one up by itself, where a statement of its own is cancelled."""
         self.empty.add(record)
 
+    def pass_place_on(self) -> None:
+        """Gives whoever waits in the queue the place of a connection that did not come to be.
+
+        SQLAlchemy's pool would wake nobody.
+        """
+        pool: Any = self.engine.sync_engine.pool
+        if type(pool) is not AsyncAdaptedQueuePool:
+            return
+        queue: Any = pool._pool
+        if queue._queue._getters and pool._inc_overflow():
+            record = _ConnectionRecord(pool, connect=False)  # who takes it connects
+            self.empty.add(record)
+            queue.put_nowait(record)
+
     def end(self, connection: Any) -> None:
         """Closes a connection in a task of its own, which no scope of the caller's can cancel."""
         task = asyncio.get_running_loop().create_task(_ended(connection))
@@ -249,9 +270,12 @@ class _LoopPool:
         task.add_done_callback(self._ending.discard)
 
     async def close(self) -> None:
-        await asyncio.gather(*self._ending, return_exceptions=True)
-        if self.closer is not None:
-            await self.closer.aclose()
+        """Closes them all, also if the caller is cancelled meanwhile."""
+        await uninterrupted(self._close())
+
+    async def _close(self) -> None:
+        closing = [] if self.closer is None else [self.closer.aclose()]
+        await asyncio.gather(*closing, *self._ending, return_exceptions=True)
 
     async def dispose(self) -> None:
         """Closes the idle connections, all at once: a server that hangs is waited for once."""

@@ -23,8 +23,8 @@ from adkpg.errors import (
     InvocationLost,
     SessionNotFound,
 )
+from adkpg.outages.cancellation import uninterrupted
 from adkpg.sessions import invocation_statements as statements
-from adkpg.sessions.append_queue import uninterrupted
 from adkpg.sql import SessionParameters
 
 logger = logging.getLogger(__name__)

@@ -36,6 +36,7 @@ from adkpg.memory.drafts import text_length
 from adkpg.memory.write import capture
 from adkpg.memory.write.apply import off_loop
 from adkpg.memory.write.capture import CaptureParameters
+from adkpg.outages.cancellation import uninterrupted
 from adkpg.remember.policy import Remember
 from adkpg.sessions import (
     finding,
@@ -47,7 +48,7 @@ from adkpg.sessions import (
     records,
     statements,
 )
-from adkpg.sessions.append_queue import AppendQueues, uninterrupted
+from adkpg.sessions.append_queue import AppendQueues
 from adkpg.sessions.cache import Key, SharedEvents, again
 from adkpg.sessions.expiry import expiry
 from adkpg.sessions.finding import FoundEvents

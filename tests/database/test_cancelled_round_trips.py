@@ -11,6 +11,7 @@ import pytest
 from adkpg import Database, Settings
 from adkpg.operations.catalog_statements import select_clock
 from adkpg.testing import said
+from tests.fakes.locks import until_connections
 from tests.fakes.proxy import Part, Proxy
 from tests.fakes.world import BEFORE, CALLS, World, held_by_others
 
@@ -90,6 +91,8 @@ async def test_others_lose_nothing_and_wait_for_nothing(
         assert await held_by_others(connection) == [], f"after round trip {round_trip}"
         taken = "SELECT count(*) FROM sessions WHERE invocation_expires_at IS NOT NULL"
         assert await connection.fetchval(taken) == 0, f"after round trip {round_trip}"
+        claimed = "SELECT count(*) FROM memory_jobs WHERE lease_expires_at > now()"
+        assert await connection.fetchval(claimed) == 0, f"after round trip {round_trip}"
     rows = await connection.fetch(
         "SELECT event_id FROM events WHERE user_id = 'bob' ORDER BY event_id"
     )
@@ -136,3 +139,51 @@ async def test_a_connection_whose_server_does_not_hear_of_a_cancellation_is_nobo
             assert len(await database.fetch(select_clock(), {})) == 1
         assert asking.cancelled()
         proxy.release()
+
+
+@pytest.mark.parametrize("start", [by_asyncio, by_anyio])
+async def test_whoever_waits_behind_a_call_that_is_cancelled_as_it_connects_connects_instead(
+    proxy: Proxy, start: Callable[[Callable[[], Awaitable[object]]], Cancelled]
+) -> None:
+    settings = Settings.model_validate(
+        {"pool_size": 1, "pool_overflow": 0, "pool_timeout_s": 600.0}
+    )
+    async with Database(proxy.url, settings=settings) as database:
+        await database.fetch(select_clock(), {})
+        await database.close()
+        proxy.hold(1, "answer")
+        connecting, cancel = start(lambda: database.fetch(select_clock(), {}))
+        await proxy.held.wait()
+        waiting = asyncio.create_task(database.fetch(select_clock(), {}))
+        await asyncio.sleep(0)
+        cancel()
+        async with asyncio.timeout(60):
+            assert len(await waiting) == 1
+        await asyncio.wait({connecting})
+        assert database.pool_use()[0] == 0
+        proxy.release()
+
+
+@pytest.mark.direct("a pooler keeps its connections to the server")
+@pytest.mark.parametrize("start", [by_asyncio, by_anyio])
+async def test_a_close_that_is_cancelled_closes_all_the_same(
+    proxy: Proxy,
+    database_url: str,
+    start: Callable[[Callable[[], Awaitable[object]]], Cancelled],
+) -> None:
+    database = Database(proxy.url)
+    await asyncio.gather(*(database.fetch(select_clock(), {}) for _ in range(3)))
+    proxy.hold(1, "answer")
+    given_up, give_up = by_asyncio(lambda: database.fetch(select_clock(), {}))
+    await proxy.held.wait()
+    give_up()
+    await asyncio.wait({given_up})
+    closing, cancel = start(database.close)
+    for _ in range(5):
+        await asyncio.sleep(0)
+    assert not closing.done(), "it waits for a connection that says nothing"
+    cancel()
+    proxy.release()
+    await until_connections(database_url, 0)
+    await asyncio.wait({closing})
+    assert database.pool_use() == (0, 0, 0)

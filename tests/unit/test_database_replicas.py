@@ -13,9 +13,10 @@ from hypothesis.stateful import RuleBasedStateMachine, initialize, invariant, ru
 from adkpg.database import Database, Floor, Known, Need
 from adkpg.database.replicas.horizon import History, Horizon, settled
 from adkpg.database.replicas.known import Gone
-from adkpg.database.replicas.replica import _Silence, gone_from
+from adkpg.database.replicas.replica import gone_from
 from adkpg.errors import DatabaseUnavailable, InvalidInput
 from adkpg.keys import APP_WIDE
+from adkpg.outages.silence import Silence
 
 APP = "app"
 USERS = st.sampled_from(["ann", "ann", "ann", "bob"])
@@ -584,7 +585,7 @@ def test_what_is_wrong_with_a_call_keeps_nobody_else_from_the_standby() -> None:
 
 
 def test_who_gives_up_counts_from_the_last_answer_on() -> None:
-    silence = _Silence()
+    silence = Silence()
     assert not silence.lasted(8.0, 8.4)
     silence.broken(10.0)
     assert not silence.lasted(9.0, 10.4), "others were answered meanwhile"

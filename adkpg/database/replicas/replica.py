@@ -25,6 +25,7 @@ from adkpg.errors import (
     ScopeMissing,
 )
 from adkpg.outages.breaker import Breaker
+from adkpg.outages.silence import Silence
 from adkpg.sql import NoParameters, ParametersT, Statement
 from adkpg.telemetry import calls
 
@@ -44,7 +45,6 @@ _PRIMARY_PAUSE_S = 1.0  # between two looks for a primary that is away
 _AWAY_S = _PRIMARY_PAUSE_S + _LONGEST_LOOK_S + 1.0  # for so long it counts as away after a look
 _LONGEST_PAUSE_S = 30.0
 _LONGEST_PROBE_S = 1.0  # of a read that asks a standby again after it failed
-_SILENCE_S = 0.5  # in all, of callers that gave up before there was an answer
 _RENEWAL_S = 30.0  # between two searches for a standby, where the primary answers in its place
 _FIRST_WAIT_S = 0.005  # for a commit that a standby has shown; each wait is twice the one before
 _LONGEST_WAIT_S = 0.2
@@ -103,23 +103,6 @@ class NotHere(Exception):
     def __init__(self, reason: str) -> None:
         super().__init__(reason)
         self.reason = reason
-
-
-class _Silence:
-    """How long callers have waited for a server, and gave up, since it answered last."""
-
-    def __init__(self) -> None:
-        self._waited_s = 0.0
-        self._answered_at = -math.inf
-
-    def broken(self, now: float) -> None:
-        """Notes an answer."""
-        self._waited_s, self._answered_at = 0.0, now
-
-    def lasted(self, since: float, now: float) -> bool:
-        """Notes that a caller gave up; returns whether the server is taken for one that hangs."""
-        self._waited_s += now - max(since, self._answered_at)
-        return self._waited_s >= _SILENCE_S
 
 
 class _Look:
@@ -215,7 +198,7 @@ class Replica:
         self._refused = False  # an answer, since it was looked: another server may answer now
         self._primary_away_at = -math.inf  # when a look found it away last
         self._primary_server: float | None = None
-        self._primary_silence, self._silence = _Silence(), _Silence()
+        self._primary_silence, self._silence = Silence(), Silence()
         self._renewed_at = self.known.now()
         self._look: _Look | None = None  # the last one
         self._apart: tuple[float, History] | None = None

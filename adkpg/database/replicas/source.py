@@ -55,6 +55,11 @@ class Prompt(Source):
         """Whether a question waits in the pool's queue, and not since a connection failed."""
         return self._attempt.queued and self._attempt.fault is None
 
+    @property
+    def borrowed_at(self) -> float:
+        """When it had a connection after that, in monotonic seconds."""
+        return self._attempt.borrowed_at
+
     def left_s(self, limit_s: float) -> float:
         """Returns for how many seconds an answer may still be waited for.
 

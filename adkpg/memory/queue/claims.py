@@ -13,6 +13,7 @@ from adkpg.database import Database
 from adkpg.errors import DatabaseError
 from adkpg.memory.queue import statements
 from adkpg.memory.queue.jobs import Task
+from adkpg.outages.cancellation import uninterrupted
 
 logger = logging.getLogger(__name__)
 
@@ -127,12 +128,16 @@ class Claims:
           claimed: Tells what the answer claimed.
         """
         asked = asyncio.ensure_future(claiming)
-        try:
-            return await asyncio.shield(asked)
-        except asyncio.CancelledError:  # the server may have claimed it already
+
+        async def give_back() -> None:
             await asyncio.wait({asked})
             if asked.exception() is None:
                 await self.release(claimed(asked.result()))
+
+        try:
+            return await asyncio.shield(asked)
+        except asyncio.CancelledError:  # the server may have claimed it already
+            await uninterrupted(give_back())
             raise
 
     async def fail(self, rows: Sequence[Any], error: Exception, *, refused: bool) -> None:
@@ -152,9 +157,12 @@ class Claims:
             await self._put_back(rows, f"{type(error).__name__}: {error}", delay_s, refused=refused)
 
     async def release(self, rows: Sequence[Any]) -> None:
-        """Gives work of one claim back, if it is not done, as if nobody had claimed it."""
+        """Gives work of one claim back, if it is not done, as if nobody had claimed it.
+
+        A cancelled caller does so, too.
+        """
         if rows:
-            await self._put_back(rows, None, 0.0, refused=False)
+            await uninterrupted(self._put_back(rows, None, 0.0, refused=False))
 
     async def complete(self, rows: Sequence[Any]) -> None:
         """Ends work of one claim."""

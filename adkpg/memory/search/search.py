@@ -3,8 +3,9 @@
 import asyncio
 import logging
 import math
+import time
 from collections.abc import Awaitable, Callable
-from dataclasses import dataclass, replace
+from dataclasses import dataclass, field, replace
 from datetime import UTC, datetime
 from itertools import chain
 from typing import Any
@@ -34,6 +35,7 @@ from adkpg.memory.vectors import statements as vector_statements
 from adkpg.memory.vectors.vectors import Vectors
 from adkpg.outages.breaker import Breaker
 from adkpg.outages.deadline import abandon, ended
+from adkpg.outages.silence import Silence
 from adkpg.reranking.guarded import GuardedReranker
 
 logger = logging.getLogger(__name__)
@@ -65,6 +67,14 @@ class _Answer:
     own_alone: str | None
 
 
+@dataclass
+class _AppsNode:
+    """Whether the node answers that has what an app knows for all its users."""
+
+    breaker: Breaker = field(default_factory=lambda: Breaker(longest_pause_s=_LONGEST_PAUSE_S))
+    silence: Silence = field(default_factory=Silence)
+
+
 class Search:
     """Answers questions. It keeps what one answer says of how the next is to be found.
 
@@ -82,7 +92,7 @@ class Search:
         self._reranker = reranker
         self._approximate: dict[tuple[str, tuple[str, ...]], frozenset[str]] = {}
         self._counts = Counts()
-        self._app_wide: dict[str, Breaker] = {}  # by app, of what it knows for all its users
+        self._app_wide: dict[str, _AppsNode] = {}
         self._said_away: set[str] = set()
         self._inactive: dict[str, str] = {}  # by app, what is wrong with its model
         self._said_waiting = False
@@ -327,7 +337,8 @@ class Search:
         Returns:
           The answers, the user's first, and why the app's is missing, if it is.
         """
-        breaker = self._app_wide.setdefault(app_name, Breaker(longest_pause_s=_LONGEST_PAUSE_S))
+        node = self._app_wide.setdefault(app_name, _AppsNode())
+        breaker = node.breaker
         limit_s = self._database.settings.search_timeout_s
         permit = breaker.admit(limit_s)
         if permit is None:
@@ -342,8 +353,10 @@ class Search:
                 return exc
 
         asking = asyncio.create_task(asked())
+        answered_at = math.inf
         try:
             answers = [await own()]
+            answered_at = time.monotonic()
             left_s = limit_s
             while left_s > 0 and not asking.done():
                 if prompt.queued and breaker.opened_since(permit):
@@ -352,12 +365,19 @@ class Search:
                 await ended(asking, left_s)
                 left_s = prompt.left_s(limit_s)
             found = asking.result() if asking.done() and not asking.cancelled() else None
-        except BaseException:  # a cancellation, too, leaves no task and keeps nobody from asking
-            breaker.withdrawn(permit)
+        except BaseException as exc:  # it leaves no task, and keeps nobody from asking
+            now, since = time.monotonic(), max(answered_at, prompt.borrowed_at)
+            waited = isinstance(exc, asyncio.CancelledError) and since < now and not prompt.queued
+            if waited and node.silence.lasted(since, now):
+                cause = f"what app {app_name!r} knows did not come before callers gave up."
+                self._leave_out(app_name, breaker, permit, cause)
+            else:
+                breaker.withdrawn(permit)
             await abandon(asking)
             raise
         if isinstance(found, list):
             breaker.answered()
+            node.silence.broken(time.monotonic())
             self._said_away.discard(app_name)
             return [*answers, found], None
         if found is None:
@@ -367,14 +387,18 @@ class Search:
             )
         else:
             cause = str(found)
+        self._leave_out(app_name, breaker, permit, cause)
+        await abandon(asking)
+        return answers, cause
+
+    def _leave_out(self, app_name: str, breaker: Breaker, permit: int, cause: str) -> None:
+        """Has searches answer without what an app knows for a while, and says so once."""
         breaker.failed(permit, cause)
         if app_name not in self._said_away:
             self._said_away.add(app_name)
             logger.warning(
                 "Searches answer without what app %r knows for all its users: %s", app_name, cause
             )
-        await abandon(asking)
-        return answers, cause
 
     async def _with_vectors(
         self,

@@ -222,6 +222,26 @@ async def test_a_node_that_hangs_is_waited_for_no_longer_than_a_search_may_take(
     assert "did not come within 0.05 s" in hit.reason.own_alone
 
 
+async def test_callers_who_give_up_first_find_out_that_the_apps_node_hangs(
+    database_url: str, caplog: pytest.LogCaptureFixture
+) -> None:
+    gave_up = 0
+    settings = Settings.model_validate({"search_timeout_s": 600.0})
+    async with Failing(database_url, settings, asyncio.Event().wait) as failing:
+        memory = PgVectorMemoryService(failing)
+        await _remember_tea(memory)
+        for _ in range(30):
+            try:
+                async with asyncio.timeout(0.4):
+                    (hit,) = await memory.search(**PLACE)
+                break
+            except TimeoutError:
+                gave_up += 1
+    assert 0 < gave_up < 30
+    assert hit.reason.own_alone == "what app 'app' knows did not come before callers gave up."
+    assert caplog.text.count("without what app 'app' knows") == 1
+
+
 async def test_waiting_for_a_connection_is_not_held_against_the_apps_node(
     database_url: str,
 ) -> None:
