@@ -53,6 +53,7 @@ from adkpg.interface.internal import internal
 from adkpg.keys import APP_WIDE
 from adkpg.loops import PerLoop
 from adkpg.outages.breaker import Breakers
+from adkpg.outages.cancellation import uninterrupted
 from adkpg.remember.policy import Remember, RememberPolicy, policy_of
 from adkpg.settings import Settings
 from adkpg.sql import ParametersT, Statement
@@ -318,8 +319,12 @@ class Database(Closes):
     async def close(self) -> None:
         """Closes the connections of every loop, and this process's share of an embedded server.
 
-        Idempotent; a closed Database opens again at its next use.
+        Idempotent; a closed Database opens again at its next use. A cancelled caller waits for
+        the end, too: for what is given up, five seconds.
         """
+        await uninterrupted(self._close())
+
+    async def _close(self) -> None:
         if (listener := self._listeners.pop()) is not None:
             listener.close()
         if self._replica is not None:

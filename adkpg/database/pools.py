@@ -20,8 +20,6 @@ from sqlalchemy.pool import AsyncAdaptedQueuePool, QueuePool
 from sqlalchemy.pool.base import _AdhocProxiedConnection, _ConnectionRecord
 from sqlalchemy.util import EMPTY_DICT, greenlet_spawn
 
-from adkpg.outages.cancellation import uninterrupted
-
 logger = logging.getLogger(__name__)
 
 _LONGEST_FAREWELL_S = 5.0
@@ -125,7 +123,7 @@ class LoopPools:
             return await engine.raw_connection()
         except BaseException:
             if own is not None:
-                own.pass_place_on()
+                own.pass_place_on(pool)
             raise
 
     def exhausted(self, engine: AsyncEngine) -> bool:
@@ -249,16 +247,18 @@ class _LoopPool:
         """The engine gives one up by itself, where a statement of its own is cancelled."""
         self.empty.add(record)
 
-    def pass_place_on(self) -> None:
-        """Gives whoever waits in the queue the place of a connection that did not come to be.
+    def pass_place_on(self, pool: Any) -> None:
+        """Gives whoever waits in a pool's queue the place of a connection that did not come to be.
 
-        SQLAlchemy's pool would wake nobody.
+        SQLAlchemy would wake nobody.
+
+        Args:
+          pool: The engine's when the connection was asked for; it may have another one since.
         """
-        pool: Any = self.engine.sync_engine.pool
         if type(pool) is not AsyncAdaptedQueuePool:
             return
         queue: Any = pool._pool
-        if queue._queue._getters and pool._inc_overflow():
+        if queue._queue._getters and not queue.full() and pool._inc_overflow():
             record = _ConnectionRecord(pool, connect=False)  # who takes it connects
             self.empty.add(record)
             queue.put_nowait(record)
@@ -270,10 +270,7 @@ class _LoopPool:
         task.add_done_callback(self._ending.discard)
 
     async def close(self) -> None:
-        """Closes them all, also if the caller is cancelled meanwhile."""
-        await uninterrupted(self._close())
-
-    async def _close(self) -> None:
+        """Closes them all, also those that were given up."""
         closing = [] if self.closer is None else [self.closer.aclose()]
         await asyncio.gather(*closing, *self._ending, return_exceptions=True)
 

@@ -10,13 +10,21 @@ class Silence:
 
     def __init__(self) -> None:
         self._waited_s = 0.0
-        self._answered_at = -math.inf
+        self._answered_at = self._counted_until = -math.inf
 
     def broken(self, now: float) -> None:
         """Notes an answer."""
         self._waited_s, self._answered_at = 0.0, now
 
     def lasted(self, since: float, now: float) -> bool:
-        """Notes that a caller gave up; returns whether the server is taken for one that hangs."""
-        self._waited_s += now - max(since, self._answered_at)
-        return self._waited_s >= _LONGEST_S
+        """Notes that a caller gave up; returns whether the server is taken for one that hangs.
+
+        Callers who wait simultaneously count as one. After that it counts anew.
+        """
+        counted_until = max(self._answered_at, self._counted_until)
+        self._waited_s += max(now - max(since, counted_until), 0.0)
+        self._counted_until = now
+        if self._waited_s < _LONGEST_S:
+            return False
+        self._waited_s = 0.0
+        return True

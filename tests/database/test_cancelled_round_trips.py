@@ -9,6 +9,7 @@ import asyncpg
 import pytest
 
 from adkpg import Database, Settings
+from adkpg.errors import DatabaseUnavailable
 from adkpg.operations.catalog_statements import select_clock
 from adkpg.testing import said
 from tests.fakes.locks import until_connections
@@ -162,6 +163,24 @@ async def test_whoever_waits_behind_a_call_that_is_cancelled_as_it_connects_conn
         await asyncio.wait({connecting})
         assert database.pool_use()[0] == 0
         proxy.release()
+
+
+async def test_places_of_connections_that_are_refused_are_free_again(proxy: Proxy) -> None:
+    settings = Settings.model_validate(
+        {"pool_size": 1, "pool_overflow": 2, "pool_timeout_s": 600.0, "retry_timeout_s": 0.0}
+    )
+    async with Database(proxy.url, settings=settings) as database:
+        await database.fetch(select_clock(), {})
+        await database.close()
+        await proxy.leave()
+        asking = (database.fetch(select_clock(), {}) for _ in range(8))
+        async with asyncio.timeout(60):
+            answers = await asyncio.gather(*asking, return_exceptions=True)
+        assert {type(each) for each in answers} == {DatabaseUnavailable}
+        assert database.pool_use()[0] == 0
+        await proxy.come_back()
+        asking = (database.fetch(select_clock(), {}) for _ in range(8))
+        assert len(await asyncio.gather(*asking)) == 8
 
 
 @pytest.mark.direct("a pooler keeps its connections to the server")

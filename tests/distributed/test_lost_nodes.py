@@ -196,8 +196,9 @@ async def test_a_search_leaves_nobody_a_connection_that_waits_for_a_hanging_node
                     (hit,) = await memory.search(**asked)
                     assert hit.memory.id == "turn"
                     assert hit.reason.own_alone
-        while len(await memory.search(**asked)) < 2:
-            await asyncio.sleep(0.05)
+        async with asyncio.timeout(60):
+            while len(await memory.search(**asked)) < 2:
+                await asyncio.sleep(0.05)
 
 
 async def test_what_a_lost_node_did_not_do_is_not_said_to_be_done(own: Own) -> None:

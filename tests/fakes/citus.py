@@ -184,10 +184,13 @@ class Node:
     def frozen(self) -> Iterator[None]:
         """All its processes stand still inside: it takes connections, and answers nothing."""
         assert self._process is not None
-        stopped = [self._process.pid, *_children(self._process.pid)]
-        for pid in stopped:
-            os.kill(pid, signal.SIGSTOP)
+        stopped = [self._process.pid]
         try:
+            os.kill(self._process.pid, signal.SIGSTOP)  # from now on it has no more children
+            stopped += _children(self._process.pid)
+            for pid in stopped[1:]:
+                with suppress(ProcessLookupError):
+                    os.kill(pid, signal.SIGSTOP)
             yield
         finally:
             for pid in stopped:

@@ -590,3 +590,10 @@ def test_who_gives_up_counts_from_the_last_answer_on() -> None:
     silence.broken(10.0)
     assert not silence.lasted(9.0, 10.4), "others were answered meanwhile"
     assert silence.lasted(10.4, 10.6), "in all"
+    assert not silence.lasted(20.0, 20.1), "it counts anew"
+
+
+def test_callers_who_wait_simultaneously_count_as_one() -> None:
+    silence = Silence()
+    assert not any(silence.lasted(1.0, 1.2 + each / 100) for each in range(20))
+    assert silence.lasted(1.3, 1.6)

@@ -78,7 +78,7 @@ class Prompt(Source):
         timeout_s: float | None = None,
     ) -> list[asyncpg.Record]:
         """Runs one statement and returns its rows."""
-        self._attempt = Attempt()
+        self._attempt = Attempt(borrowed_at=self._attempt.borrowed_at)
         rows: list[asyncpg.Record] = await self._database.fetch(
             statement,
             parameters,
@@ -90,7 +90,7 @@ class Prompt(Source):
 
     async def transact(self, work: Callable[[Any], Awaitable[T]], *, races: bool = True) -> T:
         """Does work in one transaction, which is given to it."""
-        self._attempt = Attempt()
+        self._attempt = Attempt(borrowed_at=self._attempt.borrowed_at)
         done: T = await self._database.transact(
             work, races=races, waits_for_nodes=False, attempt=self._attempt
         )
