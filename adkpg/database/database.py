@@ -1270,8 +1270,8 @@ class Database(Closes):
             except BaseException as exc:
                 # The server's farewell may have arrived while it was idle, or it is a standby now.
                 # What hangs would hang again on it; a node that hangs takes no cancellation either.
-                broken = isinstance(exc, (*_NO_LONGER_OF_USE, TimeoutError))
-                broken = broken or not isinstance(exc, Exception)
+                cancelled = not isinstance(exc, Exception)
+                broken = cancelled or isinstance(exc, (*_NO_LONGER_OF_USE, TimeoutError))
                 keep = not broken and (begin is None or idle_after(exc))
                 raise
             finally:

@@ -121,7 +121,7 @@ class LoopPools:
             return pool.connect()
         try:
             return await engine.raw_connection()
-        except BaseException:
+        except BaseException:  # a cancelled connect leaves its place, too, and is raised on
             if own is not None:
                 own.pass_place_on(pool)
             raise

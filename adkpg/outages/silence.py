@@ -10,19 +10,18 @@ class Silence:
 
     def __init__(self) -> None:
         self._waited_s = 0.0
-        self._answered_at = self._counted_until = -math.inf
+        self._counted_until = -math.inf
 
     def broken(self, now: float) -> None:
         """Notes an answer."""
-        self._waited_s, self._answered_at = 0.0, now
+        self._waited_s, self._counted_until = 0.0, now
 
     def lasted(self, since: float, now: float) -> bool:
         """Notes that a caller gave up; returns whether the server is taken for one that hangs.
 
         Callers who wait simultaneously count as one. After that it counts anew.
         """
-        counted_until = max(self._answered_at, self._counted_until)
-        self._waited_s += max(now - max(since, counted_until), 0.0)
+        self._waited_s += max(now - max(since, self._counted_until), 0.0)
         self._counted_until = now
         if self._waited_s < _LONGEST_S:
             return False

@@ -13,8 +13,8 @@ import socket
 import subprocess
 import tempfile
 import uuid
-from collections.abc import Iterator, Mapping
-from contextlib import contextmanager, suppress
+from collections.abc import Mapping
+from contextlib import AbstractContextManager, suppress
 from dataclasses import dataclass
 from pathlib import Path
 
@@ -24,6 +24,7 @@ from adkpg import Database, Settings
 from adkpg.database.address import parse
 from adkpg.database.scratch import renamed
 from adkpg.embedded.account import Account
+from tests.fakes.postmaster import children, standing_still
 
 BIN, URL, STARTED = "ADKPG_TEST_CITUS_BIN", "ADKPG_TEST_CITUS_URL", "ADKPG_TEST_CITUS_STARTED"
 
@@ -172,42 +173,22 @@ class Node:
         """Ends it as a crash would: every process of it, at once."""
         if self._process is not None and self._process.poll() is None:
             group = os.getpgid(self._process.pid)
-            children = _children(self._process.pid)
+            started = children(self._process.pid)
             os.killpg(group, signal.SIGKILL)
-            for child in children:  # each of them has a session of its own
+            for child in started:  # each of them has a session of its own
                 with suppress(ProcessLookupError):
                     os.kill(child, signal.SIGKILL)
             self._process.wait()
         self._process = None
 
-    @contextmanager
-    def frozen(self) -> Iterator[None]:
+    def frozen(self) -> AbstractContextManager[None]:
         """All its processes stand still inside: it takes connections, and answers nothing."""
         assert self._process is not None
-        stopped = [self._process.pid]
-        try:
-            os.kill(self._process.pid, signal.SIGSTOP)  # from now on it has no more children
-            stopped += _children(self._process.pid)
-            for pid in stopped[1:]:
-                with suppress(ProcessLookupError):
-                    os.kill(pid, signal.SIGSTOP)
-            yield
-        finally:
-            for pid in stopped:
-                with suppress(ProcessLookupError):
-                    os.kill(pid, signal.SIGCONT)
+        return standing_still(self._process.pid)
 
     def log(self) -> str:
         """Returns what it has said."""
         return (self._place / f"{self.name}.log").read_text(encoding="utf-8", errors="replace")
-
-
-def _children(pid: int) -> list[int]:
-    try:
-        listed = Path(f"/proc/{pid}/task/{pid}/children").read_text(encoding="ascii")
-    except OSError:
-        return []
-    return [int(each) for each in listed.split()]
 
 
 class Cluster:

@@ -8,8 +8,8 @@ import socket
 import subprocess
 import tempfile
 import time
-from collections.abc import AsyncIterator, Callable, Iterator
-from contextlib import asynccontextmanager, contextmanager, suppress
+from collections.abc import AsyncIterator, Callable
+from contextlib import AbstractContextManager, asynccontextmanager, suppress
 from pathlib import Path
 from typing import Any
 
@@ -17,6 +17,7 @@ import asyncpg
 
 from adkpg.embedded.account import Account
 from adkpg.embedded.binaries import Binaries
+from tests.fakes.postmaster import standing_still
 
 _LONGEST_S = 60.0
 _POLL_S = 0.02
@@ -132,18 +133,10 @@ class Node:
 
         await until(gone)
 
-    @contextmanager
-    def frozen(self) -> Iterator[None]:
+    def frozen(self) -> AbstractContextManager[None]:
         """All its processes stand still inside: it takes connections, and answers nothing."""
-        stopped = _processes(self._data)
-        for pid in stopped:
-            os.kill(pid, signal.SIGSTOP)
-        try:
-            yield
-        finally:
-            for pid in stopped:
-                with suppress(ProcessLookupError):
-                    os.kill(pid, signal.SIGCONT)
+        assert self._process is not None
+        return standing_still(self._process.pid)
 
     async def crash(self) -> None:
         """kill -9 of one process that serves a client: the server lives, and recovers."""

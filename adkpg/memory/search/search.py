@@ -69,10 +69,17 @@ class _Answer:
 
 @dataclass
 class _AppsNode:
-    """Whether the node answers that has what an app knows for all its users."""
+    """Whether the node answers that has what an app knows for all its users.
+
+    Attributes:
+      breaker: Of those who ask it.
+      silence: Of callers who gave up.
+      said_away: Whether the log has said that it is away, since it answered last.
+    """
 
     breaker: Breaker = field(default_factory=lambda: Breaker(longest_pause_s=_LONGEST_PAUSE_S))
     silence: Silence = field(default_factory=Silence)
+    said_away: bool = False
 
 
 class Search:
@@ -93,7 +100,6 @@ class Search:
         self._approximate: dict[tuple[str, tuple[str, ...]], frozenset[str]] = {}
         self._counts = Counts()
         self._app_wide: dict[str, _AppsNode] = {}
-        self._said_away: set[str] = set()
         self._inactive: dict[str, str] = {}  # by app, what is wrong with its model
         self._said_waiting = False
 
@@ -365,12 +371,12 @@ class Search:
                 await ended(asking, left_s)
                 left_s = prompt.left_s(limit_s)
             found = asking.result() if asking.done() and not asking.cancelled() else None
-        except BaseException as exc:  # it leaves no task, and keeps nobody from asking
+        except BaseException as exc:  # a cancellation, too, leaves no task, and is raised on
             now, since = time.monotonic(), max(answered_at, prompt.borrowed_at)
             waited = isinstance(exc, asyncio.CancelledError) and since < now and not prompt.queued
             if waited and node.silence.lasted(since, now):
                 cause = f"what app {app_name!r} knows did not come before callers gave up."
-                self._leave_out(app_name, breaker, permit, cause)
+                _leave_out(app_name, node, permit, cause)
             else:
                 breaker.withdrawn(permit)
             await abandon(asking)
@@ -378,7 +384,7 @@ class Search:
         if isinstance(found, list):
             breaker.answered()
             node.silence.broken(time.monotonic())
-            self._said_away.discard(app_name)
+            node.said_away = False
             return [*answers, found], None
         if found is None:
             cause = (
@@ -387,18 +393,9 @@ class Search:
             )
         else:
             cause = str(found)
-        self._leave_out(app_name, breaker, permit, cause)
+        _leave_out(app_name, node, permit, cause)
         await abandon(asking)
         return answers, cause
-
-    def _leave_out(self, app_name: str, breaker: Breaker, permit: int, cause: str) -> None:
-        """Has searches answer without what an app knows for a while, and says so once."""
-        breaker.failed(permit, cause)
-        if app_name not in self._said_away:
-            self._said_away.add(app_name)
-            logger.warning(
-                "Searches answer without what app %r knows for all its users: %s", app_name, cause
-            )
 
     async def _with_vectors(
         self,
@@ -525,6 +522,16 @@ class Search:
             lambda prompt: of(app_wide, prompt),
         )
         return list(chain.from_iterable(answers))
+
+
+def _leave_out(app_name: str, node: _AppsNode, permit: int, cause: str) -> None:
+    """Has searches answer without what an app knows for a while, and says so once."""
+    node.breaker.failed(permit, cause)
+    if not node.said_away:
+        node.said_away = True
+        logger.warning(
+            "Searches answer without what app %r knows for all its users: %s", app_name, cause
+        )
 
 
 def _of_scope(parameters: SearchParameters, user_id: str) -> SearchParameters:
