@@ -18,8 +18,10 @@ endif
 endif
 endif
 export PIP_DISABLE_PIP_VERSION_CHECK := 1
+# Without, each program that a test starts would compile adkpg anew: five seconds.
+unexport PYTHONDONTWRITEBYTECODE
 
-.PHONY: help demo test test-pgbouncer test-versions test-distributed test-mysql test-browser screenshots check docs site release bench soak lock
+.PHONY: help demo test test-all test-quickstarts test-pgbouncer test-versions test-distributed test-mysql test-browser screenshots check docs site release bench soak lock
 
 help: ## list these targets
 	@sed -n 's/^\([a-z-]*\):.*## \(.*\)/make \1\t\2/p' $(MAKEFILE_LIST)
@@ -29,15 +31,23 @@ demo: $(INSTALLED) ## an agent that remembers, on the Postgres that comes along
 	@test -z "$(SERVER)" || printf '%s\n' "You have no home directory to write to; type this first:" \
 	  "  export ADKPG_EMBEDDED_DIR='$(SERVER)'"
 
-test: $(INSTALLED) ## the whole suite on a real Postgres; ARGS="tests/unit -x" for a part
-	$(BIN)/python -m pytest -n auto --maxprocesses 8 $(ARGS)
+PYTEST := $(BIN)/python -m pytest -n auto --maxprocesses 8
+
+test: $(INSTALLED) ## what runs in this process and on a real Postgres, in minutes; ARGS="tests/unit -x" for a part of all
+	$(PYTEST) $(or $(ARGS),-m "not program")
+
+test-all: $(INSTALLED) ## all of it: tests that start programs, run documentation and build packages, too; measures coverage
+	$(PYTEST) --cov
+
+test-quickstarts: $(INSTALLED) ## the programs and commands of README and the quickstarts
+	$(PYTEST) tests/packaging/test_programs.py tests/packaging/test_commands.py -k "README or quickstart" $(ARGS)
 
 PGBOUNCER ?= pgbouncer
 test-pgbouncer: $(INSTALLED) ## the suite through PgBouncer; PGBOUNCER=/path/to/pgbouncer
 	@PATH="$$PATH:/usr/sbin" command -v $(PGBOUNCER) >/dev/null || { printf '%s\n' \
 	  "PgBouncer is missing: apt-get install pgbouncer, or name one with PGBOUNCER=/path/to/pgbouncer"; exit 1; }
 	ADKPG_TEST_PGBOUNCER=$$(PATH="$$PATH:/usr/sbin" command -v $(PGBOUNCER)) \
-	  $(BIN)/python -m pytest -n auto --maxprocesses 8 $(ARGS)
+	  $(PYTEST) $(ARGS)
 
 ON_A_CLUSTER := tests/distributed tests/conformance tests/sessions tests/memory tests/erasure tests/models \
   tests/facts tests/documents tests/audit tests/artifacts tests/operations/test_people.py \

@@ -1,6 +1,6 @@
 """A server for the run, a template migrated once, a fresh database for each test.
 
-Both are adkpg's own fixtures for tests, under shorter names.
+They are the fixtures of `adkpg.testing`, under the shorter names that tests here use.
 """
 
 import logging
@@ -19,6 +19,7 @@ from tests.fakes import citus
 from tests.fakes.pgbouncer import KEEPS_PREPARED, PROGRAM, PgBouncer
 from tests.fakes.proxy import Proxy
 from tests.fakes.toys import ToyEmbedder
+from tests.fakes.watch import COLLECTED, Watch
 
 # Kept, since each test sees an environment without adkpg's settings.
 _ENVIRON = dict(os.environ)
@@ -39,6 +40,11 @@ hypothesis_settings.load_profile(
 
 
 _CLUSTER = pytest.StashKey[citus.Run]()
+STARTS_PROGRAMS = {
+    *("demo", "durable_server", "elsewhere", "forker", "healthy", "own_server", "pair", "serve"),
+    *("site", "trio", "unpacked_sdist", "used", "wheel"),
+}
+"""The fixtures that start a program: what asks for one is marked `program`."""
 
 
 def pytest_xdist_auto_num_workers() -> int:
@@ -48,6 +54,7 @@ def pytest_xdist_auto_num_workers() -> int:
 
 def pytest_configure(config: pytest.Config) -> None:
     """Starts the cluster of a run on Citus, for the processes that run its tests, too."""
+    config.pluginmanager.register(Watch())
     if citus.is_asked_for(_ENVIRON) and citus.STARTED not in _ENVIRON:
         config.stash[_CLUSTER] = run = citus.Run()
         run.start(_ENVIRON)
@@ -66,6 +73,17 @@ if citus.is_asked_for(_ENVIRON):
         """The run's cluster, instead of a server."""
         return citus.server_of({**_ENVIRON, **os.environ})
 
+else:
+
+    @pytest.fixture(scope="session")
+    def adkpg_server(adkpg_server: Server) -> Iterator[Server]:
+        """The run's server; tests reach it through the pooler, if any."""
+        with ExitStack() as stack:
+            if PROGRAM:
+                pooler = stack.enter_context(PgBouncer(adkpg_server.url))
+                stack.enter_context(pooler.in_front())
+            yield adkpg_server
+
 
 def _is_elsewhere(item: pytest.Item) -> bool:
     """Whether a test cannot be on the cluster: by its own SQL or plans, or since it kills nodes."""
@@ -80,9 +98,12 @@ def _is_elsewhere(item: pytest.Item) -> bool:
 @pytest.hookimpl(tryfirst=True)
 def pytest_collection_modifyitems(config: pytest.Config, items: list[pytest.Item]) -> None:
     """Marks what needs the server, and what hypothesis draws; through a pooler, leaves out more."""
+    config.stash[COLLECTED] = [*items]
     for item in items:
-        if "server" in getattr(item, "fixturenames", ()):
+        if "adkpg_server" in getattr(item, "fixturenames", ()):
             item.add_marker(pytest.mark.server)
+        if STARTS_PROGRAMS.intersection(getattr(item, "fixturenames", ())):
+            item.add_marker(pytest.mark.program)
         if getattr(getattr(item, "obj", None), "is_hypothesis_test", False):
             item.add_marker(pytest.mark.property)
     for variable, marker in (("ADKPG_TEST_MARIADB", "mysql"), ("ADKPG_TEST_CHROMIUM", "browser")):
@@ -112,13 +133,9 @@ def pytest_collection_modifyitems(config: pytest.Config, items: list[pytest.Item
 
 
 @pytest.fixture(scope="session")
-def server(adkpg_server: Server) -> Iterator[Server]:
-    """The run's server, with its template database; tests reach it through the pooler, if any."""
-    with ExitStack() as stack:
-        if PROGRAM:
-            pooler = stack.enter_context(PgBouncer(adkpg_server.url))
-            stack.enter_context(pooler.in_front())
-        yield adkpg_server
+def server(adkpg_server: Server) -> Server:
+    """The run's server, with its template database."""
+    return adkpg_server
 
 
 @pytest.fixture(autouse=True)

@@ -15,6 +15,8 @@ from google.adk.cli import main as adk
 from tests.fakes import adk_commands as commands
 from tests.fakes.adk_commands import Account, AdkpgServer
 
+pytestmark = pytest.mark.program
+
 USER = "/apps/assistant/users/ada"
 
 

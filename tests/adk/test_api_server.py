@@ -50,6 +50,7 @@ def registered(agents: Path) -> Path:
     return agents
 
 
+@pytest.mark.program
 @pytest.mark.parametrize("way", ["services.py", "services.yaml"])
 async def test_conversation_survives_a_restart_of_the_server(
     agents: Path, account: Account, way: str
@@ -86,6 +87,7 @@ async def test_conversation_survives_a_restart_of_the_server(
         assert "Application shutdown complete" in log
 
 
+@pytest.mark.program
 async def test_the_policy_of_the_environment_holds_for_appends_and_the_memory_endpoint(
     agents: Path, account: Account, connection: asyncpg.Connection
 ) -> None:
@@ -105,6 +107,7 @@ async def test_the_policy_of_the_environment_holds_for_appends_and_the_memory_en
     assert await connection.fetch("SELECT body FROM memories ORDER BY position") == appended
 
 
+@pytest.mark.program
 async def test_endpoints_answer_as_with_the_services_of_adk(
     registered: Path, account: Account
 ) -> None:
@@ -154,6 +157,7 @@ async def test_endpoints_answer_as_with_the_services_of_adk(
     assert account.password not in server.log
 
 
+@pytest.mark.program
 async def test_sessions_and_memories_are_kept_by_the_embedded_server(
     registered: Path, embedded_dir: Path
 ) -> None:
@@ -169,6 +173,7 @@ async def test_sessions_and_memories_are_kept_by_the_embedded_server(
     assert "Traceback" not in server.log
 
 
+@pytest.mark.program
 async def test_database_without_tables_is_answered_with_the_command_to_run(
     registered: Path, empty_database_url: str
 ) -> None:
@@ -180,6 +185,7 @@ async def test_database_without_tables_is_answered_with_the_command_to_run(
     assert "adkpg db upgrade" in server.log
 
 
+@pytest.mark.program
 async def test_auto_upgrade_makes_the_tables_at_first_use(
     registered: Path, empty_database_url: str
 ) -> None:
@@ -190,6 +196,7 @@ async def test_auto_upgrade_makes_the_tables_at_first_use(
         await database.check()
 
 
+@pytest.mark.program
 async def test_unreachable_server_is_named_without_the_password(registered: Path) -> None:
     uri = "adkpg://ada:not-to-be-told@127.0.0.1:1/agents"
     with ApiServer(registered, *uris(uri), env=commands.environment()) as server:
@@ -223,6 +230,7 @@ async def test_memory_endpoint_without_a_memory_service_is_a_bad_request(
         assert found.status_code == 200
 
 
+@pytest.mark.program
 def test_a_new_session_takes_its_end_in_options(registered: Path, account: Account) -> None:
     env = commands.environment()
     uri = ("--artifact_service_uri", account.uri)

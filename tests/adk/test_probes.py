@@ -123,6 +123,7 @@ async def test_a_database_that_does_not_answer_is_not_waited_for(
     assert "The database does not answer within 0.2 s" in caplog.text
 
 
+@pytest.mark.program
 async def test_adks_server_answers_both_by_our_command(
     agents: Path, account: Account, connection: asyncpg.Connection
 ) -> None:
@@ -137,6 +138,7 @@ async def test_adks_server_answers_both_by_our_command(
         assert server.client.get("/livez").status_code == 200
 
 
+@pytest.mark.program
 def test_a_worker_answers_both_and_ends_by_its_signal(database_url: str) -> None:
     command = [sys.executable, "-m", "adkpg", "worker", "--health-port", "0"]
     with subprocess.Popen(
@@ -158,6 +160,7 @@ def test_a_worker_answers_both_and_ends_by_its_signal(database_url: str) -> None
     assert err.count("\n") == 1, "the line at the start"
 
 
+@pytest.mark.program
 def test_a_port_that_is_taken_is_a_sentence(database_url: str) -> None:
     command = [sys.executable, "-m", "adkpg", "worker", "--once", "--health-host", "192.0.2.1"]
     done = subprocess.run(

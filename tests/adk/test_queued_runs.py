@@ -37,6 +37,7 @@ def asked(text: str) -> dict[str, Any]:
     }
 
 
+@pytest.mark.program
 async def test_six_requests_at_the_same_time_are_answered(
     agents: Path, account: Account, sessions: DatabaseSessionService
 ) -> None:

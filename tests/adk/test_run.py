@@ -11,6 +11,8 @@ from tests.fakes import adk_commands as commands
 from tests.fakes.adk_commands import Account
 from tests.fakes.checkout import CHECKOUT
 
+pytestmark = pytest.mark.program
+
 
 @pytest.fixture
 def agent(agents: Path) -> Path:

@@ -20,6 +20,7 @@ def nothing(done: int, total: int) -> None:
     assert 0 <= done <= total
 
 
+@pytest.mark.program
 @pytest.mark.fault
 async def test_a_cancelled_backup_leaves_no_file_and_no_program(
     database: Database, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
@@ -48,6 +49,7 @@ async def test_a_cancelled_backup_leaves_no_file_and_no_program(
         os.kill(int((tmp_path / "pid").read_text()), 0)
 
 
+@pytest.mark.program
 def test_programs_are_as_new_as_the_server(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     for name in ("pg_dump", "pg_restore", "psql"):
         (tmp_path / name).write_text(f"#!/bin/sh\necho '{name} (PostgreSQL) 15.20 (Debian)'\n")
@@ -138,6 +140,7 @@ async def test_no_backup_is_taken_through_a_worker(
     assert os.listdir(tmp_path) == []
 
 
+@pytest.mark.program
 @pytest.mark.direct("pg_dump needs a session")
 async def test_what_distributing_drops_is_there_after_a_restore(
     database: Database,

@@ -3,10 +3,12 @@
 from typing import Any
 
 import asyncpg
+import pytest
 
 from benchmarks.network import Network
 
 
+@pytest.mark.program
 async def test_it_hands_on_in_order_and_counts(database_url: str) -> None:
     text = "".join(f"{place:06}" for place in range(50_000))
     for delay_ms in (0, 0.5):

@@ -6,6 +6,7 @@ import sys
 from collections.abc import Iterator
 
 import click
+import pytest
 from hypothesis import example, given, settings
 from hypothesis import strategies as st
 
@@ -73,6 +74,7 @@ def test_any_arguments_end_in_a_sentence(adkpg: Adkpg, database_url: str) -> Non
     run()
 
 
+@pytest.mark.program
 def test_arguments_that_are_no_text_end_in_a_sentence() -> None:
     """Not in this process: the real standard error writes what UTF-8 has no bytes for."""
     for path in (["db", "current"], ["sessions", "list", "--app"]):

@@ -23,6 +23,8 @@ from tests.fakes.commands import Adkpg
 from tests.fakes.conversation import entry
 from tests.fakes.toys import ToyEmbedder
 
+pytestmark = pytest.mark.program
+
 ANA: dict[str, Any] = {"app_name": "app", "user_id": "ana"}
 HOSTILE = "kitten NUL \x00 and a lone surrogate \ud800, a \\. line:\n\\.\nCOPY a.b (c) FROM stdin;"
 

@@ -14,11 +14,14 @@ from socket import AF_INET
 
 import asyncpg
 import httpx
+import pytest
 
 from adkpg import Database, DatabaseSessionService
 from adkpg.cli.console.command import _own_address
 from tests.fakes.cross_encoder import export
 from tests.fakes.signals import interrupts_heard
+
+pytestmark = pytest.mark.program
 
 
 @contextmanager

@@ -47,73 +47,58 @@ OF_ADK = ("adkpg web", "adkpg api-server", "adkpg run")
 """Commands whose options are all ADK's."""
 
 
-@pytest.mark.parametrize("name", COMMANDS)
-def test_help_has_a_sentence_and_an_example(name: str) -> None:
-    command, context = COMMANDS[name]
-    text = command.get_help(context)
-    assert command.get_short_help_str(limit=60).endswith(".")
-    assert "..." not in command.get_short_help_str(limit=60)
-    example = text.partition("Example:\n")[2].partition("\n\n")[0]
-    assert name in example or isinstance(command, click.Group)
-    assert "adkpg " in example
+def test_help_has_a_sentence_and_an_example() -> None:
+    for name, (command, context) in COMMANDS.items():
+        text = command.get_help(context)
+        assert command.get_short_help_str(limit=60).endswith("."), name
+        assert "..." not in command.get_short_help_str(limit=60), name
+        example = text.partition("Example:\n")[2].partition("\n\n")[0]
+        assert name in example or isinstance(command, click.Group)
+        assert "adkpg " in example, name
 
 
-@pytest.mark.parametrize("name", COMMANDS)
-def test_help_keeps_to_80_columns(name: str) -> None:
-    command, _ = COMMANDS[name]
-    narrow = click.Context(command, info_name=name, terminal_width=80)
-    assert [line for line in command.get_help(narrow).splitlines() if len(line) > 80] == []
+def test_help_keeps_to_80_columns() -> None:
+    for name, (command, _) in COMMANDS.items():
+        narrow = click.Context(command, info_name=name, terminal_width=80)
+        assert [line for line in command.get_help(narrow).splitlines() if len(line) > 80] == []
 
 
-@pytest.mark.parametrize("name", LEAVES)
-def test_every_option_says_what_it_does(name: str) -> None:
-    command, _ = COMMANDS[name]
-    for parameter in command.params:
-        if isinstance(parameter, click.Option) and not parameter.hidden:
-            assert parameter.help, parameter.name
+def test_every_option_says_what_it_does() -> None:
+    for name in LEAVES:
+        for parameter in COMMANDS[name][0].params:
+            if isinstance(parameter, click.Option) and not parameter.hidden:
+                assert parameter.help, (name, parameter.name)
 
 
 # The last is of the embedded server alone, and stopped.
-UNCONNECTED = (*PRINTED, *OF_ADK, "adkpg db upgrade-server")
+UNCONNECTED = {*PRINTED, *OF_ADK, "adkpg db upgrade-server"}
+INTERACTIVE = {"adkpg demo", "adkpg console"}
 
 
-@pytest.mark.parametrize("name", [name for name in LEAVES if name not in UNCONNECTED])
-def test_every_command_that_connects_takes_a_database_url(name: str) -> None:
-    assert "--database-url" in options(name)
+def test_every_command_that_connects_takes_a_database_url() -> None:
+    without = {name for name in LEAVES if "--database-url" not in options(name)}
+    assert without <= UNCONNECTED
 
 
-@pytest.mark.parametrize(
-    "name",
-    [name for name in LEAVES if name not in (*PRINTED, *OF_ADK, "adkpg demo", "adkpg console")],
-)
-def test_every_command_answers_as_json(name: str) -> None:
-    assert "--json" in options(name)
+def test_every_command_answers_as_json() -> None:
+    without = {name for name in LEAVES if "--json" not in options(name)}
+    assert without <= {*PRINTED, *OF_ADK, *INTERACTIVE}
 
 
-@pytest.mark.parametrize(
-    "name",
-    [
-        "adkpg db downgrade",
-        "adkpg forget",
-        "adkpg memory delete",
-        "adkpg memory prune",
-        "adkpg models drop",
-    ],
-)
-def test_every_removal_can_be_tried_and_agreed_to(name: str) -> None:
-    assert {"--dry-run", "--yes"} <= options(name)
+def test_every_removal_can_be_tried_and_agreed_to() -> None:
+    for name in ("db downgrade", "forget", "memory delete", "memory prune", "models drop"):
+        assert {"--dry-run", "--yes"} <= options(f"adkpg {name}"), name
 
 
-@pytest.mark.parametrize("name", LEAVES)
-def test_what_has_a_limit_goes_on_by_a_cursor(name: str) -> None:
-    if name != "adkpg facts profile":  # a profile is its user's most important facts, no page
-        assert ("--limit" in options(name)) == ("--cursor" in options(name))
+def test_what_has_a_limit_goes_on_by_a_cursor() -> None:
+    # A profile is its user's most important facts, no page.
+    for name in {*LEAVES} - {"adkpg facts profile"}:
+        assert ("--limit" in options(name)) == ("--cursor" in options(name)), name
 
 
-@pytest.mark.parametrize("name", COMMANDS)
-def test_command_is_documented(name: str) -> None:
+def test_commands_are_documented() -> None:
     text = (DOCS / "cli.md").read_text(encoding="utf-8")
-    assert re.search(rf"^#+ {re.escape(name)}$", text, re.MULTILINE)
+    assert {*COMMANDS} <= {*re.findall(r"^#+ (adkpg.*)$", text, re.MULTILINE)}
 
 
 @pytest.mark.parametrize("page", GENERATE.PAGES)
@@ -122,30 +107,29 @@ def test_page_is_what_the_code_says(page: str) -> None:
     assert written == GENERATE.PAGES[page](), "run: make docs"
 
 
-@pytest.mark.parametrize(
-    "words",
-    [
-        "The database URL has no scheme; did you mean",
-        "The database URL begins with a quotation mark",
-        "adkpg speaks to Postgres through asyncpg, not to",
-        "since its host is not known",
-        "refused the user or password of",
-        "may not create the extension pgvector in database",
-        "The settings hold what adkpg cannot use",
-        "is no setting of adkpg and is ignored",
-        "have waited for a vector for over a minute",
-        "No database is named; set ADKPG_DATABASE_URL or give --database-url",
-        "let the session's runs take turns by sessions.invocation",
-    ],
+MET_IN_THE_FIRST_HOUR = (
+    "The database URL has no scheme; did you mean",
+    "The database URL begins with a quotation mark",
+    "adkpg speaks to Postgres through asyncpg, not to",
+    "since its host is not known",
+    "refused the user or password of",
+    "may not create the extension pgvector in database",
+    "The settings hold what adkpg cannot use",
+    "is no setting of adkpg and is ignored",
+    "have waited for a vector for over a minute",
+    "No database is named; set ADKPG_DATABASE_URL or give --database-url",
+    "let the session's runs take turns by sessions.invocation",
 )
-def test_what_is_met_in_the_first_hour_is_found_by_its_text(words: str) -> None:
-    assert words in (DOCS / "troubleshooting.md").read_text(encoding="utf-8")
 
 
-@pytest.mark.parametrize("name", errors.__all__)
-def test_every_error_has_an_entry_that_says_what_it_means(name: str) -> None:
+def test_what_is_met_in_the_first_hour_is_found_by_its_text() -> None:
     text = (DOCS / "troubleshooting.md").read_text(encoding="utf-8")
-    assert re.search(rf"^## {name}\n\n\w.{{10,}}\.", text, re.MULTILINE)
+    assert [words for words in MET_IN_THE_FIRST_HOUR if words not in text] == []
+
+
+def test_every_error_has_an_entry_that_says_what_it_means() -> None:
+    text = (DOCS / "troubleshooting.md").read_text(encoding="utf-8")
+    assert {*errors.__all__} <= {*re.findall(r"^## (\w+)\n\n\w.{10,}\.", text, re.MULTILINE)}
 
 
 def test_every_setting_is_explained() -> None:
@@ -175,18 +159,20 @@ _WRITTEN = [
 ]
 
 
-@pytest.mark.parametrize("path", _WRITTEN, ids=lambda path: str(path.relative_to(CHECKOUT)))
-def test_commands_that_are_named_have_the_options_they_are_named_with(path: Path) -> None:
-    for words, rest in _TYPED.findall(path.read_text(encoding="utf-8")):
-        names = ["adkpg", *words.split()]
-        while len(names) > 1 and " ".join(names) not in COMMANDS:
-            names.pop()
-        name = " ".join(names)
-        if name in LEAVES and name not in OF_ADK:
-            given = set(re.findall(r"(?<![\w-])--[a-z][a-z-]+", rest))
-            assert given <= options(name) | {"--help"}, (name, rest)
+def test_commands_that_are_named_have_the_options_they_are_named_with() -> None:
+    for path in _WRITTEN:
+        for words, rest in _TYPED.findall(path.read_text(encoding="utf-8")):
+            names = ["adkpg", *words.split()]
+            while len(names) > 1 and " ".join(names) not in COMMANDS:
+                names.pop()
+            name = " ".join(names)
+            if name in LEAVES and name not in OF_ADK:
+                given = set(re.findall(r"(?<![\w-])--[a-z][a-z-]+", rest))
+                assert given <= options(name) | {"--help"}, (path, name, rest)
 
 
+@pytest.mark.program
+@pytest.mark.program
 def test_bash_completes_after_the_line_of_the_page() -> None:
     text = (DOCS / "cli.md").read_text(encoding="utf-8")
     (line,) = re.findall(r"^eval .*bash_source.*$", text, re.MULTILINE)

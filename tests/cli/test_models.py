@@ -128,6 +128,7 @@ def test_4001_dimensions_are_a_sentence(adkpg: Adkpg, database_url: str) -> None
     assert "'--dimensions': 4001 is not in the range 1<=x<=4000" in outcome.err
 
 
+@pytest.mark.program
 def test_a_killed_reembedding_goes_on_from_where_it_was(
     adkpg: Adkpg, stored: str, monkeypatch: pytest.MonkeyPatch
 ) -> None:

@@ -56,6 +56,7 @@ def answered(*calls: list[str], **variables: str) -> tuple[list[int], list[str]]
     ]
 
 
+@pytest.mark.program
 def test_help_and_version_import_click_alone() -> None:
     calls = [[*path, "--help"] for path in paths(main) if not OF_ADK.intersection(path)]
     codes, imported = answered(["--version"], *calls)
@@ -64,6 +65,7 @@ def test_help_and_version_import_click_alone() -> None:
     assert len(codes) > 30
 
 
+@pytest.mark.program
 def test_wrong_usage_imports_click_alone() -> None:
     scope = ["--app", "a", "--user", "u"]
     calls = [
@@ -86,6 +88,7 @@ def test_wrong_usage_imports_click_alone() -> None:
     assert codes == [2] * len(calls)
 
 
+@pytest.mark.program
 @pytest.mark.parametrize(
     "words", ["adkpg ", "adkpg memory search --k", "adkpg memory list --kind "]
 )

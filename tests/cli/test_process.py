@@ -6,7 +6,11 @@ import socket
 import subprocess
 import sys
 
+import pytest
+
 from tests.fakes.signals import interrupts_heard
+
+pytestmark = pytest.mark.program
 
 ADKPG = [sys.executable, "-m", "adkpg"]
 

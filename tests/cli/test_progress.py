@@ -11,6 +11,8 @@ import termios
 from fcntl import ioctl
 from pathlib import Path
 
+import pytest
+
 from tests.fakes.story import FIXTURES
 
 FILE = FIXTURES / "v1-adk-2.6.0-Europe-Vienna.db"
@@ -41,6 +43,7 @@ def _in_a_terminal(arguments: list[str], columns: int) -> tuple[int, str]:
     return running.wait(), re.sub(r"\x1b\[[0-9;?]*[a-zA-Z]", "", shown.decode())
 
 
+@pytest.mark.program
 async def test_an_import_shows_its_rate_and_the_time_left(
     database_url: str, tmp_path: Path
 ) -> None:

@@ -107,6 +107,7 @@ def test_options_out_of_range_are_refused(adkpg: Adkpg, option: tuple[str, str])
     assert option[0] in outcome.err
 
 
+@pytest.mark.program
 @pytest.mark.parametrize("number", [signal.SIGTERM, signal.SIGINT])
 def test_a_signal_ends_it_cleanly(
     worker: subprocess.Popen[str], waiting: str, number: signal.Signals
@@ -128,6 +129,7 @@ def silent() -> Iterator[EmbeddingServer]:
     server.close()
 
 
+@pytest.mark.program
 @pytest.mark.parametrize("options", [(), ("--once",)])
 @pytest.mark.parametrize("number", [signal.SIGTERM, signal.SIGINT])
 def test_a_signal_ends_it_though_its_embedder_hangs(

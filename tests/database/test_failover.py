@@ -11,7 +11,7 @@ from adkpg.testing import said, texts
 from tests.fakes.conversation import USER
 from tests.fakes.replication import Node, replicated, until
 
-pytestmark = pytest.mark.fault
+pytestmark = [pytest.mark.fault, pytest.mark.program]
 
 _WRITERS = 6
 

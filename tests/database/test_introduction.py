@@ -63,6 +63,7 @@ async def test_one_line_says_where_and_with_what(
         assert part in said[0]
 
 
+@pytest.mark.program
 def test_a_process_that_logs_at_info_reads_nothing_of_alembics(database_url: str) -> None:
     done = subprocess.run(
         [sys.executable, "-c", _QUIET, database_url],

@@ -382,6 +382,7 @@ async def test_a_users_own_alembic_coexists(empty: Database, empty_database_url:
     assert await fetch(empty_database_url, "SELECT FROM public.sessions") == []
 
 
+@pytest.mark.program
 def test_the_real_alembic_is_imported_from_the_checkout() -> None:
     root = Path(__file__).parents[2]
     assert not (root / "alembic" / "__init__.py").exists()

@@ -12,7 +12,7 @@ from adkpg.sessions.records import Marker
 from adkpg.testing import texts
 from tests.fakes.conversation import USER
 
-pytestmark = pytest.mark.race
+pytestmark = [pytest.mark.race, pytest.mark.program]
 
 
 def _run_at_once(jobs: list[list[str | int]]) -> None:

@@ -18,6 +18,7 @@ async def _new(server: Server) -> str:
     return server.url_of(await server.create())
 
 
+@pytest.mark.program
 async def test_frozen_databases_are_upgraded(
     server: Server, empty_database_url: str, tmp_path: Path
 ) -> None:

@@ -209,6 +209,7 @@ def test_options_that_do_not_go_together(
     assert sentence in outcome.err
 
 
+@pytest.mark.program
 def test_nothing_is_imported_while_an_act_begins() -> None:
     """An interrupt that comes as an import's lock is forgotten is lost by Python."""
     code = (
@@ -223,6 +224,7 @@ def test_nothing_is_imported_while_an_act_begins() -> None:
     assert shown.stdout.splitlines()[-1] == "[]", shown.stderr
 
 
+@pytest.mark.program
 @pytest.mark.parametrize("after", ["Process 1", "calls note"])
 def test_an_interrupt_is_clean(
     embedded_dir: Path, monkeypatch: pytest.MonkeyPatch, after: str
@@ -249,6 +251,7 @@ def test_an_interrupt_is_clean(
     assert not postmasters(embedded_dir)
 
 
+@pytest.mark.program
 def test_an_act_that_is_left_ends_also_where_interrupts_are_ignored(
     monkeypatch: pytest.MonkeyPatch,
 ) -> None:

@@ -24,6 +24,7 @@ def open_to_all(fresh: Path) -> Path:
     return fresh
 
 
+@pytest.mark.program
 async def test_from_one_embedded_server_into_another(open_to_all: Path, tmp_path: Path) -> None:
     file = tmp_path / "adkpg.dump"
     for name in ("old", "new"):

@@ -38,6 +38,7 @@ def test_a_processor_without_avx2_is_refused(place: Path) -> None:
     require_cpu(cpuinfo, "x86_64")
 
 
+@pytest.mark.program
 def test_binaries_in_a_private_directory_are_copied_once(place: Path) -> None:
     place.chmod(0o755)
     private = place / "private"
@@ -63,6 +64,7 @@ def test_binaries_in_a_private_directory_are_copied_once(place: Path) -> None:
         assert usable == found
 
 
+@pytest.mark.program
 def test_a_locale_that_the_system_lacks_is_replaced(place: Path) -> None:
     directory = Directory(place)
     account = server_account(place)
@@ -78,6 +80,7 @@ def test_a_locale_that_the_system_lacks_is_replaced(place: Path) -> None:
     assert (directory.pgdata / "PG_VERSION").read_text() == "18\n"
 
 
+@pytest.mark.program
 def test_what_initdb_says_is_quoted(place: Path) -> None:
     directory = Directory(place)
     account = server_account(place)
@@ -93,11 +96,13 @@ def test_what_initdb_says_is_quoted(place: Path) -> None:
     assert not directory.pgdata.exists()
 
 
+@pytest.mark.program
 def test_a_program_that_hangs_is_given_up(place: Path) -> None:
     with pytest.raises(EmbeddedServerError, match=r"sh .*did not finish in 0\.2 s.*timeout_s"):
         server_account(place).run(["/bin/sh", "-c", "exec sleep 60"], timeout_s=0.2)
 
 
+@pytest.mark.program
 def test_an_account_that_we_may_not_become_is_named(place: Path) -> None:
     stranger = Account(os.geteuid() + 1, os.getegid() + 1, "stranger", switch=True)
     with pytest.raises(EmbeddedServerError, match="as the account 'stranger'"):

@@ -142,6 +142,7 @@ def test_a_server_outside_this_container_is_not_joined(place: Path, serve: Serve
     serve().start()
 
 
+@pytest.mark.program
 def test_the_processes_are_read_from_ps_where_there_is_no_proc(
     fresh: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:

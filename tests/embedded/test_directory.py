@@ -30,7 +30,8 @@ def test_the_variable_names_the_directory(place: Path) -> None:
     assert not (place / "chosen").exists()
 
 
-def test_the_default_of_an_ordinary_user(place: Path) -> None:
+@pytest.mark.program
+def test_the_default_of_an_ordinary_user(open_place: Path) -> None:
     code = (
         "print(Directory.at(None, {'HOME': '/h'}).path)\n"
         "print(Directory.at(None, {'HOME': '/h', 'XDG_DATA_HOME': '/x'}).path)\n"
@@ -40,7 +41,7 @@ def test_the_default_of_an_ordinary_user(place: Path) -> None:
         "print(str(Directory.at(None, {'HOME': ''}).path) == home + rest)\n"
         "print(str(Directory.at(None, {}).path) == home + rest)\n"
     )
-    assert run_as_user(code, place, {}).splitlines() == [
+    assert run_as_user(code, open_place, {}).splitlines() == [
         "/h/.local/share/adkpg/server",
         "/x/adkpg/server",
         "/h/.local/share/adkpg/server",
@@ -49,14 +50,16 @@ def test_the_default_of_an_ordinary_user(place: Path) -> None:
     ]
 
 
-def test_a_home_that_cannot_be_written_is_named(place: Path) -> None:
+@pytest.mark.program
+def test_a_home_that_cannot_be_written_is_named(open_place: Path) -> None:
     code = "EmbeddedServer().start()"
-    said = run_as_user(code, place, {"HOME": "/proc/nonexistent"}).splitlines()[-1]
+    said = run_as_user(code, open_place, {"HOME": "/proc/nonexistent"}).splitlines()[-1]
     assert said.startswith("adkpg.errors.EmbeddedServerError: The embedded server's directory")
     assert "/proc/nonexistent" in said
     assert "set ADKPG_EMBEDDED_DIR" in said
 
 
+@pytest.mark.program
 def test_an_ordinary_user_has_a_server_in_a_private_home(place: Path) -> None:
     home = place / "home"
     home.mkdir(mode=0o700)

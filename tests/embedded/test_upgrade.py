@@ -12,6 +12,8 @@ from adkpg.embedded.upgrade import Upgraded, move
 from adkpg.errors import EmbeddedServerError
 from tests.fakes.processes import FAST, Query
 
+pytestmark = pytest.mark.program
+
 
 async def tell(place: Path, query: Query, *statements: str) -> list[object]:
     with EmbeddedServer(place, settings=FAST) as server:

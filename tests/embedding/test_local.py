@@ -41,6 +41,7 @@ async def test_known_cosines(embedder: LocalEmbedder) -> None:
     assert cosine(query, far) == pytest.approx(0.072, abs=0.03)
 
 
+@pytest.mark.program
 def test_the_runtime_reports_nothing_and_keeps_no_device_id(tmp_path: Path) -> None:
     code = (
         "import asyncio\n"

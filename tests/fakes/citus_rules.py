@@ -61,10 +61,13 @@ def _of_one_user(tree: exp.Expression) -> bool:
 
 def _user(tree: exp.Expression) -> str | None:
     """What all of a statement's rows are said to belong to, if it is about one user."""
-    found = re.search(
-        r"user_id = (CAST\(\$\d+ AS VARCHAR\)|\(CAST\(\$\d+ AS [^)]*\)\)\[\d\])", _sql(tree)
-    )
-    return found[1] if found else None
+    if "user" not in tree.meta:  # each rule asks
+        found = re.search(
+            r"user_id = (CAST\(\$\d+ AS VARCHAR\)|\(CAST\(\$\d+ AS [^)]*\)\)\[\d\])", _sql(tree)
+        )
+        tree.meta["user"] = found[1] if found else None
+    user: str | None = tree.meta["user"]
+    return user
 
 
 def _sql(node: exp.Expression) -> str:

@@ -77,7 +77,7 @@ class PgBouncer:
 
     def __enter__(self) -> Self:
         self._place = Path(tempfile.mkdtemp(prefix="adkpg-pooler-"))
-        host, port = _place_of(self._url)
+        host, port = place_of(self._url)
         parts = urlsplit(self._url)
         server = f"host={host} port={port}"
         if parts.password:
@@ -128,7 +128,7 @@ class PgBouncer:
         parts = urlsplit(url)
         if parts.scheme not in ("postgresql", "postgres", "postgresql+asyncpg", "adkpg"):
             return url
-        if _place_of(url) != _place_of(self._url):
+        if place_of(url) != place_of(self._url):
             return url
         query = {name: values[-1] for name, values in parse_qs(parts.query).items()}
         query |= {"host": str(self._place), "port": "6432"}
@@ -148,7 +148,7 @@ class PgBouncer:
             yield
 
 
-def _place_of(url: str) -> tuple[str, str]:
+def place_of(url: str) -> tuple[str, str]:
     parts = urlsplit(url)
     query = parse_qs(parts.query)
     host = query.get("host", [parts.hostname or "localhost"])[-1]

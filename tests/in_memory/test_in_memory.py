@@ -294,6 +294,7 @@ def test_event_loops_share_it_in_turn() -> None:
     assert asyncio.run(found(memory, "feline")) == ["the kitten sleeps"]
 
 
+@pytest.mark.program
 def test_words_and_an_own_embedder_need_no_extra() -> None:
     program = (
         "import sys; sys.modules.update(numpy=None, onnxruntime=None)\n"

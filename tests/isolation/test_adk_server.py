@@ -4,6 +4,7 @@ from pathlib import Path
 from typing import Any
 
 import httpx
+import pytest
 
 from tests.fakes import adk_commands as commands
 from tests.fakes.adk_commands import OwnServer
@@ -36,6 +37,7 @@ def middleware() -> str:
     return block.partition("```")[0]
 
 
+@pytest.mark.program
 async def test_a_request_reaches_what_is_its_users_whatever_it_names(
     roles: Roles, tmp_path: Path
 ) -> None:

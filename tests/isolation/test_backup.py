@@ -30,6 +30,7 @@ async def lived(owned: Roles) -> Roles:
     return owned
 
 
+@pytest.mark.program
 @pytest.mark.direct("backs up by Postgres's own programs, which need a session")
 async def test_the_owner_backs_up_everybody_and_restores_with_policies(
     lived: Roles, tmp_path: Path
@@ -64,6 +65,7 @@ async def test_a_role_that_policies_hide_rows_from_backs_nothing_up(
     assert not os.listdir(tmp_path)
 
 
+@pytest.mark.program
 @pytest.mark.direct("backs up by Postgres's own programs, which need a session")
 async def test_an_administrator_backs_up_and_is_told_how_to_restore(
     lived: Roles, empty_database_url: str, tmp_path: Path

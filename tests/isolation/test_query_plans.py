@@ -3,6 +3,7 @@
 import json
 import re
 from collections.abc import Iterator
+from functools import cache
 from typing import Any
 
 import asyncpg
@@ -12,7 +13,7 @@ from adkpg import Database
 from adkpg.keys import APP_WIDE
 from adkpg.memory.search import statements as searches
 from adkpg.memory.search.counts import UNKNOWN
-from adkpg.sql import Call
+from adkpg.sql import Call, Statement
 from adkpg.tables import SCHEMA, metadata
 from tests.fakes.query_plans import explain, rows_read, scans
 from tests.fakes.roles import guarded_roles
@@ -128,7 +129,7 @@ async def test_every_statement_about_one_user_is_looked_up_alike(
     """By the columns that are looked up in each table, of the plans that are kept."""
     await told(connection, database_url)
     await connection.execute("SET plan_cache_mode = force_generic_plan")
-    plain = {each: await looked_up(connection, each, None) for each in STATEMENTS}
+    plain = {each: await looked_up(connection, each, None) for each in statements()}
     async with guarded_roles(database_url) as roles:
         own = await asyncpg.connect(roles.url("serve"))
         await own.execute("SET plan_cache_mode = force_generic_plan")
@@ -138,22 +139,29 @@ async def test_every_statement_about_one_user_is_looked_up_alike(
         await own.close()
 
 
-STATEMENTS = {
-    f"{name} {shape}": function(**shape)
-    for name, function in FUNCTIONS.items()
-    for shape in shapes(function)
-    if "app_name" in (binds := function(**shape).binds)
-    and {"user_id"} & binds
-    # Functions enter it themselves, see test_leaks.py; their plans are in tests/sessions.
-    and not isinstance(function(**shape), Call)
-}
+@cache
+def statements() -> dict[str, Statement[Any]]:
+    """Each shape of each statement about one user.
+
+    Functions enter the scope themselves, see test_leaks.py; their plans are in tests/sessions.
+    """
+    made = {
+        f"{name} {shape}": function(**shape)
+        for name, function in FUNCTIONS.items()
+        for shape in shapes(function)
+    }
+    return {
+        name: statement
+        for name, statement in made.items()
+        if {"app_name", "user_id"} <= statement.binds and not isinstance(statement, Call)
+    }
 
 
 async def looked_up(
     connection: asyncpg.Connection, statement: str, gate: int | None
 ) -> list[set[str]]:
     """Which columns of which tables a statement compares in an index: a set for each look-up."""
-    asked = STATEMENTS[statement]
+    asked = statements()[statement]
     await connection.execute(f"PREPARE asked AS {asked.text(SCHEMA, gate)}")
     count = len(asked.names) + (gate or 0)
     given = f"({', '.join(['NULL'] * count)})" if count else ""
@@ -172,7 +180,7 @@ def _conditions(plan: dict[str, Any]) -> Iterator[set[str]]:
 
 
 def test_statements_are_compared() -> None:
-    assert len(STATEMENTS) > 60
+    assert len(statements()) > 60
 
 
 async def test_the_scope_is_entered_before_a_row_is_read(
@@ -182,7 +190,7 @@ async def test_the_scope_is_entered_before_a_row_is_read(
     async with guarded_roles(str(database.url)) as roles:
         own = await asyncpg.connect(roles.url("serve"))
         await own.execute("SET plan_cache_mode = force_generic_plan")
-        for name, statement in STATEMENTS.items():
+        for name, statement in statements().items():
             await own.execute(f"PREPARE asked AS {statement.text(SCHEMA, 2)}")
             given = ", ".join(["NULL"] * (len(statement.names) + 2))
             plan = json.loads(await own.fetchval(f"EXPLAIN (FORMAT JSON) EXECUTE asked({given})"))[

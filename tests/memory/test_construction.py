@@ -142,6 +142,7 @@ async def test_words_alone_need_no_embedder(
     assert caplog.records == []
 
 
+@pytest.mark.program
 async def test_without_the_extra_words_are_searched_with_one_warning(
     database_url: str, tmp_path: Path
 ) -> None:

@@ -42,6 +42,7 @@ def package(folder: Path) -> Package:
     return Package(folder)
 
 
+@pytest.mark.program
 @pytest.mark.newest
 async def test_a_server_without_pgvector_is_told_its_package(
     start: Callable[..., str], package: Package
@@ -57,6 +58,7 @@ async def test_a_server_without_pgvector_is_told_its_package(
         assert (await find(database, "pgvector")).status == "ok"
 
 
+@pytest.mark.program
 @pytest.mark.newest
 async def test_a_pgvector_that_can_damage_an_index_is_a_warning_and_mended(
     start: Callable[..., str], package: Package
@@ -79,6 +81,7 @@ async def test_a_pgvector_that_can_damage_an_index_is_a_warning_and_mended(
     await connection.close()
 
 
+@pytest.mark.program
 @pytest.mark.newest
 async def test_a_pgvector_that_adkpg_cannot_use_is_a_failure_and_mended(
     start: Callable[..., str], package: Package
@@ -113,6 +116,7 @@ async def test_tables_that_lost_pgvector_are_told_so(
 LOSING = {"fsync": "off", "full_page_writes": "off", "autovacuum": "off", "track_counts": "off"}
 
 
+@pytest.mark.program
 async def test_settings_in_the_file_of_the_server_are_mended(folder: Path) -> None:
     with EmbeddedServer(folder, settings=LOSING) as server:
         connection = await asyncpg.connect(server.url)
@@ -129,6 +133,7 @@ async def test_settings_in_the_file_of_the_server_are_mended(folder: Path) -> No
         await connection.close()
 
 
+@pytest.mark.program
 async def test_settings_of_the_command_line_name_the_option(folder: Path) -> None:
     """What is written into the file does not go before it."""
     account = Account.of_server(folder, folder / "data")
@@ -144,6 +149,7 @@ async def test_settings_of_the_command_line_name_the_option(folder: Path) -> Non
     )
 
 
+@pytest.mark.program
 @pytest.mark.parametrize(
     ("option", "status", "said"),
     [
@@ -293,6 +299,7 @@ async def test_tables_without_the_policies_that_are_asked_for_are_a_failure_and_
         await roles.drop()
 
 
+@pytest.mark.program
 async def test_an_embedded_server_of_an_unreleased_adkpg_is_left_for_a_new_one(
     folder: Path,
 ) -> None:

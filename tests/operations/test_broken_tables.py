@@ -191,6 +191,7 @@ async def _run(*command: str) -> None:
     assert await process.wait() == 0
 
 
+@pytest.mark.program
 @pytest.mark.parametrize(
     ("dropped", "said"),
     [

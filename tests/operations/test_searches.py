@@ -69,6 +69,7 @@ async def _search(database: Database) -> None:
             await memory.search(app_name="app", user_id="ana", query=asked)
 
 
+@pytest.mark.program
 @pytest.mark.parametrize("place", ["public", "monitor me"])
 async def test_past_searches_are_counted_by_kind(start: Callable[..., str], place: str) -> None:
     url = start(**COUNTING)
@@ -94,6 +95,7 @@ async def test_past_searches_are_counted_by_kind(start: Callable[..., str], plac
         assert one == past[:1]
 
 
+@pytest.mark.program
 async def test_searches_that_a_function_prepares_are_one_kind(start: Callable[..., str]) -> None:
     url = start(**COUNTING)
     async with Database(url, connect_args={"statement_cache_size": 0}) as database:
@@ -115,6 +117,7 @@ async def test_searches_that_a_function_prepares_are_one_kind(start: Callable[..
         await searching
 
 
+@pytest.mark.program
 async def test_who_may_not_read_others_statements_is_told_so(
     start: Callable[..., str],
 ) -> None:

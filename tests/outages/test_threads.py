@@ -51,6 +51,7 @@ async def test_calls_left_behind_are_counted_until_they_end() -> None:
             await asyncio.sleep(0.001)
 
 
+@pytest.mark.program
 def test_a_process_ends_though_a_call_hangs() -> None:
     program = """
 import asyncio, threading

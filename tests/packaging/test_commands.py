@@ -1,4 +1,4 @@
-"""Every command of the README and the quickstarts runs, in the order of its page, and again.
+"""Every command of the README and the quickstarts runs, in the order of its page.
 
 The blocks of a page that are fenced as ``sh`` or ``bash`` are one shell script, in a directory and
 on a migrated database of the page's own; blocks with a title are the files that a reader saves.
@@ -47,7 +47,6 @@ PAGES = [
 HAVE = f"{shlex.quote(sys.executable)} -m {readers.__name__}"
 # What the reader of a page has: files, or sessions.
 GIVEN = {
-    "docs/backup.md": ["rm -f monday.dump"],
     "docs/evaluation.md": [f"{HAVE} sessions questions"],
     "docs/forgetting.md": [f"{HAVE} sessions"],
     "docs/incidents.md": [
@@ -117,8 +116,9 @@ async def run(text: str, directory: Path, **variables: str) -> tuple[int, str]:
         return code, printed.read().decode(errors="replace")
 
 
+@pytest.mark.program
 @pytest.mark.parametrize("document", PAGES, ids=name)
-async def test_commands_run_in_the_order_of_the_page_and_again(
+async def test_commands_run_in_the_order_of_the_page(
     document: Path, server: Server, tmp_path: Path, embedded_dir: Path
 ) -> None:
     page = [
@@ -133,33 +133,32 @@ async def test_commands_run_in_the_order_of_the_page_and_again(
     (tmp_path / "page").mkdir()
     database = await server.create(template=server.template)
     url = server.url_of(database)
+    ports: dict[str, str] = {}
 
+    def replaced(text: str) -> str:
+        if name(document) not in REAL_SERVER:
+            text = EMBEDDED.sub(f"'{url}'", text)
+        text = URL.sub(lambda _: f"'{url}'", text)
+        return PORT.sub(lambda m: ports.setdefault(m[0], str(free_port())), text)
+
+    before = [page_programs.warm(stand_ins), *GIVEN.get(name(document), ())]
     try:
-        for _ in range(2):
-            ports: dict[str, str] = {}
-
-            def replaced(text: str, ports: dict[str, str] = ports) -> str:
-                if name(document) not in REAL_SERVER:
-                    text = EMBEDDED.sub(f"'{url}'", text)
-                text = URL.sub(lambda _: f"'{url}'", text)
-                return PORT.sub(lambda m: ports.setdefault(m[0], str(free_port())), text)
-
-            before = [page_programs.warm(stand_ins), *GIVEN.get(name(document), ())]
-            code, printed = await run(
-                "\n".join([*before, script(page, replaced)]),
-                tmp_path / "page",
-                PATH=path,
-                ADKPG_DATABASE_URL=url,
-                ADKPG_EMBEDDED_DIR=str(embedded_dir),
-                BROWSER="true",  # opens nothing
-                PIP_NO_INPUT="1",
-                PYTHONPATH=str(CHECKOUT),
-            )
-            assert code == 0, f"{name(document)}:\n{printed}"
+        code, printed = await run(
+            "\n".join([*before, script(page, replaced)]),
+            tmp_path / "page",
+            PATH=path,
+            ADKPG_DATABASE_URL=url,
+            ADKPG_EMBEDDED_DIR=str(embedded_dir),
+            BROWSER="true",  # opens nothing
+            PIP_NO_INPUT="1",
+            PYTHONPATH=str(CHECKOUT),
+        )
+        assert code == 0, f"{name(document)}:\n{printed}"
     finally:
         await server.drop(database)
 
 
+@pytest.mark.program
 def test_bash_can_read_what_is_not_run() -> None:
     for document in DOCUMENTS:
         for block in blocks(document, *SHELL):
@@ -194,6 +193,7 @@ def test_every_command_runs_or_says_why_not() -> None:
                 assert block.not_run, f"{name(document)}:{block.line}"
 
 
+@pytest.mark.program
 async def test_a_command_that_fails_is_named_by_its_line(tmp_path: Path) -> None:
     page = [Block("sh", 7, "true\n"), Block("sh", 12, "false\n")]
     code, printed = await run(script(page, str), tmp_path)
@@ -201,16 +201,19 @@ async def test_a_command_that_fails_is_named_by_its_line(tmp_path: Path) -> None
     assert "failed: line 12" in printed
 
 
+@pytest.mark.program
 async def test_a_file_is_there_for_the_next_command(tmp_path: Path) -> None:
     page = [Block("python", 1, "print(6 * 7)\n", "a.py"), Block("sh", 5, "python3 a.py\n")]
     assert await run(script(page, str), tmp_path) == (0, "42\n")
 
 
+@pytest.mark.program
 async def test_servers_end_with_the_page(tmp_path: Path) -> None:
     page = [Block("sh", 1, "sleep 1000\n", keeps_running=True), Block("sh", 2, "echo done\n")]
     assert await run(script(page, str), tmp_path) == (0, "done\n")
 
 
+@pytest.mark.program
 async def test_the_page_goes_on_when_its_server_takes_connections(tmp_path: Path) -> None:
     port = free_port()
     serving = (
@@ -224,6 +227,7 @@ async def test_the_page_goes_on_when_its_server_takes_connections(tmp_path: Path
     assert (code, "answered\n" in printed) == (0, True), printed
 
 
+@pytest.mark.program
 @pytest.mark.parametrize("ended", ["false", "false # --port 1"])
 async def test_a_server_that_ends_before_the_page_is_noticed(ended: str, tmp_path: Path) -> None:
     page = [Block("sh", 3, f"{ended}\n", keeps_running=True), Block("sh", 5, "sleep 0.2\n")]

@@ -53,6 +53,7 @@ def services(**variables: str) -> dict[str, Any]:
     return found
 
 
+@pytest.mark.program
 def test_it_is_a_valid_compose_file() -> None:
     check = [sys.executable, "-m", "check_jsonschema", "--builtin-schema", "vendor.compose-spec"]
     checked = subprocess.run([*check, str(FILE)], capture_output=True, text=True, check=False)
@@ -188,6 +189,7 @@ async def healthy(service: dict[str, Any], url: str, folder: Path) -> None:
             return
 
 
+@pytest.mark.program
 async def test_the_migration_makes_the_tables_again_and_again(
     found: dict[str, Any], image: Path, empty_database_url: str
 ) -> None:
@@ -200,6 +202,7 @@ async def test_the_migration_makes_the_tables_again_and_again(
         await connection.close()
 
 
+@pytest.mark.program
 async def test_the_api_answers_and_remembers_and_ends(
     found: dict[str, Any],
     image: Path,
@@ -222,6 +225,7 @@ async def test_the_api_answers_and_remembers_and_ends(
     assert listed(image) == files, "nothing is written next to the agents"
 
 
+@pytest.mark.program
 async def test_the_worker_embeds_and_ends(
     found: dict[str, Any],
     image: Path,

@@ -57,6 +57,7 @@ def test_the_wheel_carries_the_package_its_data_and_the_migrations(wheel: Path) 
     assert any(re.fullmatch(r"adkpg/_alembic/versions/0001_\w+\.py", name) for name in carried)
 
 
+@pytest.mark.program
 def test_no_compiled_file_is_carried(tmp_path: Path) -> None:
     source = tmp_path / "checkout"
     tracked = subprocess.run(

@@ -8,6 +8,8 @@ import pytest
 
 from tests.fakes.checkout import CHECKOUT
 
+pytestmark = pytest.mark.program
+
 EXAMPLES = CHECKOUT / "examples"
 PROMISED = {
     "remember.py": 'You told me: "My bike is in the shed."',

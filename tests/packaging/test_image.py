@@ -10,11 +10,14 @@ import sys
 import sysconfig
 from pathlib import Path
 
+import pytest
+
 from tests.fakes.checkout import CHECKOUT, build, names
 
 DOCKERFILE = CHECKOUT / "Dockerfile"
 
 
+@pytest.mark.program
 def test_the_linter_has_nothing_to_say() -> None:
     linted = subprocess.run(
         [Path(sys.executable).with_name("hadolint"), DOCKERFILE], capture_output=True, text=True
@@ -42,6 +45,7 @@ def test_what_is_copied_is_enough_to_build_the_wheel(wheel: Path, tmp_path: Path
     assert names(build(source, "wheel", tmp_path / "dist")) == names(wheel)
 
 
+@pytest.mark.program
 def test_the_stages_commands_run_as_given(tmp_path: Path) -> None:
     # /opt lies in this test's folder; what pip would download is what this Python has.
     text = DOCKERFILE.read_text().replace("/opt/adkpg", f"{tmp_path}/adkpg")

@@ -11,6 +11,7 @@ from tests.fakes.checkout import CHECKOUT
 from tests.fakes.processes import ordinary_user
 
 
+@pytest.mark.program
 def test_ci_checks_and_tests_from_any_directory_without_input() -> None:
     planned = subprocess.run(
         [str(CHECKOUT / ".ci" / "run")],
@@ -21,15 +22,21 @@ def test_ci_checks_and_tests_from_any_directory_without_input() -> None:
         text=True,
         check=True,
     ).stdout
-    assert "--cov" in planned, "with the floor of pyproject.toml"
     for command in ("ruff check", "ruff format --check", "mypy", "lint-imports", "pytest"):
         assert f".venv/bin/{command}" in planned or f"-m {command}" in planned
+    assert '-m "not program"' in planned
+    assert "-m browser" in planned
+    assert "test_programs.py" in planned
 
 
-def test_the_workflow_runs_the_same_script() -> None:
-    path = CHECKOUT / ".github" / "workflows" / "ci.yml"
+@pytest.mark.parametrize(
+    ("workflow", "job", "command"),
+    [("ci", "pinned", ".ci/run"), ("nightly", "all", "make test-all")],
+)
+def test_the_workflows_run_what_contributors_run(workflow: str, job: str, command: str) -> None:
+    path = CHECKOUT / ".github" / "workflows" / f"{workflow}.yml"
     jobs = yaml.safe_load(path.read_text(encoding="utf-8"))["jobs"]
-    assert {"run": ".ci/run"} in jobs["pinned"]["steps"]
+    assert {"run": command} in jobs[job]["steps"]
 
 
 def test_every_make_target_says_what_it_does() -> None:
@@ -40,6 +47,7 @@ def test_every_make_target_says_what_it_does() -> None:
         assert re.search(rf"^{target}:.*## \S", text, re.MULTILINE), target
 
 
+@pytest.mark.program
 @pytest.mark.parametrize(
     ("variables", "own_place"),
     [

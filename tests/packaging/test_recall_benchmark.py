@@ -8,8 +8,12 @@ import sys
 from pathlib import Path
 from typing import Any
 
+import pytest
+
 from tests.fakes.checkout import CHECKOUT
 from tests.fakes.data_sets import own
+
+pytestmark = pytest.mark.program
 
 BENCHMARKS = CHECKOUT / "benchmarks"
 

@@ -33,6 +33,7 @@ def copied(place: Path) -> Path:
     return place
 
 
+@pytest.mark.program
 def test_a_release_is_one_command_and_the_same_bytes_from_two_checkouts(tmp_path: Path) -> None:
     """Of the SBOM, which takes longest, it is seen that it has no time and no folder in it."""
     one, another = copied(tmp_path / "one"), copied(tmp_path / "another")

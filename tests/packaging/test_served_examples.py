@@ -9,6 +9,8 @@ from adkpg.testing.server import Server
 from tests.fakes.adk_commands import Served, environment
 from tests.fakes.checkout import CHECKOUT
 
+pytestmark = pytest.mark.program
+
 EXAMPLES = CHECKOUT / "examples"
 WAITING = "SELECT count(*) FROM adkpg.memory_jobs"
 

@@ -93,6 +93,7 @@ def test_an_engine_that_fails_is_none() -> None:
     assert chosen is embedded
 
 
+@pytest.mark.program
 async def test_without_an_engine_the_embedded_server_starts(tmp_path: Path) -> None:
     nowhere = f"unix://{tmp_path}/docker.sock"
     chosen = choose({"DOCKER_HOST": nowhere}, container=_unexpected)
@@ -137,6 +138,7 @@ sys.stdin.read()
 """
 
 
+@pytest.mark.program
 def test_one_server_is_started_for_all_who_ask_and_survives_them(
     shared: Shared, begun: list[Server], stopped: list[bool]
 ) -> None:
@@ -190,6 +192,7 @@ def test_a_server_that_does_not_start_is_told_to_each_who_asks() -> None:
     assert tried == [True]
 
 
+@pytest.mark.program
 def test_tests_without_a_server_start_none(tmp_path: Path) -> None:
     for workers in ("0", "1"):
         ran = subprocess.run(

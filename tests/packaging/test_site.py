@@ -7,7 +7,6 @@ import subprocess
 import sys
 from pathlib import Path
 
-import kubernetes_validate
 import pytest
 import yaml
 
@@ -121,5 +120,7 @@ def test_manifests_are_what_kubernetes_takes() -> None:
         manifest for block in blocks(page, "yaml") for manifest in yaml.safe_load_all(block.text)
     ]
     assert {manifest["kind"] for manifest in manifests} == {"Job", "Deployment", "Service"}
+    import kubernetes_validate  # noqa: PLC0415 # seven seconds, of each of the run's processes
+
     for manifest in manifests:
         kubernetes_validate.validate(manifest, kubernetes_validate.latest_version(), strict=True)

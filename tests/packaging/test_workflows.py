@@ -24,6 +24,7 @@ PROJECT: dict[str, Any] = tomllib.loads((CHECKOUT / "pyproject.toml").read_text(
 WORKFLOWS = sorted((CHECKOUT / ".github" / "workflows").glob("*.yml"))
 
 
+@pytest.mark.program
 @pytest.mark.parametrize("workflow", WORKFLOWS, ids=lambda path: path.name)
 def test_it_has_the_form_of_a_workflow(workflow: Path) -> None:
     program = Path(sys.executable).with_name("check-jsonschema")
@@ -43,6 +44,7 @@ def test_actions_are_pinned_by_the_hash_of_a_commit(workflow: Path) -> None:
         assert re.fullmatch(r"[\w-]+/[\w-]+@[0-9a-f]{40} # v\d+\.\d+\.\d+", action), action
 
 
+@pytest.mark.program
 def test_nothing_that_is_known_to_be_unsafe_is_in_them() -> None:
     checked = subprocess.run(
         [Path(sys.executable).with_name("zizmor"), "--offline", "--no-progress", *WORKFLOWS],
@@ -69,6 +71,7 @@ def commands() -> Iterator[str]:
             yield from (step["run"] for step in job["steps"] if "run" in step)
 
 
+@pytest.mark.program
 @pytest.mark.parametrize("command", sorted({*commands()}))
 def test_a_command_is_one_that_the_checkout_knows(command: str) -> None:
     read = subprocess.run(["bash", "-n"], input=command, capture_output=True, text=True)
@@ -91,6 +94,8 @@ def test_a_command_is_one_that_the_checkout_knows(command: str) -> None:
         case ["mv", built, "."]:
             makefile = (CHECKOUT / "Makefile").read_text(encoding="utf-8")
             assert built.replace("dist/", "$(DIST)/") in makefile
+        case ["sudo", "apt-get", "update"] | ["sudo", "apt-get", "install", *_, "pgbouncer"]:
+            assert "\n" not in command
         case ["test", "-z", "$(git status --porcelain)"]:
             assert (CHECKOUT / ".gitignore").is_file()
         case other:
@@ -105,6 +110,7 @@ def test_a_command_is_one_that_the_checkout_knows(command: str) -> None:
 MARKERS = PROJECT["tool"]["pytest"]["ini_options"]["markers"]
 
 
+@pytest.mark.program
 @pytest.mark.parametrize(("tag", "code"), [(f"v{__version__}", 0), ("v99.0.0", 1), ("main", 1)])
 def test_a_tag_of_another_version_is_not_released(tag: str, code: int) -> None:
     run = ["bash", "-e", "-c", TAG_IS_THE_VERSION]

@@ -170,6 +170,7 @@ async def test_cut_connections_miss_and_double_nothing(
         assert await waiting == [str(number) for number in range(30)]
 
 
+@pytest.mark.program
 @pytest.mark.race
 async def test_events_of_other_processes_come_once_and_in_order(
     session: Session, sessions: DatabaseSessionService, database_url: str

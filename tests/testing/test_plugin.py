@@ -16,6 +16,8 @@ from tests.fakes import pages
 from tests.fakes.checkout import CHECKOUT
 from tests.fakes.signals import interrupts_heard
 
+pytestmark = pytest.mark.program
+
 USES = """
 import os
 from pathlib import Path

@@ -215,6 +215,7 @@ async def test_a_table_of_adk_go(target: Database, tmp_path: Path) -> None:
     assert event.content.parts[0].inline_data.data == b"\xfb\xff\x00"
 
 
+@pytest.mark.program
 async def test_a_killed_import_is_completed_by_the_next(
     target: Database, target_url: str, tmp_path: Path
 ) -> None:

@@ -106,6 +106,7 @@ async def _completed(target: Database, target_url: str, source: str) -> None:
     assert (again.unchanged, again.events_written) == (SESSIONS, 0)
 
 
+@pytest.mark.program
 @pytest.mark.parametrize(("sent", "ended"), [(signal.SIGKILL, -9), (signal.SIGINT, 1)])
 async def test_a_command_that_is_ended_is_completed_by_the_next(
     target: Database,

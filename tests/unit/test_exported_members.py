@@ -40,6 +40,7 @@ def test_all_is_sorted_and_exact(package: str) -> None:
     assert set(module.__all__) == public
 
 
+@pytest.mark.program
 def test_importing_adkpg_imports_nothing_before_it_is_used() -> None:
     program = (
         "import sys, adkpg\n"
@@ -54,6 +55,7 @@ def test_a_name_that_adkpg_lacks_cannot_be_imported() -> None:
         exec("from adkpg import Databse")
 
 
+@pytest.mark.program
 def test_importing_adkpg_makes_no_noise() -> None:
     program = "import adkpg, logging; assert not logging.getLogger('adkpg').handlers"
     answer = subprocess.run(

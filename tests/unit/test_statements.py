@@ -13,15 +13,14 @@ def test_there_are_statements() -> None:
     assert "adkpg.sessions.statements.append_event" in FUNCTIONS
 
 
-@pytest.mark.parametrize("name", FUNCTIONS)
-def test_binds_are_the_parameters_that_callers_give(name: str) -> None:
-    function = FUNCTIONS[name]
-    (parameters,) = get_args(get_type_hints(function)["return"])
-    binds: set[str] = set()
-    for shape in shapes(function):
-        statement = function(**shape)
-        binds |= statement.binds | statement.form(distributed=True).binds
-    assert binds == set(parameters.__annotations__)
+def test_binds_are_the_parameters_that_callers_give() -> None:
+    for name, function in FUNCTIONS.items():
+        (parameters,) = get_args(get_type_hints(function)["return"])
+        binds: set[str] = set()
+        for shape in shapes(function):
+            statement = function(**shape)
+            binds |= statement.binds | statement.form(distributed=True).binds
+        assert binds == set(parameters.__annotations__), name
 
 
 @pytest.mark.parametrize(

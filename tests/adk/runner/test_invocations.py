@@ -42,6 +42,7 @@ async def turns(sessions: DatabaseSessionService) -> list[str]:
     return [question or "" for question in questions]
 
 
+@pytest.mark.program
 @pytest.mark.parametrize(("processes", "runs"), [(2, 8), (8, 2)])
 async def test_runs_of_many_processes_take_turns(
     sessions: DatabaseSessionService, database_url: str, processes: int, runs: int
@@ -70,6 +71,7 @@ async def test_without_it_the_runs_of_a_session_break_each_other(
     assert any(isinstance(each, StaleSessionError) for each in ended)
 
 
+@pytest.mark.program
 async def test_the_session_of_a_killed_process_is_free_after_its_lease(
     sessions: DatabaseSessionService, database_url: str
 ) -> None:
@@ -80,6 +82,7 @@ async def test_the_session_of_a_killed_process_is_free_after_its_lease(
     assert texts(session) == ["kill", "next", "answer to next"]
 
 
+@pytest.mark.program
 async def test_one_of_many_retries_runs(
     sessions: DatabaseSessionService, database_url: str, connection: asyncpg.Connection
 ) -> None:

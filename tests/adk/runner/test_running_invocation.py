@@ -177,6 +177,7 @@ async def test_the_running_invocation_is_known_to_agents_and_instructions_and_en
     assert running_invocation() is None
 
 
+@pytest.mark.program
 def test_it_is_known_also_where_asyncio_run_was_replaced() -> None:
     """As a notebook's nest_asyncio does, whose file lies where ADK does."""
     code = (

@@ -112,6 +112,7 @@ async def test_a_program_ends_though_servers_hang_to_which_it_has_connections(
         await running
 
 
+@pytest.mark.program
 @pytest.mark.parametrize("frozen", [False, True], ids=["killed", "hanging"])
 async def test_whoever_asks_at_once_while_the_primary_is_away_is_answered(frozen: bool) -> None:
     settings = Settings(retry_timeout_s=0, read_lag_s=0.2, command_timeout_s=2)
@@ -229,6 +230,7 @@ async def test_who_joins_a_look_that_is_just_ended_is_answered(both: Replicated)
         assert first.cancelled()
 
 
+@pytest.mark.program
 async def test_a_primary_that_is_back_says_again_how_old_an_answer_is() -> None:
     settings = Settings(retry_timeout_s=20, read_lag_s=1)
     async with replicated(synchronous=False) as pair:

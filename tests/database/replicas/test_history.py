@@ -115,6 +115,7 @@ async def test_a_failover_that_loses_writes_takes_each_caller_back_once(elsewher
                 assert 5 <= history.kept(final) <= len(history.lost) - 5
 
 
+@pytest.mark.program
 async def test_what_an_asynchronous_failover_lost_is_said_and_reads_go_on() -> None:
     async with replicated(synchronous=False) as pair:
         await _migrated(pair)
@@ -143,6 +144,7 @@ async def test_what_an_asynchronous_failover_lost_is_said_and_reads_go_on() -> N
             assert texts(session) == ["kept", "new"]
 
 
+@pytest.mark.program
 async def test_while_the_primary_is_gone_reads_go_on_and_writes_fail() -> None:
     async with replicated(synchronous=False) as pair:
         await _migrated(pair)

@@ -12,7 +12,7 @@ from adkpg.testing import said, texts
 from tests.fakes.conversation import USER, found, remember_apart
 from tests.fakes.replication import Pair, replicated, until
 
-pytestmark = pytest.mark.fault
+pytestmark = [pytest.mark.fault, pytest.mark.program]
 
 PLACE = {**USER, "session_id": "s"}
 SETTINGS = Settings(read_lag_s=600, retry_timeout_s=20)

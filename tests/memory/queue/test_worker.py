@@ -394,6 +394,7 @@ async def process(url: str) -> Process:
     return await asyncio.create_subprocess_exec(sys.executable, "-c", KILLED, url, stdout=PIPE)
 
 
+@pytest.mark.program
 async def test_what_a_killed_worker_had_claimed_is_done_once_its_lease_lapses(
     database: Database, database_url: str, connection: asyncpg.Connection
 ) -> None:
