@@ -94,6 +94,10 @@ def parse(url: str, *, to_read: bool = False) -> Address:
       ConfigurationError: The URL names another driver, or cannot be read.
     """
     text = url.strip()
+    if not text.isprintable():
+        raise ConfigurationError(
+            "The database URL holds a character that does not print; write the URL anew."
+        )
     if text in (EMBEDDED, f"adkpg://{EMBEDDED}", f"adkpg://{EMBEDDED}/"):
         return Address("", (), EMBEDDED)
     scheme, separator, rest = text.partition("://")

@@ -107,13 +107,9 @@ class Connector:
             raise
         except asyncpg.ClientConfigurationError:
             raise
-        except ValueError:  # its text repeats a part of the URL, which may be the password
+        except ValueError:
             if callable(self._options.get("password")):  # or it is the caller's own
                 raise
-            raise ConfigurationError(
-                "The driver cannot read the database URL; write what is special in a user, "
-                "password or database name as %XX, and ports as numbers."
-            ) from None
         except asyncpg.UndefinedObjectError as exc:  # neither asyncpg's option nor the server's
             given = [name for name, _ in parse_qsl(self._target.dsn.partition("?")[2])]
             unknown = [name for name in given if name not in libpq.OPTIONS]
@@ -124,6 +120,12 @@ class Connector:
             ) from exc
         finally:
             saying.cancel()
+        # Outside of the handler: the driver's text repeats a part of the URL, maybe the password,
+        # and would stay with this error as its context.
+        raise ConfigurationError(
+            "The driver cannot read the database URL; write what is special in a user, "
+            "password or database name as %XX, and ports as numbers."
+        )
 
     def _say_to_wait(self) -> None:
         """Says what is waited for, once until a connection opens: a pool may open many together."""

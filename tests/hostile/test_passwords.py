@@ -266,6 +266,7 @@ def test_every_error_is_provoked() -> None:
     assert known <= PROVOKED.keys() | parents
 
 
+@pytest.mark.program
 @pytest.mark.parametrize("error", PROVOKED, ids=lambda error: error.__name__)
 async def test_no_error_shows_a_password(
     stage: Stage, error: type[Exception], caplog: pytest.LogCaptureFixture
@@ -285,6 +286,7 @@ async def test_no_error_shows_a_password(
     assert [text for text in read if SECRET in text] == []
 
 
+@pytest.mark.program
 @pytest.mark.parametrize("form", ["postgresql://u:{}@{}/d", "postgresql://u@{1}/d?password={0}"])
 def test_a_command_hides_the_password_it_was_given_from_others(form: str) -> None:
     """It hangs at a server that never answers, and is looked at meanwhile."""
