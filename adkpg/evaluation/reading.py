@@ -1,6 +1,7 @@
 """Reading: a file of a data set, whatever its format."""
 
 import gzip
+import io
 import json
 import zlib
 from pathlib import Path
@@ -109,7 +110,10 @@ def _value(path: Path) -> Any:
     try:
         content = path.read_bytes()
         if content[:2] == b"\x1f\x8b":
-            content = gzip.decompress(content)
+            with gzip.open(io.BytesIO(content)) as packed:
+                content = packed.read(_UNPACKED + 1)
+            if len(content) > _UNPACKED:
+                raise InvalidInput(f"{path} unpacks to more than 2 GB; cut it into files.")
         text = content.decode("utf-8-sig")
     except (gzip.BadGzipFile, EOFError, zlib.error) as exc:
         raise InvalidInput(f"{path} cannot be decompressed ({exc}); write it again.") from exc
