@@ -250,7 +250,7 @@ class SessionNotFound(AdkpgError, SessionNotFoundError):
 
 
 class ArtifactGone(AdkpgError):
-    """A file was deleted while it was read; what was read of it is not all."""
+    """A file was deleted while it was read or saved; what was read of it is not all."""
 
 
 class ArtifactStoreError(AdkpgError):

@@ -788,11 +788,26 @@ artifacts = Table(
         comment="Where in the object store its bytes are; NULL if they are in artifact_chunks.",
     ),
     Column("created_at", _TIME, nullable=False, server_default=_NOW),
+    # Of a day and of what only this row has, so no row can name another's object, or anything else.
+    CheckConstraint(
+        "location IS NULL OR location ~ '^[0-9]{8}/[0-9a-f]{64}$' AND right(location, 64) ="
+        " encode(sha256(convert_to(length(app_name)::text || ':' || app_name || user_id"
+        " || artifact_id::text, 'UTF8')), 'hex')",
+        name="artifacts_location_check",
+    ),
     PrimaryKeyConstraint(
         "app_name", "user_id", "session_id", "name", "version", name="artifacts_pkey"
     ),
     # What it alone knows comes first, as with the keys of memories.
     UniqueConstraint("artifact_id", "app_name", "user_id", name="artifacts_artifact_id_key"),
+    Index(
+        "artifacts_location_key",
+        "location",
+        "app_name",
+        "user_id",
+        unique=True,
+        postgresql_where=text("location IS NOT NULL"),
+    ),
     comment="The versions of files that agents save. No foreign key: any session may have files; "
     "a stored session's go with it, by a trigger.",
 )
@@ -818,6 +833,20 @@ artifact_chunks = Table(
     comment="The bytes of files.",
 )
 
+artifact_uploads = Table(
+    "artifact_uploads",
+    metadata,
+    _key("app_name"),
+    _key("user_id"),
+    _key("session_id", "As of the artifact that it becomes."),
+    Column("artifact_id", UUID(as_uuid=False), nullable=False),
+    Column("location", Text, nullable=True, comment="Where its object is to be, if it gets one."),
+    Column("began_at", _TIME, nullable=False, server_default=_NOW),
+    PrimaryKeyConstraint("app_name", "user_id", "artifact_id", name="artifact_uploads_pkey"),
+    comment="Files that are being uploaded. One whose person or session is erased is not saved.",
+)
+artifact_uploads.add_is_dependent_on(sessions)  # by that trigger
+
 artifact_removals = Table(
     "artifact_removals",
     metadata,
@@ -842,6 +871,13 @@ artifact_claims = Table(
         comment="Written into the folder of the object store; a copy of this database lacks it.",
     ),
     Column("claimed_at", _TIME, nullable=False, server_default=_NOW),
+    Column(
+        "installation",
+        Text,
+        nullable=False,
+        comment="The server's system identifier and the database's oid when it was claimed: a copy "
+        "has others.",
+    ),
     PrimaryKeyConstraint("token", name="artifact_claims_pkey"),
     comment="By which this database knows that the folder of the object store is its own.",
 )

@@ -2,7 +2,9 @@
 
 A database that is copied with its settings, as staging is from production, names the original's
 folder, and would remove from it what the copy does not have. So the folder holds a token that its
-database issued, and a new one at times: those of later, the copy does not know.
+database issued, and the database notes with it which server's and which database it is: a copy by
+dump or template is another, whatever it has of the original. A copy of the server's files is not,
+so the token is a new one at times: those of later, such a copy does not know.
 """
 
 from google.adk.platform import uuid as platform_uuid
@@ -14,7 +16,7 @@ from adkpg.errors import ArtifactStoreError
 
 
 async def hold(database: Database, store: ObjectStore, *, take_over: bool = False) -> None:
-    """Claims the folder for this database, before anything is removed there; idempotent.
+    """Claims the folder for this database, before anything is changed there; idempotent.
 
     Args:
       take_over: Claim a folder of another database, too.
@@ -23,17 +25,23 @@ async def hold(database: Database, store: ObjectStore, *, take_over: bool = Fals
       ArtifactStoreError: The folder is another database's, or the store refused.
     """
     found = await store.claim()
-    while found is not None:
-        row = await database.fetch_one(statements.select_claim(), {"token": found})
-        if row is not None and row["fresh"]:
-            return
-        if row is not None or take_over:
+    while not take_over:
+        row = None
+        if found is not None:
+            row = await database.fetch_one(statements.select_claim(), {"token": found})
+        if row is not None and row["own"]:
+            if row["fresh"]:
+                return
+            break
+        if found is None and (
+            not await store.days() or await database.fetch(statements.select_own_claim(), {})
+        ):
             break
         before, found = found, await store.claim()
-        if found == before:  # else a sweep beside this one renewed it in between
+        if found == before:  # else a call beside this one renewed it in between
             raise ArtifactStoreError(
                 "The folder that ADKPG_ARTIFACT_STORE names is kept by another database, of which "
-                "this one may be a copy, so nothing is removed from it; name a folder of its own, "
+                "this one may be a copy, so nothing is changed in it; name a folder of its own, "
                 "or, if the other database is gone, run: adkpg db tidy --take-over-files"
             )
     token = platform_uuid.new_uuid()

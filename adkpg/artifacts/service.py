@@ -4,7 +4,8 @@ import asyncio
 import io
 import logging
 import tempfile
-from collections.abc import AsyncIterable, Mapping
+from collections.abc import AsyncIterable, AsyncIterator, Mapping
+from contextlib import asynccontextmanager
 from dataclasses import dataclass
 from typing import IO, Any
 from uuid import uuid4
@@ -21,9 +22,11 @@ from adkpg.artifacts.claim import hold
 from adkpg.artifacts.place import Place, place, scope
 from adkpg.artifacts.store import ObjectStore, location_of
 from adkpg.artifacts.stream import ArtifactStream, following
+from adkpg.artifacts.sweep import remove_objects
 from adkpg.database import Database, Transaction, UsesDatabase
-from adkpg.errors import AdkpgError, InvalidArtifact
+from adkpg.errors import AdkpgError, ArtifactGone, DatabaseError, InvalidArtifact, SessionNotFound
 from adkpg.limits import page_rows
+from adkpg.outages.cancellation import uninterrupted
 from adkpg.telemetry.calls import on, traced
 from adkpg.timestamps import clamped
 
@@ -33,6 +36,7 @@ _TOGETHER = 16
 """Chunks that travel in one round trip: 4 MB."""
 
 _DEPTH = 5  # of references, as in ADK's own services
+_ERASED = -1  # no version: of what must not be saved any more
 _TOMBSTONE = "application/octet-stream"
 
 
@@ -103,6 +107,7 @@ class DatabaseArtifactService(UsesDatabase, BaseArtifactService):
     def __init__(self, database: Database | str | None = None, **options: Any) -> None:
         super().__init__(database, **options)
         self._store = ObjectStore.of(self._database.settings)
+        self._is_held = False
 
     async def save_artifact(
         self,
@@ -129,13 +134,22 @@ class DatabaseArtifactService(UsesDatabase, BaseArtifactService):
         Raises:
           InvalidArtifact: An id or the name cannot be stored, the part is of no kind that can be,
             it refers to a file of somebody else, or it is too large.
+          SessionNotFound: Its session was deleted, or its person was forgotten, while it was saved;
+            nothing was.
+          ArtifactGone: The same, of a file that is the user's own.
+          ArtifactStoreError: The object store refused it, or is another database's.
         """
         where = place(app_name, user_id, filename, session_id)
         draft = records.draft(artifact)
         self._require_own(draft, where, session_id)
+        metadata = records.described(custom_metadata)
         data = draft.data or b""
         self._require_small(len(data) + len(draft.part))
-        return await self._save(where, draft, custom_metadata, io.BytesIO(data), len(data))
+        file = io.BytesIO(data)
+        if not self._goes_to_store(len(data)):
+            return await self._save(where, draft, metadata, file, len(data), None)
+        async with self._uploading(where) as upload:
+            return await self._save(where, draft, metadata, file, len(data), upload)
 
     async def save_stream(
         self,
@@ -166,13 +180,15 @@ class DatabaseArtifactService(UsesDatabase, BaseArtifactService):
         """
         where = place(app_name, user_id, filename, session_id)
         draft = records.Draft(records.blob(mime_type, display_name), b"", mime_type)
+        metadata = records.described(custom_metadata)
         size = 0
-        with tempfile.SpooledTemporaryFile(max_size=_TOGETHER * records.CHUNK_BYTES) as file:
-            async for part in data:
-                size += len(part)
-                self._require_small(size)
-                await asyncio.to_thread(file.write, part)
-            return await self._save(where, draft, custom_metadata, file, size)
+        async with self._uploading(where) as upload:
+            with tempfile.SpooledTemporaryFile(max_size=_TOGETHER * records.CHUNK_BYTES) as file:
+                async for part in data:
+                    size += len(part)
+                    self._require_small(size)
+                    await asyncio.to_thread(file.write, part)
+                return await self._save(where, draft, metadata, file, size, upload)
 
     async def load_artifact(
         self,
@@ -264,19 +280,15 @@ class DatabaseArtifactService(UsesDatabase, BaseArtifactService):
     ) -> None:
         """Deletes all versions of a file; idempotent.
 
+        Objects that cannot be removed are noted for a sweep, and the log says so.
+
         Raises:
           InvalidArtifact: An id or the name cannot be.
         """
         where = place(app_name, user_id, filename, session_id)
         gone = await self._database.fetch(statements.delete_artifact(), _parameters(where))
-        locations = [row["location"] for row in gone if row["location"] is not None]
-        if locations and self._store is not None:
-            try:
-                await hold(self._database, self._store)
-                await self._store.remove(locations)
-                await self._database.fetch(statements.delete_removals(), {"locations": locations})
-            except AdkpgError as exc:  # noted: a worker does it
-                logger.warning("Objects of a deleted artifact are left to the worker: %s", exc)
+        locations = {row["location"] for row in gone if row["location"] is not None}
+        await remove_objects(self._database, locations)
 
     async def list_versions(
         self, *, app_name: str, user_id: str, filename: str, session_id: str | None = None
@@ -409,25 +421,71 @@ class DatabaseArtifactService(UsesDatabase, BaseArtifactService):
         )
         return row
 
+    @asynccontextmanager
+    async def _uploading(self, where: Place) -> AsyncIterator["_Upload"]:
+        """Notes a file that is uploaded from now on, and leaves nothing of it if it is not saved.
+
+        Who erases its person or session deletes the note, without which it is not saved: what takes
+        long is done where no lock is held.
+        """
+        artifact_id = str(uuid4())
+        whose: statements.UploadedParameters = {
+            "app_name": where.app_name,
+            "user_id": where.user_id,
+            "artifact_id": artifact_id,
+        }
+        upload = _Upload(artifact_id, location_of(**whose) if self._store is not None else None)
+        begun = await self._database.fetch_one(
+            statements.begin_upload(),
+            {**whose, "session_id": where.session_id, "location": upload.location},
+        )
+        if begun is None or begun["is_gone"]:
+            raise _erased(where)
+        try:
+            yield upload
+        except DatabaseError:  # which keeps the cure away, too: a later sweep is it
+            raise
+        except BaseException:
+            await uninterrupted(self._drop(upload, whose))
+            raise
+
+    async def _drop(self, upload: "_Upload", whose: statements.UploadedParameters) -> None:
+        """Leaves nothing of an upload that failed."""
+        try:
+            # Who deletes the note knows that its file is saved by no statement that comes later.
+            ended = await self._database.fetch(statements.end_upload(), whose)
+            if self._store is None or upload.location is None or not upload.is_written:
+                return
+            if ended or upload.is_erased:
+                await self._store.remove([upload.location])
+        except AdkpgError as exc:
+            logger.warning("What a failed save left goes with a later sweep: %s", exc)
+
     async def _save(
         self,
         where: Place,
         draft: records.Draft,
-        custom_metadata: dict[str, Any] | None,
+        metadata: str,
         file: IO[bytes] | Any,
         size: int,
+        upload: "_Upload | None",
     ) -> int:
         """Stores a version; a file of several parts in one transaction."""
-        artifact_id = str(uuid4())
-        metadata = records.described(custom_metadata)
         location = None
         first = b""
-        if self._store is not None and self._goes_to_store(size):
-            location = location_of(artifact_id)
+        if self._store is not None and upload is not None and self._goes_to_store(size):
+            assert upload.location is not None
+            location = upload.location
+            if not self._is_held:
+                await hold(self._database, self._store)
+                self._is_held = True
+            upload.is_written = True
             await self._store.write(location, file)
         else:
             file.seek(0)
             first = await asyncio.to_thread(file.read, _TOGETHER * records.CHUNK_BYTES)
+        artifact_id = str(uuid4()) if upload is None else upload.artifact_id
+        save = statements.save(uploaded=upload is not None)
         parameters: statements.SaveParameters = {
             **_parameters(where),
             "artifact_id": artifact_id,
@@ -444,11 +502,11 @@ class DatabaseArtifactService(UsesDatabase, BaseArtifactService):
         async def in_parts(transaction: Transaction) -> int | None:
             if contended:
                 await transaction.fetch(statements.lock_name(), _parameters(where))
-            rows = await transaction.fetch(statements.save(), parameters)
+            rows = await transaction.fetch(save, parameters)
             if not rows:
                 return None
-            if location is not None:
-                return int(rows[0]["version"])
+            if location is not None or _version(rows[0]) == _ERASED:
+                return _version(rows[0])
             async for start, part in following(file, size=_TOGETHER * records.CHUNK_BYTES):
                 await transaction.fetch(
                     statements.add_chunks(),
@@ -462,19 +520,30 @@ class DatabaseArtifactService(UsesDatabase, BaseArtifactService):
                 )
             return int(rows[0]["version"])
 
-        contended = False
+        contended = is_erased = False
         while True:
             in_one = location is not None or len(first) == size
             if not contended and in_one:
-                row = await self._database.fetch_one(statements.save(), parameters)
-                saved = None if row is None else int(row["version"])
+                row = await self._database.fetch_one(save, parameters)
+                saved = None if row is None else _version(row)
             else:
                 saved = await self._database.transact(in_parts)
-            if saved is not None:
+            if saved is None:
+                contended = True  # somebody else saved the same version, and has committed
+            elif saved != _ERASED:
                 return saved
-            contended = True  # somebody else saved the same version, and has committed
+            elif upload is None or is_erased:
+                if upload is not None:
+                    upload.is_erased = True
+                raise _erased(where)
+            else:
+                is_erased = (
+                    True  # or the answer to a run that saved it was lost: the next one knows
+                )
 
     def _goes_to_store(self, size: int) -> bool:
+        if self._store is None:
+            return False
         return size > self._database.settings.artifact_store_above_kb * 1_000
 
     def _require_small(self, size: int) -> None:
@@ -505,6 +574,30 @@ class DatabaseArtifactService(UsesDatabase, BaseArtifactService):
             )
         except InputValidationError as exc:
             raise InvalidArtifact(f"{exc} Save the file itself.") from exc
+
+
+@dataclass
+class _Upload:
+    artifact_id: str
+    location: str | None
+    is_written: bool = False  # as a whole, or in part
+    is_erased: bool = False
+
+
+def _version(row: Mapping[str, Any]) -> int:
+    return _ERASED if row["version"] is None else int(row["version"])
+
+
+def _erased(where: Place) -> AdkpgError:
+    if where.session_id:
+        return SessionNotFound(
+            f"Session {where.session_id!r} was deleted, or its user forgotten, while a file of it "
+            "was uploaded, so the file was not saved; create the session again before you save it."
+        )
+    return ArtifactGone(
+        f"User {where.user_id!r} was forgotten while a file of theirs was uploaded, so the file "
+        "was not saved; save it again if it is to be kept."
+    )
 
 
 def _parameters(where: Place) -> statements.ArtifactParameters:

@@ -5,25 +5,36 @@ from functools import cache
 from typing import Any, TypedDict
 
 from sqlalchemy import (
+    CTE,
     BigInteger,
     ColumnElement,
     Integer,
+    Select,
     Text,
     and_,
     bindparam,
-    case,
     cast,
     delete,
     exists,
     func,
     literal,
     literal_column,
+    null,
     or_,
     select,
     true,
     tuple_,
+    union_all,
 )
-from sqlalchemy.dialects.postgresql import ARRAY, BYTEA, JSON, TIMESTAMP, UUID, insert
+from sqlalchemy.dialects.postgresql import (
+    ARRAY,
+    BYTEA,
+    JSON,
+    TIMESTAMP,
+    UUID,
+    Insert,
+    insert,
+)
 
 from adkpg.memory.write.statements import with_person
 from adkpg.sql import (
@@ -35,13 +46,33 @@ from adkpg.sql import (
     given_rows,
     in_scope,
 )
-from adkpg.tables import artifact_chunks, artifact_claims, artifact_removals, artifacts, sessions
+from adkpg.tables import (
+    artifact_chunks,
+    artifact_claims,
+    artifact_removals,
+    artifact_uploads,
+    artifacts,
+    sessions,
+)
 
 _NAME = bindparam("name", type_=Text)
 _ARTIFACT_ID = cast(bindparam("artifact_id", type_=Text), UUID)
 _FIRST_CHUNK = bindparam("first_chunk", type_=Integer)
 _CHUNKS = bindparam("chunk_count", type_=Integer)
 _TOKEN = bindparam("token", type_=Text)
+
+# What a copy by dump or template has not: the server's identity and the database's.
+_INSTALLATION = (
+    "SELECT c.system_identifier || '/' || d.oid"
+    " FROM pg_catalog.pg_control_system() c, pg_catalog.pg_database d"
+    " WHERE d.datname = current_database()"
+)
+_HERE: ColumnElement[str] = literal_column(f"({_INSTALLATION})", Text)
+_COORDINATOR: ColumnElement[str] = literal_column(
+    # A cluster is known by its coordinator, whichever node is asked.
+    f"(SELECT result FROM run_command_on_coordinator($_${_INSTALLATION}$_$) WHERE success)",  # noqa: S608 - a constant
+    Text,
+)
 
 
 class ArtifactParameters(SessionParameters):
@@ -69,6 +100,19 @@ class SaveParameters(ArtifactParameters):
     created_at: datetime
     first_chunk: int
     data: list[bytes]
+
+
+class UploadParameters(SessionParameters):
+    """A file that is to be uploaded; None where it gets no object."""
+
+    artifact_id: str
+    location: str | None
+
+
+class UploadedParameters(ScopeParameters):
+    """A file that was to be uploaded."""
+
+    artifact_id: str
 
 
 class ChunksParameters(ScopeParameters):
@@ -124,19 +168,12 @@ def _chunks_of(artifact_id: ColumnElement[Any]) -> ColumnElement[bool]:
     return and_(in_scope(artifact_chunks), artifact_chunks.c.artifact_id == artifact_id)
 
 
-@cache
-def save() -> Statement[SaveParameters]:
-    """Stores a version after the last one, with its first chunks; returns its ``version``.
-
-    No row if somebody else stored the same version meanwhile: run it again. A second run finds the
-    version of the first by its id, which the caller gives.
-
-    Whoever forgets the person, or deletes the session, is waited for, and waits.
-    """
+def _unerased() -> CTE:
+    """The session, if it is stored, held; who forgets the person waits, and is waited for."""
     # As a text, since a step of Citus has no column of void; and on the node that has the user.
     locked = select(cast(with_person(), Text).label("locked")).select_from(at_person())
     person = locked.cte("person").prefix_with("MATERIALIZED")
-    session = (
+    return (
         select(sessions.c.session_id)
         .where(
             in_scope(sessions),
@@ -147,6 +184,70 @@ def save() -> Statement[SaveParameters]:
         .cte("session")
         .prefix_with("MATERIALIZED")
     )
+
+
+def _is_gone(session: CTE) -> ColumnElement[bool]:
+    """Whether the session was stored when the statement began, and its holder found it deleted."""
+    was = select(sessions.c.session_id).where(
+        in_scope(sessions), sessions.c.session_id == SESSION_ID
+    )
+    return and_(exists(was), ~exists(select(session.c.session_id)))
+
+
+def _its_upload() -> ColumnElement[bool]:
+    return and_(in_scope(artifact_uploads), artifact_uploads.c.artifact_id == _ARTIFACT_ID)
+
+
+@cache
+def begin_upload() -> Statement[UploadParameters]:
+    """Notes that a file is uploaded from now on; idempotent.
+
+    Returns ``is_gone``: whether its session was deleted while this waited, and nothing was noted.
+    Whoever forgets the person, or deletes the session, later deletes the note.
+    """
+    session = _unerased()
+    values: dict[str, ColumnElement[Any]] = {
+        "app_name": bindparam("app_name", type_=Text),
+        "user_id": bindparam("user_id", type_=Text),
+        "session_id": SESSION_ID,
+        "artifact_id": _ARTIFACT_ID,
+        "location": bindparam("location", type_=Text),
+    }
+    noted = (
+        insert(artifact_uploads)
+        .from_select(list(values), select(*values.values()).where(~_is_gone(session)))
+        .on_conflict_do_nothing()
+        .cte("noted")
+    )
+    return Statement(select(_is_gone(session).label("is_gone")).add_cte(noted))
+
+
+@cache
+def end_upload() -> Statement[UploadedParameters]:
+    """Deletes the note of an upload; a row if it was there, so that it is saved by nobody."""
+    return Statement(
+        delete(artifact_uploads).where(_its_upload()).returning(artifact_uploads.c.artifact_id)
+    )
+
+
+@cache
+def end_old_uploads() -> Statement[Any]:
+    """Deletes the notes of uploads whose process has ended, since a save takes less."""
+    return Statement(delete(artifact_uploads).where(artifact_uploads.c.began_at < _ago(hours=48)))
+
+
+@cache
+def save(*, uploaded: bool) -> Statement[SaveParameters]:
+    """Stores a version after the last one, with its first chunks; returns its ``version``.
+
+    No row if somebody else stored the same version meanwhile: run it again. A second run finds the
+    version of the first by its id, which the caller gives. The row has no version if the session
+    was deleted while this waited or, with `uploaded`, if the note of the upload was deleted: its
+    person or session was erased meanwhile.
+
+    Whoever forgets the person, or deletes the session, is waited for, and waits.
+    """
+    session = _unerased()
     known = (
         select(artifacts.c.version)
         .where(in_scope(artifacts), artifacts.c.artifact_id == _ARTIFACT_ID)
@@ -171,16 +272,24 @@ def save() -> Statement[SaveParameters]:
         "location": bindparam("location", type_=Text),
         "created_at": bindparam("created_at", type_=TIMESTAMP(timezone=True)),
     }
+    is_erased = _is_gone(session)
+    # Locked, so that one that was deleted while this waited is seen to be gone.
+    begun = (
+        select(artifact_uploads.c.artifact_id)
+        .where(_its_upload(), ~_is_gone(session))
+        .with_for_update()
+        .cte("begun")
+        .prefix_with("MATERIALIZED")
+    )
+    if uploaded:
+        is_erased = ~exists(select(begun.c.artifact_id))
     made = (
         insert(artifacts)
         .from_select(
             list(values),
             select(*values.values())
             .select_from(last)
-            .where(
-                select(func.count()).select_from(session).scalar_subquery() >= 0,
-                ~exists(select(known.c.version)),
-            ),
+            .where(~is_erased, ~exists(select(known.c.version))),
         )
         .on_conflict_do_nothing()
         .returning(
@@ -206,9 +315,19 @@ def save() -> Statement[SaveParameters]:
         )
         .cte("filled")
     )
-    return Statement(
-        select(made.c.version).union_all(select(known.c.version)).add_cte(session, filled)
+    erased = select(null().cast(Integer)).where(is_erased, ~exists(select(known.c.version)))
+    stored = union_all(select(made.c.version), select(known.c.version), erased)
+    if not uploaded:
+        return Statement(stored.add_cte(session, filled))
+    ended = (
+        delete(artifact_uploads)
+        .where(
+            in_scope(artifact_uploads),
+            artifact_uploads.c.artifact_id.in_(select(made.c.artifact_id)),
+        )
+        .cte("ended")
     )
+    return Statement(stored.add_cte(session, filled, ended))
 
 
 @cache
@@ -329,19 +448,8 @@ def select_page(*, after: bool) -> Statement[PageParameters]:
 @cache
 def select_locations() -> Statement[LocationsParameters]:
     """Reads which of some objects are named by an artifact, anybody's: ``location``."""
-    asked = given_rows(locations=Text)
-    id_of = cast(func.split_part(asked.c.locations, literal_column("'/'"), 2), UUID)
-    valid = asked.c.locations.regexp_match(literal_column(r"'^[0-9]{8}/[0-9a-f-]{36}$'"))
-    named = select(artifacts.c.artifact_id).where(
-        artifacts.c.artifact_id == case((valid, id_of)),
-        artifacts.c.location == asked.c.locations,
-    )
-    places = bindparam("locations", type_=ARRAY(Text))
-    return Statement(
-        select(asked.c.locations.label("location")).where(exists(named)),
-        # Over nodes no index is asked for each: every node reads all of its files once.
-        over_nodes=select(artifacts.c.location).where(artifacts.c.location == func.any(places)),
-    )
+    asked = bindparam("locations", type_=ARRAY(Text))
+    return Statement(select(artifacts.c.location).where(artifacts.c.location == func.any(asked)))
 
 
 @cache
@@ -351,6 +459,17 @@ def select_removals() -> Statement[RemovalsParameters]:
         select(artifact_removals.c.location)
         .order_by(artifact_removals.c.location)
         .limit(bindparam("limit", type_=Integer))
+    )
+
+
+@cache
+def note_removals() -> Statement[LocationsParameters]:
+    """Notes objects whose artifacts were deleted, as a trigger does on one server; idempotent."""
+    given = given_rows(locations=Text)
+    return Statement(
+        insert(artifact_removals)
+        .from_select(["location"], select(given.c.locations))
+        .on_conflict_do_nothing()
     )
 
 
@@ -365,18 +484,43 @@ def delete_removals() -> Statement[LocationsParameters]:
 
 @cache
 def select_claim() -> Statement[ClaimParameters]:
-    """Reads a claim, if this database made it: whether it is ``fresh``, of the last hour."""
-    return Statement(
-        select((artifact_claims.c.claimed_at > _ago(hours=1)).label("fresh")).where(
-            cast(artifact_claims.c.token, Text) == _TOKEN
+    """Reads a claim that this database or what it is a copy of made.
+
+    Returns:
+      ``own``: Whether it was made here. ``fresh``: In the last hour.
+    """
+
+    def read(installation: ColumnElement[str]) -> Any:
+        told = select(
+            (artifact_claims.c.installation == installation).label("own"),
+            (artifact_claims.c.claimed_at > _ago(hours=1)).label("fresh"),
         )
-    )
+        return told.where(cast(artifact_claims.c.token, Text) == _TOKEN)
+
+    return Statement(read(_HERE), over_nodes=read(_COORDINATOR))
+
+
+@cache
+def select_own_claim() -> Statement[Any]:
+    """Reads whether this database has claimed a folder: a row if so."""
+
+    def read(installation: ColumnElement[str]) -> Select[Any]:
+        own = select(artifact_claims.c.token).where(artifact_claims.c.installation == installation)
+        return own.limit(1)
+
+    return Statement(read(_HERE), over_nodes=read(_COORDINATOR))
 
 
 @cache
 def insert_claim() -> Statement[ClaimParameters]:
-    """Notes a new claim."""
-    return Statement(insert(artifact_claims).values(token=cast(_TOKEN, UUID)))
+    """Notes a new claim of this database."""
+
+    def write(installation: ColumnElement[str]) -> Insert:
+        return insert(artifact_claims).from_select(
+            ["token", "installation"], select(cast(_TOKEN, UUID), installation)
+        )
+
+    return Statement(write(_HERE), over_nodes=write(_COORDINATOR))
 
 
 @cache

@@ -4,6 +4,9 @@ An object is written before its row and removed after it, so a row's object is a
 """
 
 import asyncio
+import hashlib
+import os
+import re
 from collections.abc import AsyncIterator, Callable, Sequence
 from datetime import UTC
 from io import BytesIO
@@ -19,10 +22,14 @@ T = TypeVar("T")
 
 _PART = 1_048_576
 _CLAIM = "adkpg-claim"
+_DAY = re.compile("[0-9]{8}")
+_OBJECT = re.compile(r"[0-9]{8}/(?!\.{1,2}\Z)[^/\\\x00-\x1f]+")
 
 
 class ObjectStore:
-    """A folder of an object store, by fsspec; objects are named by the day and a random id.
+    """A folder of an object store, by fsspec; objects are named by `location_of`.
+
+    Nothing but objects of days is read, written or removed in it, whatever a caller names.
 
     Args:
       url: As fsspec reads it: ``s3://bucket/folder``, ``gs://…``, ``file:///folder``.
@@ -48,6 +55,8 @@ class ObjectStore:
                 "correct the URL, or install fsspec's package for it."
             ) from exc
         self._root = str(root).rstrip("/")
+        kinds = self._files.protocol
+        self._is_local = "file" in ((kinds,) if isinstance(kinds, str) else kinds)
 
     @classmethod
     def of(cls, settings: Settings) -> "ObjectStore | None":
@@ -61,15 +70,7 @@ class ObjectStore:
         Raises:
           ArtifactStoreError: The store refused it.
         """
-
-        def copy() -> None:
-            self._files.makedirs(self._path(location).rpartition("/")[0], exist_ok=True)
-            file.seek(0)
-            with self._files.open(self._path(location), "wb") as target:
-                while part := file.read(_PART):
-                    target.write(part)
-
-        await self._done(copy)
+        await self._done(lambda: self._copy(file, self._path(location)))
 
     async def read(self, location: str) -> AsyncIterator[bytes]:
         """Yields the bytes of an object.
@@ -103,12 +104,13 @@ class ObjectStore:
 
     async def days(self) -> list[str]:
         """Returns the days that objects were written on, as their names begin."""
-        return await self._done(lambda: self._names(self._root))
+        names = await self._done(lambda: self._names(self._root))
+        return [name for name in names if _DAY.fullmatch(name)]
 
     async def locations(self, day: str) -> list[str]:
         """Returns the objects of a day."""
-        names = await self._done(lambda: self._names(self._path(day)))
-        return [f"{day}/{name}" for name in names]
+        names = await self._done(lambda: self._names(self._within(day)))
+        return [f"{day}/{name}" for name in names if is_object(f"{day}/{name}")]
 
     async def claim(self) -> str | None:
         """Returns the token of the database that the folder belongs to; None if it is nobody's.
@@ -120,7 +122,7 @@ class ObjectStore:
         def read() -> str | None:
             self._files.invalidate_cache()
             try:
-                with self._files.open(self._path(_CLAIM), "rb") as file:
+                with self._files.open(self._within(_CLAIM), "rb") as file:
                     return (
                         str(file.read(_PART), "ascii", "replace").replace("\0", "").strip() or None
                     )
@@ -135,7 +137,15 @@ class ObjectStore:
         Raises:
           ArtifactStoreError: The store refused it.
         """
-        await self.write(_CLAIM, BytesIO(token.encode()))
+        file = BytesIO(token.encode())
+        await self._done(lambda: self._copy(file, self._within(_CLAIM)))
+
+    def _copy(self, file: IO[bytes], path: str) -> None:
+        self._files.makedirs(path.rpartition("/")[0], exist_ok=True)
+        file.seek(0)
+        with self._files.open(path, "wb") as target:
+            while part := file.read(_PART):
+                target.write(part)
 
     def _names(self, path: str) -> list[str]:
         self._files.invalidate_cache()
@@ -146,7 +156,23 @@ class ObjectStore:
         return [str(each).rstrip("/").rpartition("/")[2] for each in found]
 
     def _path(self, location: str) -> str:
-        return f"{self._root}/{location}"
+        if not is_object(location):
+            raise ArtifactStoreError(
+                f"{location[:100]!r} is no object of a file, so it is neither read nor changed; "
+                "delete the artifact that names it."
+            )
+        return self._within(location)
+
+    def _within(self, name: str) -> str:
+        """Returns the path of a name, which leads out of the folder by no link either."""
+        if self._is_local and os.path.realpath(f"{self._root}/{name}") != os.path.join(
+            os.path.realpath(self._root), name
+        ):
+            raise ArtifactStoreError(
+                f"{name!r} in the folder that ADKPG_ARTIFACT_STORE names is a symbolic link, so it "
+                "is neither read nor changed; remove the link."
+            )
+        return f"{self._root}/{name}"
 
     async def _done(self, work: Callable[[], T]) -> T:
         try:
@@ -156,6 +182,8 @@ class ObjectStore:
                 "The bytes of the artifact are not in the object store any more; restore them, or "
                 "delete the artifact."
             ) from exc
+        except ArtifactStoreError:
+            raise
         except Exception as exc:
             raise ArtifactStoreError(
                 f"The object store refused a file ({type(exc).__name__}); see the cause, and try "
@@ -163,7 +191,30 @@ class ObjectStore:
             ) from exc
 
 
-def location_of(artifact_id: str) -> str:
-    """Returns where the object of a new version is to be."""
+def location_of(*, app_name: str, user_id: str, artifact_id: str) -> str:
+    """Returns where the object of a new version is to be: by the day and what it alone has.
+
+    Who knows the object's name learns nobody's of it, since the id is random.
+    """
     today = clamped(platform_time.get_time()).astimezone(UTC)
-    return f"{today:%Y%m%d}/{artifact_id}"
+    return f"{today:%Y%m%d}/{_name(app_name, user_id, artifact_id)}"
+
+
+def is_location_of(location: object, *, app_name: str, user_id: str, artifact_id: str) -> bool:
+    """Whether `location_of` gives it to this version on some day; the schema checks it, too."""
+    return (
+        isinstance(location, str)
+        and _DAY.fullmatch(location[:8]) is not None
+        and location[8:] == f"/{_name(app_name, user_id, artifact_id)}"
+    )
+
+
+def is_object(location: str) -> bool:
+    """Whether a location is one of an object in the folder of a day."""
+    return _OBJECT.fullmatch(location) is not None
+
+
+def _name(app_name: str, user_id: str, artifact_id: str) -> str:
+    """As ``artifacts_location_check`` of the schema."""
+    text = f"{len(app_name)}:{app_name}{user_id}{artifact_id}"
+    return hashlib.sha256(text.encode(errors="surrogatepass")).hexdigest()

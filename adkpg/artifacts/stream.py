@@ -8,8 +8,9 @@ from google.adk.artifacts.base_artifact_service import ArtifactVersion
 
 from adkpg.artifacts import statements
 from adkpg.artifacts.records import CHUNK_BYTES
+from adkpg.artifacts.store import is_location_of
 from adkpg.database import Database
-from adkpg.errors import ArtifactGone, ConfigurationError
+from adkpg.errors import ArtifactGone, ArtifactStoreError, ConfigurationError
 
 _TOGETHER = 16
 
@@ -81,6 +82,16 @@ class ArtifactStream:
             chunks = [row["data"] for row in found]
 
     async def _of_object(self, location: str) -> AsyncIterator[bytes]:
+        if not is_location_of(
+            location,
+            app_name=self._app_name,
+            user_id=self._user_id,
+            artifact_id=self._row["artifact_id"],
+        ):
+            raise ArtifactStoreError(
+                f"The artifact's row names {location[:100]!r}, which is no object of its own, so "
+                "it is not read; delete the artifact."
+            )
         if self._read_object is None:
             raise ConfigurationError(
                 "The artifact's bytes are in an object store; set ADKPG_ARTIFACT_STORE as it was "

@@ -1,5 +1,7 @@
 """The sweep: objects that no artifact names any more, since it was deleted or its save failed."""
 
+import logging
+from collections.abc import Collection
 from dataclasses import dataclass
 from datetime import UTC, datetime, timedelta
 
@@ -7,9 +9,12 @@ from google.adk.platform import time as platform_time
 
 from adkpg.artifacts import statements
 from adkpg.artifacts.claim import hold
-from adkpg.artifacts.store import ObjectStore
+from adkpg.artifacts.store import ObjectStore, is_object
 from adkpg.database import Database
+from adkpg.errors import AdkpgError, ConfigurationError, DatabaseError
 from adkpg.telemetry.calls import on, traced_function
+
+logger = logging.getLogger(__name__)
 
 _BATCH = 100
 _ORPHANED_AFTER = timedelta(days=2)  # by the day in its name; a save takes less
@@ -45,6 +50,7 @@ async def sweep_objects(database: Database, *, take_over: bool = False) -> Swept
         and nothing was removed; or the store refused it, and what is left is swept the next time.
     """
     database.require_every_scope()
+    await database.fetch(statements.end_old_uploads(), {})
     store = ObjectStore.of(database.settings)
     if store is None:
         return SweptObjects(0, 0)
@@ -53,13 +59,65 @@ async def sweep_objects(database: Database, *, take_over: bool = False) -> Swept
     orphans = 0
     oldest = datetime.fromtimestamp(platform_time.get_time(), UTC) - _ORPHANED_AFTER
     for day in sorted(await store.days()):
-        if len(day) != 8 or not day.isdecimal() or day > f"{oldest:%Y%m%d}":
-            continue
+        if day > f"{oldest:%Y%m%d}":
+            break
         locations = await store.locations(day)
         for start in range(0, len(locations), _BATCH):
             batch = locations[start : start + _BATCH]
             orphans += await _remove_unnamed(database, store, batch)
     return SweptObjects(removed, orphans)
+
+
+async def remove_objects(database: Database, locations: Collection[str]) -> int:
+    """Removes objects of files that were erased, and notes what is in the way for the next sweep.
+
+    Whatever erases a person's files calls it afterwards. The log says what was in the way.
+
+    Args:
+      locations: Of the objects.
+
+    Returns:
+      How many may be there still.
+    """
+    if not locations:
+        return 0
+    left = sorted(locations)
+    try:
+        # A trigger did it, if the tables are on one server and the file was not being uploaded.
+        await database.fetch(statements.note_removals(), {"locations": left})
+    except DatabaseError as exc:
+        logger.warning(
+            "%d objects of erased files stay in the object store until they are two days old and a "
+            "sweep finds that no file names them, if they cannot be removed now: %s",
+            len(left),
+            exc,
+        )
+    try:
+        store = ObjectStore.of(database.settings)
+        if store is None:
+            raise ConfigurationError("ADKPG_ARTIFACT_STORE is not set here.")
+        await hold(database, store)
+        while left:
+            await _remove_unnamed(database, store, left[:_BATCH])
+            done, left = left[:_BATCH], left[_BATCH:]
+            await database.fetch(statements.delete_removals(), {"locations": done})
+    except AdkpgError as exc:
+        logger.warning("%d objects of erased files are left to the worker: %s", len(left), exc)
+    return len(left)
+
+
+async def remove_noted(database: Database) -> None:
+    """Removes all objects that are noted, after files of many were erased; the log says if not."""
+    try:
+        if not await database.fetch(statements.select_removals(), {"limit": 1}):
+            return
+        database.require_every_scope()
+        store = ObjectStore.of(database.settings)
+        if store is not None:
+            await hold(database, store)
+            await _remove_deleted(database, store)
+    except AdkpgError as exc:
+        logger.warning("Objects of erased files are left to the worker: %s", exc)
 
 
 async def _remove_deleted(database: Database, store: ObjectStore) -> int:
@@ -80,5 +138,8 @@ async def _remove_unnamed(database: Database, store: ObjectStore, locations: lis
     """Removes those objects that no artifact names, be they noted or not; returns how many."""
     rows = await database.fetch(statements.select_locations(), {"locations": locations})
     unnamed = sorted(set(locations) - {row["location"] for row in rows})
+    for location in (each for each in unnamed if not is_object(each)):
+        logger.warning("%r is no object of a file and was not removed.", location[:100])
+    unnamed = [location for location in unnamed if is_object(location)]
     await store.remove(unnamed)
     return len(unnamed)

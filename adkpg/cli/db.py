@@ -150,7 +150,7 @@ def upgrade_server(old: Path | None, *, as_json: bool) -> None:
     "--take-over-files",
     is_flag=True,
     help="Also remove objects from a folder of ADKPG_ARTIFACT_STORE that another database kept; "
-    "after a backup was restored, the database before it is another.",
+    "a restored backup is another than the database before it.",
 )
 @as_json
 @connected

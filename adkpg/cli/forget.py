@@ -28,6 +28,7 @@ _LABELS = {
     "approximate_scopes": "index entries",
     "artifacts": "versions of saved files",
     "artifact_chunks": "parts of saved files",
+    "artifact_uploads": "files that are being uploaded",
 }
 _FIRST = ("sessions", "events", "user_states", "memories")
 
@@ -77,8 +78,6 @@ def forget(
                 )
                 for app_name in dict.fromkeys(app_names)
             ]
-            if not dry_run:
-                await adkpg.artifacts.sweep_objects(database)
             return parts if any(parts) else []
 
         return run(database_url, each_app)
@@ -125,6 +124,10 @@ def _counts(part: adkpg.erasure.Erased) -> dict[str, int]:
             counts[_LABELS.get(name, name)] = count
     if part.files:
         counts["files"] = part.files
+    if part.objects:
+        counts["objects of files"] = part.objects
+    if part.objects_left:
+        counts["of these, left to the next adkpg db tidy"] = part.objects_left
     return counts
 
 

@@ -7,11 +7,11 @@ from functools import partial
 
 from google.adk.artifacts.base_artifact_service import BaseArtifactService
 
+from adkpg.artifacts.sweep import remove_objects
 from adkpg.database import Database, Transaction
 from adkpg.erasure import statements
 from adkpg.erasure.files import delete_files
 from adkpg.erasure.locks import giving_way
-from adkpg.erasure.objects import note_objects
 from adkpg.keys import require_storable
 from adkpg.memory.write.statements import lock_person
 from adkpg.sql import ScopeParameters
@@ -29,6 +29,9 @@ class Erased:
       rows: Number of rows by table; tables without any are left out.
       memories: Number of memories by kind, as in ``rows["memories"]`` together.
       files: Number of files in the other artifact service, all versions of one counted as one.
+      objects: Number of objects of files in the object store, removed or left.
+      objects_left: How many of these could not be removed, since the store refused, is another
+        database's or is not named here; a sweep does it.
     """
 
     app_name: str
@@ -36,6 +39,8 @@ class Erased:
     rows: Mapping[str, int]
     memories: Mapping[str, int]
     files: int
+    objects: int = 0
+    objects_left: int = 0
 
     def __bool__(self) -> bool:
         return bool(self.rows) or self.files > 0
@@ -59,8 +64,11 @@ async def forget(
     nothing to add to. What a caller gives to memory afterwards is stored like anything new. The
     state that all users of the app share is left alone.
 
-    Files go before the rows, since only the rows tell which sessions there were: if the artifact
-    service fails, the rows are still there, and forgetting can be asked for again.
+    Objects of files in ``ADKPG_ARTIFACT_STORE`` go after the rows; those that cannot are noted for
+    a sweep, and counted. A file that is being uploaded is not saved.
+
+    Files in another service go before the rows, since only the rows tell which sessions there were:
+    if that service fails, the rows are still there, and forgetting can be asked for again.
 
     Args:
       database: The database.
@@ -93,13 +101,14 @@ async def forget(
         )
     if dry_run:
         rows, memories = await _counted(database, scope)
-        return Erased(app_name, user_id, rows, memories, files)
+        stored = await database.fetch(statements.select_objects(), scope)
+        return Erased(app_name, user_id, rows, memories, files, len(stored))
     objects: set[str] = set()  # also of an attempt whose answer was lost
     rows, memories, last_ids = await giving_way(
         database, scope, partial(_erase, scope=scope, objects=objects)
     )
     database.erased(**scope)
-    await note_objects(database, objects)
+    left = await remove_objects(database, objects)
     if artifact_service is not None:  # a turn that was running may have saved some more
         session_ids |= last_ids
         try:
@@ -115,7 +124,7 @@ async def forget(
                 f"{sorted(session_ids)}."
             )
             raise
-    return Erased(app_name, user_id, rows, memories, files)
+    return Erased(app_name, user_id, rows, memories, files, len(objects), left)
 
 
 async def _counted(
@@ -141,8 +150,7 @@ async def _erase(
     Args:
       transaction: Erases.
       scope: Whose.
-      objects: Told where in an object store files are that no trigger notes, since on a cluster it
-        could not write to all nodes.
+      objects: Told where in an object store the files are.
 
     Returns:
       Rows by table, memories by kind, and session ids.
@@ -157,9 +165,8 @@ async def _erase(
         await transaction.fetch(statements.lock_sessions(), scope)
         known = await transaction.fetch(statements.select_session_ids(), scope)
         session_ids |= {row["session_id"] for row in known}
-        if transaction.is_distributed:
-            stored = await transaction.fetch(statements.select_objects(), scope)
-            objects |= {row["location"] for row in stored}
+        stored = await transaction.fetch(statements.select_objects(), scope)
+        objects |= {row["location"] for row in stored}
         for table in PERSONAL:
             for row in await transaction.fetch(statements.delete_rows(table), scope):
                 found += row["rows"]

@@ -8,6 +8,7 @@ from typing import Any
 
 from google.adk.platform import time as platform_time
 
+from adkpg.artifacts.sweep import remove_noted
 from adkpg.database import Database
 from adkpg.erasure import retention_statements as statements
 from adkpg.errors import InvalidInput
@@ -53,8 +54,9 @@ async def prune_sessions(
     """Deletes expired sessions, and others by age; idempotent.
 
     A session goes with its events and saved files, as by `delete_session`: what was remembered of
-    it stays. Batches of 100 sessions, each a transaction of its own: it may be ended anywhere, and
-    goes on the next time. Sessions that somebody writes to are passed over until then.
+    it stays. Objects of its files go, too, unless the log says what was in the way. Batches of 100
+    sessions, each a transaction of its own: it may be ended anywhere, and goes on the next time.
+    Sessions that somebody writes to are passed over until then.
 
     Args:
       database: The database.
@@ -101,6 +103,8 @@ async def prune_sessions(
             count = counts[row["app_name"], row["user_id"]]
             count[0] += 1
             count[1] += row["events"]
+    if counts and not dry_run and not events_only:
+        await remove_noted(database)
     if user_states:
         for row in await _states(database, app_name, user_id, before, dry_run=dry_run):
             counts[row["app_name"], row["user_id"]][2] = 1

@@ -2,12 +2,12 @@
 
 from functools import partial
 
+from adkpg.artifacts.sweep import remove_objects
 from adkpg.database import Database, Transaction
 from adkpg.erasure import statements
 from adkpg.erasure.locks import giving_way
-from adkpg.erasure.objects import note_objects
 from adkpg.memory.write.statements import lock_session
-from adkpg.sql import SessionParameters
+from adkpg.sql import SessionParameters, Statement
 
 
 async def forget_session(
@@ -16,7 +16,7 @@ async def forget_session(
     """Erases a session, its events and memories, and what was drawn from those; idempotent.
 
     One transaction: whoever is writing to the session is waited for, and what they wrote goes too.
-    An append that comes later finds no session.
+    An append that comes later finds no session. Objects of its files go afterwards.
 
     Args:
       database: The database.
@@ -38,16 +38,44 @@ async def forget_session(
     objects: set[str] = set()  # also of an attempt whose answer was lost
     await giving_way(database, place, partial(_erase, place=place, objects=objects))
     database.erased(**place)
-    await note_objects(database, objects)
+    await remove_objects(database, objects)
+
+
+async def delete_session(
+    database: Database, delete: Statement[SessionParameters], *, place: SessionParameters
+) -> None:
+    """Deletes a session by a statement, and the objects of its files; memories stay. Idempotent.
+
+    Args:
+      database: The database.
+      delete: What deletes the row.
+      place: The session.
+
+    Raises:
+      DatabaseError: The server refused; nothing was deleted.
+    """
+    objects: set[str] = set()  # also of an attempt whose answer was lost
+
+    async def held(transaction: Transaction) -> None:
+        await _hold(transaction, place=place, objects=objects)
+        await transaction.fetch(delete, place)
+
+    await database.transact(held)
+    database.erased(**place)
+    await remove_objects(database, objects)
+
+
+async def _hold(transaction: Transaction, *, place: SessionParameters, objects: set[str]) -> None:
+    """Makes all wait who write to a stored session, and tells where objects of its files are."""
+    # Files go with a session that is stored, and with no other; nobody saves any more meanwhile.
+    if await transaction.fetch(statements.hold_session(), place):
+        stored = await transaction.fetch(statements.select_session_objects(), place)
+        objects |= {row["location"] for row in stored}
 
 
 async def _erase(transaction: Transaction, *, place: SessionParameters, objects: set[str]) -> None:
     await transaction.fetch(lock_session(), place)
-    held = await transaction.fetch(statements.hold_session(), place)
-    # Files go with a session that is stored, and with no other; nobody saves any more meanwhile.
-    if transaction.is_distributed and held:
-        stored = await transaction.fetch(statements.select_session_objects(), place)
-        objects |= {row["location"] for row in stored}
+    await _hold(transaction, place=place, objects=objects)
     for statement in (
         statements.lock_session_memories(),
         statements.delete_session_memories(),

@@ -5,10 +5,9 @@ Every row of a table that has a ``user_id`` belongs to a person: a table that is
 """
 
 from functools import cache
-from typing import Any, TypedDict
+from typing import Any
 
 from sqlalchemy import Table, Text, delete, func, literal, select, union
-from sqlalchemy.dialects.postgresql import insert
 
 from adkpg.memory.write.statements import erased
 from adkpg.sql import (
@@ -16,20 +15,9 @@ from adkpg.sql import (
     ScopeParameters,
     SessionParameters,
     Statement,
-    given_rows,
     in_scope,
 )
-from adkpg.tables import artifact_removals, artifacts, memories, memory_tombstones, sessions
-
-
-class LocationsParameters(TypedDict):
-    """Of statements on objects.
-
-    Attributes:
-      locations: Where they are in the object store.
-    """
-
-    locations: list[str]
+from adkpg.tables import artifact_uploads, artifacts, memories, memory_tombstones, sessions
 
 
 @cache
@@ -72,9 +60,14 @@ def delete_rows(table: Table) -> Statement[ScopeParameters]:
 
 @cache
 def select_objects() -> Statement[ScopeParameters]:
-    """Reads where in an object store the bytes of a user's files are: ``location``."""
+    """Reads where in an object store the bytes of a user's files are, or may be: ``location``."""
     return Statement(
-        select(artifacts.c.location).where(in_scope(artifacts), artifacts.c.location.is_not(None))
+        union(
+            *(
+                select(table.c.location).where(in_scope(table), table.c.location.is_not(None))
+                for table in (artifacts, artifact_uploads)
+            )
+        )
     )
 
 
@@ -90,24 +83,16 @@ def hold_session() -> Statement[SessionParameters]:
 
 @cache
 def select_session_objects() -> Statement[SessionParameters]:
-    """Reads where in an object store the bytes of a session's files are: ``location``."""
+    """Reads where in an object store bytes of a session's files are, or may be: ``location``."""
     return Statement(
-        select(artifacts.c.location).where(
-            in_scope(artifacts),
-            artifacts.c.session_id == SESSION_ID,
-            artifacts.c.location.is_not(None),
+        union(
+            *(
+                select(table.c.location).where(
+                    in_scope(table), table.c.session_id == SESSION_ID, table.c.location.is_not(None)
+                )
+                for table in (artifacts, artifact_uploads)
+            )
         )
-    )
-
-
-@cache
-def note_removals() -> Statement[LocationsParameters]:
-    """Notes objects whose artifacts were deleted, as a trigger does on one server; idempotent."""
-    given = given_rows(locations=Text)
-    return Statement(
-        insert(artifact_removals)
-        .from_select(["location"], select(given.c.locations))
-        .on_conflict_do_nothing()
     )
 
 

@@ -19,7 +19,7 @@ from sqlalchemy.ext.asyncio import AsyncEngine
 
 from adkpg import cursors, jsontext
 from adkpg.database import Database, Floor, Known, Source, UsesDatabase
-from adkpg.erasure.session import forget_session
+from adkpg.erasure.session import delete_session, forget_session
 from adkpg.errors import (
     ConfigurationError,
     ConstraintViolated,
@@ -745,7 +745,9 @@ class DatabaseSessionService(UsesDatabase, BaseSessionService):
     async def delete_session(
         self, *, app_name: str, user_id: str, session_id: str | None, forget: bool = False
     ) -> None:
-        """Deletes a session with its events; the shared states and memories stay. Idempotent.
+        """Deletes a session with its events and files; shared states and memories stay. Idempotent.
+
+        Objects of its files that cannot be removed are noted for a sweep, and the log says so.
 
         Args:
           session_id: Stripped of surrounding whitespace; None or an empty one is of no session.
@@ -762,6 +764,8 @@ class DatabaseSessionService(UsesDatabase, BaseSessionService):
         }
         if forget:
             await forget_session(self._database, **place)
+        elif self._database.settings.artifact_store is not None:
+            await delete_session(self._database, statements.delete_session(), place=place)
         else:
             await self._database.fetch(statements.delete_session(), place)
             self._database.erased(**place)

@@ -11,7 +11,7 @@ from sqlalchemy.dialects import postgresql
 from adkpg.database.migrating import migrations
 from adkpg.tables import FUNCTIONS
 
-revision = "0001r31"
+revision = "0001r32"
 down_revision = None
 branch_labels = None
 depends_on = None
@@ -539,12 +539,53 @@ def upgrade() -> None:
             server_default=sa.text("now()"),
             nullable=False,
         ),
+        sa.CheckConstraint(
+            "location IS NULL OR location ~ '^[0-9]{8}/[0-9a-f]{64}$' AND right(location, 64) ="
+            " encode(sha256(convert_to(length(app_name)::text || ':' || app_name || user_id"
+            " || artifact_id::text, 'UTF8')), 'hex')",
+            name="artifacts_location_check",
+        ),
         sa.PrimaryKeyConstraint(
             "app_name", "user_id", "session_id", "name", "version", name="artifacts_pkey"
         ),
         sa.UniqueConstraint("artifact_id", "app_name", "user_id", name="artifacts_artifact_id_key"),
         schema=schema,
         comment="The versions of files that agents save. No foreign key: any session may have files; a stored session's go with it, by a trigger.",
+    )
+    op.create_index(
+        "artifacts_location_key",
+        "artifacts",
+        ["location", "app_name", "user_id"],
+        unique=True,
+        schema=schema,
+        postgresql_where=sa.text("location IS NOT NULL"),
+    )
+    op.create_table(
+        "artifact_uploads",
+        sa.Column("app_name", sa.Text(collation="C"), nullable=False),
+        sa.Column("user_id", sa.Text(collation="C"), nullable=False),
+        sa.Column(
+            "session_id",
+            sa.Text(collation="C"),
+            nullable=False,
+            comment="As of the artifact that it becomes.",
+        ),
+        sa.Column("artifact_id", sa.UUID(as_uuid=False), nullable=False),
+        sa.Column(
+            "location",
+            sa.Text(),
+            nullable=True,
+            comment="Where its object is to be, if it gets one.",
+        ),
+        sa.Column(
+            "began_at",
+            postgresql.TIMESTAMP(timezone=True),
+            server_default=sa.text("now()"),
+            nullable=False,
+        ),
+        sa.PrimaryKeyConstraint("app_name", "user_id", "artifact_id", name="artifact_uploads_pkey"),
+        schema=schema,
+        comment="Files that are being uploaded. One whose person or session is erased is not saved.",
     )
     op.create_table(
         "artifact_removals",
@@ -577,6 +618,12 @@ def upgrade() -> None:
             postgresql.TIMESTAMP(timezone=True),
             server_default=sa.text("now()"),
             nullable=False,
+        ),
+        sa.Column(
+            "installation",
+            sa.Text(),
+            nullable=False,
+            comment="The server's system identifier and the database's oid when it was claimed: a copy has others.",
         ),
         sa.PrimaryKeyConstraint("token", name="artifact_claims_pkey"),
         schema=schema,
@@ -1083,16 +1130,27 @@ def upgrade() -> None:
         f"""
         CREATE FUNCTION "{schema}".delete_session_artifacts() RETURNS trigger LANGUAGE plpgsql AS $$
         DECLARE
-            place text := format('%I.artifacts', TG_TABLE_SCHEMA);
+            place text;
         BEGIN
-            IF TG_TABLE_NAME <> 'sessions' THEN  -- a part of them: by Citus it might be another
-                place := place || '_'
-                    || get_shard_id_for_distribution_column(place::regclass, OLD.user_id);
+            IF TG_TABLE_NAME = 'sessions' THEN  -- as for a file; a part cannot write to all nodes
+                EXECUTE format(
+                    'INSERT INTO %1$I.artifact_removals (location)'
+                    ' SELECT location FROM %1$I.artifact_uploads WHERE location IS NOT NULL'
+                    ' AND app_name = $1 AND user_id = $2 AND session_id = $3'
+                    ' ON CONFLICT DO NOTHING', TG_TABLE_SCHEMA
+                ) USING OLD.app_name, OLD.user_id, OLD.session_id;
             END IF;
-            EXECUTE format(
-                'DELETE FROM %s'
-                ' WHERE app_name = $1 AND user_id = $2 AND session_id = $3', place
-            ) USING OLD.app_name, OLD.user_id, OLD.session_id;
+            FOREACH place IN ARRAY ARRAY['artifacts', 'artifact_uploads'] LOOP
+                place := format('%I.%I', TG_TABLE_SCHEMA, place);
+                IF TG_TABLE_NAME <> 'sessions' THEN  -- a part of them: by Citus it might be another
+                    place := place || '_'
+                        || get_shard_id_for_distribution_column(place::regclass, OLD.user_id);
+                END IF;
+                EXECUTE format(
+                    'DELETE FROM %s'
+                    ' WHERE app_name = $1 AND user_id = $2 AND session_id = $3', place
+                ) USING OLD.app_name, OLD.user_id, OLD.session_id;
+            END LOOP;
             RETURN NULL;
         END
         $$
@@ -1170,6 +1228,13 @@ def downgrade() -> None:
     op.drop_table("app_settings", schema=schema)
     op.drop_table("user_states", schema=schema)
     op.drop_table("artifact_chunks", schema=schema)
+    op.drop_index(
+        "artifacts_location_key",
+        table_name="artifacts",
+        schema=schema,
+        postgresql_where=sa.text("location IS NOT NULL"),
+    )
+    op.drop_table("artifact_uploads", schema=schema)
     op.drop_table("artifacts", schema=schema)
     op.execute(f'DROP FUNCTION "{schema}".note_artifact_removal()')
     op.drop_table("artifact_claims", schema=schema)

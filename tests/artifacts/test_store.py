@@ -1,7 +1,7 @@
 """Large files on an object store: consistent whatever fails, and gone with their rows."""
 
 import asyncio
-from collections.abc import AsyncIterator, Awaitable, Callable
+from collections.abc import AsyncIterator
 from pathlib import Path
 from typing import Any
 
@@ -18,18 +18,11 @@ from adkpg.errors import (
     ConfigurationError,
     DatabaseError,
 )
-from adkpg.testing.server import Server
-from tests.fakes.objects import LARGE, blob, objects, settings_of
+from tests.fakes.objects import LARGE, age_claims, blob, objects, settings_of
 from tests.fakes.proxy import Proxy
 
 ANA: dict[str, Any] = {"app_name": "app", "user_id": "ana"}
 PLACE: dict[str, Any] = {**ANA, "session_id": "s", "filename": "film.mp4"}
-
-
-async def age_claims(connection: asyncpg.Connection, interval: str) -> None:
-    await connection.execute(
-        f"UPDATE artifact_claims SET claimed_at = now() - interval '{interval}'"
-    )
 
 
 @pytest.fixture
@@ -77,10 +70,8 @@ async def test_objects_go_with_their_rows(
     await files.delete_artifact(**PLACE)
     assert len(objects(tmp_path)) == 2
     await sessions.delete_session(**ANA, session_id="t")
-    assert await sweep_objects(database) == SweptObjects(1, 0)
     assert len(objects(tmp_path)) == 1
     await adkpg.erasure.forget(database, **ANA)
-    assert await sweep_objects(database) == SweptObjects(1, 0)
     assert objects(tmp_path) == []
     assert await sweep_objects(database) == SweptObjects(0, 0)
 
@@ -137,10 +128,17 @@ async def test_a_store_that_refuses_saves_nothing(
 @pytest.mark.fault
 @pytest.mark.usefixtures("impatient")
 async def test_a_row_that_cannot_be_written_leaves_an_orphan_alone(
-    tmp_path: Path, database_url: str
+    proxy: Proxy, tmp_path: Path, database_url: str, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    nowhere = settings_of(tmp_path, retry_timeout_s=0)
-    async with DatabaseArtifactService("postgresql://127.0.0.1:1/none", settings=nowhere) as files:
+    async def and_then_the_server_is_gone(*given: Any) -> None:
+        await write(*given)
+        await proxy.leave()
+
+    here = settings_of(tmp_path, retry_timeout_s=0)
+    async with DatabaseArtifactService(proxy.url, settings=here) as files:
+        assert files._store is not None
+        write = files._store.write
+        monkeypatch.setattr(files._store, "write", and_then_the_server_is_gone)
         with pytest.raises(DatabaseError):
             await files.save_artifact(**PLACE, artifact=blob(LARGE))
     (orphan,) = objects(tmp_path)
@@ -151,10 +149,22 @@ async def test_a_row_that_cannot_be_written_leaves_an_orphan_alone(
 
 @pytest.mark.fault
 @pytest.mark.prepared
-async def test_a_lost_answer_saves_one_version(proxy: Proxy, tmp_path: Path) -> None:
+@pytest.mark.parametrize("uploaded", [False, True])
+async def test_a_lost_answer_saves_one_version(
+    proxy: Proxy, tmp_path: Path, monkeypatch: pytest.MonkeyPatch, uploaded: bool
+) -> None:
+    async def and_then_an_answer_is_lost(*given: Any) -> None:
+        await write(*given)
+        proxy.lose_answers = 1
+
     async with DatabaseArtifactService(proxy.url, settings=settings_of(tmp_path)) as files:
         await files.save_artifact(**{**PLACE, "filename": "warm"}, artifact=blob(LARGE))
-        proxy.lose_answers = 1
+        if uploaded:
+            assert files._store is not None
+            write = files._store.write
+            monkeypatch.setattr(files._store, "write", and_then_an_answer_is_lost)
+        else:
+            proxy.lose_answers = 1
         assert await files.save_artifact(**PLACE, artifact=blob(LARGE)) == 0
         assert await files.list_versions(**PLACE) == [0]
         assert await files.load_artifact(**PLACE) == blob(LARGE)
@@ -191,74 +201,6 @@ async def test_what_is_missing_or_cut_is_said(
         await files.load_artifact(**PLACE)
     await files.delete_artifact(**PLACE)
     assert await files.list_versions(**PLACE) == []
-
-
-@pytest.fixture
-async def copy(
-    server: Server, connection: asyncpg.Connection, tmp_path: Path
-) -> AsyncIterator[Callable[[], Awaitable[Database]]]:
-    """Copies what is of files as a restored backup would, with settings that name the folder."""
-    name = await server.create(template=server.template)
-    url = server.url_of(name)
-    async with Database(url, settings=settings_of(tmp_path)) as copied:
-
-        async def made() -> Database:
-            target = await asyncpg.connect(url)
-            for table in ("artifact_claims", "artifacts", "artifact_removals"):
-                rows = [tuple(row) for row in await connection.fetch(f"TABLE {table}")]
-                await target.copy_records_to_table(table, records=rows, schema_name="adkpg")
-            await target.close()
-            return copied
-
-        yield made
-    await server.drop(name)
-
-
-@pytest.mark.fault
-async def test_a_copy_of_the_database_removes_nothing_of_the_original(
-    database: Database,
-    files: DatabaseArtifactService,
-    copy: Callable[[], Awaitable[Database]],
-    connection: asyncpg.Connection,
-    tmp_path: Path,
-    caplog: pytest.LogCaptureFixture,
-) -> None:
-    await files.save_artifact(**PLACE, artifact=blob(LARGE))
-    assert await sweep_objects(database) == SweptObjects(0, 0)
-    staging = await copy()
-    await age_claims(connection, "2 hours")
-    await files.save_artifact(**{**PLACE, "filename": "later"}, artifact=blob(LARGE))
-    assert await sweep_objects(database) == SweptObjects(0, 0)
-    objects(tmp_path)[0].parent.rename(tmp_path / "20200101")
-    with pytest.raises(ArtifactStoreError, match="another database"):
-        await sweep_objects(staging)
-    await DatabaseArtifactService(staging).delete_artifact(**PLACE)
-    assert "left to the worker" in caplog.text
-    await adkpg.erasure.forget(staging, **ANA)
-    with pytest.raises(ArtifactStoreError, match="take-over-files"):
-        await sweep_objects(staging)
-    assert len(objects(tmp_path)) == 2
-
-
-@pytest.mark.fault
-async def test_a_restored_database_takes_its_folder_over(
-    database: Database,
-    files: DatabaseArtifactService,
-    copy: Callable[[], Awaitable[Database]],
-    connection: asyncpg.Connection,
-    tmp_path: Path,
-) -> None:
-    await files.save_artifact(**PLACE, artifact=blob(LARGE))
-    await sweep_objects(database)
-    restored = await copy()
-    await age_claims(connection, "2 hours")
-    await sweep_objects(database)
-    await DatabaseArtifactService(restored).delete_artifact(**PLACE)
-    assert await sweep_objects(restored, take_over=True) == SweptObjects(1, 0)
-    assert await sweep_objects(restored) == SweptObjects(0, 0)
-    assert objects(tmp_path) == []
-    with pytest.raises(ArtifactStoreError, match="another database"):
-        await sweep_objects(database)
 
 
 @pytest.mark.fault

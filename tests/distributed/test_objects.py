@@ -6,9 +6,8 @@ from typing import Any
 import pytest
 
 from adkpg import Database, DatabaseArtifactService, DatabaseSessionService
-from adkpg.artifacts import SweptObjects, sweep_objects
+from adkpg.artifacts import SweptObjects, statements, sweep_objects
 from adkpg.erasure import forget
-from adkpg.erasure.objects import note_objects
 from tests.fakes.citus import Own
 from tests.fakes.citus import said as asked
 from tests.fakes.citus_writers import user_on
@@ -29,25 +28,25 @@ async def save(database: Database) -> None:
             assert await files.save_artifact(**saved, artifact=blob(LARGE)) == 0
 
 
-async def test_the_next_sweep_removes_them(database_url: str, tmp_path: Path) -> None:
+async def test_they_are_removed(database_url: str, tmp_path: Path) -> None:
     async with Database(database_url, settings=settings_of(tmp_path)) as database:
         await save(database)
         assert len(objects(tmp_path)) == 4
-        await forget(database, **ANA)
-        assert await sweep_objects(database) == SweptObjects(2, 0)
+        erased = await forget(database, **ANA)
+        assert (erased.objects, erased.objects_left) == (2, 0)
         assert len(objects(tmp_path)) == 2
         saved = {**BOB, "session_id": "s", "filename": "film"}
         assert await DatabaseArtifactService(database).load_artifact(**saved) == blob(LARGE)
 
 
-async def test_the_next_sweep_removes_those_of_a_session_that_is_erased(
-    database_url: str, tmp_path: Path
+@pytest.mark.parametrize("forgotten", [True, False])
+async def test_those_of_a_session_are_removed(
+    database_url: str, tmp_path: Path, forgotten: bool
 ) -> None:
     async with Database(database_url, settings=settings_of(tmp_path)) as database:
         await save(database)
         service = DatabaseSessionService(database)
-        await service.delete_session(**ANA, session_id="s", forget=True)
-        assert await sweep_objects(database) == SweptObjects(1, 0)
+        await service.delete_session(**ANA, session_id="s", forget=forgotten)
         files = DatabaseArtifactService(database)
         assert await files.list_artifact_keys(**ANA, session_id="s") == ["user:film"]
         assert len(objects(tmp_path)) == 3
@@ -72,7 +71,8 @@ async def test_a_note_of_what_a_file_still_names_removes_nothing(
     async with Database(database_url, settings=settings_of(tmp_path)) as database:
         await save(database)
         rows = await asked(database_url, "SELECT location FROM adkpg.artifacts")
-        await note_objects(database, [row["location"] for row in rows])
+        locations = [row["location"] for row in rows]
+        await database.fetch(statements.note_removals(), {"locations": locations})
         assert await sweep_objects(database) == SweptObjects(0, 0)
         assert len(objects(tmp_path)) == 4
         assert await sweep_objects(database) == SweptObjects(0, 0)

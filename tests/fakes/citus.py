@@ -38,8 +38,8 @@ _TOLD = "appends tell nobody there, so whoever waits to be told waits for ever"
 _KEPT = "a search's plan is kept by the user's node: distributed/test_searches.py"
 _WHOLE = "a distributed table is counted whole, since its pages lie on the nodes"
 _SWEPT = (
-    "a trigger cannot write to all nodes, so a sweep finds what no file names; test_objects.py has"
-    " what a person's erasure removes at once"
+    "a trigger cannot write to all nodes, so a sweep finds what no file names;"
+    " distributed/test_objects.py has what an erasure removes at once"
 )
 ONE_SERVER: dict[str, str] = {
     "test_watching.py::test_events_are_told_as_they_come": _TOLD,
@@ -60,8 +60,14 @@ ONE_SERVER: dict[str, str] = {
     "test_figures.py::test_a_sample_of_a_large_table_tells_about_how_much_there_is": _WHOLE,
     "test_people.py::test_only_so_many_ids_are_looked_at_for_a_page": "each node sends its page of"
     " an app's users, and none looks at more ids than another",
-    "test_store.py::test_objects_go_with_their_rows": _SWEPT,
-    "test_store.py::test_a_restored_database_takes_its_folder_over": _SWEPT,
+    "test_claims.py::test_what_is_a_copy": "a cluster is copied in neither of these ways",
+    "test_uploads.py::test_what_a_killed_save_left": _SWEPT,
+    "test_objects.py::test_bytes_go_with_their_rows[prune_sessions]": _SWEPT,
+    "test_objects.py::test_bytes_go_with_their_rows[adkpg sessions prune]": _SWEPT,
+    "test_objects.py::test_bytes_go_with_their_rows[tidy]": _SWEPT,
+    "test_objects.py::test_bytes_go_with_their_rows[adkpg db tidy]": _SWEPT,
+    "later_sweep[prune_sessions]": _SWEPT,
+    "later_sweep[tidy]": _SWEPT,
     "test_large_ingests.py::": "what a call writes is counted in a table of the server",
 }
 """Tests that cannot run on a cluster, by a part of their name, and why."""

@@ -65,6 +65,12 @@ async def live_through(
     await DatabaseArtifactService(database).save_artifact(
         **scope, session_id="s1", filename="a.txt", artifact=types.Part(text="a list")
     )
+    await connection.execute(  # as a save leaves it whose process was killed while it uploaded
+        "INSERT INTO artifact_uploads (app_name, user_id, session_id, artifact_id)"
+        " VALUES ($1, $2, 's1', gen_random_uuid())",
+        app_name,
+        user_id,
+    )
     await memory.add_memory(
         **scope, memories=[entry(f"keeps an automobile. {LONG}", f"{user_id}-note")]
     )

@@ -3,6 +3,7 @@
 from pathlib import Path
 from typing import Any
 
+import asyncpg
 from google.genai import types
 
 from adkpg import Settings
@@ -26,4 +27,11 @@ def objects(folder: Path) -> list[Path]:
     """Those of files, without the claim."""
     return sorted(
         path for path in folder.rglob("*") if path.is_file() and path.name != "adkpg-claim"
+    )
+
+
+async def age_claims(connection: asyncpg.Connection, interval: str) -> None:
+    """Lets time pass since the folder was claimed."""
+    await connection.execute(
+        f"UPDATE artifact_claims SET claimed_at = now() - interval '{interval}'"
     )

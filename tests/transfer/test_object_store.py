@@ -11,6 +11,7 @@ from adkpg import Database, DatabaseArtifactService, Settings
 from adkpg.errors import ArtifactGone, ConfigurationError
 from adkpg.transfer import export
 from tests.fakes.moves import exported, imported, stored
+from tests.fakes.objects import objects
 
 PLACE: dict[str, Any] = {"app_name": "app", "user_id": "ana", "session_id": "s", "filename": "f"}
 LARGE = bytes(range(256)) * 5_000  # of five chunks
@@ -85,6 +86,6 @@ async def test_without_the_store_nothing_is_left_out_silently(
 
 
 async def test_a_lost_object_is_said(kept: Database, tmp_path: Path) -> None:
-    next(path for path in (tmp_path / "objects").rglob("*") if path.is_file()).unlink()
+    objects(tmp_path / "objects")[0].unlink()
     with pytest.raises(ArtifactGone, match="restore them"):
         _ = [line async for line in export(kept, app_name="app")]

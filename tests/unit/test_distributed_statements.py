@@ -77,6 +77,7 @@ OVER_ALL_NODES = {
         "sampling_statements.select_app_names",
     },
     "a worker's sweeps": {
+        "artifacts.statements.end_old_uploads",
         "artifacts.statements.select_locations",
         "memory.upkeep.statements.select_expired",
         "memory.upkeep.statements.select_expired_sessions",
