@@ -9,9 +9,12 @@ from typing import Any
 from uuid import UUID
 
 from adkpg import jsontext
+from adkpg.artifacts import records as artifact_records
+from adkpg.artifacts.store import is_location_of
 from adkpg.errors import InvalidInput
 from adkpg.keys import APP_WIDE
 from adkpg.memory.drafts import Draft
+from adkpg.sessions.expiry import expiry
 from adkpg.transfer.records import (
     AppSettingsRecord,
     ArtifactRecord,
@@ -260,7 +263,7 @@ def _session(value: Mapping[str, Any]) -> SessionRecord:
         revision=_number(value, "revision"),
         memory_position=_number(value, "memory_position"),
         initial_state=None if initial is None else _object(value, "initial_state"),
-        ttl_s=None if ttl is None else float(ttl),
+        ttl_s=None if ttl is None else _ttl(ttl),
         expires_at=_time(value.get("expires_at")),
     )
 
@@ -328,28 +331,38 @@ def _tombstone(value: Mapping[str, Any]) -> TombstoneRecord:
 
 
 def _artifact(value: Mapping[str, Any]) -> ArtifactRecord:
-    return ArtifactRecord(
+    mime_type = _optional(value, "mime_type")
+    record = ArtifactRecord(
         app_name=_string(value, "app_name"),
         user_id=_string(value, "user_id"),
-        session_id=value.get("session_id") or "",
+        session_id=_optional(value, "session_id") or "",
         name=_string(value, "name"),
-        version=int(value["version"]),
-        artifact_id=str(UUID(value["artifact_id"])),
+        version=_whole(value, "version", _VERSIONS),
+        artifact_id=_id(value, "artifact_id"),
         part=_compact(_object(value, "part")),
-        mime_type=value.get("mime_type"),
+        mime_type=None if mime_type is None else jsontext.storable(mime_type),
         custom_metadata=jsontext.write(_object(value, "custom_metadata")),
-        size=int(value["size"]),
-        location=value.get("location"),
+        size=_whole(value, "size", 2**62),
+        location=_optional(value, "location"),
         created_at=_required(value, "created_at"),
     )
+    artifact_records.part(record.part, [])  # which loading it does
+    if record.location is not None and not is_location_of(
+        record.location,
+        app_name=record.app_name,
+        user_id=record.user_id,
+        artifact_id=record.artifact_id,
+    ):
+        raise ValueError("its location is of no object of its own; export it with its bytes")
+    return record
 
 
 def _chunk(value: Mapping[str, Any]) -> ChunkRecord:
     return ChunkRecord(
         app_name=_string(value, "app_name"),
         user_id=_string(value, "user_id"),
-        artifact_id=str(UUID(value["artifact_id"])),
-        chunk=int(value["chunk"]),
+        artifact_id=_id(value, "artifact_id"),
+        chunk=_whole(value, "chunk", 2**31),
         data=base64.b64decode(_string(value, "data"), validate=True),
     )
 
@@ -358,19 +371,24 @@ def _memory(value: Mapping[str, Any]) -> MemoryRecord:
     importance = float(value["importance"])
     if not math.isfinite(importance):
         raise ValueError("its importance is no number")
-    user_id = value["user_id"]
+    user_id = _optional(value, "user_id")
+    if user_id == APP_WIDE:
+        raise ValueError("its user_id is reserved")
+    position = value["position"]
+    if not isinstance(position, int) or abs(position) >= _POSITIONS:
+        raise ValueError("its position is no number in range")
     draft = Draft(
         memory_id=_string(value, "memory_id"),
         kind=_string(value, "kind"),
-        session_id=value.get("session_id") or "",
-        event_id=value.get("event_id"),
-        invocation_id=value.get("invocation_id"),
-        author=value.get("author"),
+        session_id=_optional(value, "session_id") or "",
+        event_id=_optional(value, "event_id"),
+        invocation_id=_optional(value, "invocation_id"),
+        author=_optional(value, "author"),
         timestamp=_required(value, "timestamp"),
         content=_compact(_object(value, "content")),
         body=jsontext.storable(_string(value, "body")),
         custom_metadata=_written(value.get("custom_metadata")),
-        source=value.get("source"),
+        source=_optional(value, "source"),
         artifacts=_written(value.get("artifacts")),
         topics=jsontext.write([str(topic) for topic in value.get("topics") or []]),
         importance=importance,
@@ -379,15 +397,19 @@ def _memory(value: Mapping[str, Any]) -> MemoryRecord:
     )
     return MemoryRecord(
         app_name=_string(value, "app_name"),
-        user_id=APP_WIDE if user_id is None else str(user_id),
-        position=int(value["position"]),
+        user_id=APP_WIDE if user_id is None else user_id,
+        position=position,
         draft=draft,
         created_at=_time(value.get("created_at")),
-        superseded_by=value.get("superseded_by"),
+        superseded_by=_optional(value, "superseded_by"),
         extracted_at=_time(value.get("extracted_at")),
         origins=tuple(str(origin) for origin in value.get("origins") or ()),
     )
 
+
+# So that more can be written after an import: versions of a file, memories of a user.
+_VERSIONS = 2**30
+_POSITIONS = 2**63 - 2**40
 
 _READERS: dict[str, Callable[[Mapping[str, Any]], Record]] = {
     "session": _session,
@@ -451,6 +473,27 @@ def _string(value: Mapping[str, Any], name: str) -> str:
     if not isinstance(text, str):
         raise ValueError(f"its {name} is no text")
     return text
+
+
+def _optional(value: Mapping[str, Any], name: str) -> str | None:
+    return None if value.get(name) is None else _string(value, name)
+
+
+def _ttl(value: Any) -> float:
+    ttl = expiry(value, None, 0).ttl
+    assert ttl is not None
+    return ttl.total_seconds()
+
+
+def _whole(value: Mapping[str, Any], name: str, end: int) -> int:
+    number = value[name]
+    if not isinstance(number, int) or not 0 <= number < end:
+        raise ValueError(f"its {name} is no number in range")
+    return number
+
+
+def _id(value: Mapping[str, Any], name: str) -> str:
+    return str(UUID(_string(value, name)))
 
 
 def _object(value: Mapping[str, Any], name: str) -> dict[str, Any]:

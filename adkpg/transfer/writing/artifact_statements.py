@@ -37,9 +37,10 @@ class ChunkIdsParameters(ScopeParameters):
     chunks: list[int]
 
 
-class ChunksParameters(ChunkIdsParameters):
-    """Parts with their bytes."""
+class ChunksParameters(ChunkIdsParameters, ArtifactIdsParameters):
+    """Parts with their bytes, and of which version each is."""
 
+    sizes: list[int]
     data: list[bytes]
 
 
@@ -81,9 +82,27 @@ def insert_artifacts() -> Statement[ArtifactsParameters]:
 
 @cache
 def insert_chunks() -> Statement[ChunksParameters]:
-    """Writes bytes of versions that are stored; those that are there stay, here or in a store."""
-    given = given_rows(artifact_ids=Text, chunks=Integer, data=BYTEA)
-    its = and_(in_scope(artifacts), artifacts.c.artifact_id == cast(given.c.artifact_ids, UUID))
+    """Writes bytes of versions that are stored; those that are there stay, here or in a store.
+
+    What is stored as another version than the given one gets no bytes of it.
+    """
+    given = given_rows(
+        session_ids=Text,
+        names=Text,
+        versions=Integer,
+        sizes=BigInteger,
+        artifact_ids=Text,
+        chunks=Integer,
+        data=BYTEA,
+    )
+    its = and_(
+        in_scope(artifacts),
+        artifacts.c.artifact_id == cast(given.c.artifact_ids, UUID),
+        artifacts.c.session_id == given.c.session_ids,
+        artifacts.c.name == given.c.names,
+        artifacts.c.version == given.c.versions,
+        artifacts.c.size == given.c.sizes,
+    )
     return Statement(
         insert(artifact_chunks)
         .from_select(
