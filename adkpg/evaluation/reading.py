@@ -17,6 +17,8 @@ _FORMATS = (
     '[{"sessions": ..., "questions": ...}] or [{"q": ..., "evidence": ...}]'
 )
 _BEGINNING = 1_000
+_UNPACKED = 2 * 10**9
+"""The most bytes that a compressed file may unpack to."""
 _LOADERS = (
     # The order tells apart: a question of LongMemEval is one of the last kind, too.
     (longmemeval.matches, longmemeval.load),

@@ -9,6 +9,7 @@ from pathlib import Path
 from google.adk.sessions.base_session_service import BaseSessionService
 
 from adkpg.database import Database
+from adkpg.keys import APP_WIDE, require_storable
 from adkpg.telemetry.calls import on, traced_function
 from adkpg.timestamps import moment
 from adkpg.transfer.records import (
@@ -19,6 +20,7 @@ from adkpg.transfer.records import (
     MemoryRecord,
     Note,
     Progress,
+    Record,
     SessionRecord,
     SharedState,
     TombstoneRecord,
@@ -63,7 +65,7 @@ async def import_from(
         MariaDB, old schema and new, its SqliteSessionService, adk-js, adk-go), a file that
         `adkpg export` wrote, or any live session service.
       app_name: One app alone. A live service must be told which.
-      user_id: One user alone.
+      user_id: One user alone; what belongs to all users of an app is left out and noted.
       since: Sessions that were updated at this time or later alone.
       source_timezone: The zone that the source's writer ran in, such as ``Europe/Vienna``, for
         times that were stored as local times without saying of where.
@@ -83,6 +85,7 @@ async def import_from(
       DatabaseError: The server refused a statement; running it again goes on.
     """
     database.require_every_scope()
+    require_storable(app_name=app_name, user_id=user_id)
     selection = Selection(app_name, user_id, None if since is None else moment("since", since))
     reading = await chosen(
         source,
@@ -95,9 +98,13 @@ async def import_from(
         report = ImportReport(source=reading.name, dry_run=dry_run)
         mode = Mode.COUNT if dry_run else Mode.WRITE
         second = verify and not dry_run
-        await _Pass(database, reading, report, mode, remember, progress).run(1 + second, 0)
+        await _Pass(database, reading, selection, report, mode, remember, progress).run(
+            1 + second, 0
+        )
         if second:
-            await _Pass(database, reading, report, Mode.VERIFY, False, progress).run(2, 1)
+            await _Pass(database, reading, selection, report, Mode.VERIFY, False, progress).run(
+                2, 1
+            )
         return report
     finally:
         await reading.close()
@@ -110,12 +117,15 @@ class _Pass:
         self,
         database: Database,
         source: Source,
+        selection: Selection,
         report: ImportReport,
         mode: Mode,
         remember: bool,
         progress: Callable[[Progress], None] | None,
     ) -> None:
         self._source = source
+        self._selection = selection
+        self._takes_events = False
         self._report = report
         self._counts = mode is not Mode.VERIFY
         self._progress = progress
@@ -146,8 +156,29 @@ class _Pass:
         if self._progress is not None:
             self._progress(Progress(done, total, events, comparing=not self._counts))
 
-    async def _take(self, record: object) -> None:
+    def _wants(self, record: Record) -> bool:
+        """Whether a record is of what was asked for, whatever the source yields."""
+        if isinstance(record, EventRecord):
+            return self._takes_events
+        if isinstance(record, Unread | Note):
+            return True
+        app_name, user_id = record.app_name, getattr(record, "user_id", None)
+        if user_id == APP_WIDE:
+            user_id = None
+        wanted = self._selection.takes(app_name, user_id)
+        if isinstance(record, SessionRecord):
+            self._takes_events = wanted
+        if not wanted and user_id is None and self._selection.app_name in (None, app_name):
+            self._report.note(
+                f"What all users of app {app_name!r} share (its state, settings and knowledge) was "
+                f"left out, because user {self._selection.user_id!r} alone was asked for."
+            )
+        return wanted
+
+    async def _take(self, record: Record) -> None:
         report = self._report
+        if not self._wants(record):
+            return
         if isinstance(record, EventRecord):
             report.events += self._counts
             await self._sessions.add(record)

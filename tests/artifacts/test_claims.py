@@ -299,7 +299,10 @@ def _nothing(done: int, total: int) -> None:
 
 
 @pytest.mark.fault
-@pytest.mark.parametrize("made_by", ["backup", "template", "renaming"])
+@pytest.mark.parametrize(
+    "made_by",
+    [pytest.param("backup", marks=pytest.mark.program), "template", "renaming"],
+)
 async def test_what_is_a_copy(
     server: Server, database_url: str, tmp_path: Path, made_by: str
 ) -> None:

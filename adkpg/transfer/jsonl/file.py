@@ -1,21 +1,17 @@
 """File: exports as a source of records, several in one file too."""
 
 from collections import Counter
-from collections.abc import AsyncGenerator
+from collections.abc import AsyncGenerator, Mapping
 from pathlib import Path
+from typing import Any
 
 from adkpg.errors import ConfigurationError, InvalidInput
 from adkpg.transfer.jsonl import lines
 from adkpg.transfer.records import (
-    ArtifactRecord,
-    ChunkRecord,
     EventRecord,
-    MemoryRecord,
     Note,
     Record,
     SessionRecord,
-    SharedState,
-    TombstoneRecord,
     Unread,
 )
 from adkpg.transfer.sources.selection import Selection
@@ -54,6 +50,7 @@ class JsonLinesSource:
           ConfigurationError: It cannot be opened.
         """
         place: SessionRecord | None = None
+        header: Mapping[str, Any] = {}
         wanted, read, number, ended = False, 0, 0, True
         seen: Counter[str] = Counter()
         try:
@@ -83,7 +80,7 @@ class JsonLinesSource:
                     lines.require_readable(value, self.name)
                     if not ended:
                         yield Unread(reason=_UNFINISHED.format(self.name)), read
-                    place, ended = None, False
+                    place, header, ended = None, value, False
                     seen.clear()
                     continue
                 if kind == "end":
@@ -93,6 +90,8 @@ class JsonLinesSource:
                     continue
                 try:
                     record = lines.record(value)
+                    if record is not None:
+                        lines.require_within(value, header)
                     if isinstance(record, EventRecord) and (
                         place is None or lines.place_of(value) != place.key
                     ):
@@ -112,20 +111,12 @@ class JsonLinesSource:
                     continue
                 if isinstance(record, SessionRecord):
                     place, wanted = record, self._selection.takes_session(record)
-                if wanted if isinstance(record, EventRecord) else self._wanted(record):
+                if wanted or not isinstance(record, EventRecord | SessionRecord):
                     yield record, read
         if not read:
             raise InvalidInput(f"{self.name} is empty; give a file that `adkpg export` wrote.")
         if not ended:
             yield Unread(reason=_UNFINISHED.format(self.name)), read
-
-    def _wanted(self, record: Record) -> bool:
-        selection = self._selection
-        if isinstance(record, SessionRecord):
-            return selection.takes_session(record)
-        if isinstance(record, _PERSONAL):
-            return selection.takes(record.app_name, record.user_id)
-        return selection.takes(getattr(record, "app_name", None), None)
 
     def _unread(self, value: object, number: int, reason: str) -> Unread:
         named = value if isinstance(value, dict) else {}
@@ -159,7 +150,6 @@ def _missing(told: object, seen: Counter[str]) -> list[str]:
 
 
 _BROKEN = "\0"  # counts lines that are no JSON
-_PERSONAL = (MemoryRecord, TombstoneRecord, SharedState, ArtifactRecord, ChunkRecord)
 
 _UNFINISHED = (
     "{} has an export without its last line: it was cut while it was written, and what followed is "

@@ -236,6 +236,24 @@ def require_readable(value: Mapping[str, Any], name: str) -> None:
         )
 
 
+def require_within(value: Mapping[str, Any], header: Mapping[str, Any]) -> None:
+    """Refuses a line of another app or user than its export is of.
+
+    Args:
+      value: The line's object.
+      header: The object of the export's first line.
+
+    Raises:
+      InvalidInput: It belongs to another app or user, or to all users where one was exported.
+    """
+    for name in ("app_name", "user_id"):
+        if header.get(name) not in (None, value.get(name)):
+            raise InvalidInput(
+                f"its {name} is {str(value.get(name))[:100]!r}, and its export is of "
+                f"{str(header[name])[:100]!r}."
+            )
+
+
 def record(value: Mapping[str, Any]) -> Record | None:
     """Returns what a line's object says; None if its type is unknown.
 

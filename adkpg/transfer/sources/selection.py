@@ -20,11 +20,9 @@ class Selection:
     user_id: str | None = None
     since: datetime | None = None
 
-    def takes(self, app_name: str | None, user_id: str | None) -> bool:
-        """Whether what belongs to an app, and to a user unless that is None, is wanted."""
-        if self.app_name is not None and app_name != self.app_name:
-            return False
-        return self.user_id is None or user_id is None or user_id == self.user_id
+    def takes(self, app_name: str, user_id: str | None) -> bool:
+        """Whether what belongs to a user, or for None to all users of an app, is wanted."""
+        return self.app_name in (None, app_name) and self.user_id in (None, user_id)
 
     def takes_session(self, session: SessionRecord) -> bool:
         """Whether a session is wanted; one of unknown age is."""

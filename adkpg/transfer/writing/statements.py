@@ -187,6 +187,11 @@ def _given_sessions() -> TableValuedAlias:
     )
 
 
+def _past(time: ColumnElement[Any]) -> ColumnElement[Any]:
+    """A time, but none that lies ahead: what is newest wins, and is not pruned."""
+    return func.least(time, func.now())
+
+
 def _span(given: TableValuedAlias) -> ColumnElement[Any]:
     return func.make_interval(0, 0, 0, 0, 0, 0, given.c.ttls)
 
@@ -201,15 +206,15 @@ def insert_sessions() -> Statement[SessionsParameters]:
         given.c.session_ids,
         cast(given.c.states, JSONB),
         given.c.revisions,
-        given.c.created,
-        given.c.updated,
+        _past(given.c.created),
+        _past(given.c.updated),
         given.c.places,
         given.c.sizes,
         cast(given.c.initials, JSONB),
         _span(given),
         given.c.ends,
         given.c.ends.is_not(None),
-        given.c.updated,
+        _past(given.c.updated),
     ).order_by(given.c.app_names, given.c.user_ids, given.c.session_ids)
     names = ["app_name", "user_id", "session_id", "state", "revision", "created_at", "updated_at"]
     names += ["memory_position", "payload_bytes", "initial_state", "ttl", "expires_at", "expires"]
@@ -233,8 +238,8 @@ def advance_sessions() -> Statement[SessionsParameters]:
             state=cast(given.c.states, JSONB),
             revision=given.c.revisions,
             revision_token=null(),
-            updated_at=given.c.updated,
-            settled_at=given.c.updated,
+            updated_at=_past(given.c.updated),
+            settled_at=_past(given.c.updated),
             ttl=func.coalesce(_span(given), sessions.c.ttl),
             expires_at=func.coalesce(given.c.ends, sessions.c.expires_at),
             payload_bytes=sessions.c.payload_bytes + given.c.sizes,
@@ -282,7 +287,7 @@ def merge_user_states() -> Statement[UserStatesParameters]:
 def _merging(table: Any, names: list[str], key: list[Any], given: TableValuedAlias) -> Any:
     # A state of unknown time is older than any that is stored.
     beginning = func.to_timestamp(literal_column("0"))
-    updated = func.coalesce(given.c.updated, beginning)
+    updated = _past(func.coalesce(given.c.updated, beginning))
     statement = insert(table).from_select(
         [*names, "state", "updated_at"],
         select(*key, cast(given.c.states, JSONB), updated).order_by(*key),
