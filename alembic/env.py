@@ -79,7 +79,8 @@ def run(connection: Connection) -> None:
 
 def run_offline() -> None:
     """Prints the SQL; never connects."""
-    configure(dialect_name="postgresql", literal_binds=True)
+    # Without the style, each % of a function would be written twice, as some drivers need it.
+    configure(dialect_name="postgresql", dialect_opts={"paramstyle": "named"}, literal_binds=True)
     with context.begin_transaction():
         context.execute(text("CREATE EXTENSION IF NOT EXISTS vector"))
         context.execute(CreateSchema(schema(), if_not_exists=True))

@@ -176,7 +176,7 @@ async def restore(database: Database, archive: Archive, *, progress: Progress) -
     place: statements.PlaceParameters = {"schema": database.schema}
     exists = (await database.look(statements.select_schema(), place))[0]["there"]
     server = await _server(database)
-    script = Script(database.schema)
+    script = Script(database.schema, runs=True)
     programs = server.programs
     restore = [
         programs.program("pg_restore"),

@@ -4,6 +4,8 @@ import re
 from collections import Counter
 from collections.abc import Iterable, Iterator
 
+from adkpg.backup.vocabulary import Vocabulary
+
 _COPY = re.compile(rb'COPY "?([a-z0-9_]+)"?\."?([a-z0-9_]+)"? \(.*\) FROM stdin;')
 _END = b"\\."
 # Debian's PostgreSQL 15 keeps this of each column, and a newer pg_dump takes it for an option.
@@ -15,12 +17,17 @@ _POLICY = re.compile(rb"CREATE POLICY |ALTER TABLE .* (ENABLE|FORCE) ROW LEVEL S
 class Script:
     """Passes a script's lines on, and counts the rows of each table.
 
+    Args:
+      schema: Of the tables.
+      runs: Whether the lines will be run: what tables of adkpg do not need is then refused.
+
     Attributes:
       rows: Number of rows by table; tables without any too.
       revision: Of the tables; None until it was read.
     """
 
-    def __init__(self, schema: str) -> None:
+    def __init__(self, schema: str, *, runs: bool = False) -> None:
+        self._vocabulary = Vocabulary(schema) if runs else None
         self.rows: Counter[str] = Counter()
         self.revision: str | None = None
         self._schema = schema.encode()
@@ -47,10 +54,14 @@ class Script:
                     self.rows[table] += 0
             elif text in left_out or _OWN_OPTION.fullmatch(text):
                 continue
+            elif self._vocabulary is not None and not policy and not _POLICY.match(text):
+                self._vocabulary.take(line)
             policy = policy or (table is None and _POLICY.match(text) is not None)
             if not policy:  # the upgrade that follows makes them, if they are wanted
                 yield line
             policy = policy and not text.endswith(b";")
+        if self._vocabulary is not None:
+            self._vocabulary.end()
 
     def read(self, script: Iterable[bytes]) -> None:
         """Only counts."""

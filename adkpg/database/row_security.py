@@ -55,6 +55,11 @@ _FUNCTIONS = (
 )
 
 
+def functions(schema: str) -> str:
+    """Returns the SQL that makes the functions, for what is to recognise them."""
+    return "".join(f'CREATE OR REPLACE FUNCTION "{schema}".{each};' for each in _FUNCTIONS)
+
+
 def entering(schema: str, scope: Sequence[str]) -> str:
     """Returns what is sent along with BEGIN, as one message, to enter a scope.
 

@@ -1,12 +1,16 @@
 """Files: which documents a path names, and the text that one holds."""
 
 import glob
+import itertools
+import logging
 import os
 from collections.abc import Iterator, Sequence
 from dataclasses import dataclass
 from pathlib import Path
 
 from adkpg.errors import InvalidInput
+
+logger = logging.getLogger(__name__)
 
 SUFFIXES = (".md", ".markdown", ".mdx", ".mkd", ".txt", ".text", ".rst")
 """Endings of the files taken of a directory; a file that is named itself may have any ending."""
@@ -32,8 +36,8 @@ def files(names: Sequence[str]) -> list[File]:
 
     Args:
       names: Of files; of directories, which stand for the Markdown and text files below them but
-        hidden ones; or patterns with ``*``, ``?``, ``[]`` and ``**``, taken as they are by shells
-        that do not know them.
+        hidden ones, and links that lead out of them; or patterns with ``*``, ``?``, ``[]`` and
+        ``**``, taken as they are by shells that do not know them.
 
     Raises:
       InvalidInput: A name leads to no file.
@@ -83,10 +87,21 @@ def _paths(name: str) -> Iterator[Path]:
             folders[:] = sorted(folder for folder in folders if not folder.startswith("."))
             for entry in sorted(entries):
                 if not entry.startswith(".") and entry.lower().endswith(SUFFIXES):
-                    yield Path(directory, entry)
+                    yield from _within(path, Path(directory, entry))
     elif path.is_file():
         yield path
     else:
+        folder = Path(*itertools.takewhile(lambda part: not glob.has_magic(part), path.parts))
         for match in sorted(glob.glob(name, recursive=True)):
             if os.path.isfile(match):
-                yield Path(match)
+                yield from _within(folder, Path(match))
+
+
+def _within(folder: Path, path: Path) -> Iterator[Path]:
+    """A file that was found in a folder, unless a link leads out of it to what nobody named."""
+    if path.resolve().is_relative_to(folder.resolve()):
+        yield path
+    else:
+        logger.warning(
+            "%s is a link out of %s and was left out; name the file it leads to.", path, folder
+        )

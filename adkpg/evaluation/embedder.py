@@ -2,6 +2,7 @@
 
 import hashlib
 import json
+import os
 import struct
 import time
 from collections.abc import Callable
@@ -39,7 +40,8 @@ class KeptVectors:
                 )
             rows = content[len(head) :]
             rows = rows[: len(rows) - len(rows) % self._pack.size]  # a run may have been killed
-            self._file: BinaryIO = path.open("ab")
+            flags = os.O_WRONLY | os.O_APPEND | os.O_CREAT
+            self._file: BinaryIO = os.fdopen(os.open(path, flags, 0o600), "ab")
         except OSError as exc:
             raise InvalidInput(f"{path} cannot be used ({exc.strerror}); name a file.") from exc
         self._file.truncate(len(head) + len(rows) if content else 0)

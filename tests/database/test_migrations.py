@@ -143,6 +143,10 @@ async def test_keys_of_a_persons_data_hold_the_person(database_url: str) -> None
 async def test_sql_makes_the_same_schema(empty_database_url: str, database_url: str) -> None:
     await execute(empty_database_url, migrations.sql("adkpg"))
     assert await described(empty_database_url) == await described(database_url)
+    bodies = (
+        "SELECT proname, prosrc FROM pg_proc WHERE pronamespace = 'adkpg'::regnamespace ORDER BY 1"
+    )
+    assert await fetch(empty_database_url, bodies) == await fetch(database_url, bodies) != []
     async with Database(empty_database_url) as database:
         await database.check()
         await _works(database)

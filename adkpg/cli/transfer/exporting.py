@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import os
 import sys
+import tempfile
 from collections.abc import Iterator
 from contextlib import contextmanager
 from pathlib import Path
@@ -63,7 +64,7 @@ async def export(
     \b
     Example:
       adkpg export --app my_agent --output my_agent.jsonl
-      adkpg export --app my_agent --user alice > alice.jsonl
+      adkpg export --app my_agent --user alice --output alice.jsonl
       adkpg export --app my_agent --to sqlite:///sessions.db
     """
     if session_id is not None and user_id is None:
@@ -148,10 +149,13 @@ class _File:
             raise click.ClickException(
                 f"There is no folder {self.path.parent}; make it, or name another."
             )
-        self._part = self.path.with_name(f".{self.path.name}.{os.getpid()}.part")
         with self._explained():
-            flags = os.O_WRONLY | os.O_CREAT | os.O_TRUNC
-            self._file = open(os.open(self._part, flags, 0o600), "wb")  # noqa: SIM115 - closed by close
+            # Of a name that nothing can stand under already, and for its owner alone.
+            descriptor, part = tempfile.mkstemp(
+                prefix=f".{self.path.name[:100]}.", suffix=".part", dir=self.path.parent
+            )
+        self._part = Path(part)
+        self._file = open(descriptor, "wb")  # noqa: SIM115 - closed by close
 
     @contextmanager
     def _explained(self) -> Iterator[None]:

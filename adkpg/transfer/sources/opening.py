@@ -2,7 +2,7 @@
 
 import os
 from collections.abc import AsyncIterator, Awaitable, Callable, Iterator
-from contextlib import asynccontextmanager, contextmanager
+from contextlib import asynccontextmanager, contextmanager, suppress
 from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
@@ -110,6 +110,8 @@ def _path_of(rest: str) -> Path:
 
 def _sqlite(path: Path, *, writes: bool) -> Opened:
     if writes and path.parent.is_dir():
+        with suppress(FileExistsError):  # for its owner alone, as SQLite's own logs of it are then
+            os.close(os.open(path, os.O_CREAT | os.O_EXCL | os.O_WRONLY, 0o600))
         engine = create_async_engine(sqlalchemy.URL.create("sqlite+aiosqlite", database=str(path)))
         return Opened(str(path), "sqlite", engine, engine.dispose)
     if not path.is_file():
