@@ -37,7 +37,8 @@ _UNSTORABLE = re.compile("[\x00\x1a\ud800-\udfff]")
 _UNSTORABLE_IN_JSON = re.compile("\\\\u0000|\\\\u001a|[\ud800-\udfff]")
 _UNSTORABLE_IN_TEXT = re.compile("[\x00\ud800-\udfff]")
 _ESCAPED = re.compile("\x1a([0-9a-f]{4})")
-_LARGE = re.compile(r'"[^"\\]*(?:\\.[^"\\]*)*"|-?[0-9.]+e\+[0-9]+')
+# A number is tried from its first digit alone, or one of n digits would take n² steps.
+_LARGE = re.compile(r'"[^"\\]*+(?:\\.[^"\\]*+)*+"|(?<![0-9.])-?[0-9.]++e\+[0-9]+')
 
 _CONTENT = types.Content(parts=[])
 _PART = types.Part(text="")

@@ -70,7 +70,11 @@ def show(columns: Sequence[str], rows: Iterable[Sequence[object]], *, full: bool
 
 
 def _in_one_line(text: Text) -> Text:
-    return Text(re.sub(r"\s*[\n\t]\s*", " ", text.plain), text.style)
+    return Text(re.sub(r"\s+", _in_one_space, text.plain), text.style)
+
+
+def _in_one_space(blanks: re.Match[str]) -> str:
+    return " " if "\n" in blanks[0] or "\t" in blanks[0] else blanks[0]
 
 
 @contextmanager

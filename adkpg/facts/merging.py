@@ -7,12 +7,12 @@ the order of processing plays no part.
 
 import math
 import re
-import unicodedata
 from collections.abc import Callable, Iterable, Mapping, Sequence
 from dataclasses import dataclass, field, replace
 
 from adkpg.facts.extractor import Add, Extraction, KnownFact, Operation, Supersede, Turn, Update
 from adkpg.memory.attributes import weight
+from adkpg.text.normal_forms import nfkc
 
 _WHITESPACE = re.compile(r"[\s\x00-\x1f\x7f-\x9f\u2028\u2029\ud800-\udfff]+")
 _PUNCTUATION = ".,;:!?\"'`´‘’“”„«»()[]{}…。、！？，；：「」『』（）।॥؟،؛"  # noqa: RUF001
@@ -92,7 +92,7 @@ def normalized(text: str) -> str:
 
     Marks within a word do, as in 3.5, and signs as in C++ do everywhere.
     """
-    folded = unicodedata.normalize("NFKC", one_line(text)).casefold()
+    folded = nfkc(one_line(text)).casefold()
     words = (word.strip(_PUNCTUATION) for word in folded.split())
     return " ".join(filter(None, words)) or folded
 

@@ -13,7 +13,7 @@ from adkpg.errors import ExtractionError
 from adkpg.facts.extractor import Add, Extraction, KnownFact, Operation, Supersede, Turn, Update
 from adkpg.facts.merging import bounded
 
-_FENCE = re.compile(r"```[a-zA-Z]*\s*\n(.*?)```", re.DOTALL)
+_FENCE = re.compile(r"```[a-zA-Z]*+[^\S\n]*+\n(.*?)```", re.DOTALL)
 _OPENING = re.compile(r"[{\[]")
 _MOST_TRIES = 20  # places where JSON may begin in an answer with words around it
 

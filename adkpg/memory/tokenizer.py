@@ -15,6 +15,8 @@ from collections.abc import Iterator
 from functools import lru_cache
 from itertools import pairwise
 
+from adkpg.text.normal_forms import nfc, nfkc
+
 # Han, kana and bopomofo: one run may mix them, as Japanese does.
 _EAST_ASIAN = (
     "\u3005-\u3007\u3041-\u309f\u30a1-\u30ff\u3100-\u312f\u31a0-\u31bf\u31f0-\u31ff"
@@ -95,6 +97,9 @@ _SHORTEST_NUMBER = 6
 _LONGEST_ID = 40
 # Numerals of a version or an IP address; more are cut short, or each would add a longer form.
 _LONGEST_VERSION = 5
+# Postgres' parser reads a run without spaces anew from each of its words, so that takes n² steps.
+_LONGEST_RUN = 256
+_LONG_RUN = re.compile(rf"(\S{{{_LONGEST_RUN}}})(?=\S)")
 # A subscriber's number without country and trunk prefixes, which are written in many ways.
 _SUBSCRIBER_DIGITS = 9
 
@@ -119,10 +124,21 @@ def searchable(text: str) -> str:
         text = _unified(text)
         if _MAY_RUN.search(text) is not None:
             text = _RUNS.sub(_cut, text)
-    if _NOTABLE.search(text) is None:
+    if _NOTABLE.search(text) is not None:
+        text = _TELEPHONE.sub(_with_subscriber, text)
+        text = _TOKEN.sub(_spelled_out, text)
+    return _parsed_quickly(text)
+
+
+def _parsed_quickly(text: str) -> str:
+    """The text without what takes Postgres' parser a time that grows faster than the text."""
+    if len(text) <= _LONGEST_RUN:
         return text
-    text = _TELEPHONE.sub(_with_subscriber, text)
-    return _TOKEN.sub(_spelled_out, text)
+    # From each beginning of a comment that has no end the parser looks for it in all that follows.
+    text = text.replace("<!--", " ")
+    if max(map(len, text.split()), default=0) <= _LONGEST_RUN:
+        return text
+    return _LONG_RUN.sub(r"\1 ", text)
 
 
 def script_config(text: str) -> str | None:
@@ -149,12 +165,12 @@ def _unified(text: str) -> str:
 
     Spaces, since a database with the locale C takes every character beyond ASCII for a letter.
     """
-    text = unicodedata.normalize("NFC", text)
+    text = nfc(text)
     plain = {c: _plain(c) for c in set(text) if c > "\x7f"}
     if all(c == other for c, other in plain.items()):
         return text
     # Not `str.translate`: it raises an error within for each character that stays.
-    return unicodedata.normalize("NFC", "".join([plain.get(c, c) for c in text]))
+    return nfc("".join([plain.get(c, c) for c in text]))
 
 
 @lru_cache(maxsize=20_000)  # more characters than a language has
@@ -163,7 +179,7 @@ def _plain(character: str) -> str:
     if _OPTIONAL_MARKS.match(character):
         return ""
     if _PRESENTATION_FORMS.match(character):
-        character = unicodedata.normalize("NFKC", character)
+        character = nfkc(character)
     character = character.translate(_ALIKE)
     if len(character) != 1 or character.isascii():
         return character

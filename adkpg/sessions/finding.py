@@ -20,6 +20,7 @@ from adkpg.timestamps import moment
 
 _PAGE = 100
 _MOST_WORDS = 32
+_LOOKED_AT = 100  # characters of a word that the server looks for
 
 
 @dataclass(frozen=True)
@@ -75,7 +76,7 @@ async def find(
         last = cursors.read(cursor, datetime, str, int)
     parameters: life_statements.FindParameters = {
         **scope,
-        "patterns": ["\x1f".join(_patterns(word)) for word in words],
+        "patterns": ["\x1f".join(_patterns(word[:_LOOKED_AT])) for word in words],
         "session_id": session_id,
         "after": None if after is None else moment("after", after),
         "before": None if before is None else moment("before", before),

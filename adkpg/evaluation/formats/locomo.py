@@ -26,8 +26,8 @@ from adkpg.evaluation.dataset import (
 from adkpg.evaluation.formats import fields
 
 _DATE_FORMATS = ("%I:%M %p on %d %B, %Y",)
-_SESSION = re.compile(r"session_(\d+)")
-_TURN = re.compile(r"D?:?0*(\d+):0*(\d+)", re.IGNORECASE)
+_SESSION = re.compile(r"session_(\d{1,9})")
+_TURN = re.compile(r"D?:?(\d++):(\d++)", re.IGNORECASE)
 
 CATEGORIES = {1: "multi-hop", 2: "temporal", 3: "open domain", 4: "single-hop", 5: "adversarial"}
 """The names of the numbers."""
@@ -138,4 +138,7 @@ def _evidence(written: list[str] | str | None) -> tuple[str, ...]:
 def _normalised(name: str) -> str:
     """Returns an id without leading zeros; D1:1 for 1:1 and D:1:1."""
     found = _TURN.fullmatch(name.strip())
-    return f"D{found[1]}:{found[2]}" if found else name
+    if found is None:
+        return name
+    session, turn = (number.lstrip("0") or "0" for number in found.groups())
+    return f"D{session}:{turn}"

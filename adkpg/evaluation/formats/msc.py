@@ -5,7 +5,7 @@ question and ``self_instruct.A`` its answer. The turns that contain the answer s
 evidence.
 """
 
-import re
+import string
 from typing import Any
 
 from pydantic import BaseModel, Field
@@ -91,7 +91,7 @@ def _asked(entry: _Entry, chats: list[Chat], found: Collected) -> list[Question]
     if not isinstance(text, str) or not answer:
         found.skip(_NO_QUESTION)
         return []
-    wanted = re.sub(r"[.!?\s]+$", "", answer)
+    wanted = answer.rstrip(f".!?{string.whitespace}")
     evidence = tuple(
         turn.id for chat in chats for turn in chat.turns if contains(turn.text, wanted)
     )

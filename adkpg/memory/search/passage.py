@@ -13,6 +13,8 @@ from adkpg.memory.vectors.passages import PASSAGE_TOKENS, passages
 # As `searchable` leaves them: beyond ASCII there are letters, marks and numerals only.
 _WORD = re.compile("[0-9A-Za-z_\u0080-\U0010ffff]+")
 _BLOCK = 8_000  # characters of a text that is split at once
+_LOOKED_AT = 2_000  # characters of a question
+_FEW = 32  # words
 _STEM = 5  # of English words, so many letters tell enough: allergy, allergies
 # In a few passages even these look rare.
 _COMMON = re.compile(
@@ -51,7 +53,7 @@ def best_part(text: str, parts: Sequence[Part], question: str) -> Part | None:
     parts = sorted(part for part in parts if part.start < len(text))
     if not parts:
         return None
-    asked = _words(question)
+    asked = _words(question[:_LOOKED_AT])
     said = _said(asked, text, parts)
     holders = Counter(word for words in said for word in words)
     weights = {word: math.log(1 + len(parts) / count) for word, count in holders.items()}
@@ -81,23 +83,25 @@ def _made(text: str, question: str) -> list[Part]:
 
 def _said(asked: set[str], text: str, parts: Sequence[Part]) -> list[set[str]]:
     """The words of the question that each passage has."""
-    if not text.isascii():
+    if len(asked) > _FEW or not text.isascii():
         return [asked & _words(text[part.start : part.end]) for part in parts]
     # Searching for a few words is much quicker than taking the text apart.
     text = text.lower()
-    said: list[set[str]] = [set() for _ in parts]
-    for word in asked:
-        place = text.find(word)
-        while place >= 0:
-            end = place + len(word)
-            begins = place == 0 or not _is_part(text[place - 1])
-            cut = len(word) == _STEM and word.isalpha()
-            if begins and (cut or end == len(text) or not _is_part(text[end])):
-                for part, words in zip(parts, said, strict=True):
-                    if part.start <= place < part.end:
-                        words.add(word)
-            place = text.find(word, end)
-    return said
+    return [{word for word in asked if _has(text, word, part)} for part in parts]
+
+
+def _has(text: str, word: str, part: Part) -> bool:
+    """Whether a word begins in a passage."""
+    last = part.end + len(word) - 1
+    cut = len(word) == _STEM and word.isalpha()
+    place = text.find(word, part.start, last)
+    while place >= 0:
+        end = place + len(word)
+        begins = place == 0 or not _is_part(text[place - 1])
+        if begins and (cut or end == len(text) or not _is_part(text[end])):
+            return True
+        place = text.find(word, end, last)
+    return False
 
 
 def _is_part(char: str) -> bool:

@@ -122,10 +122,15 @@ def _cut(text: str, start: int, end: int, room: int) -> Iterator[_Unit]:
         while last > first + room // 2 and not text[places[last] - 1].isspace():
             last -= 1
         if not text[places[last] - 1].isspace():
-            last = first + room
-            # Marks stay on their letter.
-            while last > first + 1 and unicodedata.category(text[places[last]])[0] == "M":
-                last -= 1
+            last = letter = first + room
+            # Marks stay on their letter, if they leave a passage anything else.
+            while letter > first and _is_mark(text[places[letter]]):
+                letter -= 1
+            last = letter if letter > first else last
         yield _Unit(start, places[last], last - first)
         start, first = places[last], last
     yield _Unit(start, end, len(places) - first)
+
+
+def _is_mark(character: str) -> bool:
+    return unicodedata.category(character)[0] == "M"

@@ -7,7 +7,6 @@ are the same in every language. Those that count from now are in `relative`.
 """
 
 import re
-import unicodedata
 from collections.abc import Iterator
 from dataclasses import dataclass
 from datetime import UTC, datetime, timedelta
@@ -24,6 +23,7 @@ from adkpg.memory.search.times.words import (
     SURE_LEADS,
     THIS,
 )
+from adkpg.text.normal_forms import nfkc
 
 _LONGEST_QUESTION = 2_000  # characters that are looked through
 _WINDOW = 6  # words of an expression: "the third of May 2022"
@@ -220,7 +220,9 @@ def _asks_of_first(text: str) -> bool:
 
 def _read(question: str) -> str:
     """What is looked through, with digits and spaces as ASCII has them."""
-    return unicodedata.normalize("NFKC", question[:_LONGEST_QUESTION]).replace("\u2019", "'")
+    # Cut once more, since NFKC makes up to 18 characters of one.
+    text = nfkc(question[:_LONGEST_QUESTION])[:_LONGEST_QUESTION]
+    return text.replace("\u2019", "'")
 
 
 def _spelled(text: str) -> str:
