@@ -32,7 +32,7 @@ _EMPTY_WORD = re.compile(
     r"|they|this|to|us|was|we|were|what|when|where|which|who|whom|whose|why|will|with|would|you"
     r"|your)"
 )
-_PRELOADED = re.compile(r"<(PAST_CONVERSATIONS|recalled_memory)>\n(.*)\n</\1>", re.DOTALL)
+_PRELOADED = ("PAST_CONVERSATIONS", "recalled_memory")  # the tags of ADK and of adkpg
 _BULLET = re.compile(r"^- (?:\[[^]]*\] )?", re.MULTILINE)
 
 
@@ -121,8 +121,8 @@ class Reading:
                     called.add(answer.name or "")
                     remembered += _memories(answer) if answer.name == "load_memory" else []
                 elif part.text and content.role == "user":
-                    if preloaded := _PRELOADED.search(part.text):
-                        remembered += _preloaded(preloaded[2])
+                    if preloaded := _within_tags(part.text):
+                        remembered += _preloaded(preloaded)
                     else:
                         said.append(part.text)
                         called.clear()
@@ -155,6 +155,16 @@ def _memories(answer: types.FunctionResponse) -> list[str]:
     texts = [memory["text"] for memory in said if "text" in memory]
     parts = [part for memory in said for part in memory.get("content", {}).get("parts") or []]
     return texts + [part["text"] for part in parts if part.get("text")]
+
+
+def _within_tags(text: str) -> str:
+    """Returns what a preload tool put into a text; ``""`` if it put nothing."""
+    for tag in _PRELOADED:
+        _, _, rest = text.partition(f"<{tag}>\n")
+        inside, _, _ = rest.rpartition(f"\n</{tag}>")
+        if inside:
+            return inside
+    return ""
 
 
 def _preloaded(text: str) -> list[str]:

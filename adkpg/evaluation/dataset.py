@@ -1,5 +1,6 @@
 """Data sets: conversations, and questions with what answers them. Pure."""
 
+from collections import Counter
 from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass, field
 from datetime import UTC, datetime, timedelta
@@ -144,6 +145,7 @@ class Collected:
     def __init__(self, format: str) -> None:
         self._format = format
         self._stores: list[Store] = []
+        self._named: Counter[str] = Counter()
         self._skipped: dict[str, int] = {}
         self._dropped = 0
         self._repeated = 0
@@ -196,9 +198,9 @@ class Collected:
         Raises:
           InvalidInput: Two of its sessions have one id.
         """
-        ids = [chat.id for chat in chats]
-        if len(set(ids)) < len(ids):
-            twice = next(each for each in ids if ids.count(each) > 1)
+        ids = Counter(chat.id for chat in chats)
+        if len(ids) < len(chats):
+            twice = next(each for each, count in ids.items() if count > 1)
             raise InvalidInput(
                 f"The store {name!r} has the session {twice!r} twice; give each an id of its own."
             )
@@ -207,11 +209,11 @@ class Collected:
             last = {turn.id: turn for turn in chat.turns}  # as memory has it of a session's events
             self._repeated += len(chat.turns) - len(last)
             kept.append(Chat(chat.id, tuple(last.values())))
-        taken = {store.name for store in self._stores}
-        unique, number = name, 1
-        while unique in taken:
-            number += 1
-            unique = f"{name}-{number}"
+        unique = name
+        while self._named[unique]:
+            self._named[name] += 1
+            unique = f"{name}-{self._named[name]}"
+        self._named[unique] += 1
         self._stores.append(Store(unique, tuple(kept), tuple(questions)))
 
     def dataset(self, note: str = "") -> DataSet:

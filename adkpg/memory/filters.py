@@ -19,6 +19,9 @@ from adkpg.timestamps import moment
 
 KINDS = ("turn", "note", "document", "fact", "summary")
 
+MOST_VALUES = 1_000
+"""Most values of a condition, since each memory may be compared with each of them."""
+
 
 @dataclass(frozen=True)
 class SearchFilters:
@@ -34,7 +37,7 @@ class SearchFilters:
       topics: About any of these.
 
     Raises:
-      InvalidInput: A moment, kind or metadata cannot be read.
+      InvalidInput: A moment, kind or metadata cannot be read, or a condition has too many values.
     """
 
     after: datetime | str | float | None = None
@@ -54,6 +57,7 @@ class SearchFilters:
                 isinstance(each, str) for each in value
             ):
                 raise InvalidInput(f"{name}={value!r} is no list of texts.")
+            _require_few(name, len(value))
         if unknown := sorted(set(self.kinds) - set(KINDS)):
             raise InvalidInput(f"There is no kind {unknown[0]!r}; kinds are {', '.join(KINDS)}.")
         object.__setattr__(self, "_parameters", self._read())
@@ -95,6 +99,7 @@ class SearchFilters:
             parameters["topics"] = [jsontext.storable(topic).strip() for topic in self.topics]
         if self.metadata:
             parameters["metadata"] = _json(self.metadata)
+            _require_few("metadata", _values(jsontext.read(parameters["metadata"])))
         return parameters
 
 
@@ -134,6 +139,25 @@ def _contains(value: Any, asked: Any) -> bool:
     if isinstance(asked, list) and isinstance(value, list):
         return all(any(_contains(each, item) for each in value) for item in asked)
     return isinstance(value, bool) == isinstance(asked, bool) and bool(value == asked)
+
+
+def _values(value: Any) -> int:
+    """How many values JSON has, those that hold others included."""
+    count, left = 0, [value]
+    while left:
+        count += 1
+        each = left.pop()
+        if isinstance(each, (dict, list)):
+            left.extend(each.values() if isinstance(each, dict) else each)
+    return count
+
+
+def _require_few(name: str, values: int) -> None:
+    if values > MOST_VALUES:
+        raise InvalidInput(
+            f"The filter {name} has {values:,} values, and each memory may be compared with each of "
+            f"them; give at most {MOST_VALUES:,}."
+        )
 
 
 def _moment(name: str, value: Any) -> datetime:
