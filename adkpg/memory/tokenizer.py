@@ -99,7 +99,7 @@ _LONGEST_ID = 40
 _LONGEST_VERSION = 5
 # Postgres' parser reads a run without spaces anew from each of its words, so that takes n² steps.
 _LONGEST_RUN = 256
-_LONG_RUN = re.compile(rf"(\S{{{_LONGEST_RUN}}}[{_LETTER}]*+)(?=\S)")  # which ends no word
+_LONG_RUN = re.compile(rf"\S{{{_LONGEST_RUN}}}[{_LETTER}]*+")  # which ends within no word
 # A subscriber's number without country and trunk prefixes, which are written in many ways.
 _SUBSCRIBER_DIGITS = 9
 
@@ -138,7 +138,7 @@ def _parsed_quickly(text: str) -> str:
     text = text.replace("<!--", " ")
     if max(map(len, text.split()), default=0) <= _LONGEST_RUN:
         return text
-    return _LONG_RUN.sub(r"\1 ", text)
+    return _LONG_RUN.sub(r"\g<0> ", text)
 
 
 def script_config(text: str) -> str | None:

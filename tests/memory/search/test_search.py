@@ -316,8 +316,11 @@ async def test_words_that_are_no_key_of_an_index_are_left_out(
 
 @pytest.mark.parametrize(
     "word",
-    ["\U0001d49c-" * 49_000, "ab cd. " * 14_000, "a.bc/d?" * 14_000, "é1x " * 25_000],
-    ids=["hyphens", "short words", "addresses", "mixed"],
+    [
+        *("\U0001d49c-" * 49_000, "ab cd. " * 14_000, "a.bc/d?" * 14_000, "é1x " * 25_000),
+        *("a_b-c_" * 16_000, "a<!--" * 19_000),
+    ],
+    ids=["hyphens", "short words", "addresses", "mixed", "one run", "comments without end"],
 )
 async def test_any_hundred_thousand_characters_are_remembered(
     memory: PgVectorMemoryService, word: str
