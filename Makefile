@@ -37,7 +37,7 @@ test: $(INSTALLED) ## what runs in this process and on a real Postgres, in minut
 	$(PYTEST) $(or $(ARGS),-m "not program")
 
 test-all: $(INSTALLED) ## all of it: tests that start programs, run documentation and build packages, too; measures coverage
-	$(PYTEST) --cov
+	HYPOTHESIS_PROFILE=thorough $(PYTEST) --cov
 
 test-quickstarts: $(INSTALLED) ## the programs and commands of README and the quickstarts
 	$(PYTEST) tests/packaging/test_programs.py tests/packaging/test_commands.py -k "README or quickstart" $(ARGS)

@@ -24,7 +24,11 @@ from tests.fakes.watch import COLLECTED, Watch
 # Kept, since each test sees an environment without adkpg's settings.
 _ENVIRON = dict(os.environ)
 
-for name, examples, derandomize in (("dev", 30, False), ("ci", 100, True)):
+for name, examples, derandomize in (
+    ("dev", 30, False),
+    ("ci", 30, True),
+    ("thorough", 100, False),  # make test-all's
+):
     hypothesis_settings.register_profile(
         name,
         max_examples=examples,
