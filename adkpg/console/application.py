@@ -83,7 +83,7 @@ def create_console(
         puts beside that one: of two models the vectors of both are compared, also of the one that
         the app is not searched with.
       token: What a browser must show once, at least 16 characters: at its login, or as ``?token=``
-        in the first address. None admits everybody.
+        in the first address. None admits all who reach it, other accounts of the machine too.
       read_only: Whether nothing can be changed.
       actor: Returns who makes a request, as the application that it is mounted in knows it: that is
         what the audit says. None is the name given at the login, or ``console``.

@@ -4,13 +4,15 @@ import base64
 import hashlib
 import hmac
 import secrets
-from collections.abc import Collection
+import time
+from collections.abc import Callable, Collection
+from html import escape
 from typing import Any
 from urllib.parse import SplitResult, urlsplit
 
 from starlette.datastructures import Headers, MutableHeaders
 from starlette.requests import Request
-from starlette.responses import PlainTextResponse, RedirectResponse, Response
+from starlette.responses import HTMLResponse, PlainTextResponse, RedirectResponse, Response
 from starlette.types import ASGIApp, Message, Receive, Scope, Send
 
 from adkpg.console import forms
@@ -25,6 +27,7 @@ VISITOR = "adkpg.console.visitor"
 _LARGEST_FORM = 1_000_000
 _SHORTEST_TOKEN = 16
 _LONGEST_NAME = 100
+_INVITATION_S = 600
 _HEADERS = {
     "Content-Security-Policy": (
         "default-src 'none'; script-src 'self'; style-src 'self'; img-src 'self'; "
@@ -93,6 +96,30 @@ class Guard:
         own = secret.encode() if secret is not None else secrets.token_bytes(32)
         # Another token makes all cookies void that the one before was shown for.
         self._key = hmac.digest(own, self._token or b"", hashlib.sha256)
+        self._invitations: dict[str, tuple[float, Callable[[], None] | None]] = {}
+
+    def invite(
+        self, *, lasts_s: float = _INVITATION_S, used: Callable[[], None] | None = None
+    ) -> str:
+        """Returns a token for an address, ``?token=``: it lets in one browser, once.
+
+        Args:
+          lasts_s: For how long, in seconds.
+          used: Is called when a browser has shown it.
+        """
+        token = secrets.token_urlsafe(24)
+        # Looked up by its signature: how long that takes says nothing of the token.
+        self._invitations[self._signed(f"invitation:{token}")] = time.monotonic() + lasts_s, used
+        return token
+
+    def _invited(self, token: str) -> bool:
+        """Whether a token is an invitation, which it is no more from now on."""
+        found = self._invitations.pop(self._signed(f"invitation:{token}"), None)
+        if found is None or time.monotonic() >= found[0]:
+            return False
+        if found[1] is not None:
+            found[1]()
+        return True
 
     def form_token(self, visitor: Visitor) -> str:
         """Returns what a visitor's forms carry, and nobody else's."""
@@ -109,8 +136,10 @@ class Guard:
         request = Request(scope, receive)
         visitor, known = self._visitor(request)
         scope[VISITOR] = visitor
-        answer = await self._answer(request, visitor)
+        answer = await self._answer(request, visitor, known=known)
         cookie = None if known and answer is None else self._cookie(request, visitor)
+        if not visitor.admitted and _is_foreign(request):
+            cookie = None  # a browser keeps its own from other sites: this would replace it
 
         async def sending(message: Message) -> None:
             if message["type"] == "http.response.start":
@@ -123,7 +152,7 @@ class Guard:
 
         await (answer or self._app)(scope, receive, sending)
 
-    async def _answer(self, request: Request, visitor: Visitor) -> Response | None:
+    async def _answer(self, request: Request, visitor: Visitor, *, known: bool) -> Response | None:
         """Returns what is said without any page; None leaves it to the pages."""
         host = _split("//" + request.headers.get("host", "")).hostname or ""
         if self._hosts is not None and host.lower() not in self._hosts:
@@ -137,11 +166,18 @@ class Guard:
         login = path == "/login"
         given = request.query_params.get("token")
         if reads and given is not None and self._token is not None:
-            if hmac.compare_digest(given.encode(), self._token):
+            once = request.method == "GET" and self._invited(given)
+            if once or hmac.compare_digest(given.encode(), self._token):
                 visitor.admitted = True
                 # The token does not stay in the address, which is shown and kept.
                 return RedirectResponse(request.url.remove_query_params("token").path or "/", 303)
-            return _refused(403, "The token is wrong; use the address that was printed last.")
+            return _refused(
+                403,
+                "The token is wrong, or of an address that was opened before or is too old; log in "
+                "with the console's token, or start the console again.",
+            )
+        if reads and not known and _is_foreign(request):
+            return _own_step(request)
         fields: dict[str, str] = {}
         if not reads:
             refusal = await self._read_form(request, visitor, fields)
@@ -204,7 +240,7 @@ class Guard:
         secure = "; Secure" if request.url.scheme == "https" else ""
         return (
             f"{_cookie_name(request)}={value}.{self._signed(value)}; Path={path}; HttpOnly; "
-            f"SameSite=Lax{secure}"
+            f"SameSite=Strict{secure}"
         )
 
     def _signed(self, value: str) -> str:
@@ -232,6 +268,12 @@ def _split(address: str) -> SplitResult:
         return urlsplit(address)
     except ValueError:  # half an IPv6 address, and the like
         return urlsplit("")
+
+
+def _own_step(request: Request) -> Response:
+    """Leads to the same page by a step of the console's own, to which a browser adds the cookie."""
+    query = request.scope["query_string"].decode("ascii", "replace")
+    return HTMLResponse(f'<meta http-equiv="refresh" content="0;url=?{escape(query)}">')
 
 
 def _refused(status: int, sentence: str) -> Response:

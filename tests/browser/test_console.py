@@ -1,14 +1,20 @@
 """The console in a real browser: no script of anybody else's runs, and people can use it."""
 
+import re
+import webbrowser
 from collections.abc import AsyncIterator
-from urllib.parse import urlencode
+from pathlib import Path
+from urllib.parse import urlencode, urlsplit
+from urllib.request import url2pathname
 
 import asyncpg
 import pytest
 from playwright.async_api import Browser, Page, expect
 
 from adkpg import Database, DatabaseSessionService, PgVectorMemoryService
+from adkpg.cli.console.command import opening
 from adkpg.console import create_console
+from adkpg.console.guard import Guard
 from adkpg.testing import said
 from tests.browser.chromium import chromium, served
 from tests.fakes import hostile
@@ -97,6 +103,39 @@ async def test_a_session_grows_while_it_is_watched(
     await expect(page.locator("#event-3")).to_contain_text("taken back by a rewind")
     await expect(page.locator("#count")).to_have_text("4 events")
     await expect(page.locator(".step")).to_have_count(4)
+
+
+async def test_the_file_that_is_opened_lets_in_and_steps_from_elsewhere_stay_in(
+    page: Page,
+    database: Database,
+    memory: PgVectorMemoryService,
+    tmp_path: Path,
+    monkeypatch: pytest.MonkeyPatch,
+) -> None:
+    opened: list[str] = []
+    monkeypatch.setattr(webbrowser, "open", opened.append)
+    console = create_console(database, memory=memory, token="of a console that asks")
+    assert isinstance(console, Guard)
+    async with served(console) as address:
+        with opening(console, f"{address}/"):
+            folder = Path(url2pathname(urlsplit(opened[0]).path)).parent
+            await page.goto(opened[0])
+            await expect(page).to_have_title(re.compile("Overview"))
+            assert page.url.rstrip("/?") == address
+            assert list(folder.iterdir()) == []
+        elsewhere = tmp_path / "elsewhere.html"
+        elsewhere.write_text(
+            f'<a href="{address}/audit?app=a">in</a>'
+            f'<form action="{address}/forget/now" method="post"><button>send</button></form>'
+        )
+        await page.goto(elsewhere.as_uri())
+        await page.get_by_text("in", exact=True).click()
+        await expect(page).to_have_title(re.compile("Audit"))
+        await page.goto(elsewhere.as_uri())
+        await page.get_by_text("send").click()
+        await expect(page.locator("body")).to_contain_text("came from another site")
+        await page.goto(f"{address}/")
+        await expect(page).to_have_title(re.compile("Overview"))
 
 
 async def test_keys_lead_through_the_pages(

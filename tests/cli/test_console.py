@@ -11,6 +11,8 @@ from collections.abc import Iterator
 from contextlib import contextmanager
 from pathlib import Path
 from socket import AF_INET
+from urllib.parse import urlsplit
+from urllib.request import url2pathname
 
 import asyncpg
 import httpx
@@ -18,6 +20,7 @@ import pytest
 
 from adkpg import Database, DatabaseSessionService
 from adkpg.cli.console.command import _own_address
+from adkpg.console.application import _ACTIONS, _PAGES
 from tests.fakes.cross_encoder import export
 from tests.fakes.signals import interrupts_heard
 
@@ -54,12 +57,15 @@ def browser_that_writes(opened: Path, folder: Path) -> str:
 async def test_it_serves_this_machine_and_ends_without_a_traceback(
     database_url: str, database: Database, connection: asyncpg.Connection
 ) -> None:
-    with served(database_url, "--no-browser") as (address, process):
-        assert re.fullmatch(r"http://127\.0\.0\.1:\d+/", address)
+    with served(database_url, "--no-browser") as (printed, process):
+        found = re.fullmatch(r"(http://127\.0\.0\.1:\d+/)\?token=[\w-]{32}", printed)
+        assert found is not None
+        address = found[1]
         sessions = DatabaseSessionService(database)
         await sessions.create_session(app_name="a", user_id="u", session_id="s")
-        async with httpx.AsyncClient() as client:
-            answer = await client.get(address)
+        async with httpx.AsyncClient(follow_redirects=True) as client:
+            assert "Log in" in (await client.get(address)).text
+            answer = await client.get(printed)
             assert answer.status_code == 200
             assert "Content-Security-Policy" in answer.headers
             other = await client.get(address, headers={"Host": "evil.example"})
@@ -74,14 +80,25 @@ async def test_it_serves_this_machine_and_ends_without_a_traceback(
         assert (process.returncode, errors) == (0, "")
 
 
-def test_another_address_is_served_with_a_token_only(database_url: str) -> None:
-    with served(database_url, "--no-browser", "--host", "0.0.0.0") as (address, _):
+@pytest.mark.parametrize("host", ["127.0.0.1", "0.0.0.0"])
+def test_it_is_served_with_a_token_only(database_url: str, host: str) -> None:
+    with served(database_url, "--no-browser", "--host", host) as (address, process):
         found = re.fullmatch(r"(http://127\.0\.0\.1:\d+/)\?token=([\w-]{32})", address)
         assert found is not None, "one that can be opened, which 0.0.0.0 is not"
-        here = found[1]
-        assert httpx.get(here).status_code == 303
+        here, once = found[1], {"token": found[2]}
+        for path in _PAGES:
+            assert httpx.get(f"{here}{path[1:]}").headers["location"] == "/login", path
+        for path in _ACTIONS:
+            assert httpx.post(f"{here}{path[1:]}").status_code == 403, path
         with httpx.Client(follow_redirects=True) as client:
-            assert client.get(here, params={"token": found[2]}).status_code == 200
+            assert client.get(here, params=once).url.path == "/"
+            assert client.get(here).url.path == "/"
+        assert httpx.get(here, params=once).status_code == 403, "it opened already"
+        process.send_signal(signal.SIGINT)
+        assert process.stdout is not None
+        lasting = process.stdout.read().split()[-1].rstrip(".")
+        assert lasting != once["token"]
+        assert re.fullmatch(r"[\w-]{32}", lasting)
 
 
 def test_each_address_that_it_prints_can_be_opened(database_url: str) -> None:
@@ -91,40 +108,46 @@ def test_each_address_that_it_prints_can_be_opened(database_url: str) -> None:
         process.send_signal(signal.SIGINT)
         assert process.stdout is not None
         further = process.stdout.read()
-    own = "".join(f"http://{each}:{httpx.URL(address).port}/" for each in _own_address(AF_INET))
-    assert further.partition("?")[0] == own
+    own = [f"http://{each}:{httpx.URL(address).port}/" for each in _own_address(AF_INET)]
+    assert [line.partition("?")[0] for line in further.splitlines()[:-1]] == own
 
 
-def test_a_token_of_the_environment_holds_and_is_not_printed(
-    database_url: str, tmp_path: Path
+@pytest.mark.parametrize("token", ["of the environment & more", ""])
+def test_a_browser_is_let_in_and_no_command_line_says_how(
+    database_url: str, tmp_path: Path, token: str
 ) -> None:
-    token = "of the environment & more"
     opened = tmp_path / "opened"
     browser = browser_that_writes(opened, tmp_path)
     with served(database_url, BROWSER=browser, ADKPG_CONSOLE_TOKEN=token) as (address, _):
-        assert re.fullmatch(r"http://127\.0\.0\.1:\d+/", address)
-        assert httpx.get(address).status_code == 303
+        here = address.partition("?")[0]
+        assert (address == here) == bool(token), "one of the environment stays out of logs"
+        assert httpx.get(here).status_code == 303
+        given = opened.read_text()
+        page = Path(url2pathname(urlsplit(given).path))
+        assert page.parent.stat().st_mode & 0o777 == 0o700
+        (target,) = re.findall(r'content="0;url=([^"]+)"', page.read_text())
+        assert httpx.URL(target).params["token"] not in given
+        assert httpx.URL(target).params["token"] not in (token, address)
         with httpx.Client(follow_redirects=True) as client:
-            assert client.get(opened.read_text()).url.path == "/", "it is let in at once"
+            assert client.get(target).url.path == "/", "it is let in at once"
+        assert not page.exists()
+        assert httpx.get(target).status_code == 403
 
 
 def test_the_lab_has_a_setting_of_the_reranker(database_url: str, tmp_path: Path) -> None:
     export(tmp_path / "encoder")
-    with served(database_url, "--no-browser", "--reranker", f"onnx:{tmp_path / 'encoder'}") as (
-        address,
-        _,
+    with (
+        served(database_url, "--no-browser", "--reranker", f"onnx:{tmp_path / 'encoder'}") as (
+            address,
+            _,
+        ),
+        httpx.Client(follow_redirects=True) as client,
     ):
-        page = httpx.get(f"{address}lab", params={"app": "a", "user": "u"}).text
+        lab = client.get(address).url.join("/lab")
+        page = client.get(lab, params={"app": "a", "user": "u"}).text
         assert "reranked by encoder" in page
         asked = {"app": "a", "user": "u", "q": "bike", "a_model": "reranked by encoder"}
-        assert "Nothing is near enough" in httpx.get(f"{address}lab", params=asked).text
-
-
-def test_it_opens_the_browser_that_the_environment_names(database_url: str, tmp_path: Path) -> None:
-    opened = tmp_path / "opened"
-    with served(database_url, BROWSER=browser_that_writes(opened, tmp_path)) as (address, _):
-        assert httpx.get(address).status_code == 200
-        assert opened.read_text() == address
+        assert "Nothing is near enough" in client.get(lab, params=asked).text
 
 
 def test_a_port_that_is_taken_is_one_sentence(database_url: str) -> None:

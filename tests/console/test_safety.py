@@ -1,6 +1,7 @@
 """Nothing that people wrote runs; nobody gets in who may not; nothing changes by an address."""
 
 import logging
+import re
 from collections.abc import Callable
 from typing import Any
 
@@ -11,6 +12,7 @@ import pytest
 from adkpg import Database, DatabaseSessionService, PgVectorMemoryService
 from adkpg.console import create_console
 from adkpg.console.application import _ACTIONS, _PAGES
+from adkpg.console.guard import Guard
 from adkpg.errors import ConfigurationError
 from tests.browser.chromium import served
 from tests.fakes import hostile
@@ -64,6 +66,54 @@ async def test_a_token_is_asked_for_once(
     assert TOKEN not in shown.headers["location"]
     assert "HttpOnly" in shown.headers["set-cookie"]
     assert (await browser.get("/")).status_code == 200
+
+
+async def test_an_invitation_lets_in_one_browser_once_and_not_for_ever(
+    database: Database, memory: PgVectorMemoryService, browse: Callable[..., Browser]
+) -> None:
+    console = create_console(database, memory=memory, token=TOKEN)
+    assert isinstance(console, Guard)
+    shown: list[str] = []
+    once = console.invite(used=lambda: shown.append("used"))
+    assert (await browse(console).client.head("/", params={"token": once})).status_code == 403
+    assert shown == []
+    first = browse(console)
+    answer = await first.get("/app", app="a", token=once)
+    assert (answer.status_code, answer.headers["location"]) == (303, "/app")
+    assert "HttpOnly; SameSite=Strict" in answer.headers["set-cookie"]
+    assert (await first.get("/")).status_code == 200
+    assert (await browse(console).get("/", token=once)).status_code == 403
+    assert shown == ["used"]
+    late = browse(console)
+    assert (await late.get("/", token=console.invite(lasts_s=0))).status_code == 403
+    assert (await late.get("/")).status_code == 303
+
+
+async def test_a_step_from_another_site_reads_nothing_and_logs_nobody_out(
+    database: Database, memory: PgVectorMemoryService, browse: Callable[..., Browser]
+) -> None:
+    """A browser sends a strict cookie with the console's own steps alone."""
+    console = create_console(database, memory=memory, token=TOKEN)
+    assert isinstance(console, Guard)
+    browser = browse(console)
+    for site in ("cross-site", "same-site"):
+        foreign = {"Sec-Fetch-Site": site}
+        for path in _PAGES:
+            query = {"app": '"><script>', "token2": "//evil.example"}
+            answer = await browser.client.get(path, params=query, headers=foreign)
+            assert answer.status_code == 200
+            assert re.fullmatch(
+                r'<meta http-equiv="refresh" content="0;url=\?[^"<>]*">', answer.text
+            )
+            assert "set-cookie" not in answer.headers
+        answer = await browser.client.get("//evil.example/x", headers=foreign)
+        assert answer.text == '<meta http-equiv="refresh" content="0;url=?">'
+        refused = await browser.client.post("/forget/now", headers=foreign)
+        assert refused.status_code == 403
+        assert "set-cookie" not in refused.headers
+        shown = await browser.client.get("/", params={"token": console.invite()}, headers=foreign)
+        assert "SameSite=Strict" in shown.headers["set-cookie"], "from the file that is opened"
+        browser.client.cookies.clear()
 
 
 async def test_the_login_takes_token_and_name(

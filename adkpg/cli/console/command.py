@@ -7,8 +7,12 @@ import os
 import secrets
 import socket
 import webbrowser
+from collections.abc import Iterator
+from contextlib import contextmanager
 from ipaddress import ip_address
-from urllib.parse import urlencode
+from pathlib import Path
+from tempfile import TemporaryDirectory
+from typing import TYPE_CHECKING
 
 import click
 
@@ -16,6 +20,9 @@ import adkpg
 from adkpg.cli.connection import connected
 from adkpg.cli.embedders import embedder_named
 from adkpg.cli.memory.rerankers import reranker_named
+
+if TYPE_CHECKING:
+    from adkpg.console.guard import Guard
 
 _LOOPBACK = ("127.0.0.1", "::1", "localhost")
 _TOKEN = "ADKPG_CONSOLE_TOKEN"
@@ -26,7 +33,7 @@ _TOKEN = "ADKPG_CONSOLE_TOKEN"
     "--host",
     default="127.0.0.1",
     show_default=True,
-    help="The address to listen on; another than this machine's own only with a token.",
+    help="The address to listen on; 0.0.0.0 is everywhere.",
 )
 @click.option(
     "--port",
@@ -68,9 +75,10 @@ async def console(
 ) -> None:
     """Look into sessions and memories in the browser.
 
-    It prints its address, and runs until stopped. It listens on this machine alone; with another
-    --host, a browser must show a token: the variable ADKPG_CONSOLE_TOKEN, which the login asks for,
-    or a new one that is in the printed addresses. What it changes is noted in the audit, with your
+    It prints its address, and runs until stopped. It listens on this machine alone, whose other
+    accounts do not get in: a browser must show a token, the variable ADKPG_CONSOLE_TOKEN or a new
+    one that is printed. The browser that it opens shows one of its own, which holds once; so does
+    each address that is printed with a new token. What it changes is noted in the audit, with your
     name.
 
     \b
@@ -81,6 +89,7 @@ async def console(
     """
     try:
         from adkpg.console import create_console
+        from adkpg.console.guard import Guard
         from adkpg.console.serving import serve
     except ImportError as exc:
         raise click.ClickException(
@@ -90,7 +99,7 @@ async def console(
     await database.current()  # a database that is not there is said at once
     given = os.environ.get(_TOKEN) or None
     local = host in _LOOPBACK
-    token = given if given is not None or local else secrets.token_urlsafe(24)
+    token = given or secrets.token_urlsafe(24)
     name = user_name or _account()
     further = {
         each.model: adkpg.PgVectorMemoryService(database, embedder=each)
@@ -106,19 +115,39 @@ async def console(
         compared=further,
         token=token,
         read_only=read_only,
-        actor=None if token is not None and user_name is None else lambda _: name,
-        # Without a token no other site may have its name lead here.
+        # Of a token that is shared, the login asks for a name.
+        actor=(lambda _: name) if user_name is not None or (local and given is None) else None,
+        # No other site may have its name lead here.
         allowed_hosts=_LOOPBACK if local else None,
     )
+    assert isinstance(app, Guard)
     listening = _listening(host, port)
     addresses = _addresses(host, listening)
     for address in addresses:
         # A token of the environment is known to who needs it, and stays out of logs.
-        click.echo(address + (f"?token={token}" if token and given is None else ""))
-    if not no_browser:
-        webbrowser.open(addresses[0] + (f"?{urlencode({'token': token})}" if token else ""))
-    with listening:
+        click.echo(address + (f"?token={app.invite()}" if given is None else ""))
+    if given is None:
+        click.echo(f"Each address opens once, within ten minutes; then log in with {token}.")
+    with listening, opening(app, None if no_browser else addresses[0]):
         await serve(app, listening)
+
+
+@contextmanager
+def opening(guard: Guard, address: str | None) -> Iterator[None]:
+    """Opens a browser at an address, if one is given, and lets it in.
+
+    Other accounts read in `ps` what a program is given. So it is given a file in a folder of this
+    account's own, which leads to the address and is gone once it has.
+    """
+    if address is None:
+        yield
+        return
+    with TemporaryDirectory(prefix="adkpg-console-") as folder:
+        page = Path(folder, "open.html")
+        token = guard.invite(used=lambda: page.unlink(missing_ok=True))
+        page.write_text(f'<meta http-equiv="refresh" content="0;url={address}?token={token}">\n')
+        webbrowser.open(page.as_uri())
+        yield
 
 
 def _addresses(host: str, listening: socket.socket) -> list[str]:
