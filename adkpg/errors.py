@@ -40,7 +40,14 @@
 Errors that ADK has a type for are subclasses of it, so code written for ADK's own services
 catches ours. Each message says cause and cure; the driver's error, where there is one, is the
 ``__cause__``. No message ever holds a password.
+
+A message is for whoever operates the service: it may name a server, a role, a bucket. What clients,
+models and users of agents may read is ``public``, which names none of these.
 """
+
+import logging
+from collections.abc import Iterator
+from contextlib import contextmanager
 
 from google.adk.errors import StaleSessionError
 from google.adk.errors.already_exists_error import AlreadyExistsError
@@ -84,28 +91,70 @@ __all__ = [
     "StaleSession",
 ]
 
+logger = logging.getLogger(__name__)
+
 
 class AdkpgError(Exception):
-    """Base of every error that adkpg raises on purpose."""
+    """Base of every error that adkpg raises on purpose.
+
+    Attributes:
+      public: The sentence for clients, models and users of agents: what kind of trouble it is.
+    """
+
+    public = "The service cannot do this now; its log says why."
+
+    def __init__(self, *args: object, public: str | None = None) -> None:
+        super().__init__(*args)
+        if public is not None:
+            self.public = public
+
+
+@contextmanager
+def in_public() -> Iterator[None]:
+    """An error that leaves the block says its public sentence; the whole message is logged.
+
+    For every door behind which others answer clients in an error's own words, as ADK's servers do.
+    """
+    try:
+        yield
+    except AdkpgError as exc:
+        if str(exc) != exc.public:
+            logger.warning("%s: %s", type(exc).__name__, exc)
+            exc.args = (exc.public,)
+            if hasattr(exc, "message"):  # as errors of ADK have one
+                exc.message = exc.public
+        raise
 
 
 class ConfigurationError(AdkpgError, ValueError):
     """A setting, URL or argument cannot work; the message names it and the cure."""
 
+    public = "The service is not set up for this; its log says what is missing."
+
 
 class ModelNotActive(ConfigurationError):
     """The app's vectors are of another model than the service's embedder; none are compared."""
+
+    public = "Memory is kept with another embedding model; the service's log says which."
 
 
 class ScopeMissing(ConfigurationError):
     """Row-level security is on, and the call was made in no scope; see `adkpg.scope`."""
 
+    public = "The service does not know whose request this is, so it does nothing."
+
 
 class InvalidInput(AdkpgError, ValueError):
     """A value cannot be stored, or more is asked for than a limit allows; nothing was written.
 
-    Every public call raises it, too, for an argument of another type than its signature says.
+    Every public call raises it, too, for an argument of another type than its signature says. Its
+    message is about what the caller gave, so it is public, too.
     """
+
+    public = "A value that was given cannot be used."
+
+    def __init__(self, message: str = public, *, public: str | None = None) -> None:
+        super().__init__(message, public=message if public is None else public)
 
 
 class InvalidArtifact(InvalidInput, InputValidationError):
@@ -114,6 +163,8 @@ class InvalidArtifact(InvalidInput, InputValidationError):
 
 class DatabaseError(AdkpgError):
     """The server refused a statement; the driver's error is the ``__cause__``."""
+
+    public = "The service's database refused this; the service's log says why."
 
 
 class RetryableError(DatabaseError):
@@ -125,29 +176,43 @@ class RetryableError(DatabaseError):
       written: False if nothing was written, None if the answer was lost, so that nobody knows.
     """
 
-    def __init__(self, message: str, *, written: bool | None = None) -> None:
-        super().__init__(message)
+    public = "The service's database cannot do this now; try again later."
+
+    def __init__(
+        self, message: str, *, written: bool | None = None, public: str | None = None
+    ) -> None:
+        super().__init__(message, public=public)
         self.written = written
 
 
 class DatabaseUnavailable(RetryableError):
     """No connection could be made, or it was cut in mid-statement."""
 
+    public = "The service's database does not answer; try again later."
+
 
 class Busy(RetryableError):
     """Others were in the way: a lock, a timeout, no free connection, or a running invocation."""
+
+    public = "The service has too much to do at the moment; try again later."
 
 
 class ReadOnly(RetryableError):
     """The server takes no writes: it is a standby, or was set read-only."""
 
+    public = "The service takes no changes at the moment; try again later."
+
 
 class DiskFull(RetryableError):
     """The server has no space left on its disk."""
 
+    public = "The service has no room for more; try again later."
+
 
 class PermissionDenied(DatabaseError):
     """The role has no right to do this, or the row is outside of the scope; nothing was written."""
+
+    public = "This is not allowed; nothing was written."
 
 
 class ConstraintViolated(DatabaseError):
@@ -158,6 +223,8 @@ class ConstraintViolated(DatabaseError):
         a null.
     """
 
+    public = "This contradicts what is stored; nothing was written."
+
     def __init__(self, message: str, constraint: str) -> None:
         super().__init__(message)
         self.constraint = constraint
@@ -166,25 +233,37 @@ class ConstraintViolated(DatabaseError):
 class SchemaError(DatabaseError):
     """The database's tables are not the ones this version of adkpg expects."""
 
+    public = "The service's tables are not as expected; its operator runs: adkpg db upgrade"
+
 
 class SchemaMissing(SchemaError):
     """adkpg's tables do not exist yet in this database."""
+
+    public = "The service has no tables yet; its operator runs: adkpg db upgrade"
 
 
 class SchemaOutOfDate(SchemaError):
     """adkpg's tables are at another revision than this version expects."""
 
+    public = "The service's tables are of another version; its log says which."
+
 
 class ExtensionMissing(SchemaError):
     """The server has no pgvector."""
+
+    public = "The service's database lacks pgvector; its log says more."
 
 
 class EmbeddedServerError(AdkpgError):
     """The embedded Postgres cannot be found, started or shared on this machine."""
 
+    public = "The service's database cannot run; its log says why."
+
 
 class EmbeddingError(AdkpgError):
     """An embedder could not turn texts into vectors; memories stay pending, none is lost."""
+
+    public = "A text could not be embedded; the service's log says why."
 
 
 class ModelUnavailable(AdkpgError):
@@ -194,15 +273,21 @@ class ModelUnavailable(AdkpgError):
       asked: False if it was not even asked, since it had failed a moment ago.
     """
 
+    public = "A model does not answer; try again later."
+
     asked = True
 
 
 class RerankingError(AdkpgError):
     """A reranker could not score passages; searches keep the order they have without it."""
 
+    public = "The results could not be ordered anew; the service's log says why."
+
 
 class RerankerUnavailable(RerankingError, ModelUnavailable):
     """A reranker does not answer now, whatever it is asked; searches do without it for a while."""
+
+    public = "The reranker does not answer; try again later."
 
 
 class EmbedderUnavailable(EmbeddingError, ModelUnavailable):
@@ -213,9 +298,13 @@ class EmbedderUnavailable(EmbeddingError, ModelUnavailable):
     sent, so who repeats a call should give up on them after some attempts.
     """
 
+    public = "The embedding model does not answer; try again later."
+
 
 class EmbeddingMismatch(EmbeddingError):
     """An embedder returned vectors of the wrong number or length, or that are not finite."""
+
+    public = "The embedding model answered with what is no vector of it."
 
 
 class ExtractionError(AdkpgError):
@@ -228,6 +317,8 @@ class ExtractionError(AdkpgError):
         of.
     """
 
+    public = "No facts could be drawn from this; the service's log says why."
+
     def __init__(self, message: str, usage: object = None) -> None:
         super().__init__(message)
         self.usage = usage
@@ -236,25 +327,37 @@ class ExtractionError(AdkpgError):
 class ExtractorUnavailable(ExtractionError, ModelUnavailable):
     """An extractor does not answer now; its turns wait, and use up no attempt."""
 
+    public = "The model that draws facts does not answer; try again later."
+
 
 class SessionExists(AdkpgError, AlreadyExistsError):
     """A session with this app, user and id is already stored."""
+
+    public = "A session with this id already exists; use another id."
 
 
 class EventConflict(AdkpgError, AlreadyExistsError):
     """Another event with the same id is already stored in the session."""
 
+    public = "Another event with this id is already stored in the session."
+
 
 class SessionNotFound(AdkpgError, SessionNotFoundError):
     """The session does not exist, or was deleted."""
+
+    public = "The session does not exist, or was deleted."
 
 
 class ArtifactGone(AdkpgError):
     """A file was deleted while it was read or saved; what was read of it is not all."""
 
+    public = "The file was deleted while it was read."
+
 
 class ArtifactStoreError(AdkpgError):
     """The object store refused a file, and nothing was saved; or another database keeps it."""
+
+    public = "The store of files refused this; the service's log says why."
 
 
 class StaleSession(AdkpgError, StaleSessionError):
@@ -264,6 +367,10 @@ class StaleSession(AdkpgError, StaleSessionError):
     which of both it was.
     """
 
+    public = "The session was changed by another request; load it again."
+
 
 class InvocationLost(StaleSession):
     """A queued invocation has ended, or lost its session to another one; nothing was written."""
+
+    public = "Another run has taken over the session, or this one has ended."

@@ -8,7 +8,7 @@ from starlette.requests import Request
 from starlette.responses import JSONResponse
 from starlette.types import ASGIApp, Message, Receive, Scope, Send
 
-from adkpg.errors import Busy, SessionNotFound
+from adkpg.errors import RetryableError, SessionNotFound, in_public
 from adkpg.sessions.service import DatabaseSessionService
 
 _PATHS = ("/run", "/run_sse")
@@ -32,7 +32,8 @@ class QueuedRuns:
         app.add_middleware(QueuedRuns, sessions=SessionService("adkpg://"))
 
     A request to ``/run`` or ``/run_sse`` waits for those before it, in other processes too, and
-    holds the session until its answer has ended. One whose turn does not come is answered 503.
+    holds the session until its answer has ended. One whose turn does not come, or of which the
+    database does not answer now, is answered 503.
 
     Args:
       app: The app.
@@ -67,16 +68,17 @@ class QueuedRuns:
         async with AsyncExitStack() as stack:
             try:
                 asked = _Asked.model_validate_json(body)
-                await stack.enter_async_context(
-                    self._sessions.invocation(
-                        app_name=asked.app_name or os.environ.get("ADK_DEFAULT_APP_NAME", ""),
-                        user_id=asked.user_id,
-                        session_id=asked.session_id,
-                        timeout_s=self._timeout_s,
+                with in_public():
+                    await stack.enter_async_context(
+                        self._sessions.invocation(
+                            app_name=asked.app_name or os.environ.get("ADK_DEFAULT_APP_NAME", ""),
+                            user_id=asked.user_id,
+                            session_id=asked.session_id,
+                            timeout_s=self._timeout_s,
+                        )
                     )
-                )
-            except Busy as exc:
-                refusal = JSONResponse({"detail": str(exc)}, 503, {"Retry-After": "5"})
+            except RetryableError as exc:
+                refusal = JSONResponse({"detail": exc.public}, 503, {"Retry-After": "5"})
                 await refusal(scope, receive, send)
                 return
             except (ValueError, SessionNotFound):

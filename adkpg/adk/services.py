@@ -1,19 +1,25 @@
 """The services as ADK makes them: from a URI, with keywords."""
 
 import threading
-from typing import Any, Literal
+from collections.abc import Callable
+from functools import wraps
+from inspect import iscoroutinefunction
+from typing import Any, Literal, TypeVar
 from weakref import WeakValueDictionary
 
 from google.adk.cli.service_registry import get_service_registry
 
 from adkpg.artifacts.service import DatabaseArtifactService
 from adkpg.database import Database
-from adkpg.errors import ConfigurationError
+from adkpg.errors import ConfigurationError, in_public
+from adkpg.interface.internal import internal
 from adkpg.memory.service import PgVectorMemoryService
 from adkpg.remember.policy import Remember
 from adkpg.sessions.run_history.reading import RunHistory
 from adkpg.sessions.service import DatabaseSessionService
 from adkpg.settings import Settings
+
+ClassT = TypeVar("ClassT", bound=type)
 
 SCHEME = "adkpg"
 
@@ -52,8 +58,34 @@ def databases_of_services() -> list[Database]:
         return list(_shared.values())
 
 
+def _answering(service: ClassT) -> ClassT:
+    """Has a service raise errors in their public words.
+
+    ADK's servers answer clients with the words of what was raised: in bodies of HTTP, server-sent
+    events, reasons of WebSockets, tasks of A2A. All of them come by here.
+    """
+
+    def in_public_words(method: Callable[..., Any]) -> Callable[..., Any]:
+        @wraps(method)
+        async def made(*args: Any, **kwargs: Any) -> Any:
+            with in_public():
+                return await method(*args, **kwargs)
+
+        return internal(made)  # in the interface it is its parent's
+
+    for name in dir(service):
+        method = getattr(service, name)
+        if not name.startswith("_") and iscoroutinefunction(method):
+            setattr(service, name, in_public_words(method))
+    return service
+
+
+@_answering
 class SessionService(DatabaseSessionService):
     """`DatabaseSessionService` for ``--session_service_uri``.
+
+    Its errors say their ``public`` sentence, since ADK's servers answer with it; the log has the
+    whole message. So do those of `MemoryService` and `ArtifactService`.
 
     Shares the `Database` of its URI with the `MemoryService` of the same URI in this process. ADK
     closes neither; their connections end with the event loop that opened them.
@@ -98,6 +130,7 @@ class SessionService(DatabaseSessionService):
         )
 
 
+@_answering
 class MemoryService(PgVectorMemoryService):
     """`PgVectorMemoryService` for ``--memory_service_uri``, with the embedder of the settings.
 
@@ -116,6 +149,7 @@ class MemoryService(PgVectorMemoryService):
         super().__init__(_database_of(uri), **options)
 
 
+@_answering
 class ArtifactService(DatabaseArtifactService):
     """`DatabaseArtifactService` for ``--artifact_service_uri``.
 

@@ -140,6 +140,7 @@ def _answering(console: Console, handler: Handler) -> Callable[[Request], Awaita
             return await handler(console, request)
         except AdkpgError as exc:
             status, title = _status(exc)
+            # The whole message: who uses the console operates the service.
             return _failure(console, request, status, title, str(exc))
         except Exception:
             logger.exception("A page of the console failed.")

@@ -339,7 +339,8 @@ def translate(exc: BaseException, place: str, attempt: Attempt) -> Exception:
         isinstance(exc, asyncpg.DataError) and state not in NOT_DISTRIBUTED
     ):
         return InvalidInput(
-            f"Postgres cannot store a value that was given ({exc}); give one that it can hold."
+            f"Postgres cannot store a value that was given ({exc}); give one that it can hold.",
+            public=InvalidInput.public,
         )
     if state.startswith("23") or state in _VIOLATED:
         column = f"{getattr(exc, 'table_name', '')}.{getattr(exc, 'column_name', '')}"

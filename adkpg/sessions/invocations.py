@@ -165,6 +165,7 @@ class _Lease:
                         f"Session {self._place['session_id']} is busy: another invocation ran in "
                         f"it for {timeout_s:g} s; try again later, or raise timeout_s.",
                         written=False,
+                        public=f"Session {self._place['session_id']} is busy; try again later.",
                     )
                 longest_s = _LONGEST_PAUSE_S if row["ahead"] else _NEXT_PAUSE_S
                 pause_s = min(1.5 * pause_s, longest_s)

@@ -8,7 +8,7 @@ from google.adk.memory.memory_entry import MemoryEntry
 from google.adk.tools.tool_context import ToolContext
 from google.genai import types
 
-from adkpg.errors import InvalidInput
+from adkpg.errors import InvalidInput, in_public
 from adkpg.remember.policy import RememberPolicy, policy_of_service
 from adkpg.tools.tool import MemoryTool
 
@@ -73,11 +73,12 @@ class RememberTool(MemoryTool):
             content=types.Content(role="model", parts=[types.Part(text=stored)]),
         )
         try:
-            await service.add_memory(
-                app_name=session.app_name, user_id=session.user_id, memories=[note]
-            )
+            with in_public():
+                await service.add_memory(
+                    app_name=session.app_name, user_id=session.user_id, memories=[note]
+                )
         except InvalidInput as exc:
-            return {"error": str(exc)}
+            return {"error": exc.public}
         return {"remembered": stored, "id": note_id}
 
 
@@ -126,9 +127,10 @@ class ForgetTool(MemoryTool):
             "memory_id": memory_id,
         }
         get_memory = getattr(service, "get_memory", None)
-        if get_memory is not None and await get_memory(**memory) is None:
-            return {
-                "error": f"This user has no memory {memory_id!r}; look ids up with load_memory."
-            }
-        await service.delete_memory(**memory)
+        with in_public():
+            if get_memory is not None and await get_memory(**memory) is None:
+                return {
+                    "error": f"This user has no memory {memory_id!r}; look ids up with load_memory."
+                }
+            await service.delete_memory(**memory)
         return {"forgotten": memory_id}

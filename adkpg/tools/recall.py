@@ -17,7 +17,7 @@ from google.adk.tools.base_tool import BaseTool
 from google.adk.tools.tool_context import ToolContext
 from google.genai import types
 
-from adkpg.errors import ConfigurationError, InvalidInput
+from adkpg.errors import ConfigurationError, InvalidInput, in_public
 from adkpg.interface.arguments import checked
 from adkpg.memory import records
 from adkpg.memory.filters import SearchFilters
@@ -76,7 +76,7 @@ class LoadMemoryTool(MemoryTool):
     the service takes no filters.
 
     Without a memory service the call raises a ValueError, as ADK's does; a service's own errors are
-    raised too.
+    raised too, in their ``public`` words, since models and users may be told.
 
     Args:
       memory_service: Where to search; None is the runner's. With a service of its own the tool
@@ -143,19 +143,20 @@ class LoadMemoryTool(MemoryTool):
                 session_ids=[given["session_id"]] if "session_id" in given else (),
             )
         except InvalidInput as exc:
-            return {"error": str(exc)}
+            return {"error": exc.public}
         try:
-            memories = await recall(
-                tool_context,
-                service,
-                args["query"],
-                filters=filters if given else None,
-                max_entries=self._max_entries,
-                passages=self._passages,
-                gather=args.get("gather") == "all",
-            )
+            with in_public():
+                memories = await recall(
+                    tool_context,
+                    service,
+                    args["query"],
+                    filters=filters if given else None,
+                    max_entries=self._max_entries,
+                    passages=self._passages,
+                    gather=args.get("gather") == "all",
+                )
         except InvalidInput as exc:
-            return {"error": str(exc)}
+            return {"error": exc.public}
         return {"memories": [_answer(memory) for memory in memories]}
 
 
