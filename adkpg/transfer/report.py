@@ -75,8 +75,8 @@ class ImportReport:
         return not self.unread.count and not self.differing.count
 
     def note(self, sentence: str) -> None:
-        """Adds a note, unless it was said."""
-        if sentence not in self.notes:
+        """Adds a note, unless it was said or there are 1,000: a source may cause any number."""
+        if len(self.notes) < _LISTED and sentence not in self.notes:
             self.notes.append(sentence)
 
     def miss(self, unread: Unread) -> None:

@@ -173,3 +173,49 @@ async def test_a_file_that_comes_from_the_future_does_not_win_for_ever(
 async def test_the_reserved_user_is_nobody_to_import(database: Database, tmp_path: Path) -> None:
     with pytest.raises(InvalidInput, match="is reserved"):
         await import_from(database, source=file_of(tmp_path, {}), user_id=APP_WIDE)
+
+
+@pytest.mark.usefixtures("victim")
+async def test_a_session_brings_no_key_that_others_share(
+    database: Database, tmp_path: Path
+) -> None:
+    line = line_of("session", "app", "mallory") | {
+        "session_id": "new",
+        "state": {"app:rule": "evil", "user:rule": "evil", "own": 2},
+        "initial_state": {"app:rule": "evil"},
+    }
+    report = await import_from(database, source=file_of(tmp_path, {"app_name": "app"}, line))
+    session = await DatabaseSessionService(database).get_session(
+        app_name="app", user_id="mallory", session_id="new"
+    )
+    assert session is not None
+    assert session.state == {"app:rule": "fair", "user:rule": "fair", "own": 2}
+    assert any("the prefix of an app's or a user's" in note for note in report.notes)
+
+
+@pytest.mark.parametrize("kind", KINDS)
+async def test_a_field_that_a_kind_does_not_list_is_noted_and_left_out(
+    database: Database, tmp_path: Path, kind: str
+) -> None:
+    line = line_of(kind, "app", "ana") | {"incarnation": str(uuid.UUID(int=1)), "model_id": 7}
+    before = [line_of("session", "app", "ana")] if kind == "event" else []
+    report = await import_from(database, source=file_of(tmp_path, {}, *before, line))
+    assert any("incarnation, model_id" in note for note in report.notes)
+
+
+@pytest.mark.parametrize(
+    "model",
+    [
+        {"name": "m", "dimensions": 10**6},
+        {"name": " ", "dimensions": 7},
+        {"name": "m", "dimensions": "7"},
+        {"name": "m", "dimensions": True},
+    ],
+)
+async def test_a_model_that_cannot_be_is_unread(
+    database: Database, database_url: str, tmp_path: Path, model: dict[str, Any]
+) -> None:
+    line = line_of("app_settings", "app", None) | {"model": model}
+    report = await import_from(database, source=file_of(tmp_path, {}, line))
+    assert "of 1 to 4000 dimensions" in report.unread.first[0]
+    assert (await stored(database_url, ("embedding_models",)))["embedding_models"] == []

@@ -109,6 +109,14 @@ class JsonLinesSource:
                         read,
                     )
                     continue
+                if unknown := lines.unknown_fields(value):
+                    yield (
+                        Note(
+                            f"Fields of lines of type {kind!r} are unknown to this version of "
+                            f"adkpg and were left out: {', '.join(unknown)}."
+                        ),
+                        read,
+                    )
                 if isinstance(record, SessionRecord):
                     place, wanted = record, self._selection.takes_session(record)
                 if wanted or not isinstance(record, EventRecord | SessionRecord):

@@ -14,7 +14,9 @@ from adkpg.artifacts.store import is_location_of
 from adkpg.errors import InvalidInput
 from adkpg.keys import APP_WIDE
 from adkpg.memory.drafts import Draft
+from adkpg.memory.filters import KINDS
 from adkpg.sessions.expiry import expiry
+from adkpg.tables import MAX_DIMENSIONS
 from adkpg.transfer.records import (
     AppSettingsRecord,
     ArtifactRecord,
@@ -254,6 +256,12 @@ def require_within(value: Mapping[str, Any], header: Mapping[str, Any]) -> None:
             )
 
 
+def unknown_fields(value: Mapping[str, Any]) -> list[str]:
+    """Returns the names of fields of a line that its type does not list; a few of them."""
+    known = _FIELDS[value["type"]]
+    return sorted(name[:40] for name in value if name not in known)[:5]
+
+
 def record(value: Mapping[str, Any]) -> Record | None:
     """Returns what a line's object says; None if its type is unknown.
 
@@ -334,8 +342,15 @@ def _app_settings(value: Mapping[str, Any]) -> AppSettingsRecord:
         app_name=_string(value, "app_name"),
         text_search_config=value.get("text_search_config"),
         extract_facts=bool(value.get("extract_facts")),
-        model=None if model is None else (_string(model, "name"), int(model["dimensions"])),
+        model=None if model is None else _model(model),
     )
+
+
+def _model(value: Mapping[str, Any]) -> tuple[str, int]:
+    name, dimensions = _string(value, "name"), value["dimensions"]
+    if not name.strip() or type(dimensions) is not int or not 1 <= dimensions <= MAX_DIMENSIONS:
+        raise ValueError(f"its model has no name, or none of 1 to {MAX_DIMENSIONS} dimensions")
+    return name, dimensions
 
 
 def _tombstone(value: Mapping[str, Any]) -> TombstoneRecord:
@@ -389,6 +404,8 @@ def _memory(value: Mapping[str, Any]) -> MemoryRecord:
     importance = float(value["importance"])
     if not math.isfinite(importance):
         raise ValueError("its importance is no number")
+    if (kind := _string(value, "kind")) not in KINDS:
+        raise ValueError(f"its kind is none of {', '.join(KINDS)}")
     user_id = _optional(value, "user_id")
     if user_id == APP_WIDE:
         raise ValueError("its user_id is reserved")
@@ -397,7 +414,7 @@ def _memory(value: Mapping[str, Any]) -> MemoryRecord:
         raise ValueError("its position is no number in range")
     draft = Draft(
         memory_id=_string(value, "memory_id"),
-        kind=_string(value, "kind"),
+        kind=kind,
         session_id=_optional(value, "session_id") or "",
         event_id=_optional(value, "event_id"),
         invocation_id=_optional(value, "invocation_id"),
@@ -428,6 +445,26 @@ def _memory(value: Mapping[str, Any]) -> MemoryRecord:
 # So that more can be written after an import: versions of a file, memories of a user.
 _VERSIONS = 2**30
 _POSITIONS = 2**63 - 2**40
+
+_FIELDS = {
+    kind: frozenset(("type", "app_name", *names.split()))
+    for kind, names in {
+        "session": "user_id session_id state revision created_at updated_at memory_position "
+        "initial_state ttl_s expires_at",
+        "event": "user_id session_id seq event",
+        "app_state": "state updated_at",
+        "user_state": "user_id state updated_at",
+        "app_settings": "text_search_config extract_facts model",
+        "tombstone": "user_id session_id event_id needed_at",
+        "memory": "user_id memory_id kind session_id event_id invocation_id author timestamp "
+        "content body custom_metadata source artifacts topics importance expires_at "
+        "superseded_by extracted_at created_at position digest origins",
+        "artifact": "user_id session_id name version artifact_id part mime_type custom_metadata "
+        "size location created_at",
+        "artifact_chunk": "user_id artifact_id chunk data",
+    }.items()
+}
+"""The fields of each type of line; a file chooses no other column."""
 
 _READERS: dict[str, Callable[[Mapping[str, Any]], Record]] = {
     "session": _session,

@@ -5,7 +5,7 @@ that it lacks follow, and else it is left alone and reported. So an import can b
 kill or once the source has gone on, and writes what is missing alone.
 """
 
-from collections.abc import Iterable, Sequence
+from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass, field
 from datetime import UTC, datetime
 from enum import Enum
@@ -19,6 +19,7 @@ from adkpg.limits import require_size
 from adkpg.memory.drafts import drafts_of_events
 from adkpg.memory.write import apply
 from adkpg.remember.policy import RememberPolicy
+from adkpg.sessions.state import parted
 from adkpg.timestamps import clamped
 from adkpg.transfer.records import EventRecord, SessionRecord, Unread
 from adkpg.transfer.report import ImportReport
@@ -150,15 +151,26 @@ class SessionWriter:
             require_storable(
                 app_name=record.app_name, user_id=record.user_id, session_id=record.session_id
             )
-            state = jsontext.write_state(record.state)
+            state = jsontext.write_state(self._own(record, record.state))
             initial = record.initial_state
-            begun = None if initial is None else jsontext.write_state(initial)
+            begun = None if initial is None else jsontext.write_state(self._own(record, initial))
             require_size(self._database.settings, "max_state_mb", "The session's state", state)
         except InvalidInput as exc:
             self._miss(record, None, str(exc))
             return
         self._open = _Open(record, state, begun)
         self._chunks.append(_Chunk(self._open, before=0, first=True))
+
+    def _own(self, record: SessionRecord, state: Mapping[str, Any]) -> dict[str, Any]:
+        """Returns the keys of a state that are the session's own; notes those of an app or user."""
+        own, app, user = parted(state)
+        if app or user:
+            self._report.note(
+                f"The state of session {record.session_id!r} of user {record.user_id!r} of app "
+                f"{record.app_name!r} has keys with the prefix of an app's or a user's; they were "
+                "left out."
+            )
+        return own
 
     def _miss(self, record: SessionRecord, event_id: str | None, reason: str) -> None:
         if self._mode is Mode.VERIFY:
@@ -427,7 +439,7 @@ def _end(chunk: _Chunk) -> tuple[int, datetime]:
         if record.updated_at is not None:
             return revision, record.updated_at
     if chunk.rows:
-        return revision, clamped(chunk.rows[-1][1].event.timestamp)
+        return revision, _happened(chunk.rows[-1][1])
     return revision, record.updated_at or record.created_at or datetime.now(UTC)
 
 
@@ -473,7 +485,12 @@ def _initial(chunk: _Chunk) -> str | None:
 def _created(chunk: _Chunk, updated: datetime) -> datetime:
     if chunk.session.record.created_at is not None:
         return chunk.session.record.created_at
-    return clamped(chunk.rows[0][1].event.timestamp) if chunk.rows else updated
+    return _happened(chunk.rows[0][1]) if chunk.rows else updated
+
+
+def _happened(event: EventRecord) -> datetime:
+    """When an event happened, which is not yet to come whatever it says."""
+    return min(clamped(event.event.timestamp), datetime.now(UTC))
 
 
 async def _write(transaction: Transaction, outcome: _Outcome) -> None:
