@@ -266,7 +266,7 @@ def _compacted(events: Sequence[Event]) -> set[int]:
         elif compaction.start_timestamp <= compaction.end_timestamp:
             first = bisect_left(ends, compaction.start_timestamp)
             last = bisect_right(starts, compaction.end_timestamp)
-            start = min(starts[first:last] + [compaction.start_timestamp])
-            end = max(ends[first:last] + [compaction.end_timestamp])
+            start = min([*starts[first:last], compaction.start_timestamp])
+            end = max([*ends[first:last], compaction.end_timestamp])
             starts[first:last], ends[first:last] = [start], [end]
     return found

@@ -155,8 +155,8 @@ def _values(value: Any) -> int:
 def _require_few(name: str, values: int) -> None:
     if values > MOST_VALUES:
         raise InvalidInput(
-            f"The filter {name} has {values:,} values, and each memory may be compared with each of "
-            f"them; give at most {MOST_VALUES:,}."
+            f"The filter {name} has {values:,} values, and each memory may be compared with all of "
+            f"them; give {MOST_VALUES:,} at most."
         )
 
 

@@ -498,6 +498,14 @@ async def test_events_are_found_by_their_words(sessions: DatabaseSessionService)
     assert rest.next_cursor is None
 
 
+async def test_all_of_a_long_word_is_looked_for(sessions: DatabaseSessionService) -> None:
+    session = await sessions.create_session(**USER)
+    await sessions.append_event(session, said("ab" * 2_000, timestamp=1.0))
+    await sessions.append_event(session, said(f"{'AB' * 1_000}c", timestamp=2.0))
+    page = await sessions.search_events(**USER, query=f"{'ab' * 1_000}C")
+    assert [each.event.timestamp for each in page.found] == [2.0]
+
+
 async def test_a_search_reads_on_where_many_only_seem_to_match(
     sessions: DatabaseSessionService,
 ) -> None:

@@ -37,7 +37,8 @@ EVENTS = st.lists(
 
 def marks(events: list[Event]) -> list[tuple[bool, bool]]:
     """Of each event whether it was taken back, and whether another one stands for it."""
-    taken, replaced = set(), set()
+    taken: set[int] = set()
+    replaced: set[int] = set()
     for place, event in enumerate(events):
         before = range(place)
         first = event.actions.rewind_before_invocation_id

@@ -5,6 +5,7 @@ from pathlib import Path
 
 from adkpg import Settings
 from adkpg.keys import MAX_BYTES, MAX_SCOPE_BYTES, MAX_SOURCE_BYTES
+from adkpg.memory.filters import MOST_VALUES
 
 PAGE = Path(__file__).parents[2] / "docs" / "limits.md"
 UNITS = {"mb": " MB", "kb": " kB"}
@@ -20,4 +21,5 @@ def test_the_table_has_every_limit_and_its_default() -> None:
     fixed = {
         ("fixed", f"{most:,} bytes") for most in (MAX_BYTES, MAX_SCOPE_BYTES, MAX_SOURCE_BYTES)
     }
+    fixed.add(("fixed", f"{MOST_VALUES:,} values"))
     assert set(rows) - {("most", "by default")} == settings | fixed

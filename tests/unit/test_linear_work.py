@@ -43,7 +43,7 @@ def test_work_grows_linearly(name: str) -> None:
             if cpu_s(call, long) > SHORT_S and not any(
                 min(cpu_s(call, long) for _ in range(tries))
                 < MOST * min(cpu_s(call, short) for _ in range(tries))
-                for tries in (1, 2, 3, 5, 8)
+                for tries in (1, 3, 6)
             ):
                 faster.append(case)
     assert faster == []

@@ -72,6 +72,10 @@ def test_moments_beyond_the_calendar_are_its_ends(moment: float | str) -> None:
         ("metadata", 5),
         ("metadata", {"x": math.nan}),
         ("metadata", {"x": object()}),
+        ("authors", ["ana"] * 1_001),
+        ("session_ids", ["s"] * 1_001),
+        ("topics", ["tea"] * 1_001),
+        ("metadata", {"x": [[1] * 500, {str(number): number for number in range(500)}]}),
     ],
 )
 def test_what_cannot_be_read_is_refused_by_name(name: str, value: Any) -> None:
