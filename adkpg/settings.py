@@ -299,6 +299,13 @@ class Settings(BaseSettings):
         description="Most rows of one answer: hits, rows of a page, sessions of `list_sessions` "
         "without a page.",
     )
+    max_answer_mb: int = Field(
+        default=64,
+        ge=1,
+        description="Largest listing of sessions, each with its own, its user's and the app's "
+        "state, in megabytes: above, a page is shorter, and `list_sessions` without a page is "
+        "refused.",
+    )
     exact_limit: int = Field(
         default=100_000,
         ge=1,

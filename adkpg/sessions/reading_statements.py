@@ -17,6 +17,7 @@ from sqlalchemy import (
     func,
     literal_column,
     null,
+    or_,
     select,
     true,
     tuple_,
@@ -91,11 +92,12 @@ class FurtherEventsParameters(SessionParameters):
 
 
 class ListParameters(TypedDict):
-    """A user's sessions, or the app's with None; at most so many."""
+    """A user's sessions, or the app's with None; at most so many, and bytes of states with them."""
 
     app_name: str
     user_id: str | None
     limit: int
+    most_bytes: int
 
 
 class SessionsPageParameters(ListParameters):
@@ -219,7 +221,7 @@ def select_session_again() -> Statement[SessionAgainParameters]:
 def list_sessions(*, one_user: bool) -> Statement[ListParameters]:
     """Reads the sessions of an app or of one user: oldest update first, then by user and id.
 
-    Any of them, if there are more than the limit.
+    Any of them, if there are more than the limit or the bytes.
     """
     wanted = and_(sessions.c.app_name == APP_NAME, unexpired())
     if one_user:
@@ -282,7 +284,7 @@ def _newest_of_user(*, after: bool) -> Select[Any]:
 def _of_nodes(order: str, *, newest_first: bool, after: bool) -> Select[Any]:
     """The listing of an app whose users are on several nodes: each sends its own page.
 
-    A user's state comes with each of their sessions.
+    A user's state comes with each of their sessions. Nothing is measured: ``listed`` is null.
     """
     place = [column.desc() if newest_first else column.asc() for column in _place(sessions, order)]
     last = and_(
@@ -302,6 +304,7 @@ def _of_nodes(order: str, *, newest_first: bool, after: bool) -> Select[Any]:
             cast(sessions.c.state, Text).label("state"),
             cast(app_states.c.state, Text).label("app_state"),
             cast(user_states.c.state, Text).label("user_state"),
+            cast(null(), BigInteger).label("listed"),
         )
         .select_from(
             sessions.outerjoin(events, last)
@@ -341,25 +344,66 @@ def _listing(
 ) -> Statement[Any]:
     """Orders a listing and adds the shared states; each travels once, on its first row.
 
+    Each session is given with its states and the shared ones, so all of these count for each: the
+    listing ends where they are too many bytes together, after one session at least. ``listed`` says
+    how many there would be.
+
     States become text here, and tokens are read: below a limit, those that are not on the page
     would too.
     """
-    page = chosen.subquery("page")
+    page = chosen.cte("page")
     place = [column.desc() if newest_first else column.asc() for column in _place(page, order)]
+    each = select(page.c.user_id).distinct().subquery("each")
+    of_user = select(_size(user_states)).where(
+        user_states.c.app_name == APP_NAME,
+        user_states.c.user_id == (USER_ID if one_user else each.c.user_id),
+    )
+    users = select(each.c.user_id, of_user.scalar_subquery().label("bytes")).cte("users")
+    # Else a user's state would be measured for each session.
+    users = users.prefix_with("MATERIALIZED")
+    of_app = select(_size(app_states)).where(app_states.c.app_name == APP_NAME)
+    size = (
+        _size(page) + func.coalesce(of_app.scalar_subquery(), 0) + func.coalesce(users.c.bytes, 0)
+    )
     number = func.row_number().over(order_by=place)
     number_of_user = number
-    state_of_user = user_state(USER_ID)
     if not one_user:
         number_of_user = func.row_number().over(partition_by=page.c.user_id, order_by=place)
-        state_of_user = user_state(page.c.user_id)
-    listing = select(
-        *(each for each in page.c if each.key != "state"),
-        token_of(page),
-        cast(page.c.state, Text).label("state"),
-        case((number == 1, APP_STATE), else_=null()).label("app_state"),
-        case((number_of_user == 1, state_of_user), else_=null()).label("user_state"),
-    ).order_by(*place)
+    measured = (
+        select(
+            *page.c,
+            number.label("number"),
+            number_of_user.label("number_of_user"),
+            func.sum(size).over(order_by=place, rows=(None, 0)).label("bytes"),
+            func.count().over().label("listed"),
+        )
+        .select_from(page.outerjoin(users, users.c.user_id == page.c.user_id))
+        .subquery("measured")
+    )
+    state_of_user = user_state(USER_ID if one_user else measured.c.user_id)
+    listing = (
+        select(
+            *(measured.c[each.key] for each in page.c if each.key != "state"),
+            measured.c.listed,
+            token_of(measured),
+            cast(measured.c.state, Text).label("state"),
+            case((measured.c.number == 1, APP_STATE), else_=null()).label("app_state"),
+            case((measured.c.number_of_user == 1, state_of_user), else_=null()).label("user_state"),
+        )
+        .where(
+            or_(
+                measured.c.number == 1,
+                measured.c.bytes <= bindparam("most_bytes", type_=BigInteger),
+            )
+        )
+        .order_by(measured.c.number)
+    )
     return Statement(listing, over_nodes=over_nodes)
+
+
+def _size(table: Any) -> ColumnElement[int]:
+    """How many bytes a state has as text."""
+    return func.octet_length(cast(table.c.state, Text))
 
 
 @cache

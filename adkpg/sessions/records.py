@@ -2,7 +2,7 @@
 
 import asyncio
 import re
-from collections.abc import Iterable, Mapping
+from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass
 from typing import Any
 
@@ -71,28 +71,56 @@ def session(
     return live
 
 
+def fitting(
+    rows: Sequence[Mapping[str, Any]], most_bytes: int
+) -> tuple[Sequence[Mapping[str, Any]], int]:
+    """Returns the rows of a listing that an answer has room for, and how many there would be.
+
+    The server has measured them; the nodes of a cluster have not.
+    """
+    if not rows or rows[0]["listed"] is not None:
+        return rows, rows[0]["listed"] if rows else 0
+    size = 0
+    for number, row in enumerate(rows):
+        size += sum(len(row[scope] or "") for scope in ("state", "app_state", "user_state"))
+        if number and size > most_bytes:
+            return rows[:number], len(rows)
+    return rows, len(rows)
+
+
 async def listed(app_name: str, rows: Iterable[Mapping[str, Any]]) -> list[Session]:
     """Returns the Sessions of a listing, without events and with their whole merged state.
 
     Other tasks are served meanwhile.
 
     A listing ships each shared state once: the app's on its first row, a user's on the first row
-    of that user.
+    of that user. Each is read once; Sessions have containers of their own, and share the texts.
     """
-    app_state: str | None = None
-    user_states: dict[str, str | None] = {}
+    of_app: dict[str, Any] = {}
+    of_users: dict[str, dict[str, Any]] = {}
     sessions = []
     for number, row in enumerate(rows, start=1):
         if number % _SLICE == 0:
             await asyncio.sleep(0)
-        app_state = row["app_state"] or app_state
-        user_states[row["user_id"]] = row["user_state"] or user_states.get(row["user_id"])
-        sessions.append(
-            session(
-                app_name=app_name,
-                row=row,
-                app_state=app_state,
-                user_state=user_states[row["user_id"]],
-            )
-        )
+        if row["app_state"] is not None:
+            of_app = state.merge(None, row["app_state"], None)
+        if row["user_state"] is not None:
+            of_users[row["user_id"]] = state.merge(None, None, row["user_state"])
+        live = session(app_name=app_name, row=row, app_state=None, user_state=None)
+        for shared in (of_app, of_users.get(row["user_id"], {})):
+            live.state.update(_copied(shared))
+        sessions.append(live)
     return sessions
+
+
+def _copied(values: dict[str, Any]) -> dict[str, Any]:
+    """Returns JSON values in containers of their own, however deep they are nested."""
+    copy = dict(values)
+    containers: list[Any] = [copy]
+    for container in containers:  # it grows by those found inside
+        items = container.items() if isinstance(container, dict) else enumerate(container)
+        for key, value in items:
+            if isinstance(value, (dict, list)):
+                container[key] = value.copy()
+                containers.append(container[key])
+    return copy

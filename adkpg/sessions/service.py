@@ -376,8 +376,9 @@ class DatabaseSessionService(UsesDatabase, BaseSessionService):
           page_token: The ``next_page_token`` of the page before; None starts at the newest.
 
         Raises:
-          InvalidInput: There are more than ``ADKPG_MAX_RESULTS`` and no page is asked for;
-            `page_size` is below 1, or `page_token` did not come from a page.
+          InvalidInput: There are more than ``ADKPG_MAX_RESULTS``, or with their states more than
+            ``ADKPG_MAX_ANSWER_MB``, and no page is asked for; `page_size` is below 1, or
+            `page_token` did not come from a page.
         """
         if page_size is not None or page_token is not None:
             page = await self.list_sessions_page(
@@ -397,17 +398,26 @@ class DatabaseSessionService(UsesDatabase, BaseSessionService):
             "app_name": app_name,
             "user_id": user_id,
             "limit": most + 1,
+            "most_bytes": bytes_of(self._database.settings, "max_answer_mb"),
         }
         rows = await self._database.read(
             lambda source: source.fetch(statement, wanted),
             lambda known: known.of_sessions(app_name, user_id),
         )
-        if len(rows) > most:
+        some, there = records.fitting(rows, wanted["most_bytes"])
+        if there > most:
             raise InvalidInput(
                 f"There are more sessions than ADKPG_MAX_RESULTS={most}; read them by pages with "
                 "list_sessions_page, or raise that setting."
             )
-        return ListedSessions(sessions=await records.listed(app_name, rows))
+        if there > len(some):
+            raise InvalidInput(
+                f"{there:,} sessions, each with its user's and the app's state, have "
+                "more bytes than ADKPG_MAX_ANSWER_MB="
+                f"{self._database.settings.max_answer_mb} allows; read them by pages with "
+                "list_sessions_page, or raise that setting."
+            )
+        return ListedSessions(sessions=await records.listed(app_name, some))
 
     async def list_sessions_page(
         self,
@@ -421,7 +431,8 @@ class DatabaseSessionService(UsesDatabase, BaseSessionService):
 
         Args:
           user_id: One user's sessions; None for the whole app's.
-          limit: At most this many, at least 1, and at most ``ADKPG_MAX_RESULTS``.
+          limit: At most this many, at least 1, and at most ``ADKPG_MAX_RESULTS``; fewer, at least
+            one, if they have more than ``ADKPG_MAX_ANSWER_MB`` with their states.
           cursor: The ``next_cursor`` of the page before; None starts at the newest.
 
         Raises:
@@ -442,6 +453,7 @@ class DatabaseSessionService(UsesDatabase, BaseSessionService):
             "app_name": app_name,
             "user_id": user_id,
             "limit": limit + 1,
+            "most_bytes": bytes_of(self._database.settings, "max_answer_mb"),
             "after_time": after[0],
             "after_user_id": after[1],
             "after_session_id": after[2],
@@ -451,11 +463,13 @@ class DatabaseSessionService(UsesDatabase, BaseSessionService):
             lambda known: known.of_sessions(app_name, user_id),
         )
         next_cursor = None
-        if len(rows) > limit:
-            last = rows[limit - 1]
+        some, there = records.fitting(rows, wanted["most_bytes"])
+        some = some[:limit]
+        if there > len(some):
+            last = some[-1]
             time = last["created_at" if user_id is None else "updated_at"]
             next_cursor = cursors.written(time, last["user_id"], last["session_id"])
-        return SessionsPage(await records.listed(app_name, rows[:limit]), next_cursor)
+        return SessionsPage(await records.listed(app_name, some), next_cursor)
 
     async def list_events_page(
         self,

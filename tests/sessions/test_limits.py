@@ -8,6 +8,7 @@ import pytest
 
 from adkpg import Database, DatabaseSessionService, Settings
 from adkpg.errors import InvalidInput
+from adkpg.sessions import reading_statements, records
 from adkpg.testing import said, texts
 from tests.fakes.conversation import USER
 
@@ -153,3 +154,107 @@ async def test_many_sessions_are_listed_while_others_are_served(
     assert len(listed) == 2_000
     assert all(session.state == {"k": 1} for session in listed)
     assert turns >= 20
+
+
+SHAPES = {  # kilobytes of the app's, each user's and each session's state; users; sessions of each
+    "a user's state": (0, 300, 1, 1, 12),
+    "an app's state": (300, 0, 1, 3, 4),
+    "users' states": (0, 300, 1, 3, 4),
+    "states of sessions": (0, 0, 300, 2, 6),
+    "all of them": (90, 90, 90, 3, 4),
+    "one that is too large by itself": (600, 600, 600, 2, 2),
+    "small ones": (1, 1, 1, 3, 4),
+    "nothing": (0, 0, 0, 1, 3),
+}
+
+
+@pytest.mark.parametrize("one_user", [True, False])
+@pytest.mark.parametrize("shape", SHAPES)
+async def test_a_listing_is_as_large_as_its_limit_and_no_session_is_missed(
+    database_url: str, connection: asyncpg.Connection, shape: str, one_user: bool
+) -> None:
+    app_kb, user_kb, own_kb, users, each = SHAPES[shape]
+    async with Database(database_url, settings=Settings(max_answer_mb=1)) as database:
+        service = DatabaseSessionService(database)
+        for user in range(users):
+            for number in range(each):
+                state: dict[str, Any] = {}
+                if number == 0:
+                    state |= {"app:k": "a" * (1_000 * app_kb), "user:k": "u" * (1_000 * user_kb)}
+                state["k"] = "o" * (1_000 * own_kb)
+                await service.create_session(
+                    app_name="app", user_id=f"u{user}", session_id=f"s{number}", state=state
+                )
+        who = "u0" if one_user else None
+        ids = [(f"u{user}", f"s{number}") for user in range(users) for number in range(each)]
+        wanted = {place for place in ids if who in (None, place[0])}
+        sizes = [len(s) for s in ("app:k", "user:k", "k")]
+        of_one = 1_000 * (app_kb + user_kb + own_kb) + sum(sizes)
+
+        seen: list[tuple[str, str]] = []
+        cursor = None
+        while True:
+            page = await service.list_sessions_page(
+                app_name="app", user_id=who, limit=7, cursor=cursor
+            )
+            assert page.sessions
+            assert len(page.sessions) == 1 or len(page.sessions) * of_one <= 1_000_000
+            for session in page.sessions:
+                seen.append((session.user_id, session.id))
+                assert [len(session.state[key]) for key in ("app:k", "user:k", "k")] == [
+                    1_000 * app_kb,
+                    1_000 * user_kb,
+                    1_000 * own_kb,
+                ]
+            if (cursor := page.next_cursor) is None:
+                break
+        assert len(seen) == len(wanted)
+        assert set(seen) == wanted
+
+        if len(wanted) * of_one <= 1_000_000:
+            listed = await service.list_sessions(app_name="app", user_id=who)
+            assert {(each.user_id, each.id) for each in listed.sessions} == wanted
+        else:
+            with pytest.raises(InvalidInput, match=r"ADKPG_MAX_ANSWER_MB=1 .*list_sessions_page"):
+                await service.list_sessions(app_name="app", user_id=who)
+        statement = reading_statements.list_sessions(one_user=one_user)
+        wanted_rows: reading_statements.ListParameters = {
+            "app_name": "app",
+            "user_id": who,
+            "limit": 100,
+            "most_bytes": 1_000_000,
+        }
+        sent = await connection.fetchval(
+            "SELECT sum(octet_length(coalesce(state, '')) + octet_length(coalesce(app_state, ''))"
+            f" + octet_length(coalesce(user_state, ''))) FROM ({statement.text('adkpg')}) AS rows",
+            *statement.arguments(wanted_rows),
+        )
+        assert sent <= max(1_000_000, of_one + 100), "by the server, before anything is sent"
+
+
+async def test_sessions_of_a_listing_share_texts_and_no_containers(
+    sessions: DatabaseSessionService,
+) -> None:
+    deep: Any = "x" * 1_000
+    for _ in range(290):
+        deep = {"k": [deep]}
+    await sessions.create_session(
+        **USER, state={"user:deep": deep, "app:list": [{"a": ["t" * 99]}]}
+    )
+    await sessions.create_session(**USER)
+    first, second = (await sessions.list_sessions(**USER)).sessions
+    inner = [session.state["app:list"][0]["a"] for session in (first, second)]
+    assert inner[0][0] is inner[1][0]
+    inner[0].append("more")
+    first.state["user:deep"]["k"][0]["k"] = None
+    assert inner[1] == ["t" * 99]
+    assert second.state["user:deep"] == deep
+
+
+@pytest.mark.parametrize("limit", [0, 10, 25, 1_000])
+def test_what_nodes_of_a_cluster_send_is_measured_here(limit: int) -> None:
+    row = {"state": "x" * 5, "app_state": "y" * 3, "user_state": None, "listed": None}
+    some, there = records.fitting([row] * 4, limit)
+    assert (len(some), there) == ({0: 1, 10: 1, 25: 3, 1_000: 4}[limit], 4)
+    assert records.fitting([], limit) == ([], 0)
+    assert records.fitting([{**row, "listed": 9}] * 4, limit)[1] == 9

@@ -56,6 +56,7 @@ _PARAMETERS: dict[str, Any] = {
     "timestamp": _TIME,
     "after": _TIME,
     "limit": 20,
+    "most_bytes": 64_000_000,
     "after_seq": 5,
     "after_time": _TIME,
     "after_user_id": "user 7",

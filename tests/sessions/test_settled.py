@@ -176,6 +176,7 @@ async def test_a_page_reads_the_active_ones_and_itself(
     page = {
         **USER,
         "limit": 51,
+        "most_bytes": 64_000_000,
         "after_time": "2999-01-01",
         "after_user_id": "user",
         "after_session_id": "",
