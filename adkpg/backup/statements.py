@@ -7,6 +7,7 @@ from typing import TypedDict
 from sqlalchemy import Boolean, Text, bindparam, func, literal_column, select, table, text
 
 from adkpg.sql import NoParameters, Statement
+from adkpg.tables import EVERY, REGISTER
 
 
 class PlaceParameters(TypedDict):
@@ -67,6 +68,7 @@ def begin(schema: str, *, exists: bool) -> str:
         DO $adkpg$
         DECLARE each text;
         BEGIN
+            {_keeping_rights(schema)}
             FOR each IN SELECT pg_catalog.format('DROP TABLE IF EXISTS %s CASCADE', c.oid::regclass)
                 FROM pg_catalog.pg_class c
                 WHERE c.relnamespace = '{schema}'::regnamespace AND c.relkind IN ('r', 'p')
@@ -100,7 +102,71 @@ def end(schema: str, rows: Mapping[str, int]) -> str:
         f" 'the table {name} does not hold the % rows of the backup', {count}; END IF;"
         for name, count in rows.items()
     )
-    return f"DO $adkpg$ BEGIN\n{checks}\n{_lacking_trigger(schema)}\nEND $adkpg$;\nCOMMIT;\n"
+    return (
+        f"DO $adkpg$ BEGIN\n{checks}\n{_lacking_trigger(schema)}\nEND $adkpg$;\n"
+        f"{_giving_rights_back(schema)}\nCOMMIT;\n"
+    )
+
+
+def _keeping_rights(schema: str) -> str:
+    """Notes what other roles may do to the tables, and which are admitted to everybody's scope."""
+    tables = f"c.relnamespace = '{schema}'::regnamespace AND c.relkind IN ('r', 'p')"
+    return f"""
+        PERFORM set_config('adkpg.rights', json_build_object(
+            'granted', (
+                SELECT coalesce(json_agg(json_build_object(
+                    'place', pg_catalog.format('%I.%I', '{schema}', c.relname),
+                    'role', CASE WHEN r.oid IS NULL THEN 'PUBLIC' ELSE quote_ident(r.rolname) END,
+                    'of', a.privilege_type,
+                    'more', CASE WHEN a.is_grantable THEN 'WITH GRANT OPTION' ELSE '' END
+                )), '[]')
+                FROM pg_catalog.pg_class c CROSS JOIN aclexplode(c.relacl) a
+                    LEFT JOIN pg_catalog.pg_roles r ON r.oid = a.grantee
+                WHERE {tables} AND a.grantee <> c.relowner
+            ),
+            'admitted', (
+                SELECT coalesce(json_agg(r.rolname), '[]')
+                FROM pg_catalog.pg_class c JOIN pg_catalog.pg_policy p ON p.polrelid = c.oid
+                    JOIN pg_catalog.pg_roles r ON r.oid = ANY (p.polroles)
+                WHERE {tables} AND c.relname = '{REGISTER}' AND r.oid <> c.relowner
+                    AND starts_with(p.polname::text, '{EVERY} ')
+            )
+        )::text, false);
+    """  # noqa: S608 - the setting allows letters, digits and underscores
+
+
+def _giving_rights_back(schema: str) -> str:
+    """Gives what was noted, instead of what roles have of new tables by default."""
+    granted = (
+        "FROM json_to_recordset(kept->'granted') AS g(place text, role text, of text, more text)"
+        " WHERE to_regclass(place) IS NOT NULL"
+    )
+    return f"""
+        DO $adkpg$
+        DECLARE
+            kept json := nullif(current_setting('adkpg.rights', true), '');
+            each record;
+        BEGIN
+            FOR each IN SELECT DISTINCT place, CASE WHEN r.oid IS NULL THEN 'PUBLIC'
+                    ELSE quote_ident(r.rolname) END AS role
+                FROM (SELECT DISTINCT place {granted}) AS p
+                    JOIN pg_catalog.pg_class c ON c.oid = place::regclass
+                    CROSS JOIN aclexplode(c.relacl) a
+                    LEFT JOIN pg_catalog.pg_roles r ON r.oid = a.grantee
+                WHERE a.grantee <> c.relowner
+            LOOP EXECUTE pg_catalog.format('REVOKE ALL ON %s FROM %s', each.place, each.role);
+            END LOOP;
+            FOR each IN SELECT * {granted}
+            LOOP EXECUTE pg_catalog.format(
+                'GRANT %s ON %s TO %s %s', each.of, each.place, each.role, each.more);
+            END LOOP;
+            FOR each IN SELECT value AS role FROM json_array_elements_text(kept->'admitted')
+            LOOP EXECUTE pg_catalog.format(
+                'CREATE POLICY %I ON "{schema}".{REGISTER} TO %I USING (true)',
+                '{EVERY} ' || each.role, each.role);
+            END LOOP;
+        END $adkpg$;
+    """  # noqa: S608 - the setting allows letters, digits and underscores
 
 
 def _lacking_trigger(schema: str) -> str:

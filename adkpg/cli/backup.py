@@ -76,7 +76,8 @@ def restore(
 
     FILE is what `adkpg backup` wrote. One transaction restores it: after any error nothing has
     changed. It asks before it drops tables that are there already. Tables of an older revision are
-    migrated. Ownership and grants are not in FILE: the tables belong to the role that restores.
+    migrated. Ownership and grants are not in FILE: the tables belong to the role that restores, and
+    other roles keep what they could do with the tables that were there.
 
     \b
     Example:

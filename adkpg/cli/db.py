@@ -264,8 +264,8 @@ def grants(purpose: Literal["migrate", "serve", "read", "work"], name: str) -> N
     """Print the SQL of a role's rights, without connecting.
 
     NAME is the Postgres role, which must exist. Run that of `migrate` as an administrator before
-    `adkpg db upgrade`, the others afterwards as the role that migrates. With
-    ADKPG_ROW_LEVEL_SECURITY, `work` also passes the policies.
+    `adkpg db upgrade`, the others afterwards as the role that migrates, before row-level security
+    is switched on or after it. `work` also passes its policies.
 
     \b
     Example:
@@ -273,8 +273,4 @@ def grants(purpose: Literal["migrate", "serve", "read", "work"], name: str) -> N
     """
     from adkpg.database import grants
 
-    settings = adkpg.Settings()
-    script = grants.script(
-        settings.database_schema, purpose, name, row_level_security=settings.row_level_security
-    )
-    click.echo(script, nl=False)
+    click.echo(grants.script(adkpg.Settings().database_schema, purpose, name), nl=False)

@@ -20,7 +20,7 @@ from sqlalchemy.ext.asyncio import AsyncEngine, create_async_engine
 from sqlalchemy.util import greenlet_spawn
 
 from adkpg import scopes
-from adkpg.database import address, distribution, libpq, pooler, row_security
+from adkpg.database import address, distribution, grants, libpq, pooler, row_security
 from adkpg.database.cluster import Cluster
 from adkpg.database.connector import Connector, Password
 from adkpg.database.driver import (
@@ -430,6 +430,7 @@ class Database(Closes):
             )
             if self.settings.row_level_security or await row_security.is_on(engine, self.schema):
                 await row_security.switch_on(engine, self.schema)
+            await grants.open_functions(engine, self.schema)
             if distributed:
                 await distribution.distribute(
                     engine,

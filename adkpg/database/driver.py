@@ -325,6 +325,12 @@ def translate(exc: BaseException, place: str, attempt: Attempt) -> Exception:
             f"The disk of {place} is full ({exc}); make room there, then try again.",
             written=written,
         )
+    if state == _DENIED and "enter_every_scope" in str(exc):  # by its rights, or by itself
+        return PermissionDenied(
+            f"The role that {place} names may not enter every scope, as operators' commands and "
+            "workers do; connect as the tables' owner, or as a role that was admitted by the SQL of "
+            "`adkpg db grants --role work NAME`. `adkpg db grants` prints what each role needs."
+        )
     if state == _DENIED:
         return PermissionDenied(
             f"The role that {place} names may not do this, or the row is outside of the scope "

@@ -3,14 +3,17 @@
 from collections.abc import Iterator
 from typing import Literal
 
+from sqlalchemy import Connection, text
+from sqlalchemy.ext.asyncio import AsyncEngine
+
 from adkpg.database import row_security
-from adkpg.database.row_security import quoted
-from adkpg.tables import FUNCTIONS, READING, metadata
+from adkpg.database.row_security import literal, quoted
+from adkpg.tables import metadata
 
 Purpose = Literal["migrate", "serve", "read", "work"]
 
 
-def script(schema: str, purpose: Purpose, role: str, *, row_level_security: bool) -> str:
+def script(schema: str, purpose: Purpose, role: str) -> str:
     """Returns the SQL, for psql or any other client; running it again changes nothing.
 
     Args:
@@ -18,13 +21,8 @@ def script(schema: str, purpose: Purpose, role: str, *, row_level_security: bool
       purpose: What the role is for: to own and migrate the tables, to serve users, to read only,
         or to work on everybody's memories.
       role: Its name.
-      row_level_security: Whether a role for work must pass the policies.
     """
-    lines = list(
-        _migrating(schema, role) if purpose == "migrate" else _granted(schema, purpose, role)
-    )
-    if purpose == "work" and row_level_security:
-        lines += row_security.admitting(schema, role)
+    lines = _migrating(schema, role) if purpose == "migrate" else _granted(schema, purpose, role)
     return "".join(f"{line};\n" for line in lines)
 
 
@@ -40,33 +38,50 @@ def _granted(schema: str, purpose: Purpose, role: str) -> Iterator[str]:
     yield _on_this_database("CONNECT", role)
     yield f'GRANT USAGE ON SCHEMA "{schema}" TO {grantee}'
     yield f'GRANT SELECT ON "{schema}".alembic_version TO {grantee}'
+    if purpose == "work":
+        yield row_security.admitting(schema, role)
     # Citus refuses one GRANT of distributed tables and of what they refer to, and in a transaction
     # the latter after the former.
     for table in sorted(metadata.sorted_tables, key=lambda each: "user_id" in each.c):
         yield f'GRANT {rights} ON "{schema}".{table.name} TO {grantee}'
-    called = READING if purpose == "read" else FUNCTIONS
-    functions = ", ".join(f'"{schema}".{name}' for name in called)
-    yield f"GRANT EXECUTE ON FUNCTION {functions} TO {grantee}"
-    # The tables and functions of later revisions, which the owner of today's will make.
+    # The tables of later revisions, which the owner of today's will make.
     owner = (
         "SELECT rolname FROM pg_class JOIN pg_roles ON pg_roles.oid = relowner"  # noqa: S608 - our own name
         f" WHERE pg_class.oid = '{schema}.sessions'::regclass"
     )
-    later = [f"{rights} ON TABLES"] + ["EXECUTE ON FUNCTIONS"] * (purpose != "read")
-    for each in later:
-        yield _dynamic(
-            f"ALTER DEFAULT PRIVILEGES FOR ROLE %I IN SCHEMA %I GRANT {each} TO %I",
-            f"({owner}), {_literal(schema)}, {_literal(role)}",
-        )
+    yield _dynamic(
+        f"ALTER DEFAULT PRIVILEGES FOR ROLE %I IN SCHEMA %I GRANT {rights} ON TABLES TO %I",
+        f"({owner}), {literal(schema)}, {literal(role)}",
+    )
 
 
 def _on_this_database(rights: str, role: str) -> str:
-    return _dynamic(f"GRANT {rights} ON DATABASE %I TO %I", f"current_database(), {_literal(role)}")
+    return _dynamic(f"GRANT {rights} ON DATABASE %I TO %I", f"current_database(), {literal(role)}")
 
 
 def _dynamic(sql: str, values: str) -> str:
     return f"DO $adkpg$ BEGIN EXECUTE format('{sql}', {values}); END $adkpg$"
 
 
-def _literal(value: str) -> str:
-    return "'" + value.replace("'", "''") + "'"
+async def open_functions(engine: AsyncEngine, schema: str) -> None:
+    """Lets each role call the functions, which act with its own rights on the tables.
+
+    Postgres does so itself, unless its administrator has changed what functions have by default.
+    The one that enters everybody's scope is left to `row_security`.
+    """
+    async with engine.connect() as connection:
+        await connection.run_sync(_open_functions, schema)
+
+
+def _open_functions(connection: Connection, schema: str) -> None:
+    for name in connection.scalars(_CLOSED, {"schema": schema}).all():
+        connection.exec_driver_sql(f"GRANT EXECUTE ON FUNCTION {name} TO PUBLIC")
+    connection.commit()
+
+
+_CLOSED = text(
+    "SELECT p.oid::regprocedure::text FROM pg_proc p"
+    " WHERE p.pronamespace = to_regnamespace(quote_ident(:schema))"
+    " AND p.proname <> 'enter_every_scope'"
+    " AND NOT has_function_privilege('public', p.oid, 'EXECUTE') ORDER BY 1"
+)

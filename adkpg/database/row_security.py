@@ -4,19 +4,21 @@ The scope of a statement (`adkpg.scopes`) is two settings of the server that end
 transaction. ``enter_scope`` sets them, ``scope_app`` and ``scope_user`` read them and raise where
 nobody did. Policies ask these in a subquery: once for each scan, not for each row, and equal to
 what the statement itself says, so that Postgres checks it once and keeps to its indexes.
+
+Everybody's scope is for the tables' owner and for roles that were admitted. An admission is a
+policy of the table of revisions, which there is with and without row-level security: it binds
+nothing there, and names the role. Rights and policies follow from it, whichever came first.
 """
 
 from collections.abc import Iterator, Sequence
+from typing import Any
 
-from sqlalchemy import Connection, Table, text
+from sqlalchemy import Connection, Row, Table, text
 from sqlalchemy.ext.asyncio import AsyncEngine
 
 from adkpg.errors import ConfigurationError, SchemaOutOfDate
 from adkpg.keys import APP_WIDE
-from adkpg.tables import metadata
-
-EVERY = "every"
-"""The policies that let the owner and workers, in no user's scope, at everybody's rows."""
+from adkpg.tables import EVERY, REGISTER, metadata
 
 EVERY_SCOPE = "-c adkpg.app_name=* -c adkpg.user_id=*"
 """As an option of the server: everybody's scope, for a role that may, while a connection lasts."""
@@ -24,6 +26,7 @@ EVERY_SCOPE = "-c adkpg.app_name=* -c adkpg.user_id=*"
 _LOCK_KEY = 0x61646B7068  # next to the migrations'
 _LOCK_TIMEOUT_S = 10
 
+_USING = 'USING ((SELECT "{schema}".scope_is_every()))'
 _FUNCTIONS = (
     # Declared STABLE, since a volatile condition would be asked for each row instead of first.
     """enter_scope(app_name text, user_id text) RETURNS boolean LANGUAGE plpgsql STABLE AS $$
@@ -32,12 +35,25 @@ _FUNCTIONS = (
                 pg_catalog.set_config('adkpg.user_id', ':' || user_id, true);
         RETURN true;
     END $$""",
-    """enter_every_scope() RETURNS boolean LANGUAGE plpgsql STABLE AS $$
+    # The bodies that name a table or a function of ours are parsed now: a schema can be renamed.
+    f"""may_enter_every_scope() RETURNS boolean LANGUAGE sql STABLE RETURN (
+        SELECT r.rolbypassrls OR EXISTS (
+            SELECT FROM pg_catalog.pg_policy p, unnest(p.polroles) AS admitted(role)
+             WHERE p.polrelid = '{{schema}}.{REGISTER}'::regclass
+               AND starts_with(p.polname::text, '{EVERY} ')
+               AND pg_catalog.pg_has_role(admitted.role, 'USAGE')
+        ) FROM pg_catalog.pg_roles r WHERE r.rolname = current_user
+    )""",  # noqa: S608 - our own words
+    """refuse_every_scope() RETURNS boolean LANGUAGE plpgsql STABLE AS $$
     BEGIN
-        PERFORM pg_catalog.set_config('adkpg.app_name', '*', true),
-                pg_catalog.set_config('adkpg.user_id', '*', true);
-        RETURN true;
+        RAISE EXCEPTION 'enter_every_scope: the role % is not admitted', current_user
+            USING ERRCODE = 'insufficient_privilege';
     END $$""",
+    """enter_every_scope() RETURNS boolean LANGUAGE sql STABLE RETURN
+        CASE WHEN {schema}.may_enter_every_scope()
+        THEN pg_catalog.set_config('adkpg.app_name', '*', true)
+             = pg_catalog.set_config('adkpg.user_id', '*', true)
+        ELSE {schema}.refuse_every_scope() END""",
     *(
         f"""scope_{of}() RETURNS text LANGUAGE plpgsql STABLE PARALLEL RESTRICTED AS $$
         DECLARE
@@ -103,27 +119,51 @@ def policies(schema: str, table: Table) -> dict[str, str]:
     }
 
 
-def admitting(schema: str, role: str) -> list[str]:
-    """Returns the SQL that lets a role enter the scope of everybody, as a worker must."""
-    return [
-        f'GRANT EXECUTE ON FUNCTION "{schema}".enter_every_scope() TO {quoted(role)}',
-        *(statement for table in protected() for statement in _admitted(schema, table.name, role)),
-    ]
+def admitting(schema: str, role: str) -> str:
+    """Returns the SQL that lets a role enter the scope of everybody, as a worker must.
+
+    Where there is no row-level security yet, it only notes that: switching it on does the rest.
+    """
+    name, to, using = literal(f"{EVERY} {role}"), literal(role), _USING.format(schema=schema)
+    return "; ".join(
+        (
+            f"DO $adkpg$ DECLARE place regclass; BEGIN PERFORM pg_advisory_xact_lock({_LOCK_KEY})",
+            *(f"EXECUTE {literal(each)}" for each in _registered(schema, role)),
+            f"""IF to_regprocedure('"{schema}".enter_every_scope()') IS NOT NULL"""
+            f" THEN EXECUTE {literal(_callable(schema, role))}",
+            "END IF",
+            # A table without policies yet gets this one along with the others.
+            "FOR place IN SELECT oid FROM pg_class WHERE relforcerowsecurity"  # noqa: S608 - quoted
+            f""" AND relnamespace = '"{schema}"'::regnamespace"""
+            f" LOOP EXECUTE format('DROP POLICY IF EXISTS %I ON %s',"
+            f" {name}, place)",
+            f"EXECUTE format('CREATE POLICY %I ON %s TO %I {using}', {name}, place, {to})",
+            "END LOOP",
+            "END $adkpg$",
+        )
+    )
 
 
-def _admitted(schema: str, table: str, role: str) -> tuple[str, str]:
-    name = quoted(f"{EVERY} {role}")
-    place = f'"{schema}".{table}'
+def _registered(schema: str, role: str) -> tuple[str, str]:
+    name, place = quoted(f"{EVERY} {role}"), f'"{schema}".{REGISTER}'
     return (
         f"DROP POLICY IF EXISTS {name} ON {place}",
-        f"CREATE POLICY {name} ON {place} TO {quoted(role)}"
-        f' USING ((SELECT "{schema}".scope_is_every()))',
+        f"CREATE POLICY {name} ON {place} TO {quoted(role)} USING (true)",
     )
+
+
+def _callable(schema: str, role: str) -> str:
+    return f'GRANT EXECUTE ON FUNCTION "{schema}".enter_every_scope() TO {quoted(role)}'
 
 
 def quoted(name: str) -> str:
     """Returns a name as SQL takes it."""
     return '"' + name.replace('"', '""') + '"'
+
+
+def literal(value: str) -> str:
+    """Returns a text as SQL takes it."""
+    return "'" + value.replace("'", "''") + "'"
 
 
 def _escaped(value: str) -> str:
@@ -145,51 +185,76 @@ async def enter_every_scope(engine: AsyncEngine, schema: str) -> None:
 async def switch_on(engine: AsyncEngine, schema: str) -> None:
     """Makes what is missing of functions and policies, and forces them on the tables' owner too.
 
-    Idempotent, and safe from many processes simultaneously. Each table is locked for a moment.
+    Who may enter everybody's scope is what the admissions say, and the tables' owner: what other
+    roles have of it, by default privileges for instance, is taken from them. Idempotent, and safe
+    from many processes simultaneously. Each table is locked for a moment.
     """
     async with engine.connect() as connection:
         await connection.run_sync(_switch_on, schema)
 
 
 def _switch_on(connection: Connection, schema: str) -> None:
-    known = {}
-    _alone(connection)
+    if not {"sessions", REGISTER} <= _known(connection, schema).keys():
+        connection.rollback()
+        return
+    admitted = _alone(connection, schema)
     for function in _FUNCTIONS:
-        connection.exec_driver_sql(f'CREATE OR REPLACE FUNCTION "{schema}".{function}')
-        name = function.split(" RETURNS ")[0]
-        connection.exec_driver_sql(f'GRANT EXECUTE ON FUNCTION "{schema}".{name} TO PUBLIC')
-    connection.exec_driver_sql(f'REVOKE ALL ON FUNCTION "{schema}".enter_every_scope() FROM PUBLIC')
-    owner = connection.scalar(text("SELECT current_user"))
-    connection.exec_driver_sql(
-        f'GRANT EXECUTE ON FUNCTION "{schema}".enter_every_scope() TO {quoted(owner)}'
-    )
-    for row in connection.execute(_KNOWN, {"schema": schema}):
-        known[row.relname] = row
+        body = function.replace("{schema}", f'"{schema}"')
+        connection.exec_driver_sql(f'CREATE OR REPLACE FUNCTION "{schema}".{body}')
+    callers = connection.scalars(_CALLERS, {"schema": schema}).all()
+    for role in set(callers) - admitted:
+        grantee = "PUBLIC" if role is None else quoted(role)
+        connection.exec_driver_sql(
+            f'REVOKE ALL ON FUNCTION "{schema}".enter_every_scope() FROM {grantee}'
+        )
+    for role in sorted(admitted - set(callers)):
+        connection.exec_driver_sql(_callable(schema, role))
     connection.commit()
-    admitted = {owner} | {role for row in known.values() for role in row.admitted}
+    known = _known(connection, schema)
+    connection.rollback()
     for table in (table for table in protected() if table.name in known):
-        missing = list(_missing(schema, table, known[table.name], admitted))
-        if missing:
-            _alone(connection)
-            connection.exec_driver_sql(f"SET LOCAL lock_timeout = '{_LOCK_TIMEOUT_S}s'")
-            for statement in missing:
-                connection.exec_driver_sql(statement)
-            connection.commit()
+        if not any(_missing(schema, table, known[table.name], admitted)):
+            continue
+        # A role that was admitted meanwhile found no policies here, or made its own.
+        admitted = _alone(connection, schema)
+        connection.exec_driver_sql(f"SET LOCAL lock_timeout = '{_LOCK_TIMEOUT_S}s'")
+        found = _known(connection, schema)[table.name]
+        for statement in _missing(schema, table, found, admitted):
+            connection.exec_driver_sql(statement)
+        connection.commit()
 
 
-def _missing(schema: str, table: Table, found: object, admitted: set[str]) -> Iterator[str]:
+def _alone(connection: Connection, schema: str) -> set[str]:
+    """Begins a change that no admission interrupts; returns who is admitted.
+
+    It is made in the role of the tables' owner, who is one of them and can change it later.
+    """
+    connection.execute(text("SELECT pg_advisory_xact_lock(:key)"), {"key": _LOCK_KEY})
+    known = _known(connection, schema)
+    owner, admitted = known["sessions"].owner, set(known[REGISTER].admitted)
+    connection.exec_driver_sql(f"SET LOCAL ROLE {quoted(owner)}")
+    if owner not in admitted:
+        for statement in _registered(schema, owner):
+            connection.exec_driver_sql(statement)
+    return admitted | {owner}
+
+
+def _known(connection: Connection, schema: str) -> dict[str, Row[Any]]:
+    return {row.relname: row for row in connection.execute(_KNOWN, {"schema": schema})}
+
+
+def _missing(schema: str, table: Table, found: Row[Any], admitted: set[str]) -> Iterator[str]:
     place = f'"{schema}".{table.name}'
     for name, policy in policies(schema, table).items():
-        if name not in found.policies:  # type: ignore[attr-defined]
+        if name not in found.policies:
             yield f"CREATE POLICY {name} ON {place} {policy}"
-    for role in sorted(admitted - set(found.admitted)):  # type: ignore[attr-defined]
-        yield from _admitted(schema, table.name, role)
-    if not found.forced:  # type: ignore[attr-defined]
+    for role in sorted(set(found.admitted) - admitted):
+        yield f"DROP POLICY {quoted(f'{EVERY} {role}')} ON {place}"
+    for role in sorted(admitted - set(found.admitted)):
+        name = quoted(f"{EVERY} {role}")
+        yield f"CREATE POLICY {name} ON {place} TO {quoted(role)} {_USING.format(schema=schema)}"
+    if not found.forced:
         yield f"ALTER TABLE {place} ENABLE ROW LEVEL SECURITY, FORCE ROW LEVEL SECURITY"
-
-
-def _alone(connection: Connection) -> None:
-    connection.execute(text("SELECT pg_advisory_xact_lock(:key)"), {"key": _LOCK_KEY})
 
 
 async def verify(engine: AsyncEngine, schema: str) -> None:
@@ -227,6 +292,13 @@ async def verify_role(engine: AsyncEngine) -> None:
         )
 
 
+_CALLERS = text(
+    "SELECT r.rolname FROM pg_proc p"
+    " CROSS JOIN aclexplode(coalesce(p.proacl, acldefault('f', p.proowner))) a"
+    " LEFT JOIN pg_roles r ON r.oid = a.grantee"
+    " WHERE p.proname = 'enter_every_scope'"
+    " AND p.pronamespace = to_regnamespace(quote_ident(:schema))"
+)
 _ROLE = text("SELECT rolname, rolsuper OR rolbypassrls FROM pg_roles WHERE rolname = current_user")
 _IS_ON = text(
     "SELECT bool_or(relforcerowsecurity) FROM pg_class"
@@ -234,10 +306,11 @@ _IS_ON = text(
 )
 _KNOWN = text(
     "SELECT c.relname, c.relrowsecurity AND c.relforcerowsecurity AS forced,"
+    " pg_get_userbyid(c.relowner)::text AS owner,"
     " array_remove(array_agg(p.polname::text), NULL) AS policies,"
     " array_remove(array_agg(CASE WHEN starts_with(p.polname::text, 'every ')"
     " THEN (SELECT rolname::text FROM pg_roles WHERE oid = p.polroles[1]) END), NULL) AS admitted"
     " FROM pg_class c LEFT JOIN pg_policy p ON p.polrelid = c.oid"
     " WHERE c.relkind IN ('r', 'p') AND c.relnamespace = to_regnamespace(quote_ident(:schema))"
-    " GROUP BY c.oid, c.relname, c.relrowsecurity, c.relforcerowsecurity"
+    " GROUP BY c.oid"
 )

@@ -15,7 +15,7 @@ from sqlalchemy.schema import AddConstraint, CreateIndex
 
 from adkpg.operations.nodes.statements import SchemaParameters, forms, on_each_node
 from adkpg.sql import NoParameters, Statement
-from adkpg.tables import SCHEMA, metadata
+from adkpg.tables import EVERY, REGISTER, SCHEMA, metadata
 
 _DIALECT: Any = dialect()  # type: ignore[no-untyped-call] # SQLAlchemy leaves it untyped
 _SCHEMA = bindparam("schema", type_=Text)
@@ -214,6 +214,41 @@ def select_role() -> Statement[SchemaParameters]:
             " coalesce((SELECT row_security_active(c.oid)"
             f" FROM pg_class c {_OF_SCHEMA} WHERE c.relname = 'sessions'), false) AS guarded"
             " FROM pg_roles r WHERE r.rolname = current_user"
+        ).bindparams(_SCHEMA)
+    )
+
+
+@cache
+def select_admissions() -> Statement[SchemaParameters]:
+    """Reads who has what of everybody's scope: role, admitted, equipped, own; by role.
+
+    They say whether it is noted as admitted, has all rights and policies for it, and whether the
+    role that asks is it or has its rights. The tables' owner is among them; there are no rows
+    without row-level security.
+    """
+    return Statement(
+        text(
+            "WITH forced AS ("  # noqa: S608 - our own words
+            f"SELECT c.oid, c.relowner FROM pg_class c {_OF_SCHEMA} WHERE c.relforcerowsecurity"
+            "), letting AS ("
+            "SELECT c.relname, p.polrelid, unnest(p.polroles) AS role"
+            f" FROM pg_policy p JOIN pg_class c ON c.oid = p.polrelid {_OF_SCHEMA}"
+            f" WHERE starts_with(p.polname::text, '{EVERY} ')"
+            "), calling AS ("
+            "SELECT a.grantee AS role FROM pg_proc p"
+            " CROSS JOIN aclexplode(coalesce(p.proacl, acldefault('f', p.proowner))) a"
+            " WHERE p.proname = 'enter_every_scope' AND p.pronamespace ="
+            " (SELECT oid FROM pg_namespace WHERE nspname = :schema)"
+            ") SELECT coalesce(r.rolname, 'PUBLIC')::text AS role,"
+            " EXISTS (SELECT FROM letting l WHERE l.role = u.role AND l.relname ="
+            f" '{REGISTER}') AS admitted,"
+            " u.role IN (SELECT role FROM calling) AND NOT EXISTS (SELECT FROM forced f WHERE"
+            " NOT EXISTS (SELECT FROM letting l WHERE l.polrelid = f.oid AND l.role = u.role)"
+            ") AS equipped,"
+            " coalesce(pg_has_role(r.oid, 'USAGE'), true) AS own"
+            " FROM (SELECT role FROM letting UNION SELECT role FROM calling"
+            " UNION SELECT relowner FROM forced) u LEFT JOIN pg_roles r ON r.oid = u.role"
+            " WHERE EXISTS (SELECT FROM forced) ORDER BY 1"
         ).bindparams(_SCHEMA)
     )
 

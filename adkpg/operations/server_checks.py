@@ -246,7 +246,39 @@ async def role(database: Database) -> Finding:
             _OWN_ROLE,
         )
     kind = "owns the tables" if found["owner"] else "may read and write"
-    return verdict.finding(f"{name} {kind}")
+    seeing = await _admissions(database, verdict, found)
+    return verdict.finding(f"{name} {kind}{seeing}")
+
+
+async def _admissions(database: Database, verdict: Verdict, asking: Row) -> str:
+    """Adds what keeps roles out of everybody's scope, or lets one in; returns who may enter it."""
+    roles = await database.look(statements.select_admissions(), {"schema": database.schema})
+    if not roles:
+        return ""
+    if not database.settings.row_level_security:
+        verdict.add(
+            "failure" if asking["guarded"] else "warning",
+            "the tables have row-level security, which this process was not told of",
+            "export ADKPG_ROW_LEVEL_SECURITY=true",
+        )
+    upgrade = 'ADKPG_ROW_LEVEL_SECURITY=true adkpg db upgrade --database-url "$OWNER_URL"'
+    for row in roles:
+        if not (row["admitted"] and row["equipped"]):
+            verdict.add(
+                "failure",
+                f"{row['role']} is {'' if row['admitted'] else 'not '}admitted to every scope, and "
+                "its rights or policies say otherwise",
+                upgrade,
+            )
+    if asking["guarded"] and not any(row["admitted"] and row["own"] for row in roles):
+        verdict.add(
+            "failure",
+            f"{asking['role']} may not enter every scope, as operators' commands and workers do",
+            'adkpg doctor --database-url "$OWNER_URL"   # or admit it: adkpg db grants --role work '
+            f'{quote(asking["role"])} | psql "$OWNER_URL"',
+        )
+    admitted = ", ".join(row["role"] for row in roles if row["admitted"])
+    return f"; into every scope may: {admitted}"
 
 
 @dataclass(frozen=True)

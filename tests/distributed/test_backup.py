@@ -67,7 +67,7 @@ async def test_an_owner_who_is_no_superuser_restores(
     roles = Roles(empty)
     await roles.create("migrate")
     try:
-        await roles.grant("migrate", guarded=False)
+        await roles.grant("migrate")
         await roles.execute(["CREATE EXTENSION IF NOT EXISTS vector"])
         async with Database(roles.url("migrate")) as target:
             rows = await restore(target, await read(target, file), progress=nothing)

@@ -28,7 +28,7 @@ async def test_a_script_runs_as_often_as_one_likes_and_its_role_serves_from_ever
     cluster: CitusServer, database_url: str, roles: Roles, at_once: bool
 ) -> None:
     for purpose in (*PURPOSES, *PURPOSES):
-        sql = script("adkpg", purpose, roles.name(purpose), row_level_security=False)
+        sql = script("adkpg", purpose, roles.name(purpose))
         await roles.execute([sql] if at_once else sql.splitlines())
     for purpose in PURPOSES:
         place = roles.url(purpose)

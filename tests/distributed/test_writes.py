@@ -188,7 +188,7 @@ async def as_another(database_url: str, database: Database) -> AsyncIterator[Rol
     """Whoever logs in as ``login`` works in the name of ``serve``, which has the rights."""
     roles = Roles(database_url)
     await roles.create("serve", "login")
-    await roles.grant("serve", guarded=False)
+    await roles.grant("serve")
     serve, login = quoted(roles.name("serve")), quoted(roles.name("login"))
     await roles.execute([f"GRANT {serve} TO {login}", f"ALTER ROLE {login} SET role = {serve}"])
     yield roles

@@ -35,6 +35,12 @@ class Roles:
         url = make_url(self._url).set(username=self.name(purpose), password=PASSWORD)
         return url.render_as_string(hide_password=False)
 
+    def at(self, url: str) -> "Roles":
+        """The same roles in another database of the server; they are not its own to drop."""
+        there = Roles(url)
+        there._run = self._run
+        return there
+
     async def create(self, *purposes: str) -> None:
         await self.execute(
             f"CREATE ROLE {quoted(self.name(purpose))} LOGIN PASSWORD '{PASSWORD}'"
@@ -42,12 +48,9 @@ class Roles:
         )
         self._made += purposes
 
-    async def grant(self, *purposes: Purpose, guarded: bool = True, by: str | None = None) -> None:
+    async def grant(self, *purposes: Purpose, by: str | None = None) -> None:
         """Runs the scripts, as administrator or in another role's name."""
-        scripts = [
-            script("adkpg", purpose, self.name(purpose), row_level_security=guarded)
-            for purpose in purposes
-        ]
+        scripts = [script("adkpg", purpose, self.name(purpose)) for purpose in purposes]
         await self.execute(scripts, url=None if by is None else self.url(by))
 
     async def execute(self, statements: Iterable[str], *, url: str | None = None) -> None:
@@ -86,4 +89,4 @@ async def as_owner(roles: Roles, *, guarded: bool) -> None:
         await database.upgrade()
         await database.check()
     for _ in range(2):  # running the scripts again changes nothing
-        await roles.grant("serve", "read", "work", guarded=guarded, by="migrate")
+        await roles.grant("serve", "read", "work", by="migrate")

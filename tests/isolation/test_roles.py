@@ -149,10 +149,9 @@ async def test_serving_needs_no_right_to_change_the_schema(owned: Roles) -> None
 
 def test_scripts_name_every_table() -> None:
     for purpose in ("serve", "read", "work"):
-        printed = script("bots", purpose, "x", row_level_security=True)
+        printed = script("bots", purpose, "x")
         for table in metadata.sorted_tables:
             assert f'"bots".{table.name}' in printed
-    assert "POLICY" not in script("bots", "work", "x", row_level_security=False)
 
 
 async def test_a_missing_database_right_is_told_as_one(owned: Roles) -> None:

@@ -213,7 +213,7 @@ async def test_a_role_without_the_schema_is_a_failure_and_mended(
             assert "has no USAGE on the schema adkpg" in by_check["role"].detail
             assert (by_check["role"].status, by_check["schema"].status) == ("failure", "warning")
             assert "indexes" not in by_check
-            await roles.grant("serve", guarded=False)
+            await roles.grant("serve")
             assert (await find(serving, "role")).status == "ok"
     finally:
         await roles.drop()
@@ -229,7 +229,7 @@ async def test_a_role_that_bypasses_policies_is_seen(
         await database.upgrade()
     await roles.create("serve")
     try:
-        await roles.grant("serve", guarded=guarded)
+        await roles.grant("serve")
         await roles.execute([f"ALTER ROLE {quoted(roles.name('serve'))} BYPASSRLS"])
         async with Database(roles.url("serve"), settings=settings) as serving:
             with adkpg.every_scope():
@@ -274,7 +274,7 @@ async def test_tables_without_the_policies_that_are_asked_for_are_a_failure_and_
     roles = Roles(database_url)
     await roles.create("serve")
     try:
-        await roles.grant("serve", guarded=False)
+        await roles.grant("serve")
         async with Database(roles.url("serve"), settings=GUARDED) as serving:
             with adkpg.every_scope():
                 found = await find(serving, "schema")

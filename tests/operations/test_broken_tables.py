@@ -160,7 +160,7 @@ async def test_a_setting_of_a_role_is_mended_where_it_was_set(
     roles = Roles(database_url)
     await roles.create("serve")
     try:
-        await roles.grant("serve", guarded=False)
+        await roles.grant("serve")
         name = quoted(roles.name("serve"))
         place = whose.format(
             role=name, database=await connection.fetchval("SELECT current_database()")

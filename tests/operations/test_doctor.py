@@ -44,7 +44,7 @@ async def test_a_role_of_its_own_is_well(database: Database, database_url: str) 
     roles = Roles(database_url)
     await roles.create("serve")
     try:
-        await roles.grant("serve", guarded=False)
+        await roles.grant("serve")
         async with Database(roles.url("serve")) as serving:
             found = await find(serving, "role")
         assert (found.status, found.cure) == ("ok", None)
@@ -56,7 +56,7 @@ async def test_a_role_without_rights_is_a_failure(database: Database, database_u
     roles = Roles(database_url)
     await roles.create("read")
     try:
-        await roles.grant("read", guarded=False)
+        await roles.grant("read")
         async with Database(roles.url("read")) as reading:
             found = await find(reading, "role")
         assert found.status == "failure"

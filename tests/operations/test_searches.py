@@ -128,7 +128,7 @@ async def test_who_may_not_read_others_statements_is_told_so(
         await roles.execute(["CREATE EXTENSION pg_stat_statements"])
         await _search(database)
         await roles.create("serve")
-        await roles.grant("serve", guarded=False)
+        await roles.grant("serve")
         async with Database(roles.url("serve")) as serving:
             hidden = await slow_searches(serving)
             assert (hidden.past, hidden.complete) == ((), False)

@@ -14,7 +14,7 @@ def test_each_table_has_a_grant_of_its_own_and_what_others_refer_to_comes_first(
 ) -> None:
     granted = re.findall(
         r'^GRANT SELECT(?:, [A-Z, ]+)? ON (.*) TO "someone";$',
-        script("adkpg", purpose, "someone", row_level_security=False),
+        script("adkpg", purpose, "someone"),
         re.MULTILINE,
     )
     names = [each.removeprefix('"adkpg".') for each in granted]

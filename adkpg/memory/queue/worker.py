@@ -7,7 +7,13 @@ from collections import Counter
 from collections.abc import Awaitable, Callable, Sequence
 from typing import Protocol
 
-from adkpg.errors import AdkpgError, ModelUnavailable, RetryableError, SchemaError
+from adkpg.errors import (
+    AdkpgError,
+    ModelUnavailable,
+    PermissionDenied,
+    RetryableError,
+    SchemaError,
+)
 from adkpg.scopes import every_scope, narrowed
 
 logger = logging.getLogger(__name__)
@@ -97,6 +103,7 @@ class Worker:
 
         Raises:
           SchemaError: The schema is missing, or at another revision.
+          PermissionDenied: The role may not enter every scope.
         """
         stop = stop or asyncio.Event()
         chores = asyncio.create_task(self._do_chores_until(stop))
@@ -112,7 +119,7 @@ class Worker:
         while not stop.is_set():
             try:
                 progress = await self._batches(stop)
-            except SchemaError:
+            except (SchemaError, PermissionDenied):
                 raise
             except AdkpgError as exc:
                 pause_s = min(2 * pause_s, _LONGEST_PAUSE_S)
