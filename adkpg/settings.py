@@ -264,6 +264,20 @@ class Settings(BaseSettings):
         description="Largest state of a session, of a user and of an app, each with all that was "
         "ever put there, as Postgres stores it before compressing, in megabytes.",
     )
+    app_state_writers: Literal["users", "app"] | None = Field(
+        default=None,
+        description="Who may write app: keys, which all users of an app read: users, as with ADK's "
+        "own services, or the app alone, by `update_state` without a user. By default the app "
+        "alone with row-level security, whose policies `adkpg db upgrade` makes after this "
+        "setting, and users without.",
+    )
+    max_app_state_per_user_kb: int = Field(
+        default=256,
+        ge=1,
+        le=250_000,
+        description="Most that one user may have written of an app's state, in kilobytes of JSON. "
+        "Users are counted in 256 groups, so that their ids are not kept.",
+    )
     max_memory_mb: int = Field(
         default=32,
         ge=1,

@@ -300,6 +300,13 @@ app_states = Table(
     metadata,
     _key("app_name"),
     Column("state", JSONB, nullable=False, comment="Keys without the 'app:' prefix."),
+    Column(
+        "writers",
+        JSONB,
+        nullable=False,
+        server_default=text("'{}'"),
+        comment="By key: the group of users, of 256, that one who wrote it is in; null is the app.",
+    ),
     Column("updated_at", _TIME, nullable=False, server_default=_NOW),
     PrimaryKeyConstraint("app_name", name="app_states_pkey"),
     comment="State shared by all users of an app.",

@@ -429,7 +429,9 @@ class Database(Closes):
                 self._fresh_start,
             )
             if self.settings.row_level_security or await row_security.is_on(engine, self.schema):
-                await row_security.switch_on(engine, self.schema)
+                await row_security.switch_on(
+                    engine, self.schema, users_write=self.settings.app_state_writers == "users"
+                )
             await grants.open_functions(engine, self.schema)
             if distributed:
                 await distribution.distribute(

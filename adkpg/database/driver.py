@@ -87,6 +87,7 @@ _VIOLATED = {
     "ADK03": "sessions.state",
     "ADK04": "app_states.state",
     "ADK05": "user_states.state",
+    "ADK07": "app_states.writers",
 }
 """What functions of the database raise, since a cluster forgets the names of constraints."""
 _CONSTRAINTS = frozenset(
@@ -328,8 +329,8 @@ def translate(exc: BaseException, place: str, attempt: Attempt) -> Exception:
     if state == _DENIED and "enter_every_scope" in str(exc):  # by its rights, or by itself
         return PermissionDenied(
             f"The role that {place} names may not enter every scope, as operators' commands and "
-            "workers do; connect as the tables' owner, or as a role that was admitted by the SQL of "
-            "`adkpg db grants --role work NAME`. `adkpg db grants` prints what each role needs."
+            "workers do; connect as the tables' owner, or as a role that was admitted by the SQL "
+            "of `adkpg db grants --role work NAME`. `adkpg db grants` prints what each role needs."
         )
     if state == _DENIED:
         return PermissionDenied(

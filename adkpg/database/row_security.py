@@ -23,6 +23,9 @@ from adkpg.tables import EVERY, REGISTER, metadata
 EVERY_SCOPE = "-c adkpg.app_name=* -c adkpg.user_id=*"
 """As an option of the server: everybody's scope, for a role that may, while a connection lasts."""
 
+_USERS = "users"
+"""The policy that lets an app's users write the state that all of them read."""
+
 _LOCK_KEY = 0x61646B7068  # next to the migrations'
 _LOCK_TIMEOUT_S = 10
 
@@ -73,7 +76,13 @@ _FUNCTIONS = (
 
 def functions(schema: str) -> str:
     """Returns the SQL that makes the functions, for what is to recognise them."""
-    return "".join(f'CREATE OR REPLACE FUNCTION "{schema}".{each};' for each in _FUNCTIONS)
+    return "".join(_created(schema))
+
+
+def _created(schema: str) -> Iterator[str]:
+    for function in _FUNCTIONS:
+        body = function.replace("{schema}", f'"{schema}"')
+        yield f'CREATE OR REPLACE FUNCTION "{schema}".{body};'
 
 
 def entering(schema: str, scope: Sequence[str]) -> str:
@@ -102,7 +111,11 @@ def policies(schema: str, table: Table) -> dict[str, str]:
     app, user = (f'(SELECT "{schema}".scope_{of}())' for of in ("app", "user"))
     of_app = f"app_name = {app}"
     if "user_id" not in table.c:
-        return {"own": f"USING ({of_app})"}
+        if table.name != "app_states":
+            return {"own": f"USING ({of_app})"}
+        # All users of the app read it, so it is written in no user's scope, but for `_USERS`.
+        written = f"{of_app} AND {user} = U&'{_escaped(APP_WIDE)}'"
+        return {"read": f"FOR SELECT USING ({of_app})", **_written(written)}
     # An equality would be one more thing that few rows meet: the planner would take any index that
     # begins with the user for good enough. It cannot see into a CASE, which costs next to nothing.
     own, shared = (
@@ -113,9 +126,15 @@ def policies(schema: str, table: Table) -> dict[str, str]:
         return {"own": f"USING ({own})"}
     return {
         "read": f"FOR SELECT USING ({shared})",
-        "insert": f"FOR INSERT WITH CHECK ({own})",
-        "update": f"FOR UPDATE USING ({own})",
-        "delete": f"FOR DELETE USING ({own})",
+        **_written(own),
+    }
+
+
+def _written(condition: str) -> dict[str, str]:
+    return {
+        "insert": f"FOR INSERT WITH CHECK ({condition})",
+        "update": f"FOR UPDATE USING ({condition})",
+        "delete": f"FOR DELETE USING ({condition})",
     }
 
 
@@ -182,7 +201,7 @@ async def enter_every_scope(engine: AsyncEngine, schema: str) -> None:
         await connection.exec_driver_sql(f'SELECT "{schema}".enter_every_scope()')
 
 
-async def switch_on(engine: AsyncEngine, schema: str) -> None:
+async def switch_on(engine: AsyncEngine, schema: str, *, users_write: bool) -> None:
     """Makes what is missing of functions and policies, and forces them on the tables' owner too.
 
     Who may enter everybody's scope is what the admissions say, and the tables' owner: what other
@@ -190,17 +209,16 @@ async def switch_on(engine: AsyncEngine, schema: str) -> None:
     from many processes simultaneously. Each table is locked for a moment.
     """
     async with engine.connect() as connection:
-        await connection.run_sync(_switch_on, schema)
+        await connection.run_sync(_switch_on, schema, users_write)
 
 
-def _switch_on(connection: Connection, schema: str) -> None:
+def _switch_on(connection: Connection, schema: str, users_write: bool) -> None:
     if not {"sessions", REGISTER} <= _known(connection, schema).keys():
         connection.rollback()
         return
     admitted = _alone(connection, schema)
-    for function in _FUNCTIONS:
-        body = function.replace("{schema}", f'"{schema}"')
-        connection.exec_driver_sql(f'CREATE OR REPLACE FUNCTION "{schema}".{body}')
+    for statement in _created(schema):
+        connection.exec_driver_sql(statement)
     callers = connection.scalars(_CALLERS, {"schema": schema}).all()
     for role in set(callers) - admitted:
         grantee = "PUBLIC" if role is None else quoted(role)
@@ -213,13 +231,13 @@ def _switch_on(connection: Connection, schema: str) -> None:
     known = _known(connection, schema)
     connection.rollback()
     for table in (table for table in protected() if table.name in known):
-        if not any(_missing(schema, table, known[table.name], admitted)):
+        if not any(_missing(schema, table, known[table.name], admitted, users_write)):
             continue
         # A role that was admitted meanwhile found no policies here, or made its own.
         admitted = _alone(connection, schema)
         connection.exec_driver_sql(f"SET LOCAL lock_timeout = '{_LOCK_TIMEOUT_S}s'")
         found = _known(connection, schema)[table.name]
-        for statement in _missing(schema, table, found, admitted):
+        for statement in _missing(schema, table, found, admitted, users_write):
             connection.exec_driver_sql(statement)
         connection.commit()
 
@@ -243,8 +261,17 @@ def _known(connection: Connection, schema: str) -> dict[str, Row[Any]]:
     return {row.relname: row for row in connection.execute(_KNOWN, {"schema": schema})}
 
 
-def _missing(schema: str, table: Table, found: Row[Any], admitted: set[str]) -> Iterator[str]:
+def _missing(
+    schema: str, table: Table, found: Row[Any], admitted: set[str], users_write: bool
+) -> Iterator[str]:
     place = f'"{schema}".{table.name}'
+    if table.name == "app_states" and users_write is not (_USERS in found.policies):
+        app = f'(SELECT "{schema}".scope_app())'
+        yield (
+            f"CREATE POLICY {_USERS} ON {place} USING (app_name = {app})"
+            if users_write
+            else f"DROP POLICY {_USERS} ON {place}"
+        )
     for name, policy in policies(schema, table).items():
         if name not in found.policies:
             yield f"CREATE POLICY {name} ON {place} {policy}"

@@ -87,6 +87,7 @@ class StatesParameters(ScopeParameters):
     app_delta: str | None
     user_delta: str | None
     state_limit: int
+    writer_limit: int
 
 
 class FindParameters(ScopeParameters):
@@ -194,7 +195,7 @@ def merge_states(*, app: bool) -> Statement[StatesParameters]:
     Args:
       app: Whether the app's is one of them, which is on all nodes of a cluster.
     """
-    names = ("app_name", "user_id", "app_delta", "user_delta", "state_limit")
+    names = ("app_name", "user_id", "app_delta", "user_delta", "state_limit", "writer_limit")
     return Call("merge_states_1", *names, in_part=not app)
 
 

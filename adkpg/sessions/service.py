@@ -58,7 +58,7 @@ from adkpg.sessions.pages import EventsPage, ListedSessions, SessionsPage
 from adkpg.sessions.records import Marker
 from adkpg.sessions.run_history import reading
 from adkpg.sessions.run_history.reading import NeededEvents, RunHistory
-from adkpg.sessions.state import merge, refuse_large, require_small, split
+from adkpg.sessions.state import merge, refuse_large, require_own, require_small, split
 from adkpg.sessions.watching.watch import WatchedEvent, position, watch
 from adkpg.sql import ScopeParameters, SessionParameters
 from adkpg.tables import EVENT_ID_KEY
@@ -210,6 +210,7 @@ class DatabaseSessionService(UsesDatabase, BaseSessionService):
         require_storable(app_name=app_name, user_id=user_id, session_id=session_id)
         delta = split(state)
         require_small(delta, self._database.settings)
+        require_own(delta, self._database.settings)
         place: SessionParameters = {
             "app_name": app_name,
             "user_id": user_id,
@@ -225,6 +226,7 @@ class DatabaseSessionService(UsesDatabase, BaseSessionService):
             "app_delta": delta.app,
             "user_delta": delta.user,
             "state_limit": bytes_of(self._database.settings, "max_state_mb"),
+            "writer_limit": 1_000 * self._database.settings.max_app_state_per_user_kb,
             "timestamp": clamped(now),
             "ttl": end.ttl,
             "expires_at": end.expires_at,
@@ -685,6 +687,8 @@ class DatabaseSessionService(UsesDatabase, BaseSessionService):
             return {}
         settings = self._database.settings
         require_small(delta, settings)
+        if user_id is not None:
+            require_own(delta, settings)
         try:
             row = await self._database.fetch_one(
                 life_statements.merge_states(app=delta.app is not None),
@@ -694,6 +698,7 @@ class DatabaseSessionService(UsesDatabase, BaseSessionService):
                     "app_delta": delta.app,
                     "user_delta": delta.user,
                     "state_limit": bytes_of(settings, "max_state_mb"),
+                    "writer_limit": 1_000 * settings.max_app_state_per_user_kb,
                 },
             )
         except ConstraintViolated as exc:
@@ -891,6 +896,7 @@ class DatabaseSessionService(UsesDatabase, BaseSessionService):
         settings = self._database.settings
         require_size(settings, "max_event_mb", f"Event {event.id}", payload)
         require_small(delta, settings)
+        require_own(delta, settings)
         marker = Marker.of(session) or await self._marker_of(session, event)
         parameters: statements.AppendParameters = {
             **_place(session, event),
@@ -900,6 +906,7 @@ class DatabaseSessionService(UsesDatabase, BaseSessionService):
             "app_delta": delta.app,
             "user_delta": delta.user,
             "state_limit": bytes_of(settings, "max_state_mb"),
+            "writer_limit": 1_000 * settings.max_app_state_per_user_kb,
             "incarnation": marker.incarnation,
             "revision": marker.revision,
             "revision_token": marker.token,

@@ -14,6 +14,7 @@ from adkpg.jsontext import read_state, write_state
 from adkpg.limits import bytes_of, require_size
 from adkpg.settings import Settings
 
+_WRITERS = "app_states.writers"
 _STATES = {"sessions.state": "session", "user_states.state": "user", "app_states.state": "app"}
 
 
@@ -61,6 +62,24 @@ def parted(
     return own, app, user
 
 
+def require_own(delta: Delta, settings: Settings) -> None:
+    """Refuses what a user may not write for all users of the app.
+
+    Raises:
+      InvalidInput: There are ``app:`` keys, and the deployment lets the app alone write those.
+    """
+    writers = settings.app_state_writers
+    if delta.app is None or writers == "users":
+        return
+    if writers == "app" or settings.row_level_security:
+        raise InvalidInput(
+            "All users of the app read its app: keys, and ADKPG_APP_STATE_WRITERS lets the app "
+            "alone write them; set them by update_state(app_name=...) without a user, within "
+            "scope(user_id=None) if row-level security is on, or set "
+            "ADKPG_APP_STATE_WRITERS=users."
+        )
+
+
 def require_small(delta: Delta, settings: Settings) -> None:
     """Refuses a delta with a scope that no state has room for.
 
@@ -75,9 +94,17 @@ def refuse_large(exc: ConstraintViolated, settings: Settings) -> None:
     """Says so if a row was refused because its state had grown too large.
 
     Raises:
-      InvalidInput: A merged state is larger than ``max_state_mb``; nothing was written.
+      InvalidInput: A merged state is larger than ``max_state_mb``, or what one user wrote of the
+        app's is larger than ``max_app_state_per_user_kb``; nothing was written.
     """
     scope = _STATES.get(exc.constraint)
+    if exc.constraint == _WRITERS:
+        raise InvalidInput(
+            "With this delta one user has written more of the app's state, which all its users "
+            f"read, than ADKPG_MAX_APP_STATE_PER_USER_KB={settings.max_app_state_per_user_kb} "
+            "allows; empty some of the keys, raise that setting, or let the app itself write them "
+            "by update_state without a user."
+        ) from exc
     if scope is not None:
         raise InvalidInput(
             f"With this delta the {scope}'s state has more bytes, as Postgres stores it, than the "

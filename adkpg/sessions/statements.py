@@ -52,6 +52,7 @@ class CreateParameters(SessionParameters):
     app_delta: str | None
     user_delta: str | None
     state_limit: int
+    writer_limit: int
     timestamp: datetime
     ttl: timedelta | None
     expires_at: datetime | None
@@ -77,6 +78,7 @@ class AppendParameters(EventParameters, CaptureParameters):
     app_delta: str | None
     user_delta: str | None
     state_limit: int
+    writer_limit: int
     incarnation: str
     revision: int
     revision_token: str | None
@@ -247,7 +249,15 @@ def create_session(*, app: bool) -> Statement[CreateParameters]:
     return Call(
         "create_session_with_app_1" if app else "create_session_1",
         *("app_name", "user_id", "session_id", "incarnation", "session_state", "initial_state"),
-        *("app_delta", "user_delta", "state_limit", "timestamp", "ttl", "expires_at"),
+        *(
+            "app_delta",
+            "user_delta",
+            "state_limit",
+            "writer_limit",
+            "timestamp",
+            "ttl",
+            "expires_at",
+        ),
     )
 
 
@@ -280,7 +290,7 @@ def append_event(*, app: bool) -> Statement[AppendParameters]:
     return Call(
         "append_event_with_app_1" if app else "append_event_1",
         *("app_name", "user_id", "session_id", "event_id", "timestamp", "payload"),
-        *("session_delta", "app_delta", "user_delta", "state_limit"),
+        *("session_delta", "app_delta", "user_delta", "state_limit", "writer_limit"),
         *("incarnation", "revision", "revision_token", "token", "merge", "holder"),
         *("place", "memories", "config"),
     )

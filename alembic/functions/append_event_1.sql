@@ -13,6 +13,7 @@ CREATE FUNCTION {schema}.append_event_1(
     app_delta text,
     user_delta text,
     state_limit integer,
+    writer_limit integer,
     incarnation text,
     revision bigint,
     revision_token text,
@@ -121,7 +122,9 @@ BEGIN
     END IF;
     -- As expressions, which take less than PERFORM: nobody needs what they return.
     IF app_delta IS NOT NULL THEN
-        state := merge_app_state_1(app_name, app_delta, state_limit);
+        state := merge_app_state_1(
+            app_name, user_id, app_delta, state_limit, writer_limit
+        );
     END IF;
     IF user_delta IS NOT NULL THEN
         state := merge_user_state_1(app_name, user_id, user_delta, state_limit, in_part);

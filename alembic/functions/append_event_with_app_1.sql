@@ -11,6 +11,7 @@ CREATE FUNCTION {schema}.append_event_with_app_1(
     app_delta text,
     user_delta text,
     state_limit integer,
+    writer_limit integer,
     incarnation text,
     revision bigint,
     revision_token text,
@@ -27,7 +28,7 @@ BEGIN
     {find_tables}
     RETURN append_event_1(
         app_name, user_id, session_id, event_id, "timestamp", payload, session_delta, app_delta,
-        user_delta, state_limit, incarnation, revision, revision_token, token, merge, holder,
+        user_delta, state_limit, writer_limit, incarnation, revision, revision_token, token, merge, holder,
         place, memories, config, scope, home
     );
 END

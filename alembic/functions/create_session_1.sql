@@ -11,6 +11,7 @@ CREATE FUNCTION {schema}.create_session_1(
     app_delta text,
     user_delta text,
     state_limit integer,
+    writer_limit integer,
     "timestamp" timestamptz,
     ttl interval,
     expires_at timestamptz,
@@ -56,7 +57,9 @@ BEGIN
         {end}
     END IF;
     IF app_delta IS NOT NULL THEN
-        app_state := merge_app_state_1(app_name, app_delta, state_limit);
+        app_state := merge_app_state_1(
+            app_name, user_id, app_delta, state_limit, writer_limit
+        );
     END IF;
     IF user_delta IS NOT NULL THEN
         user_state := merge_user_state_1(app_name, user_id, user_delta, state_limit, in_part);

@@ -10,6 +10,7 @@ CREATE FUNCTION {schema}.create_session_with_app_1(
     app_delta text,
     user_delta text,
     state_limit integer,
+    writer_limit integer,
     "timestamp" timestamptz,
     ttl interval,
     expires_at timestamptz,
@@ -20,7 +21,7 @@ BEGIN
     {find_tables}
     RETURN create_session_1(
         app_name, user_id, session_id, incarnation, session_state, initial_state, app_delta,
-        user_delta, state_limit, "timestamp", ttl, expires_at, scope, home
+        user_delta, state_limit, writer_limit, "timestamp", ttl, expires_at, scope, home
     );
 END
 $body$

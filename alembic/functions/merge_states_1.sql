@@ -7,6 +7,7 @@ CREATE FUNCTION {schema}.merge_states_1(
     app_delta text,
     user_delta text,
     state_limit integer,
+    writer_limit integer,
     scope text[],
     home text,
     in_part boolean DEFAULT false  -- the caller has found that the person is on this node
@@ -20,7 +21,9 @@ BEGIN
         PERFORM enter_1(scope);
     END IF;
     IF app_delta IS NOT NULL THEN
-        app_state := merge_app_state_1(app_name, app_delta, state_limit);
+        app_state := merge_app_state_1(
+            app_name, user_id, app_delta, state_limit, writer_limit
+        );
     END IF;
     IF user_delta IS NOT NULL THEN
         user_state := merge_user_state_1(app_name, user_id, user_delta, state_limit, in_part);

@@ -11,7 +11,7 @@ from sqlalchemy.dialects import postgresql
 from adkpg.database.migrating import migrations
 from adkpg.tables import FUNCTIONS
 
-revision = "0001r32"
+revision = "0001r33"
 down_revision = None
 branch_labels = None
 depends_on = None
@@ -31,6 +31,13 @@ def upgrade() -> None:
             postgresql.JSONB(astext_type=sa.Text()),
             nullable=False,
             comment="Keys without the 'app:' prefix.",
+        ),
+        sa.Column(
+            "writers",
+            postgresql.JSONB(astext_type=sa.Text()),
+            server_default=sa.text("'{}'"),
+            nullable=False,
+            comment="By key: the group of users, of 256, that one who wrote it is in; null is the app.",
         ),
         sa.Column(
             "updated_at",

@@ -13,6 +13,7 @@ from adkpg.transfer import ImportReport, export, import_from
 # What a database makes itself: tokens and incarnations tell two databases apart, which sessions are
 # settled is its own affair; vectors, words and jobs derive from the memories.
 DERIVED = {
+    "app_states": {"writers"},
     "sessions": {
         "incarnation",
         "revision_token",

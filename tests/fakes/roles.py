@@ -11,7 +11,7 @@ from adkpg import Database, Settings
 from adkpg.database.grants import Purpose, script
 from adkpg.database.row_security import quoted
 
-GUARDED = Settings(row_level_security=True)
+GUARDED = Settings(row_level_security=True, app_state_writers="users")
 PASSWORD = "of the test"
 
 
@@ -84,7 +84,8 @@ async def guarded_roles(url: str) -> AsyncIterator[Roles]:
 async def as_owner(roles: Roles, *, guarded: bool) -> None:
     """Migrates as the tables' owner, who then grants the others theirs."""
     async with Database(
-        roles.url("migrate"), settings=Settings(row_level_security=guarded)
+        roles.url("migrate"),
+        settings=Settings(row_level_security=guarded, app_state_writers="users"),
     ) as database:
         await database.upgrade()
         await database.check()

@@ -13,7 +13,7 @@ from adkpg.testing import said, texts
 from tests.fakes.conversation import USER
 
 MEGABYTE = 1_000_000
-SMALL = Settings(max_event_mb=1, max_state_mb=1, max_results=3)
+SMALL = Settings(max_event_mb=1, max_state_mb=1, max_results=3, max_app_state_per_user_kb=1_000)
 
 
 @pytest.fixture
@@ -174,7 +174,9 @@ async def test_a_listing_is_as_large_as_its_limit_and_no_session_is_missed(
     database_url: str, connection: asyncpg.Connection, shape: str, one_user: bool
 ) -> None:
     app_kb, user_kb, own_kb, users, each = SHAPES[shape]
-    async with Database(database_url, settings=Settings(max_answer_mb=1)) as database:
+    async with Database(
+        database_url, settings=Settings(max_answer_mb=1, max_app_state_per_user_kb=1_000)
+    ) as database:
         service = DatabaseSessionService(database)
         for user in range(users):
             for number in range(each):
