@@ -332,6 +332,12 @@ def translate(exc: BaseException, place: str, attempt: Attempt) -> Exception:
             "workers do; connect as the tables' owner, or as a role that was admitted by the SQL "
             "of `adkpg db grants --role work NAME`. `adkpg db grants` prints what each role needs."
         )
+    if state == _DENIED and '"app_states"' in str(exc):
+        return PermissionDenied(
+            f"The policies of {place} let the app alone write app: keys, which all its users read; "
+            "set them by update_state without a user within adkpg.scope(app_name=..., "
+            "user_id=None), or run adkpg db upgrade with ADKPG_APP_STATE_WRITERS=users."
+        )
     if state == _DENIED:
         return PermissionDenied(
             f"The role that {place} names may not do this, or the row is outside of the scope "

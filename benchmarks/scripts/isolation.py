@@ -73,7 +73,7 @@ async def two_databases(server_url: str) -> AsyncIterator[tuple[str, str]]:
 
 async def granted(url: str, role: str) -> None:
     connection: Any = await asyncpg.connect(url)
-    await connection.execute(script("adkpg", "serve", role, row_level_security=False))
+    await connection.execute(script("adkpg", "serve", role))
     await connection.execute("vacuum analyze")
     await connection.close()
 

@@ -13,7 +13,7 @@ from adkpg import Database, DatabaseSessionService, PgVectorMemoryService
 from adkpg.sessions import invocation_statements as invocations
 from adkpg.sessions import reading_statements, statements
 from adkpg.sql import Statement
-from adkpg.tables import DISTRIBUTED, READING
+from adkpg.tables import DISTRIBUTED
 from adkpg.testing import said
 from tests.fakes.conversation import USER
 from tests.fakes.locks import until_connections
@@ -214,7 +214,7 @@ async def test_functions_use_their_indexes(database_url: str, mode: str) -> None
     alone = "\n".join(plans[before:])
     assert (alone.count("Update on sessions"), alone.count("on events e ")) == (2, 0)
     text = "\n".join(plans)
-    on_one_server = set(DISTRIBUTED) - set(READING) - {"write_prepared_1"}
+    on_one_server = set(DISTRIBUTED) - {"select_prepared_1", "write_prepared_1"}
     for name in on_one_server:
         assert f"SELECT adkpg.{name.removesuffix('_1')}" in text
     empty = {"memories", "memory_lexemes", "memory_jobs", "app_settings", "alembic_version"}

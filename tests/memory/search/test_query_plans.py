@@ -149,6 +149,7 @@ async def test_what_has_ended_is_left_out_without_reading_what_has_not(
     assert found
 
 
+@pytest.mark.newest  # 15 reads the rated memories of the app's other users in between
 async def test_whether_importance_tells_is_asked_of_an_index_however_often_it_does(
     crowded: PgVectorMemoryService, connection: asyncpg.Connection
 ) -> None:
