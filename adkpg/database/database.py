@@ -430,7 +430,11 @@ class Database(Closes):
             )
             if self.settings.row_level_security or await row_security.is_on(engine, self.schema):
                 await row_security.switch_on(
-                    engine, self.schema, users_write=self.settings.app_state_writers == "users"
+                    engine,
+                    self.schema,
+                    users_write={None: None, "app": False, "users": True}[
+                        self.settings.app_state_writers
+                    ],
                 )
             await grants.open_functions(engine, self.schema)
             if distributed:

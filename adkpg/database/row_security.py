@@ -201,18 +201,24 @@ async def enter_every_scope(engine: AsyncEngine, schema: str) -> None:
         await connection.exec_driver_sql(f'SELECT "{schema}".enter_every_scope()')
 
 
-async def switch_on(engine: AsyncEngine, schema: str, *, users_write: bool) -> None:
+async def switch_on(engine: AsyncEngine, schema: str, *, users_write: bool | None) -> None:
     """Makes what is missing of functions and policies, and forces them on the tables' owner too.
 
     Who may enter everybody's scope is what the admissions say, and the tables' owner: what other
     roles have of it, by default privileges for instance, is taken from them. Idempotent, and safe
     from many processes simultaneously. Each table is locked for a moment.
+
+    Args:
+      engine: Of the tables' owner, or of an administrator.
+      schema: Of the tables.
+      users_write: Whether an app's users write the state that all of them read; None leaves it as
+        it is, and at first the app alone does.
     """
     async with engine.connect() as connection:
         await connection.run_sync(_switch_on, schema, users_write)
 
 
-def _switch_on(connection: Connection, schema: str, users_write: bool) -> None:
+def _switch_on(connection: Connection, schema: str, users_write: bool | None) -> None:
     if not {"sessions", REGISTER} <= _known(connection, schema).keys():
         connection.rollback()
         return
@@ -262,10 +268,10 @@ def _known(connection: Connection, schema: str) -> dict[str, Row[Any]]:
 
 
 def _missing(
-    schema: str, table: Table, found: Row[Any], admitted: set[str], users_write: bool
+    schema: str, table: Table, found: Row[Any], admitted: set[str], users_write: bool | None
 ) -> Iterator[str]:
     place = f'"{schema}".{table.name}'
-    if table.name == "app_states" and users_write is not (_USERS in found.policies):
+    if table.name == "app_states" and users_write not in (None, _USERS in found.policies):
         app = f'(SELECT "{schema}".scope_app())'
         yield (
             f"CREATE POLICY {_USERS} ON {place} USING (app_name = {app})"

@@ -10,7 +10,7 @@ from adkpg.errors import InvalidInput, PermissionDenied
 from adkpg.testing import said
 from tests.fakes.roles import guarded_roles
 
-STRICT = Settings(row_level_security=True)
+STRICT = Settings(row_level_security=True, app_state_writers="app")
 LOOSE = Settings(row_level_security=True, app_state_writers="users")
 ADA: dict[str, Any] = {"app_name": "app", "user_id": "ada"}
 

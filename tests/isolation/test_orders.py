@@ -119,6 +119,7 @@ async def test_every_order_ends_in_the_same_rights(copies: Copies, first: str) -
 
 
 @pytest.mark.direct("backs up by Postgres's own programs, which need a session")
+@pytest.mark.program
 async def test_a_restore_leaves_each_role_what_it_had(copies: Copies, tmp_path: Path) -> None:
     async with copies() as roles:
         for step in STEPS:

@@ -110,11 +110,10 @@ _scalars = (
     | st.floats(allow_nan=False, allow_infinity=False)
     | st.text()
 )
-_values = st.recursive(
-    _scalars,
-    lambda inner: st.lists(inner, max_size=4) | st.dictionaries(st.text(), inner, max_size=4),
-    max_leaves=20,
+_nested = (
+    _scalars | st.lists(_scalars, max_size=4) | st.dictionaries(st.text(), _scalars, max_size=4)
 )
+_values = _nested | st.lists(_nested, max_size=4) | st.dictionaries(st.text(), _nested, max_size=4)
 
 
 @given(
