@@ -30,7 +30,7 @@ from adkpg.errors import (
     StaleSession,
 )
 from adkpg.interface.arguments import checked
-from adkpg.keys import require_storable, storable
+from adkpg.keys import require_storable, scope_user, storable
 from adkpg.limits import bytes_of, page_rows, require_size
 from adkpg.memory.drafts import text_length
 from adkpg.memory.write import capture
@@ -694,7 +694,7 @@ class DatabaseSessionService(UsesDatabase, BaseSessionService):
                 life_statements.merge_states(app=delta.app is not None),
                 {
                     "app_name": app_name,
-                    "user_id": user_id or "",
+                    "user_id": scope_user(user_id),
                     "app_delta": delta.app,
                     "user_delta": delta.user,
                     "state_limit": bytes_of(settings, "max_state_mb"),

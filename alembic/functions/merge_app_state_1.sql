@@ -11,7 +11,7 @@ CREATE FUNCTION {schema}.merge_app_state_1(
 #variable_conflict use_variable
 DECLARE
     merged jsonb;
-    writer text := CASE WHEN user_id <> '' THEN (hashtextextended(user_id, 0) & 255)::text END;
+    writer text := CASE WHEN user_id <> E'\x01app' THEN (hashtextextended(user_id, 0) & 255)::text END;
     noted jsonb := (SELECT jsonb_object_agg(k, writer) FROM jsonb_object_keys(delta::jsonb) k);
 BEGIN
     -- Where tables are distributed each node has a copy, and Citus would let one write at a time into

@@ -9,7 +9,7 @@ from typing import Any
 import pytest
 
 from adkpg.errors import InvalidInput
-from adkpg.evaluation import DataSet, Question, Turn, parsed, read
+from adkpg.evaluation import DataSet, Question, Turn, parsed, read, reading
 from tests.fakes.checkout import CHECKOUT
 from tests.fakes.data_sets import (
     BEAM_CHAT,
@@ -349,6 +349,16 @@ def test_a_file_is_read_with_a_mark_of_its_bytes_compressed_or_not_at_all(tmp_pa
     assert read(path).format == "LoCoMo"
     path.write_bytes(gzip.compress(json.dumps(own()).encode()))
     assert read(path).format == "own", "one entry needs no list, and no name ends in .gz"
+
+
+def test_a_small_file_does_not_unpack_to_a_large_one(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr(reading, "_UNPACKED", 1_000_000)
+    path = tmp_path / "data"
+    path.write_bytes(gzip.compress(b" " * 2_000_000))
+    with pytest.raises(InvalidInput, match="unpacks to more than"):
+        read(path)
 
 
 def test_what_the_page_shows_is_read_whole() -> None:

@@ -62,6 +62,14 @@ async def test_the_app_itself_has_the_limit_of_states_alone(
     assert len(json.dumps(session.state)) > 1_000_000
 
 
+async def test_a_user_without_a_name_is_a_user(limited: DatabaseSessionService) -> None:
+    nameless = {"app_name": USER["app_name"], "user_id": ""}
+    with pytest.raises(InvalidInput, match="ADKPG_MAX_APP_STATE_PER_USER_KB=10 "):
+        await limited.update_state(**nameless, state_delta={"app:k": "x" * 20_000})
+    with pytest.raises(InvalidInput, match="ADKPG_MAX_APP_STATE_PER_USER_KB=10 "):
+        await limited.create_session(**nameless, state={"app:k": "x" * 20_000})
+
+
 async def test_no_users_id_is_kept_with_what_they_wrote(
     limited: DatabaseSessionService, connection: asyncpg.Connection
 ) -> None:

@@ -142,6 +142,24 @@ async def test_what_cannot_be_read_is_said_and_costs_nothing_else(
     assert not _TRACE.exists()
 
 
+async def test_values_of_other_types_cost_their_row_alone(target: Database, tmp_path: Path) -> None:
+    path = tmp_path / "typed.db"
+    path.write_bytes((FIXTURES / "v0-adk-1.21.0-Europe-Vienna.db").read_bytes())
+    lists: list[Any] = []
+    for _ in range(40):
+        lists = [lists, lists]
+    bomb = pickle.dumps({"state_delta": {"k": lists}})
+    with sqlite3.connect(path) as source:
+        place = "WHERE session_id = 'winter-and-summer' AND id ="
+        source.execute(f"UPDATE events SET actions = 1000000000000 {place} 'w1'")
+        source.execute(f"UPDATE events SET actions = ? {place} 'w2'", (bomb,))
+        source.execute(f"UPDATE events SET content = x'ff' {place} 'w3'")
+    source.close()
+    report = await import_from(target, source=path)
+    assert report.unread.count == 3
+    assert (report.sessions, report.verified, report.events_written) == (4, 4, 7)
+
+
 async def test_json_that_cannot_be_read_is_said(target: Database, tmp_path: Path) -> None:
     path = tmp_path / "broken.db"
     path.write_bytes((FIXTURES / "v1-adk-2.6.0-Europe-Vienna.db").read_bytes())

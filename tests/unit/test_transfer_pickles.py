@@ -15,18 +15,28 @@ from unittest.mock import patch
 from uuid import UUID
 
 import pytest
+from fastapi.openapi.models import HTTPBearer
+from google.adk.auth.auth_credential import (
+    AuthCredential,
+    AuthCredentialTypes,
+    HttpAuth,
+    HttpCredentials,
+)
+from google.adk.auth.auth_tool import AuthConfig
+from google.adk.events.event import Event
 from google.adk.events.event_actions import EventActions, EventCompaction
 from google.adk.sessions import _restricted_pickle
 from google.adk.tools.tool_confirmation import ToolConfirmation
-from google.genai.types import Content, FunctionCall, Part
+from google.genai.types import Content, FunctionCall, Language, Part
 from hypothesis import given
 from hypothesis import strategies as st
 
+from adkpg import jsontext
 from adkpg.errors import InvalidInput
 from adkpg.transfer.sources import pickles
 from adkpg.transfer.sources.pickles import read_actions
 
-PROTOCOLS = range(2, pickle.HIGHEST_PROTOCOL + 1)
+PROTOCOLS = range(pickle.HIGHEST_PROTOCOL + 1)
 
 
 def text(value: str) -> bytes:
@@ -110,10 +120,10 @@ _scalars = (
     | st.floats(allow_nan=False, allow_infinity=False)
     | st.text()
 )
-_nested = (
-    _scalars | st.lists(_scalars, max_size=4) | st.dictionaries(st.text(), _scalars, max_size=4)
+_flat = _scalars | st.lists(_scalars, max_size=4) | st.dictionaries(st.text(), _scalars, max_size=4)
+_values: st.SearchStrategy[Any] = (
+    _flat | st.lists(_flat, max_size=4) | st.dictionaries(st.text(), _flat, max_size=4)
 )
-_values = _nested | st.lists(_nested, max_size=4) | st.dictionaries(st.text(), _nested, max_size=4)
 
 
 @given(
@@ -128,6 +138,72 @@ _values = _nested | st.lists(_nested, max_size=4) | st.dictionaries(st.text(), _
 )
 def test_any_actions_come_back(actions: EventActions, protocol: int) -> None:
     assert read_actions(pickle.dumps(actions, protocol)) == actions
+
+
+_rich = (
+    _scalars
+    | st.binary(max_size=8)
+    | st.binary(max_size=8).map(bytearray)
+    | st.dates()
+    | st.datetimes(timezones=st.none() | st.just(UTC))
+    | st.times()
+    | st.timedeltas()
+    | st.decimals(allow_nan=False, places=3)
+    | st.uuids()
+    | st.sampled_from(Language)
+    | st.builds(PosixPath, st.from_regex("[a-z/]{1,9}", fullmatch=True))
+    | st.builds(Part, text=st.text())
+    | st.frozensets(st.integers(), max_size=1)  # of more the order is each process's own
+    | st.sets(st.text(), max_size=1)
+)
+_nested: st.SearchStrategy[Any] = st.recursive(
+    _rich,
+    lambda inner: (
+        st.lists(inner, max_size=3)
+        | st.tuples(inner, inner)
+        | st.lists(inner, min_size=1, max_size=1).map(lambda items: [items, items])
+        | st.dictionaries(st.text() | st.integers(), inner, max_size=3).map(OrderedDict)
+        | st.dictionaries(st.text(), inner, max_size=3)
+    ),
+    max_leaves=12,
+)
+_AUTH = AuthConfig(
+    auth_scheme=HTTPBearer(),
+    credential_key="k",
+    raw_auth_credential=AuthCredential(
+        auth_type=AuthCredentialTypes.HTTP,
+        http=HttpAuth(scheme="bearer", credentials=HttpCredentials(token="t")),
+    ),
+)
+
+
+def _written(actions: EventActions) -> Any:
+    event = Event(id="e", author="a", timestamp=1.0, invocation_id="i", actions=actions)
+    return json.loads(jsontext.write_event(event))
+
+
+@given(
+    st.builds(
+        EventActions,
+        state_delta=st.dictionaries(st.text(), _nested, max_size=4),
+        artifact_delta=st.dictionaries(st.text(), st.integers(0, 9), max_size=2),
+        transfer_to_agent=st.none() | st.text(),
+        requested_auth_configs=st.sampled_from([{}, {"call": _AUTH}]),
+        requested_tool_confirmations=st.dictionaries(
+            st.text(), st.builds(ToolConfirmation, hint=st.text(), payload=_values), max_size=2
+        ),
+        compaction=st.sampled_from([None, MODEL.compaction]),
+        agent_state=st.none() | st.dictionaries(st.text(), _nested, max_size=2),
+    ),
+    st.sampled_from(PROTOCOLS),
+)
+def test_actions_are_written_as_an_unpickler_would_have_them(
+    actions: EventActions, protocol: int
+) -> None:
+    pickled = pickle.dumps(actions, protocol)
+    trusted = pickle.loads(pickled).model_dump(exclude_unset=True)  # our own bytes
+    expected = EventActions.model_validate(trusted)
+    assert _written(read_actions(pickled)) == _written(expected)
 
 
 EVIL = {
@@ -161,12 +237,23 @@ def test_what_is_no_data_is_refused_and_changes_nothing(pickled: bytes) -> None:
 
 
 LARGE = {
+    "a long name often": state(
+        text("x" * 1_000_000) + b"q\x00h\x00\x93q\x01](" + b"h\x01)R" * 5_000 + b"e"
+    ),
+    "a base of lists in lists": b"\x80\x04]q\x00"
+    + b"".join(b"h" + bytes([i]) + b"h" + bytes([i]) + b"\x86q" + bytes([i + 1]) for i in range(40))
+    + name("copyreg", "_reconstructor")
+    + name("google.adk.events.event_actions", "EventActions")
+    + b"h\x28N\x87R.",
     "a number by its exponent": state(name("decimal", "Decimal") + text("1e300000") + b"\x85R"),
     "a number made of a number": state(
         name("builtins", "int") + name("decimal", "Decimal") + text("1e300") + b"\x85R\x85R"
     ),
     "a number of many digits": state(b"\x8b" + struct.pack("<i", 9_000) + b"\x01" * 9_000),
     "a number in digits": state(b"L" + b"9" * 5_000 + b"L\n"),
+    "a number in many places": state(
+        b"](\x8b" + struct.pack("<i", 1_785) + b"\x01" * 1_785 + b"q\x00" + b"h\x00" * 9_000 + b"e"
+    ),
     "lists in lists": b"\x80\x04}"
     + text("state_delta")
     + b"}"
@@ -220,6 +307,17 @@ def test_what_would_take_long_is_refused_after_a_bounded_number_of_steps(pickled
     finally:
         sys.settrace(before)
     assert lines < 60 * pickles.MAX_STEPS
+
+
+@pytest.mark.parametrize("opcode", [b"I", b"L", b"F", b"g", b"p"])
+def test_digits_are_measured_before_they_are_converted(opcode: bytes) -> None:
+    limit = sys.get_int_max_str_digits()
+    sys.set_int_max_str_digits(0)  # as a deployment may have it
+    try:
+        with pytest.raises(InvalidInput, match="more than 4300 digits"):
+            read_actions(state(opcode + b"9" * 5_000 + b"\n"))
+    finally:
+        sys.set_int_max_str_digits(limit)
 
 
 _opcodes = st.sampled_from(pickletools.opcodes)

@@ -264,7 +264,7 @@ def _state(
     """Returns a state; a null or a scalar, which old versions left behind, is empty."""
     try:
         value = text if isinstance(text, dict) or text is None else json.loads(text)
-    except (ValueError, RecursionError) as exc:
+    except (TypeError, ValueError, RecursionError) as exc:
         return {}, Unread(
             reason=f"its state is no JSON ({exc}); it was taken as empty.",
             app_name=app_name,

@@ -18,6 +18,7 @@ from adkpg.transfer.sources.pickles import read_actions
 
 _MILLISECONDS = 1e11
 _PICKLE = 0x80
+_STOP = b"."  # ends a pickle of protocol 0 or 1, whose beginning says nothing
 
 KEYS = ("app_name", "user_id", "session_id", "id", "invocation_id", "timestamp")
 """Columns that each events table has."""
@@ -119,7 +120,7 @@ def read_legacy(row: Any, clock: Clock) -> tuple[EventRecord | Unread, Unread | 
         return _unread(row, f"its time {row.timestamp!r} cannot be read."), None
     try:
         event = _event(columns, time)
-    except (ValueError, RecursionError, ValidationError) as exc:
+    except (TypeError, ValueError, RecursionError) as exc:  # a column of SQLite holds any type
         return _unread(row, f"it cannot be read ({_short(exc)})."), None
     if event.error_code == jsontext.UNREADABLE and columns.get("error_code") != event.error_code:
         return _unread(row, event.error_message or "it cannot be read."), None
@@ -167,10 +168,12 @@ def _object(text: Any) -> dict[str, Any] | None:
 def _actions(data: Any) -> EventActions:
     if data is None:
         return EventActions()
-    raw = data.encode() if isinstance(data, str) else bytes(data)
+    if not isinstance(data, str | bytes | bytearray | memoryview):  # bytes(n) would be n zeros
+        raise InvalidInput(f"its actions are neither a pickle nor JSON, but {type(data).__name__}")
+    raw = data.encode(errors="surrogatepass") if isinstance(data, str) else bytes(data)
     if not raw:
         return EventActions()
-    if raw[0] == _PICKLE:
+    if raw[0] == _PICKLE or (raw[:1] != b"{" and raw.endswith(_STOP)):
         return read_actions(raw)
     if raw[:1] != b"{":
         raise InvalidInput(f"its actions are neither a pickle nor JSON, but begin with {raw[:4]!r}")

@@ -6,6 +6,7 @@ The opcodes that Python writes for plain data and for ADK's models make plain da
 its name.
 """
 
+import io
 import math
 import pickletools
 import re
@@ -21,7 +22,7 @@ from google.adk.events.event_actions import EventActions
 from adkpg.errors import InvalidInput
 
 MAX_BYTES = 16 * 2**20
-"""Of a pickle, and of the texts that it makes, each counted as often as it is referred to."""
+"""Of a pickle, and of the texts and digits that it makes, each as often as it is referred to."""
 MAX_STEPS = 500_000
 """Opcodes of a pickle, and values that it makes, each counted as often as it is referred to."""
 MAX_DEPTH = 600
@@ -29,7 +30,11 @@ MAX_DIGITS = 4_300
 """Of a number: what Python's own conversion takes by default."""
 
 _MAX_BITS = int(MAX_DIGITS * math.log2(10))
+_LONGEST_NAME = 500
 _BUILTINS = ("builtins", "__builtin__")
+_OBJECTS = tuple(f"{module}.object" for module in _BUILTINS)
+_RECONSTRUCTORS = ("copyreg._reconstructor", "copy_reg._reconstructor")
+_IN_DIGITS = (b"I", b"L", b"F", b"g", b"p")  # opcodes whose argument is a line of digits
 _MODELS = ("google.adk.", "google.genai.", "fastapi.openapi.models")
 _PLAIN = (str, bytes, bool, int, float, date, time, timedelta, tzinfo, UUID, type(None))
 
@@ -40,6 +45,10 @@ class _Name:
 
     module: str
     name: str
+
+    def __post_init__(self) -> None:
+        if len(self.module) + len(self.name) > _LONGEST_NAME:  # each call reads it
+            raise ValueError("it names what has too long a name")
 
     def __str__(self) -> str:
         return f"{self.module}.{self.name}"
@@ -61,7 +70,7 @@ class _Object:
 
 
 def read_actions(data: bytes) -> EventActions:
-    """Returns the actions that a pickle of protocol 2 or newer holds.
+    """Returns the actions that a pickle holds, of any protocol.
 
     The work grows linearly with the pickle, and stops at `MAX_BYTES`, `MAX_STEPS`, `MAX_DEPTH` and
     `MAX_DIGITS`.
@@ -79,6 +88,17 @@ def read_actions(data: bytes) -> EventActions:
     except (ValueError, TypeError, LookupError, RecursionError, OverflowError) as exc:
         reason = str(exc).partition("\n")[0]
         raise InvalidInput(f"its pickled actions were refused ({reason[:200]})") from exc
+
+
+class _Bytes(io.BytesIO):
+    """A pickle, whose numbers in digits are measured before Python converts them."""
+
+    def readline(self, size: int | None = -1, /) -> bytes:
+        before = self.tell() - 1
+        line = super().readline(size)
+        if len(line) > MAX_DIGITS and self.getbuffer()[before : before + 1] in _IN_DIGITS:
+            raise ValueError(f"it holds a number of more than {MAX_DIGITS} digits")
+        return line
 
 
 def _result(data: bytes) -> Any:
@@ -100,7 +120,7 @@ def _result(data: bytes) -> Any:
         return found
 
     steps = 0
-    for opcode, given, _ in pickletools.genops(data):
+    for opcode, given, _ in pickletools.genops(_Bytes(data)):
         argument: Any = given
         steps += 1
         if steps > MAX_STEPS:
@@ -117,17 +137,19 @@ def _result(data: bytes) -> Any:
                 stack.append(None)
             case "NEWTRUE" | "NEWFALSE":
                 stack.append(opcode.name == "NEWTRUE")
-            case "BININT" | "BININT1" | "BININT2" | "LONG1" | "LONG4":
+            case "INT" | "BININT" | "BININT1" | "BININT2" | "LONG" | "LONG1" | "LONG4":
                 if argument.bit_length() > _MAX_BITS:
                     raise ValueError(f"it holds a number of more than {MAX_DIGITS} digits")
                 stack.append(argument)
-            case "BINFLOAT" | "SHORT_BINUNICODE" | "BINUNICODE" | "BINUNICODE8":
+            case "FLOAT" | "BINFLOAT":
+                stack.append(argument)
+            case "UNICODE" | "SHORT_BINUNICODE" | "BINUNICODE" | "BINUNICODE8":
                 stack.append(argument)
             case "SHORT_BINBYTES" | "BINBYTES" | "BINBYTES8" | "BYTEARRAY8":
                 stack.append(bytes(argument))
             case "EMPTY_LIST" | "EMPTY_TUPLE" | "EMPTY_SET":
                 stack.append([])
-            case "TUPLE" | "FROZENSET":
+            case "LIST" | "TUPLE" | "FROZENSET":
                 stack.append(since_mark())
             case "TUPLE1" | "TUPLE2" | "TUPLE3":
                 count = int(opcode.name[-1])
@@ -140,6 +162,9 @@ def _result(data: bytes) -> Any:
                 top(list).extend(items)
             case "EMPTY_DICT":
                 stack.append(_Map())
+            case "DICT":
+                items = since_mark()
+                stack.append(_Map([*zip(items[::2], items[1::2], strict=True)]))
             case "SETITEM":
                 key, value = _popped(stack, 2)
                 top(_Map).pairs.append((key, value))
@@ -148,9 +173,9 @@ def _result(data: bytes) -> Any:
                 top(_Map).pairs.extend(zip(items[::2], items[1::2], strict=True))
             case "MEMOIZE":
                 memo[len(memo)] = stack[-1]
-            case "BINPUT" | "LONG_BINPUT":
+            case "PUT" | "BINPUT" | "LONG_BINPUT":
                 memo[argument] = stack[-1]
-            case "BINGET" | "LONG_BINGET":
+            case "GET" | "BINGET" | "LONG_BINGET":
                 stack.append(memo[argument])
             case "GLOBAL":
                 stack.append(_Name(*argument.split(" ")))
@@ -197,6 +222,12 @@ def _cost(arguments: list[Any]) -> int:
 
 def _made(name: _Name, arguments: list[Any]) -> Any:
     """What a class or function of that name would make of arguments, as plain data."""
+    if str(name) in _RECONSTRUCTORS:  # protocols 0 and 1 make objects by it
+        made, base, initial = arguments
+        named = isinstance(made, _Name) and isinstance(base, _Name)
+        if not named or str(base) not in _OBJECTS or initial is not None:
+            raise ValueError("its opcodes do not fit together")
+        return _made(made, [])
     if name.module.startswith(_MODELS):
         if not arguments:
             return _Object(name)
@@ -323,7 +354,10 @@ class _Plain:
 
     def of(self, value: Any, depth: int = 0) -> Any:
         self._steps -= 1
-        self._room -= len(value) if isinstance(value, str | bytes) else 0
+        if isinstance(value, str | bytes):
+            self._room -= len(value)
+        elif isinstance(value, int):
+            self._room -= value.bit_length() // 3  # at least its digits
         if self._steps < 0 or self._room < 0:
             raise ValueError("it makes more than it is large")
         if depth > MAX_DEPTH:
