@@ -106,7 +106,8 @@ def pytest_collection_modifyitems(config: pytest.Config, items: list[pytest.Item
     for item in items:
         if "adkpg_server" in getattr(item, "fixturenames", ()):
             item.add_marker(pytest.mark.server)
-        if STARTS_PROGRAMS.intersection(getattr(item, "fixturenames", ())):
+        starts = STARTS_PROGRAMS.intersection(getattr(item, "fixturenames", ()))
+        if starts or any(item.get_closest_marker(each) for each in ("browser", "cluster", "mysql")):
             item.add_marker(pytest.mark.program)
         if getattr(getattr(item, "obj", None), "is_hypothesis_test", False):
             item.add_marker(pytest.mark.property)
