@@ -36,7 +36,7 @@ _TOGETHER = 16
 """Chunks that travel in one round trip: 4 MB."""
 
 _DEPTH = 5  # of references, as in ADK's own services
-_ERASED = -1  # no version: of what must not be saved any more
+_ERASED = -1  # no version: the save lost to an erasure
 _TOMBSTONE = "application/octet-stream"
 
 
@@ -445,7 +445,7 @@ class DatabaseArtifactService(UsesDatabase, BaseArtifactService):
             yield upload
         except DatabaseError:  # which keeps the cure away, too: a later sweep is it
             raise
-        except BaseException:
+        except BaseException:  # a cancelled save leaves nothing either
             await uninterrupted(self._drop(upload, whose))
             raise
 
@@ -529,7 +529,7 @@ class DatabaseArtifactService(UsesDatabase, BaseArtifactService):
             else:
                 saved = await self._database.transact(in_parts)
             if saved is None:
-                contended = True  # somebody else saved the same version, and has committed
+                contended = True  # another save took this version, and has committed
             elif saved != _ERASED:
                 return saved
             elif upload is None or is_erased:

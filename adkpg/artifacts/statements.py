@@ -203,7 +203,7 @@ def begin_upload() -> Statement[UploadParameters]:
     """Notes that a file is uploaded from now on; idempotent.
 
     Returns ``is_gone``: whether its session was deleted while this waited, and nothing was noted.
-    Whoever forgets the person, or deletes the session, later deletes the note.
+    An erasure of the person or session that comes later deletes the note.
     """
     session = _unerased()
     values: dict[str, ColumnElement[Any]] = {
@@ -224,7 +224,7 @@ def begin_upload() -> Statement[UploadParameters]:
 
 @cache
 def end_upload() -> Statement[UploadedParameters]:
-    """Deletes the note of an upload; a row if it was there, so that it is saved by nobody."""
+    """Deletes the note of an upload; a row if it was there, so that no save stores the file."""
     return Statement(
         delete(artifact_uploads).where(_its_upload()).returning(artifact_uploads.c.artifact_id)
     )
@@ -240,12 +240,12 @@ def end_old_uploads() -> Statement[Any]:
 def save(*, uploaded: bool) -> Statement[SaveParameters]:
     """Stores a version after the last one, with its first chunks; returns its ``version``.
 
-    No row if somebody else stored the same version meanwhile: run it again. A second run finds the
+    No row if another save stored the same version meanwhile: run it again. A second run finds the
     version of the first by its id, which the caller gives. The row has no version if the session
     was deleted while this waited or, with `uploaded`, if the note of the upload was deleted: its
     person or session was erased meanwhile.
 
-    Whoever forgets the person, or deletes the session, is waited for, and waits.
+    An erasure of the person or session waits for it, and is waited for.
     """
     session = _unerased()
     known = (

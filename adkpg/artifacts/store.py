@@ -194,7 +194,7 @@ class ObjectStore:
 def location_of(*, app_name: str, user_id: str, artifact_id: str) -> str:
     """Returns where the object of a new version is to be: by the day and what it alone has.
 
-    Who knows the object's name learns nobody's of it, since the id is random.
+    The object's name tells no person's, because the id is random.
     """
     today = clamped(platform_time.get_time()).astimezone(UTC)
     return f"{today:%Y%m%d}/{_name(app_name, user_id, artifact_id)}"

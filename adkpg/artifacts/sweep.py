@@ -74,7 +74,7 @@ async def remove_objects(database: Database, locations: Collection[str]) -> int:
     Whatever erases a person's files calls it afterwards. The log says what was in the way.
 
     Args:
-      locations: Of the objects.
+      locations: Where the objects are.
 
     Returns:
       How many may be there still.

@@ -18,7 +18,7 @@ class Script:
     """Passes a script's lines on, and counts the rows of each table.
 
     Args:
-      schema: Of the tables.
+      schema: The schema of the tables.
       runs: Whether the lines will be run: what tables of adkpg do not need is then refused.
 
     Attributes:
