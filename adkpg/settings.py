@@ -8,7 +8,7 @@ from functools import cache
 from pathlib import Path
 from typing import TYPE_CHECKING, Any, Literal
 
-from pydantic import Field, PositiveInt, SecretStr, ValidationError
+from pydantic import Field, SecretStr, ValidationError
 from pydantic_settings import BaseSettings, SettingsConfigDict
 
 from adkpg.errors import ConfigurationError
@@ -221,12 +221,6 @@ class Settings(BaseSettings):
         description="Events kept in memory per session service, for whoever reads their session "
         "again, in megabytes; such sessions share their event objects, which must not be changed. "
         "0 keeps none.",
-    )
-    run_history: Literal["whole", "needed"] | PositiveInt = Field(
-        default="whole",
-        description="How much of a session a run of an agent loads: `whole`; `needed`, without "
-        "what is summarized or was taken back by a rewind; or a number, which is `needed`, and of "
-        "a session without a summary at least its last so many events.",
     )
     invocation_lease_s: float = Field(
         default=30,

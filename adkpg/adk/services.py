@@ -15,7 +15,6 @@ from adkpg.errors import ConfigurationError, in_public
 from adkpg.interface.internal import internal
 from adkpg.memory.service import PgVectorMemoryService
 from adkpg.remember.policy import Remember
-from adkpg.sessions.run_history.reading import RunHistory
 from adkpg.sessions.service import DatabaseSessionService
 from adkpg.settings import Settings
 
@@ -98,7 +97,6 @@ class SessionService(DatabaseSessionService):
       remember: As for `DatabaseSessionService`; it holds for the `MemoryService` too. A
         services.yaml says it by ``ADKPG_REMEMBER``.
       shared_events_mb: As for `DatabaseSessionService`.
-      run_history: As for `DatabaseSessionService`.
       **engine_options: ``session_db_kwargs`` of ADK's ``get_fast_api_app``, as for
         `DatabaseSessionService`. They are for sessions only, so with any of them the service has
         a Database of its own.
@@ -115,7 +113,6 @@ class SessionService(DatabaseSessionService):
         on_conflict: Literal["raise", "merge"] = "raise",
         remember: Remember | None = None,
         shared_events_mb: int | None = None,
-        run_history: RunHistory | None = None,
         **engine_options: Any,
     ) -> None:
         self._of_memory = _database_of(uri)  # kept, since the memory service finds the policy in it
@@ -126,7 +123,6 @@ class SessionService(DatabaseSessionService):
             on_conflict=on_conflict,
             remember=remember,
             shared_events_mb=shared_events_mb,
-            run_history=run_history,
         )
 
 

@@ -56,8 +56,6 @@ from adkpg.sessions.history import History
 from adkpg.sessions.invocations import Invocation
 from adkpg.sessions.pages import EventsPage, ListedSessions, SessionsPage
 from adkpg.sessions.records import Marker
-from adkpg.sessions.run_history import reading
-from adkpg.sessions.run_history.reading import NeededEvents, RunHistory
 from adkpg.sessions.state import merge, refuse_large, require_own, require_small, split
 from adkpg.sessions.watching.watch import WatchedEvent, position, watch
 from adkpg.sql import ScopeParameters, SessionParameters
@@ -65,8 +63,6 @@ from adkpg.tables import EVENT_ID_KEY
 from adkpg.telemetry.calls import on, traced
 from adkpg.timestamps import clamped, unix
 
-WHOLE = GetSessionConfig()
-"""Asks for all events of a session."""
 _MOST = 10**9  # events of a session
 _SHARED = (State.APP_PREFIX, State.USER_PREFIX)
 
@@ -112,12 +108,6 @@ class DatabaseSessionService(UsesDatabase, BaseSessionService):
         session again; estimated at 6 kB for each event, and its text. Sessions then share their
         event objects: never change one that `get_session` returned. Default:
         ``ADKPG_SHARED_EVENTS_MB``, which is 0: nothing is kept, and nothing shared.
-      run_history: How much of a session a run of an agent loads. ``"whole"``: everything.
-        ``"needed"``: without invocations that are summarized (ADK's compaction) or taken back by a
-        rewind, and that nothing needs still; the model is sent the same. A number: as
-        ``"needed"``, and of a session without a summary the last so many events, in whole
-        invocations, with those that may go on. Default: ``ADKPG_RUN_HISTORY``, which is
-        ``"whole"``. A run that does not say ``"whole"`` reads past `shared_events_mb`.
       **engine_options: With a URL, as for ADK's service: passed to `create_async_engine`, except
         for `Database`'s own ``password``, ``settings`` and ``auto_upgrade``.
 
@@ -134,7 +124,6 @@ class DatabaseSessionService(UsesDatabase, BaseSessionService):
         on_conflict: Literal["raise", "merge"] = "raise",
         remember: Remember | None = None,
         shared_events_mb: int | None = None,
-        run_history: RunHistory | None = None,
         **engine_options: Any,
     ) -> None:
         if on_conflict not in ("raise", "merge"):
@@ -165,13 +154,11 @@ class DatabaseSessionService(UsesDatabase, BaseSessionService):
         self._shared = SharedEvents(shared_events_mb * 1_000_000) if shared_events_mb else None
         if self._shared is not None:
             self._database.keep_informed(self._shared)
-        self._run_history = reading.checked(run_history or self._database.settings.run_history)
 
     def _told(self) -> dict[str, object]:
         return {
             "on_conflict": "merge" if self._merge else "raise",
             "remember": self._captures,
-            "run_history": self._run_history,
         }
 
     async def create_session(
@@ -234,7 +221,7 @@ class DatabaseSessionService(UsesDatabase, BaseSessionService):
         try:
             (made,) = await self._database.fetch(statement, parameters, note=_note_created)
             while made["answer"] is None:
-                found = await self._get(**place, config=WHOLE, primary=True)
+                found = await self._get(**place, primary=True)
                 marker = None if found is None else Marker.of(found)
                 if found is not None and marker is not None and marker.incarnation == incarnation:
                     return found  # by this call, whose answer was lost
@@ -268,7 +255,7 @@ class DatabaseSessionService(UsesDatabase, BaseSessionService):
         app_name: str,
         user_id: str,
         session_id: str | None,
-        config: GetSessionConfig | None = WHOLE,
+        config: GetSessionConfig | None = None,
     ) -> Session | None:
         """Returns a session with its merged state and its events in append order, or None.
 
@@ -276,7 +263,7 @@ class DatabaseSessionService(UsesDatabase, BaseSessionService):
           session_id: Stripped of surrounding whitespace; None or an empty one is of no session.
           config: ``after_timestamp`` keeps events at or after it (Unix seconds, inclusive);
             ``num_recent_events`` at most that many of them, the newest. The state is always whole.
-            None is what ADK's Runner asks with for a run, and reads what `run_history` says.
+            None is all events.
         """
         return await self._get(
             app_name=app_name, user_id=user_id, session_id=session_id, config=config
@@ -288,7 +275,7 @@ class DatabaseSessionService(UsesDatabase, BaseSessionService):
         app_name: str,
         user_id: str,
         session_id: str | None,
-        config: GetSessionConfig | None,
+        config: GetSessionConfig | None = None,
         primary: bool = False,
     ) -> Session | None:
         """Does what `get_session` says; `primary` reads past any standby."""
@@ -302,10 +289,9 @@ class DatabaseSessionService(UsesDatabase, BaseSessionService):
             "user_id": user_id,
             "session_id": session_id,
         }
-        chosen = config is None and self._run_history != "whole" and not reading.rewinds()
 
         async def read(source: Source) -> Session | None:
-            return await self._read(source, place, config, chosen=chosen)
+            return await self._read(source, place, config)
 
         # Another's invocation may have ended this moment: what runs in turn reads what it wrote.
         in_turn = invocations.holder_here(self._database, place) is not None
@@ -320,21 +306,9 @@ class DatabaseSessionService(UsesDatabase, BaseSessionService):
         source: Source,
         place: SessionParameters,
         config: GetSessionConfig | None,
-        *,
-        chosen: bool,
     ) -> Session | None:
-        """Reads a session.
-
-        Args:
-          source: Where.
-          place: The session.
-          config: As of `get_session`.
-          chosen: Only what a run needs.
-        """
+        """Reads a session from a source."""
         app_name = place["app_name"]
-        if chosen:
-            found = await reading.read(source, place, self._run_history)
-            return None if found is None else _session(app_name, *found)
         recent = config.num_recent_events if config else None
         after = config.after_timestamp if config else None
         wanted = recent != 0
@@ -602,13 +576,13 @@ class DatabaseSessionService(UsesDatabase, BaseSessionService):
         fork_id = _stripped(fork_id) or platform_uuid.new_uuid()
         require_storable(app_name=app_name, user_id=user_id, session_id=session_id, fork_id=fork_id)
         place = {"app_name": app_name, "user_id": user_id}
-        source = await self._get(**place, session_id=session_id, config=WHOLE, primary=True)
+        source = await self._get(**place, session_id=session_id, primary=True)
         if source is None:
             raise SessionNotFound(
                 f"Session {session_id} not found; list_sessions names those that are stored."
             )
         await forks.fork(self._database, source, fork_id=fork_id, event_id=event_id, end=end)
-        copy = await self._get(**place, session_id=fork_id, config=WHOLE, primary=True)
+        copy = await self._get(**place, session_id=fork_id, primary=True)
         if copy is None:
             raise SessionNotFound(f"Session {fork_id} not found; it was deleted when just made.")
         return copy
@@ -861,12 +835,6 @@ class DatabaseSessionService(UsesDatabase, BaseSessionService):
         """
         if event.partial:
             return event
-        if event.actions.rewind_before_invocation_id and isinstance(session.events, NeededEvents):
-            raise InvalidInput(
-                f"A rewind of session {session.id} replays all its events, and this Session was "
-                "loaded for a run, with what run_history leaves of them; load it again with "
-                "get_session() and no config."
-            )
         self._apply_temp_state(session, event)
         event = self._trim_temp_delta_state(event)
         holder = invocations.holder_here(self._database, _place(session, event))

@@ -122,7 +122,7 @@ def test_services_show_what_they_are() -> None:
         "embedder=None, mode='text')"
     )
     assert repr(DatabaseSessionService(database, on_conflict="merge", remember=True)) == (
-        f"DatabaseSessionService({shown}, on_conflict='merge', remember=True, run_history='whole')"
+        f"DatabaseSessionService({shown}, on_conflict='merge', remember=True)"
     )
     assert repr(DatabaseArtifactService(database)) == f"DatabaseArtifactService({shown})"
     assert repr(Facts(memory)) == f"Facts({told}, extractor=None)"

@@ -47,7 +47,6 @@ ONE_SERVER: dict[str, str] = {
     "test_watching.py::test_a_killed_listener_misses_and_doubles_nothing": _TOLD,
     "test_watching.py::test_appends_that_nobody_watches_tell_nothing": _TOLD,
     "test_watching.py::test_nobody_watches_anothers_session": _NO_SCOPES,
-    "test_run_history.py::test_a_run_under_row_level_security_reads_its_own": _NO_SCOPES,
     "test_models.py::test_what_a_sample_covers_is_what_there_is": _WHOLE,
     "test_reembed.py::test_a_vector_of_the_old_model_waits": "settings are copies, which nobody"
     " holds there; test_changed_models.py has what is kept instead",

@@ -98,7 +98,7 @@ SHOWN = "Database('postgresql://u:***@h/d')"
         (
             QueuedRuns(None, sessions=DatabaseSessionService(DATABASE)),  # type: ignore[arg-type] # serves nothing
             f"QueuedRuns(sessions=DatabaseSessionService({SHOWN}, on_conflict='raise', "
-            "remember=False, run_history='whole'), timeout_s=60)",
+            "remember=False), timeout_s=60)",
         ),
         (LoadMemoryTool(), "LoadMemoryTool(memory_service=None)"),
         (

@@ -14,7 +14,6 @@ from adkpg import Database, DatabaseSessionService, PgVectorMemoryService, Setti
 from adkpg.database.replicas.replica import OWN_WRITE_S
 from adkpg.errors import ConfigurationError, ReadOnly, ScopeMissing
 from adkpg.operations import Finding, examine
-from adkpg.sessions.run_history.reading import RunHistory
 from adkpg.testing import said, texts
 from tests.fakes.conversation import USER, entry, found, remember_apart, text_of
 from tests.fakes.proxy import Part
@@ -75,15 +74,12 @@ async def test_a_session_is_read_on_the_standby_in_one_round_trip(both: Replicat
         assert (asked.primary, asked.standby) == (0, 1)
 
 
-@pytest.mark.parametrize("run_history", ["whole", "needed", 2])
 @pytest.mark.parametrize("shared_events_mb", [0, 10])
 async def test_whatever_way_a_session_is_read_the_standby_may_answer(
-    both: Replicated, run_history: RunHistory, shared_events_mb: int
+    both: Replicated, shared_events_mb: int
 ) -> None:
     async with both.database() as database:
-        service = DatabaseSessionService(
-            database, run_history=run_history, shared_events_mb=shared_events_mb
-        )
+        service = DatabaseSessionService(database, shared_events_mb=shared_events_mb)
         live = await service.create_session(**PLACE)
         for number in range(3):
             await service.append_event(live, said(str(number)))
