@@ -15,18 +15,14 @@ __all__ = [
     "DatabaseArtifactService",
     "DatabaseSessionService",
     "DeadJob",
-    "DeadJobsPage",
-    "EventsPage",
     "FoundEvent",
-    "FoundEvents",
     "Hit",
     "InMemoryVectorMemoryService",
     "Invocation",
     "Jobs",
-    "ListedSessions",
-    "MemoriesPage",
     "Memory",
     "MemoryProfile",
+    "Page",
     "PgVectorMemoryService",
     "Reason",
     "Remember",
@@ -35,7 +31,6 @@ __all__ = [
     "SearchFilters",
     "SearchOptions",
     "SearchOverrides",
-    "SessionsPage",
     "Settings",
     "StaleSession",
     "WatchedEvent",
@@ -69,20 +64,19 @@ if TYPE_CHECKING:
     from adkpg.errors import AdkpgError, RetryableError, StaleSession
     from adkpg.in_memory import InMemoryVectorMemoryService
     from adkpg.memory.filters import SearchFilters
-    from adkpg.memory.pages import MemoriesPage
     from adkpg.memory.profile import MemoryProfile
-    from adkpg.memory.queue.jobs import Backlog, DeadJob, DeadJobsPage, Jobs
+    from adkpg.memory.queue.jobs import Backlog, DeadJob, Jobs
     from adkpg.memory.records import Memory
     from adkpg.memory.search.hits import Hit, Reason
     from adkpg.memory.search.options import SearchOptions, SearchOverrides
     from adkpg.memory.service import PgVectorMemoryService
     from adkpg.memory.write.configuration import set_text_search_config, text_search_config
+    from adkpg.pages import Page
     from adkpg.remember.policy import Remember, RememberPolicy
     from adkpg.remember.secrets import redact_secrets
     from adkpg.scopes import every_scope, scope
-    from adkpg.sessions.finding import FoundEvent, FoundEvents
+    from adkpg.sessions.finding import FoundEvent
     from adkpg.sessions.invocations import Invocation
-    from adkpg.sessions.pages import EventsPage, ListedSessions, SessionsPage
     from adkpg.sessions.service import DatabaseSessionService
     from adkpg.sessions.watching.watch import WatchedEvent
     from adkpg.settings import Settings
@@ -94,18 +88,14 @@ else:
         "DatabaseArtifactService": "artifacts.service",
         "DatabaseSessionService": "sessions.service",
         "DeadJob": "memory.queue.jobs",
-        "DeadJobsPage": "memory.queue.jobs",
-        "EventsPage": "sessions.pages",
         "FoundEvent": "sessions.finding",
-        "FoundEvents": "sessions.finding",
         "Hit": "memory.search.hits",
         "InMemoryVectorMemoryService": "in_memory",
         "Invocation": "sessions.invocations",
         "Jobs": "memory.queue.jobs",
-        "ListedSessions": "sessions.pages",
-        "MemoriesPage": "memory.pages",
         "Memory": "memory.records",
         "MemoryProfile": "memory.profile",
+        "Page": "pages",
         "PgVectorMemoryService": "memory.service",
         "Reason": "memory.search.hits",
         "Remember": "remember.policy",
@@ -114,7 +104,6 @@ else:
         "SearchFilters": "memory.filters",
         "SearchOptions": "memory.search.options",
         "SearchOverrides": "memory.search.options",
-        "SessionsPage": "sessions.pages",
         "Settings": "settings",
         "StaleSession": "errors",
         "WatchedEvent": "sessions.watching.watch",

@@ -21,7 +21,6 @@ from google.adk.memory.memory_entry import MemoryEntry
 from google.adk.platform import time as platform_time
 from google.adk.sessions.session import Session
 
-from adkpg import cursors
 from adkpg.embedding.embedder import Embedder, floor_of
 from adkpg.embedding.guarded import GuardedEmbedder
 from adkpg.errors import EmbeddingError, InvalidInput
@@ -31,7 +30,6 @@ from adkpg.memory import records
 from adkpg.memory.drafts import Draft, drafts_of_events, drafts_of_memories
 from adkpg.memory.filters import NO_FILTERS, SearchFilters, meets
 from adkpg.memory.invocation import running_invocation
-from adkpg.memory.pages import MemoriesPage
 from adkpg.memory.records import Memory
 from adkpg.memory.search.hits import Hit, Reason, folded, gathered, within_budget
 from adkpg.memory.search.options import (
@@ -43,6 +41,7 @@ from adkpg.memory.search.options import (
 from adkpg.memory.search.ranking import RANKING
 from adkpg.memory.tokenizer import searchable
 from adkpg.outages.breaker import Breakers
+from adkpg.pages import Page, cursor_of, place_of
 from adkpg.remember.policy import Remember, policy_of
 from adkpg.settings import Settings
 from adkpg.telemetry.calls import CREATE, DELETE, SEARCH, UPSERT, accepts, traced
@@ -173,11 +172,11 @@ class InMemoryVectorMemoryService(BaseMemoryService):
         limit: int = 50,
         cursor: str | None = None,
         live: bool = True,
-    ) -> MemoriesPage:
+    ) -> Page[Memory]:
         """Returns some memories of a scope, newest first."""
         if limit < 1:
             raise InvalidInput(f"limit={limit} is below 1; ask for at least one.")
-        start = None if cursor is None else cursors.read(cursor, datetime, int)
+        start = None if cursor is None else place_of(cursor, datetime, int)
         entries = [
             ((entry.draft.timestamp, entry.number), entry)
             for entry in _entries(self._held(app_name, user_id))
@@ -185,8 +184,8 @@ class InMemoryVectorMemoryService(BaseMemoryService):
         ]
         found = sorted(entries, reverse=True)
         found = [pair for pair in found if start is None or pair[0] < start]
-        following = cursors.written(*found[limit - 1][0]) if len(found) > limit else None
-        return MemoriesPage([entry.memory() for _, entry in found[:limit]], following)
+        following = cursor_of(*found[limit - 1][0]) if len(found) > limit else None
+        return Page([entry.memory() for _, entry in found[:limit]], following)
 
     async def delete_memory(
         self, *, app_name: str, user_id: str | None, memory_id: str | None = None

@@ -27,7 +27,7 @@ def content(text: str) -> types.Content:
 async def show(memory: PgVectorMemoryService, when: str) -> None:
     """Prints what is remembered, the oldest first."""
     page = await memory.list_memories(**WHO)
-    said = [entry.content.parts[0].text for entry in page.memories[::-1] if entry.content.parts]
+    said = [entry.content.parts[0].text for entry in page.items[::-1] if entry.content.parts]
     print(f"{when}: {said}")
 
 

@@ -16,7 +16,6 @@ from google.adk.errors.input_validation_error import InputValidationError
 from google.adk.platform import time as platform_time
 from google.genai import types
 
-from adkpg import cursors
 from adkpg.artifacts import records, statements
 from adkpg.artifacts.claim import hold
 from adkpg.artifacts.place import Place, place, scope
@@ -27,6 +26,7 @@ from adkpg.database import Database, Transaction, UsesDatabase
 from adkpg.errors import AdkpgError, ArtifactGone, DatabaseError, InvalidArtifact, SessionNotFound
 from adkpg.limits import page_rows
 from adkpg.outages.cancellation import uninterrupted
+from adkpg.pages import Page, cursor_of, place_of
 from adkpg.telemetry.calls import on, traced
 from adkpg.timestamps import clamped
 
@@ -55,19 +55,6 @@ class StoredArtifact:
     filename: str
     size: int
     version: ArtifactVersion
-
-
-@dataclass(frozen=True)
-class ArtifactsPage:
-    """Some versions of files.
-
-    Attributes:
-      artifacts: At most `limit` of them.
-      next_cursor: Give it as `cursor` to get the following page; None at the end.
-    """
-
-    artifacts: list[StoredArtifact]
-    next_cursor: str | None
 
 
 @traced(
@@ -343,7 +330,7 @@ class DatabaseArtifactService(UsesDatabase, BaseArtifactService):
         user_id: str,
         limit: int = 100,
         cursor: str | None = None,
-    ) -> ArtifactsPage:
+    ) -> Page[StoredArtifact]:
         """Returns some versions of all files of a user: by session, the own first, name, version.
 
         Args:
@@ -356,7 +343,7 @@ class DatabaseArtifactService(UsesDatabase, BaseArtifactService):
         """
         limit = page_rows(self._database.settings, limit)
         whose = scope(app_name, user_id, None)
-        after = (None, None, None) if cursor is None else cursors.read(cursor, str, str, int)
+        after = (None, None, None) if cursor is None else place_of(cursor, str, str, int)
         rows = await self._database.fetch(
             statements.select_page(after=cursor is not None),
             {
@@ -375,10 +362,8 @@ class DatabaseArtifactService(UsesDatabase, BaseArtifactService):
         next_cursor = None
         if len(rows) > limit:
             last = page[-1]
-            next_cursor = cursors.written(
-                last.session_id or "", last.filename, last.version.version
-            )
-        return ArtifactsPage(page, next_cursor)
+            next_cursor = cursor_of(last.session_id or "", last.filename, last.version.version)
+        return Page(page, next_cursor)
 
     async def _found(
         self,

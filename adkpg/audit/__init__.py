@@ -1,5 +1,5 @@
 """Audit: what people changed by hand, who and when."""
 
-from adkpg.audit.service import Audit, AuditEntry, AuditPage
+from adkpg.audit.service import Audit, AuditEntry
 
-__all__ = ["Audit", "AuditEntry", "AuditPage"]
+__all__ = ["Audit", "AuditEntry"]

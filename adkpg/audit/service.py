@@ -7,13 +7,14 @@ from datetime import datetime
 from types import EllipsisType
 from uuid import UUID, uuid4
 
-from adkpg import cursors, jsontext
+from adkpg import jsontext
 from adkpg.audit import statements
 from adkpg.database import Database
 from adkpg.errors import InvalidInput
 from adkpg.interface.arguments import checked
 from adkpg.keys import APP_WIDE, asked_user, require_storable, scope_user
 from adkpg.limits import page_rows
+from adkpg.pages import Page, cursor_of, place_of
 from adkpg.telemetry.calls import on, traced
 
 _LONGEST = 200
@@ -40,19 +41,6 @@ class AuditEntry:
     action: str
     subject: str | None
     outcome: str
-
-
-@dataclass(frozen=True)
-class AuditPage:
-    """Some changes, newest first.
-
-    Attributes:
-      entries: At most `limit` of them.
-      next_cursor: Give it as `cursor` to get the following page; None at the end.
-    """
-
-    entries: list[AuditEntry]
-    next_cursor: str | None
 
 
 @traced(
@@ -122,7 +110,7 @@ class Audit:
         user_id: str | EllipsisType | None = ...,
         limit: int = 50,
         cursor: str | None = None,
-    ) -> AuditPage:
+    ) -> Page[AuditEntry]:
         """Returns some changes, newest first.
 
         Args:
@@ -142,7 +130,7 @@ class Audit:
             self._database.require_every_scope()
         place = (None, None)
         if cursor is not None:
-            place = cursors.read(cursor, datetime, str)
+            place = place_of(cursor, datetime, str)
             _require_id(place[1])
         rows = await self._database.fetch(
             statements.select_entries(
@@ -159,7 +147,7 @@ class Audit:
         following = None
         if len(rows) > limit:
             last = rows[limit - 1]
-            following = cursors.written(last["changed_at"], last["audit_id"])
+            following = cursor_of(last["changed_at"], last["audit_id"])
         entries = [
             AuditEntry(
                 row["app_name"],
@@ -172,7 +160,7 @@ class Audit:
             )
             for row in rows[:limit]
         ]
-        return AuditPage(entries, following)
+        return Page(entries, following)
 
     async def _end(self, place: statements.EntryParameters, outcome: str) -> None:
         await self._database.fetch(

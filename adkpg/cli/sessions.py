@@ -65,15 +65,15 @@ async def list_(
     page = await adkpg.DatabaseSessionService(database).list_sessions_page(
         app_name=app_name, user_id=user_id, limit=limit, cursor=cursor
     )
-    begun = await openings(database, app_name, page.sessions)
+    begun = await openings(database, app_name, page.items)
     listed = [
         {**_jsonable(session, exclude={"events"}), "eventCount": opening.events}
         | ({"firstWords": opening.words} if opening.words else {})
-        for session, opening in zip(page.sessions, begun, strict=True)
+        for session, opening in zip(page.items, begun, strict=True)
     ]
     rows = [
         (session.user_id, session.id, _moment(session.last_update_time), began.events, began.words)
-        for session, began in zip(page.sessions, begun, strict=True)
+        for session, began in zip(page.items, begun, strict=True)
     ]
     answer(
         {"sessions": listed, "next_cursor": page.next_cursor},

@@ -147,10 +147,10 @@ async def _dead(
         await memory.list_memories(app_name=app_name, user_id=user_id, limit=limit, live=only)
         for only in (False, True)
     ]
-    living = {each.id for each in live.memories}
-    last = min((each.timestamp or "" for each in live.memories), default="")
+    living = {each.id for each in live.items}
+    last = min((each.timestamp or "" for each in live.items), default="")
     found = []
-    for each in every.memories:
+    for each in every.items:
         if each.id in known or each.id in living:
             continue
         if each.superseded_by is None and each.expires_at is None:

@@ -265,7 +265,7 @@ async def _memories(
         live=not fields.get("dead"),
     )
     groups: dict[str, list[Memory]] = {}
-    for each in page.memories:
+    for each in page.items:
         for name in _GROUPS[by](each) if by else [""]:
             groups.setdefault(name, []).append(each)
     ordered = list(groups.items())
@@ -286,11 +286,11 @@ async def _facts(console: Console, app_name: str, user_id: str) -> dict[str, Any
         live=False,
     )
     replaced: dict[str, list[Memory]] = {}
-    for each in every.memories:
+    for each in every.items:
         if each.superseded_by is not None:
             replaced.setdefault(each.superseded_by, []).append(each)
     live = {fact.memory.id for fact in profile.facts}
-    gone = [each for each in every.memories if each.superseded_by is None and each.id not in live]
+    gone = [each for each in every.items if each.superseded_by is None and each.id not in live]
     return {"profile": profile, "replaced": replaced, "gone": gone, "most": most}
 
 

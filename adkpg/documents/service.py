@@ -9,7 +9,7 @@ from pathlib import PurePath
 from google.adk.platform import time as platform_time
 from google.genai import types
 
-from adkpg import cursors, jsontext
+from adkpg import jsontext
 from adkpg.database import Transaction
 from adkpg.documents import statements
 from adkpg.documents.chunking import CHUNK_TOKENS, chunks
@@ -26,6 +26,7 @@ from adkpg.memory.vectors.vectors import Vectors
 from adkpg.memory.write.apply import apply
 from adkpg.memory.write.plan import new_place
 from adkpg.memory.write.statements import lock_session
+from adkpg.pages import Page, cursor_of, place_of
 from adkpg.sql import ScopeParameters
 from adkpg.telemetry.calls import DELETE, UPSERT, on, traced
 from adkpg.timestamps import clamped, moment
@@ -47,19 +48,6 @@ class Source:
     source: str
     chunks: int
     time: str
-
-
-@dataclass(frozen=True)
-class SourcesPage:
-    """Some documents, by name.
-
-    Attributes:
-      sources: At most `limit` of them.
-      next_cursor: Give it as `cursor` to get the following page; None at the end.
-    """
-
-    sources: list[Source]
-    next_cursor: str | None
 
 
 @dataclass(frozen=True)
@@ -199,7 +187,7 @@ class Documents:
         user_id: str | None = None,
         limit: int = 1000,
         cursor: str | None = None,
-    ) -> SourcesPage:
+    ) -> Page[Source]:
         """Returns some stored documents, by name.
 
         Args:
@@ -212,9 +200,9 @@ class Documents:
           InvalidInput: `limit` is below 1, or `cursor` did not come from a page.
         """
         limit = page_rows(self._database.settings, limit)
-        (after,) = ("",) if cursor is None else cursors.read(cursor, str)
+        (after,) = ("",) if cursor is None else place_of(cursor, str)
         if not storable(app_name=app_name, user_id=user_id):
-            return SourcesPage([], None)
+            return Page([], None)
         rows = await self._database.fetch(
             statements.list_sources(),
             {
@@ -228,9 +216,7 @@ class Documents:
             Source(row["source"], row["chunks"], row["time"].astimezone(UTC).isoformat())
             for row in rows[:limit]
         ]
-        return SourcesPage(
-            sources, cursors.written(sources[-1].source) if len(rows) > limit else None
-        )
+        return Page(sources, cursor_of(sources[-1].source) if len(rows) > limit else None)
 
     async def _replace(
         self,

@@ -12,7 +12,6 @@ from google.adk.memory.memory_entry import MemoryEntry
 from google.adk.platform import time as platform_time
 from google.adk.sessions.session import Session
 
-from adkpg import cursors
 from adkpg.database import Database, UsesDatabase
 from adkpg.embedding.embedder import Embedder
 from adkpg.errors import ConfigurationError
@@ -25,7 +24,6 @@ from adkpg.memory import statements as reading
 from adkpg.memory.drafts import changed_draft, drafts_of_events, drafts_of_memories, text_length
 from adkpg.memory.filters import NO_FILTERS, SearchFilters, parameters_of
 from adkpg.memory.invocation import running_invocation
-from adkpg.memory.pages import MemoriesPage
 from adkpg.memory.profile import MemoryProfile, profile_of
 from adkpg.memory.queue.worker import Worker
 from adkpg.memory.records import Memory
@@ -44,6 +42,7 @@ from adkpg.memory.vectors.vectors import Vectors
 from adkpg.memory.vectors.work import Embedding
 from adkpg.memory.write import apply as writing
 from adkpg.memory.write import statements
+from adkpg.pages import Page, cursor_of, place_of
 from adkpg.reranking.guarded import GuardedReranker
 from adkpg.reranking.reranker import Reranker, require_reranker
 from adkpg.sql import SessionParameters
@@ -402,7 +401,7 @@ class PgVectorMemoryService(UsesDatabase, BaseMemoryService):
         limit: int = 50,
         cursor: str | None = None,
         live: bool = True,
-    ) -> MemoriesPage:
+    ) -> Page[Memory]:
         """Returns some memories of a scope, newest first.
 
         Args:
@@ -418,9 +417,9 @@ class PgVectorMemoryService(UsesDatabase, BaseMemoryService):
         """
         limit = page_rows(self._database.settings, limit)
         if not storable(app_name=app_name, user_id=user_id):
-            return MemoriesPage([], None)
+            return Page([], None)
         filters = filters or NO_FILTERS
-        place = (None, None) if cursor is None else cursors.read(cursor, datetime, int)
+        place = (None, None) if cursor is None else place_of(cursor, datetime, int)
         user = scope_user(user_id)
         statement = reading.list_memories(
             asked=filters.asked, after_row=cursor is not None, live_only=live
@@ -440,8 +439,8 @@ class PgVectorMemoryService(UsesDatabase, BaseMemoryService):
         following = None
         if len(rows) > limit:
             last = rows[limit - 1]
-            following = cursors.written(last["timestamp"], last["position"])
-        return MemoriesPage([records.memory(row) for row in rows[:limit]], following)
+            following = cursor_of(last["timestamp"], last["position"])
+        return Page([records.memory(row) for row in rows[:limit]], following)
 
     async def count_memories(
         self, *, app_name: str, user_id: str | None, filters: SearchFilters | None = None

@@ -12,7 +12,7 @@ from adkpg.operations.figures import (
     table_sizes,
 )
 from adkpg.operations.findings import Examination, Finding
-from adkpg.operations.people import UserCount, UsersPage, list_users
+from adkpg.operations.people import UserCount, list_users
 from adkpg.operations.reporting import report, reporting
 from adkpg.operations.searches import PastSearches, RunningSearch, SlowSearches, slow_searches
 
@@ -28,7 +28,6 @@ __all__ = [
     "TableFigures",
     "UserCount",
     "UserFigures",
-    "UsersPage",
     "examine",
     "growth",
     "list_users",

@@ -3,11 +3,11 @@
 from dataclasses import dataclass
 from datetime import datetime
 
-from adkpg import cursors
 from adkpg.database import Database
 from adkpg.keys import storable
 from adkpg.limits import page_rows
 from adkpg.operations import people_statements as statements
+from adkpg.pages import Page, cursor_of, place_of
 from adkpg.tables import memories, sessions
 from adkpg.telemetry.calls import on, traced_function
 
@@ -29,20 +29,6 @@ class UserCount:
     sessions: int
     memories: int
     updated_at: datetime | None
-
-
-@dataclass(frozen=True)
-class UsersPage:
-    """Some users, by id.
-
-    Attributes:
-      users: At most `limit` of them.
-      next_cursor: Give it as `cursor` to get the following page; None at the end. Of a `part` that
-        few ids have, a page may have fewer users, or none, before the end.
-    """
-
-    users: list[UserCount]
-    next_cursor: str | None
 
 
 @dataclass(frozen=True)
@@ -101,7 +87,7 @@ async def list_users(
     part: str = "",
     limit: int = 50,
     cursor: str | None = None,
-) -> UsersPage:
+) -> Page[UserCount]:
     """Returns some users of an app, by id: who have a session, a memory or a state.
 
     Args:
@@ -118,8 +104,8 @@ async def list_users(
     database.require_every_scope()
     limit = page_rows(database.settings, limit)
     if not storable(app_name=app_name, part=part):
-        return UsersPage([], None)
-    after = "" if cursor is None else cursors.read(cursor, str)[0]
+        return Page([], None)
+    after = "" if cursor is None else place_of(cursor, str)[0]
     rows = await database.fetch(
         statements.select_users(following=cursor is not None),
         {
@@ -139,4 +125,4 @@ async def list_users(
         UserCount(row["user_id"], row["sessions"], row["memories"], row["updated_at"])
         for row in found[:limit]
     ]
-    return UsersPage(users, None if reached is None else cursors.written(reached))
+    return Page(users, None if reached is None else cursor_of(reached))

@@ -8,11 +8,11 @@ from typing import Any
 
 from google.adk.events.event import Event
 
-from adkpg import cursors
 from adkpg.database import Source
 from adkpg.errors import InvalidInput
 from adkpg.jsontext import read_events
 from adkpg.limits import page_rows, require_size
+from adkpg.pages import Page, cursor_of, place_of
 from adkpg.sessions import life_statements
 from adkpg.settings import Settings
 from adkpg.sql import ScopeParameters
@@ -36,19 +36,6 @@ class FoundEvent:
     event: Event
 
 
-@dataclass(frozen=True)
-class FoundEvents:
-    """Some events of a user's sessions, newest first.
-
-    Attributes:
-      found: At most `limit` of them.
-      next_cursor: Give it as `cursor` to get the following page; None at the end.
-    """
-
-    found: list[FoundEvent]
-    next_cursor: str | None
-
-
 async def find(
     source: Source,
     settings: Settings,
@@ -61,7 +48,7 @@ async def find(
     before: datetime | str | float | None,
     limit: int,
     cursor: str | None,
-) -> FoundEvents:
+) -> Page[FoundEvent]:
     """Reads a page of events; `DatabaseSessionService.search_events` says of which."""
     limit = page_rows(settings, limit)
     require_size(settings, "max_query_kb", "The question", query)
@@ -73,7 +60,7 @@ async def find(
     last: Any = (None, None, None)
     following = cursor is not None
     if cursor is not None:
-        last = cursors.read(cursor, datetime, str, int)
+        last = place_of(cursor, datetime, str, int)
     parameters: life_statements.FindParameters = {
         **scope,
         "patterns": ["\x1f".join(_patterns(word[:_LOOKED_AT])) for word in words],
@@ -102,11 +89,11 @@ async def find(
             by_them = authors is None or event.author in authors
             if by_them and all(word in said for word in words):
                 if len(found) == limit:
-                    return FoundEvents(found, _cursor(places[-1]))
+                    return Page(found, _cursor(places[-1]))
                 found.append(FoundEvent(row["session_id"], event))
                 places.append(row)
         if len(rows) < _PAGE:
-            return FoundEvents(found, None)
+            return Page(found, None)
         following = True
         parameters = {
             **parameters,
@@ -117,7 +104,7 @@ async def find(
 
 
 def _cursor(row: Mapping[str, Any]) -> str:
-    return cursors.written(row["timestamp"], row["session_id"], row["seq"])
+    return cursor_of(row["timestamp"], row["session_id"], row["seq"])
 
 
 def _patterns(word: str) -> Iterator[str]:

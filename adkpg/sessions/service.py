@@ -12,12 +12,13 @@ from google.adk.platform import uuid as platform_uuid
 from google.adk.sessions.base_session_service import (
     BaseSessionService,
     GetSessionConfig,
+    ListSessionsResponse,
 )
 from google.adk.sessions.session import Session
 from google.adk.sessions.state import State
 from sqlalchemy.ext.asyncio import AsyncEngine
 
-from adkpg import cursors, jsontext
+from adkpg import jsontext
 from adkpg.database import Database, Floor, Known, Source, UsesDatabase
 from adkpg.erasure.session import delete_session, forget_session
 from adkpg.errors import (
@@ -37,6 +38,7 @@ from adkpg.memory.write import capture
 from adkpg.memory.write.apply import off_loop
 from adkpg.memory.write.capture import CaptureParameters
 from adkpg.outages.cancellation import uninterrupted
+from adkpg.pages import Page, cursor_of, place_of
 from adkpg.remember.policy import Remember
 from adkpg.sessions import (
     finding,
@@ -51,10 +53,9 @@ from adkpg.sessions import (
 from adkpg.sessions.append_queue import AppendQueues
 from adkpg.sessions.cache import Key, SharedEvents, again
 from adkpg.sessions.expiry import expiry
-from adkpg.sessions.finding import FoundEvents
+from adkpg.sessions.finding import FoundEvent
 from adkpg.sessions.history import History
 from adkpg.sessions.invocations import Invocation
-from adkpg.sessions.pages import EventsPage, ListedSessions, SessionsPage
 from adkpg.sessions.records import Marker
 from adkpg.sessions.state import merge, refuse_large, require_own, require_small, split
 from adkpg.sessions.watching.watch import WatchedEvent, position, watch
@@ -339,33 +340,17 @@ class DatabaseSessionService(UsesDatabase, BaseSessionService):
         *,
         app_name: str,
         user_id: str | None = None,
-        page_size: int | None = None,
-        page_token: str | None = None,
-    ) -> ListedSessions:
+    ) -> ListSessionsResponse:
         """Returns the sessions of an app, or of one user, without events.
 
-        Each comes with its whole merged state. All of them come oldest update first, then by user
-        and id; pages, which are asked for by size or token, come as `list_sessions_page` says.
-
-        Args:
-          page_size: At most this many, at least 1; None with a token is 50.
-          page_token: The ``next_page_token`` of the page before; None starts at the newest.
+        Each comes with its whole merged state. They come oldest update first, then by user and id.
 
         Raises:
           InvalidInput: There are more than ``ADKPG_MAX_RESULTS``, or with their states more than
-            ``ADKPG_MAX_ANSWER_MB``, and no page is asked for; `page_size` is below 1, or
-            `page_token` did not come from a page.
+            ``ADKPG_MAX_ANSWER_MB``; `list_sessions_page` reads them by pages.
         """
-        if page_size is not None or page_token is not None:
-            page = await self.list_sessions_page(
-                app_name=app_name,
-                user_id=user_id,
-                limit=50 if page_size is None else page_size,
-                cursor=page_token,
-            )
-            return ListedSessions(sessions=page.sessions, next_page_token=page.next_cursor)
         if not storable(app_name=app_name, user_id=user_id):
-            return ListedSessions()
+            return ListSessionsResponse()
         if user_id is None:
             self._database.require_every_scope()
         most = self._database.settings.max_results
@@ -393,7 +378,7 @@ class DatabaseSessionService(UsesDatabase, BaseSessionService):
                 f"{self._database.settings.max_answer_mb} allows; read them by pages with "
                 "list_sessions_page, or raise that setting."
             )
-        return ListedSessions(sessions=await records.listed(app_name, some))
+        return ListSessionsResponse(sessions=await records.listed(app_name, some))
 
     async def list_sessions_page(
         self,
@@ -402,7 +387,7 @@ class DatabaseSessionService(UsesDatabase, BaseSessionService):
         user_id: str | None = None,
         limit: int = 50,
         cursor: str | None = None,
-    ) -> SessionsPage:
+    ) -> Page[Session]:
         """Returns some sessions, newest first: a user's by last update, an app's by creation.
 
         Args:
@@ -416,12 +401,12 @@ class DatabaseSessionService(UsesDatabase, BaseSessionService):
         """
         limit = page_rows(self._database.settings, limit)
         if not storable(app_name=app_name, user_id=user_id):
-            return SessionsPage([], None)
+            return Page([], None)
         if user_id is None:
             self._database.require_every_scope()
         after: tuple[Any, ...] = (None, None, None)
         if cursor is not None:
-            after = cursors.read(cursor, datetime, str, str)
+            after = place_of(cursor, datetime, str, str)
         statement = reading_statements.list_sessions_page(
             one_user=user_id is not None, after=cursor is not None
         )
@@ -444,8 +429,8 @@ class DatabaseSessionService(UsesDatabase, BaseSessionService):
         if there > len(some):
             last = some[-1]
             time = last["created_at" if user_id is None else "updated_at"]
-            next_cursor = cursors.written(time, last["user_id"], last["session_id"])
-        return SessionsPage(await records.listed(app_name, some), next_cursor)
+            next_cursor = cursor_of(time, last["user_id"], last["session_id"])
+        return Page(await records.listed(app_name, some), next_cursor)
 
     async def list_events_page(
         self,
@@ -455,7 +440,7 @@ class DatabaseSessionService(UsesDatabase, BaseSessionService):
         session_id: str,
         limit: int = 100,
         cursor: str | None = None,
-    ) -> EventsPage:
+    ) -> Page[Event]:
         """Returns some events of a session in append order; none if it does not exist.
 
         Args:
@@ -469,8 +454,8 @@ class DatabaseSessionService(UsesDatabase, BaseSessionService):
         limit = page_rows(self._database.settings, limit)
         session_id = _stripped(session_id)
         if not storable(app_name=app_name, user_id=user_id, session_id=session_id):
-            return EventsPage([], None)
-        (after_seq,) = (0,) if cursor is None else cursors.read(cursor, int)
+            return Page([], None)
+        (after_seq,) = (0,) if cursor is None else place_of(cursor, int)
         wanted: reading_statements.EventsPageParameters = {
             "app_name": app_name,
             "user_id": user_id,
@@ -482,10 +467,10 @@ class DatabaseSessionService(UsesDatabase, BaseSessionService):
             lambda source: source.fetch(reading_statements.list_events_page(), wanted),
             lambda known: known.of_events(app_name, user_id, session_id),
         )
-        next_cursor = cursors.written(rows[limit - 1]["seq"]) if len(rows) > limit else None
+        next_cursor = cursor_of(rows[limit - 1]["seq"]) if len(rows) > limit else None
         page = History()
         await page.add([row["payload"] for row in rows[:limit]])
-        return EventsPage(page.events, next_cursor)
+        return Page(page.events, next_cursor)
 
     async def search_events(
         self,
@@ -499,7 +484,7 @@ class DatabaseSessionService(UsesDatabase, BaseSessionService):
         before: datetime | str | float | None = None,
         limit: int = 20,
         cursor: str | None = None,
-    ) -> FoundEvents:
+    ) -> Page[FoundEvent]:
         """Finds events of a user's sessions that hold all words of a query, newest first.
 
         It looks for parts of words, whatever their case, in texts, calls and answers of tools, and
@@ -521,7 +506,7 @@ class DatabaseSessionService(UsesDatabase, BaseSessionService):
         """
         session_id = None if session_id is None else _stripped(session_id)
         if not storable(app_name=app_name, user_id=user_id, session_id=session_id):
-            return FoundEvents([], None)
+            return Page([], None)
         return await self._database.read(
             lambda source: finding.find(
                 source,
@@ -575,7 +560,7 @@ class DatabaseSessionService(UsesDatabase, BaseSessionService):
         session_id = _stripped(session_id)
         fork_id = _stripped(fork_id) or platform_uuid.new_uuid()
         require_storable(app_name=app_name, user_id=user_id, session_id=session_id, fork_id=fork_id)
-        place = {"app_name": app_name, "user_id": user_id}
+        place: ScopeParameters = {"app_name": app_name, "user_id": user_id}
         source = await self._get(**place, session_id=session_id, primary=True)
         if source is None:
             raise SessionNotFound(

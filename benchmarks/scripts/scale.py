@@ -162,7 +162,7 @@ class Run:
             rows = await self._sessions.list_sessions_page(
                 app_name=bulk.APP, user_id=user, limit=50
             )
-            chosen = self._random.choice([s for s in rows.sessions if s not in self._written])
+            chosen = self._random.choice([s for s in rows.items if s not in self._written])
             started.append(time.perf_counter())
             await self._sessions.get_session(app_name=bulk.APP, user_id=user, session_id=chosen.id)
 

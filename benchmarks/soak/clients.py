@@ -294,12 +294,12 @@ class Reader(Client):
             scope: dict[str, Any] = {"app_name": APP, "user_id": guest}
             await self.insist(self.memory.add_session_to_memory, session)
             page = await self.insist(self.memory.list_memories, **scope, limit=1)
-            if page.memories:
-                gone = page.memories[0]
+            if page.items:
+                gone = page.items[0]
                 await self.insist(self.memory.delete_memory, **scope, memory_id=gone.id)
                 await self.insist(self.memory.add_session_to_memory, session)
                 after = await self.insist(self.memory.list_memories, **scope)
-                if gone.content in [each.content for each in after.memories]:
+                if gone.content in [each.content for each in after.items]:
                     self.log("violation", what=f"a deleted memory of {guest} came back")
             self.log("ingest")
             if number % (5 * GUESTS) < GUESTS:

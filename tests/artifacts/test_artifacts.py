@@ -242,7 +242,7 @@ async def test_pages_name_all_files_of_a_user(files: DatabaseArtifactService) ->
     seen, cursor = [], None
     while True:
         page = await files.list_artifacts_page(**ANA, limit=2, cursor=cursor)
-        seen += [(a.session_id, a.filename, a.version.version, a.size) for a in page.artifacts]
+        seen += [(a.session_id, a.filename, a.version.version, a.size) for a in page.items]
         if (cursor := page.next_cursor) is None:
             break
     assert seen == [

@@ -17,12 +17,12 @@ ANA: dict[str, Any] = {"app_name": "app", "user_id": "ana"}
 async def test_a_change_is_noted_before_it_is_made_and_with_its_outcome(database: Database) -> None:
     audit = Audit(database)
     async with audit.recording(**ANA, actor="Bea", action="delete_memory", subject="m1"):
-        (begun,) = (await audit.entries(**ANA)).entries
+        (begun,) = (await audit.entries(**ANA)).items
         assert begun.outcome == "begun"
     with pytest.raises(KeyError):
         async with audit.recording(**ANA, actor="Bea", action="update_memory"):
             raise KeyError("secret")
-    second, first = (await audit.entries(**ANA)).entries
+    second, first = (await audit.entries(**ANA)).items
     assert (first.actor, first.action, first.subject, first.outcome) == (
         "Bea",
         "delete_memory",
@@ -41,7 +41,7 @@ async def test_forgetting_a_person_erases_their_entries(
         pass
     async with audit.recording(app_name="app", user_id=None, actor="Bea", action="forget_person"):
         await forget(database, **ANA)
-    (left,) = (await audit.entries()).entries
+    (left,) = (await audit.entries()).items
     assert (left.user_id, left.action, left.outcome) == (None, "forget_person", "done")
     rows = await connection.fetchval("SELECT string_agg(audit::text, '') FROM audit")
     assert "ana" not in rows
@@ -60,10 +60,10 @@ async def test_old_entries_are_tidied_away(
             action,
         )
     assert (await tidy(database)).audit == 1
-    assert [each.action for each in (await audit.entries()).entries] == ["young"]
+    assert [each.action for each in (await audit.entries()).items] == ["young"]
     async with Database(database_url, settings=Settings(audit_days=30)) as forgetful:
         assert (await tidy(forgetful)).audit == 1
-    assert (await audit.entries()).entries == []
+    assert (await audit.entries()).items == []
 
 
 async def test_pages_go_from_the_newest_to_the_oldest(database: Database) -> None:
@@ -76,13 +76,13 @@ async def test_pages_go_from_the_newest_to_the_oldest(database: Database) -> Non
     cursor = None
     while True:
         page = await audit.entries(limit=2, cursor=cursor)
-        found += [entry.action for entry in page.entries]
+        found += [entry.action for entry in page.items]
         cursor = page.next_cursor
         if cursor is None:
             break
     assert found == ["a4", "a3", "a2", "a1", "a0"]
-    assert [each.action for each in (await audit.entries(**ANA)).entries] == ["a3", "a1"]
-    assert (await audit.entries(app_name="app", user_id=None)).entries == []
+    assert [each.action for each in (await audit.entries(**ANA)).items] == ["a3", "a1"]
+    assert (await audit.entries(app_name="app", user_id=None)).items == []
 
 
 async def test_what_cannot_be_noted_is_not_done(database: Database) -> None:
@@ -101,5 +101,5 @@ async def test_any_name_can_be_noted(database: Database) -> None:
     audit = Audit(database)
     async with audit.recording(**ANA, actor="\x00" * 300, action="\ud800", subject="\x00"):
         pass
-    (entry,) = (await audit.entries(**ANA)).entries
+    (entry,) = (await audit.entries(**ANA)).items
     assert len(entry.actor) == 200

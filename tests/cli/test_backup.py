@@ -45,7 +45,7 @@ async def live(url: str) -> None:
         await memory.flush()
         await memory.add_memory(**ANA, memories=[entry("a puppy barks")])
         page = await memory.list_memories(**ANA)
-        await memory.delete_memory(**ANA, memory_id=page.memories[1].id)
+        await memory.delete_memory(**ANA, memory_id=page.items[1].id)
         await sessions.append_event(session, said("what waits"))
 
 

@@ -205,11 +205,11 @@ async def test_ids_that_no_column_holds(
     with pytest.raises(InvalidInput, match=name):
         await sessions.append_event(session, said("x"))
     page = await sessions.list_events_page(**key)
-    assert page.events == []
+    assert page.items == []
     if name != "session_id":
         place: dict[str, Any] = {"app_name": key["app_name"], "user_id": key["user_id"]}
         assert (await sessions.list_sessions(**place)).sessions == []
-        assert (await sessions.list_sessions_page(**place)).sessions == []
+        assert (await sessions.list_sessions_page(**place)).items == []
         assert await sessions.get_user_state(**place) == {}
 
 
@@ -245,7 +245,7 @@ async def test_one_poisoned_event_costs_its_neighbours_nothing(
     unreadable = name in ("what no ADK reads", "no event")
     assert (found.events[1].error_code == UNREADABLE) is unreadable
     page = await sessions.list_events_page(**USER, session_id=session.id, limit=2)
-    assert page.events[0] == session.events[0]
+    assert page.items[0] == session.events[0]
     await sessions.append_event(found, said("goes on"))
     assert len((await _stored(sessions, session)).events) == 4
 

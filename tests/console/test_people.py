@@ -142,7 +142,7 @@ async def test_a_memory_is_changed_and_what_is_left_stays(
         expires_at="2999-01-02T03:04",
     )
     assert both.status_code == 400
-    (refused_, entry_) = (await Audit(database).entries(**ANA)).entries
+    (refused_, entry_) = (await Audit(database).entries(**ANA)).items
     assert refused_.outcome == "InvalidInput"
     assert (entry_.action, entry_.subject, entry_.outcome) == ("update_memory", "n", "done")
     for wrong in ({"importance": "7"}, {"importance": "x"}, {"expires_at": "x"}):
@@ -202,7 +202,7 @@ async def test_forgetting_shows_what_would_go_and_then_erases_it(
     assert done.status_code == 200
     assert "This was erased" in done.text
     assert set((await rows_of(connection, "ana")).values()) == {0}
-    (noted,) = (await Audit(database).entries(app_name="app", user_id=None)).entries
+    (noted,) = (await Audit(database).entries(app_name="app", user_id=None)).items
     assert (noted.action, noted.outcome, noted.subject) == ("forget_person", "done", None)
     rows = await connection.fetchval("SELECT string_agg(audit::text, '') FROM audit")
     assert "ana" not in rows
@@ -230,5 +230,5 @@ async def test_the_actor_is_whom_the_application_names(
     browser = browse(create_console(database, memory=memory, actor=lambda _: "Bea"))
     form = await browser.token("/memory", **PLACE, memory="n")
     await browser.post("/memory/delete", form_token=form, **PLACE, memory="n")
-    (noted,) = (await Audit(database).entries(**ANA)).entries
+    (noted,) = (await Audit(database).entries(**ANA)).items
     assert noted.actor == "Bea"

@@ -194,7 +194,7 @@ async def test_services_that_were_used_before_find_out_by_themselves(undistribut
         await other.distribute()
         assert await found(memory, "cat") == before, "the app's, too, from another node"
         page = await sessions.list_sessions_page(app_name="app")
-        assert [each.id for each in page.sessions] == ["s"]
+        assert [each.id for each in page.items] == ["s"]
         await memory.embed_pending()
         await memory.flush()
         await tidy(database)

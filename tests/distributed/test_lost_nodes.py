@@ -290,7 +290,7 @@ async def check_batch(memory: PgVectorMemoryService, url: str, user_id: str) -> 
     """Each memory is stored once and found, and has one vector and nothing that waits."""
     assert await memory.embed_pending() == 0
     listed = await memory.list_memories(app_name="app", user_id=user_id)
-    assert sorted(str(each.id) for each in listed.memories) == [f"m{n}" for n in range(BATCH)]
+    assert sorted(str(each.id) for each in listed.items) == [f"m{n}" for n in range(BATCH)]
     (first,) = await memory.search(app_name="app", user_id=user_id, query="number 4", top_k=1)
     assert first.memory.id == "m4"
     rows = await said(

@@ -67,14 +67,14 @@ async def test_filters_choose_within_it(filled: PgVectorMemoryService) -> None:
     assert await filled.count_memories(**APP) == 2
     page = await filled.list_memories(**APP, limit=1)
     rest = await filled.list_memories(**APP, limit=9, cursor=page.next_cursor)
-    listed = {each.kind for each in [*page.memories, *rest.memories]}
+    listed = {each.kind for each in [*page.items, *rest.items]}
     assert (listed, rest.next_cursor) == ({"note", "document"}, None)
     assert await filled.count_memories(**ANN) == 1
 
 
 async def test_its_memories_are_deleted_through_it_alone(filled: PgVectorMemoryService) -> None:
     filters = SearchFilters(kinds=("note",))
-    (note,) = (await filled.list_memories(**APP, filters=filters)).memories
+    (note,) = (await filled.list_memories(**APP, filters=filters)).items
     place: dict[str, Any] = {"memory_id": note.id}
     await filled.delete_memory(**ANN, **place)
     assert await filled.get_memory(**ANN, **place) is None

@@ -157,9 +157,9 @@ async def test_what_is_said_of_a_document_changes_without_new_vectors(
     assert of(after, "vector") == of(before, "vector")
     assert len(embedder.documents) == 1
     (page,) = [await memory.list_memories(**APP, user_id=None)]
-    assert {
-        (each.importance, *each.topics, each.custom_metadata["v"]) for each in page.memories
-    } == {(0.1, "x", 2)}
+    assert {(each.importance, *each.topics, each.custom_metadata["v"]) for each in page.items} == {
+        (0.1, "x", 2)
+    }
 
 
 async def test_a_document_that_expired_is_found_again_once_it_is_added(
@@ -168,7 +168,7 @@ async def test_a_document_that_expired_is_found_again_once_it_is_added(
     past = {"expires_at": "2020-01-01T00:00:00Z"}
     await documents.add(**APP, source="a.md", text=TEXT, metadata=past)
     assert await memory.search(**USER, query="oolong") == []
-    assert (await documents.list_sources(**APP)).sources == []
+    assert (await documents.list_sources(**APP)).items == []
     assert (await documents.add(**APP, source="a.md", text=TEXT)).unchanged == 3
     assert len(await memory.search(**USER, query="oolong", mode="vector")) == 1
 
@@ -192,19 +192,19 @@ async def test_removing_and_listing(
         await documents.add(**APP, source=source, text=TEXT, modified=SPRING)
     await documents.add(**USER, source="own.md", text="Mine.", modified=0)
     listed = [Source(source, 3, SPRING) for source in ("a.md", "b.md", "ä.md")]
-    assert (await documents.list_sources(**APP)).sources == listed
+    assert (await documents.list_sources(**APP)).items == listed
     cursor, pages = None, []
     for _ in listed:
         page = await documents.list_sources(**APP, limit=1, cursor=cursor)
         cursor = page.next_cursor
-        pages += page.sources
+        pages += page.items
     assert (pages, cursor) == (listed, None)
-    own = (await documents.list_sources(**USER)).sources
+    own = (await documents.list_sources(**USER)).items
     assert [each.time for each in own] == ["1970-01-01T00:00:00+00:00"]
     assert await documents.delete(**APP, source="a.md") == 3
     assert await documents.delete(**APP, source="a.md") == 0
     assert await documents.delete(**APP, source="own.md") == 0
-    assert (await documents.list_sources(**APP)).sources == listed[1:]
+    assert (await documents.list_sources(**APP)).items == listed[1:]
     assert await memory.count_memories(**APP, user_id=None) == 6
     left = "SELECT count(DISTINCT position) FROM memory_{}"
     for table in ("lexemes", "vectors"):
@@ -292,7 +292,7 @@ async def test_a_limit_below_one_is_refused(documents: Documents) -> None:
 
 
 async def test_names_that_nothing_is_stored_under_are_nothing(documents: Documents) -> None:
-    assert (await documents.list_sources(**APP, user_id=APP_WIDE)).sources == []
+    assert (await documents.list_sources(**APP, user_id=APP_WIDE)).items == []
     assert await documents.delete(**APP, source="\x00") == 0
     assert await documents.delete(**APP, source="") == 0
 

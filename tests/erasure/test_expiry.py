@@ -58,8 +58,8 @@ async def test_a_note_ends(
     assert await everything(memory, "kitten") == []
     assert await everything(memory, "feline") == []
     assert await memory.count_memories(**USER) == 0
-    assert (await memory.list_memories(**USER)).memories == []
-    ended = (await memory.list_memories(**USER, live=False)).memories
+    assert (await memory.list_memories(**USER)).items == []
+    ended = (await memory.list_memories(**USER, live=False)).items
     assert [text_of(each) for each in ended] == ["my kitten sleeps"]
     answer = await memory.search_memory(**USER, query="kitten")
     assert answer.memories == []

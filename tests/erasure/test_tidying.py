@@ -34,7 +34,7 @@ async def remembered(sessions: DatabaseSessionService, session_id: str, texts: i
 
 
 async def delete_all(words: PgVectorMemoryService) -> None:
-    for each in (await words.list_memories(**ALICE)).memories:
+    for each in (await words.list_memories(**ALICE)).items:
         await words.delete_memory(**ALICE, memory_id=each.id)
 
 

@@ -188,7 +188,7 @@ async def test_questions_are_asked_of_what_is_stored(memory: PgVectorMemoryServi
     await remember(memory, "ann", ["My kitten sleeps.", "The rent is due in May."])
     await remember(memory, "bob", ["My puppy barks."])
     page = await memory.list_memories(app_name="app", user_id="ann")
-    rent = next(each for each in page.memories if "rent" in str(each.content))
+    rent = next(each for each in page.items if "rent" in str(each.content))
     data = ask(
         {"q": "When is the rent due?", "evidence": [rent.id]},
         {"q": "What about the feline?", "contains": "KITTEN  sleeps"},

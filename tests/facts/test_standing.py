@@ -42,7 +42,7 @@ async def told(memory: PgVectorMemoryService, words: str, number: int, **who: An
     event = said(words, id=f"e{number}", timestamp=1_700_000_000.0 + number)
     await memory.add_events_to_memory(**who, session_id="s", events=[event])
     (turn,) = [
-        each for each in (await memory.list_memories(**who)).memories if each.event_id == event.id
+        each for each in (await memory.list_memories(**who)).items if each.event_id == event.id
     ]
     return str(turn.id)
 
@@ -74,7 +74,7 @@ async def test_a_wish_ends_with_what_it_was_drawn_from(
 ) -> None:
     if way == "the fact":
         page = await memory.list_memories(**ADA)
-        (fact,) = [each for each in page.memories if each.kind == "fact"]
+        (fact,) = [each for each in page.items if each.kind == "fact"]
         await memory.delete_memory(**ADA, memory_id=str(fact.id))
     elif way == "its turn":
         await memory.delete_memory(**ADA, memory_id=wish)

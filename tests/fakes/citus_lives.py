@@ -124,7 +124,7 @@ class Lives:
                 said_ones[number] if number in kept else None
             )
         page = await Documents(memory).list_sources(**scope)
-        assert [each.source for each in page.sources] == ["d"]
+        assert [each.source for each in page.items] == ["d"]
         assert await memory.embed_pending() >= 0
         hits = await memory.search(**scope, query="a kitten", mode="vector", top_k=100)
         assert {f"m{each}" for each in kept} <= {hit.memory.id for hit in hits}

@@ -13,7 +13,7 @@ from google.adk.memory.memory_entry import MemoryEntry
 from google.adk.sessions.session import Session
 from google.genai.types import Content, FunctionCall, Part
 
-from adkpg import SearchFilters, cursors, jsontext, terminal, timestamps
+from adkpg import SearchFilters, jsontext, terminal, timestamps
 from adkpg.console import forms
 from adkpg.console.transcript import marked_since, steps_of
 from adkpg.demo import model as demo_model
@@ -30,6 +30,7 @@ from adkpg.memory.search import cues, duplicates, hits, passage, updates
 from adkpg.memory.tokenizer import script_config, searchable
 from adkpg.memory.vectors.languages import foreign_language
 from adkpg.memory.vectors.passages import passages
+from adkpg.pages import place_of
 from adkpg.remember.policy import RememberPolicy
 from adkpg.remember.secrets import redact_secrets
 from adkpg.sessions import state
@@ -325,7 +326,7 @@ TEXT_CALLS: Mapping[str, Callable[[str], object]] = {
     ),
     "ids": lambda text: storable(user_id=text),
     "moment": lambda text: timestamps.moment("x", text),
-    "cursor": lambda text: cursors.read(text, int),
+    "cursor": lambda text: place_of(text, int),
     "form": lambda text: forms.pairs(text),
     "fields": lambda text: [
         _refused(read, {"x": text}, "x")

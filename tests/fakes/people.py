@@ -33,7 +33,7 @@ async def memories(memory: PgVectorMemoryService, kind: str, **options: Any) -> 
     page = await memory.list_memories(
         **{**USER, **options}, filters=SearchFilters(kinds=(kind,)), limit=100
     )
-    return page.memories
+    return page.items
 
 
 async def turn_id(memory: PgVectorMemoryService, text: str, **options: Any) -> str:

@@ -72,7 +72,7 @@ def test_any_filter_is_refused_or_narrows(
             filters = SearchFilters(**conditions)
         except InvalidInput:
             return
-        listed = runner.run(memory.list_memories(**USER, filters=filters)).memories
+        listed = runner.run(memory.list_memories(**USER, filters=filters)).items
         found = runner.run(memory.search(**USER, query="tea", filters=filters))
         assert {hit.memory.id for hit in found} <= {each.id for each in listed}
         assert runner.run(memory.count_memories(**USER, filters=filters)) == len(listed)

@@ -118,7 +118,7 @@ async def test_filters_say_what_is_searched_and_listed(
     asked = SearchFilters(**filters)
     hits = await memory.search(**USER, query="kitten", filters=asked)
     assert sorted(text_of(hit.memory).removeprefix("kitten ") for hit in hits) == expected
-    listed = (await memory.list_memories(**USER, filters=asked)).memories
+    listed = (await memory.list_memories(**USER, filters=asked)).items
     assert sorted(text_of(each).removeprefix("kitten ") for each in listed) == expected
 
 
@@ -132,7 +132,7 @@ async def test_pages_are_newest_first_and_lose_nothing() -> None:
     cursor = None
     while True:
         page = await memory.list_memories(**USER, limit=2, cursor=cursor)
-        read += [each.id for each in page.memories]
+        read += [each.id for each in page.items]
         cursor = page.next_cursor
         if cursor is None:
             break
@@ -157,7 +157,7 @@ async def test_a_deleted_turn_stays_away() -> None:
     await memory.add_session_to_memory(session)
     await memory.add_events_to_memory(**USER, events=session.events, session_id="s")
     assert await memory.search(**USER, query="swordfish password") == []
-    assert len((await memory.list_memories(**USER)).memories) == 2
+    assert len((await memory.list_memories(**USER)).items) == 2
 
 
 async def test_what_expires_is_not_found() -> None:
@@ -170,8 +170,8 @@ async def test_what_expires_is_not_found() -> None:
     assert await found(memory, "swordfish") == ["swordfish"]
     now += 60
     assert await found(memory, "swordfish") == []
-    assert (await memory.list_memories(**USER)).memories == []
-    assert len((await memory.list_memories(**USER, live=False)).memories) == 1
+    assert (await memory.list_memories(**USER)).items == []
+    assert len((await memory.list_memories(**USER, live=False)).items) == 1
 
 
 async def test_a_policy_says_what_is_remembered() -> None:
@@ -181,7 +181,7 @@ async def test_a_policy_says_what_is_remembered() -> None:
     await memory.add_session_to_memory(conversation(text))
     await memory.add_events_to_memory(**USER, events=[said(text, "other")], session_id="s")
     await memory.add_memory(**USER, memories=[entry(text, author="tool")])
-    listed = (await memory.list_memories(**USER)).memories
+    listed = (await memory.list_memories(**USER)).items
     assert [text_of(each) for each in listed] == ["My password is ***"] * 3
     assert await found(memory, "swordfish") == []
 
@@ -200,7 +200,7 @@ async def test_what_is_returned_is_the_callers_own() -> None:
     assert read == before
     assert read is not None
     read.topics.append("d")
-    assert (await memory.list_memories(**USER)).memories == [before]
+    assert (await memory.list_memories(**USER)).items == [before]
 
 
 async def test_the_agent_tools_find_its_options() -> None:
@@ -285,7 +285,7 @@ def test_threads_share_it(_: int) -> None:
     for thread in threads:
         thread.join()
     assert failures == []
-    assert len(asyncio.run(memory.list_memories(**USER, limit=1000)).memories) == 6 * 15 - 6
+    assert len(asyncio.run(memory.list_memories(**USER, limit=1000)).items) == 6 * 15 - 6
 
 
 def test_event_loops_share_it_in_turn() -> None:
@@ -336,4 +336,4 @@ async def test_bad_input_is_refused(
     memory = InMemoryVectorMemoryService(mode="text")
     with pytest.raises(InvalidInput):
         await call(memory)
-    assert (await memory.list_memories(**USER)).memories == []
+    assert (await memory.list_memories(**USER)).items == []

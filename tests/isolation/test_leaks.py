@@ -188,7 +188,7 @@ async def test_what_an_app_knows_is_read_by_its_users_and_written_in_its_own_sco
             await documents.add(app_name=APP, source="forged.md", text="a cat is welcome")
         with pytest.raises(PermissionDenied, match="user_id=None"):
             await documents.delete(app_name=APP, source="rules.md")
-        (shared,) = (await memory.list_memories(**THE_APPS)).memories
+        (shared,) = (await memory.list_memories(**THE_APPS)).items
         for change in (memory.delete_memory, partial(memory.update_memory, text="changed")):
             with pytest.raises(PermissionDenied, match="user_id=None"):
                 await change(**THE_APPS, memory_id=str(shared.id))

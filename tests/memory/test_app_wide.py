@@ -62,9 +62,9 @@ async def test_it_is_read_listed_counted_changed_and_deleted_on_its_own(
     own = {**APP, "memory_id": "manual"}
     assert await known.count_memories(app_name="app", user_id=None) == 1
     page = await known.list_memories(app_name="app", user_id=None)
-    assert [memory.id for memory in page.memories] == ["manual"]
+    assert [memory.id for memory in page.items] == ["manual"]
     assert await known.get_memory(**USER, memory_id="manual") is None
-    assert await known.get_memory(**own) == page.memories[0]
+    assert await known.get_memory(**own) == page.items[0]
     changed = await known.update_memory(**own, text="the hound's manual")
     assert changed is not None
     assert await found(known, "puppy") == ["the hound's manual"]

@@ -39,7 +39,7 @@ async def pages(
     after = None
     while True:
         page = await memory.list_memories(**USER, limit=limit, cursor=after, filters=filters)
-        read.append(texts(page.memories))
+        read.append(texts(page.items))
         after = page.next_cursor
         if after is None:
             return read
@@ -63,13 +63,13 @@ async def test_pages_hold_every_memory_once_newest_first(memory: PgVectorMemoryS
 async def test_pages_are_stable_while_memories_come_and_go(memory: PgVectorMemoryService) -> None:
     await memory.add_memory(**USER, memories=[noted(f"m{number}", number) for number in range(6)])
     first = await memory.list_memories(**USER, limit=3)
-    assert texts(first.memories) == ["m5", "m4", "m3"]
+    assert texts(first.items) == ["m5", "m4", "m3"]
     await memory.add_memory(**USER, memories=[noted("new", 59), noted("behind", 0)])
     await memory.delete_memory(**USER, memory_id="m3")  # the one the cursor stands on
     await memory.delete_memory(**USER, memory_id="m2")
     second = await memory.list_memories(**USER, limit=50, cursor=first.next_cursor)
-    assert texts(second.memories)[0] == "m1"
-    assert set(texts(second.memories)) == {"m1", "m0", "behind"}
+    assert texts(second.items)[0] == "m1"
+    assert set(texts(second.items)) == {"m1", "m0", "behind"}
     assert second.next_cursor is None
 
 
@@ -95,7 +95,7 @@ async def test_pages_and_counts_take_filters(memory: PgVectorMemoryService) -> N
     for asked, expected in cases:
         filters = SearchFilters(**asked)
         page = await memory.list_memories(**USER, filters=filters)
-        assert texts(page.memories) == expected, asked
+        assert texts(page.items) == expected, asked
         assert await memory.count_memories(**USER, filters=filters) == len(expected), asked
     assert await pages(memory, 1, SearchFilters(authors=["ann"])) == [["cat"], ["tea"]]
 
@@ -106,8 +106,8 @@ async def test_what_has_expired_is_read_only_if_it_is_asked_for(
     await memory.add_memory(
         **USER, memories=[noted("tea", 1, expires_at="2026-01-02T00:00:00Z"), noted("car", 2)]
     )
-    assert texts((await memory.list_memories(**USER)).memories) == ["car"]
-    assert texts((await memory.list_memories(**USER, live=False)).memories) == ["car", "tea"]
+    assert texts((await memory.list_memories(**USER)).items) == ["car"]
+    assert texts((await memory.list_memories(**USER, live=False)).items) == ["car", "tea"]
     assert await memory.count_memories(**USER) == 1
     gone = await memory.get_memory(**USER, memory_id="tea")
     assert gone is not None
@@ -138,7 +138,7 @@ async def test_scopes_that_nothing_is_stored_under_are_empty(
 ) -> None:
     await memory.add_memory(app_name="app", user_id=None, memories=[entry("tea")])
     scope = USER | place
-    assert (await memory.list_memories(**scope)).memories == []
+    assert (await memory.list_memories(**scope)).items == []
     assert await memory.count_memories(**scope) == 0
     assert await memory.get_memory(**scope, memory_id="m") is None
     assert await memory.update_memory(**scope, memory_id="m", importance=1) is None

@@ -77,7 +77,7 @@ async def test_more_results_than_the_limit(small: Database) -> None:
         await memory.search(**USER, query="tea", top_k=4)
     page = await memory.list_memories(**USER, limit=4)
     rest = await memory.list_memories(**USER, limit=4, cursor=page.next_cursor)
-    assert [len(page.memories), len(rest.memories)] == [3, 2]
+    assert [len(page.items), len(rest.items)] == [3, 2]
 
 
 def _noise(seed: int, size: int) -> str:

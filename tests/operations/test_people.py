@@ -13,22 +13,22 @@ async def test_users_are_found_by_a_part_of_their_id_page_by_page(
     for user_id in ("", "ana", "bob", "hanna", "%"):
         await sessions.create_session(app_name="app", user_id=user_id)
     page = await list_users(database, app_name="app", limit=2)
-    found = [user.user_id for user in page.users]
+    found = [user.user_id for user in page.items]
     while page.next_cursor:
         page = await list_users(database, app_name="app", limit=2, cursor=page.next_cursor)
-        found += [user.user_id for user in page.users]
+        found += [user.user_id for user in page.items]
     assert found == ["", "%", "ana", "bob", "hanna"]
     assert [
-        each.user_id for each in (await list_users(database, app_name="app", part="an")).users
+        each.user_id for each in (await list_users(database, app_name="app", part="an")).items
     ] == [
         "ana",
         "hanna",
     ]
     assert [
-        each.user_id for each in (await list_users(database, app_name="app", part="%")).users
+        each.user_id for each in (await list_users(database, app_name="app", part="%")).items
     ] == ["%"]
-    assert (await list_users(database, app_name="app", part="\x00")).users == []
-    assert (await list_users(database, app_name="app")).users[2].sessions == 1
+    assert (await list_users(database, app_name="app", part="\x00")).items == []
+    assert (await list_users(database, app_name="app")).items[2].sessions == 1
 
 
 async def test_only_so_many_ids_are_looked_at_for_a_page(
@@ -46,12 +46,12 @@ async def test_only_so_many_ids_are_looked_at_for_a_page(
     cursor = None
     while True:
         page = await list_users(database, app_name="app", part="7", limit=2, cursor=cursor)
-        found.append([user.user_id for user in page.users])
+        found.append([user.user_id for user in page.items])
         cursor = page.next_cursor
         if cursor is None:
             break
     assert [user for users in found for user in users] == ["only memory 7", "user 7"]
     assert [] in found
     everybody = await list_users(database, app_name="app", limit=10)
-    assert (len(everybody.users), everybody.next_cursor) == (10, None)
-    assert (await list_users(database, app_name="nobody's")).users == []
+    assert (len(everybody.items), everybody.next_cursor) == (10, None)
+    assert (await list_users(database, app_name="nobody's")).items == []

@@ -112,10 +112,10 @@ async def test_an_expired_session_is_seen_by_nobody(
         assert await sessions.get_session(**USER, session_id="s", config=config) is None
     assert (await sessions.list_sessions(**USER)).sessions == []
     assert (await sessions.list_sessions(app_name="app")).sessions == []
-    assert (await sessions.list_sessions_page(**USER)).sessions == []
-    assert (await sessions.list_sessions_page(app_name="app")).sessions == []
-    assert (await sessions.list_events_page(**USER, session_id="s")).events == []
-    assert (await sessions.search_events(**USER, query="needle")).found == []
+    assert (await sessions.list_sessions_page(**USER)).items == []
+    assert (await sessions.list_sessions_page(app_name="app")).items == []
+    assert (await sessions.list_events_page(**USER, session_id="s")).items == []
+    assert (await sessions.search_events(**USER, query="needle")).items == []
     with pytest.raises(SessionNotFound, match="expired"):
         await sessions.append_event(session, said("late"))
     rebuilt = session.model_validate_json(session.model_dump_json())
@@ -477,7 +477,7 @@ async def test_events_are_found_by_their_words(sessions: DatabaseSessionService)
     async def found(query: str, **asked: Any) -> list[str]:
         page = await sessions.search_events(**USER, query=query, **asked)
         order = [event.id for _, event in said_in]
-        return [str(order.index(each.event.id)) for each in page.found]
+        return [str(order.index(each.event.id)) for each in page.items]
 
     assert await found("OOLONG") == ["3", "2", "0"]
     assert await found("tea oolong") == ["0"]
@@ -492,9 +492,9 @@ async def test_events_are_found_by_their_words(sessions: DatabaseSessionService)
     assert await found("oolong", authors=["agent"]) == ["3"]
     assert await found("oolong", after=2.0, before=4.0) == ["2"]
     first = await sessions.search_events(**USER, query="oolong", limit=2)
-    assert [each.session_id for each in first.found] == ["two", "one"]
+    assert [each.session_id for each in first.items] == ["two", "one"]
     rest = await sessions.search_events(**USER, query="oolong", limit=2, cursor=first.next_cursor)
-    assert [each.event.timestamp for each in rest.found] == [1.0]
+    assert [each.event.timestamp for each in rest.items] == [1.0]
     assert rest.next_cursor is None
 
 
@@ -503,7 +503,7 @@ async def test_all_of_a_long_word_is_looked_for(sessions: DatabaseSessionService
     await sessions.append_event(session, said("ab" * 2_000, timestamp=1.0))
     await sessions.append_event(session, said(f"{'AB' * 1_000}c", timestamp=2.0))
     page = await sessions.search_events(**USER, query=f"{'ab' * 1_000}C")
-    assert [each.event.timestamp for each in page.found] == [2.0]
+    assert [each.event.timestamp for each in page.items] == [2.0]
 
 
 async def test_a_search_reads_on_where_many_only_seem_to_match(
@@ -514,7 +514,7 @@ async def test_a_search_reads_on_where_many_only_seem_to_match(
     for number in range(130):
         await sessions.append_event(session, said(f"{number}", timestamp=2.0 + number))
     page = await sessions.search_events(**USER, query="author", limit=1)
-    assert [texts_of(each.event) for each in page.found] == ["the author"]
+    assert [texts_of(each.event) for each in page.items] == ["the author"]
     assert page.next_cursor is None
 
 
@@ -538,6 +538,6 @@ async def test_strange_words_find_nothing(sessions: DatabaseSessionService) -> N
     strange: list[tuple[str, int]] = [("a\x00b", 1), ("\ud800", 1), ("%", 0), ("_", 0)]
     for query, count in strange:
         found = await sessions.search_events(**USER, query=query)
-        assert len(found.found) == count, query
+        assert len(found.items) == count, query
     nobody: Callable[..., Any] = sessions.search_events
     assert (await nobody(app_name="\x00", user_id="u", query="x")).found == []

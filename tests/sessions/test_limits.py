@@ -120,7 +120,7 @@ async def test_all_sessions_or_an_error_that_names_the_pages(small: DatabaseSess
         rest = await small.list_sessions_page(
             app_name="app", user_id=user_id, limit=3, cursor=page.next_cursor
         )
-        assert len(page.sessions + rest.sessions) == 4
+        assert len(page.items + rest.items) == 4
     assert (await small.list_sessions(app_name="app", user_id="another")).sessions == []
 
 
@@ -130,12 +130,12 @@ async def test_pages_have_as_many_rows_as_the_limit(small: DatabaseSessionServic
         await small.append_event(session, said(str(number)))
         await small.create_session(**USER)
     page = await small.list_events_page(**USER, session_id="s", limit=10**30)
-    assert len(page.events) == 3
+    assert len(page.items) == 3
     rest = await small.list_events_page(**USER, session_id="s", cursor=page.next_cursor)
-    assert [event.id for event in page.events + rest.events] == [e.id for e in session.events]
-    listed = await small.list_sessions(**USER, page_size=100)
-    assert len(listed.sessions) == 3
-    assert listed.next_page_token is not None
+    assert [event.id for event in page.items + rest.items] == [e.id for e in session.events]
+    listed = await small.list_sessions_page(**USER, limit=100)
+    assert len(listed.items) == 3
+    assert listed.next_cursor is not None
 
 
 async def test_many_sessions_are_listed_while_others_are_served(
@@ -199,9 +199,9 @@ async def test_a_listing_is_as_large_as_its_limit_and_no_session_is_missed(
             page = await service.list_sessions_page(
                 app_name="app", user_id=who, limit=7, cursor=cursor
             )
-            assert page.sessions
-            assert len(page.sessions) == 1 or len(page.sessions) * of_one <= 1_000_000
-            for session in page.sessions:
+            assert page.items
+            assert len(page.items) == 1 or len(page.items) * of_one <= 1_000_000
+            for session in page.items:
                 seen.append((session.user_id, session.id))
                 assert [len(session.state[key]) for key in ("app:k", "user:k", "k")] == [
                     1_000 * app_kb,

@@ -30,7 +30,7 @@ async def listed(sessions: DatabaseSessionService, *, limit: int = 7, **scope: A
     cursor = None
     while True:
         page = await sessions.list_sessions_page(**USER | scope, limit=limit, cursor=cursor)
-        found += [session.id for session in page.sessions]
+        found += [session.id for session in page.items]
         cursor = page.next_cursor
         if cursor is None:
             return found

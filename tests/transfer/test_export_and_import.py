@@ -94,7 +94,7 @@ async def _fill(database: Database, memory: PgVectorMemoryService) -> None:
     await memory.add_memory(**ANA, memories=[note])
     await Documents(memory).add(app_name="app", source="bees.md", text="# Bees\n\nBees fly.")
     (forgotten,) = [
-        each for each in (await memory.list_memories(**ANA)).memories if each.event_id == "e3"
+        each for each in (await memory.list_memories(**ANA)).items if each.event_id == "e3"
     ]
     assert forgotten.id is not None
     await memory.delete_memory(**ANA, memory_id=forgotten.id)
@@ -247,7 +247,7 @@ async def test_what_was_deleted_does_not_return(
     assert session is not None
     theirs = PgVectorMemoryService(target, mode="text")
     await theirs.add_session_to_memory(session)
-    events = {each.event_id for each in (await theirs.list_memories(**ANA)).memories}
+    events = {each.event_id for each in (await theirs.list_memories(**ANA)).items}
     assert "e3" not in events
     assert "e1" in events
 

@@ -77,12 +77,12 @@ async def list_(
         live=not with_dead,
     )
     answer(
-        {"memories": [*map(jsonable, page.memories)], "next_cursor": page.next_cursor},
+        {"memories": [*map(jsonable, page.items)], "next_cursor": page.next_cursor},
         COLUMNS,
-        [*map(row, page.memories)],
+        [*map(row, page.items)],
         as_json=as_json,
         nothing=f"No such memory of {_scope(app_name, user_id)} is stored."
-        + ("" if page.memories or as_json else await hint(database, app_name, user_id)),
+        + ("" if page.items or as_json else await hint(database, app_name, user_id)),
         full=full,
     )
 
@@ -254,7 +254,7 @@ def delete(
             page = await memory.list_memories(
                 **place, filters=asked, limit=_PAGE, cursor=cursor, live=False
             )
-            chosen.extend(each for each in page.memories if source in (None, each.source))
+            chosen.extend(each for each in page.items if source in (None, each.source))
             cursor = page.next_cursor
             if cursor is None:
                 return

@@ -123,11 +123,11 @@ async def sources(
     )
     answer(
         {
-            "sources": [asdict(each) for each in page.sources],
+            "sources": [asdict(each) for each in page.items],
             "next_cursor": page.next_cursor,
         },
         ("PIECES", "TIME", "SOURCE"),
-        [(each.chunks, time_of(each.time), each.source) for each in page.sources],
+        [(each.chunks, time_of(each.time), each.source) for each in page.items],
         as_json=as_json,
         nothing="No document is stored.",
     )

@@ -5,12 +5,12 @@ from datetime import datetime
 from types import EllipsisType
 from typing import Literal
 
-from adkpg import cursors
 from adkpg.database import Database
 from adkpg.errors import InvalidInput
 from adkpg.keys import APP_WIDE, asked_user, require_storable, storable
 from adkpg.limits import page_rows
 from adkpg.memory.queue import statements
+from adkpg.pages import Page, cursor_of, place_of
 from adkpg.telemetry.calls import on, traced
 
 Task = Literal["embed", "extract"]
@@ -54,19 +54,6 @@ class DeadJob:
     created_at: datetime
     attempts: int
     error: str | None
-
-
-@dataclass(frozen=True)
-class DeadJobsPage:
-    """Some dead work, by app, user and place.
-
-    Attributes:
-      jobs: At most `limit` of it.
-      next_cursor: Give it as `cursor` to get the following page; None at the end.
-    """
-
-    jobs: list[DeadJob]
-    next_cursor: str | None
 
 
 @traced(
@@ -113,7 +100,7 @@ class Jobs:
         user_id: str | EllipsisType | None = ...,
         limit: int = 50,
         cursor: str | None = None,
-    ) -> DeadJobsPage:
+    ) -> Page[DeadJob]:
         """Returns some of the work that was given up, with the error of each.
 
         Args:
@@ -128,7 +115,7 @@ class Jobs:
         """
         limit = page_rows(self._database.settings, limit)
         shape, asked = self._asked(app_name, user_id)
-        place = ("", "", 0, 0) if cursor is None else cursors.read(cursor, str, str, int, int)
+        place = ("", "", 0, 0) if cursor is None else place_of(cursor, str, str, int, int)
         rows = await self._database.fetch(
             statements.select_dead(**shape, following=cursor is not None),
             {
@@ -144,7 +131,7 @@ class Jobs:
             last = rows[limit - 1]
             of_app = last["user_id"] == APP_WIDE  # which no cursor may hold
             user = "" if of_app else last["user_id"]
-            following = cursors.written(last["app_name"], user, last["position"], int(of_app))
+            following = cursor_of(last["app_name"], user, last["position"], int(of_app))
         jobs = [
             DeadJob(
                 row["app_name"],
@@ -156,7 +143,7 @@ class Jobs:
             )
             for row in rows[:limit]
         ]
-        return DeadJobsPage(jobs, following)
+        return Page(jobs, following)
 
     async def revive(
         self,

@@ -15,7 +15,7 @@ class _Service(AdkService):
 
     async def list_sessions(self, user_id: str, limit: int) -> Sequence[str]:
         page = await self._pages.list_sessions_page(app_name=APP, user_id=user_id, limit=limit)
-        return [session.id for session in page.sessions]
+        return [session.id for session in page.items]
 
 
 class Adkpg:

@@ -52,7 +52,7 @@ async def test_readers_see_no_conflict_with_replay(
                 ids = [each.id for each in (await service.list_sessions(**USER)).sessions]
                 assert "kept" in ids
                 page = await service.list_events_page(**USER, session_id="kept")
-                assert len(page.events) == 1
+                assert len(page.items) == 1
                 assert "I like plums" in await found(memory, "plums")
                 assert await memory.get_memory(**USER, memory_id="kept")
                 reads += 1

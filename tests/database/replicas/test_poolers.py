@@ -72,7 +72,7 @@ async def test_reads_go_to_the_standby_through_a_pooler(
             assert session == live
             assert await found(memory, "plums") == ["I like plums"]
             assert await service.get_user_state(**USER) == {"x": 1}
-            assert len((await service.search_events(**USER, query="pear")).found) == 1
+            assert len((await service.search_events(**USER, query="pear")).items) == 1
 
         for _ in range(3):  # each on other connections than before
             await asyncio.gather(*(read() for _ in range(5)))

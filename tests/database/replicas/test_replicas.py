@@ -105,10 +105,10 @@ async def test_other_reads_of_sessions_go_there_too(both: Replicated) -> None:
         async def read() -> None:
             assert [each.id for each in (await service.list_sessions(**USER)).sessions] == ["s"]
             page = await service.list_sessions_page(**USER)
-            assert [each.id for each in page.sessions] == ["s"]
+            assert [each.id for each in page.items] == ["s"]
             assert len((await service.list_sessions(app_name="app")).sessions) == 1
-            assert len((await service.list_events_page(**PLACE)).events) == 1
-            assert len((await service.search_events(**USER, query="pear")).found) == 1
+            assert len((await service.list_events_page(**PLACE)).items) == 1
+            assert len((await service.search_events(**USER, query="pear")).items) == 1
             assert await service.get_user_state(**USER) == {"x": 1}
 
         await read()  # prepares the statements
@@ -129,7 +129,7 @@ async def test_memories_are_read_there(both: Replicated) -> None:
             assert (await found(memory, "plums"))[0] == "I like plums"
             assert await memory.count_memories(**USER) == 2
             page = await memory.list_memories(**USER)
-            assert await memory.get_memory(**USER, memory_id=page.memories[0].id or "")
+            assert await memory.get_memory(**USER, memory_id=page.items[0].id or "")
             assert await memory.retrieve_profiles(**USER) == []
 
         await read()  # prepares the statements
@@ -164,8 +164,8 @@ async def test_while_replay_is_paused_nothing_written_here_is_missing(both: Repl
         listed = (await service.list_sessions(**USER)).sessions
         assert {each.id for each in listed} == {"s", "made", "third"}
         assert await service.get_user_state(**USER) == {"x": 1}
-        assert len((await service.list_events_page(**PLACE)).events) == 1
-        assert len((await service.search_events(**USER, query="new")).found) == 1
+        assert len((await service.list_events_page(**PLACE)).items) == 1
+        assert len((await service.search_events(**USER, query="new")).items) == 1
         assert (await found(memory, "plums"))[0] == "I like plums"
         # What others wrote and this process saw on the primary does not go away again, either.
         their = await get(others)
@@ -344,7 +344,7 @@ async def test_a_conflict_with_replay_costs_a_fallback(both: Replicated) -> None
         async def vacuum() -> None:
             await held.wait()
             owner = PgVectorMemoryService(theirs)
-            for memory_ in (await owner.list_memories(**USER)).memories:
+            for memory_ in (await owner.list_memories(**USER)).items:
                 await owner.delete_memory(**USER, memory_id=memory_.id)
             await both.pair.primary.execute_in(both.name, "VACUUM adkpg.memories")
 
@@ -395,7 +395,7 @@ async def test_a_search_that_replay_cancels_is_answered_by_the_primary_and_count
             return bool(await standby.value(sleeps))
 
         await until(asleep)
-        kept, *others = (await owner.list_memories(**USER)).memories
+        kept, *others = (await owner.list_memories(**USER)).items
         for each in others:
             await owner.delete_memory(**USER, memory_id=each.id)
         await both.pair.primary.execute_in(both.name, "VACUUM adkpg.memories")

@@ -319,7 +319,7 @@ async def test_events_that_were_seen_to_be_gone_do_not_come_back(
         await until(answers)  # of another user, of whom nothing was seen since
         assert texts(await stage.get()) == ["two"]
         page = await stage.service.list_events_page(**PLACE)
-        assert texts(live.model_copy(update={"events": page.events})) == ["two"]
+        assert texts(live.model_copy(update={"events": page.items})) == ["two"]
 
 
 async def test_events_that_a_read_after_a_time_was_without_do_not_come_back(

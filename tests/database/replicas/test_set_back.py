@@ -39,7 +39,7 @@ async def test_a_standby_that_recovers_from_a_crash_does_not_show_what_it_showed
             await pair.standby.execute("CHECKPOINT")
             await sessions.delete_session(**PLACE)
             page = await memory.list_memories(**USER)
-            await memory.delete_memory(**USER, memory_id=page.memories[0].id)
+            await memory.delete_memory(**USER, memory_id=page.items[0].id)
             await remember_apart(memory, "I like pears")
             await pair.standby.caught_up(pair.primary)
             await asyncio.sleep(OWN_WRITE_S)

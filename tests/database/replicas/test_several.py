@@ -106,10 +106,10 @@ async def test_what_one_standby_has_shown_another_one_shows_too_whatever_is_read
             return int(session.state["user:n"]) + 1
 
         async def by_page() -> int:
-            return len((await service.list_events_page(**PLACE)).events)
+            return len((await service.list_events_page(**PLACE)).items)
 
         async def by_search() -> int:
-            return len((await service.search_events(**USER, query="q")).found) + 1
+            return len((await service.search_events(**USER, query="q")).items) + 1
 
         async def by_user_state() -> int:
             return int((await service.get_user_state(**USER))["n"]) + 1

@@ -78,7 +78,7 @@ class Dice:
         after = None
         while True:
             page = await self.memory.list_memories(**USER, limit=100, cursor=after)
-            self.stored += page.memories
+            self.stored += page.items
             after = page.next_cursor
             if after is None:
                 break

@@ -134,8 +134,8 @@ async def test_appends_ingests_and_deletions_at_once_lose_nothing_and_never_dead
     async def delete() -> None:
         for _ in range(6):
             page = await memory.list_memories(**USER, limit=50)
-            if page.memories:
-                chosen = chance.choice(page.memories)
+            if page.items:
+                chosen = chance.choice(page.items)
                 await memory.delete_memory(**USER, memory_id=chosen.id)
                 deleted.add(str(chosen.event_id))
 

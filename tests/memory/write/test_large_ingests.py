@@ -45,7 +45,7 @@ async def test_no_statement_writes_a_whole_library(
     await words.add_memory(**USER, memories=[entry(f"note {n}") for n in range(MOST + 1)])
     assert await written(connection) == [MOST, MOST, 1, MOST, MOST, 1, MOST, 1]
     listed = await words.list_memories(**USER, limit=3 * MOST + 3)
-    assert len(listed.memories) == 3 * MOST + 2
+    assert len(listed.items) == 3 * MOST + 2
 
 
 async def test_words_are_written_as_their_index_has_them(

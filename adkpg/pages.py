@@ -1,18 +1,33 @@
-"""Cursors: where a page of a listing ended, as text for its caller. No I/O."""
+"""Pages of listings, and the cursors that lead from one to the next. No I/O."""
 
 import base64
 import binascii
 import json
+from dataclasses import dataclass
 from datetime import UTC, datetime
-from typing import Any
+from typing import Any, Generic, TypeVar
 
 from adkpg.errors import InvalidInput
 from adkpg.keys import storable
 
 _LARGEST = 2**63
+ItemT = TypeVar("ItemT")
 
 
-def written(*place: datetime | int | str) -> str:
+@dataclass(frozen=True)
+class Page(Generic[ItemT]):
+    """A part of a listing, in its order.
+
+    Attributes:
+      items: At most `limit` of them.
+      next_cursor: Give it as `cursor` to get the following page; None at the end.
+    """
+
+    items: list[ItemT]
+    next_cursor: str | None
+
+
+def cursor_of(*place: datetime | int | str) -> str:
     """Returns the cursor of a row: its values in the listing's order."""
     plain = [
         each.astimezone(UTC).isoformat() if isinstance(each, datetime) else each for each in place
@@ -20,11 +35,11 @@ def written(*place: datetime | int | str) -> str:
     return base64.urlsafe_b64encode(json.dumps(plain).encode()).decode().rstrip("=")
 
 
-def read(cursor: str, *kinds: type) -> tuple[Any, ...]:
+def place_of(cursor: str, *kinds: type) -> tuple[Any, ...]:
     """Returns the values that a cursor was written of.
 
     Args:
-      cursor: As `written` returned it.
+      cursor: As `cursor_of` returned it.
       kinds: The type of each value: datetime, int or str.
 
     Raises:
