@@ -17,18 +17,10 @@
           + PermissionDenied                the role, or the scope, may not do this
           + ConstraintViolated              a key or constraint refused a row
           + SchemaError                     the tables are not what this version expects
-              + SchemaMissing
-              + SchemaOutOfDate
               + ExtensionMissing            pgvector is not installed on the server
       + EmbeddedServerError                 the embedded Postgres cannot run here
-      + ModelUnavailable                    a model answers nobody now; parent of three below, too
-      + EmbeddingError                      an embedder failed
-          + EmbedderUnavailable             it answers no text now; ask again later
-          + EmbeddingMismatch               wrong number, length or values of vectors
-      + RerankingError                      a reranker failed; the search's own order stands
-          + RerankerUnavailable             it answers nobody now
-      + ExtractionError                     an extractor of facts gave no usable answer
-          + ExtractorUnavailable            it answers nothing now; ask again later
+      + ModelError                          an embedder, reranker or extractor failed
+          + ModelUnavailable                it answers nothing now; ask again later
       + SessionExists (ADK AlreadyExistsError)
       + EventConflict (ADK AlreadyExistsError)
       + SessionNotFound (ADK SessionNotFoundError)
@@ -65,26 +57,18 @@ __all__ = [
     "DatabaseUnavailable",
     "DiskFull",
     "EmbeddedServerError",
-    "EmbedderUnavailable",
-    "EmbeddingError",
-    "EmbeddingMismatch",
     "EventConflict",
     "ExtensionMissing",
-    "ExtractionError",
-    "ExtractorUnavailable",
     "InvalidArtifact",
     "InvalidInput",
     "InvocationLost",
+    "ModelError",
     "ModelNotActive",
     "ModelUnavailable",
     "PermissionDenied",
     "ReadOnly",
-    "RerankerUnavailable",
-    "RerankingError",
     "RetryableError",
     "SchemaError",
-    "SchemaMissing",
-    "SchemaOutOfDate",
     "ScopeMissing",
     "SessionExists",
     "SessionNotFound",
@@ -236,18 +220,6 @@ class SchemaError(DatabaseError):
     public = "The service's tables are not as expected; its operator runs: adkpg db upgrade"
 
 
-class SchemaMissing(SchemaError):
-    """adkpg's tables do not exist yet in this database."""
-
-    public = "The service has no tables yet; its operator runs: adkpg db upgrade"
-
-
-class SchemaOutOfDate(SchemaError):
-    """adkpg's tables are at another revision than this version expects."""
-
-    public = "The service's tables are of another version; its log says which."
-
-
 class ExtensionMissing(SchemaError):
     """The server has no pgvector."""
 
@@ -260,14 +232,30 @@ class EmbeddedServerError(AdkpgError):
     public = "The service's database cannot run; its log says why."
 
 
-class EmbeddingError(AdkpgError):
-    """An embedder could not turn texts into vectors; memories stay pending, none is lost."""
+class ModelError(AdkpgError):
+    """An embedder, a reranker or an extractor of facts gave no usable answer.
 
-    public = "A text could not be embedded; the service's log says why."
+    Nothing is lost by it: memories stay pending, a search keeps its own order, turns wait to be
+    read again. It may be the fault of the texts that were sent, so work that fails this way is
+    given up after some attempts, unless it is a `ModelUnavailable`.
+
+    Attributes:
+      usage: Of an extractor, the tokens that were spent all the same, an `adkpg.facts.Usage`; None
+        if none are known of.
+    """
+
+    public = "A model gave no usable answer; the service's log says why."
+
+    def __init__(self, message: str, usage: object = None) -> None:
+        super().__init__(message)
+        self.usage = usage
 
 
-class ModelUnavailable(AdkpgError):
-    """A model does not answer now, whatever it is asked; a worker asks for nobody else then.
+class ModelUnavailable(ModelError):
+    """A model does not answer now, whatever it is asked; the same texts may succeed later.
+
+    Its service is down, overloaded, silent or out of quota, or its package, file or credentials are
+    missing or refused. Work that waits for it uses up no attempt.
 
     Attributes:
       asked: False if it was not even asked, since it had failed a moment ago.
@@ -276,58 +264,6 @@ class ModelUnavailable(AdkpgError):
     public = "A model does not answer; try again later."
 
     asked = True
-
-
-class RerankingError(AdkpgError):
-    """A reranker could not score passages; searches keep the order they have without it."""
-
-    public = "The results could not be ordered anew; the service's log says why."
-
-
-class RerankerUnavailable(RerankingError, ModelUnavailable):
-    """A reranker does not answer now, whatever it is asked; searches do without it for a while."""
-
-    public = "The reranker does not answer; try again later."
-
-
-class EmbedderUnavailable(EmbeddingError, ModelUnavailable):
-    """An embedder cannot answer now, whatever the texts; the same texts may succeed later.
-
-    Its service is down, overloaded, silent or out of quota, or its package, model or credentials
-    are missing or refused. Every other `EmbeddingError` may be the fault of the texts that were
-    sent, so who repeats a call should give up on them after some attempts.
-    """
-
-    public = "The embedding model does not answer; try again later."
-
-
-class EmbeddingMismatch(EmbeddingError):
-    """An embedder returned vectors of the wrong number or length, or that are not finite."""
-
-    public = "The embedding model answered with what is no vector of it."
-
-
-class ExtractionError(AdkpgError):
-    """An extractor gave no usable answer; nothing was written, and the job is tried again.
-
-    After some attempts it is given up, unless it is an `ExtractorUnavailable`.
-
-    Attributes:
-      usage: The tokens that were spent all the same, an `adkpg.facts.Usage`; None if none are known
-        of.
-    """
-
-    public = "No facts could be drawn from this; the service's log says why."
-
-    def __init__(self, message: str, usage: object = None) -> None:
-        super().__init__(message)
-        self.usage = usage
-
-
-class ExtractorUnavailable(ExtractionError, ModelUnavailable):
-    """An extractor does not answer now; its turns wait, and use up no attempt."""
-
-    public = "The model that draws facts does not answer; try again later."
 
 
 class SessionExists(AdkpgError, AlreadyExistsError):

@@ -23,7 +23,7 @@ from google.adk.sessions.session import Session
 
 from adkpg.embedding.embedder import Embedder, floor_of
 from adkpg.embedding.guarded import GuardedEmbedder
-from adkpg.errors import EmbeddingError, InvalidInput
+from adkpg.errors import InvalidInput, ModelError
 from adkpg.interface.arguments import checked
 from adkpg.keys import require_storable, scope_user, storable
 from adkpg.memory import records
@@ -228,7 +228,7 @@ class InMemoryVectorMemoryService(BaseMemoryService):
             least = floor_of(self._embedder.embedder) if least is None else least
             try:
                 vector = records.unit_vector(await self._embedder.question(text))
-            except EmbeddingError as exc:
+            except ModelError as exc:
                 if options.mode == "vector":
                     raise
                 words_alone = str(exc)
@@ -296,7 +296,7 @@ class InMemoryVectorMemoryService(BaseMemoryService):
         self._embedder.forgive()  # no worker would catch up
         try:
             vectors = await self._embedder.documents([entry.draft.body for entry in waiting])
-        except EmbeddingError as exc:
+        except ModelError as exc:
             logger.warning("The memories are found by their words, but have no vectors: %s", exc)
             return
         for entry, vector in zip(waiting, vectors, strict=True):

@@ -124,8 +124,7 @@ _ADVICE = {
     "InvocationLost": "[Invocations](invocations.md).",
     "PermissionDenied": "[Roles](isolation.md#roles).",
     "ReadOnly": "[Failover](failover.md).",
-    "SchemaMissing": "`adkpg db upgrade`: [upgrades](upgrades.md).",
-    "SchemaOutOfDate": "[Old and new side by side](upgrades.md#old-and-new-side-by-side).",
+    "SchemaError": "`adkpg db upgrade`: [upgrades](upgrades.md).",
     "ScopeMissing": "[Row-level security](isolation.md#row-level-security).",
     "SessionExists": "[Sessions](sessions.md).",
     "SessionNotFound": "[Sessions](sessions.md).",
@@ -134,10 +133,8 @@ _ADVICE = {
     "[what a failover loses](failover.md#what-a-failover-loses).",
     "EmbeddedServerError": "Any other Postgres does as well: set `ADKPG_DATABASE_URL`.",
     "ModelNotActive": "[Changing the model](models.md#changing-the-model).",
-    "EmbeddingMismatch": "[Changing the model](models.md#changing-the-model).",
-    "ExtractorUnavailable": "Turns wait; a worker draws facts from them later: [facts](facts.md).",
-    "RerankerUnavailable": "Searches keep their own order meanwhile: [rerankers](reranking.md).",
-    "EmbedderUnavailable": "Memories wait, and words find them meanwhile: "
+    "ModelError": "[Changing the model](models.md#changing-the-model).",
+    "ModelUnavailable": "Memories wait, and words find them meanwhile: "
     "[embedders](embedders.md#an-embedder-that-hangs-or-is-away).",
 }
 

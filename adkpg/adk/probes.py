@@ -28,7 +28,7 @@ class Probes:
     ``/livez`` is 200 as long as the event loop turns; what restarts a process asks it. ``/readyz``
     is 200 if every database answers and has this version's tables, or makes them at its first use
     (embedded, ``auto_upgrade``), else 503; what sends requests asks it. Both ask nobody who they
-    are, so of the reason they tell the kind of error alone, such as ``SchemaMissing``. The whole
+    are, so of the reason they tell the kind of error alone, such as ``SchemaError``. The whole
     sentence, which names server and role, is in the log, once for each change.
 
     Args:

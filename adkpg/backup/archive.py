@@ -14,7 +14,7 @@ from adkpg.backup.programs import Programs
 from adkpg.backup.script import Script
 from adkpg.database import Database, row_security
 from adkpg.database.migrating import migrations
-from adkpg.errors import ConfigurationError, SchemaMissing, SchemaOutOfDate
+from adkpg.errors import ConfigurationError, SchemaError
 
 Progress = Callable[[int, int], None]
 
@@ -67,13 +67,13 @@ async def back_up(database: Database, file: Path, *, progress: Progress) -> Arch
       progress: Told how many of how many tables are written.
 
     Raises:
-      SchemaMissing: There are no tables.
+      SchemaError: There are no tables.
       ConfigurationError: There is no pg_dump for this server; or the tables are distributed, and
         this is a worker's database.
       DatabaseError: It failed; the message ends with its words.
     """
     if await database.current() is None:
-        raise SchemaMissing(
+        raise SchemaError(
             f"There are no tables of adkpg in schema {database.schema} of {database.url}, so there "
             "is nothing to back up; correct the URL or ADKPG_DATABASE_SCHEMA."
         )
@@ -162,12 +162,12 @@ async def restore(database: Database, archive: Archive, *, progress: Progress) -
       How many rows there are now, by table.
 
     Raises:
-      SchemaOutOfDate: The backup is of a revision that this version does not know.
+      SchemaError: The backup is of a revision that this version does not know.
       ConfigurationError: There is no pg_restore for this server; or Citus distributes the tables.
       DatabaseError: It failed, and nothing was changed; the message ends with the server's words.
     """
     if not migrations.knows(archive.revision):
-        raise SchemaOutOfDate(
+        raise SchemaError(
             f"The backup is of revision {archive.revision}, which this version of adkpg does not "
             "know; upgrade the adkpg package, or restore it with the version that wrote it."
         )

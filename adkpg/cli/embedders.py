@@ -20,7 +20,7 @@ def embedder_named(name: str) -> adkpg.embedding.Embedder:
 
     Raises:
       ConfigurationError: It names none.
-      EmbedderUnavailable: Its key is not set.
+      ModelUnavailable: Its key is not set.
     """
     from adkpg.embedding.default import default_embedder
 

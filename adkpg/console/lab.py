@@ -12,7 +12,7 @@ from adkpg.console import forms
 from adkpg.console.cuts import Cut, arguments, cuts
 from adkpg.console.page import Console, back_to, form_of, person, query_of
 from adkpg.console.people import filters_of
-from adkpg.errors import EmbeddingError, InvalidInput, ModelNotActive
+from adkpg.errors import InvalidInput, ModelError, ModelNotActive
 from adkpg.evaluation import Evaluation, SavedQuestion, evaluate_stored, parsed
 from adkpg.memory.filters import KINDS
 from adkpg.memory.records import text_of
@@ -187,7 +187,7 @@ async def _model_note(
     except ModelNotActive as refused:
         exc = refused
         found = await service.search(**asked, **arguments(replace(anything, inactive_model=True)))
-    except EmbeddingError:
+    except ModelError:
         return None  # the hits say so
     if found:
         return None if exc is None else f"Its vectors are compared all the same. {exc}"

@@ -43,10 +43,9 @@ from adkpg.errors import (
     Busy,
     ConfigurationError,
     DatabaseError,
+    ExtensionMissing,
     RetryableError,
     SchemaError,
-    SchemaMissing,
-    SchemaOutOfDate,
 )
 from adkpg.interface.arguments import checked
 from adkpg.interface.internal import internal
@@ -409,7 +408,7 @@ class Database(Closes):
             worker; or Citus distributes the tables, and there is to be row-level security.
           ExtensionMissing: The server has no pgvector that adkpg can use, or this role may not
             create it.
-          SchemaOutOfDate: The tables are at a revision that nothing migrates.
+          SchemaError: The tables are at a revision that nothing migrates.
           Busy: Another migration runs for too long.
           DatabaseUnavailable: There is no connection.
         """
@@ -479,8 +478,8 @@ class Database(Closes):
         Raises:
           ExtensionMissing: The database has no Citus, or one that is too old.
           ConfigurationError: It is a worker's database, not the coordinator's.
-          SchemaMissing: There are no tables yet.
-          SchemaOutOfDate: They are at another revision.
+          SchemaError: There are no tables yet.
+          SchemaError: They are at another revision.
           Busy: Others were in the way for longer than ``ADKPG_MIGRATION_TIMEOUT_S``.
           DatabaseUnavailable: There is no connection, or a node of the cluster is away.
         """
@@ -543,8 +542,8 @@ class Database(Closes):
         """Raises unless the tables are at the revision this version expects.
 
         Raises:
-          SchemaMissing: There are no tables yet; the message names the command.
-          SchemaOutOfDate: They are at another revision; the message names both.
+          SchemaError: There are no tables yet; the message names the command.
+          SchemaError: They are at another revision; the message names both.
           ExtensionMissing: pgvector is missing, too old, or not in the search_path.
         """
         engine = await self.engine()
@@ -560,7 +559,9 @@ class Database(Closes):
         """Raises as `check` does, unless the next call makes or migrates the tables itself."""
         try:
             await self.check()
-        except (SchemaMissing, SchemaOutOfDate):
+        except ExtensionMissing:
+            raise
+        except SchemaError:
             if not self._auto_upgrade:
                 raise
             revision = (await self.found()).revision

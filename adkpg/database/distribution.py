@@ -18,7 +18,7 @@ from adkpg.errors import (
     ConfigurationError,
     DatabaseUnavailable,
     ExtensionMissing,
-    SchemaOutOfDate,
+    SchemaError,
 )
 from adkpg.tables import DISTRIBUTED, FUNCTIONS, metadata, sessions
 
@@ -161,7 +161,7 @@ async def verify(engine: AsyncEngine, schema: str, *, row_level_security: bool) 
     """Refuses what is distributed in part, as an interrupted run leaves it; and what Citus lacks.
 
     Raises:
-      SchemaOutOfDate: The message names what is not.
+      SchemaError: The message names what is not.
       ConfigurationError: There is to be row-level security.
     """
     if row_level_security:
@@ -172,7 +172,7 @@ async def verify(engine: AsyncEngine, schema: str, *, row_level_security: bool) 
         named = ", ".join(left[:_NAMED])
         if len(left) > _NAMED:
             named += f" and {len(left) - _NAMED} more"
-        raise SchemaOutOfDate(
+        raise SchemaError(
             f"adkpg's tables are distributed by Citus, but {named} in the schema {schema} not yet; "
             "run: adkpg db distribute"
         )

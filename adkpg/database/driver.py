@@ -28,7 +28,7 @@ from adkpg.errors import (
     InvalidInput,
     PermissionDenied,
     ReadOnly,
-    SchemaMissing,
+    SchemaError,
     ScopeMissing,
 )
 from adkpg.outages.port import STRANGERS, Listener
@@ -288,7 +288,7 @@ def translate(exc: BaseException, place: str, attempt: Attempt) -> Exception:
             written=written,
         )
     if state in MISSING:
-        return SchemaMissing(
+        return SchemaError(
             f"adkpg's tables are not there as expected ({exc}) in {place}; run: adkpg db upgrade"
         )
     if state in _REFUSED:

@@ -16,7 +16,7 @@ from typing import Any
 from sqlalchemy import Connection, Row, Table, text
 from sqlalchemy.ext.asyncio import AsyncEngine
 
-from adkpg.errors import ConfigurationError, SchemaOutOfDate
+from adkpg.errors import ConfigurationError, SchemaError
 from adkpg.keys import APP_WIDE
 from adkpg.tables import EVERY, REGISTER, metadata
 
@@ -295,7 +295,7 @@ async def verify(engine: AsyncEngine, schema: str) -> None:
 
     Raises:
       ConfigurationError: The role passes all policies.
-      SchemaOutOfDate: A table has none.
+      SchemaError: A table has none.
     """
     await verify_role(engine)
     async with engine.connect() as connection:
@@ -303,7 +303,7 @@ async def verify(engine: AsyncEngine, schema: str) -> None:
         known = {row.relname: row.forced for row in rows}
     bare = [table.name for table in protected() if not known.get(table.name)]
     if bare:
-        raise SchemaOutOfDate(
+        raise SchemaError(
             f"ADKPG_ROW_LEVEL_SECURITY is on, but {', '.join(bare)} in the schema {schema} have no "
             "row-level security; run with the same setting: adkpg db upgrade"
         )

@@ -8,7 +8,7 @@ from typing import TypeAlias, TypeVar, cast
 from adkpg.embedding.calls import Calls
 from adkpg.embedding.embedder import DEFAULT_WINDOW
 from adkpg.embedding.failures import failures_of, retried, transient
-from adkpg.errors import ConfigurationError, EmbedderUnavailable, EmbeddingError
+from adkpg.errors import ConfigurationError, ModelError, ModelUnavailable
 from adkpg.outages.threads import Threads
 
 ArgumentT = TypeVar("ArgumentT")
@@ -114,10 +114,10 @@ class CallableEmbedder:
         """Returns vectors ``[n, d]`` in the order of the texts.
 
         Raises:
-          EmbedderUnavailable: The function took too long, or its service is down or refuses the
+          ModelUnavailable: The function took too long, or its service is down or refuses the
             caller, retries included.
-          EmbeddingMismatch: It returned another number or length of vectors, or no numbers.
-          EmbeddingError: It failed otherwise; its own error is the cause.
+          ModelError: It returned another number or length of vectors, or no numbers.
+          ModelError: It failed otherwise; its own error is the cause.
         """
         return await self._calls.documents(texts, self._ask)
 
@@ -125,7 +125,7 @@ class CallableEmbedder:
         """Returns the vector ``[d]`` of a question.
 
         Raises:
-          EmbeddingError: As `embed_documents` says.
+          ModelError: As `embed_documents` says.
         """
         return await self._calls.query(text, self._ask if self._query is None else self._ask_one)
 
@@ -139,14 +139,14 @@ class CallableEmbedder:
     async def _answer(self, function: Function[ArgumentT, AnswerT], argument: ArgumentT) -> AnswerT:
         asynchronous = _is_async(function)
         if not asynchronous and self._threads.left >= self._most_left:
-            raise EmbedderUnavailable(
+            raise ModelUnavailable(
                 f"Embedder {self.model!r} hangs: {self._threads.left} of its calls still run whose "
                 "time is up; see what they wait for."
             )
 
         def again(exc: BaseException) -> bool:
             # Our own says that time is up; another thread would only join the first one's wait.
-            ours = isinstance(exc, EmbeddingError)
+            ours = isinstance(exc, ModelError)
             return transient(exc) and (asynchronous or not ours)
 
         async def attempt() -> AnswerT:
@@ -155,7 +155,7 @@ class CallableEmbedder:
                     return await self._called(function, argument, asynchronous=asynchronous)
             except TimeoutError as exc:
                 if limit.expired():
-                    raise EmbedderUnavailable(
+                    raise ModelUnavailable(
                         f"Embedder {self.model!r} gave no answer within {self._timeout_s:g} s; "
                         "see why it is slow, or raise timeout_s."
                     ) from exc

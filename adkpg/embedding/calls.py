@@ -74,7 +74,7 @@ class Calls:
           ask: Answers one batch of different texts with a vector for each.
 
         Raises:
-          EmbeddingMismatch: As `adkpg.embedding.embedder.embed_checked` says.
+          ModelError: As `adkpg.embedding.embedder.embed_checked` says.
         """
         sent = [well_formed(text, self._max_text_bytes) for text in texts]
         vectors: dict[str, list[float]] = {}
@@ -104,7 +104,7 @@ class Calls:
         """Returns the vector ``[d]`` of a question; `GuardedEmbedder` remembers those.
 
         Raises:
-          EmbeddingMismatch: As `documents` says.
+          ModelError: As `documents` says.
         """
         async with self._questions.here():
             [vector] = await self._checked([well_formed(text, self._max_text_bytes)], ask)

@@ -2,10 +2,10 @@
 
 An embedder fails in one of two ways, and the type tells which:
 
-* `EmbedderUnavailable`: it answers no text now. Its service is down, overloaded, silent or out of
+* `ModelUnavailable`: it answers no text now. Its service is down, overloaded, silent or out of
   quota (408, 429, 5xx, a broken connection), or its package, key or model is missing or refused
   (401, 402, 403, 404, 407). The texts wait and are asked again later, however often.
-* Any other `EmbeddingError`: these texts, or what was answered to them, were refused: a text too
+* Any other `ModelError`: these texts, or what was answered to them, were refused: a text too
   long (400, 413, 422), a vector of the wrong length, a failure that says nothing of its kind. Who
   repeats the call counts the attempts and at last gives up on the texts, of which one may spoil
   the whole batch: alone, the others succeed.
@@ -16,7 +16,7 @@ from collections.abc import Collection, Iterable, Sequence
 from typing import Protocol, runtime_checkable
 
 from adkpg.embedding.failures import failures_of
-from adkpg.errors import ConfigurationError, EmbeddingMismatch
+from adkpg.errors import ConfigurationError, ModelError
 
 # The server adds up squares in 32-bit floats, where 1e-30 and 1e30 are still numbers.
 _MIN_NORM, _MAX_NORM = 1e-15, 1e15
@@ -33,7 +33,7 @@ class Embedder(Protocol):
     `languages_of`, and a method
     ``async def warm(self) -> None`` that loads what it needs, such as a local model: the first
     search waits for that, and for nothing else longer than ``ADKPG_SEARCH_TIMEOUT_S``. It may raise
-    anything; to say that texts should wait, raise `EmbedderUnavailable`, or an error that
+    anything; to say that texts should wait, raise `ModelUnavailable`, or an error that
     `adkpg.embedding.failures.unavailable` knows. It may also keep silent, since each call has a
     deadline; but it must not block the event loop, where nobody could end it: give a function that
     blocks to `CallableEmbedder`, which has threads.
@@ -130,10 +130,10 @@ async def embed_checked(embedder: Embedder, texts: list[str]) -> list[list[float
       Vectors ``[n, d]`` in the order of the texts.
 
     Raises:
-      EmbeddingMismatch: Wrong number or length, or a vector that has no cosine: NaN, infinite,
+      ModelError: Wrong number or length, or a vector that has no cosine: NaN, infinite,
         all zero, or beyond what 32-bit floats can compare.
-      EmbedderUnavailable: The embedder answers no text now; its own error is the cause.
-      EmbeddingError: The embedder failed otherwise; its own error is the cause.
+      ModelUnavailable: The embedder answers no text now; its own error is the cause.
+      ModelError: The embedder failed otherwise; its own error is the cause.
     """
     if not texts:
         return []
@@ -151,9 +151,9 @@ async def embed_query_checked(embedder: Embedder, text: str) -> list[float]:
       The vector ``[d]``.
 
     Raises:
-      EmbeddingMismatch: Wrong length, or a vector that has no cosine.
-      EmbedderUnavailable: The embedder answers no text now; its own error is the cause.
-      EmbeddingError: The embedder failed otherwise; its own error is the cause.
+      ModelError: Wrong length, or a vector that has no cosine.
+      ModelUnavailable: The embedder answers no text now; its own error is the cause.
+      ModelError: The embedder failed otherwise; its own error is the cause.
     """
     with failures_of(embedder.model):
         vector = await embedder.embed_query(well_formed(text))
@@ -169,29 +169,29 @@ def checked_vectors(
     """Returns the vectors as lists ``[count, dimensions]`` of floats, or say what is wrong.
 
     Raises:
-      EmbeddingMismatch: As `embed_checked` says.
+      ModelError: As `embed_checked` says.
     """
     try:
         rows = [_numbers(vector) for vector in vectors]
     except (TypeError, ValueError, OverflowError) as exc:
-        raise EmbeddingMismatch(
+        raise ModelError(
             f"Embedder {model!r} returned something else than lists of numbers; "
             "return one list of floats for each text."
         ) from exc
     if len(rows) != count:
-        raise EmbeddingMismatch(
+        raise ModelError(
             f"Embedder {model!r} returned {len(rows)} vectors for {count} texts; "
             "ask for fewer texts at a time or use a model that answers each of them."
         )
     for row in rows:
         if len(row) != dimensions:
-            raise EmbeddingMismatch(
+            raise ModelError(
                 f"Embedder {model!r} returned a vector of {len(row)} numbers where {dimensions} "
                 f"were expected; set dimensions={len(row)} or use the model that was meant."
             )
         # One comparison refuses NaN, infinity and zero alike.
         if not _MIN_NORM < math.hypot(*row) < _MAX_NORM:
-            raise EmbeddingMismatch(
+            raise ModelError(
                 f"Embedder {model!r} returned a vector that has no cosine (zero, infinite or NaN); "
                 "check the model, since such a vector can be neither stored nor found."
             )

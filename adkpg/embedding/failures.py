@@ -20,7 +20,7 @@ from tenacity import (
     wait_exponential_jitter,
 )
 
-from adkpg.errors import EmbedderUnavailable, EmbeddingError
+from adkpg.errors import ModelError, ModelUnavailable
 
 AnswerT = TypeVar("AnswerT")
 
@@ -67,18 +67,18 @@ def failures_of(model: str) -> Iterator[None]:
     """Within it, whatever an embedder raises becomes an error of ours, with its own as the cause.
 
     Raises:
-      EmbedderUnavailable: It answers no text now.
-      EmbeddingError: It failed otherwise.
+      ModelUnavailable: It answers no text now.
+      ModelError: It failed otherwise.
     """
     try:
         yield
-    except EmbeddingError:
+    except ModelError:
         raise
     except Exception as exc:
         raise failure_of(model, exc) from exc
 
 
-def failure_of(model: str, error: Exception) -> EmbeddingError:
+def failure_of(model: str, error: Exception) -> ModelError:
     """Returns the error of ours that says what an embedder's own, its cause to be, means."""
     code = status_of(error)
     # The message of an SDK's error is the server's; other texts may hold an address with a key.
@@ -86,11 +86,11 @@ def failure_of(model: str, error: Exception) -> EmbeddingError:
     what = f"{type(error).__name__}, status {code}" if code else type(error).__name__
     what += f": {str(message)[:200]}" if code and message else ""
     if unavailable(error):
-        return EmbedderUnavailable(
+        return ModelUnavailable(
             f"Embedder {model!r} cannot answer now ({what}); ask again later, or check the model's "
             "name, the key and its quota, and the network: its error is the cause of this one."
         )
-    return EmbeddingError(
+    return ModelError(
         f"Embedder {model!r} failed with {what}; fix what its error, the cause of this one, says."
     )
 

@@ -10,7 +10,7 @@ from adkpg.embedding.callable import CallableEmbedder
 from adkpg.embedding.clients import LoopClients
 from adkpg.embedding.embedder import DEFAULT_WINDOW
 from adkpg.embedding.environment import settings_from_env
-from adkpg.errors import EmbedderUnavailable
+from adkpg.errors import ModelUnavailable
 
 if TYPE_CHECKING:
     from google import genai
@@ -99,7 +99,7 @@ class GeminiEmbedder(CallableEmbedder):
         ADKPG_EMBEDDING_MODEL and ADKPG_EMBEDDING_DIMENSIONS are read too, if set.
 
         Raises:
-          EmbedderUnavailable: Neither key is set.
+          ModelUnavailable: Neither key is set.
           ConfigurationError: The dimensions are not a whole number of 1 or more.
         """
         settings = settings_from_env()
@@ -136,7 +136,7 @@ class GeminiEmbedder(CallableEmbedder):
             from google import genai  # noqa: PLC0415 - of the extra adkpg[gemini]
             from google.genai import types  # noqa: PLC0415 - of the extra adkpg[gemini]
         except ImportError as exc:
-            raise EmbedderUnavailable(
+            raise ModelUnavailable(
                 f"GeminiEmbedder needs the package {exc.name}; run: pip install 'adkpg[gemini]'"
             ) from exc
         # Our own HTTP client, so that it can be closed and its errors are known.
@@ -161,7 +161,7 @@ def _unit(vector: list[float]) -> list[float]:
 def _key_from_env() -> str:
     key = os.environ.get("GOOGLE_API_KEY") or os.environ.get("GEMINI_API_KEY")
     if not key:
-        raise EmbedderUnavailable(
+        raise ModelUnavailable(
             "GeminiEmbedder has no API key; set GOOGLE_API_KEY or GEMINI_API_KEY, or pass api_key."
         )
     return key

@@ -10,7 +10,7 @@ from typing import Any, TypeVar, cast
 from adkpg.embedding.cache import VectorCache
 from adkpg.embedding.embedder import Embedder, embed_checked, embed_query_checked
 from adkpg.embedding.failures import failure_of, failures_of, retry_after_s
-from adkpg.errors import EmbedderUnavailable, EmbeddingError
+from adkpg.errors import ModelError, ModelUnavailable
 from adkpg.loops import PerLoop
 from adkpg.outages.breaker import Breaker, Breakers
 from adkpg.outages.deadline import Overdue, answer_within, ended
@@ -83,13 +83,13 @@ class GuardedEmbedder:
           failure: What was raised here.
         """
         opened = [breaker.news(hearer) for breaker in (self._breaker, self._searches)]
-        return any(opened) or not isinstance(failure, EmbedderUnavailable) or failure.asked
+        return any(opened) or not isinstance(failure, ModelUnavailable) or failure.asked
 
     def require(self) -> None:
         """Raises while the embedder is not asked.
 
         Raises:
-          EmbedderUnavailable: It failed a moment ago.
+          ModelUnavailable: It failed a moment ago.
         """
         if self._breaker.pause_s():
             raise self._not_asked(self._breaker)
@@ -103,8 +103,8 @@ class GuardedEmbedder:
         """Embeds documents as `embed_checked` does.
 
         Raises:
-          EmbeddingError: As `embed_checked` says.
-          EmbedderUnavailable: Also without an answer in time, and at once while it is away.
+          ModelError: As `embed_checked` says.
+          ModelUnavailable: Also without an answer in time, and at once while it is away.
         """
         with self._watched():
             await self._loaded(self._timeout_s)
@@ -116,8 +116,8 @@ class GuardedEmbedder:
         Tasks that ask the same at once make one call. It ends when the last of them is cancelled.
 
         Raises:
-          EmbeddingError: As `embed_query_checked` says; a failure is not remembered.
-          EmbedderUnavailable: Also without an answer in time, and at once while it is away.
+          ModelError: As `embed_query_checked` says; a failure is not remembered.
+          ModelUnavailable: Also without an answer in time, and at once while it is away.
         """
         key = (self.embedder.model, self.embedder.dimensions, text)
         vector = self._cache.get(key)
@@ -138,7 +138,7 @@ class GuardedEmbedder:
           timeout_s: Longest wait; None is the deadline of any call.
 
         Raises:
-          EmbeddingError: It failed, or gave no answer in time.
+          ModelError: It failed, or gave no answer in time.
         """
         timeout_s = timeout_s or self._timeout_s
         self.forgive()
@@ -204,28 +204,28 @@ class GuardedEmbedder:
             self._breaker.withdrawn(permit)
             raise
         except (Overdue, ConnectionAbortedError) as exc:
-            error: EmbeddingError = self._silent(timeout_s, "ADKPG_EMBEDDING_TIMEOUT_S")
+            error: ModelError = self._silent(timeout_s, "ADKPG_EMBEDDING_TIMEOUT_S")
             if not isinstance(exc, Overdue):
                 error = failure_of(self.embedder.model, exc)
             self._breaker.failed(permit, str(error))
             raise error from exc
-        except EmbedderUnavailable as exc:
+        except ModelUnavailable as exc:
             self._breaker.failed(permit, str(exc), at_least_s=retry_after_s(exc))
             raise
-        except EmbeddingError:
+        except ModelError:
             self._breaker.answered()
             raise
         self._breaker.answered()
         return answer
 
-    def _silent(self, timeout_s: float, setting: str) -> EmbedderUnavailable:
-        return EmbedderUnavailable(
+    def _silent(self, timeout_s: float, setting: str) -> ModelUnavailable:
+        return ModelUnavailable(
             f"Embedder {self.embedder.model!r} gave no answer within {timeout_s:g} s; see why it "
             f"is slow, or raise {setting}."
         )
 
-    def _not_asked(self, breaker: Breaker) -> EmbedderUnavailable:
-        error = EmbedderUnavailable(
+    def _not_asked(self, breaker: Breaker) -> ModelUnavailable:
+        error = ModelUnavailable(
             f"Embedder {self.embedder.model!r} is away and not asked for another "
             f"{breaker.pause_s():.0f} s: {breaker.cause}"
         )

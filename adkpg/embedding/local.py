@@ -12,7 +12,7 @@ from typing import TYPE_CHECKING
 
 from adkpg.embedding.calls import Calls
 from adkpg.embedding.embedder import well_formed
-from adkpg.errors import EmbedderUnavailable
+from adkpg.errors import ModelUnavailable
 
 if TYPE_CHECKING:
     pass
@@ -103,7 +103,7 @@ class LocalEmbedder:
         """Loads the model; the first call does, otherwise.
 
         Raises:
-          EmbedderUnavailable: A package or file of ``adkpg[local]`` is missing or altered.
+          ModelUnavailable: A package or file of ``adkpg[local]`` is missing or altered.
         """
         await asyncio.to_thread(self._loaded)
 
@@ -111,7 +111,7 @@ class LocalEmbedder:
         """Returns unit vectors ``[n, 384]`` in the order of the texts; a cancelled call ends.
 
         Raises:
-          EmbedderUnavailable: A package or file of ``adkpg[local]`` is missing or altered.
+          ModelUnavailable: A package or file of ``adkpg[local]`` is missing or altered.
         """
         return await self._calls.documents(texts, self._embed)
 
@@ -119,7 +119,7 @@ class LocalEmbedder:
         """Returns the unit vector ``[384]`` of a question; documents are embedded alike.
 
         Raises:
-          EmbedderUnavailable: A package or file of ``adkpg[local]`` is missing or altered.
+          ModelUnavailable: A package or file of ``adkpg[local]`` is missing or altered.
         """
         return (await self._embed([well_formed(text, _MAX_BYTES)]))[0]
 
@@ -231,7 +231,7 @@ def _installed_model() -> Path:
     return Path(spec.submodule_search_locations[0], "model.onnx")
 
 
-def _unavailable(cause: str) -> EmbedderUnavailable:
-    return EmbedderUnavailable(
+def _unavailable(cause: str) -> ModelUnavailable:
+    return ModelUnavailable(
         f"The offline embedder cannot start because {cause}; run: pip install 'adkpg[local]'"
     )

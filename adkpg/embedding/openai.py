@@ -8,7 +8,7 @@ from adkpg.embedding.callable import CallableEmbedder
 from adkpg.embedding.clients import LoopClients
 from adkpg.embedding.embedder import DEFAULT_WINDOW
 from adkpg.embedding.environment import settings_from_env
-from adkpg.errors import EmbedderUnavailable
+from adkpg.errors import ModelUnavailable
 
 if TYPE_CHECKING:
     import openai
@@ -104,7 +104,7 @@ class OpenAIEmbedder(CallableEmbedder):
         ADKPG_EMBEDDING_MODEL and ADKPG_EMBEDDING_DIMENSIONS are read too, if set.
 
         Raises:
-          EmbedderUnavailable: Neither a key nor a server is set.
+          ModelUnavailable: Neither a key nor a server is set.
           ConfigurationError: The dimensions are not a whole number of 1 or more.
         """
         base_url = os.environ.get("OPENAI_BASE_URL") or None
@@ -137,7 +137,7 @@ class OpenAIEmbedder(CallableEmbedder):
         try:
             import openai  # noqa: PLC0415 - of the extra adkpg[openai]
         except ImportError as exc:
-            raise EmbedderUnavailable(
+            raise ModelUnavailable(
                 f"OpenAIEmbedder needs the package {exc.name}; run: pip install 'adkpg[openai]'"
             ) from exc
         base_url = self._base_url or os.environ.get("OPENAI_BASE_URL") or None
@@ -156,7 +156,7 @@ def _key(given: str | None, base_url: str | None) -> str:
     if not key and base_url:
         key = "none"  # the SDK insists on one, servers of one's own do not read it
     if not key:
-        raise EmbedderUnavailable(
+        raise ModelUnavailable(
             "OpenAIEmbedder has no API key; set OPENAI_API_KEY or pass api_key, or name a server "
             "of your own in OPENAI_BASE_URL or base_url."
         )

@@ -233,7 +233,7 @@ async def evaluate_stored(
 
     Raises:
       InvalidInput: There is no question that something answers, or there are conversations.
-      EmbeddingError: The embedder failed, and vectors alone were asked for.
+      ModelError: The embedder failed, and vectors alone were asked for.
       ConfigurationError: The service has no embedder, and vectors alone were asked for.
     """
     if data.turns:
@@ -294,7 +294,7 @@ async def remembered(
 
     Raises:
       PermissionDenied: The role may not create databases.
-      EmbeddingError: The embedder failed.
+      ModelError: The embedder failed.
       InvalidInput: `vectors` cannot be used.
     """
     settings = _patient(settings or Settings())

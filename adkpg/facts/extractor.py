@@ -169,8 +169,8 @@ class MemoryExtractor(Protocol):
           known: Live facts of the same user, those nearest to the turns.
 
         Raises:
-          ExtractionError: No usable answer; the turns are read again later.
-          ExtractorUnavailable: It does not answer now, whatever it is asked.
+          ModelError: No usable answer; the turns are read again later.
+          ModelUnavailable: It does not answer now, whatever it is asked.
         """
         ...
 
@@ -183,6 +183,6 @@ class Summarizer(Protocol):
         """Returns a session's turns, in the order they were said, in a few sentences.
 
         Raises:
-          ExtractionError: No usable answer.
+          ModelError: No usable answer.
         """
         ...

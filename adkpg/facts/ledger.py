@@ -12,7 +12,7 @@ from google.genai import types
 
 from adkpg import jsontext
 from adkpg.database import Database, Transaction
-from adkpg.errors import ExtractionError
+from adkpg.errors import ModelError
 from adkpg.facts import statements
 from adkpg.facts.extractor import Extraction, KnownFact, Summary, Turn, Usage
 from adkpg.facts.merging import Changes, Limits, merged, normalized_topics
@@ -42,7 +42,7 @@ class Asked:
     known: list[KnownFact] = field(default_factory=list)
 
 
-class Changed(ExtractionError):
+class Changed(ModelError):
     """Memories that an extractor was given are gone, or others, so its answer is worth nothing."""
 
 

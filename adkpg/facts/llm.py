@@ -14,7 +14,7 @@ from google.adk.models.registry import LLMRegistry
 from google.genai import types
 from pydantic import BaseModel
 
-from adkpg.errors import ConfigurationError, ExtractionError, ExtractorUnavailable
+from adkpg.errors import ConfigurationError, ModelError, ModelUnavailable
 from adkpg.facts import merging, prompts
 from adkpg.facts.extractor import Extraction, KnownFact, Summary, Turn, Usage
 
@@ -95,7 +95,7 @@ class FactExtractor:
         """Returns what the turns say that is not known yet; without turns, no call is made.
 
         Raises:
-          ExtractionError: The model failed, refused, or answered twice what cannot be read; the
+          ModelError: The model failed, refused, or answered twice what cannot be read; the
             error has the tokens spent.
         """
         if not turns:
@@ -116,10 +116,10 @@ class FactExtractor:
         then what these say.
 
         Raises:
-          ExtractionError: As with `extract`, or there are no turns.
+          ModelError: As with `extract`, or there are no turns.
         """
         if not turns:
-            raise ExtractionError("A session without turns cannot be summed up; give its turns.")
+            raise ModelError("A session without turns cannot be summed up; give its turns.")
         spent = Usage()
         most = max(_PROMPT_CHARS, 4 * self._max_summary_chars)  # so that summaries are less
         while len(parts := prompts.parted(turns, most)) > 1:
@@ -139,7 +139,7 @@ class FactExtractor:
                 prompts.SummaryForm,
                 prompts.summary,
             )
-        except ExtractionError as exc:
+        except ModelError as exc:
             if isinstance(exc.usage, Usage):
                 exc.usage = spent + exc.usage
             raise
@@ -153,7 +153,7 @@ class FactExtractor:
         text, usage = await self._ask(instruction, contents, form, Usage())
         try:
             return read(text), usage
-        except ExtractionError as exc:
+        except ModelError as exc:
             repair = prompts.REPAIR.format(reason=exc)
         if text.strip():
             contents += [_said("model", text[:_SHOWN_ANSWER]), _said("user", repair)]
@@ -162,8 +162,8 @@ class FactExtractor:
         text, usage = await self._ask(instruction, contents, form, usage)
         try:
             return read(text), usage
-        except ExtractionError as exc:
-            raise ExtractionError(
+        except ModelError as exc:
+            raise ModelError(
                 f"Model {self.model!r} answered twice what cannot be read: {exc}; use a model that "
                 "follows a JSON form, or allow it more output tokens.",
                 usage,
@@ -190,7 +190,7 @@ class FactExtractor:
         except Exception as exc:
             # google-genai and others name the HTTP status differently.
             status = getattr(exc, "status_code", None) or getattr(exc, "code", None)
-            raise (ExtractionError if status in _REFUSALS else ExtractorUnavailable)(
+            raise (ModelError if status in _REFUSALS else ModelUnavailable)(
                 f"Model {self.model!r} failed with {type(exc).__name__}; fix what its error, the "
                 "cause of this one, says.",
                 spent + Usage(calls=1),
@@ -198,7 +198,7 @@ class FactExtractor:
         usage = spent + _usage(response)
         text = _text(response)
         if not text and (code := _refusal(response)):
-            raise (ExtractorUnavailable if code in _OUTAGES else ExtractionError)(
+            raise (ModelUnavailable if code in _OUTAGES else ModelError)(
                 f"Model {self.model!r} gave no answer ({code}); use another model or other safety "
                 "settings.",
                 usage,

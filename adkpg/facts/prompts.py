@@ -9,7 +9,7 @@ from typing import Any, Literal
 
 from pydantic import BaseModel, Field
 
-from adkpg.errors import ExtractionError
+from adkpg.errors import ModelError
 from adkpg.facts.extractor import Add, Extraction, KnownFact, Operation, Supersede, Turn, Update
 from adkpg.facts.merging import bounded
 
@@ -160,14 +160,14 @@ def extraction(text: str, turns: Mapping[str, str], facts: Mapping[str, str]) ->
       facts: Memory ids by the labels of the known facts that were given.
 
     Raises:
-      ExtractionError: No JSON of the form that was asked for.
+      ModelError: No JSON of the form that was asked for.
     """
     found = _json(text)
     if isinstance(found, dict):
         items = found.get("operations")
         found = [found] if items is None and "text" in found else items
     if not isinstance(found, list):
-        raise ExtractionError("the JSON has no list of operations")
+        raise ModelError("the JSON has no list of operations")
     read = [_operation(item, turns, facts) for item in found]
     return Extraction(
         tuple(each for each in read if not isinstance(each, str)),
@@ -179,12 +179,12 @@ def summary(text: str) -> tuple[str, tuple[str, ...]]:
     """Reads the summary and its topics that a model answered with.
 
     Raises:
-      ExtractionError: No JSON of the form that was asked for, or an empty summary.
+      ModelError: No JSON of the form that was asked for, or an empty summary.
     """
     found = _json(text)
     words = found.get("summary") if isinstance(found, dict) else None
     if not isinstance(words, str) or not words.strip():
-        raise ExtractionError("the JSON has no summary")
+        raise ModelError("the JSON has no summary")
     return words, _strings(found.get("topics"))
 
 
@@ -248,7 +248,7 @@ def _json(text: str) -> Any:
             continue  # a bracket of the words around it
         if isinstance(found, dict) and ("operations" in found or "summary" in found):
             return found
-    raise ExtractionError(reason)
+    raise ModelError(reason)
 
 
 def _reason(exc: Exception) -> str:

@@ -11,8 +11,8 @@ from typing import Any, TypeVar
 from adkpg import scopes
 from adkpg.errors import (
     ConfigurationError,
-    ExtractionError,
-    ExtractorUnavailable,
+    ModelError,
+    ModelUnavailable,
 )
 from adkpg.facts import statements
 from adkpg.facts.extractor import (
@@ -387,7 +387,7 @@ class Facts:
 
         Raises:
           ConfigurationError: The extractor cannot sum up, or there is none.
-          ExtractionError: No usable answer, or the session changed meanwhile; nothing was written.
+          ModelError: No usable answer, or the session changed meanwhile; nothing was written.
           InvalidInput: An id cannot be stored.
         """
         if not isinstance(self._extractor, Summarizer):
@@ -446,14 +446,14 @@ class Facts:
             asked = replace(asked, known=await self._related(scope, asked.turns))
             extraction = await self._answer(extractor.extract(asked.turns, asked.known))
             changes = await self._ledger.apply(scope, asked, extraction)
-        except ExtractionError as exc:
-            refused = not isinstance(exc, (ExtractorUnavailable, Changed))
+        except ModelError as exc:
+            refused = not isinstance(exc, (ModelUnavailable, Changed))
             await self._claims.fail(rows, exc, refused=refused)
             return ExtractionReport(
                 failed=len(rows),
                 usage=exc.usage if isinstance(exc.usage, Usage) else Usage(),
                 errors=(str(exc),),
-                unavailable=isinstance(exc, ExtractorUnavailable),
+                unavailable=isinstance(exc, ModelUnavailable),
             )
         past = sum(fact.superseded_by is not None for fact in changes.added)
         return ExtractionReport(
@@ -491,8 +491,8 @@ class Facts:
         if self._vectors is not None:
             await self._vectors.embed_quietly(app_name, user_id)
 
-    def _away(self) -> ExtractorUnavailable:
-        error = ExtractorUnavailable(
+    def _away(self) -> ModelUnavailable:
+        error = ModelUnavailable(
             f"{type(self._extractor).__name__} is away and not asked for another "
             f"{self._breaker.pause_s():.0f} s: {self._breaker.cause}"
         )
@@ -500,10 +500,10 @@ class Facts:
         return error
 
     async def _answer(self, asking: Coroutine[Any, Any, Answer]) -> Answer:
-        """Returns the extractor's answer; whatever else than an ExtractionError it raises is one.
+        """Returns the extractor's answer; whatever else than an ModelError it raises is one.
 
         Raises:
-          ExtractorUnavailable: It does not answer now, not in time, or did not a moment ago.
+          ModelUnavailable: It does not answer now, not in time, or did not a moment ago.
         """
         name = type(self._extractor).__name__
         timeout_s = self._database.settings.extraction_timeout_s
@@ -516,11 +516,11 @@ class Facts:
         except asyncio.CancelledError:
             self._breaker.withdrawn(permit)
             raise
-        except ExtractorUnavailable as exc:
+        except ModelUnavailable as exc:
             self._breaker.failed(permit, str(exc))
             raise
         except Overdue as exc:
-            silent = ExtractorUnavailable(
+            silent = ModelUnavailable(
                 f"{name} gave no answer within {timeout_s:g} s; see why it is slow, or raise "
                 "ADKPG_EXTRACTION_TIMEOUT_S."
             )
@@ -528,9 +528,9 @@ class Facts:
             raise silent from exc
         except Exception as exc:
             self._breaker.answered()
-            if isinstance(exc, ExtractionError):
+            if isinstance(exc, ModelError):
                 raise
-            raise ExtractionError(
+            raise ModelError(
                 f"{name} failed with {type(exc).__name__}; fix what its error, the cause of this "
                 "one, says."
             ) from exc
@@ -566,13 +566,13 @@ class Extracting:
         """Draws facts from one batch of turns; returns how many it was.
 
         Raises:
-          ExtractorUnavailable: The extractor does not answer now.
+          ModelUnavailable: The extractor does not answer now.
         """
         if self.pause_s():
             raise self.facts._away()
         report = await self.facts.extract(app_name=app_name, user_id=user_id, batches=1)
         if report.unavailable:
-            raise ExtractorUnavailable(report.errors[-1], report.usage)
+            raise ModelUnavailable(report.errors[-1], report.usage)
         for error in report.errors:
             logger.warning("Extraction for a user of app %r is tried later: %s", app_name, error)
         return report.turns

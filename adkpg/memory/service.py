@@ -355,7 +355,7 @@ class PgVectorMemoryService(UsesDatabase, BaseMemoryService):
           **overrides: Options for this search alone; see `SearchOptions`.
 
         Raises:
-          EmbeddingError: The embedder failed, or gave no answer in time, and only vectors were
+          ModelError: The embedder failed, or gave no answer in time, and only vectors were
             asked for.
           ModelNotActive: Only vectors were asked for, and the app's are of another model.
           ConfigurationError: Only vectors were asked for, and there is no embedder.
@@ -527,7 +527,7 @@ class PgVectorMemoryService(UsesDatabase, BaseMemoryService):
           How many vectors were stored.
 
         Raises:
-          EmbeddingError: The embedder failed; the rest stays pending.
+          ModelError: The embedder failed; the rest stays pending.
           ConfigurationError: The service has no embedder.
           InvalidInput: The app's name cannot be stored.
         """
@@ -602,8 +602,8 @@ class PgVectorMemoryService(UsesDatabase, BaseMemoryService):
           timeout_s: Longest wait in seconds; None is ``ADKPG_EMBEDDING_TIMEOUT_S``.
 
         Raises:
-          EmbeddingError: The embedder failed, or gave no answer in time.
-          RerankingError: The reranker did.
+          ModelError: The embedder failed, or gave no answer in time.
+          ModelError: The reranker did.
         """
         if self._vectors is not None:
             await self._vectors.guarded.warm(timeout_s)

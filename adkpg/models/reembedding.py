@@ -12,8 +12,7 @@ from adkpg.errors import (
     AdkpgError,
     ConfigurationError,
     ConstraintViolated,
-    EmbeddingError,
-    EmbeddingMismatch,
+    ModelError,
 )
 from adkpg.memory.vectors.vectors import Embedded, Vectors, registered, store
 from adkpg.models import statements
@@ -179,7 +178,7 @@ class Reembedding:
     async def _embed_queued(self) -> None:
         try:
             await self._vectors.embed_pending(app_name=self._app_name)
-        except EmbeddingError as exc:
+        except ModelError as exc:
             logger.warning(
                 "App %r is searched with model %r now, but some memories still wait for vectors: "
                 "%s A worker, or embed_pending(), catches up.",
@@ -188,10 +187,9 @@ class Reembedding:
                 exc,
             )
 
-    def _refusal(self) -> EmbeddingError:
+    def _refusal(self) -> ModelError:
         first = self._refused[0]
-        kind = EmbeddingMismatch if isinstance(first, EmbeddingMismatch) else EmbeddingError
-        error = kind(
+        error = ModelError(
             f"App {self._app_name!r} is searched as before, since {len(self._refused)} of its "
             f"memories got no vector of model {self._embedder.model!r} ({first}); fix the cause "
             "and run it again, or queue them by adkpg models activate --force."

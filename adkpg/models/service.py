@@ -332,7 +332,7 @@ class Models:
           The outcome of each app.
 
         Raises:
-          EmbeddingError: The embedder failed, or refused some texts: that app is searched as
+          ModelError: The embedder failed, or refused some texts: that app is searched as
             before, and the vectors made so far stay.
           ConfigurationError: Postgres cannot index vectors of this length.
           InvalidInput: The app's name cannot be stored.

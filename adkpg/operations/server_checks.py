@@ -10,7 +10,7 @@ from shlex import quote
 
 from adkpg.database import Database
 from adkpg.database.row_security import quoted
-from adkpg.errors import ConfigurationError, ExtensionMissing, SchemaError, SchemaMissing
+from adkpg.errors import ConfigurationError, ExtensionMissing, SchemaError
 from adkpg.operations import catalog_statements as statements
 from adkpg.operations.findings import Finding, Status, Verdict
 from adkpg.operations.nodes.measures import Row, are_several, ask, measure
@@ -111,7 +111,10 @@ async def schema(database: Database) -> Finding:
         else:
             cure = _OWN_ROLE
         verdict.add("failure", str(exc), cure)
-    except SchemaMissing as exc:
+    except SchemaError as exc:
+        if found.revision is not None:
+            verdict.add("failure", str(exc), _cure_of_schema(database, str(exc)))
+            return verdict.finding(f"revision {found.revision} in the schema {database.schema}")
         role = (await database.look(statements.select_role(), {"schema": database.schema}))[0]
         elsewhere = [row["name"] for row in await database.look(statements.select_schemas(), {})]
         if elsewhere:
@@ -125,8 +128,6 @@ async def schema(database: Database) -> Finding:
             return verdict.finding("no tables yet: the first use makes them, or: adkpg db upgrade")
         else:
             verdict.add("failure", str(exc), "adkpg db upgrade")
-    except SchemaError as exc:
-        verdict.add("failure", str(exc), _cure_of_schema(database, str(exc)))
     else:
         if lacking := await _lacking(database):
             verdict.add(

@@ -2,7 +2,7 @@
 
 import os
 
-from adkpg.errors import RerankerUnavailable, RerankingError
+from adkpg.errors import ModelError, ModelUnavailable
 from adkpg.reranking import http
 
 _URL = "https://api.cohere.com/v2/rerank"
@@ -54,8 +54,8 @@ class CohereReranker:
         """Returns the relevance of each passage in their order, from 0 to 1.
 
         Raises:
-          RerankerUnavailable: There is no key.
-          RerankingError: The answer is not of this form.
+          ModelUnavailable: There is no key.
+          ModelError: The answer is not of this form.
         """
         if not passages:
             return []
@@ -68,7 +68,7 @@ class CohereReranker:
             }
         )
         if not isinstance(answer, dict):
-            raise RerankingError(
+            raise ModelError(
                 f"Reranker {self.model!r} answered no object of results; check its address."
             )
         results = answer.get("results", answer.get("data"))
@@ -83,7 +83,7 @@ class CohereReranker:
         if self._service is None:
             key = self._api_key or os.environ.get("CO_API_KEY") or os.environ.get("COHERE_API_KEY")
             if not key and not self._own:
-                raise RerankerUnavailable(
+                raise ModelUnavailable(
                     "CohereReranker has no API key; set CO_API_KEY or pass api_key, or name a "
                     "server of your own as url."
                 )

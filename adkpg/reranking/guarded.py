@@ -4,7 +4,7 @@ import asyncio
 import inspect
 
 from adkpg.embedding.failures import retry_after_s
-from adkpg.errors import RerankerUnavailable, RerankingError
+from adkpg.errors import ModelError, ModelUnavailable
 from adkpg.outages.breaker import Breakers
 from adkpg.outages.deadline import Overdue, answer_within
 from adkpg.reranking.reranker import Reranker, failures_of, scores_checked
@@ -31,10 +31,10 @@ class GuardedReranker:
         """The reranker's model."""
         return self._reranker.model
 
-    def news(self, failure: RerankingError) -> bool:
+    def news(self, failure: ModelError) -> bool:
         """Tells whether a failure belongs in a log: one that was not asked is told of once."""
         opened = self._breaker.news("searches")
-        return opened or not isinstance(failure, RerankerUnavailable) or failure.asked
+        return opened or not isinstance(failure, ModelUnavailable) or failure.asked
 
     async def warm(self, timeout_s: float) -> None:
         """Loads what the reranker needs, if it has a coroutine function ``warm`` for that.
@@ -43,7 +43,7 @@ class GuardedReranker:
           timeout_s: Longest wait, in seconds.
 
         Raises:
-          RerankingError: It failed, or gave no answer in time.
+          ModelError: It failed, or gave no answer in time.
         """
         warm = getattr(self._reranker, "warm", None)
         if not inspect.iscoroutinefunction(warm):
@@ -52,7 +52,7 @@ class GuardedReranker:
         try:
             with failures_of(self._reranker.model):
                 await answer_within(warm(), timeout_s)
-        except RerankerUnavailable as exc:
+        except ModelUnavailable as exc:
             if isinstance(exc.__cause__, Overdue):
                 raise self._late(exc.__cause__, timeout_s) from exc.__cause__
             raise
@@ -61,12 +61,12 @@ class GuardedReranker:
         """Returns a score for each passage.
 
         Raises:
-          RerankerUnavailable: It answers nobody now, gave no answer in time, or is away.
-          RerankingError: It failed otherwise.
+          ModelUnavailable: It answers nobody now, gave no answer in time, or is away.
+          ModelError: It failed otherwise.
         """
         permit = self._breaker.admit(self._timeout_s)
         if permit is None:
-            error = RerankerUnavailable(
+            error = ModelUnavailable(
                 f"Reranker {self._reranker.model!r} is away and not asked for another "
                 f"{self._breaker.pause_s():.0f} s: {self._breaker.cause}"
             )
@@ -80,19 +80,19 @@ class GuardedReranker:
         except asyncio.CancelledError:
             self._breaker.withdrawn(permit)
             raise
-        except RerankerUnavailable as exc:
+        except ModelUnavailable as exc:
             if isinstance(exc.__cause__, Overdue):
                 exc = self._late(exc.__cause__, self._timeout_s)
             self._breaker.failed(permit, str(exc), at_least_s=retry_after_s(exc))
             raise exc from exc.__cause__
-        except RerankingError:
+        except ModelError:
             self._breaker.answered()
             raise
         self._breaker.answered()
         return found
 
-    def _late(self, cause: BaseException, timeout_s: float) -> RerankerUnavailable:
-        error = RerankerUnavailable(
+    def _late(self, cause: BaseException, timeout_s: float) -> ModelUnavailable:
+        error = ModelUnavailable(
             f"Reranker {self._reranker.model!r} gave no answer within {timeout_s:g} s; see "
             "why it is slow, or raise ADKPG_RERANK_TIMEOUT_S."
         )

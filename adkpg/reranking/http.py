@@ -8,7 +8,7 @@ import httpx
 
 from adkpg.embedding.clients import LoopClients
 from adkpg.embedding.embedder import well_formed
-from adkpg.errors import ConfigurationError, RerankingError
+from adkpg.errors import ConfigurationError, ModelError
 
 MAX_PASSAGE_BYTES = 8_000
 """Of each passage and question, so much of its UTF-8 is sent; models read less."""
@@ -61,7 +61,7 @@ class Service:
 
         Raises:
           httpx.HTTPError: There was no answer, or a refusal.
-          RerankingError: The answer is no JSON, or too long.
+          ModelError: The answer is no JSON, or too long.
         """
         client = await self._clients.get()
         asked = json.dumps(body, ensure_ascii=False, separators=(",", ":")).encode()
@@ -73,14 +73,14 @@ class Service:
             async for piece in found.aiter_bytes():
                 answer += piece
                 if len(answer) > most:
-                    raise RerankingError(
+                    raise ModelError(
                         f"Reranker {self._model!r} answered more than {most // 1_000} kB, which "
                         "scores are not; check its address."
                     )
         try:
             return json.loads(answer)
         except ValueError as exc:
-            raise RerankingError(
+            raise ModelError(
                 f"Reranker {self._model!r} answered something else than JSON; check its address."
             ) from exc
 
@@ -110,19 +110,19 @@ def by_index(model: str, entries: Any, name: str, count: int) -> list[float]:
       count: How many passages were asked about.
 
     Raises:
-      RerankingError: They are not one for each passage.
+      ModelError: They are not one for each passage.
     """
     found: dict[int, float] = {}
     try:
         for entry in entries:
             found[int(entry["index"])] = float(entry[name])
     except (TypeError, KeyError, ValueError) as exc:
-        raise RerankingError(
+        raise ModelError(
             f"Reranker {model!r} answered without index and {name} of each passage; check its "
             "address."
         ) from exc
     if found.keys() != set(range(count)):
-        raise RerankingError(
+        raise ModelError(
             f"Reranker {model!r} scored {len(found)} of {count} passages; ask for fewer at a time."
         )
     return [found[place] for place in range(count)]

@@ -8,7 +8,7 @@ from pathlib import Path
 from typing import Any
 
 from adkpg.embedding.embedder import well_formed
-from adkpg.errors import ConfigurationError, RerankerUnavailable, RerankingError
+from adkpg.errors import ConfigurationError, ModelError, ModelUnavailable
 from adkpg.outages.threads import Threads
 
 # Keeps the tokenizer from reading what it does not use: of two texts that are both much too long it
@@ -67,7 +67,7 @@ class OnnxReranker:
         """Loads the model; the first call does, otherwise.
 
         Raises:
-          RerankerUnavailable: A package of ``adkpg[local]`` or a file is missing or broken.
+          ModelUnavailable: A package of ``adkpg[local]`` or a file is missing or broken.
         """
         await self._calls.run(self._loaded, None)
 
@@ -75,8 +75,8 @@ class OnnxReranker:
         """Returns the score of each passage in their order, from 0 to 1.
 
         Raises:
-          RerankerUnavailable: A package of ``adkpg[local]`` or a file is missing or broken.
-          RerankingError: The model gives something else than a score for each pair.
+          ModelUnavailable: A package of ``adkpg[local]`` or a file is missing or broken.
+          ModelError: The model gives something else than a score for each pair.
         """
         network = await self._calls.run(self._loaded, None)
         most = _TOKEN_BYTES * self._max_tokens
@@ -113,7 +113,7 @@ class _Network:
             import onnxruntime  # noqa: PLC0415 - of the extra adkpg[local]
             from tokenizers import Tokenizer  # noqa: PLC0415 - of the extra adkpg[local]
         except ImportError as exc:
-            raise RerankerUnavailable(
+            raise ModelUnavailable(
                 f"OnnxReranker needs the package {exc.name}; run: pip install 'adkpg[local]'"
             ) from exc
         self._name = path.name
@@ -130,14 +130,14 @@ class _Network:
                 str(model), options, providers=["CPUExecutionProvider"]
             )
         except Exception as exc:
-            raise RerankerUnavailable(
+            raise ModelUnavailable(
                 f"The cross-encoder {path.name!r} cannot be loaded ({type(exc).__name__}); export "
                 "it again, its error is the cause of this one."
             ) from exc
         self._inputs = {each.name for each in self._session.get_inputs()}
         unknown = self._inputs - {"input_ids", "attention_mask", "token_type_ids"}
         if unknown:
-            raise RerankerUnavailable(
+            raise ModelUnavailable(
                 f"The cross-encoder {path.name!r} wants {', '.join(sorted(unknown))}; give one "
                 "that reads input_ids, attention_mask and token_type_ids."
             )
@@ -162,7 +162,7 @@ class _Network:
         logits = np.asarray(self._session.run(None, given)[0], np.float64)
         logits = logits.reshape(len(pairs), -1)
         if logits.shape[1] not in (1, 2):
-            raise RerankingError(
+            raise ModelError(
                 f"The cross-encoder {self._name!r} gives {logits.shape[1]} numbers for a pair; "
                 "give one that gives 1 or 2."
             )
@@ -174,7 +174,7 @@ def _files(path: Path) -> tuple[Path, Path]:
     """Returns the model and its tokenizer.
 
     Raises:
-      RerankerUnavailable: One is missing.
+      ModelUnavailable: One is missing.
     """
     if path.is_file():
         model: Path | None = path
@@ -187,7 +187,7 @@ def _files(path: Path) -> tuple[Path, Path]:
     )
     if model is None or tokenizer is None:
         missing = "model.onnx" if model is None else "tokenizer.json"
-        raise RerankerUnavailable(
+        raise ModelUnavailable(
             f"OnnxReranker finds no {missing} in {path}; give the folder of an exported model."
         )
     return model, tokenizer

@@ -6,7 +6,7 @@ from contextlib import contextmanager
 from typing import Protocol, runtime_checkable
 
 from adkpg.embedding.failures import status_of, unavailable
-from adkpg.errors import ConfigurationError, RerankerUnavailable, RerankingError
+from adkpg.errors import ConfigurationError, ModelError, ModelUnavailable
 
 
 @runtime_checkable
@@ -48,8 +48,8 @@ async def scores_checked(reranker: Reranker, question: str, passages: list[str])
     """Asks a reranker for scores, and lets through only what can order the passages.
 
     Raises:
-      RerankerUnavailable: It answers nobody now; its own error is the cause.
-      RerankingError: It failed otherwise, or gave something else than a number for each passage.
+      ModelUnavailable: It answers nobody now; its own error is the cause.
+      ModelError: It failed otherwise, or gave something else than a number for each passage.
     """
     with failures_of(reranker.model):
         return checked(
@@ -61,24 +61,24 @@ def checked(scores: Iterable[float], *, count: int, model: str) -> list[float]:
     """Returns the scores as floats.
 
     Raises:
-      RerankingError: They are not as many finite numbers as there are passages.
+      ModelError: They are not as many finite numbers as there are passages.
     """
     try:
         if isinstance(scores, str | bytes):
             raise TypeError("a text is no list of scores")
         numbers = [_number(score) for score in scores]
     except (TypeError, ValueError, OverflowError) as exc:
-        raise RerankingError(
+        raise ModelError(
             f"Reranker {model!r} returned something else than numbers; return a float for each "
             "passage."
         ) from exc
     if len(numbers) != count:
-        raise RerankingError(
+        raise ModelError(
             f"Reranker {model!r} returned {len(numbers)} scores for {count} passages; return one "
             "for each."
         )
     if not all(map(math.isfinite, numbers)):
-        raise RerankingError(
+        raise ModelError(
             f"Reranker {model!r} returned a score that is no finite number; check the model."
         )
     return numbers
@@ -95,23 +95,23 @@ def failures_of(model: str) -> Iterator[None]:
     """Within it, whatever a reranker raises becomes an error of ours, with its own as the cause.
 
     Raises:
-      RerankerUnavailable: It answers nobody now.
-      RerankingError: It failed otherwise.
+      ModelUnavailable: It answers nobody now.
+      ModelError: It failed otherwise.
     """
     try:
         yield
-    except RerankingError:
+    except ModelError:
         raise
     except Exception as exc:
         code = status_of(exc)
         # Not the message: it may hold an address with a key, or what was asked.
         what = type(exc).__name__ + (f", status {code}" if code else "")
         if unavailable(exc):
-            raise RerankerUnavailable(
+            raise ModelUnavailable(
                 f"Reranker {model!r} cannot answer now ({what}); check its address, the key and "
                 "its quota, and the network: its error is the cause of this one."
             ) from exc
-        raise RerankingError(
+        raise ModelError(
             f"Reranker {model!r} failed with {what}; fix what its error, the cause of this one, "
             "says."
         ) from exc

@@ -58,7 +58,7 @@ class TEIReranker:
         A batch that fails ends the others.
 
         Raises:
-          RerankingError: The answer is not of TEI's form.
+          ModelError: The answer is not of TEI's form.
         """
         batches = [
             passages[start : start + self._batch_size]

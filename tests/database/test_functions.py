@@ -8,7 +8,7 @@ import pytest
 
 from adkpg import Database, DatabaseSessionService, PgVectorMemoryService, tables
 from adkpg.database.migrating import migrations
-from adkpg.errors import SchemaMissing
+from adkpg.errors import SchemaError
 from adkpg.sql import Call
 from tests.fakes.conversation import USER, said
 from tests.fakes.statements import FUNCTIONS, shapes
@@ -95,7 +95,7 @@ async def test_a_function_that_is_gone_is_named_with_the_cure(
     service = DatabaseSessionService(database)
     session = await service.create_session(**USER)
     await connection.execute("DROP FUNCTION adkpg.append_event_1")
-    with pytest.raises(SchemaMissing, match="append_event_1"):
+    with pytest.raises(SchemaError, match="append_event_1"):
         await service.append_event(session, said("x"))
 
 

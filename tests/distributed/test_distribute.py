@@ -14,7 +14,7 @@ from sqlalchemy import Connection
 from adkpg import Database, DatabaseSessionService, PgVectorMemoryService, Settings
 from adkpg.database import distribution
 from adkpg.erasure import tidy
-from adkpg.errors import ConfigurationError, ExtensionMissing, SchemaOutOfDate
+from adkpg.errors import ConfigurationError, ExtensionMissing, SchemaError
 from adkpg.tables import metadata
 from adkpg.testing import said as turn
 from adkpg.testing import texts
@@ -261,9 +261,7 @@ async def test_after_an_interrupted_run_each_call_names_what_is_left(
     async with Database(undistributed) as database:
         sessions = DatabaseSessionService(database)
         for call in (database.check, partial(sessions.list_sessions, app_name="app")):
-            with pytest.raises(
-                SchemaOutOfDate, match=f"{left}.* not yet; run: adkpg db distribute"
-            ):
+            with pytest.raises(SchemaError, match=f"{left}.* not yet; run: adkpg db distribute"):
                 await call()
         await database.distribute()
         await database.check()

@@ -8,7 +8,7 @@ import pytest
 
 from adkpg import Database, PgVectorMemoryService
 from adkpg.documents.service import Documents, Report, Source
-from adkpg.errors import ConfigurationError, EmbedderUnavailable, InvalidInput
+from adkpg.errors import ConfigurationError, InvalidInput, ModelUnavailable
 from adkpg.keys import APP_WIDE
 from adkpg.memory.filters import SearchFilters
 from tests.fakes.conversation import USER, text_of
@@ -236,7 +236,7 @@ async def test_a_failing_embedder_loses_nothing(
     database: Database, caplog: pytest.LogCaptureFixture
 ) -> None:
     async def down(texts: list[str]) -> list[list[float]]:
-        raise EmbedderUnavailable("It is down.")
+        raise ModelUnavailable("It is down.")
 
     embedder = BrokenEmbedder(failure=down)
     memory = PgVectorMemoryService(database, embedder=embedder)

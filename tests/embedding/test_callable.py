@@ -11,9 +11,8 @@ from adkpg.embedding import Embedder
 from adkpg.embedding.embedder import embed_checked, floor_of
 from adkpg.errors import (
     ConfigurationError,
-    EmbedderUnavailable,
-    EmbeddingError,
-    EmbeddingMismatch,
+    ModelError,
+    ModelUnavailable,
 )
 from tests.fakes.embedding_functions import DIMENSIONS, embedder_of, vectors_of
 from tests.fakes.embedding_server import vector_of
@@ -190,7 +189,7 @@ async def test_a_failed_batch_stops_the_others_and_keeps_what_is_done() -> None:
 
     asked: list[str] = []
     embedder = embedder_of(one_fails, batch_size=1, concurrency=3)
-    with pytest.raises(EmbeddingError, match="ValueError"):
+    with pytest.raises(ModelError, match="ValueError"):
         await embedder.embed_documents(["good", "slow", "bad"])
     assert stopped.is_set()
     await embedder.embed_documents(["good"])
@@ -226,7 +225,7 @@ async def test_an_async_function_that_keeps_silent_is_asked_again_then_unavailab
         return []
 
     embedder = embedder_of(silent, timeout_s=0.01, max_retries=1)
-    with pytest.raises(EmbedderUnavailable, match=r"within 0\.01 s.*timeout_s") as caught:
+    with pytest.raises(ModelUnavailable, match=r"within 0\.01 s.*timeout_s") as caught:
         await embedder.embed_documents(["a"])
     assert isinstance(caught.value.__cause__, TimeoutError)
     assert calls == 2
@@ -242,7 +241,7 @@ async def test_a_sync_function_that_keeps_silent_is_left_alone_in_its_thread() -
         return vectors_of(texts)
 
     try:
-        with pytest.raises(EmbedderUnavailable, match="timeout_s"):
+        with pytest.raises(ModelUnavailable, match="timeout_s"):
             await embedder_of(silent, timeout_s=0.01).embed_documents(["a"])
     finally:
         release.set()
@@ -252,10 +251,10 @@ async def test_a_sync_function_that_keeps_silent_is_left_alone_in_its_thread() -
 async def test_a_foreign_error_becomes_ours_with_its_cause() -> None:
     model, error = Model(), RuntimeError("no quota")
     model.failures.append(error)
-    with pytest.raises(EmbeddingError, match="RuntimeError") as caught:
+    with pytest.raises(ModelError, match="RuntimeError") as caught:
         await embedder_of(model).embed_query("a")
     assert caught.value.__cause__ is error
-    assert not isinstance(caught.value, EmbedderUnavailable)
+    assert not isinstance(caught.value, ModelUnavailable)
     assert len(model.asked) == 1
 
 
@@ -263,15 +262,15 @@ async def test_a_failure_is_not_remembered() -> None:
     model = Model()
     model.failures.append(RuntimeError())
     embedder = embedder_of(model)
-    with pytest.raises(EmbeddingError):
+    with pytest.raises(ModelError):
         await embedder.embed_documents(["a"])
     assert await embedder.embed_documents(["a"]) == vectors_of(["a"])
 
 
 async def test_an_error_of_ours_passes_unchanged_and_is_not_retried() -> None:
-    model, error = Model(), EmbedderUnavailable("closed until Monday")
+    model, error = Model(), ModelUnavailable("closed until Monday")
     model.failures.append(error)
-    with pytest.raises(EmbedderUnavailable) as caught:
+    with pytest.raises(ModelUnavailable) as caught:
         await embedder_of(model).embed_documents(["a"])
     assert caught.value is error
     assert len(model.asked) == 1
@@ -291,9 +290,9 @@ async def test_an_error_of_ours_passes_unchanged_and_is_not_retried() -> None:
 )
 async def test_vectors_that_cannot_be_stored_are_a_mismatch(answer: Any, message: str) -> None:
     embedder = embedder_of(lambda texts: answer)
-    with pytest.raises(EmbeddingMismatch, match=message):
+    with pytest.raises(ModelError, match=message):
         await embedder.embed_documents(["a"])
-    with pytest.raises(EmbeddingMismatch, match=message):
+    with pytest.raises(ModelError, match=message):
         await embedder.embed_query("a")
 
 

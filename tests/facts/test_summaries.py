@@ -8,7 +8,7 @@ import pytest
 
 from adkpg import Database, DatabaseSessionService, PgVectorMemoryService
 from adkpg.erasure import forget
-from adkpg.errors import ConfigurationError, ExtractionError
+from adkpg.errors import ConfigurationError, ModelError
 from adkpg.facts.extractor import Extraction, Summary, Turn, Usage
 from adkpg.facts.service import Facts, SessionSummary
 from adkpg.memory.filters import SearchFilters
@@ -131,7 +131,7 @@ async def test_without_a_usable_answer_nothing_is_written(
     await remember(memory, 1, "I want to go to Rome.")
     script.says("no", "no", OutOfOrder())
     for _ in range(2):
-        with pytest.raises(ExtractionError):
+        with pytest.raises(ModelError):
             await facts.summarize(**USER, session_id="day1")
     assert await memories(memory, "summary") == []
 
@@ -152,7 +152,7 @@ async def test_a_session_that_changes_meanwhile_is_not_summed_up(
 
     await remember(memory, 1, "I want to go to Rome.")
     summing = Facts(memory, extractor=Summing(changes, lambda turns, known: Extraction()))
-    with pytest.raises(ExtractionError, match="changed while the extractor read them"):
+    with pytest.raises(ModelError, match="changed while the extractor read them"):
         await summing.summarize(**USER, session_id="day1")
     assert await memories(memory, "summary") == []
 
@@ -165,7 +165,7 @@ async def test_a_broken_summarizer_is_an_error_with_its_cause(
 
     await remember(memory, 1, "I want to go to Rome.")
     broken = Facts(memory, extractor=Summing(breaks, lambda turns, known: Extraction()))
-    with pytest.raises(ExtractionError, match="Summing failed with OutOfOrder"):
+    with pytest.raises(ModelError, match="Summing failed with OutOfOrder"):
         await broken.summarize(**USER, session_id="day1")
 
 

@@ -16,7 +16,7 @@ from google.adk.platform import time as platform_time
 from google.adk.sessions.session import Session
 
 from adkpg import InMemoryVectorMemoryService
-from adkpg.errors import ConfigurationError, EmbedderUnavailable, InvalidInput
+from adkpg.errors import ConfigurationError, InvalidInput, ModelUnavailable
 from adkpg.memory.filters import SearchFilters
 from adkpg.remember.policy import RememberPolicy
 from adkpg.tools.recall import takes_options
@@ -208,7 +208,7 @@ async def test_the_agent_tools_find_its_options() -> None:
 
 
 async def unavailable(_texts: list[str]) -> list[list[float]]:
-    raise EmbedderUnavailable("The model is down; ask again later.")
+    raise ModelUnavailable("The model is down; ask again later.")
 
 
 async def test_memories_outlive_a_failing_embedder(caplog: pytest.LogCaptureFixture) -> None:
@@ -227,13 +227,13 @@ async def test_memories_outlive_a_failing_embedder(caplog: pytest.LogCaptureFixt
 async def test_a_failing_question_is_answered_by_words(caplog: pytest.LogCaptureFixture) -> None:
     class Speechless(ToyEmbedder):
         async def embed_query(self, text: str) -> list[float]:
-            raise EmbedderUnavailable("no questions today")
+            raise ModelUnavailable("no questions today")
 
     memory = InMemoryVectorMemoryService(embedder=Speechless())
     await memory.add_memory(**USER, memories=[entry("kitten")])
     assert await found(memory, "kitten") == ["kitten"]
     assert "words alone" in caplog.text
-    with pytest.raises(EmbedderUnavailable):
+    with pytest.raises(ModelUnavailable):
         await memory.search(**USER, query="kitten", mode="vector")
 
 

@@ -12,7 +12,7 @@ import pytest
 
 from adkpg import Database, InMemoryVectorMemoryService, PgVectorMemoryService, Settings
 from adkpg.embedding import CallableEmbedder, OpenAIEmbedder
-from adkpg.errors import EmbedderUnavailable
+from adkpg.errors import ModelUnavailable
 from adkpg.outages.breaker import Breakers
 from tests.fakes.clock import Clock
 from tests.fakes.conversation import (
@@ -92,7 +92,7 @@ async def test_searches_answer_by_words_while_the_embedder_hangs_and_say_so(
             assert "gave no answer within 0.05 s" in hit.reason.words_alone
     assert embedder.asked == ["kitten"]
     assert caplog.text.count("answers by words alone") == 1
-    with pytest.raises(EmbedderUnavailable, match=NOT_ASKED):
+    with pytest.raises(ModelUnavailable, match=NOT_ASKED):
         await memory.search(**USER, query="feline", mode="vector")
     (hit,) = await memory.search(**USER, query="kitten", mode="text")
     assert hit.reason.words_alone is None, "nobody asked for vectors"
@@ -100,7 +100,7 @@ async def test_searches_answer_by_words_while_the_embedder_hangs_and_say_so(
 
 async def test_a_search_for_vectors_alone_fails_in_time(hasty: Database) -> None:
     memory = PgVectorMemoryService(hasty, embedder=HangingEmbedder())
-    with pytest.raises(EmbedderUnavailable, match="ADKPG_SEARCH_TIMEOUT_S"):
+    with pytest.raises(ModelUnavailable, match="ADKPG_SEARCH_TIMEOUT_S"):
         await memory.search(**USER, query="feline", mode="vector")
 
 
@@ -183,7 +183,7 @@ async def test_an_embedder_that_swallows_its_cancellation_is_left_behind(hasty: 
 async def test_warming_asks_the_embedder_before_the_first_search(hasty: Database) -> None:
     embedder = HangingEmbedder()
     memory = PgVectorMemoryService(hasty, embedder=embedder)
-    with pytest.raises(EmbedderUnavailable):
+    with pytest.raises(ModelUnavailable):
         await memory.warm()
     embedder.hangs = False
     await memory.warm(timeout_s=30)

@@ -9,9 +9,8 @@ from adkpg import Database, PgVectorMemoryService
 from adkpg.errors import (
     ConfigurationError,
     DatabaseUnavailable,
-    EmbedderUnavailable,
-    EmbeddingError,
-    EmbeddingMismatch,
+    ModelError,
+    ModelUnavailable,
 )
 from adkpg.models.reembedding import Reembedded
 from adkpg.models.service import Models
@@ -42,7 +41,7 @@ async def test_an_embedder_that_fails_in_the_middle_is_continued(
 ) -> None:
     await remember(old, *TEXTS)
     failing = FailingEmbedder("new", batches=2)
-    with pytest.raises(EmbedderUnavailable):
+    with pytest.raises(ModelUnavailable):
         await models.reembed(failing, app_name="app")
     assert (await active(connection), await vectors(connection, "new")) == ("old", 6)
     assert len(await found(old, "feline")) == 4
@@ -164,11 +163,11 @@ async def test_texts_that_the_new_model_refuses_stop_the_switch_alone(
 ) -> None:
     await remember(old, *TEXTS[::2], "the hound")
     picky = PickyEmbedder("new")
-    with pytest.raises(EmbeddingError, match="1 of its memories got no vector of model 'new'"):
+    with pytest.raises(ModelError, match="1 of its memories got no vector of model 'new'"):
         await models.reembed(picky, app_name="app")
     assert (await active(connection), await vectors(connection, "new")) == ("old", 4)
     asked = len(asked_of(picky))
-    with pytest.raises(EmbeddingError, match="adkpg models activate --force"):
+    with pytest.raises(ModelError, match="adkpg models activate --force"):
         await models.reembed(picky, app_name="app")
     assert len(asked_of(picky)) == asked
     assert await models.activate("new", app_name="app", force=True) == 1
@@ -197,7 +196,7 @@ async def test_wrong_vectors_are_said_before_anything_is_written(
 ) -> None:
     await remember(old, *TEXTS)
     embedder = CrookedEmbedder("new", answer=answer)
-    with pytest.raises(EmbeddingMismatch, match=said):
+    with pytest.raises(ModelError, match=said):
         await models.reembed(embedder, app_name="app")
     assert [model.name for model in await models.list_models()] == ["old"]
     assert (await active(connection), await jobs(connection)) == ("old", 0)
@@ -208,9 +207,9 @@ async def test_wrong_vectors_are_said_before_anything_is_written(
     assert said in caplog.text
     assert await active(connection, "fresh") is None
     assert await vectors(connection, "new", "fresh") == 0
-    with pytest.raises(EmbeddingMismatch, match=said):
+    with pytest.raises(ModelError, match=said):
         await service.embed_pending(app_name="fresh")
     if len(answer) == 1:
-        with pytest.raises(EmbeddingMismatch, match=said):
+        with pytest.raises(ModelError, match=said):
             await found(service, "feline", app_name="fresh", mode="vector")
         assert await found(service, "kitten", app_name="fresh") == ["the kitten sleeps"]

@@ -9,7 +9,7 @@ import pytest
 
 from adkpg import Database, Jobs, PgVectorMemoryService, Settings
 from adkpg.database.row_security import quoted
-from adkpg.errors import EmbeddingError
+from adkpg.errors import ModelError
 from adkpg.facts import Facts
 from adkpg.facts.llm import FactExtractor
 from adkpg.operations import examine
@@ -280,11 +280,11 @@ async def test_dead_letters_are_a_failure_and_revived(
     assert (await find(database, "queue")).detail.startswith("1 wait, none for long")
 
     async def refuse(texts: list[str]) -> list[list[float]]:
-        raise EmbeddingError("no such model")
+        raise ModelError("no such model")
 
     async with Database(database_url, settings=Settings(job_max_attempts=1)) as impatient:
         broken = PgVectorMemoryService(impatient, embedder=BrokenEmbedder(failure=refuse))
-        with pytest.raises(EmbeddingError):
+        with pytest.raises(ModelError):
             await broken.embed_pending()
     found = await find(database, "queue")
     assert (found.status, found.cure) == ("failure", "adkpg worker --once --revive")

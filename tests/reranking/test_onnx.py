@@ -6,7 +6,7 @@ from pathlib import Path
 
 import pytest
 
-from adkpg.errors import ConfigurationError, RerankerUnavailable, RerankingError
+from adkpg.errors import ConfigurationError, ModelError, ModelUnavailable
 from adkpg.reranking import OnnxReranker, Reranker
 from tests.fakes.cross_encoder import export
 
@@ -57,21 +57,21 @@ async def test_several_loops_and_tasks_share_one(tmp_path: Path) -> None:
 
 async def test_what_is_missing_or_broken_is_a_sentence(tmp_path: Path) -> None:
     for path, said in ((tmp_path, "model.onnx"), (tmp_path / "none", "model.onnx")):
-        with pytest.raises(RerankerUnavailable, match=said):
+        with pytest.raises(ModelUnavailable, match=said):
             await OnnxReranker(path).scores("bike", PASSAGES)
     export(tmp_path)
     (tmp_path / "tokenizer.json").rename(tmp_path / "elsewhere.json")
-    with pytest.raises(RerankerUnavailable, match=r"tokenizer\.json"):
+    with pytest.raises(ModelUnavailable, match=r"tokenizer\.json"):
         await OnnxReranker(tmp_path).warm()
     (tmp_path / "tokenizer.json").write_text("{}")
-    with pytest.raises(RerankerUnavailable, match="cannot be loaded"):
+    with pytest.raises(ModelUnavailable, match="cannot be loaded"):
         await OnnxReranker(tmp_path).warm()
     export(tmp_path)
     (tmp_path / "model.onnx").write_bytes(b"no model")
-    with pytest.raises(RerankerUnavailable, match="cannot be loaded"):
+    with pytest.raises(ModelUnavailable, match="cannot be loaded"):
         await OnnxReranker(tmp_path).warm()
     export(tmp_path, outputs=3)
-    with pytest.raises(RerankingError, match="3 numbers"):
+    with pytest.raises(ModelError, match="3 numbers"):
         await OnnxReranker(tmp_path).scores("bike", PASSAGES)
     for options in ({"batch_size": 0}, {"max_tokens": 7}):
         with pytest.raises(ConfigurationError, match=next(iter(options))):

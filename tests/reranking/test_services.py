@@ -6,7 +6,7 @@ from typing import Any
 
 import pytest
 
-from adkpg.errors import ConfigurationError, RerankerUnavailable, RerankingError
+from adkpg.errors import ConfigurationError, ModelError, ModelUnavailable
 from adkpg.reranking import CohereReranker, Reranker, TEIReranker
 from adkpg.reranking.reranker import scores_checked
 from tests.fakes.embedding_server import EmbeddingServer, Reply, Request
@@ -73,7 +73,7 @@ async def test_cohere_reads_its_key_from_the_environment(
     own = CohereReranker(url=f"{cohere_server.url}/rerank")
     assert await own.scores("?", ["tea"]) == [0.03]
     assert "authorization" not in cohere_server.requests[-1].headers
-    with pytest.raises(RerankerUnavailable, match="CO_API_KEY"):
+    with pytest.raises(ModelUnavailable, match="CO_API_KEY"):
         await CohereReranker().scores("?", ["tea"])
     monkeypatch.setenv("COHERE_API_KEY", "of the environment")
     await CohereReranker(url=f"{cohere_server.url}/rerank").scores("?", ["tea"])
@@ -127,9 +127,9 @@ async def test_a_wrong_answer_is_a_sentence(
         (tei_server, TEIReranker(tei_server.url, api_key="secret")),
     ):
         server.script.append(reply)
-        with pytest.raises(RerankingError) as raised:
+        with pytest.raises(ModelError) as raised:
             await scores_checked(reranker, "?", ["tea"])
-        assert isinstance(raised.value, RerankerUnavailable) == unavailable
+        assert isinstance(raised.value, ModelUnavailable) == unavailable
         assert "secret" not in str(raised.value)
 
 
@@ -144,9 +144,9 @@ async def test_an_endless_answer_is_not_read_to_its_end(
     ):
         many = b"[" + filling * (10_000_000 // len(filling)) + b"1]"
         server.script.append(Reply(many))
-        with pytest.raises(RerankingError, match="more than 64 kB") as raised:
+        with pytest.raises(ModelError, match="more than 64 kB") as raised:
             await scores_checked(reranker, "?", ["tea"])
-        assert not isinstance(raised.value, RerankerUnavailable), "others may be answered"
+        assert not isinstance(raised.value, ModelUnavailable), "others may be answered"
         assert await reranker.scores("?", ["tea"]) == [0.03]
 
 
@@ -168,7 +168,7 @@ async def test_passages_that_come_back_are_read(cohere_server: EmbeddingServer) 
 
 async def test_nobody_at_the_address_is_unavailable() -> None:
     reranker = TEIReranker("http://127.0.0.1:1", model="mine")
-    with pytest.raises(RerankerUnavailable, match="'mine' cannot answer now"):
+    with pytest.raises(ModelUnavailable, match="'mine' cannot answer now"):
         await scores_checked(reranker, "?", ["tea"])
 
 

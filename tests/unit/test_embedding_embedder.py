@@ -7,9 +7,8 @@ from adkpg.embedding import Embedder
 from adkpg.embedding.embedder import embed_checked, embed_query_checked, floor_of
 from adkpg.errors import (
     ConfigurationError,
-    EmbedderUnavailable,
-    EmbeddingError,
-    EmbeddingMismatch,
+    ModelError,
+    ModelUnavailable,
 )
 
 
@@ -84,22 +83,22 @@ async def test_lone_surrogates_never_reach_the_embedder() -> None:
 async def test_vectors_that_cannot_be_stored_are_a_mismatch(
     answer: list[Any], message: str
 ) -> None:
-    with pytest.raises(EmbeddingMismatch, match=message):
+    with pytest.raises(ModelError, match=message):
         await embed_checked(Scripted(*answer), ["a"])
     if len(answer) == 1:
-        with pytest.raises(EmbeddingMismatch, match=message):
+        with pytest.raises(ModelError, match=message):
             await embed_query_checked(Scripted(*answer), "a")
 
 
 @pytest.mark.parametrize("error", [RuntimeError("x"), ValueError("x"), TimeoutError()])
 async def test_a_foreign_error_becomes_an_embedding_error(error: Exception) -> None:
     for call in (embed_checked(Scripted(error), ["a"]), embed_query_checked(Scripted(error), "a")):
-        with pytest.raises(EmbeddingError, match=type(error).__name__) as caught:
+        with pytest.raises(ModelError, match=type(error).__name__) as caught:
             await call
         assert caught.value.__cause__ is error
 
 
-@pytest.mark.parametrize("error", [EmbedderUnavailable("x"), asyncio.CancelledError()])
+@pytest.mark.parametrize("error", [ModelUnavailable("x"), asyncio.CancelledError()])
 async def test_our_errors_and_cancellation_pass_unchanged(error: BaseException) -> None:
     for call in (embed_checked(Scripted(error), ["a"]), embed_query_checked(Scripted(error), "a")):
         with pytest.raises(type(error)) as caught:

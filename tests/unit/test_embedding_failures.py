@@ -23,7 +23,7 @@ from adkpg.embedding.failures import (
     unavailable,
     wait_s,
 )
-from adkpg.errors import EmbedderUnavailable, EmbeddingError
+from adkpg.errors import ModelError, ModelUnavailable
 
 REQUEST: Any = httpx.Request("POST", "http://localhost")
 
@@ -108,7 +108,7 @@ def test_what_is_worth_another_attempt(
 ) -> None:
     assert transient(make(code)) == at_once
     assert unavailable(make(code)) == later
-    assert isinstance(failure_of("m", make(code)), EmbedderUnavailable) == later
+    assert isinstance(failure_of("m", make(code)), ModelUnavailable) == later
 
 
 @pytest.mark.parametrize("make", LIBRARIES)
@@ -157,7 +157,7 @@ def test_what_says_nothing_counts_against_the_texts(error: Exception) -> None:
     assert not transient(error)
     assert not unavailable(error)
     failure = failure_of("m", error)
-    assert type(failure) is EmbeddingError
+    assert type(failure) is ModelError
     assert type(error).__name__ in str(failure)
 
 

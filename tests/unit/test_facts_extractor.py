@@ -9,7 +9,7 @@ from google.adk.models.llm_response import LlmResponse
 from google.genai import types
 from google.genai.errors import APIError
 
-from adkpg.errors import ConfigurationError, ExtractionError, ExtractorUnavailable
+from adkpg.errors import ConfigurationError, ModelError, ModelUnavailable
 from adkpg.facts import prompts
 from adkpg.facts.extractor import Add, Summarizer, Supersede, Update, Usage
 from adkpg.facts.llm import FactExtractor
@@ -210,10 +210,10 @@ async def test_two_unreadable_answers_are_an_error_that_tells_the_tokens(
     script: Script, extractor: FactExtractor
 ) -> None:
     script.says("I'd rather not talk about Ana.", "Really not.")
-    with pytest.raises(ExtractionError, match=r"'scripted' answered twice .*not JSON") as caught:
+    with pytest.raises(ModelError, match=r"'scripted' answered twice .*not JSON") as caught:
         await extractor.extract([turn(1)], [])
     assert caught.value.usage == ONE_CALL + ONE_CALL
-    assert not isinstance(caught.value, ExtractorUnavailable)
+    assert not isinstance(caught.value, ModelUnavailable)
     assert "Ana" not in str(caught.value), "errors are kept beside jobs; no person's words in them"
     assert not script.answers
 
@@ -230,9 +230,9 @@ async def test_a_refusal_of_the_provider_is_an_error_at_once(
     script: Script, extractor: FactExtractor, response: LlmResponse, code: str, refused: bool
 ) -> None:
     script.says(response)
-    with pytest.raises(ExtractionError, match=rf"gave no answer \({code}\)") as caught:
+    with pytest.raises(ModelError, match=rf"gave no answer \({code}\)") as caught:
         await extractor.extract([turn(1)], [])
-    assert isinstance(caught.value, ExtractorUnavailable) is not refused
+    assert isinstance(caught.value, ModelUnavailable) is not refused
     assert len(script.requests) == 1
 
 
@@ -240,12 +240,12 @@ async def test_a_failing_model_is_an_error_with_its_cause(
     script: Script, extractor: FactExtractor
 ) -> None:
     script.says("no JSON", OutOfOrder("secret words"))
-    with pytest.raises(ExtractionError, match="failed with OutOfOrder") as caught:
+    with pytest.raises(ModelError, match="failed with OutOfOrder") as caught:
         await extractor.extract([turn(1)], [])
     assert isinstance(caught.value.__cause__, OutOfOrder)
     assert "secret" not in str(caught.value)
     assert caught.value.usage == ONE_CALL + Usage(calls=1)
-    assert isinstance(caught.value, ExtractorUnavailable)
+    assert isinstance(caught.value, ModelUnavailable)
 
 
 @pytest.mark.parametrize(("status", "refused"), [(400, True), (429, False), (503, False)])
@@ -253,15 +253,15 @@ async def test_a_refused_request_is_told_from_an_outage(
     script: Script, extractor: FactExtractor, status: int, refused: bool
 ) -> None:
     script.says(APIError(status, {"error": {"message": "no"}}))
-    with pytest.raises(ExtractionError, match="APIError") as caught:
+    with pytest.raises(ModelError, match="APIError") as caught:
         await extractor.extract([turn(1)], [])
-    assert isinstance(caught.value, ExtractorUnavailable) is not refused
+    assert isinstance(caught.value, ModelUnavailable) is not refused
 
 
 async def test_a_model_that_never_answers_is_an_error(script: Script) -> None:
     script.says(asyncio.Event())
     extractor = FactExtractor(FactsLlm.following(script), timeout_s=0.01)
-    with pytest.raises(ExtractionError, match="TimeoutError"):
+    with pytest.raises(ModelError, match="TimeoutError"):
         await extractor.extract([turn(1)], [])
 
 
@@ -364,7 +364,7 @@ async def test_a_session_is_summed_up_whole_however_long_it_is(script: Script) -
     )
     script.answers.clear()
     script.says(sums_up, OutOfOrder())
-    with pytest.raises(ExtractionError) as raised:
+    with pytest.raises(ModelError) as raised:
         await extractor.summarize([turn(n, text) for n, text in enumerate(texts)])
     assert raised.value.usage == ONE_CALL + Usage(calls=1), "what the first part cost, too"
 
@@ -374,9 +374,9 @@ async def test_a_summary_without_words_is_an_error(
     script: Script, extractor: FactExtractor, answer: str
 ) -> None:
     script.says(answer, answer)
-    with pytest.raises(ExtractionError, match="no summary"):
+    with pytest.raises(ModelError, match="no summary"):
         await extractor.summarize([turn(1)])
-    with pytest.raises(ExtractionError, match="without turns"):
+    with pytest.raises(ModelError, match="without turns"):
         await extractor.summarize([])
 
 

@@ -164,7 +164,7 @@ async def _embed(database: adkpg.Database, app_name: str, user_id: str | None) -
                 ):
                     done += stored
                     shown(done, total)
-        except (adkpg.errors.EmbeddingError, adkpg.errors.ModelNotActive) as exc:
+        except (adkpg.errors.ModelError, adkpg.errors.ModelNotActive) as exc:
             click.echo(
                 f"Warning: what was added is found by its words, but waits for vectors: {exc} "
                 "`adkpg worker` catches up.",

@@ -46,8 +46,7 @@ from adkpg.errors import (
     ConfigurationError,
     DatabaseUnavailable,
     ExtensionMissing,
-    SchemaMissing,
-    SchemaOutOfDate,
+    SchemaError,
 )
 
 logger = logging.getLogger(__name__)
@@ -151,21 +150,21 @@ def verify(found: Found, place: str, fresh_start: str) -> None:
 
     Raises:
       ConfigurationError: The server is too old.
-      SchemaMissing: There are no tables yet.
-      SchemaOutOfDate: They are at another revision; the message names both.
+      SchemaError: There are no tables yet.
+      SchemaError: They are at another revision; the message names both.
       ExtensionMissing: pgvector is missing, too old, or not in the search_path.
     """
     wanted = expected()
     _require_supported(found)
     if found.revision is None:
-        raise SchemaMissing(
+        raise SchemaError(
             f"adkpg's tables do not exist in {place} (expected revision {wanted}); run: "
             "adkpg db upgrade"
         )
     if not _is_later_and_works(found):
         _require_known(found.revision, fresh_start)
         if found.revision != wanted:
-            raise SchemaOutOfDate(
+            raise SchemaError(
                 f"adkpg's tables in {place} are at revision {found.revision}, but this version "
                 f"expects {wanted}; run: adkpg db upgrade"
             )
@@ -185,10 +184,10 @@ def _require_known(revision: str, fresh_start: str) -> None:
     found = f"adkpg's tables are at revision {revision}, but this version expects {wanted}"
     number = re.match("[0-9]+", revision)
     if number is not None and number[0] <= wanted[: len(number[0])]:
-        raise SchemaOutOfDate(
+        raise SchemaError(
             f"{found}; an unreleased adkpg made them, and nothing migrates them: {fresh_start}"
         )
-    raise SchemaOutOfDate(f"{found}; upgrade the adkpg package")
+    raise SchemaError(f"{found}; upgrade the adkpg package")
 
 
 def _require_supported(found: Found) -> None:
@@ -320,8 +319,8 @@ async def upgrade(
       ConfigurationError: There is no such revision, or the server is too old.
       ExtensionMissing: The server has no pgvector that adkpg can use, or this role may not create
         it.
-      SchemaMissing: This role may not create the schema.
-      SchemaOutOfDate: The tables are at a revision that nothing migrates.
+      SchemaError: This role may not create the schema.
+      SchemaError: The tables are at a revision that nothing migrates.
       Busy: Others were in the way for longer than `timeout_s`.
     """
     _require_named(revision)
@@ -354,7 +353,7 @@ async def downgrade(
 
     Raises:
       ConfigurationError: There is no such revision.
-      SchemaOutOfDate: The tables are at a revision that nothing migrates.
+      SchemaError: The tables are at a revision that nothing migrates.
       Busy: Others were in the way for longer than `timeout_s`.
     """
     _require_named(revision)
@@ -609,7 +608,7 @@ def require_schema(connection: Connection, schema: str) -> None:
     except ProgrammingError as exc:
         if getattr(exc.orig, "sqlstate", None) != _FORBIDDEN:
             raise
-        raise SchemaMissing(
+        raise SchemaError(
             f"This role may not create the schema {schema}; let an administrator run "
             f"CREATE SCHEMA {schema} AUTHORIZATION followed by this role's name, then run: "
             "adkpg db upgrade"

@@ -6,9 +6,9 @@ from typing import TypeVar
 from adkpg.errors import (
     AdkpgError,
     DatabaseError,
-    EmbedderUnavailable,
-    EmbeddingError,
     InvalidInput,
+    ModelError,
+    ModelUnavailable,
     RetryableError,
 )
 
@@ -25,14 +25,14 @@ async def apart(
       What `do` returned, and the items that were refused alone, each with its error.
 
     Raises:
-      EmbedderUnavailable: No item is at fault, nor would another succeed.
+      ModelUnavailable: No item is at fault, nor would another succeed.
       RetryableError: Nor is any if the database is in trouble.
     """
     try:
         return [await do(items)], []
-    except (EmbedderUnavailable, RetryableError):
+    except (ModelUnavailable, RetryableError):
         raise
-    except (EmbeddingError, DatabaseError, InvalidInput) as exc:
+    except (ModelError, DatabaseError, InvalidInput) as exc:
         if len(items) == 1:
             return [], [(items[0], exc)]
     done: list[DoneT] = []

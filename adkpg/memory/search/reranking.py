@@ -4,7 +4,7 @@ import logging
 from collections.abc import Sequence
 from dataclasses import replace
 
-from adkpg.errors import RerankingError
+from adkpg.errors import ModelError
 from adkpg.memory import records
 from adkpg.memory.search.hits import Hit
 from adkpg.reranking.guarded import GuardedReranker
@@ -32,7 +32,7 @@ async def reranked(
         return rest
     try:
         scores = await reranker.scores(question, [_passage(hit) for hit in seen])
-    except RerankingError as exc:
+    except ModelError as exc:
         if reranker.news(exc):
             logger.warning("The search keeps its own order: %s", exc)
         why = str(exc)

@@ -14,7 +14,7 @@ from google.adk.memory.memory_entry import MemoryEntry
 from google.adk.platform import time as platform_time
 
 from adkpg.database import Database, Known, Need, Prompt, Source, Transaction
-from adkpg.errors import DatabaseUnavailable, EmbeddingError
+from adkpg.errors import DatabaseUnavailable, ModelError
 from adkpg.keys import APP_WIDE
 from adkpg.limits import require_rows, require_size
 from adkpg.memory import records
@@ -151,7 +151,7 @@ class Search:
         if vectors is not None:
             try:
                 query_vector = await vectors.of_query(text, app_name=app_name)
-            except EmbeddingError as exc:
+            except ModelError as exc:
                 if options.mode == "vector":
                     raise
                 if vectors.guarded.news("searches", exc):

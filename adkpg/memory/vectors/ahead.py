@@ -24,7 +24,7 @@ class Ahead:
         """Yields what was answered since it was asked last, together.
 
         Raises:
-          EmbedderUnavailable: As the embedder's failure says, after what it answered before.
+          ModelUnavailable: As the embedder's failure says, after what it answered before.
         """
         while True:
             answers = [await self._answers.get()]

@@ -13,10 +13,10 @@ from adkpg.errors import (
     AdkpgError,
     ConfigurationError,
     DatabaseError,
-    EmbedderUnavailable,
-    EmbeddingError,
     InvalidInput,
+    ModelError,
     ModelNotActive,
+    ModelUnavailable,
     RetryableError,
 )
 from adkpg.keys import require_storable
@@ -162,7 +162,7 @@ class Vectors:
           app_name: Where it is asked.
 
         Raises:
-          EmbeddingError: The embedder failed, or gave no answer in a search's time.
+          ModelError: The embedder failed, or gave no answer in a search's time.
         """
         self._warn_if_foreign(app_name, text)
         return records.vector_text(await self.guarded.question(text))
@@ -196,7 +196,7 @@ class Vectors:
           Those that were answered, and those that were refused, each with its error.
 
         Raises:
-          EmbedderUnavailable: The embedder answers no text now.
+          ModelUnavailable: The embedder answers no text now.
         """
         most = self._database.settings.embedding_batch_size
         group: list[Prepared] = []
@@ -248,7 +248,7 @@ class Vectors:
         """Does what `PgVectorMemoryService.embed_pending` says.
 
         Raises:
-          EmbeddingError: The embedder failed; the rest stays pending.
+          ModelError: The embedder failed; the rest stays pending.
           ModelNotActive: The vectors of the app that was asked for are of another model.
           InvalidInput: The app's name cannot be stored.
         """
@@ -258,14 +258,14 @@ class Vectors:
         self.guarded.forgive()
         model_id, _ = await self.numbered_model()
         total = 0
-        failure: EmbeddingError | None = None
+        failure: ModelError | None = None
         async for app, user in self.claims.users(app_name=app_name, model_id=model_id):
             try:
                 with scopes.narrowed(app, user):
                     total += await self.embed_user(app, user, eager=True)
-            except EmbedderUnavailable:
+            except ModelUnavailable:
                 raise
-            except EmbeddingError as exc:
+            except ModelError as exc:
                 failure = failure or exc
         if failure is not None:
             raise failure
@@ -295,7 +295,7 @@ class Vectors:
           How many vectors were stored.
 
         Raises:
-          EmbeddingError: The embedder failed for some; they are given back, the others stored.
+          ModelError: The embedder failed for some; they are given back, the others stored.
           DatabaseError: The database failed or refused; what it did not store is given back.
         """
         self.guarded.require()  # nothing is claimed for one that is away
@@ -367,7 +367,7 @@ class Vectors:
             logger.warning(
                 "The memories are stored and found by their words, but wait for vectors: %s", exc
             )
-        except (EmbeddingError, DatabaseError, InvalidInput) as exc:
+        except (ModelError, DatabaseError, InvalidInput) as exc:
             if self.guarded.news("ingests", exc):
                 logger.warning(
                     "The memories are stored and found by their words, but wait for vectors: %s "
@@ -414,7 +414,7 @@ class Vectors:
                 await self.claims.fail([row], error, refused=True)
             if stored == len(left):
                 left = []
-        except (EmbedderUnavailable, RetryableError) as exc:  # nobody's fault but the service's
+        except (ModelUnavailable, RetryableError) as exc:  # nobody's fault but the service's
             failure = exc
             await self.claims.fail(left, exc, refused=False)
             left = []

@@ -5,7 +5,7 @@ import logging
 from dataclasses import dataclass
 
 from adkpg import scopes
-from adkpg.errors import EmbedderUnavailable, EmbeddingError
+from adkpg.errors import ModelError, ModelUnavailable
 from adkpg.keys import require_storable
 from adkpg.memory.vectors.vectors import Vectors
 
@@ -58,10 +58,10 @@ class Embedding:
                 try:
                     with scopes.narrowed(app, user):
                         await self.vectors.embed_user(app, user, eager=eager)
-                except EmbeddingError as exc:
+                except ModelError as exc:
                     if guarded.news("flush", exc):
                         logger.warning("Flushing goes on: %s", exc)
-                    if isinstance(exc, EmbedderUnavailable):
+                    if isinstance(exc, ModelUnavailable):
                         break
             model_id, _ = await self.vectors.numbered_model()
             waiting = await self.vectors.claims.waiting(app_name=app_name, model_id=model_id)

@@ -11,9 +11,9 @@ import pytest
 from adkpg import Backlog, Database, Jobs, PgVectorMemoryService, Settings
 from adkpg.errors import (
     DatabaseUnavailable,
-    EmbedderUnavailable,
-    EmbeddingError,
     InvalidInput,
+    ModelError,
+    ModelUnavailable,
 )
 from adkpg.memory.queue.claims import Claims
 from tests.fakes.conversation import USER, entry, found, said, session_of, wait
@@ -288,7 +288,7 @@ async def test_one_refused_text_holds_up_no_other(
     await wait(words, *(f"kitten {n}" for n in range(5)), "poison", "kitten 6")
     memory = PgVectorMemoryService(database, embedder=BrokenEmbedder(failure=refuses))
     for _ in range(10):
-        with pytest.raises(EmbeddingError):
+        with pytest.raises(ModelError):
             await memory.embed_pending()
         await connection.execute("UPDATE memory_jobs SET due_at = now()")
     assert await memory.embed_pending() == 0
@@ -308,7 +308,7 @@ async def test_an_embedder_that_is_down_keeps_everything_waiting(
     embedder = BrokenEmbedder(failure=down)
     memory = PgVectorMemoryService(database, embedder=embedder)
     for _ in range(20):
-        with pytest.raises(EmbedderUnavailable):
+        with pytest.raises(ModelUnavailable):
             await memory.embed_pending()
     assert [(job["attempts"], job["dead"]) for job in await rows(connection)] == [(0, False)] * 2
     embedder.failure = None

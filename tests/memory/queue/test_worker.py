@@ -12,7 +12,7 @@ import asyncpg
 import pytest
 
 from adkpg import Database, DatabaseSessionService, PgVectorMemoryService, Settings
-from adkpg.errors import Busy, ConfigurationError, DatabaseUnavailable, SchemaMissing
+from adkpg.errors import Busy, ConfigurationError, DatabaseUnavailable, SchemaError
 from adkpg.memory.queue.claims import Claims
 from adkpg.memory.queue.worker import Worker
 from adkpg.memory.vectors.vectors import Vectors
@@ -349,7 +349,7 @@ async def test_a_worker_tidies(
 
 async def test_a_schema_that_is_missing_ends_the_worker(empty_database_url: str) -> None:
     async with Database(empty_database_url) as database:
-        with pytest.raises(SchemaMissing):
+        with pytest.raises(SchemaError):
             await working(database, ToyEmbedder()).run()
 
 

@@ -11,7 +11,7 @@ from google.adk.memory.memory_entry import MemoryEntry
 from google.genai import types
 
 from adkpg import Database, Hit, PgVectorMemoryService, Settings
-from adkpg.errors import ConfigurationError, InvalidInput, RerankingError
+from adkpg.errors import ConfigurationError, InvalidInput, ModelError
 from adkpg.memory.records import text_of
 from adkpg.reranking import TEIReranker
 from adkpg.testing import said
@@ -272,7 +272,7 @@ async def test_warming_loads_it(database: Database) -> None:
         async def warm(self) -> None:
             await asyncio.Event().wait()
 
-    with pytest.raises(RerankingError, match="no answer within"):
+    with pytest.raises(ModelError, match="no answer within"):
         await PgVectorMemoryService(database, mode="text", reranker=Hanging(len)).warm(
             timeout_s=0.01
         )

@@ -7,7 +7,7 @@ import asyncpg
 import pytest
 
 from adkpg import Database, PgVectorMemoryService
-from adkpg.errors import EmbedderUnavailable
+from adkpg.errors import ModelUnavailable
 from adkpg.models.service import Models
 from tests.fakes.conversation import USER, conversation, entry, found, said, session_of
 from tests.fakes.locks import locked
@@ -130,7 +130,7 @@ async def test_an_embedder_that_fails_meanwhile_leaves_them_to_be_tried_again(
     memory = await known(PgVectorMemoryService(database, embedder=embedder))
 
     async def away(_: list[str]) -> list[list[float]]:
-        raise EmbedderUnavailable("away for lunch")
+        raise ModelUnavailable("away for lunch")
 
     embedder.failure = away
     await add(memory, MANY[:turns])

@@ -8,7 +8,7 @@ import asyncpg
 import pytest
 
 from adkpg import Database, PgVectorMemoryService, Settings
-from adkpg.errors import ConfigurationError, EmbeddingError, EmbeddingMismatch
+from adkpg.errors import ConfigurationError, ModelError
 from tests.fakes.conversation import (
     USER,
     conversation,
@@ -67,7 +67,7 @@ async def test_memories_are_kept_when_the_embedder_fails(
     assert await found(memory, "kitten") == ["my kitten sleeps", "noted"]
     assert await found(memory, "feline") == []
 
-    with pytest.raises(EmbeddingError):
+    with pytest.raises(ModelError):
         await memory.embed_pending()
     embedder.failure = None
     assert await memory.embed_pending() == 2
@@ -142,7 +142,7 @@ async def test_batches_before_a_failure_stay_embedded(database_url: str) -> None
             if hit.memory.content.parts and hit.memory.content.parts[0].text == "turn 3"
         ]
         assert hit.reason.cosine is not None
-        with pytest.raises(EmbeddingError):
+        with pytest.raises(ModelError):
             await memory.embed_pending()
 
 
@@ -226,7 +226,7 @@ async def test_a_hybrid_search_without_its_embedder_answers_by_words(
     with caplog.at_level(logging.WARNING, logger="adkpg"):
         assert await found(memory, "kitten") == ["my kitten sleeps"]
     assert "by words alone" in caplog.text
-    with pytest.raises(EmbeddingError, match="RuntimeError"):
+    with pytest.raises(ModelError, match="RuntimeError"):
         await memory.search(**USER, query="kitten", mode="vector")
 
 
@@ -238,7 +238,7 @@ async def test_a_question_with_a_wrong_vector_is_answered_by_words(database: Dat
     memory = PgVectorMemoryService(database, embedder=Long())
     await remember_apart(memory, "my kitten sleeps")
     assert await found(memory, "kitten") == ["my kitten sleeps"]
-    with pytest.raises(EmbeddingMismatch):
+    with pytest.raises(ModelError):
         await memory.search(**USER, query="kitten", mode="vector")
 
 
