@@ -9,9 +9,7 @@ from typing import Literal
 from adkpg.errors import InvalidInput
 from adkpg.settings import Settings
 
-SizeSetting = Literal[
-    "max_event_mb", "max_state_mb", "max_memory_mb", "max_query_kb", "max_answer_mb"
-]
+SizeSetting = Literal["max_event_mb", "max_state_mb", "max_query_kb", "max_answer_mb"]
 
 _BYTES = {"mb": 1_000_000, "kb": 1_000}
 

@@ -102,12 +102,6 @@ class Settings(BaseSettings):
     pool_size: int = Field(
         default=10, ge=1, description="Connections kept open per event loop, in connections."
     )
-    pool_overflow: int = Field(
-        default=0,
-        ge=0,
-        description="Connections opened above `pool_size` under load and closed after one use, in "
-        "connections. Opening one costs as much as ten appends.",
-    )
     pool_timeout_s: float = Field(
         default=30, gt=0, description="Longest wait for a free connection, in seconds."
     )
@@ -215,24 +209,11 @@ class Settings(BaseSettings):
     query_cache_size: int = Field(
         default=256, ge=0, description="Query vectors remembered per memory service, in vectors."
     )
-    shared_events_mb: int = Field(
-        default=0,
-        ge=0,
-        description="Events kept in memory per session service, for whoever reads their session "
-        "again, in megabytes; such sessions share their event objects, which must not be changed. "
-        "0 keeps none.",
-    )
     invocation_lease_s: float = Field(
         default=30,
         gt=0,
         description="How long a session stays taken by an invocation whose process is gone, in "
         "seconds; one that runs renews it three times as often.",
-    )
-    invocation_result_ttl_s: float = Field(
-        default=86_400,
-        gt=0,
-        description="How long the result of an invocation with a key answers retried requests, in "
-        "seconds.",
     )
     remember: bool | Literal["redacted"] = Field(
         default=False,
@@ -249,7 +230,8 @@ class Settings(BaseSettings):
         default=32,
         ge=1,
         le=250,
-        description="Largest event, as JSON, in megabytes of a million bytes.",
+        description="Largest event, as JSON; largest memory, as JSON with its metadata; largest "
+        "text of a document, in megabytes of a million bytes.",
     )
     max_state_mb: int = Field(
         default=8,
@@ -271,13 +253,6 @@ class Settings(BaseSettings):
         le=250_000,
         description="Most that one user may have written of an app's state, in kilobytes of JSON. "
         "Users are counted in 256 groups, so that their ids are not kept.",
-    )
-    max_memory_mb: int = Field(
-        default=32,
-        ge=1,
-        le=250,
-        description="Largest memory, as JSON with its metadata, and largest text of a document, in "
-        "megabytes. Below `max_event_mb`, some events cannot be remembered.",
     )
     max_artifact_mb: int = Field(
         default=256,

@@ -112,7 +112,7 @@ class SessionService(DatabaseSessionService):
         agents_dir: str | None = None,
         on_conflict: Literal["raise", "merge"] = "raise",
         remember: Remember | None = None,
-        shared_events_mb: int | None = None,
+        shared_events_mb: int = 0,
         **engine_options: Any,
     ) -> None:
         self._of_memory = _database_of(uri)  # kept, since the memory service finds the policy in it

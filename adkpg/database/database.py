@@ -1413,7 +1413,7 @@ class Database(Closes):
         settings = self.settings
         options: dict[str, Any] = {
             "pool_size": settings.pool_size,
-            "max_overflow": settings.pool_overflow,
+            "max_overflow": 0,
             "pool_timeout": settings.pool_timeout_s,
             # The last one used comes first: its server process has the plans and caches warm.
             "pool_use_lifo": True,

@@ -140,7 +140,7 @@ class Documents:
         """
         require_storable(app_name=app_name, user_id=user_id)
         _require_name(source)
-        require_size(self._database.settings, "max_memory_mb", f"Document {source!r}", text)
+        require_size(self._database.settings, "max_event_mb", f"Document {source!r}", text)
         user = scope_user(user_id)
         self._database.require_scope_to_write(app_name, user_id=user)
         now = platform_time.get_time()

@@ -273,11 +273,11 @@ def require_small(draft: Draft, settings: Settings) -> None:
     """Refuses a memory that is too large, as JSON with its metadata.
 
     Raises:
-      InvalidInput: It is larger than ``max_memory_mb``.
+      InvalidInput: It is larger than ``max_event_mb``.
     """
     name = "A memory" if draft.event_id is None else f"The memory of event {draft.event_id}"
     texts = (draft.content, draft.author, draft.custom_metadata, draft.topics, draft.artifacts)
-    require_size(settings, "max_memory_mb", name, *texts)
+    require_size(settings, "max_event_mb", name, *texts)
 
 
 def text_length(contents: Iterable[types.Content | None]) -> int:

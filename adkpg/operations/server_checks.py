@@ -377,7 +377,7 @@ async def settings(database: Database) -> Finding:
     if largest := max(hnsw, key=lambda row: row["part_bytes"], default=None):
         await warn_of_slow_building(database, verdict, largest["name"], largest["part_bytes"])
     most = min(int(found["max_connections"]["setting"]) for found in of_nodes.values())
-    wanted = database.settings.pool_size + database.settings.pool_overflow
+    wanted = database.settings.pool_size
     if wanted * 2 > most:
         verdict.add(
             "warning",

@@ -35,6 +35,7 @@ LARGEST_RESULT = 1_000_000
 _SHORTEST_PAUSE_S = 0.02
 _NEXT_PAUSE_S = 0.1  # at most, of who is next
 _LONGEST_PAUSE_S = 0.5
+_RESULT_TTL_S = 86_400.0
 
 _Place = tuple[str, str, str, str, str]
 _LEASES: ContextVar[Mapping[_Place, "_Lease"]] = ContextVar(
@@ -219,7 +220,7 @@ class _Lease:
                     "holder": self.holder,
                     "key": self._key,
                     "result": result,
-                    "ttl_s": self._database.settings.invocation_result_ttl_s,
+                    "ttl_s": _RESULT_TTL_S,
                 },
             )
         except DatabaseError as exc:

@@ -107,8 +107,7 @@ class DatabaseSessionService(UsesDatabase, BaseSessionService):
         nothing, whatever that was.
       shared_events_mb: Megabytes of events that are kept in this process, for whoever reads their
         session again; estimated at 6 kB for each event, and its text. Sessions then share their
-        event objects: never change one that `get_session` returned. Default:
-        ``ADKPG_SHARED_EVENTS_MB``, which is 0: nothing is kept, and nothing shared.
+        event objects: never change one that `get_session` returned. 0 keeps and shares nothing.
       **engine_options: With a URL, as for ADK's service: passed to `create_async_engine`, except
         for `Database`'s own ``password``, ``settings`` and ``auto_upgrade``.
 
@@ -124,12 +123,12 @@ class DatabaseSessionService(UsesDatabase, BaseSessionService):
         db_engine: AsyncEngine | None = None,
         on_conflict: Literal["raise", "merge"] = "raise",
         remember: Remember | None = None,
-        shared_events_mb: int | None = None,
+        shared_events_mb: int = 0,
         **engine_options: Any,
     ) -> None:
         if on_conflict not in ("raise", "merge"):
             raise ConfigurationError(f"on_conflict is 'raise' or 'merge', not {on_conflict!r}.")
-        if shared_events_mb is not None and shared_events_mb < 0:
+        if shared_events_mb < 0:
             raise ConfigurationError(
                 f"shared_events_mb={shared_events_mb} is below 0; give 0 to share none."
             )
@@ -150,8 +149,6 @@ class DatabaseSessionService(UsesDatabase, BaseSessionService):
         if remember is not None and self._captures:
             self._database.remember_by(remember)
         self._queues = AppendQueues()
-        if shared_events_mb is None:
-            shared_events_mb = self._database.settings.shared_events_mb
         self._shared = SharedEvents(shared_events_mb * 1_000_000) if shared_events_mb else None
         if self._shared is not None:
             self._database.keep_informed(self._shared)
@@ -776,7 +773,7 @@ class DatabaseSessionService(UsesDatabase, BaseSessionService):
           timeout_s: Longest wait for the turn, in seconds; 0 asks once.
           key: An idempotency key: of all invocations of this session with the same, one finishes.
             The others wait for it, and are told that it is `done`, with its `result`, for
-            ``ADKPG_INVOCATION_RESULT_TTL_S``. One that raises has not finished: the next runs.
+            a day. One that raises has not finished: the next runs.
 
         Raises:
           Busy: Its turn did not come in time.

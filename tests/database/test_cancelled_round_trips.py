@@ -128,7 +128,7 @@ async def test_a_look_that_was_cancelled_takes_no_connection_from_the_next_call(
 async def test_a_connection_whose_server_does_not_hear_of_a_cancellation_is_nobodys(
     proxy: Proxy,
 ) -> None:
-    settings = Settings.model_validate({"pool_size": 1, "pool_overflow": 0})
+    settings = Settings.model_validate({"pool_size": 1})
     async with Database(proxy.url, settings=settings) as database:
         await database.fetch(select_clock(), {})
         proxy.hold(1, "answer")
@@ -146,9 +146,7 @@ async def test_a_connection_whose_server_does_not_hear_of_a_cancellation_is_nobo
 async def test_whoever_waits_behind_a_call_that_is_cancelled_as_it_connects_connects_instead(
     proxy: Proxy, start: Callable[[Callable[[], Awaitable[object]]], Cancelled]
 ) -> None:
-    settings = Settings.model_validate(
-        {"pool_size": 1, "pool_overflow": 0, "pool_timeout_s": 600.0}
-    )
+    settings = Settings.model_validate({"pool_size": 1, "pool_timeout_s": 600.0})
     async with Database(proxy.url, settings=settings) as database:
         await database.fetch(select_clock(), {})
         await database.close()
@@ -167,9 +165,9 @@ async def test_whoever_waits_behind_a_call_that_is_cancelled_as_it_connects_conn
 
 async def test_places_of_connections_that_are_refused_are_free_again(proxy: Proxy) -> None:
     settings = Settings.model_validate(
-        {"pool_size": 1, "pool_overflow": 2, "pool_timeout_s": 600.0, "retry_timeout_s": 0.0}
+        {"pool_size": 1, "pool_timeout_s": 600.0, "retry_timeout_s": 0.0}
     )
-    async with Database(proxy.url, settings=settings) as database:
+    async with Database(proxy.url, settings=settings, max_overflow=2) as database:
         await database.fetch(select_clock(), {})
         await database.close()
         await proxy.leave()

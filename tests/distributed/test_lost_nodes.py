@@ -183,7 +183,7 @@ async def test_a_search_leaves_nobody_a_connection_that_waits_for_a_hanging_node
     kept = next(node for node in own.cluster.nodes[1:] if node is not hanging)
     place: dict[str, Any] = {"app_name": "app", "user_id": await user_on(own.url, kept.port)}
     asked: dict[str, Any] = {**place, "query": "a kitten", "mode": "text"}
-    settings = Settings.model_validate({"pool_size": 2, "pool_overflow": 0})
+    settings = Settings.model_validate({"pool_size": 2})
     async with Database(own.url, settings=settings) as database:
         memory = PgVectorMemoryService(database)
         of_app: dict[str, Any] = {"app_name": "app", "user_id": None}

@@ -22,7 +22,7 @@ MEGABYTE = 1_000_000
 
 @pytest.fixture
 async def small(database_url: str) -> AsyncIterator[Database]:
-    settings = Settings(max_memory_mb=1, max_query_kb=1, max_results=3)
+    settings = Settings(max_event_mb=1, max_query_kb=1, max_results=3)
     async with Database(database_url, settings=settings, remember=True) as database:
         yield database
 
@@ -47,7 +47,7 @@ async def test_memories_above_the_limit_whatever_the_way(
         sessions.append_event(session, event),
         Documents(memory).add(app_name="app", source="book.txt", text=large),
     ):
-        with pytest.raises(InvalidInput, match=r"has 1,000,.* bytes, and ADKPG_MAX_MEMORY_MB=1"):
+        with pytest.raises(InvalidInput, match=r"has 1,000,.* bytes, and ADKPG_MAX_EVENT_MB=1"):
             await call
     stored = await connection.fetch("SELECT memory_id, body FROM memories")
     assert [tuple(row) for row in stored] == [("m", "old")]

@@ -459,9 +459,7 @@ async def test_what_waits_and_the_pool_are_reported(
     place = str(database.place["server.address"])
     assert gauge("db.client.connection.count", pool=place, state="idle") == 1
     assert gauge("db.client.connection.count", pool=place, state="used") == 0
-    assert gauge("db.client.connection.max", pool=place) == database.settings.pool_size + (
-        database.settings.pool_overflow
-    )
+    assert gauge("db.client.connection.max", pool=place) == database.settings.pool_size
 
 
 async def test_waiting_for_a_connection_is_measured(
@@ -473,7 +471,7 @@ async def test_waiting_for_a_connection_is_measured(
     def waits() -> int:
         return sum(point.count for point in watched.points(place))
 
-    one = Settings(pool_size=1, pool_overflow=0)
+    one = Settings(pool_size=1)
     async with Database(database_url, settings=one) as database:
         sessions = DatabaseSessionService(database)
         await sessions.create_session(**USER, session_id="s")

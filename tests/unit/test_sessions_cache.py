@@ -5,7 +5,7 @@ from typing import Any
 import pytest
 from google.adk.events.event import Event
 
-from adkpg import Database, DatabaseSessionService, Settings
+from adkpg import Database, DatabaseSessionService
 from adkpg.adk import SessionService
 from adkpg.errors import ConfigurationError
 from adkpg.jsontext import UNREADABLE
@@ -137,12 +137,6 @@ def test_a_negative_size_is_refused() -> None:
     database = Database("postgresql://localhost/db")
     with pytest.raises(ConfigurationError, match="shared_events_mb=-1 is below 0"):
         DatabaseSessionService(database, shared_events_mb=-1)
-
-
-def test_the_setting_holds_unless_code_says_otherwise() -> None:
-    database = Database("postgresql://localhost/db", settings=Settings(shared_events_mb=1))
-    assert DatabaseSessionService(database)._shared is not None
-    assert DatabaseSessionService(database, shared_events_mb=0)._shared is None
 
 
 def test_adk_commands_may_share_them_too() -> None:

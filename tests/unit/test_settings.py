@@ -49,7 +49,6 @@ def test_times_are_in_seconds_and_not_negative(name: str) -> None:
         ("database_schema", "Capital"),
         ("text_search_config", "english'"),
         ("pool_size", 0),
-        ("pool_overflow", -1),
         ("embedder", "other"),
         ("exact_limit", 0),
     ],

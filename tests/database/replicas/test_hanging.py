@@ -27,7 +27,7 @@ async def used_up(
 ) -> AsyncIterator[tuple[DatabaseSessionService, Session, AbstractAsyncContextManager[object]]]:
     """A service, a session that its standby shows too old, and what holds its only connection."""
     async with (
-        both.database(pool_size=1, pool_overflow=0, read_lag_s=0.2, pool_timeout_s=60) as database,
+        both.database(pool_size=1, read_lag_s=0.2, pool_timeout_s=60) as database,
         Database(both.primary_url) as theirs,
     ):
         service, others = DatabaseSessionService(database), DatabaseSessionService(theirs)
@@ -67,7 +67,7 @@ async def test_callers_that_give_up_first_find_out_that_a_standby_hangs(
 async def test_who_waits_for_a_connection_of_ones_own_does_not_call_the_standby_one_that_hangs(
     both: Replicated, caplog: pytest.LogCaptureFixture
 ) -> None:
-    async with both.database(pool_size=1, pool_overflow=0, read_timeout_s=1.0) as database:
+    async with both.database(pool_size=1, read_timeout_s=1.0) as database:
         service = DatabaseSessionService(database)
         live = await service.create_session(**PLACE)
         await asyncio.sleep(OWN_WRITE_S)

@@ -292,10 +292,11 @@ async def test_events_that_were_seen_to_be_gone_do_not_come_back(
 ) -> None:
     long_ago = datetime.now(UTC) - timedelta(hours=1)
     async with (
-        both.database(shared_events_mb=shared_events_mb) as database,
+        both.database() as database,
         Database(both.primary_url) as theirs,
     ):
         stage = Stage(both, database, theirs)
+        stage.service = DatabaseSessionService(database, shared_events_mb=shared_events_mb)
         other = {**USER, "user_id": "another", "session_id": "s"}
         for place in (PLACE, other):
             live = await stage.others.create_session(**place)

@@ -246,7 +246,7 @@ async def test_waiting_for_a_connection_is_not_held_against_the_apps_node(
     database_url: str,
 ) -> None:
     settings = Settings.model_validate(
-        {"pool_size": 1, "pool_overflow": 0, "pool_timeout_s": 60, "search_timeout_s": 1}
+        {"pool_size": 1, "pool_timeout_s": 60, "search_timeout_s": 1}
     )
     holding = asyncio.Event()
     holders: list[asyncio.Task[None]] = []
@@ -272,7 +272,7 @@ async def test_a_node_that_hangs_keeps_no_connection_from_the_users_own(
     database_url: str,
 ) -> None:
     settings = Settings.model_validate(
-        {"pool_size": 1, "pool_overflow": 0, "pool_timeout_s": 600, "search_timeout_s": 0.2}
+        {"pool_size": 1, "pool_timeout_s": 600, "search_timeout_s": 0.2}
     )
 
     class Hanging(Apart):

@@ -181,7 +181,7 @@ async def test_nothing_is_open_while_the_embedder_works(
 
 
 async def test_an_embedder_may_use_the_only_connection(database_url: str) -> None:
-    settings = Settings(pool_size=1, pool_overflow=0, pool_timeout_s=5)
+    settings = Settings(pool_size=1, pool_timeout_s=5)
     async with Database(database_url, settings=settings) as database:
 
         class Reader(ToyEmbedder):

@@ -109,12 +109,12 @@ async def test_what_is_too_large_by_now_but_stored_does_not_matter(database: Dat
     session = conversation("x" * 1_100_000, "short")
     await words.add_session_to_memory(session)
     session.events.append(said("new", "new"))
-    small = Database(str(database.url), settings=Settings(max_memory_mb=1))
+    small = Database(str(database.url), settings=Settings(max_event_mb=1))
     async with PgVectorMemoryService(small, mode="text") as memory:
         await memory.add_session_to_memory(session)
         assert await memory.count_memories(**USER) == 3
         session.events.append(said("y" * 1_100_000, "large"))
-        with pytest.raises(InvalidInput, match="ADKPG_MAX_MEMORY_MB"):
+        with pytest.raises(InvalidInput, match="ADKPG_MAX_EVENT_MB"):
             await memory.add_session_to_memory(session)
         assert await memory.count_memories(**USER) == 3
         await small.close()
