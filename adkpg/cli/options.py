@@ -1,7 +1,6 @@
-"""Options that several commands take: a scope, a page, filters, time spans, JSON."""
+"""Options that several commands take: a scope, a page, filters, time spans."""
 
 import functools
-import json
 import re
 from collections.abc import Callable
 from datetime import datetime, timedelta
@@ -44,17 +43,6 @@ def time(value: str | datetime) -> datetime:
         ) from exc
 
 
-def json_object(value: str) -> dict[str, Any]:
-    """Reads an option's JSON object."""
-    try:
-        read = json.loads(value)
-    except ValueError as exc:
-        raise click.BadParameter(f"{value!r} is no JSON: {exc}.") from exc
-    if not isinstance(read, dict):
-        raise click.BadParameter(f"{value!r} is no JSON object; write '{{\"key\": 1}}'.")
-    return read
-
-
 app = click.option("--app", "app_name", required=True, help="The app's name.")
 user = click.option("--user", "user_id", required=True, help="The user's id.")
 user_or_app = click.option(
@@ -85,21 +73,13 @@ def filtered(command: Callable[..., Any]) -> Callable[..., None]:
 
     It gets those that are given as ``filters``, the arguments of `adkpg.SearchFilters`.
     """
-    names = ("after", "before", "authors", "session_ids", "kinds", "topics", "metadata")
+    names = ("session_ids", "kinds", "topics")
 
-    @click.option(
-        "--after", type=time, metavar="TIME", help="Said at or after this time (ISO 8601)."
-    )
-    @click.option("--before", type=time, metavar="TIME", help="Said before this time.")
-    @click.option("--author", "authors", multiple=True, help="Said by any of these.")
     @click.option("--session", "session_ids", multiple=True, help="Said in any of these sessions.")
     @click.option(
         "--kind", "kinds", multiple=True, type=click.Choice(KINDS), help="Of any of these kinds."
     )
     @click.option("--topic", "topics", multiple=True, help="About any of these.")
-    @click.option(
-        "--metadata", type=json_object, metavar="JSON", help="Its custom metadata contains this."
-    )
     @functools.wraps(command)
     def read(**options: Any) -> None:
         asked = {name: options.pop(name) for name in names}

@@ -1,7 +1,6 @@
 """An empty answer says where there is more: other users' memories, and the apps there are."""
 
 import asyncio
-import json
 
 import pytest
 from google.genai import types
@@ -35,14 +34,6 @@ def stored(database_url: str, monkeypatch: pytest.MonkeyPatch) -> None:
     asyncio.run(fill())
 
 
-def test_a_count_without_a_user_tells_of_users(adkpg: Adkpg) -> None:
-    assert adkpg("memory", "count", "--app", "chat").out == (
-        "0 of the app's own. 2 users of it have 3 memories; give --user for a person's.\n"
-    )
-    assert adkpg("memory", "count", "--app", "chat", "--user", "ana").out == "2\n"
-    assert json.loads(adkpg("memory", "count", "--app", "chat", "--json").out) == {"memories": 0}
-
-
 @pytest.mark.parametrize("command", [("list",), ("search", "bike")])
 def test_an_empty_answer_without_a_user_tells_of_users(
     adkpg: Adkpg, command: tuple[str, ...]
@@ -55,7 +46,6 @@ def test_an_empty_answer_without_a_user_tells_of_users(
 @pytest.mark.parametrize(
     "command",
     [
-        ("memory", "count"),
         ("memory", "list"),
         ("memory", "list", "--user", "ana"),
         ("memory", "search", "bike", "--user", "ana"),

@@ -91,8 +91,8 @@ def test_every_removal_can_be_tried_and_agreed_to() -> None:
 
 
 def test_what_has_a_limit_goes_on_by_a_cursor() -> None:
-    # A profile is its user's most important facts, no page.
-    for name in {*LEAVES} - {"adkpg facts profile"}:
+    # A search is its best hits, no page.
+    for name in {*LEAVES} - {"adkpg memory search"}:
         assert ("--limit" in options(name)) == ("--cursor" in options(name)), name
 
 

@@ -51,7 +51,7 @@ def test_search_by_meaning(adkpg: Adkpg) -> None:
 @pytest.mark.usefixtures("stored")
 @pytest.mark.parametrize("mode", ["hybrid", "vector", "text"])
 def test_search_as_json(adkpg: Adkpg, mode: str) -> None:
-    outcome = adkpg("memory", "search", "Lisbon", *PLACE, "--mode", mode, "--top-k", "1", "--json")
+    outcome = adkpg("memory", "search", "Lisbon", *PLACE, "--mode", mode, "--limit", "1", "--json")
     (hit,) = json.loads(outcome.out)["hits"]
     assert hit["memory"]["content"]["parts"][0]["text"] == SAID[0]
     assert (hit["lexical"] > 0) == (mode != "vector")
@@ -108,7 +108,7 @@ def test_index_without_an_embedder_is_a_sentence(
     assert "embedder" in outcome.err
 
 
-@pytest.mark.parametrize("wrong", [("--top-k", "0"), ("--min-score", "2"), ("--mode", "magic")])
+@pytest.mark.parametrize("wrong", [("--limit", "0"), ("--mode", "magic")])
 def test_options_out_of_range_are_refused(adkpg: Adkpg, wrong: tuple[str, str]) -> None:
     outcome = adkpg("memory", "search", "Lisbon", *PLACE, *wrong)
     assert outcome.code == 2

@@ -1,4 +1,4 @@
-"""``adkpg memory list|get|count|update|delete`` against a real server."""
+"""``adkpg memory list|delete`` against a real server."""
 
 import asyncio
 import json
@@ -56,18 +56,12 @@ def ids(outcome_out: str) -> list[str]:
         ([], ["m3", "m2", "m1"]),
         (["--all"], ["m4", "m3", "m2", "m1"]),
         (["--topic", "pets", "--kind", "fact"], ["m3"]),
-        (["--author", "alice", "--before", "2026-03-02"], ["m1"]),
-        (["--after", "2026-03-02", "--author", "bob", "--author", "alice"], ["m2"]),
-        (["--metadata", '{"place": "pt"}'], ["m1"]),
         (["--session", "none"], []),
     ],
 )
 def test_list_with_filters(adkpg: Adkpg, options: list[str], expected: list[str]) -> None:
     outcome = adkpg("memory", "list", *PLACE, *options, "--json")
     assert (outcome.code, ids(outcome.out)) == (0, expected)
-    if "--all" not in options:
-        counted = adkpg("memory", "count", *PLACE, *options)
-        assert (counted.code, counted.out) == (0, f"{len(expected)}\n")
 
 
 def test_list_as_a_table_in_pages(adkpg: Adkpg) -> None:
@@ -84,41 +78,8 @@ def test_list_as_a_table_in_pages(adkpg: Adkpg) -> None:
 
 def test_without_a_user_it_is_the_apps_knowledge(adkpg: Adkpg) -> None:
     assert ids(adkpg("memory", "list", *APP, "--json").out) == ["m9"]
-    assert json.loads(adkpg("memory", "count", *APP, "--json").out) == {"memories": 1}
     found = json.loads(adkpg("memory", "search", "open", *PLACE, "--mode", "text", "--json").out)
     assert [hit["memory"]["id"] for hit in found["hits"]] == ["m9"]
-
-
-def test_get_shows_what_is_known(adkpg: Adkpg) -> None:
-    outcome = adkpg("memory", "get", "m4", *PLACE)
-    assert outcome.code == 0
-    for part in ("It rains.", "2026-03-05", "note", "m4"):
-        assert part in outcome.out
-    assert json.loads(adkpg("memory", "get", "m3", *PLACE, "--json").out)["importance"] == 0.9
-
-
-@pytest.mark.parametrize("command", [("get",), ("update", "--importance", "1")])
-def test_an_unknown_memory_is_a_sentence(adkpg: Adkpg, command: tuple[str, ...]) -> None:
-    outcome = adkpg("memory", command[0], "nope", *APP, *command[1:])
-    assert (outcome.code, outcome.out) == (1, "")
-    assert "There is no memory 'nope' of app 'chat' itself" in outcome.err
-
-
-def test_update(adkpg: Adkpg) -> None:
-    outcome = adkpg("memory", "update", "m2", *PLACE, "--text", "My cat is Tom.", "--no-topics")
-    assert (outcome.code, outcome.err.count("Error")) == (0, 0)
-    assert "My cat is Tom." in outcome.out
-    changed = json.loads(
-        adkpg(
-            *("memory", "update", "m2", *PLACE, "--topic", "cats", "--importance", "0.25"),
-            *("--expires-at", "2099-01-01", "--metadata", '{"k": 1}', "--json"),
-        ).out
-    )
-    assert changed["topics"] == ["cats"]
-    assert changed["importance"] == 0.25
-    assert changed["expires_at"].startswith("20")
-    assert changed["custom_metadata"] == {"k": 1}
-    assert changed["content"]["parts"][0]["text"] == "My cat is Tom."
 
 
 def test_delete_by_id(adkpg: Adkpg) -> None:
@@ -129,9 +90,9 @@ def test_delete_by_id(adkpg: Adkpg) -> None:
 
 
 def test_delete_by_filters_takes_expired_ones_too(adkpg: Adkpg) -> None:
-    outcome = adkpg("memory", "delete", *PLACE, "--after", "2026-03-03", "--yes", "--json")
-    assert json.loads(outcome.out) == {"dry_run": False, "deleted": ["m4", "m3"]}
-    assert ids(adkpg("memory", "list", *PLACE, "--all", "--json").out) == ["m2", "m1"]
+    outcome = adkpg("memory", "delete", *PLACE, "--kind", "note", "--yes", "--json")
+    assert json.loads(outcome.out) == {"dry_run": False, "deleted": ["m4", "m2", "m1"]}
+    assert ids(adkpg("memory", "list", *PLACE, "--all", "--json").out) == ["m3"]
 
 
 @pytest.mark.parametrize("answer", [None, "n", ""])
@@ -156,7 +117,7 @@ def test_delete_dry_run_deletes_nothing(adkpg: Adkpg) -> None:
     outcome = adkpg("memory", "delete", *PLACE, "--topic", "pets", "--dry-run")
     assert (outcome.code, outcome.err) == (0, "")
     assert outcome.out.endswith("Nothing was removed.\n")
-    assert adkpg("memory", "count", *PLACE).out == "3\n"
+    assert ids(adkpg("memory", "list", *PLACE, "--json").out) == ["m3", "m2", "m1"]
     nothing = adkpg("memory", "delete", *PLACE, "--topic", "boats")
     assert (nothing.code, nothing.out.split()[0]) == (0, "Nothing")
 
@@ -168,16 +129,13 @@ def test_delete_wants_to_be_told_in_one_way(adkpg: Adkpg, ways: tuple[str, ...])
     outcome = adkpg("memory", "delete", *PLACE, *ways, "--yes")
     assert outcome.code == 2
     assert "one way" in outcome.err
-    assert adkpg("memory", "count", *PLACE).out == "3\n"
+    assert ids(adkpg("memory", "list", *PLACE, "--json").out) == ["m3", "m2", "m1"]
 
 
 @pytest.mark.parametrize(
     ("wrong", "code", "sentence"),
     [
-        (("--metadata", "[1]"), 2, "no JSON object"),
-        (("--metadata", "{"), 2, "no JSON"),
         (("--kind", "rumour"), 2, "rumour"),
-        (("--after", "soon"), 2, "ISO 8601"),
         (("--cursor", "x"), 2, "did not come from a page"),
         (("--limit", "0"), 2, "--limit"),
     ],

@@ -136,8 +136,8 @@ def test_conversations_are_remembered_apart(stored: str, adkpg: Adkpg, write: An
     outcome = adkpg("memory", "evaluate", write([own()]), "--mode", "text")
     assert (outcome.code, outcome.err) == (0, "")
     assert "own: 1 store, 3 turns, 1 question that something answers" in outcome.out
-    listed = adkpg("memory", "count", "--app", "evaluation", "--user", "ann", "--json")
-    assert json.loads(listed.out)["memories"] == 0
+    listed = adkpg("memory", "list", "--app", "evaluation", "--user", "ann", "--json")
+    assert json.loads(listed.out)["memories"] == []
     named = adkpg("memory", "evaluate", write([own()]), "--mode", "text", "--database-url", stored)
     assert named.code == 0
 

@@ -16,18 +16,14 @@ HUGE = str(2**64)
     ("arguments", "said"),
     [
         (("memory", "list", *APP, "--cursor", "nonsense"), "cursor='nonsense' did not come from"),
-        (("memory", "sources", *APP, "--cursor", "WzFd"), "cursor='WzFd' did not come from"),
         (("sessions", "list", *APP, "--cursor", "!"), "cursor='!' did not come from"),
         (("memory", "list", *APP, "--limit", HUGE), "'--limit'"),
-        (("memory", "sources", *APP, "--limit", HUGE), "'--limit'"),
         (("sessions", "list", *APP, "--limit", HUGE), "'--limit'"),
-        (("facts", "profile", *ANA, "--limit", HUGE), "'--limit'"),
         (("sessions", "show", "s", *ANA, "--events", HUGE), "'--events'"),
         (("memory", "prune", *APP, "--max-memories", HUGE, "--yes"), "'--max-memories'"),
-        (("memory", "search", "tea", *APP, "--top-k", str(MAX_TOP_K + 1)), "'--top-k'"),
+        (("memory", "search", "tea", *APP, "--limit", str(MAX_TOP_K + 1)), "top_k=10001"),
         (("models", "add", "x", "--dimensions", str(MAX_DIMENSIONS + 1)), "'--dimensions'"),
         (("worker", "--concurrency", HUGE), "'--concurrency'"),
-        (("facts", "profile", *ANA, "--limit", "10001"), "limit=10001"),
         (("memory", "add", "no such file", *APP), "leads to no file"),
     ],
 )
@@ -53,13 +49,10 @@ def test_the_largest_values_that_are_taken_can_be_used(
     most = str(10**9)
     for arguments in (
         ("memory", "list", *APP, "--limit", most),
-        ("memory", "sources", *APP, "--limit", most),
         ("sessions", "list", *APP, "--limit", most),
-        ("facts", "profile", *ANA, "--limit", "10000"),
         ("memory", "prune", *APP, "--max-memories", most, "--yes"),
-        ("memory", "search", "tea", *APP, "--top-k", str(MAX_TOP_K)),
+        ("memory", "search", "tea", *APP, "--limit", str(MAX_TOP_K)),
         ("models", "add", "x", "--dimensions", str(DIMENSIONS.max)),
-        ("memory", "search", "tea", *APP, "--half-life", "999999w"),
         ("memory", "prune", *APP, "--older-than", "999999w", "--yes"),
     ):
         outcome = adkpg(*arguments)

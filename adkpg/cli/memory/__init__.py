@@ -2,8 +2,8 @@
 
 import click
 
-from adkpg.cli.memory.catalog import count, delete, get, list_, update
-from adkpg.cli.memory.documents import add, sources
+from adkpg.cli.memory.catalog import delete, list_
+from adkpg.cli.memory.documents import add
 from adkpg.cli.memory.evaluate import evaluate
 from adkpg.cli.memory.prune import prune
 from adkpg.cli.memory.search import search
@@ -12,12 +12,11 @@ from adkpg.cli.memory.upkeep import config, index, jobs
 
 @click.group(
     commands=[
-        *(search, evaluate, list_, get, count, update, delete),
-        *(add, sources, config, jobs, index, prune),
+        *(search, evaluate, list_, delete, add, config, jobs, index, prune),
     ]
 )
 def memory() -> None:
-    """Search, list and change memories, and add documents.
+    """Search, list and delete memories, and add documents.
 
     Commands work on one user's memories, or, without --user, on what the app knows for all its
     users; `jobs` and `prune` without --user work on everybody's.

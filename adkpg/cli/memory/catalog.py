@@ -1,14 +1,13 @@
-"""``adkpg memory list|get|count|update|delete``: memories one by one."""
+"""``adkpg memory list|delete``: memories one by one."""
 
 from __future__ import annotations
 
-import json
 from typing import Any, TypedDict
 
 import click
 
 import adkpg
-from adkpg.cli.answers import COLUMNS, answer, jsonable, reader, row, say, text_of
+from adkpg.cli.answers import COLUMNS, answer, jsonable, reader, row
 from adkpg.cli.connection import connected, database_url, run
 from adkpg.cli.operations.elsewhere import hint
 from adkpg.cli.options import (
@@ -17,19 +16,13 @@ from adkpg.cli.options import (
     cursor,
     filtered,
     full,
-    json_object,
     limit,
-    time,
     user_or_app,
 )
 from adkpg.cli.removal import Removal, removes
 from adkpg.terminal import bar, printable, show
 
 _PAGE = 500
-_FACTS = (
-    *("id", "kind", "timestamp", "author", "source", "session_id", "event_id", "importance"),
-    *("topics", "expires_at", "superseded_by", "artifacts", "custom_metadata"),
-)
 
 
 class _Place(TypedDict):
@@ -88,124 +81,6 @@ async def list_(
 
 
 @click.command()
-@click.argument("memory_id", metavar="ID")
-@app
-@user_or_app
-@as_json
-@connected
-async def get(
-    database: adkpg.Database,
-    memory_id: str,
-    app_name: str,
-    user_id: str | None,
-    *,
-    as_json: bool,
-) -> None:
-    """Show a memory, even an expired one.
-
-    \b
-    Example:
-      adkpg memory get 3f2a --app my_agent --user alice
-    """
-    found = await reader(database).get_memory(
-        app_name=app_name, user_id=user_id, memory_id=memory_id
-    )
-    _show(found, memory_id, app_name, user_id, as_json=as_json)
-
-
-@click.command()
-@app
-@user_or_app
-@filtered
-@as_json
-@connected
-async def count(
-    database: adkpg.Database,
-    app_name: str,
-    user_id: str | None,
-    filters: dict[str, Any],
-    *,
-    as_json: bool,
-) -> None:
-    """Count memories.
-
-    \b
-    Example:
-      adkpg memory count --app my_agent --user alice --after 2026-01-01
-    """
-    counted = await reader(database).count_memories(
-        app_name=app_name, user_id=user_id, filters=adkpg.SearchFilters(**filters)
-    )
-    told = ""
-    if not as_json and (user_id is None or not counted):
-        told = await hint(database, app_name, user_id)
-    own = " of the app's own" if told and user_id is None else ""
-    sentence = f"{counted}{own}.{told}" if told else str(counted)
-    say(sentence, {"memories": counted}, as_json=as_json)
-
-
-@click.command()
-@click.argument("memory_id", metavar="ID")
-@app
-@user_or_app
-@click.option("--text", help="Its new text, which is embedded again.")
-@click.option("--topic", "topics", multiple=True, help="Its new topics; may be repeated.")
-@click.option("--no-topics", is_flag=True, help="Remove its topics.")
-@click.option("--importance", type=click.FloatRange(0, 1), help="A factor of its score.")
-@click.option(
-    "--expires-at", type=time, metavar="TIME", help="Searches find it until then (ISO 8601)."
-)
-@click.option("--never-expires", is_flag=True, help="Take its end away.")
-@click.option("--metadata", type=json_object, metavar="JSON", help="Its new custom metadata.")
-@as_json
-@database_url
-def update(
-    memory_id: str,
-    app_name: str,
-    user_id: str | None,
-    text: str | None,
-    topics: tuple[str, ...],
-    no_topics: bool,
-    importance: float | None,
-    expires_at: str | None,
-    never_expires: bool,
-    metadata: dict[str, Any] | None,
-    as_json: bool,
-    database_url: str | None,
-) -> None:
-    """Change the given parts of a memory.
-
-    \b
-    Example:
-      adkpg memory update 3f2a --app my_agent --user alice \\
-        --importance 0.9 --topic travel
-      adkpg memory update 3f2a --app my_agent --user alice \\
-        --text "She moved to Porto."
-    """
-    if topics and no_topics:
-        raise click.UsageError("--topic and --no-topics exclude each other.")
-    if expires_at is not None and never_expires:
-        raise click.UsageError("--expires-at and --never-expires exclude each other.")
-
-    async def write(database: adkpg.Database) -> adkpg.Memory | None:
-        # Without a new text nothing is embedded, so no embedder is started.
-        memory = adkpg.PgVectorMemoryService(database) if text is not None else reader(database)
-        return await memory.update_memory(
-            app_name=app_name,
-            user_id=user_id,
-            memory_id=memory_id,
-            text=text,
-            topics=list(topics) if topics or no_topics else None,
-            importance=importance,
-            expires_at=expires_at,
-            never_expires=never_expires,
-            custom_metadata=metadata,
-        )
-
-    _show(run(database_url, write), memory_id, app_name, user_id, as_json=as_json)
-
-
-@click.command()
 @click.argument("memory_ids", nargs=-1, metavar="[ID]...")
 @app
 @user_or_app
@@ -230,7 +105,7 @@ def delete(
     \b
     Example:
       adkpg memory delete 3f2a 77c1 --app my_agent --user alice
-      adkpg memory delete --app my_agent --user alice --before 2025-01-01 --yes
+      adkpg memory delete --app my_agent --user alice --topic travel --yes
       adkpg memory delete --app my_agent --source docs/old.md --dry-run
     """
     if sum([bool(memory_ids), bool(filters), source is not None]) != 1:
@@ -290,28 +165,3 @@ def _scope(app_name: str, user_id: str | None) -> str:
     if user_id is None:
         return printable(f"app {app_name!r} itself")
     return printable(f"user {user_id!r} of app {app_name!r}")
-
-
-def _show(
-    memory: adkpg.Memory | None,
-    memory_id: str,
-    app_name: str,
-    user_id: str | None,
-    *,
-    as_json: bool,
-) -> None:
-    if memory is None:
-        raise click.ClickException(
-            printable(
-                f"There is no memory {memory_id!r} of {_scope(app_name, user_id)}; `adkpg memory "
-                "list` shows those that are stored."
-            )
-        )
-    values = [(name, getattr(memory, name)) for name in _FACTS]
-    rows = [
-        (name, value if isinstance(value, str | float) else json.dumps(value, ensure_ascii=False))
-        for name, value in values
-        if value is not None and value not in ([], {})
-    ]
-    rows.append(("text", text_of(memory)))
-    answer(jsonable(memory), ("FACT", "VALUE"), rows, as_json=as_json, nothing="", full=True)

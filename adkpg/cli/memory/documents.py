@@ -1,17 +1,17 @@
-"""``adkpg memory add|sources``: documents that searches find alongside what users said."""
+"""``adkpg memory add``: documents that searches find alongside what users said."""
 
 from __future__ import annotations
 
 import asyncio
 from dataclasses import asdict
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING
 
 import click
 
 import adkpg
-from adkpg.cli.answers import answer, fail, reader, time_of
+from adkpg.cli.answers import answer, fail, reader
 from adkpg.cli.connection import connected
-from adkpg.cli.options import app, as_json, cursor, json_object, limit, user_or_app
+from adkpg.cli.options import app, as_json, user_or_app
 from adkpg.terminal import bar
 
 if TYPE_CHECKING:
@@ -23,14 +23,6 @@ if TYPE_CHECKING:
 @app
 @user_or_app
 @click.option("--topic", "topics", multiple=True, help="A topic of theirs; may be repeated.")
-@click.option(
-    "--importance",
-    default=0.5,
-    show_default=True,
-    type=click.FloatRange(0, 1),
-    help="A factor of their scores, 1 at 0.5.",
-)
-@click.option("--metadata", type=json_object, metavar="JSON", help="Kept with each piece.")
 @as_json
 @connected
 async def add(
@@ -39,8 +31,6 @@ async def add(
     app_name: str,
     user_id: str | None,
     topics: tuple[str, ...],
-    importance: float,
-    metadata: dict[str, Any] | None,
     *,
     as_json: bool,
 ) -> None:
@@ -77,8 +67,6 @@ async def add(
                     source=file.source,
                     text=text,
                     topics=topics,
-                    importance=importance,
-                    metadata=metadata,
                     modified=modified,
                 )
             )
@@ -93,44 +81,6 @@ async def add(
     )
     if failed:
         fail(failed)
-
-
-@click.command()
-@app
-@user_or_app
-@limit("documents", 1000)
-@cursor
-@as_json
-@connected
-async def sources(
-    database: adkpg.Database,
-    app_name: str,
-    user_id: str | None,
-    limit: int,
-    cursor: str | None,
-    *,
-    as_json: bool,
-) -> None:
-    """List documents by name, with their numbers of pieces.
-
-    \b
-    Example:
-      adkpg memory sources --app my_agent
-    """
-    documents = adkpg.documents.Documents(reader(database))
-    page = await documents.list_sources(
-        app_name=app_name, user_id=user_id, limit=limit, cursor=cursor
-    )
-    answer(
-        {
-            "sources": [asdict(each) for each in page.items],
-            "next_cursor": page.next_cursor,
-        },
-        ("PIECES", "TIME", "SOURCE"),
-        [(each.chunks, time_of(each.time), each.source) for each in page.items],
-        as_json=as_json,
-        nothing="No document is stored.",
-    )
 
 
 def _modified(file: File) -> float:

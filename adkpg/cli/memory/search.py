@@ -4,7 +4,6 @@ from __future__ import annotations
 
 from collections.abc import Iterator
 from dataclasses import asdict
-from datetime import timedelta
 from typing import Any, Literal
 
 import click
@@ -14,7 +13,7 @@ from adkpg.cli.answers import answer, jsonable, origin_of, text_of, time_of
 from adkpg.cli.connection import connected
 from adkpg.cli.memory.rerankers import reranker_named
 from adkpg.cli.operations.elsewhere import hint
-from adkpg.cli.options import app, as_json, filtered, full, span, user_or_app
+from adkpg.cli.options import app, as_json, filtered, full, limit, user_or_app
 from adkpg.terminal import cell
 
 
@@ -22,18 +21,7 @@ from adkpg.terminal import cell
 @click.argument("query")
 @app
 @user_or_app
-@click.option(
-    "--top-k",
-    default=10,
-    show_default=True,
-    type=click.IntRange(1, 10_000),
-    help="At most this many memories.",
-)
-@click.option(
-    "--min-score",
-    type=click.FloatRange(-1, 1),
-    help="Lowest cosine of a hit that shares no word.  [default: the embedder's floor]",
-)
+@limit("memories", 10)
 @click.option(
     "--mode",
     type=click.Choice(["hybrid", "vector", "text"]),
@@ -42,17 +30,6 @@ from adkpg.terminal import cell
     help="Search by words and meaning, or by one of them.",
 )
 @filtered
-@click.option("--half-life", type=span, help="Halve a memory's score after this time.")
-@click.option(
-    "--max-tokens", type=click.IntRange(min=1), help="At most this many tokens in all hits."
-)
-@click.option(
-    "--neighbours",
-    default=0,
-    show_default=True,
-    type=click.IntRange(0, 10),
-    help="Show this many turns or pieces on each side of a hit.",
-)
 @click.option(
     "--reranker",
     metavar="NAME",
@@ -72,13 +49,9 @@ async def search(
     query: str,
     app_name: str,
     user_id: str | None,
-    top_k: int,
-    min_score: float | None,
+    limit: int,
     mode: Literal["hybrid", "vector", "text"],
     filters: dict[str, Any],
-    half_life: timedelta | None,
-    max_tokens: int | None,
-    neighbours: int,
     reranker: str | None,
     *,
     explain: bool,
@@ -94,10 +67,8 @@ async def search(
     \b
     Example:
       adkpg memory search "Which city did she move to?" --app my_agent \\
-        --user alice --top-k 3
+        --user alice --limit 3
       adkpg memory search refunds --app my_agent --kind document --explain
-      adkpg memory search tea --app my_agent --user alice \\
-        --after 2026-01-01 --half-life 30d
     """
     judge = None if reranker is None else reranker_named(reranker)
     memory = adkpg.PgVectorMemoryService(database, mode=mode, reranker=judge)
@@ -108,11 +79,7 @@ async def search(
         user_id=user_id,
         query=query,
         filters=adkpg.SearchFilters(**filters),
-        top_k=top_k,
-        min_score=min_score,
-        half_life=half_life,
-        max_tokens=max_tokens,
-        neighbours=neighbours,
+        top_k=limit,
     )
     answer(
         {"hits": [_jsonable(hit) for hit in hits]},
@@ -133,7 +100,7 @@ async def search(
 
 
 def _rows(hit: adkpg.Hit, *, explain: bool) -> Iterator[tuple[object, ...]]:
-    """The memory, and below it those around it and the reasons, if they are asked for."""
+    """The memory, and below it the reasons, if they are asked for."""
     reason = hit.reason
     yield (
         f"{hit.score:.3f}",
@@ -143,7 +110,7 @@ def _rows(hit: adkpg.Hit, *, explain: bool) -> Iterator[tuple[object, ...]]:
         origin_of(hit.memory),
         text_of(hit.memory),
     )
-    below = [f"~ {text_of(neighbour)}" for neighbour in hit.neighbours]
+    below = []
     if explain:
         matched = ", ".join(reason.lexemes) or "no word"
         factors = f"recency {reason.recency:.3f}, importance {reason.importance:.3f}"
@@ -161,6 +128,5 @@ def _jsonable(hit: adkpg.Hit) -> dict[str, Any]:
         "lexical": hit.reason.lexical,
         "reason": asdict(hit.reason),
         "memory": jsonable(hit.memory),
-        "neighbours": [jsonable(neighbour) for neighbour in hit.neighbours],
         "folded": list(hit.folded),
     }
