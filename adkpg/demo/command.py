@@ -13,7 +13,7 @@ from pathlib import Path
 import click
 
 from adkpg.database import Database
-from adkpg.demo import process, replay, rows
+from adkpg.demo import process
 from adkpg.demo.act import FIRST_SESSION, Act
 from adkpg.demo.line import Checked, Line, Rows, Started
 from adkpg.demo.model import GEMINI_MODEL, OfflineModel, choose_model
@@ -21,13 +21,9 @@ from adkpg.demo.rows import APP
 from adkpg.demo.screen import Screen
 from adkpg.demo.story import STORY, WORD_STORY, Story
 from adkpg.embedding.embedder import Embedder
-from adkpg.evaluation import Report, Store, read
-from adkpg.evaluation.evaluation import require_conversations
-from adkpg.evaluation.figures import Outcome
 from adkpg.memory.service import PgVectorMemoryService
 from adkpg.sessions.service import DatabaseSessionService
 from adkpg.settings import Settings
-from adkpg.terminal import bar
 
 ACTS = (
     "Process 1 tells the agent some facts, remembers the session, and ends",
@@ -90,6 +86,7 @@ def acts(
     _say_next(
         screen,
         database_url,
+        user_id,
         ["sessions", "list", "--app", APP, "--user", user_id],
         ["sessions", "show", FIRST_SESSION, "--app", APP, "--user", user_id],
         ["memory", "search", story.asked[0].text, "--app", APP, "--user", user_id],
@@ -132,89 +129,6 @@ def play(act: int, user_id: str, say: tuple[str, ...], ask: tuple[str, ...]) -> 
         click.get_current_context().exit(130)
 
 
-async def measure(
-    screen: Screen, url: str, file: Path, limit: int | None, database_url: str | None
-) -> None:
-    """Remembers a file's conversations, asks its questions, and shows how many were answered.
-
-    Raises:
-      ClickException: None was.
-      InvalidInput: The file cannot be read.
-    """
-    data = read(file)
-    require_conversations(data)
-    data = data.first(questions=limit)
-    prefix = _new_user()
-    async with Database(url) as database:
-        await database.upgrade()
-        memory = PgVectorMemoryService(database)
-        _say_embedder(screen, memory.embedder)
-        outcomes = await _replay(
-            [(f"{prefix}-{store.name}", store) for store in data.stores],
-            DatabaseSessionService(database),
-            memory,
-        )
-    report = Report.of(outcomes)
-    screen.heading("Recall of the turns that answer")
-    screen.figures(report)
-    screen.text(
-        f"A search took {report.latency_ms['search p50']:.1f} ms (median), the question's "
-        f"embedding included. {sum(data.skipped.values())} questions name no turn as "
-        "evidence and were skipped."
-    )
-    asked = [each.text for store in data.stores for each in store.questions if each.answerable]
-    first = asked[0]
-    user_id = f"{prefix}-{data.stores[0].name}"
-    _say_next(
-        screen,
-        database_url,
-        ["sessions", "list", "--app", APP, "--user", user_id],
-        ["memory", "search", first, "--app", APP, "--user", user_id],
-    )
-    if not report.estimates["recall@20"].mean > 0:
-        raise click.ClickException("No question's evidence was found; check the file's questions.")
-
-
-async def _replay(
-    users: Sequence[tuple[str, Store]],
-    sessions: DatabaseSessionService,
-    memory: PgVectorMemoryService,
-) -> list[Outcome]:
-    """Remembers the stores, each as a user's, and asks the questions that something answers."""
-    outcomes: list[Outcome] = []
-    asked = [
-        (user_id, store, question)
-        for user_id, store in users
-        for question in store.questions
-        if question.answerable
-    ]
-    turns = sum(len(chat.turns) for _, store in users for chat in store.chats)
-    remembered = 0
-    with bar("turns remembered") as shown:
-        for user_id, store in users:
-            async for chat in replay.remember(
-                store, sessions, memory, app_name=APP, user_id=user_id
-            ):
-                remembered += len(chat.turns)
-                shown(remembered, turns)
-    with bar("questions asked ") as shown:
-        for user_id, store, question in asked:
-            outcomes.append(
-                await replay.ask(store, question, memory, app_name=APP, user_id=user_id)
-            )
-            shown(len(outcomes), len(asked))
-    return outcomes
-
-
-async def left(url: str, *, forget: bool) -> list[Rows]:
-    """Returns what all demos left in the database, by tables that hold any; forgets it if told."""
-    async with Database(url) as database:
-        found = [table for table in await rows.count(database) if table.count]
-        if forget:
-            await rows.forget(database)
-        return found
-
-
 def _story(say: tuple[str, ...], ask: tuple[str, ...], embedder: Embedder | None) -> Story:
     built_in = STORY if embedder is not None else WORD_STORY
     return Story.of(say or built_in.told, ask) if ask else built_in
@@ -236,7 +150,9 @@ def _say_embedder(screen: Screen, embedder: Embedder | None) -> None:
     screen.text(f"Embedder: {embedder.model if embedder else 'none, so memory finds words only'}.")
 
 
-def _say_next(screen: Screen, database_url: str | None, *commands: Sequence[str]) -> None:
+def _say_next(
+    screen: Screen, database_url: str | None, user_id: str, *commands: Sequence[str]
+) -> None:
     """Prints what to type next, with the database named if the environment does not."""
     named = database_url or (None if _of_environment() else "embedded")
     address = None if named is None else Database(named).url
@@ -244,8 +160,8 @@ def _say_next(screen: Screen, database_url: str | None, *commands: Sequence[str]
     program = _program()
     screen.heading("What to type next")
     screen.commands([*program, *words, *option] for words in commands)
-    screen.text("To delete what the demos left:")
-    screen.commands([[*program, "demo", "--forget", *option]])
+    screen.text("To delete what this demo left:")
+    screen.commands([[*program, "forget", "--app", APP, "--user", user_id, *option]])
     if address and "***" in address:
         screen.text("Put the password in place of ***.")
 

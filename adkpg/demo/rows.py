@@ -1,4 +1,4 @@
-"""Rows: what the tables hold of a demo, and their removal."""
+"""Rows: what the tables hold of a demo."""
 
 from adkpg.database import Database
 from adkpg.demo import statements
@@ -8,17 +8,10 @@ APP = "adkpg_demo"
 """The app that every demo's rows belong to."""
 
 
-async def count(database: Database, user_id: str | None = None) -> list[Rows]:
-    """Returns how many rows of one user's demo, or of all demos, each table holds."""
+async def count(database: Database, user_id: str) -> list[Rows]:
+    """Returns how many rows of one user's demo each table holds."""
     rows = await database.fetch(statements.count_rows(), {"app_name": APP, "user_id": user_id})
     return [
         Rows(table=table.name, count=row["count"], comment=table.comment or "")
         for table, row in zip(statements.TABLES, rows, strict=True)
     ]
-
-
-async def forget(database: Database) -> None:
-    """Deletes what demos left in the database, of all their users."""
-    async with database.transaction() as transaction:
-        for statement in statements.delete_rows():
-            await transaction.fetch(statement, {"app_name": APP, "user_id": None})

@@ -22,10 +22,7 @@ from adkpg.demo.line import (
     Started,
     State,
 )
-from adkpg.evaluation import Report
 from adkpg.terminal import cell, show
-
-_RECALLS = ("recall@5", "recall@10", "recall@20")
 
 
 class Screen:
@@ -84,18 +81,6 @@ class Screen:
         """Prints what each table holds."""
         columns = ("TABLE", "ROWS", "WHAT A ROW IS")
         show(columns, [(row.table, row.count, row.comment) for row in rows], full=True)
-
-    def figures(self, report: Report) -> None:
-        """Prints recall, all in all and by category of question."""
-        names = (*_RECALLS, "any@10", "MRR")
-        means = {name: report.estimates[name].mean for name in names}
-        rows = []
-        parts = [*report.categories.items(), ("all", {"questions": report.questions, **means})]
-        for category, part in parts:
-            values = (f"{part[name]:.3f}" for name in names)
-            rows.append((category or "(none)", f"{part['questions']:.0f}", *values))
-        headings = (*map(str.upper, _RECALLS), "HIT@10", "MRR")
-        show(("QUESTIONS", "COUNT", *headings), rows)
 
     def _searched(self, question: str, found: list[Found]) -> None:
         self.heading(f"What memory finds for: {question}")
