@@ -4,9 +4,10 @@ from __future__ import annotations
 
 import asyncio
 import functools
+import os
 import re
+import sys
 from collections.abc import Awaitable, Callable
-from pathlib import Path
 from typing import Any, TypeVar
 
 import click
@@ -16,7 +17,7 @@ import adkpg
 T = TypeVar("T")
 
 # Up to the last @: a password may have one, too.
-_PASSWORD = re.compile(rb"(://[^/:@\0]*:)([^\0]+)(?=@)|(password=)([^&\0]+)")
+_PASSWORD = re.compile(r"(://[^/:@]*:)(.+)(?=@)|(password=)([^&]+)", re.DOTALL)
 
 _RETRY_TIMEOUT_S = 3.0
 
@@ -28,30 +29,22 @@ database_url = click.option(
 
 
 def hide_passwords() -> None:
-    """Blanks the passwords of database URLs in what ``ps`` shows of this process, on Linux.
+    """Blanks the passwords of database URLs in what ``ps`` shows of this process.
 
-    Elsewhere, and until this has run, other users of the machine can read them there; the variable
-    ADKPG_DATABASE_URL is nobody else's to read.
+    Until this has run, other users of the machine can read them there. Only this account can read
+    the variable ADKPG_DATABASE_URL.
     """
-    try:
-        shown = Path("/proc/self/cmdline").read_bytes()
-        if not _PASSWORD.search(shown):
-            return
-        # The numbers 48 and 49 say where the arguments lie; the name, number 2, may have spaces.
-        numbers = Path("/proc/self/stat").read_text().rpartition(")")[2].split()
-    except OSError:  # no Linux
-        return
-    import ctypes
+    hidden = [_PASSWORD.sub(_blanked, argument) for argument in sys.orig_argv]
+    if hidden != sys.orig_argv:
+        from setproctitle import setproctitle
 
-    start, end = int(numbers[45]), int(numbers[46])
-    if end - start == len(shown):
-        hidden = _PASSWORD.sub(_blanked, shown)
-        ctypes.memmove(start, hidden, len(hidden))
+        title = os.fsencode(" ".join(hidden))
+        setproctitle(title.decode(errors="replace"))
 
 
-def _blanked(found: re.Match[bytes]) -> bytes:
-    before = found[1] or found[3]
-    return before + b"*" * (len(found[0]) - len(before))
+def _blanked(found: re.Match[str]) -> str:
+    before: str = found[1] or found[3]
+    return before + "*" * (len(found[0]) - len(before))
 
 
 def run(url: str | None, call: Callable[[adkpg.Database], Awaitable[T]]) -> T:

@@ -8,7 +8,7 @@ import socket
 import subprocess
 import sys
 import traceback
-from collections.abc import AsyncIterator, Awaitable, Callable
+from collections.abc import AsyncIterator, Awaitable, Callable, Iterator
 from pathlib import Path
 from typing import Any
 from urllib.parse import quote
@@ -16,7 +16,10 @@ from urllib.parse import quote
 import asyncpg
 import pytest
 from google.genai import types
+from hypothesis import example, given
+from hypothesis import strategies as st
 from pydantic import SecretStr
+from setproctitle import getproctitle, setproctitle
 
 from adkpg import (
     Database,
@@ -26,6 +29,7 @@ from adkpg import (
     Settings,
     errors,
 )
+from adkpg.cli.connection import hide_passwords
 from adkpg.embedding import CallableEmbedder, OpenAIEmbedder
 from adkpg.facts import FactExtractor
 from adkpg.reranking import CohereReranker
@@ -284,6 +288,42 @@ async def test_no_error_shows_a_password(
     objects = (stage.database, stage.database.settings, stage.sessions, stage.database.__dict__)
     read += map(repr, objects)
     assert [text for text in read if SECRET in text] == []
+
+
+@pytest.fixture
+def title() -> Iterator[None]:
+    """Gives this process its title back."""
+    before = getproctitle()
+    yield
+    setproctitle(before)
+
+
+@pytest.mark.usefixtures("title")
+@pytest.mark.parametrize(
+    "form",
+    [
+        "--database-url postgresql://u:{}@h/d",
+        "--database-url=postgresql://:{}@h/d",
+        "--session_service_uri adkpg://u:{}@h/d?a=b",
+        "--artifact_service_uri=adkpg://u@h/d?password={}&a=b",
+        "export --to postgresql+asyncpg://u:{}@h/d agents",
+        "import mysql://u:{}@h/d",
+    ],
+)
+def test_every_argument_is_shown_without_its_password(
+    monkeypatch: pytest.MonkeyPatch, form: str
+) -> None:
+    """As ``ps`` shows them; raw bytes that are no text are arguments, too."""
+
+    @given(st.text(min_size=1, max_size=20).map(lambda text: quote(text, safe="")))
+    @example("a/b:c@d")
+    @example(os.fsdecode(b"\xed"))
+    def hides(password: str) -> None:
+        monkeypatch.setattr(sys, "orig_argv", ["adkpg", *form.format(password).split(" ")])
+        hide_passwords()
+        assert getproctitle() == "adkpg " + form.format("*" * len(password))
+
+    hides()
 
 
 @pytest.mark.program
