@@ -1,6 +1,5 @@
 """The database: its address, its pools, its migrations, and what its errors mean."""
 
-import adkpg.database.migrating.alembic_log  # noqa: F401 - before Alembic is imported, which it keeps quiet
 from adkpg.database.database import Database, Transaction, UsesDatabase
 from adkpg.database.replicas.known import Floor, Known, Need
 from adkpg.database.replicas.source import Prompt, Source

@@ -1,9 +1,6 @@
 """What a process says of itself at start, and how the server names its connections."""
 
 import logging
-import os
-import subprocess
-import sys
 
 import pytest
 from sqlalchemy import text
@@ -22,20 +19,6 @@ from adkpg.facts import Facts
 from adkpg.models import Models
 from tests.fakes.conversation import USER
 from tests.fakes.toys import ToyEmbedder
-
-_QUIET = """
-import asyncio, logging, sys
-logging.basicConfig(level=logging.INFO, stream=sys.stdout, format="%(name)s %(message)s")
-import adkpg
-async def main():
-    async with adkpg.Database(sys.argv[1]) as database:
-        await database.downgrade("base")
-        await database.upgrade()
-        sessions = adkpg.DatabaseSessionService(database)
-        for _ in range(3):
-            await sessions.create_session(app_name="app", user_id="ana")
-asyncio.run(main())
-"""
 
 
 async def test_one_line_says_where_and_with_what(
@@ -63,27 +46,14 @@ async def test_one_line_says_where_and_with_what(
         assert part in said[0]
 
 
-@pytest.mark.program
-def test_a_process_that_logs_at_info_reads_nothing_of_alembics(database_url: str) -> None:
-    done = subprocess.run(
-        [sys.executable, "-c", _QUIET, database_url],
-        env=os.environ,
-        capture_output=True,
-        text=True,
-        check=True,
-    )
-    assert "alembic.runtime" not in done.stdout + done.stderr
-    lines = done.stdout.splitlines()
-    assert [line.split()[0] for line in lines].count("adkpg.database.database") == 1
-    assert any("Schema adkpg was migrated to revision" in line for line in lines)
-
-
-def test_an_applications_own_use_of_alembic_logs_as_ever(
-    caplog: pytest.LogCaptureFixture,
+async def test_a_migration_says_which_revision_it_reached(
+    empty_database_url: str, caplog: pytest.LogCaptureFixture
 ) -> None:
-    caplog.set_level(logging.INFO, "alembic")
-    logging.getLogger("alembic.runtime.migration").info("Context impl PostgresqlImpl.")
-    assert "Context impl" in caplog.text
+    caplog.set_level(logging.INFO, "adkpg")
+    async with Database(empty_database_url) as database:
+        await database.upgrade()
+    said = [each.message for each in caplog.records if each.name.startswith("adkpg.")]
+    assert any("Schema adkpg was migrated to revision" in line for line in said)
 
 
 async def _application_name(database: Database) -> str:

@@ -38,7 +38,6 @@ from sqlalchemy.schema import CreateSchema
 
 from adkpg.database import cluster
 from adkpg.database.migrating import functions
-from adkpg.database.migrating.alembic_log import quiet
 from adkpg.database.pooler import is_direct
 from adkpg.database.pools import clone
 from adkpg.errors import (
@@ -379,8 +378,7 @@ def _move(
 ) -> None:
     config = _config(schema)
     config.attributes["connection"] = connection
-    with quiet():
-        move(config, revision)
+    move(config, revision)
     logger.info("Schema %s was migrated to revision %s.", schema, revision)
 
 
@@ -391,7 +389,7 @@ def sql(schema: str, revision: str = "head") -> str:
       ConfigurationError: There is no such revision.
     """
     _require_named(revision)
-    with _ALEMBIC, quiet():
+    with _ALEMBIC:
         config = _config(schema)
         config.output_buffer = output = io.StringIO()
         try:
