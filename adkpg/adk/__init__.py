@@ -1,7 +1,6 @@
 """adkpg in ADK's own commands: ``adk web``, ``adk api_server`` and ``adk run``.
 
-``adkpg web``, ``adkpg api-server`` and ``adkpg run`` are these commands with all that is said here
-done.
+``adkpg web``, ``adkpg api-server`` and ``adkpg run`` need none of this.
 
 Make ``adkpg://`` known with a ``services.py``, in the folder of agents that ``adk web`` and
 ``adk api_server`` are given, or in the agent's own folder for ``adk run``::

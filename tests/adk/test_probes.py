@@ -1,11 +1,10 @@
-"""``/livez`` and ``/readyz``: before an app, by ADK's server, and of a worker."""
+"""``/livez`` and ``/readyz``: before an app, and of a worker."""
 
 import os
 import re
 import signal
 import subprocess
 import sys
-from pathlib import Path
 
 import asyncpg
 import httpx
@@ -16,8 +15,6 @@ from starlette.routing import Route
 
 from adkpg import Database, DatabaseSessionService
 from adkpg.adk import Probes
-from tests.fakes import adk_commands as commands
-from tests.fakes.adk_commands import Account, AdkpgServer
 from tests.fakes.conversation import USER
 from tests.fakes.proxy import Proxy
 
@@ -121,21 +118,6 @@ async def test_a_database_that_does_not_answer_is_not_waited_for(
     assert answer.status_code == 503
     assert answer.json()["error"] == "DatabaseUnavailable"
     assert "The database does not answer within 0.2 s" in caplog.text
-
-
-@pytest.mark.program
-async def test_adks_server_answers_both_by_our_command(
-    agents: Path, account: Account, connection: asyncpg.Connection
-) -> None:
-    commands.write_agents(agents)
-    url = account.uri.replace("adkpg://", "postgresql://")
-    env = commands.environment(ADKPG_DATABASE_URL=url)
-    with AdkpgServer(agents, env=env, command="api-server") as server:
-        for path in ("/livez", "/readyz"):
-            assert server.client.get(path).json() == {"status": "ok"}
-        await connection.execute("UPDATE alembic_version SET version_num = '9999'")
-        assert server.client.get("/readyz").status_code == 503
-        assert server.client.get("/livez").status_code == 200
 
 
 @pytest.mark.program

@@ -43,8 +43,10 @@ def test_the_table_of_commands_is_the_one_promised() -> None:
 
 PRINTED = ("adkpg db grants", "adkpg db sql")
 """Commands that print SQL and do not connect."""
-OF_ADK = ("adkpg web", "adkpg api-server", "adkpg run")
+OF_ADK = ("adkpg run",)
 """Commands whose options are all ADK's."""
+SERVERS = ("adkpg web", "adkpg api-server")
+"""Commands that serve ADK's app, on services that URIs name."""
 
 
 def test_help_has_a_sentence_and_an_example() -> None:
@@ -71,7 +73,7 @@ def test_every_option_says_what_it_does() -> None:
 
 
 # The last is of the embedded server alone, and stopped.
-UNCONNECTED = {*PRINTED, *OF_ADK, "adkpg db upgrade-server"}
+UNCONNECTED = {*PRINTED, *OF_ADK, *SERVERS, "adkpg db upgrade-server"}
 INTERACTIVE = {"adkpg demo", "adkpg console"}
 
 
@@ -82,7 +84,7 @@ def test_every_command_that_connects_takes_a_database_url() -> None:
 
 def test_every_command_answers_as_json() -> None:
     without = {name for name in LEAVES if "--json" not in options(name)}
-    assert without <= {*PRINTED, *OF_ADK, *INTERACTIVE}
+    assert without <= {*PRINTED, *OF_ADK, *SERVERS, *INTERACTIVE}
 
 
 def test_every_removal_can_be_tried_and_agreed_to() -> None:
@@ -167,7 +169,7 @@ def test_commands_that_are_named_have_the_options_they_are_named_with() -> None:
                 names.pop()
             name = " ".join(names)
             if name in LEAVES and name not in OF_ADK:
-                given = set(re.findall(r"(?<![\w-])--[a-z][a-z-]+", rest))
+                given = set(re.findall(r"(?<![\w-])--[a-z][a-z_-]+", rest))
                 assert given <= options(name) | {"--help"}, (path, name, rest)
 
 

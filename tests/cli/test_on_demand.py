@@ -29,7 +29,7 @@ for arguments in json.loads(sys.argv[1]):
 print(json.dumps([codes, sorted(sys.modules)]))
 """
 LIGHT = ("adkpg.cli", "adkpg.terminal")
-OF_ADK = {"web", "api-server", "run"}
+OF_ADK = {"run"}
 """Commands whose help is ADK's own."""
 
 
