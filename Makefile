@@ -96,7 +96,7 @@ check: $(INSTALLED) ## lint, format, types, import contracts
 	$(BIN)/mypy
 	$(BIN)/lint-imports --no-logo
 
-docs: $(INSTALLED) ## write docs/cli.md, settings.md, troubleshooting.md and reference/ from the code
+docs: $(INSTALLED) ## write docs/cli.md and docs/settings.md from the code
 	$(BIN)/python docs/generate.py
 
 site: $(INSTALLED) ## the documentation as a site, in site/; opens without a server or a network

@@ -1,6 +1,5 @@
 """The real ``adk run``, with ``services.py`` in the agent's own folder."""
 
-import re
 import subprocess
 from pathlib import Path
 
@@ -75,9 +74,7 @@ def test_an_agent_without_our_services_gets_adks_words_which_the_page_explains(
         text=True,
         check=False,
     )
-    page = (CHECKOUT / "docs" / "troubleshooting.md").read_text(encoding="utf-8")
-    ((opening, closing),) = re.findall(
-        r"^\* `(Invalid database URL.*?)…(.*?)`: ", page, re.MULTILINE
-    )
-    assert re.search(f"{opening}adkpg://.*{closing}", done.stderr), done.stderr
+    words = "Invalid database URL format or argument 'adkpg://"
+    assert words in done.stderr
+    assert words in (CHECKOUT / "docs" / "troubleshooting.md").read_text(encoding="utf-8")
     assert done.returncode == 1

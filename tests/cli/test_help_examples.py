@@ -79,10 +79,6 @@ def folder(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Path:
     return tmp_path
 
 
-def test_they_are_found() -> None:
-    assert len(EXAMPLES) > 70
-
-
 @pytest.mark.usefixtures("folder")
 def test_they_are_read_as_a_whole() -> None:
     for given in EXAMPLES:
@@ -149,9 +145,3 @@ def test_they_do_what_they_say(adkpg: Adkpg, database_url: str, command: str) ->
         elif "--json" in given:
             json.loads(outcome.out)
     assert failed == {}
-
-
-def test_what_is_tested_elsewhere_is_still_an_example() -> None:
-    lines = [" ".join(given) for given in EXAMPLES]
-    for start, reason in ELSEWHERE:
-        assert any(line.startswith(start) for line in lines), reason

@@ -1,7 +1,6 @@
 """The commands and the pages of their help, as docs/generate.py finds them."""
 
 import importlib.util
-import sys
 from types import ModuleType
 
 import click
@@ -11,16 +10,13 @@ from tests.fakes.checkout import CHECKOUT
 
 
 def _load_generator() -> ModuleType:
-    docs = CHECKOUT / "docs"
-    spec = importlib.util.spec_from_file_location("docs_generate", docs / "generate.py")
+    spec = importlib.util.spec_from_file_location(
+        "docs_generate", CHECKOUT / "docs" / "generate.py"
+    )
     assert spec is not None
     assert spec.loader is not None
     module = importlib.util.module_from_spec(spec)
-    sys.path.insert(0, str(docs))  # as if it ran as a script
-    try:
-        spec.loader.exec_module(module)
-    finally:
-        sys.path.remove(str(docs))
+    spec.loader.exec_module(module)
     return module
 
 
