@@ -1,5 +1,6 @@
-"""Links of the pages lead somewhere: files that are there, headings that exist."""
+"""Links of the pages lead somewhere: to files, headings and loggers that exist."""
 
+import importlib.util
 import re
 from pathlib import Path
 
@@ -26,3 +27,9 @@ def test_links_lead_somewhere() -> None:
             assert target.is_relative_to(CHECKOUT), (name(document), link)
             assert target.exists(), (name(document), link)
             assert not anchor or anchor in anchors(target), (name(document), link)
+
+
+def test_loggers_are_those_of_modules() -> None:
+    page = (CHECKOUT / "docs" / "logging.md").read_text(encoding="utf-8")
+    for logger in re.findall(r"^\| `(adkpg\S*)` \| [A-Z]", page, re.MULTILINE):
+        assert importlib.util.find_spec(logger), logger

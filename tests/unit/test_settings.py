@@ -30,16 +30,12 @@ def test_the_defaults_are_those_of_an_empty_environment() -> None:
     }
 
 
-@pytest.mark.parametrize("name", Settings.model_fields)
-def test_every_field_is_described_in_a_sentence(name: str) -> None:
-    assert (Settings.model_fields[name].description or "").endswith(".")
-
-
-@pytest.mark.parametrize("name", [name for name in Settings.model_fields if name.endswith("_s")])
-def test_times_are_in_seconds_and_not_negative(name: str) -> None:
-    assert "in seconds" in (Settings.model_fields[name].description or "")
-    with pytest.raises(ValidationError, match=name):
-        Settings.model_validate({name: -1})
+def test_times_are_in_seconds_and_not_negative() -> None:
+    for name in Settings.model_fields:
+        if name.endswith("_s"):
+            assert "in seconds" in (Settings.model_fields[name].description or "")
+            with pytest.raises(ValidationError, match=name):
+                Settings.model_validate({name: -1})
 
 
 @pytest.mark.parametrize(
