@@ -1,7 +1,5 @@
 """What mkdocs asks while it builds the site: pages of the top folder, links there, llms.txt."""
 
-import importlib
-import inspect
 import re
 from pathlib import Path
 from typing import Any
@@ -21,21 +19,10 @@ _TOP = {
 }
 _SOURCE = "https://github.com/adkpg/adkpg/blob/main/"
 _LINK = re.compile(r"(?<=\]\()(?!https?:|mailto:|#)([^)\s#]+)(#[^)\s]*)?(?=\))")
-_FRONT = re.compile(r"\A---\n.*?^---\n", re.MULTILINE | re.DOTALL)
-_NO_PROSE = re.compile(r"[#<|!]|[*-] |\d+\. ")
 _CODE = re.compile(r"(^```.*?^```)", re.MULTILINE | re.DOTALL)
 _STARS = ' data-md-component="source"'  # the theme asks api.github.com for them
 _SHIM = "https://unpkg.com/iframe-worker/shim"
-# Whoever types a message looks for its cause, not for a figure.
-_WEIGHT = {"troubleshooting.md": 4, "incidents.md": 4} | dict.fromkeys(
-    ("benchmarks.md", "changelog.md", "models-measured.md", "performance.md", "retrieval.md"), 0.5
-)
-# The theme looks for each word's beginning, also for that of "be" and "or", which most titles have.
-_BEGINNINGS = re.compile(
-    r"\.map\((\w)=>(/\(\^\[\+-\]\|\[~\^\]\\d\+\$\)/\.test\(\1\))\?\1:`\$\{\1\}\*`\)"
-)
-_LAST_BEGINNING = r".map((\1,nth,words)=>\2||nth+1<words.length?\1:`${\1}*`)"
-_pages: dict[str, tuple[str, str]] = {}
+_pages: dict[str, str] = {}
 
 
 def on_files(files: Files, config: MkDocsConfig) -> Files:
@@ -53,9 +40,7 @@ def on_page_markdown(markdown: str, page: Page, config: MkDocsConfig, files: Fil
     if page.file.abs_src_path is not None and page.file.generated_by is None:
         folder = Path(page.file.abs_src_path).parent
         markdown = _linked(markdown, folder, Path(config.config_file_path).parent)
-    if page.file.src_uri in _WEIGHT:
-        page.meta["search"] = {"boost": _WEIGHT[page.file.src_uri]}
-    _pages[page.file.src_uri] = (_described(page.file.src_uri, markdown), markdown)
+    _pages[page.file.src_uri] = markdown
     return markdown
 
 
@@ -71,46 +56,21 @@ def on_post_template(output_content: str, template_name: str, config: MkDocsConf
 
 
 def on_post_build(config: MkDocsConfig) -> None:
-    """Lets the search take all words but the last one whole; writes llms.txt and llms-full.txt.
-
-    llms.txt says what is where, llms-full.txt is all pages but the reference in one.
-    """
+    """Writes llms.txt, which lists the pages, and llms-full.txt: all but the reference in one."""
     out = Path(config.site_dir)
-    for worker in out.glob("assets/javascripts/workers/search.*.js"):
-        text, found = _BEGINNINGS.subn(_LAST_BEGINNING, worker.read_text(encoding="utf-8"))
-        if not found:
-            raise PluginError(f"{worker.name} reads questions otherwise: look at docs/hooks.py")
-        worker.write_text(text, encoding="utf-8")
     lines = [f"# {config.site_name}", "", f"> {config.site_description}", ""]
     whole = []
     for title, entries in _sections(config.nav):
         lines += [f"## {title}", ""]
         for page in entries:
-            described, markdown = _pages[page]
-            heading = re.search(r"^# (.+)$", markdown, re.MULTILINE)
+            heading = re.search(r"^# (.+)$", _pages[page], re.MULTILINE)
             address = page.removesuffix(".md") + ".html"
-            name = heading[1] if heading else page
-            lines.append(
-                f"- [{name}]({config.site_url}{address})" + (f": {described}" if described else "")
-            )
+            lines.append(f"- [{heading[1] if heading else page}]({config.site_url}{address})")
             if not page.startswith("reference/"):
-                whole.append(markdown.strip())
+                whole.append(_pages[page].strip())
         lines.append("")
     (out / "llms.txt").write_text("\n".join(lines), encoding="utf-8")
     (out / "llms-full.txt").write_text("\n\n".join(whole) + "\n", encoding="utf-8")
-
-
-def _described(page: str, markdown: str) -> str:
-    """Returns what a page is about: the first sentences of it, or of its package."""
-    if page.startswith("reference/"):
-        module = importlib.import_module(Path(page).stem)
-        return (inspect.getdoc(module) or "").partition("\n")[0]
-    for paragraph in re.split(r"\n\s*\n", _CODE.sub("", _FRONT.sub("", markdown))):
-        if paragraph.strip() and not _NO_PROSE.match(paragraph.strip()):
-            plain = " ".join(re.sub(r"\[([^\]]*)\]\([^)]*\)", r"\1", paragraph).split())
-            found = re.match(r".{60,}?\.(?= |$)|.+", plain)
-            return re.sub(r":$", ".", found[0]) if found else ""
-    return ""
 
 
 def _sections(nav: Any) -> list[tuple[str, list[str]]]:

@@ -1,4 +1,4 @@
-"""Every command of the README and the quickstarts runs, in the order of its page.
+"""Every command of the documentation runs, in the order of its page.
 
 The blocks of a page that are fenced as ``sh`` or ``bash`` are one shell script, in a directory and
 on a migrated database of the page's own; blocks with a title are the files that a reader saves.
@@ -33,17 +33,6 @@ PORT = re.compile(r"(?<=[: =])(?:8000|8001|8002)\b")
 EMBEDDED = re.compile(r"(?<=ADKPG_DATABASE_URL=)embedded\b")
 # The README's one embedded server is real; elsewhere another database is as good, and quicker.
 REAL_SERVER = {"README.md"}
-# What a newcomer types, and each page that has a command to run. The other commands say why not.
-GUIDES = (
-    *("backup", "console", "documents", "embedded", "evaluation", "forgetting", "incidents"),
-    *("index", "languages", "models", "moving", "operations", "serving", "sessions", "worker"),
-)
-PAGES = [
-    CHECKOUT / "README.md",
-    *sorted(CHECKOUT.glob("docs/quickstart/*.md")),
-    CHECKOUT / "docs" / "catalogue" / "adkpg.md",
-    *(CHECKOUT / "docs" / f"{guide}.md" for guide in GUIDES),
-]
 HAVE = f"{shlex.quote(sys.executable)} -m {readers.__name__}"
 # What the reader of a page has: files, or sessions.
 GIVEN = {
@@ -65,6 +54,13 @@ GIVEN = {
 }
 # Adds packages or names settings, which tests of their own read: nothing to see from running it.
 HARMLESS = re.compile(r"(?:export \w+=|pip install )")
+
+
+def is_to_run(block: Block) -> bool:
+    return not block.not_run and not all(map(HARMLESS.match, block.text.splitlines()))
+
+
+PAGES = [page for page in DOCUMENTS if any(map(is_to_run, blocks(page, *SHELL)))]
 
 
 def free_port() -> int:
@@ -166,70 +162,3 @@ def test_bash_can_read_what_is_not_run() -> None:
                 ["bash", "-n"], input=block.text, capture_output=True, text=True, check=False
             )
             assert (read.returncode, read.stderr) == (0, ""), f"{name(document)}:{block.line}"
-
-
-def test_contributing_lists_what_is_not_run() -> None:
-    text = (CHECKOUT / "CONTRIBUTING.md").read_text(encoding="utf-8")
-    listed = set(re.findall(r"^\* `(\S+)`: .+", text, re.MULTILINE))
-    assert listed == {
-        name(document) for document in DOCUMENTS if any(block.not_run for block in blocks(document))
-    }
-
-
-def test_what_is_not_run_says_why() -> None:
-    for document in DOCUMENTS:
-        for block in blocks(document):
-            assert block.not_run is None or len(block.not_run) > 10, (
-                f"{name(document)}:{block.line}"
-            )
-
-
-def test_every_command_runs_or_says_why_not() -> None:
-    for document in DOCUMENTS:
-        if document in PAGES:
-            continue
-        for block in blocks(document, *SHELL):
-            if not all(HARMLESS.match(line) for line in block.text.splitlines()):
-                assert block.not_run, f"{name(document)}:{block.line}"
-
-
-@pytest.mark.program
-async def test_a_command_that_fails_is_named_by_its_line(tmp_path: Path) -> None:
-    page = [Block("sh", 7, "true\n"), Block("sh", 12, "false\n")]
-    code, printed = await run(script(page, str), tmp_path)
-    assert code != 0
-    assert "failed: line 12" in printed
-
-
-@pytest.mark.program
-async def test_a_file_is_there_for_the_next_command(tmp_path: Path) -> None:
-    page = [Block("python", 1, "print(6 * 7)\n", "a.py"), Block("sh", 5, "python3 a.py\n")]
-    assert await run(script(page, str), tmp_path) == (0, "42\n")
-
-
-@pytest.mark.program
-async def test_servers_end_with_the_page(tmp_path: Path) -> None:
-    page = [Block("sh", 1, "sleep 1000\n", keeps_running=True), Block("sh", 2, "echo done\n")]
-    assert await run(script(page, str), tmp_path) == (0, "done\n")
-
-
-@pytest.mark.program
-async def test_the_page_goes_on_when_its_server_takes_connections(tmp_path: Path) -> None:
-    port = free_port()
-    serving = (
-        f"{shlex.quote(sys.executable)} -m http.server --bind 127.0.0.1 {port} # --port {port}"
-    )
-    page = [
-        Block("sh", 1, f"{serving}\n", keeps_running=True),
-        Block("sh", 2, f"curl -sf -o /dev/null http://127.0.0.1:{port}/ && echo answered\n"),
-    ]
-    code, printed = await run(script(page, str), tmp_path)
-    assert (code, "answered\n" in printed) == (0, True), printed
-
-
-@pytest.mark.program
-@pytest.mark.parametrize("ended", ["false", "false # --port 1"])
-async def test_a_server_that_ends_before_the_page_is_noticed(ended: str, tmp_path: Path) -> None:
-    page = [Block("sh", 3, f"{ended}\n", keeps_running=True), Block("sh", 5, "sleep 0.2\n")]
-    code, printed = await run(script(page, str), tmp_path)
-    assert code != 0, printed

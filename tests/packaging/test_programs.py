@@ -1,9 +1,10 @@
-"""Every fenced program of the README and the documents runs.
+"""Every fenced program and statement of the README and the documents runs.
 
 A block fenced as ``python`` is a whole program. It runs on a database of its own, migrated,
 that ADKPG_DATABASE_URL names; a Postgres URL written in it is replaced by that one, and
-``embedded`` is a server of the test's own. A block fenced as ``py`` is a fragment, which may await
-at top level, and is only compiled. Those fenced as ``sh`` are tests/packaging/test_commands.py's.
+``embedded`` is a server of the test's own. One with a title is a file that the commands of its page
+run: those, fenced as ``sh``, are tests/packaging/test_commands.py's. A block fenced as ``py`` is a
+fragment, which may await at top level, and is only compiled.
 """
 
 import ast
@@ -12,11 +13,11 @@ import os
 import sys
 from pathlib import Path
 
+import asyncpg
 import pytest
 
 from adkpg.testing.server import Server
-from tests.fakes.checkout import CHECKOUT
-from tests.fakes.pages import DOCUMENTS, URL, blocks, name
+from tests.fakes.pages import DOCUMENTS, URL, Block, blocks, name
 
 
 async def run(program: str, url: str, embedded_dir: Path, directory: Path) -> tuple[int, str]:
@@ -36,14 +37,16 @@ async def run(program: str, url: str, embedded_dir: Path, directory: Path) -> tu
     return process.returncode, printed.decode(errors="replace")
 
 
+def programs(page: Path) -> list[Block]:
+    return [block for block in blocks(page, "python") if not block.title]
+
+
 @pytest.mark.program
-@pytest.mark.parametrize(
-    "document", [page for page in DOCUMENTS if any(blocks(page, "python"))], ids=name
-)
+@pytest.mark.parametrize("document", [*filter(programs, DOCUMENTS)], ids=name)
 async def test_programs_run(
     document: Path, server: Server, embedded_dir: Path, tmp_path: Path
 ) -> None:
-    for block in blocks(document, "python"):
+    for block in programs(document):
         directory = tmp_path / str(block.line)
         directory.mkdir()
         database = await server.create(template=server.template)
@@ -62,21 +65,13 @@ def test_fragments_compile() -> None:
             assert compile(block.text, f"{document.name}:{block.line}", "exec", flags).body
 
 
-def test_the_readme_shows_a_program() -> None:
-    assert [*blocks(CHECKOUT / "README.md", "python")]
+def statements(page: Path) -> list[str]:
+    """Each alone, as psql sends them: REINDEX CONCURRENTLY runs in no transaction."""
+    text = ";\n".join(block.text for block in blocks(page, "sql") if not block.not_run)
+    return [part for part in text.split(";\n") if part.strip()]
 
 
-@pytest.mark.program
-async def test_a_program_gets_this_tests_database(
-    database_url: str, embedded_dir: Path, tmp_path: Path
-) -> None:
-    program = "import os; assert 'postgresql://me@host/x' == os.environ['ADKPG_DATABASE_URL']"
-    assert await run(program, database_url, embedded_dir, tmp_path) == (0, "")
-
-
-@pytest.mark.program
-async def test_a_program_that_fails_is_noticed(
-    database_url: str, embedded_dir: Path, tmp_path: Path
-) -> None:
-    program = "raise SystemExit('broken')"
-    assert await run(program, database_url, embedded_dir, tmp_path) == (1, "broken\n")
+@pytest.mark.parametrize("document", [*filter(statements, DOCUMENTS)], ids=name)
+async def test_statements_run(document: Path, connection: asyncpg.Connection) -> None:
+    for statement in statements(document):
+        assert await connection.execute(statement), statement
