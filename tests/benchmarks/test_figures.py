@@ -1,10 +1,6 @@
 """What benchmarks keep and what the page says of it."""
 
-import math
-from pathlib import Path
 from typing import Any
-
-import pytest
 
 from benchmarks import figures, page
 
@@ -71,33 +67,6 @@ def test_a_bar_that_was_not_measured_is_missed() -> None:
     assert not holds(None, "<=")
 
 
-def test_a_suite_run_again_replaces_its_own_figures_only(tmp_path: Path) -> None:
-    path = tmp_path / "kept.json"
-    missing = figures.Bar.of("memory", "search", "", "rule", None, "<=", 5)
-    memory = figure("adkpg", 1.0, suite="memory", note="naïve | quoted")
-    report = figures.Report.read(path).merge("memory", header(), [memory], [missing])
-    report = report.merge("sessions", header(), [figure("ADK", 9.0)], [])
-    report.write(path)
-    again = figures.Report.read(path)
-    assert again.headers == report.headers
-    assert again.figures == report.figures
-    assert math.isnan(again.bars[0].value)
-    newer = header(date="2026-02-02T00:00Z")
-    again = again.merge("sessions", newer, [figure("ADK", 8.0)], [])
-    assert [each.p50 for each in again.figures] == [1, 8]
-    assert again.headers["sessions"] == newer
-    assert again.headers["memory"] == header()
-    assert len(again.bars) == 1
-
-
-def test_another_file_is_no_report(tmp_path: Path) -> None:
-    path = tmp_path / "other.json"
-    for text in ("", "[]", "{}", '{"headers": {}, "figures": [{"suite": 1}], "bars": []}'):
-        path.write_text(text, encoding="utf-8")
-        with pytest.raises(ValueError, match=r"other\.json is no report"):
-            figures.Report.read(path)
-
-
 def test_the_page_says_what_was_missed_and_what_was_lost() -> None:
     missed = figures.Bar.of("sessions", "append", "1 writer", "at least 5", 4.0, ">=", 5)
     lost = figure("sqlspec", 4.0, correct=False, note="3 of 4 state keys are lost")
@@ -119,15 +88,6 @@ def test_the_page_says_what_was_missed_and_what_was_lost() -> None:
     assert "## Memory" not in text, "that suite was not run"
 
 
-def test_the_page_says_once_what_is_said_of_all() -> None:
-    shared = [figure(name, 2.0, note="far away; " + name) for name in ("adkpg", "ADK")]
-    report = figures.Report.empty().merge("sessions", header(), shared, [])
-    text = page.render(report)
-    assert text.count("far away") == text.count("* 1 writer: far away.") == 1
-    assert "* adkpg: adkpg." in text
-    assert "* ADK: ADK." in text
-
-
 def test_each_question_has_its_picture_and_its_figures() -> None:
     report = figures.Report.read(page.FIGURES)
     text = page.PAGE.read_text(encoding="utf-8")
@@ -137,16 +97,3 @@ def test_each_question_has_its_picture_and_its_figures() -> None:
         assert (page.DOCS / plot.file).is_file()
         for case in filter(None, (plot.case, plot.quality)):
             assert all(figures.find(report.figures, case, size) for size in plot.sizes), case
-    drawn = {path.name for path in page.DOCS.glob("benchmarks-*.png")}
-    assert drawn == {plot.file for plot in page.PLOTS}
-
-
-def test_numbers_have_three_digits() -> None:
-    number = page.number
-    assert [number(each) for each in (0.123, 1.236, 12.36, 1234.5)] == [
-        "0.12",
-        "1.24",
-        "12.4",
-        "1,234",
-    ]
-    assert number(None) == number(math.nan) == ""

@@ -1,6 +1,7 @@
 """This checkout, its distributions, and an environment outside of it that holds one."""
 
 import os
+import shutil
 import subprocess
 import sys
 import zipfile
@@ -20,6 +21,23 @@ def build(source: Path, target: str, directory: Path) -> Path:
     )
     (built,) = directory.iterdir()
     return built
+
+
+def copied(place: Path) -> Path:
+    """Returns a folder with a copy of what git tracks, whose files are of another time."""
+    tracked = subprocess.run(
+        ["git", "ls-files", "-z", "--cached", "--others", "--exclude-standard"],
+        cwd=CHECKOUT,
+        check=True,
+        capture_output=True,
+        text=True,
+    ).stdout.split("\0")
+    for name in filter(None, tracked):
+        if (CHECKOUT / name).is_file():
+            (place / name).parent.mkdir(parents=True, exist_ok=True)
+            shutil.copyfile(CHECKOUT / name, place / name)
+            (place / name).chmod((CHECKOUT / name).stat().st_mode)
+    return place
 
 
 def names(wheel: Path) -> set[str]:

@@ -12,7 +12,7 @@ import pytest
 
 import adkpg
 from adkpg.database.migrating import migrations
-from tests.fakes.checkout import CHECKOUT, Environment, build, names
+from tests.fakes.checkout import CHECKOUT, Environment, build, copied, names
 
 ROUND_TRIP = """
 import asyncio, json
@@ -59,18 +59,7 @@ def test_the_wheel_carries_the_package_its_data_and_the_migrations(wheel: Path) 
 
 @pytest.mark.program
 def test_no_compiled_file_is_carried(tmp_path: Path) -> None:
-    source = tmp_path / "checkout"
-    tracked = subprocess.run(
-        ["git", "ls-files", "-z", "--cached", "--others", "--exclude-standard"],
-        cwd=CHECKOUT,
-        check=True,
-        capture_output=True,
-        text=True,
-    ).stdout.split("\0")
-    for name in filter(None, tracked):
-        if (CHECKOUT / name).is_file():
-            (source / name).parent.mkdir(parents=True, exist_ok=True)
-            (source / name).write_bytes((CHECKOUT / name).read_bytes())
+    source = copied(tmp_path / "checkout")
     for folder in ("adkpg", "alembic", "alembic/versions"):
         (source / folder / "__pycache__").mkdir()
         (source / folder / "__pycache__" / "stray.cpython-311.pyc").write_bytes(b"")
