@@ -91,7 +91,8 @@ class Report:
             ("HOT updates of sessions", f"{100 * hot_share(self.samples, 'sessions'):.1f} %"),
             ("violations", len(self.violations)),
         ]
-        lines = ["# Soak", "", f"On {platform.system()} {platform.release()}, {platform.machine()}.", "", "| | |", "|---|---:|"]
+        machine = f"{platform.system()} {platform.release()}, {platform.machine()}"
+        lines = ["# Soak", "", f"On {machine}.", "", "| | |", "|---|---:|"]
         lines += [f"| {name} | {value} |" for name, value in rows]
         lines += ["", "| fault | times | hit | back after, at most |", "|---|---:|---:|---:|"]
         by_kind = defaultdict(list)
