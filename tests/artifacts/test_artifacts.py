@@ -36,11 +36,6 @@ async def loaded(files: DatabaseArtifactService, **place: Any) -> bytes:
     return part.inline_data.data
 
 
-@pytest.fixture
-def files(database: Database) -> DatabaseArtifactService:
-    return DatabaseArtifactService(database)
-
-
 @pytest.mark.prepared
 async def test_a_file_of_a_megabyte_is_one_round_trip(proxy: Proxy) -> None:
     data = bytes_of(1_048_576)

@@ -39,11 +39,6 @@ async def database(database_url: str, tmp_path: Path) -> AsyncIterator[Database]
         yield opened
 
 
-@pytest.fixture
-def files(database: Database) -> DatabaseArtifactService:
-    return DatabaseArtifactService(database)
-
-
 async def copy_files(source: asyncpg.Connection, target: asyncpg.Connection) -> None:
     """Brings what is of files into another database, as a restored backup does."""
     for table in COPIED:

@@ -31,11 +31,6 @@ async def database(database_url: str, tmp_path: Path) -> AsyncIterator[Database]
         yield opened
 
 
-@pytest.fixture
-def files(database: Database) -> DatabaseArtifactService:
-    return DatabaseArtifactService(database)
-
-
 async def test_large_files_go_to_the_store(
     files: DatabaseArtifactService, tmp_path: Path, connection: asyncpg.Connection
 ) -> None:

@@ -181,10 +181,10 @@ def test_a_migration_may_do_anything_to_a_table_that_it_makes_and_later_ones_may
         assert len(broken_in_migrations(later_revisions())) == 1
 
 
-@pytest.mark.parametrize("name", MIGRATION_RULES)
-def test_a_migration_that_breaks_a_rule_is_found(name: str, tmp_path: Path) -> None:
-    with later_version(tmp_path, executing(MIGRATION_RULES[name].example)):
-        assert [each.split(":")[0] for each in broken_in_migrations(later_revisions())] == [name]
+def test_a_migration_that_breaks_a_rule_is_found(tmp_path: Path) -> None:
+    for name, rule in MIGRATION_RULES.items():
+        found = broken_in_migrations(rule.example.format(schema="adkpg"))
+        assert [each.split(":")[0] for each in found] == [name]
 
 
 def test_a_migration_is_held_to_what_statements_are_held_to(tmp_path: Path) -> None:
@@ -197,10 +197,10 @@ def test_a_migration_is_held_to_what_statements_are_held_to(tmp_path: Path) -> N
         assert found.startswith("delete beside others: ")
 
 
-@pytest.mark.parametrize("name", RULES)
-def test_a_rule_is_broken_by_its_example(name: str) -> None:
-    found = broken(RULES[name].example.format(schema="adkpg"))
-    assert any(each.startswith(f"{name}:") for each in found)
+def test_a_rule_is_broken_by_its_example() -> None:
+    for name, rule in RULES.items():
+        found = broken(rule.example.format(schema="adkpg"))
+        assert any(each.startswith(f"{name}:") for each in found)
 
 
 WITH_EACH = {"adkpg.sessions.life_statements.select_openings": {"session_ids"}}
