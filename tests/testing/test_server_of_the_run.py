@@ -2,7 +2,6 @@
 
 import asyncio
 import json
-import os
 import subprocess
 import sys
 import threading
@@ -190,20 +189,3 @@ def test_a_server_that_does_not_start_is_told_to_each_who_asks() -> None:
     finally:
         sharing.close()
     assert tried == [True]
-
-
-@pytest.mark.program
-def test_tests_without_a_server_start_none(tmp_path: Path) -> None:
-    for workers in ("0", "1"):
-        ran = subprocess.run(
-            [
-                *(sys.executable, "-m", "pytest", "-q", "-n", workers, "-p", "no:cacheprovider"),
-                *("tests/unit/test_errors.py", f"--basetemp={tmp_path / workers}"),
-            ],
-            cwd=CHECKOUT,
-            env={**os.environ, "ADKPG_TEST_DATABASE_URL": "postgresql://127.0.0.1:1/nowhere"},
-            capture_output=True,
-            text=True,
-            check=False,
-        )
-        assert ran.returncode == 0, ran.stdout
