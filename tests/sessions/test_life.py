@@ -19,6 +19,7 @@ from adkpg.errors import InvalidInput, SessionExists, SessionNotFound
 from adkpg.testing import said, texts
 from tests.fakes.conversation import USER
 from tests.fakes.life import earlier
+from tests.fakes.locks import locked
 
 SECOND = datetime.now(UTC) + timedelta(days=1)
 LATER = f"UPDATE sessions SET {earlier('expires_at', '{}')}"
@@ -262,6 +263,21 @@ async def test_states_of_those_without_a_session_go_if_asked(
     assert await prune_sessions(database, **asked, user_states=True) == expected
     assert await sessions.get_user_state(app_name="a", user_id="v") == {}
     assert await sessions.get_user_state(app_name="a", user_id="u") == {"k": 1}
+
+
+async def test_a_state_that_a_writer_holds_is_passed_over_until_the_next_time(
+    database: Database,
+    database_url: str,
+    sessions: DatabaseSessionService,
+    connection: asyncpg.Connection,
+) -> None:
+    for user_id in ("u", "v"):
+        await sessions.update_state(app_name="a", user_id=user_id, state_delta={"user:k": 1})
+    await connection.execute(f"UPDATE user_states SET {earlier('updated_at', '95 days')}")
+    asked: dict[str, Any] = {"app_name": "a", "older_than": timedelta(days=90), "user_states": True}
+    async with locked(database_url, "SELECT FROM adkpg.user_states WHERE user_id = 'u' FOR UPDATE"):
+        assert await prune_sessions(database, **asked) == [PrunedSessions("a", "v", 0, 0, 1)]
+    assert await prune_sessions(database, **asked) == [PrunedSessions("a", "u", 0, 0, 1)]
 
 
 async def test_old_events_go_and_their_sessions_go_on(
