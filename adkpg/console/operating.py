@@ -17,6 +17,7 @@ _TASKS: tuple[Task, ...] = get_args(Task)
 async def show(console: Console, request: Request) -> Response:
     """Shows everything that an operator looks after."""
     fields = query_of(request)
+    examines = bool(fields.get("examine"))  # which reads the keys of all memories
     with everybody():
         queues = {task: Jobs(console.database, task=task) for task in _TASKS}
         values: dict[str, Any] = {
@@ -25,12 +26,9 @@ async def show(console: Console, request: Request) -> Response:
                 task: await jobs.dead(limit=50, cursor=fields.get(f"{task}_cursor") or None)
                 for task, jobs in queues.items()
             },
-            "models": await console.models.list_models(exact=False),
+            "models": await console.models.list_models() if examines else None,
             "tables": await operations.table_sizes(console.database),
-            "searches": await operations.slow_searches(console.database),
-            "examination": await operations.examine(console.database)
-            if fields.get("examine")
-            else None,
+            "examination": await operations.examine(console.database) if examines else None,
         }
     return console.page(request, "operations.html", **values)
 

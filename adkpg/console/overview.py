@@ -1,44 +1,44 @@
-"""Overview: apps, their users and sessions, how they grow, and what waits."""
+"""Overview: the apps, their users and sessions, and what waits."""
+
+from typing import get_args
 
 from starlette.requests import Request
 from starlette.responses import Response
 
 from adkpg import operations
-from adkpg.console import forms, plots
+from adkpg.console import forms
 from adkpg.console.page import Console, everybody, query_of
+from adkpg.memory.queue.jobs import Jobs, Task
+from adkpg.operations.people import app_names
 
-_DAYS = 30
+_MOST_APPS = 1_000
 
 
 async def overview(console: Console, request: Request) -> Response:
-    """Shows all apps."""
-    days = forms.whole(query_of(request), "days", _DAYS)
+    """Shows all apps, and what they have if that is asked for: to count reads much."""
+    counts = bool(query_of(request).get("count"))
     with everybody():
-        apps = (await operations.statistics(console.database, users=1, exact=False)).apps
-        growth = await operations.growth(console.database, days=days, exact=False)
+        backlogs = [await Jobs(console.database, task=task).backlog() for task in get_args(Task)]
+        names = await app_names(console.database, most=_MOST_APPS)
+        apps = (await operations.statistics(console.database, users=1)).apps if counts else ()
     return console.page(
         request,
         "overview.html",
+        names=names,
+        backlogs=backlogs,
         apps=apps,
-        estimated=any(app.estimated for app in apps),
         most={
             name: max((getattr(app, name) for app in apps), default=0)
             for name in ("users", "sessions", "events", "memories")
         },
-        plots={
-            noun: plots.columns([(str(each.day), getattr(each, noun)) for each in growth])
-            for noun in ("sessions", "events", "memories")
-        },
-        days=days,
     )
 
 
 async def app(console: Console, request: Request) -> Response:
-    """Shows an app: its users, its newest sessions and its growth."""
+    """Shows an app: its users and its newest sessions."""
     fields = query_of(request)
     app_name = forms.required(fields, "app")
     part = fields.get("part", "").strip()
-    days = forms.whole(fields, "days", _DAYS)
     with everybody():
         users = await operations.list_users(
             console.database,
@@ -50,9 +50,6 @@ async def app(console: Console, request: Request) -> Response:
         sessions = await console.sessions.list_sessions_page(
             app_name=app_name, limit=15, cursor=fields.get("sessions") or None
         )
-        growth = await operations.growth(
-            console.database, app_name=app_name, days=days, exact=False
-        )
     return console.page(
         request,
         "app.html",
@@ -61,9 +58,4 @@ async def app(console: Console, request: Request) -> Response:
         users=users,
         sessions=sessions,
         later=bool(fields.get("users") or fields.get("sessions")),
-        plots={
-            noun: plots.columns([(str(each.day), getattr(each, noun)) for each in growth])
-            for noun in ("sessions", "events", "memories")
-        },
-        days=days,
     )

@@ -15,7 +15,7 @@ from starlette.responses import RedirectResponse, Response
 from adkpg import __version__
 from adkpg.artifacts.service import DatabaseArtifactService
 from adkpg.audit import Audit
-from adkpg.console import forms, plots
+from adkpg.console import forms
 from adkpg.console.guard import FIELDS, Guard, visitor_of
 from adkpg.console.transcript import moment
 from adkpg.database import Database
@@ -30,7 +30,6 @@ from adkpg.sessions.service import DatabaseSessionService
 HERE = Path(__file__).parent
 
 _LONGEST_VALUE = 4_000
-_ESTIMATED = 1_000  # less is shown as it is
 
 
 class Console:
@@ -83,14 +82,13 @@ class Console:
         )
         filters: dict[str, Callable[..., str]] = {
             "number": lambda value: f"{value:,}",
-            "about": _about,
             "size": _size,
             "short": _short,
             "figure": _figure,
         }
         self._templates.filters |= filters
         self._templates.globals |= {
-            "share": plots.share,
+            "share": _share,
             "moment": moment,
             "now": lambda: datetime.now(UTC).isoformat(),
             "version": __version__,
@@ -192,11 +190,11 @@ def person(fields: Mapping[str, str]) -> Iterator[tuple[str, str | None]]:
         yield app_name, user_id
 
 
-def _about(value: int, *, estimated: bool) -> str:
-    """Says of an estimate that it is one, in no more digits than are known."""
-    if not estimated or value < _ESTIMATED:
-        return f"{value:,}"
-    return f"about {round(value, 3 - len(str(value))):,}"
+def _share(value: float, most: float) -> float:
+    """Returns how much of a bar a value fills, from 0 to 100."""
+    if most <= 0 or value <= 0:
+        return 0.0
+    return round(min(100.0 * value / most, 100.0), 2)
 
 
 def _size(count: float) -> str:

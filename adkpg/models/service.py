@@ -19,14 +19,6 @@ from adkpg.memory.vectors.vectors import registered, require_indexable
 from adkpg.models import statements
 from adkpg.models.reembedding import Progress, Reembedded, Reembedding
 from adkpg.models.switch import switch
-from adkpg.sampling_statements import (
-    MOST_APPS,
-    few_of,
-    percent,
-    select_app_names,
-    select_pages,
-)
-from adkpg.tables import memories
 from adkpg.telemetry.calls import on, traced
 
 _DROPPED_TOGETHER = 10_000
@@ -41,14 +33,12 @@ class Coverage:
       active: Whether the app is searched with this model.
       vectors: How many of its memories have a vector.
       memories: How many memories it has, expired ones included.
-      estimated: Whether both are estimates, from a sample.
     """
 
     app_name: str
     active: bool
     vectors: int
     memories: int
-    estimated: bool = False
 
 
 @dataclass(frozen=True)
@@ -92,34 +82,27 @@ class Models:
     def __repr__(self) -> str:
         return f"Models({self._database!r})"
 
-    async def list_models(self, *, exact: bool = True) -> tuple[Model, ...]:
-        """Returns all models, by name and dimensions.
-
-        Args:
-          exact: Whether all is counted, which reads the keys of all memories. False looks, where
-            there are very many, for the vectors of a sample of them.
+    async def list_models(self) -> tuple[Model, ...]:
+        """Returns all models, by name and dimensions; reads the keys of all memories.
 
         Raises:
           ScopeMissing: Row-level security is on, and the context's scope is not `every_scope`.
         """
         self._database.require_every_scope()
-        share = None if exact else await self._share()
-        if share is not None:
-            found, apps = await self._estimated(share)
-        else:
-            found, apps = {}, {}
-            for row in await self._database.fetch(
-                statements.select_coverage(),
-                {},
-                timeout_s=self._database.settings.migration_timeout_s,
-            ):
-                model_id = row["model_id"]
-                found[model_id] = (row["name"], row["dimensions"])
-                apps.setdefault(model_id, [])
-                if row["app_name"] is not None:
-                    apps[model_id].append(
-                        Coverage(row["app_name"], row["active"], row["vectors"], row["memories"])
-                    )
+        found: dict[int, tuple[str, int]] = {}
+        apps: dict[int, list[Coverage]] = {}
+        for row in await self._database.fetch(
+            statements.select_coverage(),
+            {},
+            timeout_s=self._database.settings.migration_timeout_s,
+        ):
+            model_id = row["model_id"]
+            found[model_id] = (row["name"], row["dimensions"])
+            apps.setdefault(model_id, [])
+            if row["app_name"] is not None:
+                apps[model_id].append(
+                    Coverage(row["app_name"], row["active"], row["vectors"], row["memories"])
+                )
         return tuple(
             [
                 Model(
@@ -131,50 +114,6 @@ class Models:
                 for model_id, (name, dimensions) in found.items()
             ]
         )
-
-    async def _share(self) -> float | None:
-        """Returns how much of the memories a sample has, in percent; None if they are few."""
-        rows = await self._database.fetch(select_pages(), {"schema": self._database.schema})
-        pages = next((row["pages"] for row in rows if row["name"] == memories.name), 0)
-        share = percent(pages)
-        # A memory's vectors are looked up one by one, which takes longer than to count memories.
-        return None if share is None else share / 4
-
-    async def _estimated(
-        self, share: float
-    ) -> tuple[dict[int, tuple[str, int]], dict[int, list[Coverage]]]:
-        found: dict[int, tuple[str, int]] = {}
-        active: set[tuple[int, str]] = set()
-        for row in await self._database.fetch(statements.select_active(), {}):
-            found[row["model_id"]] = (row["name"], row["dimensions"])
-            if row["app_name"] is not None:
-                active.add((row["model_id"], row["app_name"]))
-        covered: dict[tuple[int, str], tuple[int, int, bool]] = {}
-        for row in await self._database.fetch(
-            statements.select_some_coverage(), {"percent": share}
-        ):
-            scaled = [round(row[name] * 100 / share) for name in ("vectors", "memories")]
-            covered[row["model_id"], row["app_name"]] = (scaled[0], scaled[1], True)
-        names = [
-            row["app_name"]
-            for row in await self._database.fetch(
-                select_app_names(), {"app_name": None, "limit": MOST_APPS}
-            )
-        ]
-        few = few_of(len(names)) // 4 or 1
-        for row in await self._database.fetch(
-            statements.select_few_coverage(), {"app_names": names, "limit": few}
-        ):
-            if row["memories"] < few:
-                covered[row["model_id"], row["app_name"]] = (row["vectors"], row["memories"], False)
-        apps: dict[int, list[Coverage]] = {model_id: [] for model_id in found}
-        for key in sorted({*active, *(key for key, each in covered.items() if each[0])}):
-            vectors, count, estimated = covered.get(key, (0, 0, False))
-            if key[0] in apps:
-                apps[key[0]].append(
-                    Coverage(key[1], key in active, vectors, count, estimated=estimated)
-                )
-        return found, apps
 
     async def add(self, name: str, *, dimensions: int) -> None:
         """Registers a model; services do so by themselves when they store its first vector.

@@ -23,7 +23,7 @@ from sqlalchemy import (
     tuple_,
     update,
 )
-from sqlalchemy.dialects.postgresql import ARRAY, insert
+from sqlalchemy.dialects.postgresql import insert
 
 from adkpg.memory.vectors.statements import (
     MODEL_ID,
@@ -31,7 +31,6 @@ from adkpg.memory.vectors.statements import (
     ModelIdParameters,
     is_of,
 )
-from adkpg.sampling_statements import SampleParameters, some
 from adkpg.sql import APP_NAME, AppParameters, NoParameters, Statement, given_rows
 from adkpg.tables import (
     app_settings,
@@ -68,13 +67,6 @@ class TextsParameters(ActivateParameters):
 
     user_ids: list[str]
     positions: list[int]
-
-
-class FewParameters(TypedDict):
-    """Apps, of each of which so many memories at most are counted."""
-
-    app_names: list[str]
-    limit: int
 
 
 class SomeVectorsParameters(ModelIdParameters):
@@ -145,79 +137,6 @@ def select_coverage() -> Statement[NoParameters]:
         )
         .order_by(embedding_models.c.name, embedding_models.c.dimensions, of_either.c.app_name)
     )
-
-
-@cache
-def select_active() -> Statement[NoParameters]:
-    """Reads all models, and the apps that are searched with each.
-
-    Returns model_id, name, dimensions, and app_name, which is null in the row of a model that no
-    app is searched with; by name, dimensions, app_name.
-    """
-    return Statement(
-        select(
-            embedding_models.c.model_id,
-            embedding_models.c.name,
-            embedding_models.c.dimensions,
-            app_settings.c.app_name,
-        )
-        .select_from(
-            embedding_models.outerjoin(
-                app_settings, app_settings.c.model_id == embedding_models.c.model_id
-            )
-        )
-        .order_by(embedding_models.c.name, embedding_models.c.dimensions, app_settings.c.app_name)
-    )
-
-
-def _covered(rows: Any) -> Select[Any]:
-    """Counts by app and model of how many of some memories there is a vector."""
-    vector = (
-        select(memory_vectors.c.position)
-        .where(
-            memory_vectors.c.app_name == rows.c.app_name,
-            memory_vectors.c.user_id == rows.c.user_id,
-            memory_vectors.c.position == rows.c.position,
-            is_of(memory_vectors, embedding_models.c.model_id),
-            memory_vectors.c.passage == _NONE,
-        )
-        .lateral("vector")
-    )
-    return (
-        select(
-            rows.c.app_name,
-            embedding_models.c.model_id,
-            func.count().label("memories"),
-            func.count(vector.c.position).label("vectors"),
-        )
-        .select_from(rows.join(embedding_models, true()).outerjoin(vector, true()))
-        .group_by(rows.c.app_name, embedding_models.c.model_id)
-    )
-
-
-@cache
-def select_some_coverage() -> Statement[SampleParameters]:
-    """Counts in some pages of memories, by app and model: app_name, model_id, memories, vectors."""
-    return Statement(_covered(some(memories)))
-
-
-@cache
-def select_few_coverage() -> Statement[FewParameters]:
-    """Counts as `select_some_coverage` does in the first memories of some apps."""
-    apps = (
-        func.unnest(bindparam("app_names", type_=ARRAY(Text)))
-        .table_valued("app_name", name="a")
-        .render_derived()
-    )
-    own = (
-        select(memories.c.app_name, memories.c.user_id, memories.c.position)
-        .where(memories.c.app_name == apps.c.app_name)
-        .correlate(apps)
-        .limit(_LIMIT)
-        .lateral("own")
-    )
-    few = select(*own.c).select_from(apps.join(own, true())).subquery("few")
-    return Statement(_covered(few))
 
 
 @cache

@@ -13,13 +13,18 @@ from sqlalchemy.dialects.postgresql import ARRAY
 from sqlalchemy.dialects.postgresql.asyncpg import dialect
 from sqlalchemy.schema import AddConstraint, CreateIndex
 
-from adkpg.operations.nodes.statements import SchemaParameters, forms, on_each_node
 from adkpg.sql import NoParameters, Statement
 from adkpg.tables import EVERY, REGISTER, SCHEMA, metadata
 
 _DIALECT: Any = dialect()  # type: ignore[no-untyped-call] # SQLAlchemy leaves it untyped
 _SCHEMA = bindparam("schema", type_=Text)
 _OF_SCHEMA = "JOIN pg_namespace n ON n.oid = c.relnamespace AND n.nspname = :schema"
+
+
+class SchemaParameters(TypedDict):
+    """The name of the schema."""
+
+    schema: str
 
 
 class SettingsParameters(TypedDict):
@@ -40,12 +45,6 @@ class ColumnsParameters(SchemaParameters):
 
     tables: list[str]
     columns: list[str]
-
-
-@cache
-def select_clock() -> Statement[NoParameters]:
-    """Reads the server's clock."""
-    return Statement(text("SELECT clock_timestamp() AS now"))
 
 
 @cache
@@ -76,124 +75,54 @@ def select_pgvector() -> Statement[NoParameters]:
 
 @cache
 def select_indexes() -> Statement[SchemaParameters]:
-    """Reads the indexes, by name.
-
-    Returns name, valid, scans, bytes, part_bytes (of the largest part), unique, writes (of its
-    table).
-    """
-    here, over_nodes = forms(
-        lambda relations: (
-            "SELECT r.name, r.copied, r.whole AND"  # noqa: S608 - our own words
-            " coalesce(i.indisvalid AND i.indisready AND i.indislive, false) AS valid,"
-            " coalesce(pg_stat_get_numscans(r.oid), 0) AS scans,"
-            " coalesce(pg_relation_size(r.oid), 0) AS bytes,"
-            " coalesce(pg_relation_size(r.oid), 0) AS part_bytes,"
-            " coalesce(i.indisunique, false) AS unique,"
-            " coalesce(pg_stat_get_tuples_inserted(r.of)"
-            " + pg_stat_get_tuples_updated(r.of), 0) AS writes"
-            f" FROM {relations.indexes} LEFT JOIN pg_index i ON i.indexrelid = r.oid ORDER BY 1"
-        )
+    """Reads the indexes, and whether each is valid; by name."""
+    return Statement(
+        text(
+            "SELECT c.relname AS name, i.indisvalid AND i.indisready AND i.indislive AS valid"  # noqa: S608 - our own words
+            f" FROM pg_index i JOIN pg_class c ON c.oid = i.indexrelid {_OF_SCHEMA} ORDER BY 1"
+        ).bindparams(_SCHEMA)
     )
-    return Statement(here, over_nodes=over_nodes)
+
+
+@cache
+def select_sizes() -> Statement[SchemaParameters]:
+    """Reads how large each table is: name, rows (estimated), bytes, index_bytes; largest first."""
+    return Statement(
+        text(
+            "SELECT c.relname AS name,"  # noqa: S608 - our own words
+            " greatest(c.reltuples, pg_stat_get_live_tuples(c.oid), 0)::bigint AS rows,"
+            " coalesce(pg_table_size(c.oid), 0) AS bytes,"
+            " coalesce(pg_indexes_size(c.oid), 0) AS index_bytes"
+            f" FROM pg_class c {_OF_SCHEMA} WHERE c.relkind IN ('r', 'p')"
+            " ORDER BY pg_total_relation_size(c.oid) DESC NULLS LAST, 1"
+        ).bindparams(_SCHEMA)
+    )
 
 
 @cache
 def select_tables() -> Statement[SchemaParameters]:
-    """Reads what vacuum has done of each table, by name.
+    """Reads what vacuum has seen of each table, by name.
 
-    Returns name, pages, seen (pages in the visibility map), live, dead, inserted (since the last
-    vacuum), dead_limit and inserted_limit (when autovacuum is due), vacuumed (whether it is on).
+    Returns name, pages, seen (pages in the visibility map), vacuumed (whether autovacuum is on).
     """
-    numbers = ", ".join(
-        f"coalesce((SELECT option_value FROM pg_options_to_table(c.reloptions)"  # noqa: S608 - our own words
-        f" WHERE option_name = 'autovacuum_{name}')::{kind}, current_setting('autovacuum_{name}')::{kind}) AS {label}"  # noqa: E501
-        for name, kind, label in (
-            ("vacuum_threshold", "float8", "dead_base"),
-            ("vacuum_scale_factor", "float8", "dead_scale"),
-            ("vacuum_insert_threshold", "float8", "inserted_base"),
-            ("vacuum_insert_scale_factor", "float8", "inserted_scale"),
-        )
+    return Statement(
+        text(
+            "SELECT c.relname AS name, c.relallvisible AS seen,"  # noqa: S608 - our own words
+            " coalesce(pg_relation_size(c.oid), 0) / current_setting('block_size')::int AS pages,"
+            " coalesce((SELECT option_value FROM pg_options_to_table(c.reloptions)"
+            " WHERE option_name = 'autovacuum_enabled')::bool, true) AS vacuumed"
+            f" FROM pg_class c {_OF_SCHEMA} WHERE c.relkind = 'r' ORDER BY 1"
+        ).bindparams(_SCHEMA)
     )
-    here, over_nodes = forms(
-        lambda relations: (
-            "SELECT name, copied, pages, seen, live, dead, inserted, vacuumed,"  # noqa: S608 - our own words
-            " dead_base + dead_scale * live AS dead_limit,"
-            " inserted_base + inserted_scale * live AS inserted_limit"
-            " FROM (SELECT r.name, r.copied, coalesce(pg_relation_size(c.oid), 0)"
-            " / current_setting('block_size')::int AS pages,"
-            " c.relallvisible AS seen, greatest(pg_stat_get_live_tuples(c.oid), 0) AS live,"
-            " pg_stat_get_dead_tuples(c.oid) AS dead,"
-            " pg_stat_get_ins_since_vacuum(c.oid) AS inserted, coalesce((SELECT option_value FROM"
-            " pg_options_to_table(c.reloptions) WHERE option_name = 'autovacuum_enabled')::bool,"
-            f" true) AS vacuumed, {numbers} FROM {relations.tables}"
-            " JOIN pg_class c ON c.oid = r.oid AND c.relkind = 'r') AS found ORDER BY name"
-        )
-    )
-    return Statement(here, over_nodes=over_nodes)
-
-
-@cache
-def select_bloat() -> Statement[SchemaParameters]:
-    """Estimates how much of tables and B-trees their rows need: name, kind, bytes, needed.
-
-    From what ANALYZE last saw of the columns; what it has not seen, or may not be read, is left
-    out.
-    """
-    here, over_nodes = forms(
-        lambda relations: (
-            "SELECT r.name, r.copied, 'table' AS kind,"  # noqa: S608 - our own words
-            " coalesce(pg_relation_size(c.oid), 0) AS bytes,"
-            " greatest(c.reltuples, pg_stat_get_live_tuples(c.oid)) * (28 + w.width) / coalesce("
-            "(SELECT option_value FROM pg_options_to_table(c.reloptions)"
-            " WHERE option_name = 'fillfactor')::float8 / 100, 1) AS needed"
-            f" FROM {relations.tables} JOIN pg_class c ON c.oid = r.oid"
-            " CROSS JOIN LATERAL (SELECT"
-            " sum(s.avg_width * (1 - s.null_frac)) AS width FROM pg_stats s"
-            " WHERE s.schemaname = {schema} AND s.tablename = c.relname) AS w"
-            " WHERE c.relkind = 'r' AND c.reltuples >= 0 AND w.width IS NOT NULL"
-            " UNION ALL SELECT r.name, r.copied, 'index', coalesce(pg_relation_size(c.oid), 0),"
-            " greatest(c.reltuples, CASE WHEN i.indpred IS NULL THEN"
-            " pg_stat_get_live_tuples(i.indrelid) END) * (12 + w.width) / 0.9"
-            f" FROM {relations.indexes} JOIN pg_index i ON i.indexrelid = r.oid"
-            " JOIN pg_class c ON c.oid = i.indexrelid"
-            " JOIN pg_am m ON m.oid = c.relam AND m.amname = 'btree'"
-            " JOIN pg_class t ON t.oid = i.indrelid CROSS JOIN LATERAL (SELECT"
-            " sum(s.avg_width * (1 - s.null_frac)) AS width FROM pg_attribute a JOIN pg_stats s"
-            " ON s.attname = a.attname AND s.schemaname = {schema} AND s.tablename = t.relname"
-            " WHERE a.attrelid = c.oid) AS w"
-            " WHERE i.indisvalid AND c.reltuples >= 0 AND w.width IS NOT NULL ORDER BY 3 DESC, 1"
-        )
-    )
-    return Statement(here, over_nodes=over_nodes)
 
 
 @cache
 def select_settings() -> Statement[SettingsParameters]:
-    """Reads settings of the server: name, setting, unit, context, source.
-
-    On a cluster its rows are those of `on_each_node`.
-    """
-    names = bindparam("names", type_=ARRAY(Text))
-    read = "SELECT name, setting, unit, context, source FROM pg_settings WHERE name = ANY({})"
+    """Reads settings of the server: name, setting, unit, context, source."""
     return Statement(
-        text(read.format(":names")).bindparams(names),
-        over_nodes=on_each_node(read.format("{names}::text[]"), names),
-    )
-
-
-@cache
-def select_nodes() -> Statement[NoParameters]:
-    """Asks each node of a cluster what it is, as `on_each_node` says.
-
-    Of each: postgres, citus and pgvector (versions; NULL without), and clock_s, its time.
-    """
-    return Statement(
-        on_each_node(
-            "SELECT current_setting('server_version') AS postgres,"
-            " (SELECT extversion FROM pg_extension WHERE extname = 'citus') AS citus,"
-            " (SELECT extversion FROM pg_extension WHERE extname = 'vector') AS pgvector,"
-            " extract(epoch FROM clock_timestamp()) AS clock_s",
-        )
+        text(
+            "SELECT name, setting, unit, context, source FROM pg_settings WHERE name = ANY(:names)"
+        ).bindparams(bindparam("names", type_=ARRAY(Text)))
     )
 
 

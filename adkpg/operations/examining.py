@@ -1,4 +1,4 @@
-"""The examination of a database: every check, one after the other."""
+"""The examination of a database: each check, one after the other."""
 
 from collections.abc import Awaitable, Callable
 
@@ -16,10 +16,8 @@ from adkpg.operations import (
     server_checks,
     storage_checks,
 )
-from adkpg.operations.catalog_statements import select_clock
+from adkpg.operations.catalog_statements import select_recovery
 from adkpg.operations.findings import Examination, Finding
-from adkpg.operations.nodes.check import nodes
-from adkpg.operations.nodes.measures import are_several
 from adkpg.telemetry.calls import on, traced_function
 
 Check = Callable[[Database], Awaitable[Finding]]
@@ -31,23 +29,18 @@ _OF_SERVER: tuple[Check, ...] = (
     server_checks.role,
     server_checks.settings,
     server_checks.pooler,
-    server_checks.clock,
 )
 _OF_TABLES: tuple[Check, ...] = (
     storage_checks.indexes,
-    storage_checks.visibility,
-    storage_checks.bloat,
-    storage_checks.autovacuum,
+    storage_checks.vacuum,
     memory_checks.vectors,
     memory_checks.queue,
-    memory_checks.recall,
 )
-_OF_ALL_NODES = frozenset({server_checks.settings, *_OF_TABLES})
 
 
 @traced_function(on(""))
 async def examine(database: Database) -> Examination:
-    """Looks at everything that may be wrong with a database; changes nothing.
+    """Looks at what an operator can mend in a database; changes nothing.
 
     A check that cannot be made is a warning that says why. Of a database without adkpg's tables,
     only the server is examined; where the first use makes them (the embedded server, and with
@@ -58,48 +51,40 @@ async def examine(database: Database) -> Examination:
         all; another sees what it may.
 
     Returns:
-      One finding of each check: nodes (of a cluster), postgres, pgvector, schema, role, settings,
-      pooler, clock, replica (with ``ADKPG_READ_URL``), indexes, visibility, bloat, autovacuum,
-      vectors, queue, recall. Of a cluster, settings and all from indexes on are of every node, and
-      what `nodes` does not compare is of the node that is asked.
+      One finding of each check: postgres, pgvector, schema, role, settings, pooler, replica (with
+      ``ADKPG_READ_URL``), indexes, vacuum, vectors, queue. Of a cluster all but the last two are
+      of the node that is asked, and vacuum, which has nothing to do there, is left out.
 
     Raises:
       ScopeMissing: Row-level security is on, and the context's scope is not `every_scope`.
       DatabaseUnavailable: There is no connection, or none any more.
     """
     database.require_every_scope()
-    there = several = False
+    there = distributed = False
     try:
         there = (await database.found()).revision is not None
-        several = await are_several(database)
+        cluster = await database.cluster()
+        distributed = cluster is not None and cluster.is_distributed
     except PermissionDenied:  # `role` names the right
         pass
     of_server = [*_OF_SERVER, *([replica_checks.replica] if database.standby else [])]
-    findings = [await _made(nodes, database)] if several else []
-    away = any(each.status == "failure" for each in findings)
-    findings += [await _made(check, database, away=away) for check in of_server]
+    findings = [await _made(check, database) for check in of_server]
     unusable = {each.check for each in findings if each.status == "failure"}
     if there and not unusable & {"postgres", "pgvector", "schema"}:
-        findings += [await _made(check, database, away=away) for check in _OF_TABLES]
+        of_tables = [c for c in _OF_TABLES if not (distributed and c is storage_checks.vacuum)]
+        findings += [await _made(check, database) for check in of_tables]
     return Examination(tuple(findings))
 
 
-async def _made(check: Check, database: Database, *, away: bool = False) -> Finding:
+async def _made(check: Check, database: Database) -> Finding:
     name = check.__name__
-    if away and check in _OF_ALL_NODES:  # it would wait for that node, and then say what it says
-        return Finding(
-            name,
-            "warning",
-            "was not looked at, since not all nodes of the cluster answer",
-            "adkpg doctor   # once they do",
-        )
     try:
         return await check(database)
     except SchemaError as exc:
         return Finding(name, "failure", str(exc), "adkpg db upgrade")
     except AdkpgError as exc:
         if isinstance(exc, DatabaseUnavailable):  # gone, or too slow for this check alone
-            await database.look(select_clock(), {})
+            await database.look(select_recovery(), {})
         return Finding(
             name,
             "warning",

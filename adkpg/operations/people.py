@@ -66,17 +66,21 @@ async def app_names(database: Database, *, most: int) -> list[str]:
       ScopeMissing: Row-level security is on, and the context's scope is not `every_scope`.
     """
     database.require_every_scope()
-    names = [""]
-    while len(names) <= most:
+    names: list[str] = []
+    while len(names) < most:
+        after = names[-1] if names else ""
         rows = [
-            await database.fetch_one(statements.select_next_app(table), {"after": names[-1]})
+            await database.fetch_one(
+                statements.select_next_app(table, following=bool(names)), {"after": after}
+            )
             for table in (sessions, memories)
         ]
-        following = [row["app_name"] for row in rows if row is not None and row["app_name"]]
+        found = [row["app_name"] for row in rows if row is not None]
+        following = [name for name in found if name is not None]
         if not following:
             break
         names.append(min(following))
-    return names[1:]
+    return names
 
 
 @traced_function(on("sessions"))

@@ -55,11 +55,12 @@ def count_of_users() -> Statement[AppParameters]:
 
 
 @cache
-def select_next_app(table: Table) -> Statement[NextAppParameters]:
-    """Looks up the app after one, by name, of which a table has a row; null if there is none."""
+def select_next_app(table: Table, *, following: bool) -> Statement[NextAppParameters]:
+    """Looks up the first app, or the one after, of which a table has a row; null if none."""
+    after = bindparam("after", type_=Text)
     return Statement(
         select(func.min(table.c.app_name).label("app_name")).where(
-            table.c.app_name > bindparam("after", type_=Text)
+            table.c.app_name > after if following else table.c.app_name >= after
         )
     )
 

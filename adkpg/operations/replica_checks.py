@@ -9,7 +9,6 @@ from adkpg.database.replicas.statements import identify
 from adkpg.errors import AdkpgError, SchemaError
 from adkpg.operations.catalog_statements import select_replay, select_role
 from adkpg.operations.findings import Finding, Verdict
-from adkpg.operations.nodes.measures import are_several
 from adkpg.sql import NoParameters
 
 _LONGEST_S = 2.0
@@ -24,7 +23,8 @@ async def replica(database: Database) -> Finding:
     standby = database.standby
     assert standby is not None, "it is not asked for without"
     verdict = Verdict("replica")
-    if await are_several(database):
+    cluster = await database.cluster()
+    if cluster is not None and cluster.is_distributed:
         verdict.add(
             "warning",
             f"the tables in {database.url} are distributed over the nodes of a cluster, so "

@@ -1,31 +1,25 @@
-"""Checks of the server, and of what lies between: versions, clock, pooler, role and settings."""
+"""Checks of the server, and of what lies between: versions, schema, role, settings, pooler."""
 
-import time
-from collections.abc import Callable
-from dataclasses import dataclass
-from datetime import UTC, datetime
-from functools import partial
-from math import ceil
+from collections.abc import Mapping
 from shlex import quote
+from typing import Any
 
 from adkpg.database import Database
 from adkpg.database.row_security import quoted
 from adkpg.errors import ConfigurationError, ExtensionMissing, SchemaError
 from adkpg.operations import catalog_statements as statements
 from adkpg.operations.findings import Finding, Status, Verdict
-from adkpg.operations.nodes.measures import Row, are_several, ask, measure
 from adkpg.tables import metadata
 
 _GOOD_PGVECTOR = (0, 8, 4)  # before, vacuuming an HNSW index could lose or corrupt entries of it
 _OLDEST_POSTGRES, _OLDEST_PGVECTOR = 15, (0, 8)
-_SKEW_S, _LARGE_SKEW_S = 1.0, 60.0
-_ASKED = 3
-_LEAST_BUFFERS_KB, _LEAST_MEMORY_KB = 128 * 1024, 4 * 1024
+_LEAST_TIMEOUT_MS = 5_000
 _RIGHTS = ["SELECT", "INSERT", "UPDATE", "DELETE"]
-_HNSW = "memory_vectors_hnsw_"
-_MOST_TO_BUILD_MB = 8 * 1024  # of a larger index only some machines could hold all
 _NEWER_SERVER = "adkpg backup agents.backup   # then restore it into a newer server"
 _OWN_ROLE = "CREATE ROLE adkpg_app LOGIN;   -- then: adkpg db grants --role serve adkpg_app | psql"
+
+
+_Row = Mapping[str, Any]
 
 
 async def postgres(database: Database) -> Finding:
@@ -168,30 +162,6 @@ def _cure_of_schema(database: Database, said: str) -> str:
     )
 
 
-async def clock(database: Database) -> Finding:
-    """Whether the server's clock tells the same time as this machine's."""
-    best: tuple[float, float] | None = None
-    for _ in range(_ASKED):
-        before, began = datetime.now(UTC), time.monotonic()
-        rows = await database.look(statements.select_clock(), {})
-        took_s = time.monotonic() - began
-        ahead_s = (rows[0]["now"] - before).total_seconds() - took_s / 2
-        if best is None or took_s < best[1]:
-            best = ahead_s, took_s
-    assert best is not None
-    ahead_s, took_s = best
-    verdict = Verdict("clock")
-    sure_s = max(abs(ahead_s) - took_s / 2, 0.0)
-    if sure_s > _SKEW_S:
-        verdict.add(
-            "failure" if sure_s > _LARGE_SKEW_S else "warning",
-            f"the server's clock is {abs(ahead_s):.1f} s {'ahead of' if ahead_s > 0 else 'behind'} "
-            "this machine's: expiry and the order of turns are off by as much",
-            "timedatectl set-ntp true   # on both machines",
-        )
-    return verdict.finding(f"within {max(abs(ahead_s), 0.001):.3f} s of this machine's")
-
-
 async def pooler(database: Database) -> Finding:
     """What lies between here and the server."""
     behind = await database.lies_behind()
@@ -251,7 +221,7 @@ async def role(database: Database) -> Finding:
     return verdict.finding(f"{name} {kind}{seeing}")
 
 
-async def _admissions(database: Database, verdict: Verdict, asking: Row) -> str:
+async def _admissions(database: Database, verdict: Verdict, asking: _Row) -> str:
     """Adds what keeps roles out of everybody's scope, or lets one in; returns who may enter it."""
     roles = await database.look(statements.select_admissions(), {"schema": database.schema})
     if not roles:
@@ -282,101 +252,41 @@ async def _admissions(database: Database, verdict: Verdict, asking: Row) -> str:
     return f"; into every scope may: {admitted}"
 
 
-@dataclass(frozen=True)
-class _Hurts:
-    """A setting that hurts in some values.
-
-    Attributes:
-      status: How much.
-      hurts: Whether a value does.
-      why: What it costs.
-      better: What to set instead.
-    """
-
-    status: Status
-    hurts: Callable[[str], bool]
-    why: str
-    better: str
-
-
-def _is(bad: str, value: str) -> bool:
-    return value == bad
-
-
-def _below(least: int, value: str) -> bool:
-    return int(value) < least
-
-
-_OFF, _ON = partial(_is, "off"), partial(_is, "on")
-_PLANS = _Hurts("warning", _OFF, "searches are planned without what their speed rests on", "on")
-_CUTS_OFF = _Hurts(
-    "warning", lambda value: 0 < int(value) < 5_000, "long searches are cut off", "'30s'"
-)
-_HURTING = {
-    "fsync": _Hurts("failure", _OFF, "a crash of the machine can destroy the database", "on"),
-    "full_page_writes": _Hurts("failure", _OFF, "a crash can leave torn pages", "on"),
-    "synchronous_commit": _Hurts("warning", _OFF, "a crash loses the last events", "on"),
-    "default_transaction_read_only": _Hurts("failure", _ON, "nothing can be written", "off"),
-    "autovacuum": _Hurts("failure", _OFF, "tables grow, and searches slow down", "on"),
-    "track_counts": _Hurts("failure", _OFF, "autovacuum does nothing without it", "on"),
-    "shared_buffers": _Hurts(  # in blocks of 8 kB
-        "warning",
-        partial(_below, _LEAST_BUFFERS_KB // 8),
-        "too little is kept in memory",
-        "'512MB'",
-    ),
-    "work_mem": _Hurts(
-        "warning", partial(_below, _LEAST_MEMORY_KB), "sorts go to the disk", "'4MB'"
-    ),
-    "plan_cache_mode": _Hurts(
-        "warning", partial(_is, "force_custom_plan"), "each statement is planned again", "auto"
-    ),
-    "statement_timeout": _CUTS_OFF,
-    "transaction_timeout": _CUTS_OFF,
-    "default_transaction_isolation": _Hurts(
-        "warning",
-        lambda value: value in ("repeatable read", "serializable"),
-        "what meets another writer runs twice",
-        "'read committed'",
-    ),
-    "session_replication_role": _Hurts(
+# By name: the value that hurts, how much, why, and what to set instead.
+_HURTING: dict[str, tuple[str, Status, str, str]] = {
+    "fsync": ("off", "failure", "a crash of the machine can destroy the database", "on"),
+    "full_page_writes": ("off", "failure", "a crash can leave torn pages", "on"),
+    "synchronous_commit": ("off", "warning", "a crash loses the last events", "on"),
+    "default_transaction_read_only": ("on", "failure", "nothing can be written", "off"),
+    "autovacuum": ("off", "failure", "tables grow, and searches slow down", "on"),
+    "track_counts": ("off", "failure", "autovacuum does nothing without it", "on"),
+    "session_replication_role": (
+        "replica",
         "failure",
-        partial(_is, "replica"),
         "triggers do not fire, so the words of deleted memories stay",
         "origin",
     ),
-    "enable_indexscan": _PLANS,
-    "enable_indexonlyscan": _PLANS,
-    "enable_bitmapscan": _PLANS,
-    "enable_nestloop": _PLANS,
-    "enable_sort": _PLANS,
 }
+_CUTTING_OFF = ("statement_timeout", "transaction_timeout")
 
 
 async def settings(database: Database) -> Finding:
-    """Whether the server's settings lose data, or cost much."""
-    asked: statements.SettingsParameters = {"names": [*_HURTING, "max_connections"]}
-    of_nodes = await read_settings(database, asked)
-    verdict = Verdict("settings")
+    """Whether the server's settings lose data, or stop what adkpg does."""
+    names = [*_HURTING, *_CUTTING_OFF, "max_connections"]
+    rows = await database.look(statements.select_settings(), {"names": names})
+    found = {row["name"]: row for row in rows}
     role = (await database.look(statements.select_role(), {"schema": database.schema}))[0]
-    for setting, hurts in _HURTING.items():
-        ills: dict[tuple[str, str], list[str]] = {}
-        for node, found in of_nodes.items():
-            row = found.get(setting)
-            if row is None or not hurts.hurts(row["setting"]):
-                continue
-            ill = f"{setting} is {_value(row['setting'], row['unit'])}"
-            cure = _cure_of_setting(row, hurts.better, role["role"], role["database"])
-            ills.setdefault((ill, cure), []).append(node)
-        for (ill, cure), nodes in ills.items():
-            where = "all nodes" if len(nodes) == len(of_nodes) else ", ".join(nodes)
-            where = f" on {where}" if len(of_nodes) > 1 else ""
-            verdict.add(hurts.status, f"{ill}{where}: {hurts.why}", _said_on(cure, where))
-    indexes = await measure(database, statements.select_indexes())
-    hnsw = [row for row in indexes if row["name"].startswith(_HNSW)]
-    if largest := max(hnsw, key=lambda row: row["part_bytes"], default=None):
-        await warn_of_slow_building(database, verdict, largest["name"], largest["part_bytes"])
-    most = min(int(found["max_connections"]["setting"]) for found in of_nodes.values())
+    verdict = Verdict("settings")
+    for name, (value, status, why, better) in _HURTING.items():
+        if found[name]["setting"] == value:
+            cure = _cure_of_setting(found[name], better, role["role"], role["database"])
+            verdict.add(status, f"{name} is {value}: {why}", cure)
+    for name in _CUTTING_OFF:  # Postgres has the second since 17
+        if name in found and 0 < int(found[name]["setting"]) < _LEAST_TIMEOUT_MS:
+            cure = _cure_of_setting(found[name], "'30s'", role["role"], role["database"])
+            ill = f"{name} is {found[name]['setting']} ms: long searches are cut off"
+            verdict.add("warning", ill, cure)
+    most = int(found["max_connections"]["setting"])
     wanted = database.settings.pool_size
     if wanted * 2 > most:
         verdict.add(
@@ -387,25 +297,7 @@ async def settings(database: Database) -> Finding:
     return verdict.finding("none that hurts")
 
 
-async def read_settings(
-    database: Database, asked: statements.SettingsParameters
-) -> dict[str, dict[str, Row]]:
-    """Returns settings by name, of each node by its host and port; one server has no such name."""
-    if await are_several(database):
-        answers = await ask(database, statements.select_settings(), asked)
-    else:
-        answers = {"": list(await database.look(statements.select_settings(), asked))}
-    return {node: {row["name"]: row for row in rows} for node, rows in answers.items()}
-
-
-def _said_on(cure: str, where: str) -> str:
-    """Adds to a cure's first line on which nodes it is to be said."""
-    first, *others = cure.splitlines()
-    mark = "," if "   -- " in first or "   # " in first else "   --"
-    return "\n".join([f"{first}{mark}{where}" if where else first, *others])
-
-
-def _cure_of_setting(row: Row, better: str, role: str, database: str) -> str:
+def _cure_of_setting(row: _Row, better: str, role: str, database: str) -> str:
     """Sets it where what is set goes before what it is set to now."""
     name, source = row["name"], row["source"]
     if row["context"] in ("user", "superuser"):
@@ -422,32 +314,6 @@ def _cure_of_setting(row: Row, better: str, role: str, database: str) -> str:
     if row["context"] == "postmaster":
         return f"{system}   -- then restart the server"
     return f"{system}\nSELECT pg_reload_conf();"
-
-
-async def warn_of_slow_building(
-    database: Database, verdict: Verdict, index: str, needed_bytes: float
-) -> None:
-    """Adds to a verdict that an HNSW index has more bytes than the server builds it in memory."""
-    of_nodes = await read_settings(database, {"names": ["maintenance_work_mem"]})
-    has_kb = min(int(found["maintenance_work_mem"]["setting"]) for found in of_nodes.values())
-    if has_kb * 1024 >= min(needed_bytes, _MOST_TO_BUILD_MB << 20):
-        return
-    role = (await database.look(statements.select_role(), {"schema": database.schema}))[0]
-    better_mb = min(ceil(1.25 * needed_bytes / (1 << 20)), _MOST_TO_BUILD_MB)
-    verdict.add(
-        "warning",
-        f"maintenance_work_mem is {has_kb / 1024:.3g} MB, and {index} takes "
-        f"{needed_bytes / (1 << 20):.3g} MB: building it takes several times as long",
-        f"ALTER DATABASE {quoted(role['database'])} SET maintenance_work_mem = '{better_mb}MB';",
-    )
-
-
-def _value(setting: str, unit: str | None) -> str:
-    if unit == "8kB":
-        return f"{int(setting) * 8 // 1024} MB"
-    if unit == "kB":
-        return f"{int(setting)} kB"
-    return f"{setting} {unit}" if unit else setting
 
 
 def _numbers(version: str) -> tuple[int, ...]:

@@ -72,7 +72,7 @@ class Place:
             ),
             "a worker looks for users with jobs": self._memory.embed_pending,
             "a worker's sweep": lambda: tidy(self.database),
-            "stats": lambda: figures(self.database),
+            "stats --exact": lambda: figures(self.database),
             "doctor": lambda: examine(self.database),
             "memory prune": lambda: prune(self.database, app_name=APP, superseded=True),
             "sessions prune": lambda: prune_sessions(

@@ -219,17 +219,9 @@ class Run:
             "tidying": lambda: tidy(database),
             "idle round of a worker": lambda: self._memory.embed_pending(),
             "gauges of the queue": lambda: operations.report(database),
-            "growth of 30 days": lambda: operations.growth(database),
-            "stats": lambda: operations.statistics(database, exact=False),
             "stats --exact": lambda: operations.statistics(database),
-            "the console's overview": self._overview,
             "doctor": lambda: operations.examine(database),
         }
-
-    async def _overview(self) -> None:
-        """What the console asks for its first page."""
-        await operations.statistics(self._database, users=1, exact=False)
-        await operations.growth(self._database, days=30, exact=False)
 
     async def _expire(self) -> None:
         """Has all memories expire that were written: of 30 users 990."""

@@ -22,7 +22,6 @@ PANELS = {
     "What looks at everything": {
         "stats --exact": "#d9730d",
         "doctor": "#3b82d6",
-        "the console's overview": "#8f63d2",
         "prune of all by age": "#1f9d6b",
         "page of users whose id has a part": "#d0477f",
     },

@@ -43,7 +43,7 @@ SAID = [
     ("user", "My sister Mia lives in Graz now, so we often go there."),
 ]
 PAGES: dict[str, tuple[str, dict[str, Any]]] = {
-    "overview": ("/", {}),
+    "overview": ("/", {"count": 1}),
     "session": (
         "/session",
         {"app": APP, "user": "ana", "session": "weekend-in-graz", "preload": 1},

@@ -51,7 +51,7 @@ def test_an_empty_answer_without_a_user_tells_of_users(
         ("memory", "search", "bike", "--user", "ana"),
         ("sessions", "list"),
         ("sessions", "list", "--user", "ana"),
-        ("stats",),
+        ("stats", "--exact"),
     ],
 )
 def test_a_mistyped_app_is_told_which_there_are(adkpg: Adkpg, command: tuple[str, ...]) -> None:

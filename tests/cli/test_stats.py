@@ -3,10 +3,8 @@
 import asyncio
 import json
 
-import pytest
-
 from adkpg import DatabaseSessionService
-from tests.fakes.commands import Adkpg
+from tests.fakes.commands import Adkpg, Outcome
 from tests.fakes.conversation import said
 
 
@@ -19,9 +17,23 @@ def _live(url: str) -> None:
     asyncio.run(live())
 
 
-def test_the_tables_name_apps_users_and_tables(adkpg: Adkpg, database_url: str) -> None:
+def test_what_waits_and_how_large_tables_are_is_shown(adkpg: Adkpg, database_url: str) -> None:
     _live(database_url)
     outcome = adkpg("stats", "--database-url", database_url)
+    assert (outcome.code, outcome.err) == (0, "")
+    lines = [line.split() for line in outcome.out.splitlines() if line]
+    assert lines[:3] == [
+        ["TASK", "WAITING", "FAILED", "DEAD"],
+        ["embed", "0", "0", "0"],
+        ["extract", "0", "0", "0"],
+    ]
+    assert lines[3] == ["TABLE", "ROWS", "SIZE", "INDEXES"]
+    assert "alembic_version" in {line[0] for line in lines}
+
+
+def test_what_is_counted_names_apps_and_users(adkpg: Adkpg, database_url: str) -> None:
+    _live(database_url)
+    outcome = adkpg("stats", "--exact", "--database-url", database_url)
     assert (outcome.code, outcome.err) == (0, "")
     assert max(map(len, outcome.out.splitlines())) < 80
     lines = [line.split() for line in outcome.out.splitlines() if line]
@@ -33,29 +45,29 @@ def test_the_tables_name_apps_users_and_tables(adkpg: Adkpg, database_url: str) 
 
 def test_json_has_the_same(adkpg: Adkpg, database_url: str) -> None:
     _live(database_url)
+    known = json.loads(adkpg("stats", "--json", "--database-url", database_url).out)
+    assert [each["task"] for each in known["jobs"]] == ["embed", "extract"]
+    assert {each["name"] for each in known["tables"]} >= {"events"}
     found = json.loads(
-        adkpg("stats", "--since", "2d", "--json", "--database-url", database_url).out
+        adkpg("stats", "--exact", "--since", "2d", "--json", "--database-url", database_url).out
     )
+    assert found.keys() - known.keys() == {"span_s", "apps", "users"}
     assert (found["span_s"], found["apps"][0]["events"]) == (172_800, 1)
     assert found["users"][0]["user_id"] == "ada"
-    assert {each["name"] for each in found["tables"]} >= {"events"}
-
-
-def test_estimates_have_their_sign(
-    adkpg: Adkpg, database_url: str, monkeypatch: pytest.MonkeyPatch
-) -> None:
-    _live(database_url)
-    monkeypatch.setattr("adkpg.operations.figures.percent", lambda _: 100.0)
-    monkeypatch.setattr("adkpg.operations.figures.few_of", lambda _: 1)
-    outcome = adkpg("stats", "--database-url", database_url)
-    assert outcome.out.splitlines()[1].split()[:4] == ["travel", "~1", "~1", "~1"]
-    assert "~ is estimated from samples of large tables; --exact counts." in outcome.out
-    assert "~" not in adkpg("stats", "--exact", "--database-url", database_url).out
 
 
 def test_nothing_and_bad_input_are_a_sentence(adkpg: Adkpg, database_url: str) -> None:
-    assert adkpg("stats", "--database-url", database_url).out.startswith("There is nothing yet.")
-    refused = adkpg("stats", "--users", "99999999", "--database-url", database_url)
-    assert refused.code == 2
-    assert "Traceback" not in refused.err
-    assert adkpg("stats", "--since", "never", "--database-url", database_url).code == 2
+    def stats(*options: str) -> Outcome:
+        return adkpg("stats", *options, "--database-url", database_url)
+
+    assert stats("--exact").out.startswith("There is nothing yet.")
+    for wrong in (
+        ("--exact", "--users", "99999999"),
+        ("--exact", "--since", "never"),
+        ("--app", "travel"),
+        ("--since", "7d"),
+        ("--users", "3"),
+    ):
+        refused = stats(*wrong)
+        assert (refused.code, refused.out) == (2, ""), wrong
+        assert "Traceback" not in refused.err

@@ -30,7 +30,7 @@ FILTERS = ("kinds", "authors", "topics", "sessions", "after", "before")
 SETTING = ("mode", "model", "top_k", "min_score", "half_life", "max_tokens", "neighbours")
 SCOPE = ("app", "user")
 READ: dict[str, tuple[str, ...]] = {
-    "/": ("days",),
+    "/": ("count",),
     "/app": ("app", "part", "users", "sessions", "days"),
     "/session": (*SCOPE, "session", "page", "preload"),
     "/session/live": (*SCOPE, "session", "known", "first"),

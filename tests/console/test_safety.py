@@ -327,9 +327,9 @@ async def test_a_defect_is_logged_and_shows_no_traceback(
     async def broken(*_: object, **__: object) -> None:
         raise RuntimeError("s3cr3t")
 
-    monkeypatch.setattr("adkpg.operations.statistics", broken)
+    monkeypatch.setattr("adkpg.operations.table_sizes", broken)
     with caplog.at_level(logging.ERROR):
-        answer = await browser.get("/")
+        answer = await browser.get("/operations")
     assert answer.status_code == 500
     assert "s3cr3t" not in answer.text
     assert "s3cr3t" in caplog.text

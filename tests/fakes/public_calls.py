@@ -322,9 +322,7 @@ EVERYBODYS: dict[str, Callable[[Services], Awaitable[object]]] = {
     "tidy": lambda s: adkpg.erasure.tidy(s.database),
     "statistics": lambda s: adkpg.operations.statistics(s.database),
     "list_users": lambda s: adkpg.operations.list_users(s.database, app_name=APP),
-    "slow_searches": lambda s: adkpg.operations.slow_searches(s.database),
     "report": lambda s: adkpg.operations.report(s.database),
-    "growth": lambda s: adkpg.operations.growth(s.database),
     "table_sizes": lambda s: adkpg.operations.table_sizes(s.database),
     "erase_expired": lambda s: adkpg.erasure.erase_expired(s.database),
 }

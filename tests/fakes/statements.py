@@ -10,9 +10,8 @@ from typing import Any, get_origin, get_type_hints
 import adkpg
 from adkpg.erasure.pruning_statements import Rules
 from adkpg.memory.search.statements import Shape
-from adkpg.operations.figures_statements import COUNTED
 from adkpg.sql import FilterParameters, Statement
-from adkpg.tables import PERSONAL, events, memories, sessions
+from adkpg.tables import PERSONAL
 
 _FILTERS = frozenset({"kinds", "session_ids", "others"})
 
@@ -24,12 +23,9 @@ SHAPES: dict[str, list[Any]] = {
     "schema": ["adkpg"],
     "model_id": [1],
     "dimensions": [3],
-    "place": ["public"],
     "table": list(PERSONAL),
     "name": ["sessions"],
     "swept": ["memory_tombstones", "invocation_results", "audit"],
-    "counted": [*COUNTED, events],
-    "came_into": [sessions, events, memories],
     "shape": [
         Shape(lexical=True, vector=True, filters=_FILTERS, explain=True),
         Shape(lexical=True, vector=True, approximate=(1, 3), dated=True, dates=True, said_by=True),

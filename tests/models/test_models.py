@@ -3,7 +3,6 @@
 import asyncio
 import secrets
 from collections.abc import AsyncIterator
-from dataclasses import replace
 
 import asyncpg
 import pytest
@@ -49,30 +48,6 @@ async def test_models_are_listed_with_what_they_have_of_each_app(
         Model("new", 8, False, (Coverage("app", True, 8, 9), Coverage("other", True, 1, 1))),
         Model("old", 8, False, (Coverage("app", False, 8, 9),)),
         Model("third", 4_000, False, ()),
-    )
-
-
-@pytest.mark.parametrize("few", [1, 1_000])
-async def test_what_a_sample_covers_is_what_there_is(
-    models: Models,
-    old: PgVectorMemoryService,
-    database: Database,
-    monkeypatch: pytest.MonkeyPatch,
-    few: int,
-) -> None:
-    await remember(old, *TEXTS)
-    await remember(PgVectorMemoryService(database, embedder=ToyEmbedder("new")), "x", app="other")
-    await models.add("third", dimensions=4_000)
-    await models.reembed(ToyEmbedder("new"), app_name="app")
-    await remember(old, "late")
-    exact = await models.list_models()
-    monkeypatch.setattr("adkpg.models.service.percent", lambda _: 400.0)  # a fourth of it is read
-    monkeypatch.setattr("adkpg.models.service.few_of", lambda _: 4 * few)
-    estimated = await models.list_models(exact=False)
-    assert [each.estimated for model in estimated for each in model.apps] == [few == 1] * 3
-    assert exact == tuple(
-        replace(model, apps=tuple(replace(each, estimated=False) for each in model.apps))
-        for model in estimated
     )
 
 

@@ -1,15 +1,12 @@
 """The doctor on servers that lack something, are too old, stand by, or go away."""
 
 import asyncio
-import json
 import os
-import sys
 import tempfile
 from collections.abc import AsyncIterator, Callable, Iterator
 from pathlib import Path
 
 import asyncpg
-import libfaketime
 import pytest
 
 import adkpg
@@ -147,33 +144,6 @@ async def test_settings_of_the_command_line_name_the_option(folder: Path) -> Non
     assert found.cure == (
         "ALTER SYSTEM SET fsync = on;   -- then restart the server without the option -c fsync"
     )
-
-
-@pytest.mark.program
-@pytest.mark.parametrize(
-    ("option", "status", "said"),
-    [
-        ("-5s", "warning", "5.0 s ahead of"),
-        ("+5s", "warning", "5.0 s behind"),
-        ("-1h", "failure", "ahead of"),
-        ("+1h", "failure", "behind"),
-    ],
-)
-async def test_a_clock_that_is_off_is_seen(
-    database_url: str, option: str, status: str, said: str
-) -> None:
-    """The doctor's machine has another time than the server's."""
-    _, preloaded = libfaketime.get_reload_information()
-    process = await asyncio.create_subprocess_exec(
-        *(sys.executable, "-m", "adkpg", "doctor", "--json", "--database-url", database_url),
-        stdout=asyncio.subprocess.PIPE,
-        env={**os.environ, **preloaded, "FAKETIME": option, "DONT_FAKE_MONOTONIC": "1"},
-    )
-    out, _ = await process.communicate()
-    found = {each["check"]: each for each in json.loads(out)["findings"]}["clock"]
-    assert found["status"] == status
-    assert said in found["detail"]
-    assert found["cure"].startswith("timedatectl set-ntp true")
 
 
 async def test_where_the_first_use_makes_the_tables_an_empty_database_is_well(bare: str) -> None:

@@ -1,4 +1,4 @@
-"""The doctor on indexes whose builds were cut off, on work that failed, and on slow settings."""
+"""The doctor on indexes whose builds were cut off, on work that failed, and on settings."""
 
 import asyncio
 import sys
@@ -112,43 +112,6 @@ async def test_an_hnsw_index_whose_build_was_cancelled_is_a_failure_and_mended(
         assert found.detail == f"{row['name']} is invalid: its build was cut off"
         await mend(connection, found)
         assert (await find(database, "indexes")).status == "ok"
-        assert (await find(database, "recall")).status == "ok"
-
-
-@pytest.mark.direct(reason="a pooler's connections keep the settings that they began with")
-async def test_a_server_that_builds_indexes_slowly_is_a_warning_and_mended(
-    database_url: str, connection: asyncpg.Connection
-) -> None:
-    """Before the index is built, and after."""
-    name = await connection.fetchval("SELECT current_database()")
-    slow = f"ALTER DATABASE \"{name}\" SET maintenance_work_mem = '1MB'"
-    settings = Settings(exact_limit=500)
-    await connection.execute(slow)
-    async with Database(database_url, settings=settings) as database:
-        memory = PgVectorMemoryService(database, embedder=SeededEmbedder(dimensions=1024))
-        await memory.add_memory(**USER, memories=[entry(f"turn {n}") for n in range(600)])
-        found = await find(database, "vectors")
-        assert found.detail.startswith(
-            "maintenance_work_mem is 1 MB, and the index that lacks takes 1.1 MB: building it"
-        )
-        assert "1 users have more than 500 vectors and no index" in found.detail
-        assert found.cure is not None
-        enlarging, indexing = found.cure.splitlines()
-        assert indexing == "adkpg memory index"
-        await connection.execute(enlarging)
-    async with Database(database_url, settings=settings) as database:
-        assert "maintenance_work_mem" not in (await find(database, "vectors")).detail
-        await PgVectorMemoryService(database, embedder=memory.embedder).index_large_scopes()
-        await connection.execute(slow)
-    async with Database(database_url, settings=settings) as database:
-        found = await find(database, "settings")
-        assert found.status == "failure"  # as everywhere on the tests' server
-        assert "maintenance_work_mem is 1 MB, and memory_vectors_hnsw_1 takes" in found.detail
-        assert found.cure is not None
-        (enlarging,) = (each for each in found.cure.splitlines() if "maintenance" in each)
-        await connection.execute(enlarging)
-    async with Database(database_url, settings=settings) as database:
-        assert "maintenance_work_mem" not in (await find(database, "settings")).detail
 
 
 @pytest.mark.direct(reason="a pooler's connections keep the settings that they began with")
@@ -165,25 +128,25 @@ async def test_a_setting_of_a_role_is_mended_where_it_was_set(
         place = whose.format(
             role=name, database=await connection.fetchval("SELECT current_database()")
         )
-        await connection.execute(f"ALTER {place} SET work_mem = '64kB'")
+        await connection.execute(f"ALTER {place} SET statement_timeout = '1s'")
         async with Database(roles.url("serve")) as serving:
             found = await find(serving, "settings")
-        assert "work_mem is 64 kB: sorts go to the disk" in found.detail
+        assert "statement_timeout is 1000 ms: long searches are cut off" in found.detail
         assert found.cure is not None
-        (cure,) = (each for each in found.cure.splitlines() if "work_mem" in each)
+        (cure,) = (each for each in found.cure.splitlines() if "statement_timeout" in each)
         await connection.execute(cure)
         async with Database(roles.url("serve")) as serving:
-            assert "work_mem" not in (await find(serving, "settings")).detail
+            assert "statement_timeout" not in (await find(serving, "settings")).detail
     finally:
         await roles.drop()
 
 
 @pytest.mark.direct(reason="a pooler's connections keep the settings that they began with")
 async def test_a_setting_of_the_url_is_named(database_url: str) -> None:
-    async with Database(f"{database_url}&enable_sort=off") as database:
+    async with Database(f"{database_url}&statement_timeout=1s") as database:
         found = await find(database, "settings")
     assert found.cure is not None
-    assert "export ADKPG_DATABASE_URL=postgresql://...   # without enable_sort" in found.cure
+    assert "export ADKPG_DATABASE_URL=postgresql://...   # without statement_timeout" in found.cure
 
 
 async def _run(*command: str) -> None:
@@ -250,7 +213,7 @@ async def test_tables_that_go_while_they_are_examined_are_a_failure(
             await connection.execute("DROP SCHEMA adkpg CASCADE")
         findings = {each.check: each for each in (await examining).findings}
     assert findings["schema"].status == "ok"
-    for check in ("vectors", "queue", "recall"):
+    for check in ("vectors", "queue"):
         assert (findings[check].status, findings[check].cure) == ("failure", "adkpg db upgrade")
         assert "run: adkpg db upgrade" in findings[check].detail
 
@@ -266,7 +229,7 @@ async def test_checks_that_wait_for_a_lock_say_so_and_the_others_are_made(
     for check in ("vectors", "queue"):
         assert findings[check].status == "warning"
         assert findings[check].detail.startswith("could not be checked: ")
-    assert {findings[check].status for check in ("schema", "indexes", "recall")} == {"ok"}
+    assert {findings[check].status for check in ("schema", "indexes")} == {"ok"}
     async with Database(database_url, settings=patient) as database:
         assert (await find(database, "queue")).status == "ok"
 

@@ -1,148 +1,166 @@
-"""``adkpg stats``: how much there is, and how fast it grows."""
+"""``adkpg stats``: how much there is."""
 
 from __future__ import annotations
 
 import json
 from dataclasses import asdict
 from datetime import timedelta
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, Any, get_args
 
 import click
 
 import adkpg
-from adkpg.cli.connection import connected
+from adkpg.cli.connection import database_url, run
 from adkpg.cli.operations.elsewhere import apps
 from adkpg.cli.options import MOST, as_json, span
 from adkpg.terminal import show
 
 if TYPE_CHECKING:
-    from adkpg.operations import AppFigures, Statistics
+    from collections.abc import Iterable
+
+    from adkpg.memory.queue.jobs import Backlog
+    from adkpg.operations import Statistics, TableFigures
 
 _UNITS = ("B", "kB", "MB", "GB", "TB")
+_USERS, _SPAN = 10, timedelta(days=1)
 
 
 @click.command()
-@click.option("--app", "app_name", help="The app's name.  [default: all apps]")
+@click.option(
+    "--exact",
+    is_flag=True,
+    help="Count what apps and users have, too, one by one.",
+)
+@click.option("--app", "app_name", help="With --exact: the app's name.  [default: all apps]")
 @click.option(
     "--users",
-    default=10,
-    show_default=True,
     type=click.IntRange(1, MOST),
-    help="How many of the largest users are shown.",
+    help=f"With --exact: how many of the largest users are shown.  [default: {_USERS}]",
 )
 @click.option(
     "--since",
     "asked",
-    default="1d",
-    show_default=True,
     type=span,
     metavar="SPAN",
-    help="What came within this span is new.",
-)
-@click.option(
-    "--exact",
-    is_flag=True,
-    help="Count everything one by one, however large the tables are.",
+    help="With --exact: what came within this span is new.  [default: 1d]",
 )
 @as_json
-@connected
-async def stats(
-    database: adkpg.Database,
+@database_url
+def stats(
     app_name: str | None,
-    users: int,
-    asked: timedelta,
+    users: int | None,
+    asked: timedelta | None,
+    database_url: str | None,
     *,
     exact: bool,
     as_json: bool,
 ) -> None:
-    """Print sizes and rates, by app and by largest user.
+    """Print what waits, and how large tables are.
 
-    Of tables above some 100 MB it reads samples: figures with a ~ are estimates, within some
-    percent. With --exact it reads the keys of all sessions and memories.
+    Rows of tables are as Postgres' catalog estimates them. With --exact it also counts what apps
+    and users have, for which it reads the keys of all sessions and memories.
 
     \b
     Example:
       adkpg stats
-      adkpg stats --app travel --since 7d --json
-      adkpg stats --exact
+      adkpg stats --exact --app travel --since 7d --json
     """
-    found = await adkpg.operations.statistics(
-        database, app_name=app_name, users=users, span=asked, exact=exact
-    )
-    if as_json:
-        value = asdict(found) | {"span": asked.total_seconds()}
-        click.echo(json.dumps({"span_s": value.pop("span"), **value}))
-        return
-    _print(found, "" if found.apps or app_name is None else await apps(database, app_name))
+    if not exact and (app_name, users, asked) != (None, None, None):
+        raise click.UsageError("--app, --users and --since are about what is counted; add --exact.")
+
+    async def go(database: adkpg.Database) -> None:
+        from adkpg.memory.queue.jobs import Task
+
+        counted, told = None, ""
+        if exact:
+            counted = await adkpg.operations.statistics(
+                database, app_name=app_name, users=users or _USERS, span=asked or _SPAN
+            )
+            if app_name is not None and not counted.apps:
+                told = await apps(database, app_name)
+        queues = [adkpg.Jobs(database, task=task) for task in get_args(Task)]
+        backlogs = [await queue.backlog() for queue in queues]
+        tables = await adkpg.operations.table_sizes(database)
+        if as_json:
+            jobs, sizes = [asdict(each) for each in backlogs], [asdict(each) for each in tables]
+            click.echo(json.dumps({**_jsonable(counted), "jobs": jobs, "tables": sizes}))
+            return
+        if counted is not None:
+            _print_counted(counted, told)
+        _print(backlogs, tables)
+
+    run(database_url, go)
 
 
-def _print(found: Statistics, told: str) -> None:
-    if not found.apps:
-        click.echo(f"There is nothing yet.{told}")
-    else:
-        # Each is narrow enough for a terminal of 80 columns.
-        show(
-            ("APP", "USERS", "SESSIONS", "NEW", "EVENTS", "NEW", "SIZE", "FILES"),
-            [
-                (
-                    app.app_name,
-                    _about(app.users, app),
-                    _about(app.sessions, app),
-                    _about(app.new_sessions, app),
-                    _about(app.events, app),
-                    _about(app.new_events, app),
-                    _about(_size(app.payload_bytes), app),
-                    _size(app.file_bytes),
-                )
-                for app in found.apps
-            ],
-        )
-        click.echo()
-        show(
-            ("APP", "MEMORIES", "NEW", "VECTORS", "WAITING", "DEAD"),
-            [
-                (
-                    app.app_name,
-                    _about(app.memories, app),
-                    _about(app.new_memories, app),
-                    _about(app.vectors, app),
-                    app.waiting,
-                    app.dead,
-                )
-                for app in found.apps
-            ],
-        )
-        if any(app.estimated for app in found.apps):
-            click.echo("~ is estimated from samples of large tables; --exact counts.")
-        click.echo()
-        show(
-            ("APP", "SESSIONS", "EVENTS", "SIZE", "MEMORIES", "VECTORS", "FILES", "USER"),
-            [
-                (
-                    user.app_name,
-                    user.sessions,
-                    user.events,
-                    _size(user.payload_bytes),
-                    user.memories,
-                    user.vectors,
-                    _size(user.file_bytes),
-                    "(the app's own)" if user.user_id is None else user.user_id,
-                )
-                for user in found.users
-            ],
-        )
-        click.echo()
+def _jsonable(counted: Statistics | None) -> dict[str, Any]:
+    if counted is None:
+        return {}
+    value = asdict(counted)
+    return {"span_s": value.pop("span").total_seconds(), **value}
+
+
+def _print(backlogs: Iterable[Backlog], tables: Iterable[TableFigures]) -> None:
     show(
-        ("TABLE", "ROWS", "SIZE", "INDEXES"),
+        ("TASK", "WAITING", "FAILED", "DEAD"),
+        [(each.task, each.waiting, each.failed, each.dead) for each in backlogs],
+    )
+    click.echo()
+    if tables:
+        show(
+            ("TABLE", "ROWS", "SIZE", "INDEXES"),
+            [(each.name, each.rows, _size(each.bytes), _size(each.index_bytes)) for each in tables],
+        )
+    else:
+        click.echo("The tables are distributed; their sizes: SELECT * FROM citus_tables;")
+
+
+def _print_counted(found: Statistics, told: str) -> None:
+    if not found.apps:
+        click.echo(f"There is nothing yet.{told}\n")
+        return
+    # Each is narrow enough for a terminal of 80 columns.
+    show(
+        ("APP", "USERS", "SESSIONS", "NEW", "EVENTS", "NEW", "SIZE", "FILES"),
         [
-            (each.name, each.rows, _size(each.bytes), _size(each.index_bytes))
-            for each in found.tables
+            (
+                app.app_name,
+                app.users,
+                app.sessions,
+                app.new_sessions,
+                app.events,
+                app.new_events,
+                _size(app.payload_bytes),
+                _size(app.file_bytes),
+            )
+            for app in found.apps
         ],
     )
-
-
-def _about(figure: int | str, app: AppFigures) -> str:
-    return f"~{figure}" if app.estimated and figure else str(figure)
+    click.echo()
+    show(
+        ("APP", "MEMORIES", "NEW", "VECTORS", "WAITING", "DEAD"),
+        [
+            (app.app_name, app.memories, app.new_memories, app.vectors, app.waiting, app.dead)
+            for app in found.apps
+        ],
+    )
+    click.echo()
+    show(
+        ("APP", "SESSIONS", "EVENTS", "SIZE", "MEMORIES", "VECTORS", "FILES", "USER"),
+        [
+            (
+                user.app_name,
+                user.sessions,
+                user.events,
+                _size(user.payload_bytes),
+                user.memories,
+                user.vectors,
+                _size(user.file_bytes),
+                "(the app's own)" if user.user_id is None else user.user_id,
+            )
+            for user in found.users
+        ],
+    )
+    click.echo()
 
 
 def _size(count: int) -> str:

@@ -279,8 +279,7 @@ def search(shape: Shape) -> Statement[SearchParameters]:
             found = found.add_columns(nearest.crowded.label("crowded"))
     if not shape.apart:
         found = found.order_by(best.c.score.desc(), best.c.timestamp.desc(), best.c.position.desc())
-    # First, by which `adkpg.operations.searches_statements` knows a search.
-    return Statement(found.add_cte(info), long=True)
+    return Statement(found, long=True)
 
 
 def _drawn(best: CTE) -> ColumnElement[Any]:
