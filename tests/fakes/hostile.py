@@ -24,6 +24,7 @@ SCOPE: dict[str, Any] = {"app_name": APP, "user_id": USER}
 SCOPED: dict[str, Any] = {"app": APP, "user": USER}
 PAGES: list[tuple[str, dict[str, Any]]] = [
     ("/", {}),
+    ("/", {"count": 1}),
     ("/app", {"app": APP}),
     ("/app", {"app": APP, "part": ALL}),
     ("/session", {**SCOPED, "session": SESSION}),
