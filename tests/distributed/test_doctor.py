@@ -57,8 +57,15 @@ async def test_a_table_that_is_not_distributed_is_a_failure_and_mended(
         assert (await find(database, "schema")).status == "ok"
 
 
-async def test_sizes_of_parts_are_left_to_citus(database: Database) -> None:
+async def test_sizes_of_parts_and_the_health_of_nodes_are_left_to_citus(
+    database: Database, connection: asyncpg.Connection
+) -> None:
     assert await table_sizes(database) == ()
+    sizes = await connection.fetch("SELECT * FROM citus_tables")
+    assert "events" in {str(each["table_name"]) for each in sizes}
+    answers = await connection.fetch("SELECT * FROM citus_check_cluster_node_health()")
+    assert all(each["result"] for each in answers)
+    assert len(answers) == 9, "each of three nodes of each"
 
 
 async def test_a_missing_index_is_a_failure_and_mended(
