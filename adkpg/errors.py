@@ -131,8 +131,9 @@ class ScopeMissing(ConfigurationError):
 class InvalidInput(AdkpgError, ValueError):
     """A value cannot be stored, or more is asked for than a limit allows; nothing was written.
 
-    Every public call raises it, too, for an argument of another type than its signature says. Its
-    message is about what the caller gave, so it is public, too.
+    Its message is about what the caller gave, so it is public, too. Of an argument of another type
+    than its signature says it speaks only where that would be stored; elsewhere Python's own
+    ``TypeError`` or ``AttributeError`` comes.
     """
 
     public = "A value that was given cannot be used."

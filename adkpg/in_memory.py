@@ -21,15 +21,16 @@ from google.adk.memory.memory_entry import MemoryEntry
 from google.adk.platform import time as platform_time
 from google.adk.sessions.session import Session
 
+from adkpg import cursors
 from adkpg.embedding.embedder import Embedder, floor_of
 from adkpg.embedding.guarded import GuardedEmbedder
-from adkpg.errors import InvalidInput, ModelError
-from adkpg.interface.arguments import checked
+from adkpg.errors import EmbeddingError, InvalidInput
 from adkpg.keys import require_storable, scope_user, storable
 from adkpg.memory import records
 from adkpg.memory.drafts import Draft, drafts_of_events, drafts_of_memories
 from adkpg.memory.filters import NO_FILTERS, SearchFilters, meets
 from adkpg.memory.invocation import running_invocation
+from adkpg.memory.pages import MemoriesPage
 from adkpg.memory.records import Memory
 from adkpg.memory.search.hits import Hit, Reason, folded, gathered, within_budget
 from adkpg.memory.search.options import (
@@ -41,7 +42,6 @@ from adkpg.memory.search.options import (
 from adkpg.memory.search.ranking import RANKING
 from adkpg.memory.tokenizer import searchable
 from adkpg.outages.breaker import Breakers
-from adkpg.pages import Page, cursor_of, place_of
 from adkpg.remember.policy import Remember, policy_of
 from adkpg.settings import Settings
 from adkpg.telemetry.calls import CREATE, DELETE, SEARCH, UPSERT, accepts, traced
@@ -154,7 +154,6 @@ class InMemoryVectorMemoryService(BaseMemoryService):
         scope, now = (app_name, scope_user(user_id)), platform_time.get_time()
         await self._keep(scope, drafts_of_memories(memories, custom_metadata, now, self._policy))
 
-    @checked
     async def get_memory(
         self, *, app_name: str, user_id: str | None, memory_id: str
     ) -> Memory | None:
@@ -162,7 +161,6 @@ class InMemoryVectorMemoryService(BaseMemoryService):
         entry = self._held(app_name, user_id).get(memory_id)
         return None if entry is None else entry.memory()
 
-    @checked
     async def list_memories(
         self,
         *,
@@ -172,11 +170,11 @@ class InMemoryVectorMemoryService(BaseMemoryService):
         limit: int = 50,
         cursor: str | None = None,
         live: bool = True,
-    ) -> Page[Memory]:
+    ) -> MemoriesPage:
         """Returns some memories of a scope, newest first."""
         if limit < 1:
             raise InvalidInput(f"limit={limit} is below 1; ask for at least one.")
-        start = None if cursor is None else place_of(cursor, datetime, int)
+        start = None if cursor is None else cursors.read(cursor, datetime, int)
         entries = [
             ((entry.draft.timestamp, entry.number), entry)
             for entry in _entries(self._held(app_name, user_id))
@@ -184,8 +182,8 @@ class InMemoryVectorMemoryService(BaseMemoryService):
         ]
         found = sorted(entries, reverse=True)
         found = [pair for pair in found if start is None or pair[0] < start]
-        following = cursor_of(*found[limit - 1][0]) if len(found) > limit else None
-        return Page([entry.memory() for _, entry in found[:limit]], following)
+        following = cursors.written(*found[limit - 1][0]) if len(found) > limit else None
+        return MemoriesPage([entry.memory() for _, entry in found[:limit]], following)
 
     async def delete_memory(
         self, *, app_name: str, user_id: str | None, memory_id: str | None = None
@@ -228,7 +226,7 @@ class InMemoryVectorMemoryService(BaseMemoryService):
             least = floor_of(self._embedder.embedder) if least is None else least
             try:
                 vector = records.unit_vector(await self._embedder.question(text))
-            except ModelError as exc:
+            except EmbeddingError as exc:
                 if options.mode == "vector":
                     raise
                 words_alone = str(exc)
@@ -296,7 +294,7 @@ class InMemoryVectorMemoryService(BaseMemoryService):
         self._embedder.forgive()  # no worker would catch up
         try:
             vectors = await self._embedder.documents([entry.draft.body for entry in waiting])
-        except ModelError as exc:
+        except EmbeddingError as exc:
             logger.warning("The memories are found by their words, but have no vectors: %s", exc)
             return
         for entry, vector in zip(waiting, vectors, strict=True):

@@ -1,5 +1,6 @@
 """Keys: which ids Postgres can hold, and how long they may be. Pure."""
 
+from collections.abc import Mapping
 from types import EllipsisType
 
 from adkpg.errors import InvalidInput
@@ -24,7 +25,12 @@ _MOST = {"source": MAX_SOURCE_BYTES}
 
 
 def storable(**ids: str | None) -> bool:
-    """Whether Postgres can hold these ids in its keys, and none is reserved."""
+    """Whether Postgres can hold these ids in its keys, and none is reserved.
+
+    Raises:
+      InvalidInput: An id is no text.
+    """
+    _require_texts(ids)
     return all(
         _storable(value) and _size(value) <= _MOST.get(name, MAX_BYTES)
         for name, value in ids.items()
@@ -36,9 +42,10 @@ def require_storable(**ids: str | None) -> None:
     """Refuses ids that no key holds, before anything is written.
 
     Raises:
-      InvalidInput: An id is too long, holds NUL or a lone surrogate, or is reserved; the message
-        names it.
+      InvalidInput: An id is no text, is too long, holds NUL or a lone surrogate, or is reserved;
+        the message names it.
     """
+    _require_texts(ids)
     for name, value in ids.items():
         if value is None:
             continue
@@ -69,6 +76,12 @@ def require_memorable(app_name: str, user_id: str) -> None:
             f"app_name and user_id have {size:,} bytes together, and the keys of memory have room "
             f"for {MAX_SCOPE_BYTES}; use shorter ones."
         )
+
+
+def _require_texts(ids: Mapping[str, object]) -> None:
+    for name, value in ids.items():
+        if value is not None and not isinstance(value, str):
+            raise InvalidInput(f"{name} is {type(value).__name__}; give a str.")
 
 
 def _size(value: str) -> int:

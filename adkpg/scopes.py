@@ -10,7 +10,6 @@ from contextvars import ContextVar
 from dataclasses import dataclass
 
 from adkpg.errors import PermissionDenied, ScopeMissing
-from adkpg.interface.arguments import checked
 from adkpg.keys import APP_WIDE, require_storable, scope_user
 
 
@@ -38,7 +37,6 @@ _EVERY = Scope(None, None)
 _CURRENT: ContextVar[Scope | None] = ContextVar("adkpg_scope", default=None)
 
 
-@checked
 @contextmanager
 def scope(*, app_name: str, user_id: str | None) -> Iterator[None]:
     """Limits what runs inside to one user of one app, by ``ADKPG_ROW_LEVEL_SECURITY``.

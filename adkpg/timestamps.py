@@ -44,6 +44,8 @@ def moment(name: str, value: datetime | str | float) -> datetime:
             value = datetime.fromisoformat(value)
         if isinstance(value, datetime):
             value = value.astimezone().timestamp()
+        if isinstance(value, bool):
+            raise TypeError("is no number")
         return clamped(float(value))
     except (TypeError, ValueError, OverflowError) as exc:
         raise InvalidInput(

@@ -84,8 +84,12 @@ def described(custom_metadata: Mapping[str, Any] | None) -> str:
     """Returns a file's metadata as JSON text.
 
     Raises:
-      InvalidArtifact: It can be made into JSON in no way.
+      InvalidArtifact: It is no object, or can be made into JSON in no way.
     """
+    if not isinstance(custom_metadata, Mapping | None):
+        raise InvalidArtifact(
+            f"custom_metadata is {type(custom_metadata).__name__}; give a dict of JSON values."
+        )
     try:
         return jsontext.write(jsontext.jsonable(custom_metadata or {}))
     except (InvalidInput, TypeError, ValueError, RecursionError) as exc:
@@ -110,10 +114,19 @@ def chunks(data: bytes) -> list[bytes]:
     return [data[start : start + CHUNK_BYTES] for start in range(0, len(data), CHUNK_BYTES)]
 
 
-def blob(mime_type: str | None, display_name: str | None) -> str:
-    """Returns the part of bytes that come from a stream, as JSON text."""
-    inline = {"mime_type": mime_type, "display_name": display_name}
-    return json.dumps({"inline_data": {k: v for k, v in inline.items() if v is not None}})
+def blob(mime_type: str, display_name: str | None) -> str:
+    """Returns the part of bytes that come from a stream, as JSON text.
+
+    Raises:
+      InvalidArtifact: The type or the name is no text.
+    """
+    inline = {"mime_type": mime_type}
+    if display_name is not None:
+        inline["display_name"] = display_name
+    for name, value in inline.items():
+        if not isinstance(value, str):
+            raise InvalidArtifact(f"{name} is {type(value).__name__}; give a str.")
+    return json.dumps({"inline_data": inline})
 
 
 def _json(part: types.Part, exclude: dict[str, set[str]] | None = None) -> str:

@@ -11,7 +11,6 @@ from adkpg import jsontext
 from adkpg.audit import statements
 from adkpg.database import Database
 from adkpg.errors import InvalidInput
-from adkpg.interface.arguments import checked
 from adkpg.keys import APP_WIDE, asked_user, require_storable, scope_user
 from adkpg.limits import page_rows
 from adkpg.pages import Page, cursor_of, place_of
@@ -62,7 +61,6 @@ class Audit:
     def __repr__(self) -> str:
         return f"Audit({self._database!r})"
 
-    @checked
     @asynccontextmanager
     async def recording(
         self,

@@ -47,7 +47,6 @@ from adkpg.errors import (
     RetryableError,
     SchemaError,
 )
-from adkpg.interface.arguments import checked
 from adkpg.interface.internal import internal
 from adkpg.keys import APP_WIDE
 from adkpg.loops import PerLoop
@@ -396,7 +395,6 @@ class Database(Closes):
         for keeper in list(self._keepers):
             keeper.erased(app_name, user_id, session_id)
 
-    @checked
     async def upgrade(self, revision: str = "head") -> None:
         """Migrates the schema up; idempotent, and safe from many processes simultaneously.
 
@@ -462,7 +460,6 @@ class Database(Closes):
 
         return self._distributed if self._verified else await self._tried(once)
 
-    @checked
     async def distribute(self, *, dry_run: bool = False) -> list[str]:
         """Distributes the tables over the nodes of a Citus cluster, each person on one of them.
 
@@ -495,7 +492,6 @@ class Database(Closes):
         self._verified = False
         return [step.what for step in steps]
 
-    @checked
     async def downgrade(self, revision: str) -> None:
         """Migrates the schema down; ``base`` drops every table of adkpg with what it holds.
 

@@ -264,6 +264,7 @@ def _require_name(source: str) -> None:
 def _attributes(
     topics: Sequence[str], importance: float, metadata: Mapping[str, object] | None, now: float
 ) -> Attributes:
+    attributes.require_topics(topics)
     weight = attributes.weight("importance", importance)
     said = Memory(content=types.Content(), topics=list(topics), importance=weight)
     return attributes.read(metadata, now, said)

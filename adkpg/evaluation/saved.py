@@ -74,6 +74,8 @@ class SavedQuestions:
           InvalidInput: It has no text, or a value cannot be stored; nothing was written.
         """
         require_storable(app_name=app_name, user_id=user_id)
+        if isinstance(evidence, str) or not isinstance(evidence, Sequence):
+            raise InvalidInput(f"evidence={evidence!r} is no list of ids; give one.")
         require_size(self._database.settings, "max_query_kb", "The question", text, *evidence)
         if not text.strip():
             raise InvalidInput("The question has no text; write one.")

@@ -81,7 +81,7 @@ def read(
     )
 
 
-def end(name: str, value: object) -> datetime | None:
+def end(name: str, value: Any) -> datetime | None:
     """Reads when a memory ends; None is never.
 
     Raises:
@@ -89,8 +89,6 @@ def end(name: str, value: object) -> datetime | None:
     """
     if value is None:
         return None
-    if isinstance(value, bool) or not isinstance(value, (datetime, str, int, float)):
-        raise InvalidInput(f"{name}={value!r} is no moment; write ISO 8601.")
     if isinstance(value, float) and math.isnan(value):
         raise InvalidInput(f"{name}=nan is no moment; write ISO 8601, or Unix seconds.")
     return moment(name, value)
@@ -122,6 +120,18 @@ def _importance(value: object, default: float) -> float:
     return weight("importance", value)
 
 
+def require_topics(topics: object) -> None:
+    """Refuses topics of other types, which metadata may have.
+
+    Raises:
+      InvalidInput: They are no list of texts.
+    """
+    if isinstance(topics, str):
+        raise InvalidInput(f"topics={topics!r} is no list of texts; write [{topics!r}].")
+    if not isinstance(topics, Sequence) or not all(isinstance(topic, str) for topic in topics):
+        raise InvalidInput(f"topics={topics!r} is no list of texts.")
+
+
 def weight(name: str, value: float) -> float:
     """Returns an importance as a column of type real can hold it.
 
@@ -132,6 +142,8 @@ def weight(name: str, value: float) -> float:
     Raises:
       InvalidInput: It is not.
     """
+    if isinstance(value, bool) or not isinstance(value, (int, float)):
+        raise InvalidInput(f"{name}={value!r} is no number; give one from 0 to 1.")
     if not 0 <= value <= 1:
         raise InvalidInput(f"{name}={value} is not in [0, 1]; scale it.")
     return float(value) if value >= _LEAST else 0.0

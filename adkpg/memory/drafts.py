@@ -334,6 +334,8 @@ def changed_draft(
     stored = memory(row)
     content = stored.content
     if text is not None:
+        if not isinstance(text, str):
+            raise InvalidInput(f"text is {type(text).__name__}; give a str.")
         content = types.Content(role=content.role, parts=[types.Part(text=text)])
         if not text_of(content):
             raise InvalidInput("A memory without text cannot be recalled; give its content text.")
@@ -343,14 +345,10 @@ def changed_draft(
         content = cleared
     named = {"topics": topics, "importance": importance, "expires_at": expires_at}
     said = {name: value for name, value in named.items() if value is not None}
-    if isinstance(topics, str):
-        raise InvalidInput(f"topics={topics!r} is no list of texts; write [{topics!r}].")
-    if topics is not None and not all(isinstance(topic, str) for topic in topics):
-        raise InvalidInput(f"topics={topics!r} is no list of texts.")
-    if importance is not None and (
-        isinstance(importance, bool) or not isinstance(importance, (int, float))
-    ):
-        raise InvalidInput(f"importance={importance!r} is no number; give one from 0 to 1.")
+    if topics is not None:
+        attributes.require_topics(topics)
+    if importance is not None:
+        attributes.weight("importance", importance)
     if never_expires and (expires_at is not None or attributes.ENDS & {*(custom_metadata or {})}):
         raise InvalidInput("An end and never_expires are both given; give one of them.")
     given = attributes.read({**(custom_metadata or {}), **said}, now, stored)

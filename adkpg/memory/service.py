@@ -15,7 +15,6 @@ from google.adk.sessions.session import Session
 from adkpg.database import Database, UsesDatabase
 from adkpg.embedding.embedder import Embedder
 from adkpg.errors import ConfigurationError
-from adkpg.interface.arguments import checked
 from adkpg.interface.internal import internal
 from adkpg.keys import require_storable, scope_user, storable
 from adkpg.limits import page_rows
@@ -533,7 +532,6 @@ class PgVectorMemoryService(UsesDatabase, BaseMemoryService):
         """
         return await self._required_vectors().embed_pending(app_name=app_name)
 
-    @checked
     async def run_worker(
         self,
         stop: asyncio.Event | None = None,
@@ -591,7 +589,6 @@ class PgVectorMemoryService(UsesDatabase, BaseMemoryService):
         async with asyncio.timeout(timeout_s):
             await Embedding(self._vectors).flush(app_name=app_name)
 
-    @checked
     async def warm(self, *, timeout_s: float | None = None) -> None:
         """Loads a local model, or connects to the embedder's service, before the first search.
 

@@ -6,7 +6,7 @@ from typing import Any
 
 from adkpg.database import Database, Transaction
 from adkpg.embedding.embedder import Embedder
-from adkpg.errors import ConfigurationError
+from adkpg.errors import ConfigurationError, InvalidInput
 from adkpg.keys import require_storable
 from adkpg.memory.vectors.index import (
     build_index,
@@ -126,8 +126,10 @@ class Models:
 
         Raises:
           ConfigurationError: Postgres cannot index vectors of this length.
-          InvalidInput: The name cannot be stored.
+          InvalidInput: The name cannot be stored, or the length is no whole number.
         """
+        if isinstance(dimensions, bool) or not isinstance(dimensions, int):
+            raise InvalidInput(f"dimensions={dimensions!r} is no whole number; give 1 to 4000.")
         require_indexable(name, dimensions)
         require_storable(name=name)
         await registered(self._database, name, dimensions)

@@ -7,7 +7,6 @@ from contextlib import asynccontextmanager
 
 from adkpg.database import Database
 from adkpg.errors import AdkpgError
-from adkpg.interface.arguments import checked
 from adkpg.operations import memory_statements as statements
 from adkpg.telemetry import instruments
 from adkpg.telemetry.calls import on, traced_function
@@ -43,7 +42,6 @@ async def report(database: Database) -> None:
     instruments.most_connections.set(most, pool)
 
 
-@checked
 @asynccontextmanager
 async def reporting(database: Database, *, interval_s: float = 15.0) -> AsyncIterator[None]:
     """Reports again and again while the context lasts; asks nothing while nobody listens.

@@ -44,8 +44,6 @@ def expiry(
         return Expiry(ttl=_span(ttl))
     if expire_time is None:
         return Expiry()
-    if isinstance(expire_time, bool):
-        raise InvalidInput(f"expire_time={expire_time!r} is no time; write 2026-01-31T12:00:00Z.")
     expires_at = moment("expire_time", expire_time)
     if isinstance(expire_time, float) and not math.isfinite(expire_time):
         raise InvalidInput(f"expire_time={expire_time!r} is no time; write 2026-01-31T12:00:00Z.")

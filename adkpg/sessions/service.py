@@ -30,7 +30,6 @@ from adkpg.errors import (
     SessionNotFound,
     StaleSession,
 )
-from adkpg.interface.arguments import checked
 from adkpg.keys import require_storable, scope_user, storable
 from adkpg.limits import bytes_of, page_rows, require_size
 from adkpg.memory.drafts import text_length
@@ -569,7 +568,6 @@ class DatabaseSessionService(UsesDatabase, BaseSessionService):
             raise SessionNotFound(f"Session {fork_id} not found; it was deleted when just made.")
         return copy
 
-    @checked
     def watch_session(
         self,
         *,
@@ -745,7 +743,6 @@ class DatabaseSessionService(UsesDatabase, BaseSessionService):
             await self._database.fetch(statements.delete_session(), place)
             self._database.erased(**place)
 
-    @checked
     def invocation(
         self,
         *,

@@ -13,7 +13,6 @@ from typing import Any, Protocol, TypeVar
 from opentelemetry.trace import Span, SpanKind, Status, StatusCode, use_span
 
 from adkpg.errors import StaleSession
-from adkpg.interface.arguments import Arguments
 from adkpg.telemetry import instruments
 
 ClassT = TypeVar("ClassT", bound=type)
@@ -108,11 +107,9 @@ def _traced(function: Callable[..., Any], name: str, call: Call) -> Any:
         return _traced_generator(function, name, call)
     assert iscoroutinefunction(function), name
     parameters = signature(function).parameters
-    arguments = Arguments(function)
 
     @wraps(function)
     async def made(*args: Any, **kwargs: Any) -> Any:
-        arguments.require(args, kwargs)
         if not instruments.listened_to() or _OPEN.get() is not None:
             return await function(*args, **kwargs)
         given = dict(zip(parameters, args, strict=False)) | kwargs
@@ -129,11 +126,9 @@ def _traced_generator(
     function: Callable[..., AsyncGenerator[Any, None]], name: str, call: Call
 ) -> Any:
     parameters = signature(function).parameters
-    arguments = Arguments(function)
 
     @wraps(function)
     async def made(*args: Any, **kwargs: Any) -> AsyncGenerator[Any, None]:
-        arguments.require(args, kwargs)
         async with aclosing(function(*args, **kwargs)) as source:
             if not instruments.listened_to() or _OPEN.get() is not None:
                 async for each in source:

@@ -18,7 +18,6 @@ from google.adk.tools.tool_context import ToolContext
 from google.genai import types
 
 from adkpg.errors import ConfigurationError, InvalidInput, in_public
-from adkpg.interface.arguments import checked
 from adkpg.memory import records
 from adkpg.memory.filters import SearchFilters
 from adkpg.memory.search.hits import tokens_of
@@ -325,7 +324,6 @@ class _Asked:
     invocation_id: str
 
 
-@checked
 async def preloaded(
     memory: PgVectorMemoryService,
     *,
