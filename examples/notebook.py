@@ -7,6 +7,7 @@ from google.adk.sessions.session import Session
 from google.genai import types
 
 from adkpg import InMemoryVectorMemoryService
+from adkpg.embedding import LocalEmbedder
 
 SAID = (
     ("user", "I adopted a golden retriever called Biscuit."),
@@ -16,20 +17,19 @@ SAID = (
 
 
 async def main() -> None:
-    """Remembers a conversation and says why each hit was found."""
-    memory = InMemoryVectorMemoryService()
+    """Remembers a conversation and asks about it."""
+    memory = InMemoryVectorMemoryService(embedder=LocalEmbedder())
     events = [
         Event(author=author, content=types.Content(parts=[types.Part(text=text)]))
         for author, text in SAID
     ]
     session = Session(id="first", app_name="notebook", user_id="ana", events=events)
     await memory.add_session_to_memory(session)
-    for hit in await memory.search(
+    found = await memory.search_memory(
         app_name="notebook", user_id="ana", query="What is the name of my dog?"
-    ):
-        parts = hit.memory.content.parts or []
-        cosine = "no vector" if hit.reason.cosine is None else f"cosine {hit.reason.cosine:.2f}"
-        print(f"{hit.score:.2f} {parts[0].text} ({cosine}, words {hit.reason.lexemes})")
+    )
+    for entry in found.memories:
+        print(entry.content.parts[0].text)  # type: ignore[index] # it has one part
 
 
 if __name__ == "__main__":

@@ -13,7 +13,6 @@ from adkpg.errors import InvalidInput
 from adkpg.interface.internal import internal
 from adkpg.keys import storable
 from adkpg.memory import records
-from adkpg.memory.drafts import Draft
 from adkpg.sql import INDEXED_CONDITIONS, FilterParameters
 from adkpg.timestamps import moment
 
@@ -115,30 +114,6 @@ def parameters_of(filters: SearchFilters) -> FilterParameters:
         "kinds": asked.get("kinds"),
         "topics": asked.get("topics"),
     }
-
-
-def meets(memory: Draft, filters: SearchFilters) -> bool:
-    """Returns whether a memory meets all conditions, as `adkpg.sql.conditions` has them."""
-    return all(_meets(memory, *condition) for condition in filters.parameters.items())
-
-
-def _meets(memory: Draft, name: str, value: Any) -> bool:
-    if name in ("after", "before"):
-        return bool((memory.timestamp < value) == (name == "before"))
-    if name == "topics":
-        return not set(jsontext.read(memory.topics)).isdisjoint(value)
-    if name == "metadata":
-        return _contains(jsontext.read(memory.custom_metadata or "null"), jsontext.read(value))
-    return getattr(memory, name.removesuffix("s")) in value  # authors, session_ids, kinds
-
-
-def _contains(value: Any, asked: Any) -> bool:
-    """Whether JSON contains other JSON, as jsonb's ``@>`` has it."""
-    if isinstance(asked, dict) and isinstance(value, dict):
-        return all(key in value and _contains(value[key], asked[key]) for key in asked)
-    if isinstance(asked, list) and isinstance(value, list):
-        return all(any(_contains(each, item) for each in value) for item in asked)
-    return isinstance(value, bool) == isinstance(asked, bool) and bool(value == asked)
 
 
 def _values(value: Any) -> int:

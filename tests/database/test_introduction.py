@@ -99,6 +99,6 @@ def test_services_show_what_they_are() -> None:
     assert repr(Documents(memory)).startswith(f"Documents({told}, chunk_tokens=")
     assert repr(Models(database)) == f"Models({shown})"
     in_memory = InMemoryVectorMemoryService(embedder=ToyEmbedder())
-    assert repr(in_memory) == f"InMemoryVectorMemoryService(embedder={embedder}, mode='hybrid')"
+    assert repr(in_memory) == "InMemoryVectorMemoryService(embedder='toy', top_k=5)"
     engine = create_async_engine("postgresql+asyncpg://u:s3cret@h/d")
     assert "s3cret" not in repr(DatabaseSessionService(db_engine=engine))

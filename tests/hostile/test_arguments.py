@@ -19,7 +19,7 @@ import pytest
 from google.genai import types
 
 import adkpg
-from adkpg import Database, InMemoryVectorMemoryService
+from adkpg import Database
 from adkpg.errors import AdkpgError, InvalidInput
 from adkpg.evaluation import SavedQuestions
 from adkpg.interface.internal import is_internal
@@ -63,7 +63,7 @@ ELSEWHERE = {
     "import_from": "reads another database; tested with the transfer",
 }
 NOT_AWAITED = {"invocation", "watch_session", "scope"}
-SERVICES = sorted({*Services.__dataclass_fields__, "in_memory", "saved"} - {"live"})
+SERVICES = sorted({*Services.__dataclass_fields__, "saved"} - {"live"})
 Call = Callable[..., Any]
 
 
@@ -231,7 +231,6 @@ async def services(database_url: str, connection: asyncpg.Connection) -> AsyncIt
 async def test_a_service(services: Services, connection: asyncpg.Connection, field: str) -> None:
     owners = {
         **vars(services),
-        "in_memory": InMemoryVectorMemoryService(embedder=ToyEmbedder()),
         "saved": SavedQuestions(services.database),
     }
     owner = owners[field]

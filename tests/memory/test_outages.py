@@ -10,7 +10,7 @@ from dataclasses import dataclass, field
 import asyncpg
 import pytest
 
-from adkpg import Database, InMemoryVectorMemoryService, PgVectorMemoryService, Settings
+from adkpg import Database, PgVectorMemoryService, Settings
 from adkpg.embedding import CallableEmbedder, OpenAIEmbedder
 from adkpg.errors import ModelUnavailable
 from adkpg.outages.breaker import Breakers
@@ -257,14 +257,3 @@ async def test_a_service_that_keeps_silent_costs_one_deadline(
     # A deadline so short may pass before the request is sent.
     assert len(remote.requests) <= 1
     assert await pending(connection) == 3
-
-
-async def test_memory_in_the_process_has_the_same_deadlines(
-    monkeypatch: pytest.MonkeyPatch,
-) -> None:
-    monkeypatch.setenv("ADKPG_SEARCH_TIMEOUT_S", str(SHORT_S))
-    monkeypatch.setenv("ADKPG_EMBEDDING_TIMEOUT_S", str(SHORT_S))
-    memory = InMemoryVectorMemoryService(embedder=HangingEmbedder())
-    await memory.add_memory(**USER, memories=[entry("my kitten sleeps")])
-    (hit,) = await memory.search(**USER, query="kitten")
-    assert hit.reason.words_alone is not None

@@ -19,7 +19,6 @@ from opentelemetry.trace import SpanKind, StatusCode
 from adkpg import (
     Database,
     DatabaseSessionService,
-    InMemoryVectorMemoryService,
     PgVectorMemoryService,
     Settings,
 )
@@ -46,12 +45,11 @@ UNTRACED = {
     "DatabaseSessionService.invocation": "lasts as long as the caller's block, a run of an agent",
     "PgVectorMemoryService.run_worker": "lasts as long as the process",
     "PgVectorMemoryService.warm": "loads the embedder; asks no database",
-    "InMemoryVectorMemoryService.get_memory": "the conventions have no span of memory for it",
-    "InMemoryVectorMemoryService.list_memories": "the conventions have no span of memory for it",
     "preloaded": "asks the memory service, whose call has a span",
 }
 CLASSES = {
     "Database": "runs what the services give it: the spans are theirs, and its migrations' none",
+    "InMemoryVectorMemoryService": "for tests and notebooks; asks no database",
     "MemoryPlugin": "ADK's plugin: it calls the memory service, whose calls have spans",
 }
 """Classes without spans of their own, and why."""
@@ -103,7 +101,7 @@ OPERATORS: dict[str, Callable[[Services], Awaitable[object]]] = {
 }
 """Calls about everybody, and those of who owns the tables."""
 INHERITED = ("close", "flush")  # ADK's own, and closing connections
-ALONE = ("InMemoryVectorMemoryService.", "evaluate_apart", "export_to_adk", "sweep_objects")
+ALONE = ("evaluate_apart", "export_to_adk", "sweep_objects")
 """Calls that have tests of their own here: they are not on the database of the others."""
 
 
@@ -297,13 +295,12 @@ async def test_what_is_stored_is_shown_to_who_asks_for_it(
     await sessions.append_event(session, said("one \ud800"))
     watched.clear()
     stored = PgVectorMemoryService(database, mode="text")
-    for memory in (stored, InMemoryVectorMemoryService()):
-        await memory.add_memory(**USER, memories=[entry("a kitten", "m")])
-        assert shown() == {"content": "a kitten", "id": "m", "of": "m"}
-        await memory.add_events_to_memory(**USER, events=[said("two")], session_id="t")
-        assert shown() == {"content": "two", "of": None}
-        await memory.add_session_to_memory(session)
-        assert shown() == {"content": "one \ud800", "of": None}
+    await stored.add_memory(**USER, memories=[entry("a kitten", "m")])
+    assert shown() == {"content": "a kitten", "id": "m", "of": "m"}
+    await stored.add_events_to_memory(**USER, events=[said("two")], session_id="t")
+    assert shown() == {"content": "two", "of": None}
+    await stored.add_session_to_memory(session)
+    assert shown() == {"content": "one \ud800", "of": None}
     await stored.update_memory(**USER, memory_id="m", text="a cat")
     assert shown() == {"content": "a cat", "id": "m", "of": "m"}
     await stored.update_memory(**USER, memory_id="nothing", text="a cat")
@@ -525,13 +522,3 @@ def test_the_page_names_every_call() -> None:
         "db.client.connection.wait_time",
     ):
         assert f"`{metric}`" in page
-
-
-async def test_memory_in_the_process_has_spans_of_its_own_kind(watched: Watched) -> None:
-    memory = InMemoryVectorMemoryService(embedder=ToyEmbedder())
-    await memory.add_memory(**USER, memories=[entry("a kitten", "m")])
-    await memory.search_memory(**USER, query="kitten")
-    assert [(span.name, span.kind) for span in watched.calls] == [
-        ("create_memory", SpanKind.INTERNAL),
-        ("search_memory", SpanKind.INTERNAL),
-    ]
