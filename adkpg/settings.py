@@ -1,10 +1,6 @@
 """Settings: every knob, its unit and its default, read from ``ADKPG_`` variables."""
 
-import logging
-import os
 import re
-from difflib import get_close_matches
-from functools import cache
 from pathlib import Path
 from typing import TYPE_CHECKING, Any, Literal
 
@@ -13,10 +9,7 @@ from pydantic_settings import BaseSettings, SettingsConfigDict
 
 from adkpg.errors import ConfigurationError
 
-logger = logging.getLogger(__name__)
-
 _PREFIX = "ADKPG_"
-_OFTEN_MEANT = dict.fromkeys(("DATABASE", "DB", "DB_URL", "DSN", "URI", "URL"), "DATABASE_URL")
 _MEANING = {
     "bool_parsing": "is neither true nor false",
     "float_parsing": "is no number",
@@ -28,8 +21,7 @@ _SUBJECT = re.compile(r"^(?:Input|String|Value error,) ")
 class Settings(BaseSettings):
     """Settings that the environment gives; arguments given in code win over them.
 
-    Every field is read from ``ADKPG_<FIELD>`` in upper case; an empty variable is none. A variable
-    that is nearly one of them is ignored with a warning that names the one that was meant.
+    Every field is read from ``ADKPG_<FIELD>`` in upper case; an empty variable is none.
 
     Raises:
       ConfigurationError: A value cannot be used; the message names its variable, and repeats no
@@ -43,7 +35,6 @@ class Settings(BaseSettings):
                 super().__init__(**values)
             except ValidationError as exc:
                 raise ConfigurationError(_wrong(exc)) from None  # its text repeats the values
-            _warn_of_misspelt()
 
     # Compose files and CI give an unset variable on as an empty one.
     model_config = SettingsConfigDict(
@@ -306,20 +297,3 @@ def _wrong(exc: ValidationError) -> str:
         wrong.setdefault(name, []).append(said)
     found = "; ".join(f"{name} {', and '.join(said)}" for name, said in wrong.items())
     return f"The settings hold what adkpg cannot use ({found}); correct the variable, or unset it."
-
-
-def _warn_of_misspelt() -> None:
-    """Says of variables that are almost a setting which one was meant; others are not ours."""
-    known = {name.upper() for name in Settings.model_fields}
-    for variable in os.environ:
-        name = variable.upper().removeprefix(_PREFIX)
-        if name == variable.upper() or name in known or name.startswith("TEST_"):
-            continue
-        meant = _OFTEN_MEANT.get(name) or next(iter(get_close_matches(name, known, 1, 0.8)), None)
-        if meant is not None:
-            _say_misspelt(variable, _PREFIX + meant)
-
-
-@cache  # once: settings are read for each Database
-def _say_misspelt(variable: str, meant: str) -> None:
-    logger.warning("%s is no setting of adkpg and is ignored; did you mean %s?", variable, meant)

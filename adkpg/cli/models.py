@@ -10,7 +10,6 @@ import click
 import adkpg
 from adkpg.cli.answers import answer, say
 from adkpg.cli.connection import connected, database_url, run
-from adkpg.cli.operations.elsewhere import apps
 from adkpg.cli.options import app, as_json
 from adkpg.cli.removal import Removal, removes
 from adkpg.terminal import show
@@ -59,7 +58,6 @@ async def list_(database: adkpg.Database, *, app_name: str | None, as_json: bool
         pairs = zip(found, of_app, strict=True)
         found = tuple(replace(model, apps=its) for model, its in pairs if its)
         nothing = f"No model has vectors of app {app_name!r}."
-        nothing += "" if found or as_json else await apps(database, app_name)
     value = {"models": [*map(_jsonable, found)]}
     answer(value, _COLUMNS, _rows(found), as_json=as_json, nothing=nothing)
 

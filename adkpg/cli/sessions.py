@@ -12,7 +12,6 @@ import click
 import adkpg
 from adkpg.cli.answers import answer
 from adkpg.cli.connection import connected, database_url, run
-from adkpg.cli.operations.elsewhere import apps
 from adkpg.cli.options import MOST, app, as_json, cursor, limit, span, user
 from adkpg.cli.removal import Removal, removes
 from adkpg.terminal import printable
@@ -81,7 +80,7 @@ async def list_(
         rows,
         as_json=as_json,
         nothing=f"No session of {'' if user_id is None else f'user {user_id!r} of '}app "
-        f"{app_name!r} is stored." + ("" if listed or as_json else await apps(database, app_name)),
+        f"{app_name!r} is stored.",
         footer="By creation, the newest first; with --user by last update."
         if user_id is None and len(listed) > 1
         else None,

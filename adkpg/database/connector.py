@@ -2,19 +2,15 @@
 
 import asyncio
 import logging
-import os
 from collections.abc import Awaitable, Callable, Mapping
-from difflib import get_close_matches
 from typing import Any
 from urllib.parse import parse_qsl
 
 import asyncpg
 
-from adkpg.database import libpq, pooler
+from adkpg.database import pooler
 from adkpg.database.address import Address
-from adkpg.database.driver import NotPostgres
 from adkpg.errors import ConfigurationError
-from adkpg.outages import port
 from adkpg.settings import Settings
 
 logger = logging.getLogger(__name__)
@@ -22,7 +18,6 @@ logger = logging.getLogger(__name__)
 Password = str | Callable[[], str] | Callable[[], Awaitable[str]]
 
 _PREPARED = "statement_cache_size"
-_PORT = "5432"
 _APPLICATION_NAME = "application_name"
 _SAID_AFTER_S = 2.0
 
@@ -70,7 +65,6 @@ class Connector:
             self._options["server_settings"] = named | dict(told)
         self._told = _PREPARED in self._options
         self._keeps_prepared: bool | None = True if self._told else None
-        self._reached = False  # by a connection, at any time
         self._said_to_wait = False  # since the last connection
 
     @property
@@ -99,24 +93,16 @@ class Connector:
         saying = asyncio.get_running_loop().call_later(_SAID_AFTER_S, self._say_to_wait)
         try:
             connection = await asyncpg.connect(self._target.dsn, **self._options, **options)
-            self._reached, self._said_to_wait = True, False
+            self._said_to_wait = False
             return connection
-        except (TimeoutError, ConnectionError, asyncpg.ConnectionDoesNotExistError) as exc:
-            if not self._reached and not isinstance(exc, ConnectionRefusedError):
-                await self._require_postgres(exc)
-            raise
         except asyncpg.ClientConfigurationError:
             raise
         except ValueError:
             if callable(self._options.get("password")):  # or it is the caller's own
                 raise
         except asyncpg.UndefinedObjectError as exc:  # neither asyncpg's option nor the server's
-            given = [name for name, _ in parse_qsl(self._target.dsn.partition("?")[2])]
-            unknown = [name for name in given if name not in libpq.OPTIONS]
-            meant = [near for name in unknown for near in get_close_matches(name, libpq.OPTIONS, 1)]
             raise ConfigurationError(
-                f"The database URL or connect_args has an option too many ({exc}); "
-                + (f"did you mean {meant[0]}?" if meant else "remove it.")
+                f"The database URL or connect_args has an option too many ({exc}); remove it."
             ) from exc
         finally:
             saying.cancel()
@@ -137,17 +123,6 @@ class Connector:
                 self._target.display,
                 _SAID_AFTER_S,
             )
-
-    async def _require_postgres(self, failure: BaseException) -> None:
-        """Says what listens there instead, where no connection has ever been made."""
-        told = libpq.environment(self._target)
-        host = told.get("PGHOST") or os.environ.get("PGHOST", "")
-        number = told.get("PGPORT") or os.environ.get("PGPORT", _PORT)
-        if not host or host.startswith("/") or not number.isdecimal():  # a socket, or several
-            return
-        listener = await port.listener_at(host, int(number))
-        if listener not in (port.Listener.POSTGRES, port.Listener.NOBODY):
-            raise NotPostgres(listener) from failure
 
     async def _found_to_keep(self, connection: asyncpg.Connection) -> bool:
         """Finds out whether prepared statements can be run again; if not, ends the connection."""

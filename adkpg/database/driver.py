@@ -31,7 +31,6 @@ from adkpg.errors import (
     SchemaError,
     ScopeMissing,
 )
-from adkpg.outages.port import STRANGERS, Listener
 from adkpg.tables import EVENT_ID_KEY, metadata
 
 # https://www.postgresql.org/docs/current/errcodes-appendix.html
@@ -97,18 +96,6 @@ _OF_PART = re.compile(r"\b(\w+)_[0-9]+\b")  # what Citus names a constraint on a
 _UNPREPARED = {"26000", "42P05"}  # not there any more, or another client's of that name is
 
 
-class NotPostgres(OSError):
-    """No connection could be made, since something else listens there.
-
-    Attributes:
-      listener: What it is.
-    """
-
-    def __init__(self, listener: Listener) -> None:
-        super().__init__(listener.value)
-        self.listener = listener
-
-
 class Fault(Enum):
     """What is known of a fault that passes, and so of when and how to try again."""
 
@@ -163,8 +150,6 @@ def fault_of(exc: BaseException, *, sent: bool) -> Fault | None:
         return Fault.LOST
     if isinstance(exc, TimeoutError):
         return None if sent else Fault.AWAY
-    if isinstance(exc, NotPostgres) and exc.listener in STRANGERS:
-        return None
     if isinstance(exc, ssl.SSLCertVerificationError):
         return None
     if isinstance(exc, OSError):
@@ -367,8 +352,6 @@ def translate(exc: BaseException, place: str, attempt: Attempt) -> Exception:
             "ADKPG_POOL_TIMEOUT_S.",
             written=written,
         )
-    if isinstance(exc, NotPostgres):
-        return DatabaseUnavailable(_instead(exc.listener, place), written=written)
     if isinstance(exc, TimeoutError):
         return DatabaseUnavailable(
             f"{place} did not answer in time; try again, or raise ADKPG_CONNECT_TIMEOUT_S or "
@@ -403,28 +386,6 @@ def translate(exc: BaseException, place: str, attempt: Attempt) -> Exception:
     return DatabaseError(
         f"Postgres refused a statement ({state}: {exc}); clear the cause that it names and try "
         "again."
-    )
-
-
-def _instead(listener: Listener, place: str) -> str:
-    if listener is Listener.SILENT:
-        return (
-            f"{place} takes connections and says nothing; check that it is a Postgres and has time "
-            "to answer, or raise ADKPG_CONNECT_TIMEOUT_S."
-        )
-    if listener is Listener.ENDING:
-        return (
-            f"{place} takes connections and ends them at once; check that a Postgres runs behind "
-            "it, and try again."
-        )
-    if listener is Listener.TLS:
-        return (
-            f"{place} speaks TLS from the first byte on, which a Postgres does if it is asked to; "
-            "add direct_tls=1 to the database URL, or correct its host and port."
-        )
-    return (
-        f"{place} is no Postgres but {listener.value}; correct the host and port in the database "
-        "URL."
     )
 
 

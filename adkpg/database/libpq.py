@@ -30,9 +30,6 @@ _VARIABLES = {
     "gsslib": "PGGSSLIB",
 }
 
-OPTIONS = (*_VARIABLES, "connect_timeout", "command_timeout", "statement_cache_size")
-"""Options of a URL that are no setting of the server."""
-
 IGNORED = ("PGHOSTADDR", "PGSERVICE", "PGSERVICEFILE", "PGOPTIONS")
 """Variables that libpq reads and asyncpg does not: they may lead elsewhere."""
 

@@ -31,32 +31,6 @@ class UserCount:
     updated_at: datetime | None
 
 
-@dataclass(frozen=True)
-class UsersMemories:
-    """What the users of an app have in memory, all together.
-
-    Attributes:
-      users: Who have any.
-      memories: Theirs, expired and superseded ones included.
-    """
-
-    users: int
-    memories: int
-
-
-async def memories_of_users(database: Database, *, app_name: str) -> UsersMemories:
-    """Counts what is remembered of an app's users; what the app itself knows is left out.
-
-    Raises:
-      ScopeMissing: Row-level security is on, and the context's scope is not `every_scope`.
-    """
-    database.require_every_scope()
-    if not storable(app_name=app_name):
-        return UsersMemories(0, 0)
-    row = await database.fetch_one(statements.count_of_users(), {"app_name": app_name})
-    return UsersMemories(0, 0) if row is None else UsersMemories(row["users"], row["memories"])
-
-
 async def app_names(database: Database, *, most: int) -> list[str]:
     """Returns the first apps by name that have a session or a memory.
 

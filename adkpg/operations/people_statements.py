@@ -45,16 +45,6 @@ class NextAppParameters(TypedDict):
 
 
 @cache
-def count_of_users() -> Statement[AppParameters]:
-    """Counts the memories of an app's users, and the users; one row."""
-    return Statement(
-        select(
-            func.count().label("memories"), func.count(memories.c.user_id.distinct()).label("users")
-        ).where(memories.c.app_name == APP_NAME, memories.c.user_id != literal(APP_WIDE))
-    )
-
-
-@cache
 def select_next_app(table: Table, *, following: bool) -> Statement[NextAppParameters]:
     """Looks up the first app, or the one after, of which a table has a row; null if none."""
     after = bindparam("after", type_=Text)

@@ -133,7 +133,7 @@ def test_sql_needs_no_database(adkpg: Adkpg, monkeypatch: pytest.MonkeyPatch) ->
     ("url", "shown"),
     [
         ("postgres://me:hidden@db.example/agents", "postgresql://me:***@db.example/agents"),
-        ("postgresql://me@db.example/agents?password=hidden", "password=***"),
+        ("postgresql://me@db.example/agents?password=hidden", "postgresql://me@db.example/agents"),
         ("postgresql+asyncpg://db.example/agents", "postgresql://db.example/agents"),
     ],
 )

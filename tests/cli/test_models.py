@@ -69,7 +69,7 @@ def test_a_list_of_one_app_leaves_out_the_others(adkpg: Adkpg) -> None:
     none = adkpg("models", "list", "--app", "ap")
     assert (none.code, none.out) == (
         0,
-        "No model has vectors of app 'ap'. There are these apps: app.\n",
+        "No model has vectors of app 'ap'.\n",
     )
     assert json.loads(adkpg("models", "list", "--app", "ap", "--json").out) == {"models": []}
 

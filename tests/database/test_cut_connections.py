@@ -161,9 +161,9 @@ async def test_a_server_without_tls_that_is_asked_for_it(proxy: Proxy) -> None:
 
 
 @pytest.mark.direct("a pooler has words of its own for it")
-async def test_a_misspelt_option_is_told_which_one_is_meant(database_url: str) -> None:
+async def test_an_option_that_neither_driver_nor_server_knows_is_named(database_url: str) -> None:
     mark = "&" if "?" in database_url else "?"
-    with pytest.raises(ConfigurationError, match=r"did you mean sslmode\?"):
+    with pytest.raises(ConfigurationError, match=r"sslmod"):
         await DatabaseSessionService(f"{database_url}{mark}sslmod=require").list_sessions(
             app_name="app"
         )

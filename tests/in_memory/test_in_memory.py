@@ -9,7 +9,7 @@ import sys
 import pytest
 
 from adkpg import InMemoryVectorMemoryService
-from adkpg.errors import ConfigurationError, EmbedderUnavailable, InvalidInput
+from adkpg.errors import ConfigurationError, InvalidInput, ModelUnavailable
 from tests.fakes.conversation import USER, conversation, entry, said, text_of
 from tests.fakes.toys import BrokenEmbedder, ToyEmbedder
 
@@ -95,14 +95,14 @@ async def test_metadata_of_added_events_is_kept() -> None:
 
 
 async def unavailable(_texts: list[str]) -> list[list[float]]:
-    raise EmbedderUnavailable("The model is down; ask again later.")
+    raise ModelUnavailable("The model is down; ask again later.")
 
 
 async def test_what_a_failing_embedder_refuses_is_not_remembered_until_it_is_repeated() -> None:
     embedder = BrokenEmbedder(failure=unavailable)
     memory = InMemoryVectorMemoryService(embedder=embedder)
     session = conversation("the kitten sleeps")
-    with pytest.raises(EmbedderUnavailable):
+    with pytest.raises(ModelUnavailable):
         await memory.add_session_to_memory(session)
     embedder.failure = None
     assert await found(memory, "kitten") == []

@@ -323,7 +323,7 @@ async def test_a_server_that_goes_away_meanwhile_is_no_finding(database_url: str
             await examining
 
 
-async def test_a_standby_that_says_nothing_is_asked_twice_and_no_more(database_url: str) -> None:
+async def test_a_standby_that_says_nothing_is_asked_once(database_url: str) -> None:
     """Whoever calls the doctor wants to know now, and not whether it passes."""
     taken = 0
 
@@ -340,5 +340,5 @@ async def test_a_standby_that_says_nothing_is_asked_twice_and_no_more(database_u
         async with Database(database_url, read_url=silent, settings=settings) as database:
             found = await find(database, "replica")
     assert (found.status, found.cure) == ("failure", f"pg_isready -d '{silent}'")
-    assert "takes connections and says nothing" in found.detail
-    assert taken == 2 * 3, "each time as a client does, and twice to find out what listens there"
+    assert "did not answer in time" in found.detail
+    assert taken == 1

@@ -48,23 +48,17 @@ def test_options(query: str, dsn: str, options: tuple[tuple[str, object], ...]) 
     assert address.options == options
 
 
-@pytest.mark.parametrize(
-    ("userinfo", "quoted"),
-    [
-        ("u:a/b", "u:a%2Fb"),
-        ("u:12/b+c==", "u:12%2Fb+c=="),
-        ("u:a?b", "u:a%3Fb"),
-        ("u:a#b", "u:a%23b"),
-        ("u:[a]", "u:%5Ba%5D"),
-        (":a/b", ":a%2Fb"),
-        ("u:a%2Fb/", "u:a%2Fb%2F"),
-        ("u:a@b", "u:a%40b"),
-    ],
-)
-def test_a_password_may_hold_what_sqlalchemy_allows(userinfo: str, quoted: str) -> None:
-    address = parse(f"postgresql://{userinfo}@h:1,[::1]:2/d?application_name=a@b")
-    assert address.dsn == f"postgresql://{quoted}@h:1,[::1]:2/d?application_name=a%40b"
-    assert address.display.startswith(f"postgresql://{userinfo.partition(':')[0]}:***@h:1,")
+def test_a_password_may_hold_its_own_at_sign() -> None:
+    address = parse("postgresql://u:a@b@h:1,[::1]:2/d?application_name=a@b")
+    assert address.dsn == "postgresql://u:a%40b@h:1,[::1]:2/d?application_name=a%40b"
+    assert address.display.startswith("postgresql://u:***@h:1,[::1]:2/d")
+
+
+@pytest.mark.parametrize("password", ["a/b", "12/b+c==", "a?b", "a#b", "a%2Fb/", "1#b", "1?b"])
+def test_other_special_characters_of_a_password_are_asked_for_as_percents(password: str) -> None:
+    with pytest.raises(ConfigurationError, match=r"@ as %40, / as %2F") as caught:
+        parse(f"postgresql://u:{password}@h:1/d?application_name=a@b")
+    assert password not in str(caught.value)
 
 
 @pytest.mark.parametrize(
@@ -132,11 +126,6 @@ def test_several_hosts_of_the_environment(monkeypatch: pytest.MonkeyPatch) -> No
 def test_a_message_names_all_hosts() -> None:
     url = f"postgresql://u:{PASSWORD}@h1:1,h2:2/d"
     assert Database(url).url == "postgresql://u:***@h1:1,h2:2/d"
-
-
-def test_a_port_that_is_no_number_is_named() -> None:
-    with pytest.raises(ConfigurationError, match="port='x'"):
-        parse("postgresql:///d?host=h&port=x")
 
 
 @pytest.mark.parametrize(
@@ -216,42 +205,22 @@ def test_a_server_of_agents_does_not_start_without_a_database() -> None:
     ("url", "said"),
     [
         (f"'postgresql://u:{PASSWORD}@h/d'", "without quotes"),
-        (f'"postgresql://u:{PASSWORD}@h/d"', "without quotes"),
-        (f"postgresq://u:{PASSWORD}@h/d", "did you mean postgresql://"),
-        (f"postgressql://u:{PASSWORD}@h/d", "did you mean postgresql://"),
-        (f"postgres//u:{PASSWORD}@h/d", "did you mean postgresql://"),
-        (f"postgresql:/u:{PASSWORD}@h/d", "did you mean postgresql://"),
-        (f"postgresql+psycopg://u:{PASSWORD}@h/d", "did you mean postgresql://"),
-        (f"jdbc:postgresql://u:{PASSWORD}@h/d", "before postgresql://"),
-        (f"psql postgresql://u:{PASSWORD}@h/d", "before postgresql://"),
-        (f"DATABASE_URL=postgresql://u:{PASSWORD}@h/d", "before postgresql://"),
-        (f"host=h user=u password={PASSWORD} dbname=d", "libpq's form"),
-        ("Embedded", "did you mean embedded?"),
-        ("embeded", "did you mean embedded?"),
+        (f"jdbc:postgresql://u:{PASSWORD}@h/d", "postgresql://user:password@host/database"),
+        (f"postgres//u:{PASSWORD}@h/d", "postgresql://user:password@host/database"),
+        (f"postgresql+psycopg://u:{PASSWORD}@h/d", "through asyncpg"),
+        (f"host=h user=u password={PASSWORD} dbname=d", "postgresql://user:password@host/database"),
         ("localhost", "embedded for the server"),
         (f"postgresql://u:p@{PASSWORD}/x@h/d", "@ as %40, / as %2F"),
         (f"postgresql://u:p@ss/{PASSWORD}%@h:5433/d", "@ as %40, / as %2F"),
-        (f"postgresql://u:{PASSWORD}@${{PGHOST}}/d", "let what reads your .env fill it in"),
+        (f"postgresql://u:{PASSWORD}@${{PGHOST}}/d", "host and port"),
         (f"postgresql://u:{PASSWORD}@my host/d", "host and port"),
-        (f"postgresql://u:{PASSWORD}@<host>/d", "host and port"),
     ],
 )
-def test_what_is_nearly_a_url_is_told_what_is_wrong(url: str, said: str) -> None:
+def test_what_is_nearly_a_url_is_refused_in_a_sentence(url: str, said: str) -> None:
     with pytest.raises(ConfigurationError) as caught:
         parse(url)
     assert said in str(caught.value)
     assert PASSWORD not in str(caught.value)
-
-
-def test_messages_name_what_libpqs_variables_say(monkeypatch: pytest.MonkeyPatch) -> None:
-    for name, value in {"HOST": "h", "PORT": "5433", "USER": "u@x", "DATABASE": "d"}.items():
-        monkeypatch.setenv(f"PG{name}", value)
-    assert parse("postgresql://").display == "postgresql://u%40x@h:5433/d"
-    assert parse("postgresql:///e").display == "postgresql://u%40x@h:5433/e"
-    assert parse("postgresql://v@g").display == "postgresql://v@g/d"
-    assert parse("postgresql:///?host=/run&user=w&dbname=e").display == (
-        "postgresql://?host=/run&user=w&dbname=e"
-    )
 
 
 @pytest.mark.parametrize("url", ["", " ", "adkpg:", "adkpg://"])

@@ -45,8 +45,6 @@ OVER_ALL_NODES = {
         "sessions.reading_statements.list_sessions_page",
     },
     "users of an app in the console": {
-        "operations.people_statements.count_of_users",
-        "operations.people_statements.select_next_app",
         "operations.people_statements.select_users",
     },
     "looking for users with jobs": {

@@ -1,7 +1,5 @@
 """Settings come from ADKPG_ variables, are checked, documented and frozen."""
 
-import logging
-
 import pytest
 from pydantic import ValidationError
 
@@ -85,40 +83,3 @@ def test_a_wrong_variable_is_one_sentence_of_ours_without_its_value(
     assert f"ADKPG_{name} {said}" in str(caught.value)
     assert str(caught.value).count("\n") == 0
     assert value not in str(caught.value) or value == "0"
-
-
-@pytest.mark.parametrize(
-    ("variable", "meant"),
-    [
-        ("ADKPG_POOLSIZE", "ADKPG_POOL_SIZE"),
-        ("adkpg_pool_sise", "ADKPG_POOL_SIZE"),
-        ("ADKPG_EMBEDER", "ADKPG_EMBEDDER"),
-        ("ADKPG_RETRY_TIMEOUT", "ADKPG_RETRY_TIMEOUT_S"),
-        ("ADKPG_DB_URL", "ADKPG_DATABASE_URL"),
-        ("ADKPG_DATABASEURL", "ADKPG_DATABASE_URL"),
-    ],
-)
-def test_a_misspelt_variable_is_named_once(
-    monkeypatch: pytest.MonkeyPatch,
-    caplog: pytest.LogCaptureFixture,
-    variable: str,
-    meant: str,
-) -> None:
-    monkeypatch.setenv(variable, "5")
-    assert (Settings(), Settings()) == (Settings(), Settings())
-    assert [record.getMessage() for record in caplog.records] == [
-        f"{variable} is no setting of adkpg and is ignored; did you mean {meant}?"
-    ]
-    assert caplog.records[0].levelno == logging.WARNING
-
-
-@pytest.mark.parametrize(
-    "variable",
-    ["ADKPG_CONSOLE_TOKEN", "ADKPG_POSTGRES_PASSWORD", "ADKPG_AGENTS", "ADKPG_TEST_POOLSIZE"],
-)
-def test_variables_of_others_are_left_alone(
-    monkeypatch: pytest.MonkeyPatch, caplog: pytest.LogCaptureFixture, variable: str
-) -> None:
-    monkeypatch.setenv(variable, "5")
-    Settings()
-    assert not caplog.records

@@ -9,7 +9,6 @@ import click
 import adkpg
 from adkpg.cli.answers import COLUMNS, answer, jsonable, reader, row
 from adkpg.cli.connection import connected, database_url, run
-from adkpg.cli.operations.elsewhere import hint
 from adkpg.cli.options import (
     app,
     as_json,
@@ -74,8 +73,7 @@ async def list_(
         COLUMNS,
         [*map(row, page.items)],
         as_json=as_json,
-        nothing=f"No such memory of {_scope(app_name, user_id)} is stored."
-        + ("" if page.items or as_json else await hint(database, app_name, user_id)),
+        nothing=f"No such memory of {_scope(app_name, user_id)} is stored.",
         full=full,
     )
 

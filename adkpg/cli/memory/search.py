@@ -12,7 +12,6 @@ import adkpg
 from adkpg.cli.answers import answer, jsonable, origin_of, text_of, time_of
 from adkpg.cli.connection import connected
 from adkpg.cli.memory.rerankers import reranker_named
-from adkpg.cli.operations.elsewhere import hint
 from adkpg.cli.options import app, as_json, filtered, full, limit, user_or_app
 from adkpg.terminal import cell
 
@@ -86,8 +85,7 @@ async def search(
         ("SCORE", "COSINE", "WORDS", "TIME", "FROM", "MEMORY"),
         [row for hit in hits for row in _rows(hit, explain=explain)],
         as_json=as_json,
-        nothing="Nothing that is remembered answers this."
-        + ("" if hits or as_json else await hint(database, app_name, user_id)),
+        nothing="Nothing that is remembered answers this.",
         full=full or explain,
         footer="SCORE: the higher the better; it compares hits of one search only.",
     )

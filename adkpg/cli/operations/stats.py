@@ -11,7 +11,6 @@ import click
 
 import adkpg
 from adkpg.cli.connection import database_url, run
-from adkpg.cli.operations.elsewhere import apps
 from adkpg.cli.options import MOST, as_json, span
 from adkpg.terminal import show
 
@@ -71,13 +70,11 @@ def stats(
     async def go(database: adkpg.Database) -> None:
         from adkpg.memory.queue.jobs import Task
 
-        counted, told = None, ""
+        counted = None
         if exact:
             counted = await adkpg.operations.statistics(
                 database, app_name=app_name, users=users or _USERS, span=asked or _SPAN
             )
-            if app_name is not None and not counted.apps:
-                told = await apps(database, app_name)
         queues = [adkpg.Jobs(database, task=task) for task in get_args(Task)]
         backlogs = [await queue.backlog() for queue in queues]
         tables = await adkpg.operations.table_sizes(database)
@@ -86,7 +83,7 @@ def stats(
             click.echo(json.dumps({**_jsonable(counted), "jobs": jobs, "tables": sizes}))
             return
         if counted is not None:
-            _print_counted(counted, told)
+            _print_counted(counted)
         _print(backlogs, tables)
 
     run(database_url, go)
@@ -114,9 +111,9 @@ def _print(backlogs: Iterable[Backlog], tables: Iterable[TableFigures]) -> None:
         click.echo("The tables are distributed; their sizes: SELECT * FROM citus_tables;")
 
 
-def _print_counted(found: Statistics, told: str) -> None:
+def _print_counted(found: Statistics) -> None:
     if not found.apps:
-        click.echo(f"There is nothing yet.{told}\n")
+        click.echo("There is nothing yet.\n")
         return
     # Each is narrow enough for a terminal of 80 columns.
     show(

@@ -120,7 +120,7 @@ WRONG: dict[Callable[[Replicated], AbstractAsyncContextManager[str]], tuple[str,
     another_database: ("is another database than", "failure", "is another database than"),
     no_pgvector: ("no tables that this version can read", "failure", "is another database than"),
     another_revision: ("no tables that this version can read", "warning", "older"),
-    no_answer: ("did not answer in time", "failure", "takes connections and says nothing"),
+    no_answer: ("did not answer in time", "failure", "did not answer in time"),
 }
 """What is logged once, and the doctor's finding."""
 
