@@ -45,19 +45,13 @@ if TYPE_CHECKING:
     from adkpg import (  # noqa: F401 - so that type checkers know adkpg.facts and its like
         adk,
         artifacts,
-        audit,
-        console,
         documents,
         embedding,
         erasure,
         errors,
-        evaluation,
         facts,
-        models,
-        operations,
         reranking,
         tools,
-        transfer,
     )
     from adkpg.artifacts.service import DatabaseArtifactService
     from adkpg.database import Database
@@ -116,19 +110,13 @@ else:
     _PACKAGES = (
         "adk",
         "artifacts",
-        "audit",
-        "console",
         "documents",
         "embedding",
         "erasure",
         "errors",
-        "evaluation",
         "facts",
-        "models",
-        "operations",
         "reranking",
         "tools",
-        "transfer",
     )
 
     def __getattr__(name):

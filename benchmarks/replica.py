@@ -21,9 +21,6 @@ from sqlalchemy.dialects.postgresql import ARRAY, REAL
 from adkpg import Database
 from adkpg.embedding import Embedder
 from adkpg.embedding.embedder import languages_of
-from adkpg.evaluation import Question
-from adkpg.evaluation.asking import Found, Recalled
-from adkpg.evaluation.figures import DEPTH
 from adkpg.memory import records
 from adkpg.memory.search import hits
 from adkpg.memory.search.cues import Cues, cues_of, dated
@@ -36,6 +33,9 @@ from adkpg.memory.tokenizer import script_config, searchable
 from adkpg.memory.vectors.languages import foreign_language
 from adkpg.sql import Statement, config_of, in_scope, live, stored_columns
 from adkpg.tables import memories, memory_lexemes, memory_vectors
+from adkpg.tooling.evaluation import Question
+from adkpg.tooling.evaluation.asking import Found, Recalled
+from adkpg.tooling.evaluation.figures import DEPTH
 
 Numbers = NDArray[np.float64]
 Places = NDArray[np.int64]
@@ -572,7 +572,7 @@ def _noise(found: Candidates, floor: float, size: int, ranking: Ranking) -> floa
 
 
 class Replica:
-    """A system that `adkpg.evaluation` measures as it does the service.
+    """A system that `adkpg.tooling.evaluation` measures as it does the service.
 
     Args:
       scopes: By user.

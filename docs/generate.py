@@ -9,7 +9,7 @@ import click
 from pydantic import PositiveInt
 
 from adkpg import Settings
-from adkpg.cli import main
+from adkpg.tooling.cli import main
 
 _HERE = Path(__file__).resolve().parent
 _NOTE = "<!-- Written by docs/generate.py from the code; run `make docs` instead of editing. -->\n"

@@ -23,7 +23,7 @@ from google.adk.tools.tool_context import ToolContext
 from google.genai import types
 
 from adkpg import Database, DatabaseArtifactService, DatabaseSessionService, PgVectorMemoryService
-from adkpg.testing import ScriptedLlm, call
+from adkpg.tooling.testing import ScriptedLlm, call
 
 
 @dataclass(frozen=True)

@@ -9,7 +9,7 @@ from google.genai import types
 from adkpg import Database, PgVectorMemoryService
 from adkpg.embedding import CallableEmbedder
 from adkpg.errors import ModelNotActive
-from adkpg.models import Models, Progress
+from adkpg.tooling.models import Models, Progress
 
 APP = "change-over"
 WHO: dict[str, Any] = {"app_name": APP, "user_id": "ana"}

@@ -1,6 +1,6 @@
 """A server for the run, a template migrated once, a fresh database for each test.
 
-They are the fixtures of `adkpg.testing`, under the shorter names that tests here use.
+They are the fixtures of `adkpg.tooling.testing`, under the shorter names that tests here use.
 """
 
 import logging
@@ -14,7 +14,7 @@ from hypothesis import HealthCheck
 from hypothesis import settings as hypothesis_settings
 
 from adkpg import Database, DatabaseSessionService, PgVectorMemoryService
-from adkpg.testing.server import Server
+from adkpg.tooling.testing.server import Server
 from tests.fakes import citus
 from tests.fakes.pgbouncer import KEEPS_PREPARED, PROGRAM, PgBouncer
 from tests.fakes.proxy import Proxy

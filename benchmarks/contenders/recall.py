@@ -6,12 +6,12 @@ from google.adk.memory import BaseMemoryService
 from google.adk.sessions.session import Session
 
 from adkpg import Memory
-from adkpg.evaluation import Question, Store
-from adkpg.evaluation.asking import Found, Recalled
-from adkpg.evaluation.figures import DEPTH
-from adkpg.evaluation.remembering import APP, events
 from adkpg.memory import records
 from adkpg.memory.search import hits
+from adkpg.tooling.evaluation import Question, Store
+from adkpg.tooling.evaluation.asking import Found, Recalled
+from adkpg.tooling.evaluation.figures import DEPTH
+from adkpg.tooling.evaluation.remembering import APP, events
 
 
 class Adk:

@@ -24,14 +24,14 @@ from rich.console import Console
 from rich.progress import Progress
 
 from adkpg import Database, DatabaseSessionService, PgVectorMemoryService
-from adkpg.audit import Audit
 from adkpg.erasure import prune, prune_sessions, tidy
 from adkpg.facts import Facts
 from adkpg.memory.write.configuration import set_text_search_config
-from adkpg.models import Models
-from adkpg.operations import examine, list_users
-from adkpg.operations import statistics as figures
-from adkpg.transfer import export
+from adkpg.tooling.audit import Audit
+from adkpg.tooling.models import Models
+from adkpg.tooling.operations import examine, list_users
+from adkpg.tooling.operations import statistics as figures
+from adkpg.tooling.transfer import export
 from benchmarks.scripts.cluster import plain_and_distributed
 from benchmarks.scripts.compared import Scattered, said
 

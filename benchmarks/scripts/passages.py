@@ -15,8 +15,8 @@ from rich.console import Console
 from rich.table import Table
 
 from adkpg.embedding import LocalEmbedder
-from adkpg.evaluation.reading import read
 from adkpg.memory.vectors.passages import passages
+from adkpg.tooling.evaluation.reading import read
 
 CUTOFFS = (1, 3, 5)
 

@@ -20,13 +20,13 @@ from rich.table import Table
 
 from adkpg.embedding.default import default_embedder
 from adkpg.embedding.embedder import floor_of
-from adkpg.evaluation import read
-from adkpg.evaluation.asking import ask
-from adkpg.evaluation.evaluation import remembered
-from adkpg.evaluation.figures import differences
-from adkpg.evaluation.remembering import APP
 from adkpg.memory.search.ranking import RANKING, Ranking
 from adkpg.settings import Settings
+from adkpg.tooling.evaluation import read
+from adkpg.tooling.evaluation.asking import ask
+from adkpg.tooling.evaluation.evaluation import remembered
+from adkpg.tooling.evaluation.figures import differences
+from adkpg.tooling.evaluation.remembering import APP
 from benchmarks.replica import Asked, Replica, read_question, read_scope
 
 FIGURES = ("recall@10", "MRR")

@@ -25,18 +25,18 @@ from rich.table import Table
 
 from adkpg import SearchFilters
 from adkpg.embedding import LocalEmbedder
-from adkpg.evaluation.asking import Found, Recalled, outcome
-from adkpg.evaluation.dataset import Question, Store
-from adkpg.evaluation.evaluation import remembered
-from adkpg.evaluation.figures import Outcome, difference, estimate
-from adkpg.evaluation.reading import read
-from adkpg.evaluation.remembering import APP
 from adkpg.facts import Add, Extraction, Facts
 from adkpg.facts.extractor import KnownFact, Summary, Turn
 from adkpg.memory.records import text_of
 from adkpg.memory.search.hits import by_passage, tokens
 from adkpg.memory.service import PgVectorMemoryService
 from adkpg.sql import SessionParameters
+from adkpg.tooling.evaluation.asking import Found, Recalled, outcome
+from adkpg.tooling.evaluation.dataset import Question, Store
+from adkpg.tooling.evaluation.evaluation import remembered
+from adkpg.tooling.evaluation.figures import Outcome, difference, estimate
+from adkpg.tooling.evaluation.reading import read
+from adkpg.tooling.evaluation.remembering import APP
 
 MEASURES = (
     "recall@10",

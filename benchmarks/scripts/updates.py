@@ -24,13 +24,13 @@ from rich.console import Console
 from rich.table import Table
 
 from adkpg.embedding.default import default_embedder
-from adkpg.evaluation.dataset import Chat, Store, Turn
-from adkpg.evaluation.evaluation import remembered
-from adkpg.evaluation.remembering import APP
 from adkpg.facts import Add, Extraction, Facts, Supersede
 from adkpg.facts.extractor import KnownFact
 from adkpg.memory.search.options import Mode
 from adkpg.memory.service import PgVectorMemoryService
+from adkpg.tooling.evaluation.dataset import Chat, Store, Turn
+from adkpg.tooling.evaluation.evaluation import remembered
+from adkpg.tooling.evaluation.remembering import APP
 
 FILE = Path(__file__).parents[1] / "updates.json"
 WAYS: tuple[Mode, ...] = ("text", "vector", "hybrid")

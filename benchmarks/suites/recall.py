@@ -34,14 +34,14 @@ from google.adk.memory._sqlite_memory_service import SqliteMemoryService
 
 from adkpg import Settings
 from adkpg.errors import AdkpgError
-from adkpg.evaluation import DataSet, read
-from adkpg.evaluation.asking import System
-from adkpg.evaluation.evaluation import evaluate, remembered, require_conversations, ways
-from adkpg.evaluation.figures import DEPTH, RESAMPLES
-from adkpg.evaluation.remembering import APP
-from adkpg.evaluation.tabulation import compared, sentences, tables
 from adkpg.memory.search.options import MODES, Mode
-from adkpg.terminal import bars, show
+from adkpg.tooling.evaluation import DataSet, read
+from adkpg.tooling.evaluation.asking import System
+from adkpg.tooling.evaluation.evaluation import evaluate, remembered, require_conversations, ways
+from adkpg.tooling.evaluation.figures import DEPTH, RESAMPLES
+from adkpg.tooling.evaluation.remembering import APP
+from adkpg.tooling.evaluation.tabulation import compared, sentences, tables
+from adkpg.tooling.terminal import bars, show
 from benchmarks.contenders.recall import Adk
 
 QUICK_CONVERSATIONS, QUICK_QUESTIONS, QUICK_RESAMPLES = 2, 25, 200

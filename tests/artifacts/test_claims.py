@@ -21,10 +21,10 @@ from hypothesis.stateful import (
 
 from adkpg import Database, DatabaseArtifactService, DatabaseSessionService
 from adkpg.artifacts import SweptObjects, sweep, sweep_objects
-from adkpg.backup.archive import back_up, restore
 from adkpg.erasure import forget, prune_sessions
 from adkpg.errors import ArtifactStoreError, SessionExists
-from adkpg.testing.server import Server
+from adkpg.tooling.backup.archive import back_up, restore
+from adkpg.tooling.testing.server import Server
 from tests.fakes.objects import LARGE, age_claims, blob, objects, settings_of
 
 ANA: dict[str, Any] = {"app_name": "app", "user_id": "ana"}

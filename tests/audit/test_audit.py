@@ -7,9 +7,9 @@ import asyncpg
 import pytest
 
 from adkpg import Database, Settings
-from adkpg.audit import Audit
 from adkpg.erasure import forget, tidy
 from adkpg.errors import InvalidInput
+from adkpg.tooling.audit import Audit
 
 ANA: dict[str, Any] = {"app_name": "app", "user_id": "ana"}
 

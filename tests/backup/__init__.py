@@ -1,1 +1,1 @@
-"""Tests of adkpg.backup."""
+"""Tests of adkpg.tooling.backup."""

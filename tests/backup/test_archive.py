@@ -8,11 +8,11 @@ import asyncpg
 import pytest
 
 from adkpg import Database, Settings
-from adkpg.backup.archive import Archive, back_up, counted, read, restore
-from adkpg.backup.programs import Programs
-from adkpg.backup.script import Script
 from adkpg.database.cluster import Cluster
 from adkpg.errors import ConfigurationError, DatabaseUnavailable
+from adkpg.tooling.backup.archive import Archive, back_up, counted, read, restore
+from adkpg.tooling.backup.programs import Programs
+from adkpg.tooling.backup.script import Script
 from tests.fakes.catalog import described
 
 

@@ -6,10 +6,10 @@ from typing import Any
 import pytest
 
 from adkpg import Database, Hit, PgVectorMemoryService
-from adkpg.evaluation.figures import DEPTH
 from adkpg.memory.filters import KINDS, SearchFilters
 from adkpg.memory.search.options import MODES
 from adkpg.memory.search.ranking import RANKING
+from adkpg.tooling.evaluation.figures import DEPTH
 from benchmarks.replica import rank, read_question, read_scope
 from tests.fakes.conversation import entry
 from tests.fakes.ranked_stories import NOW, QUESTIONS, START, WORDS, BagEmbedder, remember

@@ -10,8 +10,8 @@ import uvicorn
 from playwright.async_api import Browser, async_playwright
 from starlette.types import ASGIApp
 
-from adkpg.console.guard import Guard
-from adkpg.console.serving import QuietServer
+from adkpg.tooling.console.guard import Guard
+from adkpg.tooling.console.serving import QuietServer
 
 # Kept, since each test sees an environment without adkpg's settings.
 PROGRAM = os.environ.get("ADKPG_TEST_CHROMIUM", "chromium")

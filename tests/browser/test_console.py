@@ -12,10 +12,10 @@ import pytest
 from playwright.async_api import Browser, Page, expect
 
 from adkpg import Database, DatabaseSessionService, PgVectorMemoryService
-from adkpg.cli.console.command import opening
-from adkpg.console import create_console
-from adkpg.console.guard import Guard
-from adkpg.testing import said
+from adkpg.tooling.cli.console.command import opening
+from adkpg.tooling.console import create_console
+from adkpg.tooling.console.guard import Guard
+from adkpg.tooling.testing import said
 from tests.browser.chromium import chromium, served
 from tests.fakes import hostile
 from tests.fakes.conversation import entry

@@ -13,10 +13,10 @@ from google.adk.events.event_actions import EventActions
 from google.genai import types
 
 from adkpg import Database, DatabaseSessionService, PgVectorMemoryService
-from adkpg.console import create_console
-from adkpg.evaluation import SavedQuestions
 from adkpg.facts import Add, Extraction, Facts, Supersede
-from adkpg.testing import DeterministicEmbedder
+from adkpg.tooling.console import create_console
+from adkpg.tooling.evaluation import SavedQuestions
+from adkpg.tooling.testing import DeterministicEmbedder
 from tests.browser.chromium import chromium, served
 
 pytestmark = pytest.mark.browser

@@ -4,7 +4,7 @@ import io
 
 import pytest
 
-from adkpg.cli import main
+from adkpg.tooling.cli import main
 from tests.fakes.commands import Adkpg, Outcome
 
 

@@ -10,7 +10,7 @@ import pytest
 from hypothesis import example, given, settings
 from hypothesis import strategies as st
 
-from adkpg.cli import main
+from adkpg.tooling.cli import main
 from tests.fakes.commands import Adkpg
 
 # They change or start a server, or run until they are stopped.

@@ -18,7 +18,7 @@ from google.genai import types
 from adkpg import Database, DatabaseSessionService, PgVectorMemoryService
 from adkpg.database.migrating import migrations
 from adkpg.embedded.binaries import Binaries
-from adkpg.testing.server import Server
+from adkpg.tooling.testing.server import Server
 from tests.fakes.commands import Adkpg
 from tests.fakes.conversation import entry
 from tests.fakes.toys import ToyEmbedder

@@ -19,8 +19,8 @@ import httpx
 import pytest
 
 from adkpg import Database, DatabaseSessionService
-from adkpg.cli.console.command import _own_address
-from adkpg.console.application import _ACTIONS, _PAGES
+from adkpg.tooling.cli.console.command import _own_address
+from adkpg.tooling.console.application import _ACTIONS, _PAGES
 from tests.fakes.cross_encoder import export
 from tests.fakes.signals import interrupts_heard
 

@@ -8,7 +8,7 @@ import pytest
 
 import adkpg as library
 from adkpg import Database, DatabaseSessionService
-from adkpg.testing.server import Server, apart
+from adkpg.tooling.testing.server import Server, apart
 from tests.fakes.commands import Adkpg
 from tests.fakes.help import COMMANDS
 from tests.fakes.roles import GUARDED, Roles

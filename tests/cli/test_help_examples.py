@@ -13,9 +13,9 @@ from google.adk.memory.memory_entry import MemoryEntry
 from google.genai import types
 
 from adkpg import Database, DatabaseSessionService, PgVectorMemoryService
-from adkpg.cli import main
-from adkpg.models import Models
-from adkpg.testing import said
+from adkpg.tooling.cli import main
+from adkpg.tooling.models import Models
+from adkpg.tooling.testing import said
 from tests.fakes.commands import Adkpg
 from tests.fakes.help import COMMANDS
 

@@ -8,16 +8,16 @@ import sys
 import click
 import pytest
 
-from adkpg.cli import main
-from adkpg.cli.embedders import NAMES
-from adkpg.cli.options import KINDS
 from adkpg.memory import filters
 from adkpg.settings import Settings
+from adkpg.tooling.cli import main
+from adkpg.tooling.cli.embedders import NAMES
+from adkpg.tooling.cli.options import KINDS
 from tests.fakes.commands import Adkpg
 
 PROGRAM = """
 import contextlib, io, json, sys
-from adkpg.cli import main
+from adkpg.tooling.cli import main
 codes = []
 for arguments in json.loads(sys.argv[1]):
     quiet = io.TextIOWrapper(io.BytesIO())
@@ -28,7 +28,7 @@ for arguments in json.loads(sys.argv[1]):
             codes.append(ended.code)
 print(json.dumps([codes, sorted(sys.modules)]))
 """
-LIGHT = ("adkpg.cli", "adkpg.terminal")
+LIGHT = ("adkpg.tooling.cli", "adkpg.tooling.terminal")
 OF_ADK = {"run"}
 """Commands whose help is ADK's own."""
 

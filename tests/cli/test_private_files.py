@@ -9,7 +9,7 @@ from pathlib import Path
 import pytest
 
 from adkpg import Database, DatabaseSessionService
-from adkpg.testing import said
+from adkpg.tooling.testing import said
 from tests.fakes.commands import Adkpg
 from tests.fakes.conversation import USER
 

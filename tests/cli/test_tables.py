@@ -4,7 +4,7 @@ import re
 
 import pytest
 
-from adkpg.terminal import cell, show
+from adkpg.tooling.terminal import cell, show
 
 ID = "3f2a9b1c-0000-1111-2222-333344445555"
 TEXT = "She moved to Lisbon\nin spring, and has a dog that is called Rex, and a cat. " * 3

@@ -2,9 +2,9 @@
 
 import pytest
 
-from adkpg.cli.models import DIMENSIONS
 from adkpg.memory.search.options import MAX_TOP_K
 from adkpg.tables import MAX_DIMENSIONS
+from adkpg.tooling.cli.models import DIMENSIONS
 from tests.fakes.commands import Adkpg
 
 APP = ("--app", "app")

@@ -9,7 +9,7 @@ from google.adk.errors.input_validation_error import InputValidationError
 from pydantic import SecretStr
 
 from adkpg import Database, DatabaseArtifactService, Settings
-from adkpg.testing import ArtifactServiceConformance
+from adkpg.tooling.testing import ArtifactServiceConformance
 
 
 class TestOurs(ArtifactServiceConformance):

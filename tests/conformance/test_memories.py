@@ -12,8 +12,8 @@ from google.adk.memory.memory_entry import MemoryEntry
 from google.genai import types
 
 from adkpg import Database, InMemoryVectorMemoryService, PgVectorMemoryService
-from adkpg.testing import MemoryDeletionConformance, MemoryServiceConformance, said
-from adkpg.testing.conformance.memories import USER, found, session_of
+from adkpg.tooling.testing import MemoryDeletionConformance, MemoryServiceConformance, said
+from adkpg.tooling.testing.conformance.memories import USER, found, session_of
 
 
 class EveryTextAlike:

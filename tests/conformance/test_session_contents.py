@@ -18,7 +18,7 @@ from hypothesis import given, settings
 from adkpg import DatabaseSessionService
 from adkpg.errors import InvalidInput
 from adkpg.jsontext import UNREADABLE
-from adkpg.testing import said, texts
+from adkpg.tooling.testing import said, texts
 from tests.fakes.conversation import USER
 from tests.fakes.strategies import an_event, any_json, any_text, nested
 

@@ -15,7 +15,7 @@ from adkpg.errors import (
     SessionNotFound,
     StaleSession,
 )
-from adkpg.testing import said, texts
+from adkpg.tooling.testing import said, texts
 from tests.fakes.conversation import USER
 
 

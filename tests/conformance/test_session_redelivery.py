@@ -7,7 +7,7 @@ from google.adk.sessions.session import Session
 
 from adkpg import DatabaseSessionService
 from adkpg.errors import DatabaseUnavailable, EventConflict, SessionExists, StaleSession
-from adkpg.testing import said, texts
+from adkpg.tooling.testing import said, texts
 from tests.fakes.conversation import USER
 from tests.fakes.proxy import Proxy
 

@@ -7,7 +7,7 @@ import pytest
 from google.adk.sessions.base_session_service import GetSessionConfig
 
 from adkpg import DatabaseSessionService
-from adkpg.testing import said
+from adkpg.tooling.testing import said
 from tests.fakes.conversation import USER
 from tests.fakes.proxy import Proxy
 

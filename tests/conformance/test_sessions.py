@@ -12,7 +12,7 @@ from google.adk.sessions.database_session_service import (
 from sqlalchemy.exc import DBAPIError, IntegrityError
 
 from adkpg import DatabaseSessionService
-from adkpg.testing import SessionServiceConformance, said
+from adkpg.tooling.testing import SessionServiceConformance, said
 from tests.fakes.conversation import USER
 
 ACCEPTED = pytest.fail.Exception  # of what pytest.raises(...) waited for

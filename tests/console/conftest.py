@@ -7,7 +7,7 @@ import pytest
 from starlette.types import ASGIApp
 
 from adkpg import Database, PgVectorMemoryService
-from adkpg.console import create_console
+from adkpg.tooling.console import create_console
 from tests.fakes.browser import Browser
 
 

@@ -9,7 +9,7 @@ import pytest
 from fastapi import FastAPI
 
 from adkpg import Database, DatabaseSessionService, PgVectorMemoryService
-from adkpg.console import create_console
+from adkpg.tooling.console import create_console
 from tests.fakes.conversation import entry, said
 
 APP = "a/../b"

@@ -6,8 +6,8 @@ from typing import Any
 import pytest
 
 from adkpg import Database, DatabaseSessionService, PgVectorMemoryService, Settings, scope
-from adkpg.console import create_console
-from adkpg.testing import said
+from adkpg.tooling.console import create_console
+from adkpg.tooling.testing import said
 from tests.fakes.browser import Browser
 from tests.fakes.roles import GUARDED, Roles, guarded_roles
 from tests.fakes.toys import ToyEmbedder

@@ -11,14 +11,14 @@ from typing import Any
 import pytest
 
 from adkpg import Database, PgVectorMemoryService
-from adkpg.console import create_console
-from adkpg.console.page import HERE
 from adkpg.errors import ConfigurationError
-from adkpg.evaluation import evaluate_stored, parsed
 from adkpg.memory.filters import SearchFilters
 from adkpg.memory.records import Memory
 from adkpg.memory.search.hits import Reason
-from adkpg.models import Models
+from adkpg.tooling.console import create_console
+from adkpg.tooling.console.page import HERE
+from adkpg.tooling.evaluation import evaluate_stored, parsed
+from adkpg.tooling.models import Models
 from tests.fakes.browser import Browser
 from tests.fakes.conversation import entry, said
 from tests.fakes.toys import ToyEmbedder

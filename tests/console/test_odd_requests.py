@@ -9,8 +9,8 @@ import httpx
 import pytest
 
 from adkpg import Database, DatabaseSessionService, PgVectorMemoryService
-from adkpg.console import create_console
-from adkpg.console.application import _ACTIONS, _PAGES
+from adkpg.tooling.console import create_console
+from adkpg.tooling.console.application import _ACTIONS, _PAGES
 from tests.fakes.browser import Browser
 from tests.fakes.conversation import entry, said
 
@@ -117,7 +117,7 @@ async def test_no_address_is_too_odd(
         answer = await console.client.request(method, path, params=SENSIBLE)
         assert answer.status_code in (403, 405), method
         assert len(answer.text.splitlines()) == 1
-    assert not [each for each in caplog.records if each.name.startswith("adkpg.console")]
+    assert not [each for each in caplog.records if each.name.startswith("adkpg.tooling.console")]
 
 
 @pytest.mark.parametrize("path", SENT)
@@ -128,7 +128,7 @@ async def test_no_form_is_too_odd(
     for body in oddly(SENT[path], form_token=token):
         answer = await console.client.post(path, content=body)
         assert is_said(answer), (body[:200], answer.status_code, answer.text[:500])
-    assert not [each for each in caplog.records if each.name.startswith("adkpg.console")]
+    assert not [each for each in caplog.records if each.name.startswith("adkpg.tooling.console")]
 
 
 @pytest.mark.parametrize("path", SENT)

@@ -1,7 +1,7 @@
 """The overview: apps, and what they have if that is asked for."""
 
 from adkpg import DatabaseSessionService, PgVectorMemoryService
-from adkpg.testing import said
+from adkpg.tooling.testing import said
 from tests.fakes.browser import Browser
 from tests.fakes.conversation import entry
 

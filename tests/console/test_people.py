@@ -10,10 +10,10 @@ import asyncpg
 import pytest
 
 from adkpg import Database, PgVectorMemoryService
-from adkpg.audit import Audit
-from adkpg.console import create_console
 from adkpg.facts import Add, Extraction, Facts, Supersede
 from adkpg.memory.records import Memory
+from adkpg.tooling.audit import Audit
+from adkpg.tooling.console import create_console
 from tests.fakes.browser import Browser
 from tests.fakes.conversation import entry, said
 from tests.fakes.life import live_through, rows_of

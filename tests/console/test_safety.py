@@ -10,10 +10,10 @@ import httpx
 import pytest
 
 from adkpg import Database, DatabaseSessionService, PgVectorMemoryService
-from adkpg.console import create_console
-from adkpg.console.application import _ACTIONS, _PAGES
-from adkpg.console.guard import Guard
 from adkpg.errors import ConfigurationError
+from adkpg.tooling.console import create_console
+from adkpg.tooling.console.application import _ACTIONS, _PAGES
+from adkpg.tooling.console.guard import Guard
 from tests.browser.chromium import served
 from tests.fakes import hostile
 from tests.fakes.browser import Browser
@@ -294,7 +294,7 @@ async def test_a_download_that_the_database_leaves_breaks_off_and_is_one_sentenc
                         pass
             gone = await client.get("/export", params=query)
             assert gone.status_code == 503, "and not the first line of a file"
-    (said,) = [each for each in caplog.records if each.name == "adkpg.console.people"]
+    (said,) = [each for each in caplog.records if each.name == "adkpg.tooling.console.people"]
     assert said.message.startswith("A download broke off: ")
     assert all(each.exc_info is None for each in caplog.records)
 
@@ -327,7 +327,7 @@ async def test_a_defect_is_logged_and_shows_no_traceback(
     async def broken(*_: object, **__: object) -> None:
         raise RuntimeError("s3cr3t")
 
-    monkeypatch.setattr("adkpg.operations.table_sizes", broken)
+    monkeypatch.setattr("adkpg.tooling.operations.table_sizes", broken)
     with caplog.at_level(logging.ERROR):
         answer = await browser.get("/operations")
     assert answer.status_code == 500

@@ -14,7 +14,7 @@ from google.adk.sessions.session import Session
 from google.genai import types
 
 from adkpg import DatabaseSessionService, PgVectorMemoryService
-from adkpg.testing import ScriptedLlm, said
+from adkpg.tooling.testing import ScriptedLlm, said
 from adkpg.tools import preload_memory
 from tests.fakes.browser import Browser
 

@@ -8,7 +8,7 @@ from pathlib import Path
 import pytest
 
 from adkpg.embedded import EmbeddedServer
-from adkpg.testing.server import TUNING
+from adkpg.tooling.testing.server import TUNING
 from tests.fakes.pgbouncer import PROGRAM
 
 collect_ignore = [] if PROGRAM else ["test_poolers.py"]

@@ -10,8 +10,8 @@ import pytest
 
 from adkpg import Database, Settings
 from adkpg.errors import DatabaseUnavailable
-from adkpg.operations.catalog_statements import select_recovery
-from adkpg.testing import said
+from adkpg.tooling.operations.catalog_statements import select_recovery
+from adkpg.tooling.testing import said
 from tests.fakes.locks import until_connections
 from tests.fakes.proxy import Part, Proxy
 from tests.fakes.world import BEFORE, CALLS, World, held_by_others

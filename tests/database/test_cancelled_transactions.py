@@ -17,7 +17,7 @@ from starlette.types import Message
 
 from adkpg import Database, DatabaseSessionService, PgVectorMemoryService
 from adkpg.erasure import forget
-from adkpg.testing import said
+from adkpg.tooling.testing import said
 
 pytestmark = pytest.mark.fault
 

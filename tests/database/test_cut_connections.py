@@ -16,8 +16,8 @@ from adkpg.errors import (
     DatabaseError,
     DatabaseUnavailable,
 )
-from adkpg.testing import said, texts
-from adkpg.testing.server import Server
+from adkpg.tooling.testing import said, texts
+from adkpg.tooling.testing.server import Server
 from tests.fakes.conversation import USER
 from tests.fakes.locks import locked
 from tests.fakes.proxy import Proxy

@@ -7,7 +7,7 @@ from google.adk.sessions.session import Session
 
 from adkpg import Database, DatabaseSessionService, Settings
 from adkpg.errors import ReadOnly, StaleSession
-from adkpg.testing import said, texts
+from adkpg.tooling.testing import said, texts
 from tests.fakes.conversation import USER
 from tests.fakes.replication import Node, replicated, until
 

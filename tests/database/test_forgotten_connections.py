@@ -11,7 +11,7 @@ from google.adk.sessions.session import Session
 from adkpg import Database, DatabaseSessionService
 from adkpg.database import database as database_module
 from adkpg.errors import DatabaseUnavailable
-from adkpg.testing import said, texts
+from adkpg.tooling.testing import said, texts
 from tests.fakes.proxy import Proxy
 
 pytestmark = pytest.mark.fault

@@ -13,7 +13,7 @@ from google.adk.sessions.session import Session
 from adkpg import Database, DatabaseSessionService, PgVectorMemoryService, Settings
 from adkpg.embedded import EmbeddedServer
 from adkpg.errors import Busy, DatabaseUnavailable, ReadOnly
-from adkpg.testing import said, texts
+from adkpg.tooling.testing import said, texts
 from tests.fakes.conversation import USER
 from tests.fakes.locks import locked
 from tests.fakes.proxy import Proxy

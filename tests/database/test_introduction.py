@@ -16,7 +16,7 @@ from adkpg import (
 )
 from adkpg.documents import Documents
 from adkpg.facts import Facts
-from adkpg.models import Models
+from adkpg.tooling.models import Models
 from tests.fakes.conversation import USER
 from tests.fakes.toys import ToyEmbedder
 

@@ -7,7 +7,7 @@ import asyncpg
 import pytest
 
 from adkpg import Database, DatabaseSessionService
-from adkpg.testing import said, texts
+from adkpg.tooling.testing import said, texts
 from tests.fakes.locks import locked
 
 pytestmark = pytest.mark.race

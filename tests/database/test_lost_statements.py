@@ -4,7 +4,7 @@ import pytest
 
 from adkpg import Database, DatabaseSessionService
 from adkpg.errors import DatabaseUnavailable
-from adkpg.testing import said, texts
+from adkpg.tooling.testing import said, texts
 from tests.fakes.conversation import USER
 
 pytestmark = [pytest.mark.fault, pytest.mark.direct("a pooler forgets and prepares them itself")]

@@ -26,8 +26,8 @@ from adkpg.errors import (
     SchemaError,
 )
 from adkpg.tables import metadata
-from adkpg.testing import said, texts
-from adkpg.testing.server import Server
+from adkpg.tooling.testing import said, texts
+from adkpg.tooling.testing.server import Server
 from tests.fakes.catalog import described, execute, fetch
 from tests.fakes.conversation import USER
 from tests.fakes.locks import locked

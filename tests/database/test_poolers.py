@@ -12,9 +12,9 @@ import pytest
 
 from adkpg import Database, DatabaseSessionService, PgVectorMemoryService, Settings
 from adkpg.database.migrating import migrations
-from adkpg.operations import examine
-from adkpg.testing import said, texts
-from adkpg.testing.server import Server
+from adkpg.tooling.operations import examine
+from adkpg.tooling.testing import said, texts
+from adkpg.tooling.testing.server import Server
 from tests.fakes.catalog import fetch
 from tests.fakes.conversation import USER
 from tests.fakes.pgbouncer import PgBouncer

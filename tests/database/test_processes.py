@@ -9,7 +9,7 @@ import pytest
 
 from adkpg import Database, DatabaseSessionService
 from adkpg.sessions.records import Marker
-from adkpg.testing import texts
+from adkpg.tooling.testing import texts
 from tests.fakes.conversation import USER
 
 pytestmark = [pytest.mark.race, pytest.mark.program]

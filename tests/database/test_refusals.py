@@ -7,7 +7,7 @@ import pytest
 
 from adkpg import DatabaseSessionService
 from adkpg.errors import Busy, DiskFull, ReadOnly, RetryableError
-from adkpg.testing import said, texts
+from adkpg.tooling.testing import said, texts
 from tests.fakes.conversation import USER
 from tests.fakes.locks import locked
 from tests.fakes.proxy import Proxy

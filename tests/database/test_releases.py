@@ -5,8 +5,8 @@ from pathlib import Path
 import pytest
 
 from adkpg import Database
-from adkpg.backup.archive import read, restore
-from adkpg.testing.server import Server
+from adkpg.tooling.backup.archive import read, restore
+from adkpg.tooling.testing.server import Server
 from tests.fakes.catalog import described
 from tests.fakes.frozen import FROZEN, freeze, require_filled, say_nothing
 from tests.fakes.later_versions import ADDITIVE_COLUMN, CONCURRENT_INDEX, later_version

@@ -9,7 +9,7 @@ from adkpg import Database, DatabaseSessionService, Settings
 from adkpg.errors import DatabaseUnavailable
 from adkpg.sessions import statements
 from adkpg.sql import SessionParameters
-from adkpg.testing import said
+from adkpg.tooling.testing import said
 from tests.fakes.conversation import USER
 from tests.fakes.proxy import Proxy
 

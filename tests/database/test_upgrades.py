@@ -18,8 +18,8 @@ from adkpg.errors import (
     RetryableError,
     SchemaError,
 )
-from adkpg.testing import said, texts
-from adkpg.testing.server import Server
+from adkpg.tooling.testing import said, texts
+from adkpg.tooling.testing.server import Server
 from tests.fakes.catalog import execute, fetch
 from tests.fakes.conversation import USER, entry
 from tests.fakes.later_versions import (

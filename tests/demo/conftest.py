@@ -11,7 +11,7 @@ from pathlib import Path
 
 import pytest
 
-from adkpg.cli import main
+from adkpg.tooling.cli import main
 from tests.fakes.demo import KEYS, Demo, Outcome, environment, postmasters
 
 

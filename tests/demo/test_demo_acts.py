@@ -13,13 +13,23 @@ import pytest
 from sqlalchemy import text as sql
 
 from adkpg import Database, DatabaseSessionService, PgVectorMemoryService
-from adkpg.demo.act import Act
-from adkpg.demo.line import Called, Checked, Line, Requested, Rows, Said, Searched, Started, State
-from adkpg.demo.model import UNKNOWN, OfflineModel
-from adkpg.demo.process import run
-from adkpg.demo.rows import APP
-from adkpg.demo.story import STORY, WORD_STORY, Story
 from adkpg.embedding import Embedder, LocalEmbedder
+from adkpg.tooling.demo.act import Act
+from adkpg.tooling.demo.line import (
+    Called,
+    Checked,
+    Line,
+    Requested,
+    Rows,
+    Said,
+    Searched,
+    Started,
+    State,
+)
+from adkpg.tooling.demo.model import UNKNOWN, OfflineModel
+from adkpg.tooling.demo.process import run
+from adkpg.tooling.demo.rows import APP
+from adkpg.tooling.demo.story import STORY, WORD_STORY, Story
 from tests.fakes.demo import Demo, environment, postmasters
 from tests.fakes.signals import interrupts_heard, interrupts_ignored
 
@@ -213,7 +223,8 @@ def test_options_that_do_not_go_together(
 def test_nothing_is_imported_while_an_act_begins() -> None:
     """An interrupt that comes as an import's lock is forgotten is lost by Python."""
     code = (
-        "import sys; from adkpg.demo.screen import Screen; shown = Screen(); shown.heading('Act')\n"
+        "import sys; from adkpg.tooling.demo.screen import Screen\n"
+        "shown = Screen(); shown.heading('Act')\n"
         "known = {*sys.modules}\n"
         "with shown.waiting('a process starts'): pass\n"
         "print(sorted({*sys.modules} - known))"

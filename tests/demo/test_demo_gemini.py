@@ -9,7 +9,7 @@ from typing import Any
 
 import pytest
 
-from adkpg.demo.line import Said
+from adkpg.tooling.demo.line import Said
 from tests.fakes.demo import Demo
 
 

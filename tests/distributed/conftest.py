@@ -7,7 +7,7 @@ from pathlib import Path
 import pytest
 
 from adkpg import Database
-from adkpg.testing.server import Server
+from adkpg.tooling.testing.server import Server
 from tests.fakes.citus import BIN, CitusServer, Cluster, Own
 
 _PROGRAMS = os.environ.get(BIN)

@@ -7,8 +7,8 @@ from pathlib import Path
 import pytest
 
 from adkpg import Database, DatabaseSessionService
-from adkpg.backup.archive import back_up, read, restore
 from adkpg.errors import ConfigurationError, DatabaseUnavailable
+from adkpg.tooling.backup.archive import back_up, read, restore
 from tests.fakes.catalog import described
 from tests.fakes.citus import CitusServer, Own
 from tests.fakes.conversation import USER

@@ -6,7 +6,7 @@ import asyncpg
 import pytest
 
 from adkpg import Database, PgVectorMemoryService
-from adkpg.models.service import Models
+from adkpg.tooling.models.service import Models
 from tests.fakes.locks import locked
 from tests.fakes.model_apps import TEXTS, active, covered, remember
 from tests.fakes.toys import ToyEmbedder

@@ -6,9 +6,9 @@ import asyncpg
 import pytest
 
 from adkpg import Database, PgVectorMemoryService, Settings
-from adkpg.cli import main
 from adkpg.errors import ConfigurationError
-from adkpg.models import Models
+from adkpg.tooling.cli import main
+from adkpg.tooling.models import Models
 from tests.fakes.citus import CitusServer
 from tests.fakes.toys import ToyEmbedder
 

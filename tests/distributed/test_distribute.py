@@ -16,8 +16,8 @@ from adkpg.database import distribution
 from adkpg.erasure import tidy
 from adkpg.errors import ConfigurationError, ExtensionMissing, SchemaError
 from adkpg.tables import metadata
-from adkpg.testing import said as turn
-from adkpg.testing import texts
+from adkpg.tooling.testing import said as turn
+from adkpg.tooling.testing import texts
 from tests.fakes.citus import CitusServer, said
 from tests.fakes.conversation import USER, entry, found
 from tests.fakes.later_versions import ADDITIVE_COLUMN, CONCURRENT_INDEX, later_version

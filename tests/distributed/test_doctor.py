@@ -6,8 +6,8 @@ import pytest
 import adkpg
 from adkpg import Database, DatabaseSessionService, PgVectorMemoryService, Settings
 from adkpg.errors import DatabaseUnavailable
-from adkpg.operations import examine, statistics, table_sizes
-from adkpg.testing import said
+from adkpg.tooling.operations import examine, statistics, table_sizes
+from adkpg.tooling.testing import said
 from tests.fakes.citus import Own
 from tests.fakes.conversation import USER
 from tests.fakes.findings import find, mend

@@ -4,7 +4,7 @@ import pytest
 
 from adkpg import Database, DatabaseSessionService
 from adkpg.sessions.listing.openings import Opening, openings
-from adkpg.testing import said
+from adkpg.tooling.testing import said
 
 pytestmark = pytest.mark.cluster
 

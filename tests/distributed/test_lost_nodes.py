@@ -18,11 +18,11 @@ from adkpg import (
 from adkpg.documents import Documents
 from adkpg.erasure import forget
 from adkpg.errors import DatabaseUnavailable
-from adkpg.evaluation.asking import Memory
-from adkpg.evaluation.dataset import Question
 from adkpg.keys import APP_WIDE
 from adkpg.memory.search.options import MODES
-from adkpg.testing import said as said_of
+from adkpg.tooling.evaluation.asking import Memory
+from adkpg.tooling.evaluation.dataset import Question
+from adkpg.tooling.testing import said as said_of
 from tests.fakes.citus import Own, said
 from tests.fakes.citus_lives import Lives
 from tests.fakes.citus_writers import Writers, node_of, user_on, users_of_parts

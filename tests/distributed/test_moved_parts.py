@@ -18,8 +18,8 @@ from adkpg import (
     PgVectorMemoryService,
 )
 from adkpg.telemetry import calls
-from adkpg.testing import said as turn
-from adkpg.testing import texts
+from adkpg.tooling.testing import said as turn
+from adkpg.tooling.testing import texts
 from tests.fakes.citus import Own, home_of, said
 from tests.fakes.citus_lives import Lives
 from tests.fakes.citus_writers import Writers, node_of, users_of_parts

@@ -8,7 +8,7 @@ import pytest
 from adkpg import Database, PgVectorMemoryService, Settings
 from adkpg.errors import DatabaseUnavailable
 from adkpg.memory.vectors.vectors import registered
-from adkpg.models.service import Models
+from adkpg.tooling.models.service import Models
 from tests.fakes.citus import Own
 from tests.fakes.model_apps import remember
 from tests.fakes.toys import ToyEmbedder

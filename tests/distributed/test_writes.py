@@ -17,7 +17,7 @@ from adkpg.errors import Busy
 from adkpg.memory.search.options import MODES
 from adkpg.sessions import statements
 from adkpg.telemetry import calls
-from adkpg.testing import said as turn
+from adkpg.tooling.testing import said as turn
 from tests.fakes import citus
 from tests.fakes.citus import home_of
 from tests.fakes.conversation import USER, conversation, entry, said

@@ -6,8 +6,8 @@ from typing import Any
 import pytest
 
 from adkpg import Database, DatabaseSessionService, Settings
-from adkpg.backup.archive import back_up, counted, read, restore
 from adkpg.embedded import EmbeddedServer
+from adkpg.tooling.backup.archive import back_up, counted, read, restore
 from tests.fakes.processes import FAST
 
 ANA: dict[str, Any] = {"app_name": "app", "user_id": "ana"}

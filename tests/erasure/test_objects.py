@@ -12,9 +12,9 @@ import pytest
 
 from adkpg import Database, DatabaseArtifactService, DatabaseSessionService, Settings
 from adkpg.artifacts import SweptObjects, sweep_objects
-from adkpg.cli.program import main
-from adkpg.console import create_console
 from adkpg.erasure import Erased, forget, prune_sessions, tidy
+from adkpg.tooling.cli.program import main
+from adkpg.tooling.console import create_console
 from tests.fakes.browser import Browser
 from tests.fakes.life import earlier
 from tests.fakes.objects import LARGE, blob, objects, settings_of

@@ -13,7 +13,7 @@ from google.genai import types
 from adkpg import Database, PgVectorMemoryService, Settings
 from adkpg.database.row_security import quoted
 from adkpg.errors import ConfigurationError, DatabaseUnavailable, InvalidInput, PermissionDenied
-from adkpg.evaluation import DataSet, evaluate_apart, evaluate_stored, parsed
+from adkpg.tooling.evaluation import DataSet, evaluate_apart, evaluate_stored, parsed
 from tests.fakes.data_sets import locomo, longmemeval, own
 from tests.fakes.roles import Roles
 from tests.fakes.toys import ToyEmbedder

@@ -7,12 +7,12 @@ from typing import Any
 import pytest
 
 from adkpg.errors import InvalidInput
-from adkpg.evaluation import DataSet, Estimate, Evaluation, Question, Report, Store, parsed
-from adkpg.evaluation.asking import Asked, Found, Recalled, outcome
-from adkpg.evaluation.embedder import KeptVectors, MeasuredEmbedder
-from adkpg.evaluation.evaluation import evaluation_of, losses
-from adkpg.evaluation.figures import MEASURES, Outcome, difference, estimate
-from adkpg.evaluation.tabulation import counted, sentences
+from adkpg.tooling.evaluation import DataSet, Estimate, Evaluation, Question, Report, Store, parsed
+from adkpg.tooling.evaluation.asking import Asked, Found, Recalled, outcome
+from adkpg.tooling.evaluation.embedder import KeptVectors, MeasuredEmbedder
+from adkpg.tooling.evaluation.evaluation import evaluation_of, losses
+from adkpg.tooling.evaluation.figures import MEASURES, Outcome, difference, estimate
+from adkpg.tooling.evaluation.tabulation import counted, sentences
 from tests.fakes.toys import ToyEmbedder
 
 

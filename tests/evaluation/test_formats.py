@@ -9,7 +9,7 @@ from typing import Any
 import pytest
 
 from adkpg.errors import InvalidInput
-from adkpg.evaluation import DataSet, Question, Turn, parsed, read, reading
+from adkpg.tooling.evaluation import DataSet, Question, Turn, parsed, read, reading
 from tests.fakes.checkout import CHECKOUT
 from tests.fakes.data_sets import (
     BEAM_CHAT,

@@ -11,8 +11,8 @@ from adkpg.erasure import forget
 from adkpg.facts import Facts
 from adkpg.memory.records import Memory
 from adkpg.memory.search.hits import tokens_of
-from adkpg.testing import said
-from adkpg.testing.scripted_llm import text
+from adkpg.tooling.testing import said
+from adkpg.tooling.testing.scripted_llm import text
 from adkpg.tools import PreloadMemoryTool, preload_memory
 from adkpg.tools.block import HEADING
 from tests.fakes.conversation import entry

@@ -256,7 +256,7 @@ class Cluster:
 class CitusServer:
     """A cluster that the run creates databases on: each one is distributed, over all of its nodes.
 
-    It answers as `adkpg.testing.server.Server` does.
+    It answers as `adkpg.tooling.testing.server.Server` does.
 
     Args:
       url: A database of the coordinator that knows the workers.

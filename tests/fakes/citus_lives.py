@@ -15,7 +15,7 @@ from adkpg import (
 from adkpg.documents import Documents
 from adkpg.erasure import forget
 from adkpg.memory.records import text_of
-from adkpg.testing import said, texts
+from adkpg.tooling.testing import said, texts
 from tests.fakes.conversation import entry
 from tests.fakes.toys import ToyEmbedder
 

@@ -5,8 +5,8 @@ from collections.abc import Callable
 from dataclasses import dataclass
 from pathlib import Path
 
-from adkpg.demo.line import Line, read
 from adkpg.embedded.postmaster import Postmaster
+from adkpg.tooling.demo.line import Line, read
 
 KEYS = ("GOOGLE_API_KEY", "GEMINI_API_KEY")
 

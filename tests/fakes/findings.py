@@ -3,7 +3,7 @@
 import asyncpg
 
 from adkpg import Database
-from adkpg.operations import Finding, examine
+from adkpg.tooling.operations import Finding, examine
 
 
 async def find(database: Database, check: str) -> Finding:

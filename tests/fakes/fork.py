@@ -6,7 +6,7 @@ import signal
 import sys
 
 from adkpg import DatabaseSessionService
-from adkpg.testing import said
+from adkpg.tooling.testing import said
 from tests.fakes.conversation import USER
 
 

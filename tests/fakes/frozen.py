@@ -10,9 +10,9 @@ import tempfile
 from pathlib import Path
 
 from adkpg import Database, DatabaseSessionService, PgVectorMemoryService, Settings
-from adkpg.backup.archive import back_up
 from adkpg.database.migrating import migrations
-from adkpg.testing import said, texts
+from adkpg.tooling.backup.archive import back_up
+from adkpg.tooling.testing import said, texts
 from tests.fakes.conversation import USER, entry, text_of
 from tests.fakes.toys import ToyEmbedder
 

@@ -13,15 +13,10 @@ from google.adk.memory.memory_entry import MemoryEntry
 from google.adk.sessions.session import Session
 from google.genai.types import Content, FunctionCall, Part
 
-from adkpg import SearchFilters, jsontext, terminal, timestamps
-from adkpg.console import forms
-from adkpg.console.transcript import marked_since, steps_of
-from adkpg.demo import model as demo_model
+from adkpg import SearchFilters, jsontext, timestamps
 from adkpg.documents.chunking import chunks
 from adkpg.embedding.embedder import well_formed
 from adkpg.errors import AdkpgError
-from adkpg.evaluation.reading import parsed
-from adkpg.evaluation.texts import contains
 from adkpg.facts import merging, prompts
 from adkpg.facts.extractor import KnownFact, Turn
 from adkpg.keys import storable
@@ -35,8 +30,14 @@ from adkpg.remember.policy import RememberPolicy
 from adkpg.remember.secrets import redact_secrets
 from adkpg.sessions import state
 from adkpg.text.normal_forms import nfc, nfkc
+from adkpg.tooling import terminal
+from adkpg.tooling.console import forms
+from adkpg.tooling.console.transcript import marked_since, steps_of
+from adkpg.tooling.demo import model as demo_model
+from adkpg.tooling.evaluation.reading import parsed
+from adkpg.tooling.evaluation.texts import contains
+from adkpg.tooling.transfer.jsonl import lines
 from adkpg.tools.block import block_of
-from adkpg.transfer.jsonl import lines
 
 Shape = Callable[[int], str]
 NOW = datetime(2026, 1, 1, tzinfo=UTC)

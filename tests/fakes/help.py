@@ -5,7 +5,7 @@ from types import ModuleType
 
 import click
 
-from adkpg.cli import main
+from adkpg.tooling.cli import main
 from tests.fakes.checkout import CHECKOUT
 
 

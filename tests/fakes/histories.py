@@ -11,7 +11,7 @@ from google.adk.sessions.session import Session
 
 from adkpg import Database, DatabaseSessionService
 from adkpg.errors import StaleSession
-from adkpg.testing import said, texts
+from adkpg.tooling.testing import said, texts
 from tests.fakes.conversation import USER
 from tests.fakes.replication import until
 from tests.fakes.telemetry import Watched

@@ -8,7 +8,7 @@ from typing import Any
 import asyncpg
 
 from adkpg import Database
-from adkpg.transfer import ImportReport, export, import_from
+from adkpg.tooling.transfer import ImportReport, export, import_from
 
 # What a database makes itself: tokens and incarnations tell two databases apart, which sessions are
 # settled is its own affair; vectors, words and jobs derive from the memories.

@@ -12,12 +12,12 @@ from google.adk.sessions.session import Session
 from google.genai import types
 
 import adkpg.artifacts
-import adkpg.audit
 import adkpg.documents
 import adkpg.erasure
 import adkpg.facts
-import adkpg.models
-import adkpg.operations
+import adkpg.tooling.audit
+import adkpg.tooling.models
+import adkpg.tooling.operations
 from adkpg import (
     Database,
     DatabaseArtifactService,
@@ -25,10 +25,10 @@ from adkpg import (
     Jobs,
     PgVectorMemoryService,
 )
-from adkpg.audit import Audit
 from adkpg.documents import Documents
 from adkpg.facts import Add, Extraction, Facts, Summary
-from adkpg.models import Models
+from adkpg.tooling.audit import Audit
+from adkpg.tooling.models import Models
 from tests.fakes.conversation import entry, said
 from tests.fakes.life import PERSONAL, event, live_through
 from tests.fakes.toys import ToyEmbedder
@@ -320,10 +320,10 @@ EVERYBODYS: dict[str, Callable[[Services], Awaitable[object]]] = {
         s.database, older_than=timedelta(days=1)
     ),
     "tidy": lambda s: adkpg.erasure.tidy(s.database),
-    "statistics": lambda s: adkpg.operations.statistics(s.database),
-    "list_users": lambda s: adkpg.operations.list_users(s.database, app_name=APP),
-    "report": lambda s: adkpg.operations.report(s.database),
-    "table_sizes": lambda s: adkpg.operations.table_sizes(s.database),
+    "statistics": lambda s: adkpg.tooling.operations.statistics(s.database),
+    "list_users": lambda s: adkpg.tooling.operations.list_users(s.database, app_name=APP),
+    "report": lambda s: adkpg.tooling.operations.report(s.database),
+    "table_sizes": lambda s: adkpg.tooling.operations.table_sizes(s.database),
     "erase_expired": lambda s: adkpg.erasure.erase_expired(s.database),
 }
 """About all users, in the role of a worker."""
@@ -355,12 +355,12 @@ def public_calls() -> Iterator[str]:
     for package in (
         adkpg,
         adkpg.artifacts,
-        adkpg.audit,
+        adkpg.tooling.audit,
         adkpg.documents,
         adkpg.erasure,
         adkpg.facts,
-        adkpg.models,
-        adkpg.operations,
+        adkpg.tooling.models,
+        adkpg.tooling.operations,
     ):
         yield from _calls_of(package)
 

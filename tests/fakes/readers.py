@@ -14,13 +14,13 @@ from google.adk.sessions import BaseSessionService
 from google.adk.sessions import DatabaseSessionService as AdkSessionService
 
 from adkpg import Database, DatabaseSessionService, PgVectorMemoryService
-from adkpg.testing import said
+from adkpg.tooling.testing import said
 from tests.fakes.data_sets import locomo
 
 _AGENT = """\
 from google.adk.agents import LlmAgent
 
-from adkpg.testing import ScriptedLlm
+from adkpg.tooling.testing import ScriptedLlm
 
 root_agent = LlmAgent(name="shop", model=ScriptedLlm.answering("It is on its way."))
 """

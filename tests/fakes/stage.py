@@ -19,7 +19,7 @@ from google.adk.sessions.session import Session
 from google.genai import types
 
 from adkpg import Database, DatabaseSessionService, PgVectorMemoryService
-from adkpg.testing.scripted_llm import Answer, Part, ScriptedLlm
+from adkpg.tooling.testing.scripted_llm import Answer, Part, ScriptedLlm
 
 APP, USER = "stage", "ada"
 

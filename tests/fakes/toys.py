@@ -8,7 +8,7 @@ from typing import Any
 
 import numpy as np
 
-from adkpg.testing import DeterministicEmbedder
+from adkpg.tooling.testing import DeterministicEmbedder
 
 # Words of one meaning; a text means the sum of its words.
 MEANINGS = ("cat kitten feline", "dog puppy hound", "car automobile vehicle", "tea oolong brew")

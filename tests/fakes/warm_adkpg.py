@@ -70,6 +70,6 @@ if __name__ == "__main__":
     import adkpg.database.database
     import adkpg.memory.service
     import adkpg.sessions.service  # noqa: F401
-    from adkpg.cli import main
+    from adkpg.tooling.cli import main
 
     _serve(sys.argv[1])

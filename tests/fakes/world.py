@@ -13,8 +13,8 @@ from adkpg.erasure import erase_expired, forget, prune
 from adkpg.facts import Facts
 from adkpg.facts.extractor import Add, Extraction, KnownFact, Turn
 from adkpg.memory.write.configuration import set_text_search_config
-from adkpg.models import Models
-from adkpg.testing import said
+from adkpg.tooling.models import Models
+from adkpg.tooling.testing import said
 from tests.fakes.conversation import entry
 from tests.fakes.toys import ToyEmbedder
 

@@ -9,7 +9,7 @@ import os
 import sys
 
 from adkpg import Database, DatabaseSessionService
-from adkpg.testing import said
+from adkpg.tooling.testing import said
 from tests.fakes.conversation import USER
 
 

@@ -21,8 +21,8 @@ from google.genai import types
 import adkpg
 from adkpg import Database
 from adkpg.errors import AdkpgError, InvalidInput
-from adkpg.evaluation import SavedQuestions
 from adkpg.interface.internal import is_internal
+from adkpg.tooling.evaluation import SavedQuestions
 from tests.fakes.conversation import entry, said
 from tests.fakes.front_door import PACKAGES
 from tests.fakes.public_calls import APP, Person, Services, furnish

@@ -11,7 +11,7 @@ from hypothesis import strategies as st
 from adkpg import Database, DatabaseSessionService, PgVectorMemoryService
 from adkpg.errors import InvalidInput, SessionExists
 from adkpg.keys import APP_WIDE
-from adkpg.testing import said
+from adkpg.tooling.testing import said
 from tests.fakes.strategies import any_text
 
 _hostile = st.sampled_from(

@@ -29,12 +29,12 @@ from adkpg import (
     Settings,
     errors,
 )
-from adkpg.cli.connection import hide_passwords
 from adkpg.embedding import CallableEmbedder, OpenAIEmbedder
 from adkpg.facts import FactExtractor
 from adkpg.reranking import CohereReranker
 from adkpg.reranking.reranker import scores_checked
-from adkpg.testing import said
+from adkpg.tooling.cli.connection import hide_passwords
+from adkpg.tooling.testing import said
 from tests.fakes.conversation import USER, entry
 from tests.fakes.fact_stories import turn
 from tests.fakes.facts_llm import FactsLlm, OutOfOrder, Script

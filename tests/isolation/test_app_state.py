@@ -7,7 +7,7 @@ import pytest
 import adkpg
 from adkpg import Database, DatabaseSessionService, Settings
 from adkpg.errors import InvalidInput, PermissionDenied
-from adkpg.testing import said
+from adkpg.tooling.testing import said
 from tests.fakes.roles import guarded_roles
 
 STRICT = Settings(row_level_security=True, app_state_writers="app")

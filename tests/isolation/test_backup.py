@@ -8,8 +8,8 @@ import pytest
 
 import adkpg
 from adkpg import Database, DatabaseSessionService, Settings
-from adkpg.backup.archive import back_up, read, restore
 from adkpg.errors import ConfigurationError, PermissionDenied
+from adkpg.tooling.backup.archive import back_up, read, restore
 from tests.fakes.roles import GUARDED, Roles, as_owner
 
 PEOPLE = ("ada", "bob")

@@ -12,12 +12,12 @@ from sqlalchemy.engine import make_url
 
 import adkpg
 from adkpg import Database, DatabaseSessionService, Settings
-from adkpg.backup.archive import back_up, read, restore
 from adkpg.database.grants import Purpose
 from adkpg.database.migrating import migrations
 from adkpg.database.row_security import quoted
 from adkpg.errors import PermissionDenied
-from adkpg.testing.server import Server
+from adkpg.tooling.backup.archive import back_up, read, restore
+from adkpg.tooling.testing.server import Server
 from tests.fakes.findings import find
 from tests.fakes.roles import GUARDED, Roles
 

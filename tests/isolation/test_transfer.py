@@ -10,8 +10,8 @@ import adkpg
 from adkpg import Database, DatabaseArtifactService, DatabaseSessionService
 from adkpg.database.row_security import quoted
 from adkpg.errors import ScopeMissing
-from adkpg.testing import said
-from adkpg.transfer import export, export_to_adk, import_from
+from adkpg.tooling.testing import said
+from adkpg.tooling.transfer import export, export_to_adk, import_from
 from tests.fakes.moves import exported, imported, stored
 from tests.fakes.roles import Roles
 from tests.fakes.story import FIXTURES, require_story

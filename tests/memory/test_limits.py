@@ -13,7 +13,7 @@ from adkpg import Database, DatabaseSessionService, PgVectorMemoryService, Searc
 from adkpg.documents import Documents
 from adkpg.errors import InvalidInput
 from adkpg.keys import MAX_BYTES, MAX_SCOPE_BYTES, MAX_SOURCE_BYTES
-from adkpg.testing import said
+from adkpg.tooling.testing import said
 from tests.fakes.conversation import USER, entry
 from tests.fakes.toys import ToyEmbedder
 

@@ -3,7 +3,7 @@
 import pytest
 
 from adkpg import Database, PgVectorMemoryService
-from adkpg.models.service import Models
+from adkpg.tooling.models.service import Models
 from tests.fakes.toys import ToyEmbedder
 
 

@@ -8,7 +8,7 @@ import pytest
 
 from adkpg import Database, PgVectorMemoryService, Settings, set_text_search_config
 from adkpg.errors import ModelNotActive
-from adkpg.models.service import Models
+from adkpg.tooling.models.service import Models
 from tests.fakes.conversation import USER, found
 from tests.fakes.locks import locked
 from tests.fakes.model_apps import TEXTS, active, covered, jobs, remember, vectors

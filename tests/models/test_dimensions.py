@@ -4,7 +4,7 @@ import asyncpg
 import pytest
 
 from adkpg import Database, PgVectorMemoryService, Settings
-from adkpg.models.service import Models
+from adkpg.tooling.models.service import Models
 from tests.fakes.conversation import found
 from tests.fakes.model_apps import remember
 from tests.fakes.toys import SeededEmbedder, ToyEmbedder

@@ -9,7 +9,7 @@ import pytest
 
 from adkpg import Database, PgVectorMemoryService, Settings
 from adkpg.errors import ConfigurationError
-from adkpg.models.service import Coverage, Model, Models
+from adkpg.tooling.models.service import Coverage, Model, Models
 from tests.fakes.conversation import found
 from tests.fakes.locks import locked
 from tests.fakes.model_apps import TEXTS, active, covered, jobs, remember, vectors
@@ -148,7 +148,7 @@ async def test_dropping_takes_the_vectors_of_that_model_alone(
     connection: asyncpg.Connection,
     monkeypatch: pytest.MonkeyPatch,
 ) -> None:
-    monkeypatch.setattr("adkpg.models.service._DROPPED_TOGETHER", 3)
+    monkeypatch.setattr("adkpg.tooling.models.service._DROPPED_TOGETHER", 3)
     for user in ("a", "b", None):
         await remember(old, *TEXTS, user=user)
     await models.reembed(ToyEmbedder("new"), app_name="app")

@@ -6,9 +6,9 @@ import asyncpg
 import pytest
 
 from adkpg import Database, PgVectorMemoryService
-from adkpg.models import statements
-from adkpg.models.reembedding import Progress, Reembedded
-from adkpg.models.service import Models
+from adkpg.tooling.models import statements
+from adkpg.tooling.models.reembedding import Progress, Reembedded
+from adkpg.tooling.models.service import Models
 from tests.fakes.conversation import USER, conversation, entry, found
 from tests.fakes.locks import locked
 from tests.fakes.model_apps import (

@@ -12,8 +12,8 @@ from adkpg.errors import (
     ModelError,
     ModelUnavailable,
 )
-from adkpg.models.reembedding import Reembedded
-from adkpg.models.service import Models
+from adkpg.tooling.models.reembedding import Reembedded
+from adkpg.tooling.models.service import Models
 from tests.fakes.conversation import found
 from tests.fakes.locks import locked
 from tests.fakes.model_apps import (

@@ -12,7 +12,7 @@ import pytest
 
 from adkpg import Database
 from adkpg.embedded import EmbeddedServer
-from adkpg.testing.server import TUNING, start_installed
+from adkpg.tooling.testing.server import TUNING, start_installed
 
 _PROGRAMS = os.environ.get("ADKPG_TEST_POSTGRES_BIN")  # kept, since each test sees none
 

@@ -16,8 +16,8 @@ from adkpg.embedded import EmbeddedServer
 from adkpg.embedded.account import Account
 from adkpg.embedded.binaries import Binaries
 from adkpg.errors import DatabaseUnavailable
-from adkpg.operations import examine
-from adkpg.testing.server import start_installed
+from adkpg.tooling.operations import examine
+from adkpg.tooling.testing.server import start_installed
 from tests.fakes.conversation import USER
 from tests.fakes.findings import find, mend
 from tests.fakes.pgvectors import Package

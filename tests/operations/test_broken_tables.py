@@ -12,7 +12,7 @@ from adkpg.database.row_security import quoted
 from adkpg.errors import ModelError
 from adkpg.facts import Facts
 from adkpg.facts.llm import FactExtractor
-from adkpg.operations import examine
+from adkpg.tooling.operations import examine
 from tests.fakes.conversation import USER, entry, said, session_of
 from tests.fakes.facts_llm import FactsLlm, Script
 from tests.fakes.findings import find, mend

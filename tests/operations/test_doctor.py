@@ -8,8 +8,8 @@ import pytest
 
 import adkpg
 from adkpg import Database, DatabaseSessionService, PgVectorMemoryService, Settings
-from adkpg.operations import examine
-from adkpg.testing.server import Server
+from adkpg.tooling.operations import examine
+from adkpg.tooling.testing.server import Server
 from tests.fakes.conversation import USER, entry, said
 from tests.fakes.findings import find, mend
 from tests.fakes.roles import GUARDED, Roles, guarded_roles

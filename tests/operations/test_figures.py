@@ -7,7 +7,7 @@ from google.genai import types
 
 from adkpg import Database, DatabaseArtifactService, DatabaseSessionService, PgVectorMemoryService
 from adkpg.errors import InvalidInput
-from adkpg.operations import statistics
+from adkpg.tooling.operations import statistics
 from tests.fakes.conversation import entry, said
 
 

@@ -3,7 +3,7 @@
 import pytest
 
 from adkpg import Database, DatabaseSessionService, PgVectorMemoryService
-from adkpg.operations import list_users
+from adkpg.tooling.operations import list_users
 from tests.fakes.conversation import entry
 
 
@@ -37,7 +37,7 @@ async def test_only_so_many_ids_are_looked_at_for_a_page(
     memory: PgVectorMemoryService,
     monkeypatch: pytest.MonkeyPatch,
 ) -> None:
-    monkeypatch.setattr("adkpg.operations.people._WALKED", 4)
+    monkeypatch.setattr("adkpg.tooling.operations.people._WALKED", 4)
     for number in range(9):
         await sessions.create_session(app_name="app", user_id=f"user {number}")
     await memory.add_memory(app_name="app", user_id="only memory 7", memories=[entry("tea")])

@@ -3,7 +3,7 @@
 import asyncpg
 
 from adkpg import Database, DatabaseSessionService, PgVectorMemoryService
-from adkpg.operations import table_sizes
+from adkpg.tooling.operations import table_sizes
 from tests.fakes.conversation import USER, entry, said
 
 

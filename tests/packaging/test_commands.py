@@ -23,7 +23,7 @@ from pathlib import Path
 
 import pytest
 
-from adkpg.testing.server import Server
+from adkpg.tooling.testing.server import Server
 from tests.fakes import page_programs, readers
 from tests.fakes.checkout import CHECKOUT
 from tests.fakes.pages import DOCUMENTS, URL, Block, blocks, name

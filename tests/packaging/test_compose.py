@@ -21,8 +21,8 @@ import yaml
 
 from adkpg import DatabaseSessionService
 from adkpg.database import address
-from adkpg.testing import said
-from adkpg.testing.server import IMAGE
+from adkpg.tooling.testing import said
+from adkpg.tooling.testing.server import IMAGE
 from tests.fakes.checkout import CHECKOUT
 
 FILE = CHECKOUT / "docker-compose.yml"

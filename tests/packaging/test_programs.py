@@ -16,7 +16,7 @@ from pathlib import Path
 import asyncpg
 import pytest
 
-from adkpg.testing.server import Server
+from adkpg.tooling.testing.server import Server
 from tests.fakes.pages import DOCUMENTS, URL, Block, blocks, name
 
 

@@ -5,7 +5,7 @@ import signal
 import asyncpg
 import pytest
 
-from adkpg.testing.server import Server
+from adkpg.tooling.testing.server import Server
 from tests.fakes.adk_commands import Served, environment
 from tests.fakes.checkout import CHECKOUT
 

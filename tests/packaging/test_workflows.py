@@ -12,7 +12,7 @@ import pytest
 import yaml
 
 from adkpg import __version__
-from adkpg.testing.server import IMAGE
+from adkpg.tooling.testing.server import IMAGE
 from tests.fakes.checkout import CHECKOUT
 
 PROJECT: dict[str, Any] = tomllib.loads((CHECKOUT / "pyproject.toml").read_text(encoding="utf-8"))

@@ -8,7 +8,7 @@ import pytest
 
 from adkpg import Database, DatabaseSessionService, Settings
 from adkpg.errors import InvalidInput
-from adkpg.testing import said
+from adkpg.tooling.testing import said
 from tests.fakes.conversation import USER
 
 BOB: dict[str, Any] = {"app_name": USER["app_name"], "user_id": "bob"}

@@ -8,7 +8,7 @@ import anyio
 import pytest
 
 from adkpg import DatabaseSessionService
-from adkpg.testing import said
+from adkpg.tooling.testing import said
 from tests.fakes.conversation import USER
 from tests.fakes.locks import locked
 

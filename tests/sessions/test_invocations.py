@@ -19,7 +19,7 @@ from adkpg.errors import (
     StaleSession,
 )
 from adkpg.sessions.invocations import LARGEST_RESULT
-from adkpg.testing import said, texts
+from adkpg.tooling.testing import said, texts
 from tests.fakes.conversation import USER
 from tests.fakes.proxy import Proxy
 

@@ -22,7 +22,7 @@ from hypothesis.stateful import (
 
 from adkpg import DatabaseSessionService, Invocation
 from adkpg.errors import Busy, InvocationLost
-from adkpg.testing import said, texts
+from adkpg.tooling.testing import said, texts
 from tests.fakes.conversation import USER
 
 pytestmark = pytest.mark.property

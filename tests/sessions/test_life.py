@@ -16,7 +16,7 @@ import adkpg
 from adkpg import Database, DatabaseSessionService, PgVectorMemoryService, Settings
 from adkpg.erasure import PrunedSessions, Tidied, prune_sessions, tidy
 from adkpg.errors import InvalidInput, SessionExists, SessionNotFound
-from adkpg.testing import said, texts
+from adkpg.tooling.testing import said, texts
 from tests.fakes.conversation import USER
 from tests.fakes.life import earlier
 from tests.fakes.locks import locked
@@ -556,4 +556,4 @@ async def test_strange_words_find_nothing(sessions: DatabaseSessionService) -> N
         found = await sessions.search_events(**USER, query=query)
         assert len(found.items) == count, query
     nobody: Callable[..., Any] = sessions.search_events
-    assert (await nobody(app_name="\x00", user_id="u", query="x")).found == []
+    assert (await nobody(app_name="\x00", user_id="u", query="x")).items == []

@@ -9,7 +9,7 @@ import pytest
 from adkpg import Database, DatabaseSessionService, Settings
 from adkpg.errors import InvalidInput
 from adkpg.sessions import reading_statements, records
-from adkpg.testing import said, texts
+from adkpg.tooling.testing import said, texts
 from tests.fakes.conversation import USER
 
 MEGABYTE = 1_000_000

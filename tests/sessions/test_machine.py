@@ -25,7 +25,7 @@ from hypothesis.stateful import (
 )
 
 from adkpg import DatabaseSessionService
-from adkpg.testing import said
+from adkpg.tooling.testing import said
 
 pytestmark = pytest.mark.property
 

@@ -14,7 +14,7 @@ from adkpg.sessions import invocation_statements as invocations
 from adkpg.sessions import reading_statements, statements
 from adkpg.sql import Statement
 from adkpg.tables import DISTRIBUTED
-from adkpg.testing import said
+from adkpg.tooling.testing import said
 from tests.fakes.conversation import USER
 from tests.fakes.locks import until_connections
 

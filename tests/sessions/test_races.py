@@ -10,7 +10,7 @@ from google.adk.sessions.session import Session
 from adkpg import Database, DatabaseSessionService
 from adkpg.errors import SessionExists, SessionNotFound, StaleSession
 from adkpg.sessions.records import Marker
-from adkpg.testing import said, texts
+from adkpg.tooling.testing import said, texts
 from tests.fakes.conversation import USER
 from tests.fakes.locks import locked
 

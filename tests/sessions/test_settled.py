@@ -9,7 +9,7 @@ import pytest
 
 from adkpg import Database, DatabaseSessionService
 from adkpg.sessions import reading_statements
-from adkpg.testing import said
+from adkpg.tooling.testing import said
 from tests.fakes.conversation import USER
 from tests.fakes.locks import locked
 from tests.fakes.query_plans import explain, rows_read, scans

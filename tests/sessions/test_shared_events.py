@@ -18,7 +18,7 @@ from adkpg.jsontext import UNREADABLE
 from adkpg.sessions.cache import again
 from adkpg.sessions.reading_statements import select_session_again
 from adkpg.sessions.records import Marker
-from adkpg.testing import said, texts
+from adkpg.tooling.testing import said, texts
 from tests.fakes.conversation import USER
 from tests.fakes.proxy import Proxy
 

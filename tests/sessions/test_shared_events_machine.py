@@ -29,7 +29,7 @@ from hypothesis.stateful import (
 from adkpg import Database, DatabaseSessionService
 from adkpg.errors import EventConflict, SessionExists, SessionNotFound, StaleSession
 from adkpg.sessions.cache import EVENT_BYTES, SharedEvents
-from adkpg.testing import said
+from adkpg.tooling.testing import said
 
 pytestmark = pytest.mark.property
 

@@ -15,7 +15,7 @@ import adkpg
 from adkpg import Database, DatabaseSessionService, WatchedEvent
 from adkpg.errors import InvalidInput, ScopeMissing, SessionNotFound, StaleSession
 from adkpg.sessions.watching import watch
-from adkpg.testing import said
+from adkpg.tooling.testing import said
 from tests.fakes.conversation import USER
 from tests.fakes.roles import GUARDED, guarded_roles
 
@@ -27,7 +27,7 @@ LISTENERS = (
 WRITER = """
 import asyncio, sys
 from adkpg import DatabaseSessionService
-from adkpg.testing import said
+from adkpg.tooling.testing import said
 
 async def main(url, name, count):
     async with DatabaseSessionService(url, on_conflict="merge") as sessions:

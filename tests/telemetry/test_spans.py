@@ -24,10 +24,10 @@ from adkpg import (
 )
 from adkpg.artifacts import sweep_objects
 from adkpg.errors import AdkpgError, SessionExists, StaleSession
-from adkpg.evaluation import SavedQuestions, evaluate_apart, evaluate_stored, parsed
-from adkpg.operations import examine, report
 from adkpg.telemetry.calls import is_traced
-from adkpg.transfer import export, export_to_adk, import_from
+from adkpg.tooling.evaluation import SavedQuestions, evaluate_apart, evaluate_stored, parsed
+from adkpg.tooling.operations import examine, report
+from adkpg.tooling.transfer import export, export_to_adk, import_from
 from tests.fakes.checkout import CHECKOUT
 from tests.fakes.conversation import USER, entry, said
 from tests.fakes.front_door import PACKAGES
@@ -56,7 +56,7 @@ CLASSES = {
 ELSEWHERE = {
     "adkpg.embedding": "a model's; a span of the call that asks it",
     "adkpg.reranking": "a model's",
-    "adkpg.testing": "for tests",
+    "adkpg.tooling.testing": "for tests",
     "adkpg.tools": "ADK traces its tools",
 }
 """Packages whose calls are not on the database by themselves, and why."""
@@ -106,7 +106,7 @@ ALONE = ("evaluate_apart", "export_to_adk", "sweep_objects")
 
 
 def public_coroutines() -> Iterator[tuple[str, Any]]:
-    for package in sorted({*PACKAGES, "adkpg.audit"} - set(ELSEWHERE)):
+    for package in sorted({*PACKAGES} - set(ELSEWHERE)):
         module = importlib.import_module(package)
         for name in module.__all__:
             found = getattr(module, name)

@@ -11,7 +11,7 @@ from pathlib import Path
 import asyncpg
 import pytest
 
-from adkpg.testing.server import Server
+from adkpg.tooling.testing.server import Server
 from tests.fakes import pages
 from tests.fakes.checkout import CHECKOUT
 from tests.fakes.signals import interrupts_heard
@@ -29,7 +29,7 @@ from google.adk.sessions import InMemorySessionService
 from google.genai import types
 
 from adkpg import Database
-from adkpg.testing import ScriptedLlm, SessionServiceConformance, said, texts
+from adkpg.tooling.testing import ScriptedLlm, SessionServiceConformance, said, texts
 
 pytestmark = [MARKS]
 KEY = dict(app_name="app", user_id="ana")

@@ -15,8 +15,8 @@ import asyncpg
 import pytest
 
 from adkpg.errors import AdkpgError
-from adkpg.testing.server import Server, choose
-from adkpg.testing.sharing import Shared, borrowed
+from adkpg.tooling.testing.server import Server, choose
+from adkpg.tooling.testing.sharing import Shared, borrowed
 from tests.fakes.checkout import CHECKOUT
 
 
@@ -130,7 +130,7 @@ def shared(server: Server, begun: list[Server], stopped: list[bool]) -> Iterator
 # Asks as an xdist worker does: a process of its own, which may die.
 _ASK = """
 import sys
-from adkpg.testing.sharing import borrowed
+from adkpg.tooling.testing.sharing import borrowed
 server = borrowed(sys.argv[1])
 print(server.kind, server.run, server.url, flush=True)
 sys.stdin.read()

@@ -14,7 +14,7 @@ from google.adk.tools.load_memory_tool import load_memory_tool as adk_load_memor
 from adkpg import PgVectorMemoryService
 from adkpg.errors import ConfigurationError
 from adkpg.memory.filters import SearchFilters
-from adkpg.testing.scripted_llm import call, text
+from adkpg.tooling.testing.scripted_llm import call, text
 from adkpg.tools import LoadMemoryTool, load_memory
 from tests.fakes.recording_memories import OptionsMemory
 from tests.fakes.stage import APP, Stage

@@ -7,7 +7,7 @@ from google.adk.memory import InMemoryMemoryService
 
 from adkpg import PgVectorMemoryService
 from adkpg.remember.policy import RememberPolicy
-from adkpg.testing.scripted_llm import call, text
+from adkpg.tooling.testing.scripted_llm import call, text
 from adkpg.tools import ForgetTool, RememberTool, forget, load_memory, remember
 from tests.fakes.stage import APP, USER, Stage
 from tests.fakes.tool_stage import answers, stage_on, told

@@ -14,7 +14,7 @@ from google.genai import types
 from adkpg import PgVectorMemoryService
 from adkpg.errors import ConfigurationError
 from adkpg.memory.records import Memory
-from adkpg.testing.scripted_llm import call, text
+from adkpg.tooling.testing.scripted_llm import call, text
 from adkpg.tools import PreloadMemoryTool, preload_memory, recall
 from adkpg.tools.block import HEADING
 from tests.fakes.recording_memories import CountingMemory, OptionsMemory

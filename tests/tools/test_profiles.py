@@ -9,7 +9,7 @@ from google.genai import types
 
 from adkpg import DatabaseSessionService, PgVectorMemoryService
 from adkpg.memory.records import Memory
-from adkpg.testing.scripted_llm import ScriptedLlm, call
+from adkpg.tooling.testing.scripted_llm import ScriptedLlm, call
 from tests.fakes.conversation import USER, entry
 
 

@@ -5,7 +5,7 @@ from collections.abc import AsyncIterator
 import pytest
 
 from adkpg import Database
-from adkpg.testing.server import Server
+from adkpg.tooling.testing.server import Server
 
 
 @pytest.fixture

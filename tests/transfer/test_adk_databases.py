@@ -20,8 +20,8 @@ from google.adk.sessions.database_session_service import DatabaseSessionService 
 
 from adkpg import Database, DatabaseSessionService
 from adkpg.errors import ConfigurationError, DatabaseError
-from adkpg.testing import said
-from adkpg.transfer import import_from
+from adkpg.tooling.testing import said
+from adkpg.tooling.transfer import import_from
 from tests.fakes.moves import imported, stored
 from tests.fakes.story import FIXTURES, STORY, require_story, told
 

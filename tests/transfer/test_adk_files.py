@@ -8,7 +8,7 @@ from typing import Any
 import pytest
 
 from adkpg import Database
-from adkpg.transfer import import_from
+from adkpg.tooling.transfer import import_from
 from tests.fakes.moves import imported, stored
 from tests.fakes.story import FIXTURES, require_story
 

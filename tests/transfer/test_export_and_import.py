@@ -18,10 +18,10 @@ from adkpg.artifacts import DatabaseArtifactService
 from adkpg.documents import Documents
 from adkpg.errors import ConfigurationError, InvalidInput, StaleSession
 from adkpg.facts import FactExtractor, Facts
-from adkpg.models import Models
 from adkpg.tables import metadata
-from adkpg.testing import said, texts
-from adkpg.transfer import export, import_from
+from adkpg.tooling.models import Models
+from adkpg.tooling.testing import said, texts
+from adkpg.tooling.transfer import export, import_from
 from tests.fakes.checkout import CHECKOUT
 from tests.fakes.facts_llm import FactsLlm, Script, add, operations
 from tests.fakes.life import LONG

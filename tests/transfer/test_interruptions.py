@@ -15,7 +15,7 @@ import asyncpg
 import pytest
 
 from adkpg import Database
-from adkpg.transfer import import_from
+from adkpg.tooling.transfer import import_from
 from tests.fakes.moves import imported, stored
 from tests.fakes.signals import interrupts_heard
 

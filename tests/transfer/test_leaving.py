@@ -8,8 +8,8 @@ from google.adk.sessions.database_session_service import DatabaseSessionService 
 
 from adkpg import Database, DatabaseSessionService
 from adkpg.errors import ConfigurationError
-from adkpg.testing import said
-from adkpg.transfer import export_to_adk
+from adkpg.tooling.testing import said
+from adkpg.tooling.transfer import export_to_adk
 from tests.fakes.moves import imported
 from tests.fakes.story import FIXTURES, STATES
 

@@ -16,7 +16,7 @@ from adkpg.artifacts.records import CHUNK_BYTES
 from adkpg.artifacts.store import location_of
 from adkpg.erasure import forget
 from adkpg.keys import APP_WIDE
-from adkpg.transfer import export, import_from
+from adkpg.tooling.transfer import export, import_from
 from tests.fakes.life import event
 from tests.fakes.moves import imported
 from tests.fakes.objects import LARGE, blob, objects, settings_of

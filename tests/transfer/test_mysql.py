@@ -11,7 +11,7 @@ import pytest
 
 from adkpg import Database
 from adkpg.errors import DatabaseError
-from adkpg.transfer import export_to_adk, import_from
+from adkpg.tooling.transfer import export_to_adk, import_from
 from tests.fakes.moves import imported
 from tests.fakes.story import FIXTURES, require_story
 

@@ -9,7 +9,7 @@ from pydantic import SecretStr
 
 from adkpg import Database, DatabaseArtifactService, Settings
 from adkpg.errors import ArtifactGone, ConfigurationError
-from adkpg.transfer import export
+from adkpg.tooling.transfer import export
 from tests.fakes.moves import exported, imported, stored
 from tests.fakes.objects import objects
 

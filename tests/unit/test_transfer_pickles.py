@@ -33,8 +33,8 @@ from hypothesis import strategies as st
 
 from adkpg import jsontext
 from adkpg.errors import InvalidInput
-from adkpg.transfer.sources import pickles
-from adkpg.transfer.sources.pickles import read_actions
+from adkpg.tooling.transfer.sources import pickles
+from adkpg.tooling.transfer.sources.pickles import read_actions
 
 PROTOCOLS = range(pickle.HIGHEST_PROTOCOL + 1)
 

@@ -6,8 +6,8 @@ from google.adk.agents import LlmAgent
 from google.adk.agents.callback_context import CallbackContext
 from google.adk.tools.load_memory_tool import load_memory_tool
 
-from adkpg.demo.model import choose_model
 from adkpg.embedding import LocalEmbedder
+from adkpg.tooling.demo.model import choose_model
 
 
 async def remember(callback_context: CallbackContext) -> None:

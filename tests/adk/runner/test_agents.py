@@ -9,7 +9,7 @@ from google.adk.tools.exit_loop_tool import exit_loop
 from google.adk.tools.tool_context import ToolContext
 from google.adk.workflow import START, JoinNode, Workflow
 
-from adkpg.testing.scripted_llm import call, text
+from adkpg.tooling.testing.scripted_llm import call, text
 from tests.fakes.stage import APP, Play, Stage
 
 

@@ -18,7 +18,7 @@ from google.genai import types
 
 from adkpg import Database, DatabaseSessionService, PgVectorMemoryService
 from adkpg.adk import MemoryPlugin
-from adkpg.testing.scripted_llm import call, text
+from adkpg.tooling.testing.scripted_llm import call, text
 from adkpg.tools import load_memory, preload_memory
 from tests.fakes.capture_stage import remembered, stage_with
 from tests.fakes.stage import APP, USER, Services, Stage, on_postgres

@@ -14,7 +14,7 @@ from google.adk.tools.long_running_tool import LongRunningFunctionTool
 from google.adk.tools.tool_context import ToolContext
 from google.genai import types
 
-from adkpg.testing.scripted_llm import Pause, call, text
+from adkpg.tooling.testing.scripted_llm import Pause, call, text
 from tests.fakes import stage as stages
 from tests.fakes.stage import APP, USER, Play, Stage
 

@@ -11,7 +11,7 @@ import pytest
 from google.adk.errors import StaleSessionError
 
 from adkpg import DatabaseSessionService
-from adkpg.testing import texts
+from adkpg.tooling.testing import texts
 from tests.fakes.requests import PLACE, ask, runner_on
 
 pytestmark = pytest.mark.race

@@ -8,7 +8,7 @@ from google.adk.apps import App
 from google.adk.tools.load_memory_tool import load_memory
 from google.adk.tools.preload_memory_tool import preload_memory_tool
 
-from adkpg.testing.scripted_llm import call, text
+from adkpg.tooling.testing.scripted_llm import call, text
 from tests.fakes.stage import APP, Play, Stage
 
 

@@ -20,7 +20,7 @@ from google.genai import types
 from adkpg import Database, PgVectorMemoryService
 from adkpg.adk import MemoryPlugin
 from adkpg.remember.policy import RememberPolicy
-from adkpg.testing.scripted_llm import Pause, call, text
+from adkpg.tooling.testing.scripted_llm import Pause, call, text
 from tests.fakes.capture_stage import on, remembered, stage_with
 from tests.fakes.stage import APP, USER, Rebuild, Stage, in_memory, on_postgres
 

@@ -16,7 +16,7 @@ from google.genai import types
 
 from adkpg import Database, DatabaseSessionService, PgVectorMemoryService, RememberPolicy
 from adkpg.adk import MemoryPlugin
-from adkpg.testing.scripted_llm import call, text
+from adkpg.tooling.testing.scripted_llm import call, text
 from adkpg.tools import RememberTool, remember
 from tests.fakes.stage import APP, Services, Stage
 from tests.fakes.tool_stage import answers

@@ -21,7 +21,7 @@ from google.genai import types
 
 from adkpg import Database, DatabaseSessionService, PgVectorMemoryService
 from adkpg.memory.invocation import running_invocation
-from adkpg.testing.scripted_llm import call, text
+from adkpg.tooling.testing.scripted_llm import call, text
 from adkpg.tools import LoadMemoryTool, PreloadMemoryTool
 from tests.fakes.stage import APP, USER, Services, Stage
 from tests.fakes.tool_stage import answers, sent

@@ -13,7 +13,7 @@ from google.adk.tools.long_running_tool import LongRunningFunctionTool
 from google.adk.tools.tool_context import ToolContext
 from google.genai import types
 
-from adkpg.testing.scripted_llm import call, calls, text
+from adkpg.tooling.testing.scripted_llm import call, calls, text
 from tests.fakes.stage import APP, Play, Stage
 
 

@@ -12,8 +12,8 @@ import httpx
 import pytest
 from google.adk.cli import main as adk
 
-from adkpg.cli import main
-from adkpg.cli.agents.server import adk_app
+from adkpg.tooling.cli import main
+from adkpg.tooling.cli.agents.server import adk_app
 from tests.fakes import adk_commands as commands
 from tests.fakes.commands import Adkpg
 

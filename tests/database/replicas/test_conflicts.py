@@ -5,7 +5,7 @@ import asyncio
 import pytest
 
 from adkpg import Database, DatabaseSessionService, PgVectorMemoryService, Settings
-from adkpg.testing import said
+from adkpg.tooling.testing import said
 from tests.fakes.conversation import USER, entry, found
 from tests.fakes.replicated import Replicated
 from tests.fakes.replication import until

@@ -10,7 +10,7 @@ from google.adk.sessions.session import Session
 
 from adkpg import Database, DatabaseSessionService, PgVectorMemoryService, Settings
 from adkpg.database.replicas.replica import OWN_WRITE_S
-from adkpg.testing import said
+from adkpg.tooling.testing import said
 from tests.fakes.conversation import USER, remember_apart
 from tests.fakes.replicated import Replicated
 from tests.fakes.replication import replicated

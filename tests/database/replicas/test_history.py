@@ -10,7 +10,7 @@ import pytest
 
 from adkpg import Database, DatabaseSessionService, Settings
 from adkpg.errors import RetryableError, StaleSession
-from adkpg.testing import said, texts
+from adkpg.tooling.testing import said, texts
 from tests.fakes.conversation import USER
 from tests.fakes.histories import (
     Load,

@@ -12,9 +12,9 @@ import click
 import pytest
 
 from adkpg import Database
-from adkpg.cli import main
 from adkpg.errors import AdkpgError, ReadOnly
 from adkpg.tables import metadata
+from adkpg.tooling.cli import main
 from tests.fakes.public_calls import (
     APP,
     CALLS,

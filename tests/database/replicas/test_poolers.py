@@ -9,8 +9,8 @@ from google.adk.sessions.session import Session
 
 from adkpg import Database, DatabaseSessionService, PgVectorMemoryService, Settings
 from adkpg.database.replicas.replica import OWN_WRITE_S
-from adkpg.operations import examine
-from adkpg.testing import said, texts
+from adkpg.tooling.operations import examine
+from adkpg.tooling.testing import said, texts
 from tests.fakes.conversation import USER, found, remember_apart
 from tests.fakes.histories import Load, checked, more, running
 from tests.fakes.pgbouncer import PgBouncer

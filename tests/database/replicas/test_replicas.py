@@ -13,8 +13,8 @@ from sqlalchemy.engine import make_url
 from adkpg import Database, DatabaseSessionService, PgVectorMemoryService, Settings, scope
 from adkpg.database.replicas.replica import OWN_WRITE_S
 from adkpg.errors import ConfigurationError, ReadOnly, ScopeMissing
-from adkpg.operations import Finding, examine
-from adkpg.testing import said, texts
+from adkpg.tooling.operations import Finding, examine
+from adkpg.tooling.testing import said, texts
 from tests.fakes.conversation import USER, entry, found, remember_apart, text_of
 from tests.fakes.proxy import Part
 from tests.fakes.replicated import Replicated

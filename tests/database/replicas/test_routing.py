@@ -9,7 +9,7 @@ import pytest
 from adkpg import Database, DatabaseSessionService, PgVectorMemoryService
 from adkpg.errors import ReadOnly
 from adkpg.interface.internal import is_internal
-from adkpg.testing import said
+from adkpg.tooling.testing import said
 from tests.fakes.conversation import USER, entry
 from tests.fakes.replicated import Replicated, documented
 from tests.fakes.replication import until

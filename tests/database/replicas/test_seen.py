@@ -16,7 +16,7 @@ from adkpg import Database, DatabaseSessionService, PgVectorMemoryService
 from adkpg.database.replicas.replica import OWN_WRITE_S
 from adkpg.erasure import forget, prune_sessions
 from adkpg.errors import SessionExists, StaleSession
-from adkpg.testing import said, texts
+from adkpg.tooling.testing import said, texts
 from tests.fakes.conversation import USER, found
 from tests.fakes.public_calls import APP, CALLS, Person, Services, furnish
 from tests.fakes.replicated import Replicated, documented

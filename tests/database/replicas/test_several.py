@@ -11,8 +11,8 @@ from sqlalchemy import NullPool
 
 from adkpg import Database, DatabaseSessionService, Settings
 from adkpg.database.replicas.replica import OWN_WRITE_S
-from adkpg.operations import examine
-from adkpg.testing import said, texts
+from adkpg.tooling.operations import examine
+from adkpg.tooling.testing import said, texts
 from tests.fakes.conversation import USER
 from tests.fakes.histories import Load, checked, more, read_at, running
 from tests.fakes.proxy import Proxy

@@ -8,7 +8,7 @@ import pytest
 
 from adkpg import DatabaseSessionService, PgVectorMemoryService
 from adkpg.database.replicas.replica import OWN_WRITE_S
-from adkpg.testing import said
+from adkpg.tooling.testing import said
 from tests.fakes.conversation import USER, found, remember_apart
 from tests.fakes.proxy import Part
 from tests.fakes.replicated import Replicated

@@ -10,8 +10,8 @@ from sqlalchemy.engine import make_url
 
 from adkpg import Database, DatabaseSessionService, PgVectorMemoryService, Settings
 from adkpg.database.replicas.replica import OWN_WRITE_S
-from adkpg.operations import Finding, examine
-from adkpg.testing import said, texts
+from adkpg.tooling.operations import Finding, examine
+from adkpg.tooling.testing import said, texts
 from tests.fakes.conversation import USER, found, remember_apart
 from tests.fakes.replicated import Replicated
 from tests.fakes.replication import until

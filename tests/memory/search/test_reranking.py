@@ -14,7 +14,7 @@ from adkpg import Database, Hit, PgVectorMemoryService, Settings
 from adkpg.errors import ConfigurationError, InvalidInput, ModelError
 from adkpg.memory.records import text_of
 from adkpg.reranking import TEIReranker
-from adkpg.testing import said
+from adkpg.tooling.testing import said
 from tests.fakes.embedding_server import EmbeddingServer, Reply, Request
 
 USER: Any = {"app_name": "app", "user_id": "ana"}

@@ -5,7 +5,7 @@ import logging
 import pytest
 
 from adkpg import Database, PgVectorMemoryService
-from adkpg.models import Models
+from adkpg.tooling.models import Models
 from tests.fakes.conversation import USER, entry, found, remember_apart, said, session_of
 from tests.fakes.toys import ToyEmbedder
 

@@ -11,7 +11,7 @@ from adkpg import Database, PgVectorMemoryService
 from adkpg.documents import Documents
 from adkpg.embedding import CallableEmbedder
 from adkpg.erasure import forget
-from adkpg.models import Models
+from adkpg.tooling.models import Models
 from tests.fakes.conversation import USER, entry, found, said, session_of, text_of
 from tests.fakes.toys import BrokenEmbedder, SeededEmbedder, ToyEmbedder
 

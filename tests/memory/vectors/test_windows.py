@@ -10,7 +10,7 @@ from google.adk.tools.preload_memory_tool import preload_memory_tool as adks_pre
 from adkpg import Database, Hit, PgVectorMemoryService
 from adkpg.documents import Documents
 from adkpg.memory.vectors.passages import PASSAGE_TOKENS, passages, tokens
-from adkpg.testing.scripted_llm import call, text
+from adkpg.tooling.testing.scripted_llm import call, text
 from adkpg.tools import load_memory, preload_memory
 from tests.fakes.conversation import USER, entry, text_of
 from tests.fakes.stage import Stage

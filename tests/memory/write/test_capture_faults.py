@@ -8,7 +8,7 @@ import pytest
 
 from adkpg import DatabaseSessionService, Settings
 from adkpg.errors import DatabaseUnavailable
-from adkpg.testing import said
+from adkpg.tooling.testing import said
 from tests.fakes.conversation import USER
 from tests.fakes.locks import locked
 from tests.fakes.proxy import Proxy

@@ -8,7 +8,7 @@ import pytest
 
 from adkpg import Database, PgVectorMemoryService
 from adkpg.errors import ModelUnavailable
-from adkpg.models.service import Models
+from adkpg.tooling.models.service import Models
 from tests.fakes.conversation import USER, conversation, entry, found, said, session_of
 from tests.fakes.locks import locked
 from tests.fakes.proxy import Proxy

@@ -1,5 +1,0 @@
-"""The command line. Its modules import click alone; a command imports the library when it runs."""
-
-from adkpg.cli.program import main
-
-__all__ = ["main"]

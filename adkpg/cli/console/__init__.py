@@ -1,5 +1,0 @@
-"""``adkpg console``."""
-
-from adkpg.cli.console.command import console
-
-__all__ = ["console"]

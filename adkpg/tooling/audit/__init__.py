@@ -1,0 +1,5 @@
+"""Audit: what people changed by hand, who and when."""
+
+from adkpg.tooling.audit.service import Audit, AuditEntry
+
+__all__ = ["Audit", "AuditEntry"]

@@ -1,0 +1,182 @@
+"""Audit: notes each change before it is made, and what became of it."""
+
+from collections.abc import AsyncIterator
+from contextlib import asynccontextmanager
+from dataclasses import dataclass
+from datetime import datetime
+from types import EllipsisType
+from uuid import UUID, uuid4
+
+from adkpg import jsontext
+from adkpg.database import Database
+from adkpg.errors import InvalidInput
+from adkpg.keys import APP_WIDE, asked_user, require_storable, scope_user
+from adkpg.limits import page_rows
+from adkpg.pages import Page, cursor_of, place_of
+from adkpg.telemetry.calls import on, traced
+from adkpg.tooling.audit import statements
+
+_LONGEST = 200
+
+
+@dataclass(frozen=True)
+class AuditEntry:
+    """One change.
+
+    Attributes:
+      app_name: The app.
+      user_id: Whose rows were changed; None if they are the app's, or the person was forgotten.
+      changed_at: When.
+      actor: Who did it.
+      action: What was done, such as ``delete_memory``.
+      subject: Which memory or session; None if it was all.
+      outcome: ``begun`` if nobody knows how it ended, ``done``, or the error that ended it.
+    """
+
+    app_name: str
+    user_id: str | None
+    changed_at: datetime
+    actor: str
+    action: str
+    subject: str | None
+    outcome: str
+
+
+@traced(
+    entries=on("audit"),
+)
+class Audit:
+    """What people changed by hand, as `adkpg.tooling.console` does it for them.
+
+    An entry is one of the person's rows: forgetting them erases it. So a change that erases a
+    person is noted of the app, and says nobody's id.
+
+    Args:
+      database: Where the changes are made.
+    """
+
+    def __init__(self, database: Database) -> None:
+        self._database = database
+
+    def __repr__(self) -> str:
+        return f"Audit({self._database!r})"
+
+    @asynccontextmanager
+    async def recording(
+        self,
+        *,
+        app_name: str,
+        user_id: str | None,
+        actor: str,
+        action: str,
+        subject: str | None = None,
+    ) -> AsyncIterator[None]:
+        """Notes a change before what runs inside makes it, and then how that ended.
+
+        Args:
+          app_name: The app.
+          user_id: Whose rows are changed; None are the app's own.
+          actor: Who does it; of a longer name the first 200 characters.
+          action: What is done.
+          subject: To which memory or session.
+
+        Raises:
+          InvalidInput: An id cannot be stored; nothing ran.
+          DatabaseError: The change could not be noted; nothing ran.
+        """
+        require_storable(app_name=app_name, user_id=user_id)
+        place: statements.EntryParameters = {
+            "app_name": app_name,
+            "user_id": scope_user(user_id),
+            "audit_id": str(uuid4()),
+            "actor": jsontext.storable(actor)[:_LONGEST],
+            "action": jsontext.storable(action)[:_LONGEST],
+            "subject": None if subject is None else jsontext.storable(subject),
+        }
+        await self._database.fetch(statements.begin(), place)
+        try:
+            yield
+        except Exception as exc:
+            await self._end(place, type(exc).__name__)
+            raise
+        await self._end(place, "done")  # a cancelled one may have ended either way: begun
+
+    async def entries(
+        self,
+        *,
+        app_name: str | None = None,
+        user_id: str | EllipsisType | None = ...,
+        limit: int = 50,
+        cursor: str | None = None,
+    ) -> Page[AuditEntry]:
+        """Returns some changes, newest first.
+
+        Args:
+          app_name: An app's; None is every app's.
+          user_id: A user's; None is the app's own, and left out everybody's.
+          limit: At most this many, at least 1, and at most ``ADKPG_MAX_RESULTS``.
+          cursor: The `next_cursor` of the page before; None starts at the newest.
+
+        Raises:
+          InvalidInput: `limit` is below 1, an id cannot be stored, or `cursor` did not come from a
+            page.
+        """
+        limit = page_rows(self._database.settings, limit)
+        require_storable(app_name=app_name)
+        user = asked_user(user_id)
+        if app_name is None or user is None:
+            self._database.require_every_scope()
+        place = (None, None)
+        if cursor is not None:
+            place = place_of(cursor, datetime, str)
+            _require_id(place[1])
+        rows = await self._database.fetch(
+            statements.select_entries(
+                app=app_name is not None, user=user is not None, following=cursor is not None
+            ),
+            {
+                "app_name": app_name or "",
+                "user_id": user or "",
+                "after_time": place[0],
+                "after_id": place[1],
+                "limit": limit + 1,
+            },
+        )
+        following = None
+        if len(rows) > limit:
+            last = rows[limit - 1]
+            following = cursor_of(last["changed_at"], last["audit_id"])
+        entries = [
+            AuditEntry(
+                row["app_name"],
+                None if row["user_id"] == APP_WIDE else row["user_id"],
+                row["changed_at"],
+                row["actor"],
+                row["action"],
+                row["subject"],
+                row["outcome"],
+            )
+            for row in rows[:limit]
+        ]
+        return Page(entries, following)
+
+    async def _end(self, place: statements.EntryParameters, outcome: str) -> None:
+        await self._database.fetch(
+            statements.end(),
+            {
+                "app_name": place["app_name"],
+                "user_id": place["user_id"],
+                "audit_id": place["audit_id"],
+                "outcome": outcome,
+            },
+        )
+
+
+def _require_id(value: object) -> None:
+    try:
+        UUID(str(value))
+    except ValueError as exc:
+        raise InvalidInput(
+            "The cursor did not come from a page of this listing; give its next_cursor, or no "
+            "cursor to start."
+        ) from exc

@@ -1,0 +1,269 @@
+"""Archives: adkpg's tables in one file, as pg_dump's custom format has them, and back."""
+
+import os
+import re
+import tempfile
+from collections.abc import Callable, Iterator, Mapping
+from contextlib import contextmanager
+from dataclasses import dataclass
+from pathlib import Path
+
+from adkpg.database import Database, row_security
+from adkpg.database.migrating import migrations
+from adkpg.errors import ConfigurationError, SchemaError
+from adkpg.tooling.backup import statements
+from adkpg.tooling.backup.process import Process, Processes
+from adkpg.tooling.backup.programs import Programs
+from adkpg.tooling.backup.script import Script
+
+Progress = Callable[[int, int], None]
+
+_VACUUM_TIMEOUT_S = 3_600.0
+_LINES_SHOWN = 1_000
+_DUMPING = re.compile(rb"pg_dump: dumping contents of table")
+
+
+@dataclass(frozen=True)
+class Archive:
+    """What a backup holds.
+
+    Attributes:
+      file: Where it is.
+      revision: Of the tables.
+      rows: Number of rows by table, without the table of the revision.
+    """
+
+    file: Path
+    revision: str
+    rows: Mapping[str, int]
+
+
+@dataclass(frozen=True)
+class _Server:
+    """A server, and the programs to work on it.
+
+    Attributes:
+      major: Its version.
+      programs: Of its version or later.
+      environment: Leads them to it.
+      guarded: Whether the tables have row-level security.
+    """
+
+    major: int
+    programs: Programs
+    environment: Mapping[str, str]
+    guarded: bool
+
+
+async def back_up(database: Database, file: Path, *, progress: Progress) -> Archive:
+    """Writes adkpg's tables to a file as they are at one moment; everybody goes on meanwhile.
+
+    The file is read once more before it gets its name, so one that is there can be restored. It may
+    be read by its owner alone.
+
+    Args:
+      database: Where the tables are, at whatever revision.
+      file: Replaced, if it exists, once the backup is complete.
+      progress: Told how many of how many tables are written.
+
+    Raises:
+      SchemaError: There are no tables.
+      ConfigurationError: There is no pg_dump for this server; or the tables are distributed, and
+        this is a worker's database.
+      DatabaseError: It failed; the message ends with its words.
+    """
+    if await database.current() is None:
+        raise SchemaError(
+            f"There are no tables of adkpg in schema {database.schema} of {database.url}, so there "
+            "is nothing to back up; correct the URL or ADKPG_DATABASE_SCHEMA."
+        )
+    await _require_whole(database)
+    tables = len(await counted(database))
+    server = await _server(database)
+    with _replacing(file) as partial:
+        dump = [
+            server.programs.program("pg_dump"),
+            *("--format=custom", "--no-password", "--no-owner", "--no-privileges", "--verbose"),
+            *(f"--schema={database.schema}", f"--file={partial}"),
+        ]
+        if server.guarded:
+            dump.append("--enable-row-security")  # in everybody's scope, or pg_dump reads nothing
+
+        def work(processes: Processes) -> None:
+            with processes.take(
+                Process(dump, environment=server.environment, errors=True)
+            ) as running:
+                for done, _ in enumerate(filter(_DUMPING.match, running.lines()), 1):
+                    progress(done, tables)
+
+        await Processes.run(work)
+        archive = await read(database, partial)
+    return Archive(file, archive.revision, archive.rows)
+
+
+async def read(database: Database, file: Path) -> Archive:
+    """Reads a backup to its end, and returns what it holds.
+
+    Raises:
+      ConfigurationError: It is no backup of this schema.
+      DatabaseError: It cannot be read.
+    """
+    server = await _server(database)
+    script = Script(database.schema)
+    restore = [server.programs.program("pg_restore"), "--file=-", str(file)]
+
+    def work(processes: Processes) -> None:
+        with processes.take(Process(restore, speaks=True)) as running:
+            script.read(running.lines())
+
+    await Processes.run(work)
+    if script.revision is None:
+        raise ConfigurationError(
+            f"The file {file} holds no backup of the schema {database.schema}; set "
+            "ADKPG_DATABASE_SCHEMA to the schema that was backed up, or name another file."
+        )
+    return Archive(file, script.revision, _without_revision(script.rows))
+
+
+async def require_restorable(database: Database) -> None:
+    """Refuses a database whose tables a restore could not replace.
+
+    Raises:
+      ConfigurationError: They are distributed by Citus, or it is a worker's database.
+    """
+    cluster = await database.cluster()
+    if cluster is None or (cluster.is_coordinator and not cluster.is_distributed):
+        return
+    what = (
+        "is a worker's of a Citus cluster, where no tables can be made"
+        if not cluster.is_coordinator
+        else f"has tables in the schema {database.schema} that Citus distributes over nodes, and a "
+        "backup holds tables of one server"
+    )
+    raise ConfigurationError(
+        f"The database {database.url} {what}. Nothing was changed; restore into a database of the "
+        "coordinator with no distributed tables, an empty one say, and run there: adkpg db "
+        "distribute"
+    )
+
+
+async def restore(database: Database, archive: Archive, *, progress: Progress) -> dict[str, int]:
+    """Makes adkpg's tables what a backup holds: all of it, or, after any error, nothing.
+
+    One transaction drops what is in the schema, restores, and counts the rows of each table. Then
+    tables of an older revision are migrated, and all are vacuumed and analysed.
+
+    Args:
+      database: Where to; whatever else is in its schema goes.
+      archive: As `read` returned it.
+      progress: Told how many of how many rows are restored.
+
+    Returns:
+      How many rows there are now, by table.
+
+    Raises:
+      SchemaError: The backup is of a revision that this version does not know.
+      ConfigurationError: There is no pg_restore for this server; or Citus distributes the tables.
+      DatabaseError: It failed, and nothing was changed; the message ends with the server's words.
+    """
+    if not migrations.knows(archive.revision):
+        raise SchemaError(
+            f"The backup is of revision {archive.revision}, which this version of adkpg does not "
+            "know; upgrade the adkpg package, or restore it with the version that wrote it."
+        )
+    await database.require_held_role()
+    await require_restorable(database)
+    place: statements.PlaceParameters = {"schema": database.schema}
+    exists = (await database.look(statements.select_schema(), place))[0]["there"]
+    server = await _server(database)
+    script = Script(database.schema, runs=True)
+    programs = server.programs
+    restore = [
+        programs.program("pg_restore"),
+        *("--file=-", "--no-owner", "--no-privileges", str(archive.file)),
+    ]
+    psql = [programs.program("psql"), "--no-psqlrc", "--quiet", "--no-password"]
+    psql += ["--set=ON_ERROR_STOP=1", "--file=-"]
+
+    def work(processes: Processes) -> None:
+        with (
+            processes.take(Process(psql, environment=server.environment, reads=True)) as runs,
+            processes.take(Process(restore, speaks=True)) as running,
+        ):
+            runs.write(statements.begin(database.schema, exists=exists).encode())
+            for number, line in enumerate(script.lines(running.lines(), server_major=server.major)):
+                runs.write(line)
+                if number % _LINES_SHOWN == 0:
+                    done = sum(_without_revision(script.rows).values())
+                    progress(done, sum(archive.rows.values()))
+            running.complete()  # without what commits, nothing is restored
+            runs.write(statements.end(database.schema, script.rows).encode())
+
+    await Processes.run(work)
+    await database.upgrade()
+    rows = await counted(database)
+    for name in rows:
+        await database.run_ddl(
+            statements.vacuum(database.schema, name), timeout_s=_VACUUM_TIMEOUT_S
+        )
+    return _without_revision(rows)
+
+
+async def counted(database: Database) -> dict[str, int]:
+    """Returns how many rows each table of the schema has; none without tables.
+
+    Raises:
+      DatabaseUnavailable: There is no connection, or a node of a cluster is away.
+      PermissionDenied: Policies hide rows from this role.
+    """
+    tables = await database.look(statements.select_tables(), {"schema": database.schema})
+    guarded = await database.require_everybodys_rows()
+    rows: dict[str, int] = {}
+    for name in (each["name"] for each in tables):
+        count = statements.count_rows(database.schema, name, guarded=guarded)
+        timeout_s = database.settings.migration_timeout_s
+        rows[name] = (await database.look(count, {}, timeout_s=timeout_s))[0]["rows"]
+    return rows
+
+
+@contextmanager
+def _replacing(file: Path) -> Iterator[Path]:
+    """Yields a new file next to one, which takes its name once it is complete."""
+    descriptor, name = tempfile.mkstemp(prefix=f".{file.name}.", dir=file.parent)
+    os.close(descriptor)
+    partial = Path(name)
+    try:
+        yield partial
+        partial.replace(file)
+    finally:
+        partial.unlink(missing_ok=True)
+
+
+async def _require_whole(database: Database) -> None:
+    """Refuses a worker of a cluster: it knows no comments, statistics and HNSW indexes of tables.
+
+    Raises:
+      ConfigurationError: It is one.
+    """
+    cluster = await database.cluster()
+    if cluster is not None and cluster.is_distributed and not cluster.is_coordinator:
+        raise ConfigurationError(
+            f"The database {database.url} is a worker's of a Citus cluster, which does not know "
+            "all that belongs to the tables; name the coordinator in the database URL, and back "
+            "them up through it."
+        )
+
+
+async def _server(database: Database) -> _Server:
+    major = (await database.found()).postgres // 10_000
+    environment = await database.client_environment()
+    guarded = await database.require_everybodys_rows()
+    if guarded:
+        options = (environment.get("PGOPTIONS", ""), row_security.EVERY_SCOPE)
+        environment["PGOPTIONS"] = " ".join(filter(None, options))
+    programs = Programs.for_server(major, embedded=database.url == "embedded")
+    return _Server(major, programs, environment, guarded)
+
+
+def _without_revision(rows: Mapping[str, int]) -> dict[str, int]:
+    return {name: count for name, count in rows.items() if name != "alembic_version"}

@@ -1,0 +1,135 @@
+"""``adkpg backup`` and ``adkpg restore``: all of adkpg's tables, in one file of pg_dump's."""
+
+from __future__ import annotations
+
+import os
+from collections.abc import Mapping
+from pathlib import Path
+from typing import TYPE_CHECKING, Any
+
+import click
+
+import adkpg
+from adkpg.tooling.cli.answers import say
+from adkpg.tooling.cli.connection import database_url, run
+from adkpg.tooling.cli.options import as_json
+from adkpg.tooling.cli.removal import ask, removes
+from adkpg.tooling.terminal import bar, show
+
+if TYPE_CHECKING:
+    from adkpg.tooling.backup.archive import Archive
+
+
+@click.command()
+@click.argument("file", metavar="FILE", type=click.Path(path_type=Path, dir_okay=False))
+@click.option("--yes", is_flag=True, help="Overwrite FILE without a question.")
+@as_json
+@database_url
+def backup(file: Path, database_url: str | None, *, yes: bool, as_json: bool) -> None:
+    """Write all of adkpg's tables to one file.
+
+    FILE is in pg_dump's custom format. The tables are as they were at one moment; the agents go on
+    meanwhile. pg_dump is that of adkpg[embedded], or the one on the PATH for any other server. FILE
+    is read once more at the end, and may be read by you alone.
+
+    \b
+    Example:
+      adkpg backup monday.dump
+      adkpg restore monday.dump \\
+        --database-url postgresql://ana:secret@localhost/empty
+    """
+    file = Path(os.path.abspath(file))
+    if not file.parent.is_dir():
+        raise click.ClickException(f"There is no folder {file.parent}; make it, or name another.")
+    if file.exists() and not yes:
+        ask(
+            lambda: show(("FILE", "BYTES"), [(file, file.stat().st_size)]),
+            "Overwrite this file?",
+            as_json=as_json,
+        )
+
+    async def write(database: adkpg.Database) -> Archive:
+        from adkpg.tooling.backup.archive import back_up
+
+        with bar("Writing tables") as shown:
+            return await back_up(database, file, progress=shown)
+
+    archive = run(database_url, write)
+    size = file.stat().st_size
+    if not as_json:
+        _show(archive.rows)
+    say(
+        f"Written: {file}, {size} bytes, of revision {archive.revision}.",
+        {"file": str(file), "bytes": size, **_jsonable(archive.revision, archive.rows)},
+        as_json=as_json,
+    )
+
+
+@click.command()
+@click.argument("file", metavar="FILE", type=click.Path(path_type=Path, dir_okay=False))
+@removes
+@database_url
+def restore(
+    file: Path, database_url: str | None, *, dry_run: bool, yes: bool, as_json: bool
+) -> None:
+    """Make adkpg's tables what a backup holds.
+
+    FILE is what `adkpg backup` wrote. One transaction restores it: after any error nothing has
+    changed. It asks before it drops tables that are there already. Tables of an older revision are
+    migrated. Ownership and grants are not in FILE: the tables belong to the role that restores, and
+    other roles keep what they could do with the tables that were there.
+
+    \b
+    Example:
+      adkpg restore monday.dump \\
+        --database-url postgresql://ana:secret@localhost/empty
+    """
+    file = Path(os.path.abspath(file))
+    if not file.is_file():
+        raise click.ClickException(f"There is no file {file}; correct the name.")
+
+    async def look(database: adkpg.Database) -> tuple[Archive, dict[str, int]]:
+        from adkpg.tooling.backup.archive import counted, read, require_restorable
+
+        await require_restorable(database)
+        return await read(database, file), await counted(database)
+
+    archive, there = run(database_url, look)
+    if dry_run:
+        if not as_json:
+            _show(archive.rows, there)
+        value = {"dry_run": True, "drops": there, **_jsonable(archive.revision, archive.rows)}
+        say("Nothing was restored.", value, as_json=as_json)
+        return
+    if there and not yes:
+        ask(
+            lambda: _show(archive.rows, there),
+            "Drop these tables, and restore those of the file?",
+            as_json=as_json,
+        )
+
+    async def write(database: adkpg.Database) -> dict[str, int]:
+        from adkpg.tooling.backup import archive as archives
+
+        with bar("Restoring rows") as shown:
+            return await archives.restore(database, archive, progress=shown)
+
+    rows = run(database_url, write)
+    if not as_json:
+        _show(rows)
+    sentence = f"Restored: all rows of {file}, of revision {archive.revision}."
+    value = {"dry_run": False, "drops": there, **_jsonable(archive.revision, rows)}
+    say(sentence, value, as_json=as_json)
+
+
+def _show(rows: Mapping[str, int], there: Mapping[str, int] | None = None) -> None:
+    if there is None:
+        show(("TABLE", "ROWS"), rows.items())
+        return
+    names = dict.fromkeys([*rows, *there])
+    table = [(name, there.get(name, ""), rows.get(name, "")) for name in names]
+    show(("TABLE", "THERE", "IN THE FILE"), table)
+
+
+def _jsonable(revision: str, rows: Mapping[str, int]) -> dict[str, Any]:
+    return {"revision": revision, "rows": dict(rows)}

@@ -1,0 +1,102 @@
+"""``adkpg memory prune``: erases memories that expired, faded or are too many."""
+
+from __future__ import annotations
+
+from dataclasses import asdict
+from datetime import timedelta
+
+import click
+
+import adkpg
+from adkpg.tooling.cli.connection import database_url, run
+from adkpg.tooling.cli.options import KINDS, MOST, span
+from adkpg.tooling.cli.removal import Removal, removes
+from adkpg.tooling.terminal import show
+
+_REASONS = ("expired", "superseded", "faded", "surplus", "drawn", "total")
+
+
+@click.command()
+@click.option("--app", "app_name", help="Only this app's memories.")
+@click.option("--user", "user_id", help="Only this user's memories.")
+@click.option("--older-than", type=span, help="Memories older than this go.")
+@click.option(
+    "--max-importance",
+    type=click.FloatRange(0, 1),
+    help="Memories of at most this importance go; with --older-than only the old ones.",
+)
+@click.option(
+    "--max-memories",
+    type=click.IntRange(0, MOST),
+    help="Each user keeps at most this many, the most important and latest.",
+)
+@click.option(
+    "--kind",
+    "kinds",
+    multiple=True,
+    type=click.Choice(KINDS),
+    help="Apply those three rules to this kind; may be repeated.  [default: all but document]",
+)
+@click.option("--superseded", is_flag=True, help="Facts that others replaced go too.")
+@removes
+@database_url
+def prune(
+    app_name: str | None,
+    user_id: str | None,
+    older_than: timedelta | None,
+    max_importance: float | None,
+    max_memories: int | None,
+    kinds: tuple[str, ...],
+    superseded: bool,
+    database_url: str | None,
+    **consent: bool,
+) -> None:
+    """Erase memories that are old, unimportant or too many.
+
+    Expired memories always go, others by the given rules, each with the facts and summaries that
+    were drawn from it. Rows are deleted in short transactions. FADED counts those of --older-than
+    and --max-importance, SURPLUS those above --max-memories, DRAWN what was drawn from the others.
+
+    \b
+    Example:
+      adkpg memory prune --dry-run
+      adkpg memory prune --app my_agent --older-than 365d --max-importance 0.3
+      adkpg memory prune --app my_agent --max-memories 5000 --yes
+    """
+    chosen = {"kinds": kinds} if kinds else {}
+
+    def erase(dry_run: bool) -> list[adkpg.erasure.Pruned]:
+        return run(
+            database_url,
+            lambda database: adkpg.erasure.prune(
+                database,
+                app_name=app_name,
+                user_id=... if user_id is None else user_id,
+                older_than=older_than,
+                max_importance=max_importance,
+                max_memories=max_memories,
+                superseded=superseded,
+                dry_run=dry_run,
+                **chosen,
+            ),
+        )
+
+    Removal(
+        remove=erase,
+        show=_show,
+        jsonable=lambda pruned: {"pruned": [asdict(each) for each in pruned]},
+        question="Erase these memories for good?",
+        nothing="No memory is to go.",
+    ).carry_out(**consent)
+
+
+def _show(pruned: list[adkpg.erasure.Pruned]) -> None:
+    rows = [
+        (
+            each.app_name,
+            "(app-wide)" if each.user_id is None else each.user_id,
+            *(getattr(each, reason) for reason in _REASONS),
+        )
+        for each in pruned
+    ]
+    show(("APP", "USER", *(reason.upper() for reason in _REASONS)), rows)

@@ -1,0 +1,6 @@
+"""``adkpg doctor`` and ``adkpg stats``: what operators ask."""
+
+from adkpg.tooling.cli.operations.doctor import doctor
+from adkpg.tooling.cli.operations.stats import stats
+
+__all__ = ["doctor", "stats"]

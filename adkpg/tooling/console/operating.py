@@ -1,0 +1,77 @@
+"""Operating: what waits, what was given up, models, sizes, health, and who changed what."""
+
+from typing import Any, get_args
+
+from starlette.requests import Request
+from starlette.responses import Response
+
+from adkpg.errors import InvalidInput
+from adkpg.memory.queue.jobs import Jobs, Task
+from adkpg.tooling import operations
+from adkpg.tooling.console import forms
+from adkpg.tooling.console.page import Console, back_to, everybody, form_of, person, query_of
+
+_TASKS: tuple[Task, ...] = get_args(Task)
+
+
+async def show(console: Console, request: Request) -> Response:
+    """Shows everything that an operator looks after."""
+    fields = query_of(request)
+    examines = bool(fields.get("examine"))  # which reads the keys of all memories
+    with everybody():
+        queues = {task: Jobs(console.database, task=task) for task in _TASKS}
+        values: dict[str, Any] = {
+            "backlogs": [await jobs.backlog() for jobs in queues.values()],
+            "dead": {
+                task: await jobs.dead(limit=50, cursor=fields.get(f"{task}_cursor") or None)
+                for task, jobs in queues.items()
+            },
+            "models": await console.models.list_models() if examines else None,
+            "tables": await operations.table_sizes(console.database),
+            "examination": await operations.examine(console.database) if examines else None,
+        }
+    return console.page(request, "operations.html", **values)
+
+
+async def retry(console: Console, request: Request) -> Response:
+    """Makes dead work due again: that of one memory."""
+    fields = form_of(request)
+    task, memory_id = _task(forms.required(fields, "task")), forms.required(fields, "memory")
+    with person(fields) as (app_name, user_id):
+        async with console.changing(
+            request, app_name=app_name, user_id=user_id, action="retry", subject=memory_id
+        ):
+            await Jobs(console.database, task=task).revive(
+                app_name=app_name, user_id=user_id, memory_id=memory_id
+            )
+    return back_to(request, "operations")
+
+
+async def retry_all(console: Console, request: Request) -> Response:
+    """Makes all dead work of an app due again."""
+    fields = form_of(request)
+    task, app_name = _task(forms.required(fields, "task")), forms.required(fields, "app")
+    with everybody():
+        async with console.changing(
+            request, app_name=app_name, user_id=None, action="retry_all", subject=task
+        ):
+            await Jobs(console.database, task=task).revive(app_name=app_name)
+    return back_to(request, "operations")
+
+
+async def audit(console: Console, request: Request) -> Response:
+    """Shows who changed what."""
+    fields = query_of(request)
+    app_name = fields.get("app") or None
+    with everybody():
+        page = await console.audit.entries(
+            app_name=app_name, limit=100, cursor=fields.get("cursor") or None
+        )
+    return console.page(request, "audit.html", page=page, app_name=app_name)
+
+
+def _task(name: str) -> Task:
+    for task in _TASKS:
+        if task == name:
+            return task
+    raise InvalidInput(f"There is no task {name[:40]!r}; choose one of {', '.join(_TASKS)}.")

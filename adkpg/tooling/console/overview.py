@@ -1,0 +1,61 @@
+"""Overview: the apps, their users and sessions, and what waits."""
+
+from typing import get_args
+
+from starlette.requests import Request
+from starlette.responses import Response
+
+from adkpg.memory.queue.jobs import Jobs, Task
+from adkpg.tooling import operations
+from adkpg.tooling.console import forms
+from adkpg.tooling.console.page import Console, everybody, query_of
+from adkpg.tooling.operations.people import app_names
+
+_MOST_APPS = 1_000
+
+
+async def overview(console: Console, request: Request) -> Response:
+    """Shows all apps, and what they have if that is asked for: to count reads much."""
+    counts = bool(query_of(request).get("count"))
+    with everybody():
+        backlogs = [await Jobs(console.database, task=task).backlog() for task in get_args(Task)]
+        names = await app_names(console.database, most=_MOST_APPS)
+        apps = (await operations.statistics(console.database, users=1)).apps if counts else ()
+    return console.page(
+        request,
+        "overview.html",
+        names=names,
+        backlogs=backlogs,
+        apps=apps,
+        most={
+            name: max((getattr(app, name) for app in apps), default=0)
+            for name in ("users", "sessions", "events", "memories")
+        },
+    )
+
+
+async def app(console: Console, request: Request) -> Response:
+    """Shows an app: its users and its newest sessions."""
+    fields = query_of(request)
+    app_name = forms.required(fields, "app")
+    part = fields.get("part", "").strip()
+    with everybody():
+        users = await operations.list_users(
+            console.database,
+            app_name=app_name,
+            part=part,
+            limit=25,
+            cursor=fields.get("users") or None,
+        )
+        sessions = await console.sessions.list_sessions_page(
+            app_name=app_name, limit=15, cursor=fields.get("sessions") or None
+        )
+    return console.page(
+        request,
+        "app.html",
+        app_name=app_name,
+        part=part,
+        users=users,
+        sessions=sessions,
+        later=bool(fields.get("users") or fields.get("sessions")),
+    )

@@ -1,0 +1,106 @@
+"""People: the users of an app, one page after the other."""
+
+from dataclasses import dataclass
+from datetime import datetime
+
+from adkpg.database import Database
+from adkpg.keys import storable
+from adkpg.limits import page_rows
+from adkpg.pages import Page, cursor_of, place_of
+from adkpg.tables import memories, sessions
+from adkpg.telemetry.calls import on, traced_function
+from adkpg.tooling.operations import people_statements as statements
+
+_WALKED = 10_000  # users that are looked at for one page, some 0.2 s
+
+
+@dataclass(frozen=True)
+class UserCount:
+    """What a user has.
+
+    Attributes:
+      user_id: The user.
+      sessions: Sessions that have not ended.
+      memories: Memories, expired and superseded ones included.
+      updated_at: When the last of the sessions was updated; None without one.
+    """
+
+    user_id: str
+    sessions: int
+    memories: int
+    updated_at: datetime | None
+
+
+async def app_names(database: Database, *, most: int) -> list[str]:
+    """Returns the first apps by name that have a session or a memory.
+
+    Each is looked up after the one before: two round trips for each, and no table is read through.
+
+    Raises:
+      ScopeMissing: Row-level security is on, and the context's scope is not `every_scope`.
+    """
+    database.require_every_scope()
+    names: list[str] = []
+    while len(names) < most:
+        after = names[-1] if names else ""
+        rows = [
+            await database.fetch_one(
+                statements.select_next_app(table, following=bool(names)), {"after": after}
+            )
+            for table in (sessions, memories)
+        ]
+        found = [row["app_name"] for row in rows if row is not None]
+        following = [name for name in found if name is not None]
+        if not following:
+            break
+        names.append(min(following))
+    return names
+
+
+@traced_function(on("sessions"))
+async def list_users(
+    database: Database,
+    *,
+    app_name: str,
+    part: str = "",
+    limit: int = 50,
+    cursor: str | None = None,
+) -> Page[UserCount]:
+    """Returns some users of an app, by id: who have a session, a memory or a state.
+
+    Args:
+      database: Where they are.
+      app_name: The app.
+      part: Only those whose id contains this; 10,000 ids are looked at for a page.
+      limit: At most this many, at least 1, and at most ``ADKPG_MAX_RESULTS``.
+      cursor: The `next_cursor` of the page before; None starts at the first.
+
+    Raises:
+      ScopeMissing: Row-level security is on, and the context's scope is not `every_scope`.
+      InvalidInput: `limit` is below 1, or `cursor` did not come from a page.
+    """
+    database.require_every_scope()
+    limit = page_rows(database.settings, limit)
+    if not storable(app_name=app_name, part=part):
+        return Page([], None)
+    after = "" if cursor is None else place_of(cursor, str)[0]
+    rows = await database.fetch(
+        statements.select_users(following=cursor is not None),
+        {
+            "app_name": app_name,
+            "part": part,
+            "after": after,
+            "limit": limit + 1,
+            # One of them may be the app's own id.
+            "walked": max(_WALKED, limit + 2) if part else limit + 2,
+        },
+    )
+    found = [row for row in rows if row["user_id"] is not None]
+    reached = rows[0]["reached"] if rows else None
+    if len(found) > limit:
+        reached = found[limit - 1]["user_id"]
+    users = [
+        UserCount(row["user_id"], row["sessions"], row["memories"], row["updated_at"])
+        for row in found[:limit]
+    ]
+    return Page(users, None if reached is None else cursor_of(reached))

@@ -1,0 +1,109 @@
+"""Exporting: what is stored of an app, a person or a session, as lines of JSON."""
+
+from collections import Counter
+from collections.abc import AsyncGenerator, AsyncIterator, Callable
+from importlib.metadata import version
+
+from adkpg.artifacts.store import ObjectStore
+from adkpg.database import Database
+from adkpg.errors import ConfigurationError, InvalidInput
+from adkpg.keys import require_storable
+from adkpg.telemetry.calls import on, traced_function
+from adkpg.tooling.transfer.jsonl import lines
+from adkpg.tooling.transfer.reading.stored import Stored
+from adkpg.tooling.transfer.records import ArtifactRecord, SessionRecord
+
+
+@traced_function(on(""))
+async def export(
+    database: Database,
+    *,
+    app_name: str,
+    user_id: str | None = None,
+    session_id: str | None = None,
+    objects: bool = True,
+    progress: Callable[[int], None] | None = None,
+) -> AsyncGenerator[str, None]:
+    """Yields an export line by line, in bounded memory; `import_from` reads it back.
+
+    First come the app's settings and state, then users' states, marks of deleted memories,
+    memories, files, and sessions, each followed by its events. Each session is as of one moment.
+    Vectors and words are derived and left out.
+
+    Args:
+      database: Where.
+      app_name: The app.
+      user_id: One user alone; None is everybody, and what the app knows for all of them.
+      session_id: One session of the user alone, and what was remembered of it.
+      objects: Files whose bytes are in the object store come with them; False names the objects
+        alone, for a database that takes the store over.
+      progress: Is told how many lines there are so far.
+
+    Yields:
+      Lines without their line breaks.
+
+    Raises:
+      InvalidInput: A session is named without its user, or an id cannot be stored.
+      ConfigurationError: There are files in an object store, and the settings name none.
+      ArtifactGone: A file's bytes are not in the object store any more.
+      ArtifactStoreError: The object store refused one.
+      ScopeMissing: Row-level security is on, and the context's scope is one user's, or none.
+      DatabaseError: The server refused a statement.
+    """
+    if session_id is not None and user_id is None:
+        raise InvalidInput("A session is named by its user, too; give the user's id.")
+    require_storable(app_name=app_name, user_id=user_id, session_id=session_id)
+    if user_id is None:
+        database.require_every_scope()
+    counts: Counter[str] = Counter()
+    async for kind, line in _lines(database, app_name, user_id, session_id, objects):
+        counts[kind] += kind != "export"
+        yield line
+        if progress is not None:
+            progress(counts.total())
+    yield lines.end({kind: count for kind, count in counts.items() if count})
+
+
+async def _lines(
+    database: Database, app_name: str, user_id: str | None, session_id: str | None, objects: bool
+) -> AsyncIterator[tuple[str, str]]:
+    writer = f"adkpg {version('adkpg')}"
+    yield (
+        "export",
+        lines.header(app_name=app_name, user_id=user_id, session_id=session_id, writer=writer),
+    )
+    store = ObjectStore.of(database.settings) if objects else None
+    stored = Stored(
+        database, app_name=app_name, user_id=user_id, session_id=session_id, objects=store
+    )
+    settings = await stored.settings()
+    if settings is not None:
+        yield "app_settings", lines.app_settings(settings)
+    state = await stored.app_state()
+    if state is not None:
+        yield "app_state", lines.shared_state(state)
+    async for state in stored.user_states():
+        yield "user_state", lines.shared_state(state)
+    async for tombstone in stored.tombstones():
+        yield "tombstone", lines.tombstone(tombstone)
+    async for memory in stored.memories():
+        yield "memory", lines.memory(memory)
+    async for file in stored.artifacts():
+        if isinstance(file, ArtifactRecord):
+            if objects and file.location is not None:
+                raise ConfigurationError(
+                    f"The bytes of file {file.name!r} are in an object store; set "
+                    "ADKPG_ARTIFACT_STORE as it was when it was saved, or export the names of "
+                    "objects alone (objects=False, --no-objects)."
+                )
+            yield "artifact", lines.artifact(file)
+        else:
+            yield "artifact_chunk", lines.chunk(file)
+    place: SessionRecord | None = None
+    async for record in stored.sessions():
+        if isinstance(record, SessionRecord):
+            place = record
+            yield "session", lines.session(record)
+        else:
+            assert place is not None
+            yield "event", lines.event(place, *record)

@@ -1,0 +1,1 @@
+"""Sources: what sessions are read from, one after another, as `adkpg.tooling.transfer.records`."""

@@ -1,1 +1,0 @@
-"""Sources: what sessions are read from, one after another, as `adkpg.transfer.records`."""
