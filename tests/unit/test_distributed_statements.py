@@ -45,6 +45,7 @@ OVER_ALL_NODES = {
         "sessions.reading_statements.list_sessions_page",
     },
     "users of an app in the console": {
+        "tooling.operations.people_statements.select_next_app",
         "tooling.operations.people_statements.select_users",
     },
     "looking for users with jobs": {
