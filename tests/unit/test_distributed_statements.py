@@ -107,7 +107,7 @@ OVER_ALL_NODES = {
         "tooling.models.statements.select_lacking",
         "tooling.models.statements.take_turns",
     },
-    "adkpg backup": {"backup.statements.count_rows"},
+    "adkpg backup": {"tooling.backup.statements.count_rows"},
     "export of an app; import": {
         "tooling.transfer.reading.statements.select_artifacts",
         "tooling.transfer.reading.statements.select_events",
