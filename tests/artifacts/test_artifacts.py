@@ -329,20 +329,22 @@ async def test_a_save_that_a_deletion_waits_for_goes_with_its_session(
 
 
 @pytest.mark.race
-async def test_forgetting_waits_for_a_save(
-    proxy: Proxy, database: Database, connection: asyncpg.Connection
+@pytest.mark.prepared
+@pytest.mark.parametrize("round_trip", range(1, 8))
+async def test_a_save_during_a_forgetting_is_whole_or_nothing(
+    proxy: Proxy, database: Database, connection: asyncpg.Connection, round_trip: int
 ) -> None:
     """A file of a session that is not stored; what was saved before is erased."""
     async with DatabaseArtifactService(proxy.url) as files:
         await files.list_versions(**PLACE)
-        holder = asyncio.create_task(files.save_artifact(**PLACE, artifact=blob(bytes(9_000_000))))
-        while not await connection.fetchval(
-            "SELECT count(*) FROM pg_locks WHERE locktype = 'advisory'"
-        ):
-            await asyncio.sleep(0)
+        proxy.hold(round_trip, "question")
+        saving = asyncio.create_task(files.save_artifact(**PLACE, artifact=blob(bytes(9_000_000))))
+        await proxy.held.wait()
         await adkpg.erasure.forget(database, **ANA)
-        await holder
-    assert await connection.fetchval(ROWS) in (0, 1 + 35)  # before the erasure, or after it
+        proxy.release()
+        (saved,) = await asyncio.gather(saving, return_exceptions=True)
+    assert saved == 0 or isinstance(saved, ArtifactGone)
+    assert await connection.fetchval(ROWS) == (1 + 35 if saved == 0 else 0)
 
 
 @pytest.mark.fault

@@ -14,6 +14,8 @@ COLLECTED = pytest.StashKey[list[pytest.Item]]()
 _PROGRAM_STARTS = {
     *("subprocess.Popen", "os.exec", "os.fork", "os.forkpty", "os.posix_spawn", "os.system"),
 }
+_OF_PLATFORM = ["uname", "-p"]
+"""What Python's own `platform` runs, once in a process: OpenAI's client asks it."""
 
 
 class Watch:
@@ -64,7 +66,7 @@ class Watch:
     def _hear(self, event: str, arguments: tuple[Any, ...]) -> None:
         if self._needed is None:
             return
-        if event in _PROGRAM_STARTS:
+        if event in _PROGRAM_STARTS and arguments[1:2] != (_OF_PLATFORM,):
             self._needed.add("program")
         elif event == "socket.connect" and self._is_server(arguments[1]):
             self._needed.add("server")
