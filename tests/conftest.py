@@ -45,8 +45,8 @@ hypothesis_settings.load_profile(
 
 _CLUSTER = pytest.StashKey[citus.Run]()
 STARTS_PROGRAMS = {
-    *("demo", "durable_server", "elsewhere", "forker", "healthy", "own_server", "pair", "serve"),
-    *("site", "trio", "unpacked_sdist", "used", "wheel"),
+    *("demo", "durable_server", "elsewhere", "forker", "healthy", "keeping", "losing"),
+    *("own_server", "pair", "serve", "site", "trio", "unpacked_sdist", "used", "wheel"),
 }
 """The fixtures that start a program: what asks for one is marked `program`."""
 

@@ -294,6 +294,7 @@ def _nothing(done: int, total: int) -> None:
 
 
 @pytest.mark.fault
+@pytest.mark.direct("copies a database, to which a pooler would stay connected")
 @pytest.mark.parametrize(
     "made_by",
     [pytest.param("backup", marks=pytest.mark.program), "template", "renaming"],

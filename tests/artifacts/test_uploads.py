@@ -251,6 +251,7 @@ async def test_what_a_killed_save_left_goes_when_its_person_is_forgotten_or_when
         await require_nothing_saved(database, connection, tmp_path, "film")
 
 
+@pytest.mark.prepared
 async def test_a_small_file_takes_one_round_trip_and_an_upload_one_more(
     proxy: Proxy, tmp_path: Path
 ) -> None:

@@ -267,6 +267,7 @@ async def test_every_page_and_action_says_that_the_database_is_away_and_comes_ba
             assert (await browser.get(path, **asked)).status_code == 200, path
 
 
+@pytest.mark.prepared
 async def test_a_download_that_the_database_leaves_breaks_off_and_is_one_sentence(
     proxy: Proxy, impatient: None, caplog: pytest.LogCaptureFixture
 ) -> None:

@@ -21,6 +21,8 @@ from adkpg.tooling.testing.server import Server
 from tests.fakes.findings import find
 from tests.fakes.roles import GUARDED, Roles
 
+pytestmark = pytest.mark.direct("copies databases, to which a pooler would stay connected")
+
 ANA: dict[str, Any] = {"app_name": "bank", "user_id": "ana"}
 STEPS = ("serve", "work", "on", "later")
 LATER = (
