@@ -29,6 +29,8 @@ for arguments in json.loads(sys.argv[1]):
 print(json.dumps([codes, sorted(sys.modules)]))
 """
 LIGHT = ("adkpg.tooling.cli", "adkpg.tooling.terminal")
+WING = "adkpg.tooling"
+"""The package of what people run, which imports no room by itself."""
 OF_ADK = {"run"}
 """Commands whose help is ADK's own."""
 
@@ -52,7 +54,8 @@ def answered(*calls: list[str], **variables: str) -> tuple[list[int], list[str]]
     return codes, [
         name
         for name in modules
-        if name in heavy or (name.startswith("adkpg.") and not name.startswith(LIGHT))
+        if name in heavy
+        or (name.startswith("adkpg.") and name != WING and not name.startswith(LIGHT))
     ]
 
 
