@@ -339,12 +339,15 @@ async def test_a_save_during_a_forgetting_is_whole_or_nothing(
         await files.list_versions(**PLACE)
         proxy.hold(round_trip, "question")
         saving = asyncio.create_task(files.save_artifact(**PLACE, artifact=blob(bytes(9_000_000))))
-        await proxy.held.wait()
+        held = asyncio.create_task(proxy.held.wait())
+        await asyncio.wait({held, saving}, return_when=asyncio.FIRST_COMPLETED)
+        held.cancel()
+        late = saving.done()  # it has fewer round trips on a cluster
         await adkpg.erasure.forget(database, **ANA)
         proxy.release()
         (saved,) = await asyncio.gather(saving, return_exceptions=True)
     assert saved == 0 or isinstance(saved, ArtifactGone)
-    assert await connection.fetchval(ROWS) == (1 + 35 if saved == 0 else 0)
+    assert await connection.fetchval(ROWS) == (1 + 35 if saved == 0 and not late else 0)
 
 
 @pytest.mark.fault

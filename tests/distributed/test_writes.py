@@ -245,7 +245,8 @@ async def test_apps_do_not_wait_for_each_others_state(database: Database, nodes:
         for app in ("one", "other")
     ]
     change = {"app:count": 1}
-    held = "SET LOCAL search_path = adkpg; SELECT merge_app_state_1('one', '{}', 1000000)"
+    merge = "SELECT merge_app_state_1('one', '', '{}', 1000000, 1000000)"
+    held = f"SET LOCAL search_path = adkpg; {merge}"
     for url in nodes:
         async with locked(url, held) as lock:
             await service.append_event(other, turn("tea", state=change))

@@ -36,7 +36,6 @@ _PLANS = "plans are made by each node for its parts, and EXPLAIN there does not 
 _NO_SCOPES = "row-level security is refused there: test_distribute.py"
 _TOLD = "appends tell nobody there, so whoever waits to be told waits for ever"
 _KEPT = "a search's plan is kept by the user's node: distributed/test_searches.py"
-_WHOLE = "a distributed table is counted whole, since its pages lie on the nodes"
 _SWEPT = (
     "a trigger cannot write to all nodes, so a sweep finds what no file names;"
     " distributed/test_objects.py has what an erasure removes at once"
@@ -47,7 +46,6 @@ ONE_SERVER: dict[str, str] = {
     "test_watching.py::test_a_killed_listener_misses_and_doubles_nothing": _TOLD,
     "test_watching.py::test_appends_that_nobody_watches_tell_nothing": _TOLD,
     "test_watching.py::test_nobody_watches_anothers_session": _NO_SCOPES,
-    "test_models.py::test_what_a_sample_covers_is_what_there_is": _WHOLE,
     "test_reembed.py::test_a_vector_of_the_old_model_waits": "settings are copies, which nobody"
     " holds there; test_changed_models.py has what is kept instead",
     "test_hnsw.py::test_a_large_user_is_answered_through_the_index": _PLANS,
@@ -55,8 +53,6 @@ ONE_SERVER: dict[str, str] = {
     "test_prepared_statements.py::": _KEPT,
     "test_claimed_ingests.py::test_it_takes_two_round_trips_or_three": "vectors are stored in a"
     " transaction there, of four messages: docs/distributed.md",
-    "test_figures.py::test_estimates_of_whole_tables_are_the_figures": _WHOLE,
-    "test_figures.py::test_a_sample_of_a_large_table_tells_about_how_much_there_is": _WHOLE,
     "test_people.py::test_only_so_many_ids_are_looked_at_for_a_page": "each node sends its page of"
     " an app's users, and none looks at more ids than another",
     "test_claims.py::test_what_is_a_copy": "a cluster is copied in neither of these ways",
@@ -67,6 +63,7 @@ ONE_SERVER: dict[str, str] = {
     "test_objects.py::test_bytes_go_with_their_rows[adkpg db tidy]": _SWEPT,
     "later_sweep[prune_sessions]": _SWEPT,
     "later_sweep[tidy]": _SWEPT,
+    "test_life.py::test_a_state_that_a_writer_holds": "a sweep of several nodes waits for its rows",
     "test_large_ingests.py::": "what a call writes is counted in a table of the server",
 }
 """Tests that cannot run on a cluster, by a part of their name, and why."""

@@ -219,6 +219,9 @@ async def test_a_listing_is_as_large_as_its_limit_and_no_session_is_missed(
         else:
             with pytest.raises(InvalidInput, match=r"ADKPG_MAX_ANSWER_MB=1 .*list_sessions_page"):
                 await service.list_sessions(app_name="app", user_id=who)
+        of_nodes = "SELECT to_regclass('citus_stat_activity') IS NOT NULL"
+        if not one_user and await connection.fetchval(of_nodes):
+            return  # each node sends its page, which is measured when it has come
         statement = reading_statements.list_sessions(one_user=one_user)
         wanted_rows: reading_statements.ListParameters = {
             "app_name": "app",
