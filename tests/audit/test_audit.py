@@ -85,6 +85,24 @@ async def test_pages_go_from_the_newest_to_the_oldest(database: Database) -> Non
     assert (await audit.entries(app_name="app", user_id=None)).items == []
 
 
+async def test_pages_of_one_moment_leave_none_out_and_tell_none_twice(
+    database: Database, connection: asyncpg.Connection
+) -> None:
+    audit = Audit(database)
+    for number in range(9):
+        async with audit.recording(**ANA, actor="Bea", action=f"a{number}"):
+            pass
+    await connection.execute("UPDATE audit SET changed_at = now()")
+    found: list[str] = []
+    cursor = None
+    while True:
+        page = await audit.entries(limit=2, cursor=cursor)
+        found += [entry.action for entry in page.items]
+        if (cursor := page.next_cursor) is None:
+            break
+    assert sorted(found) == [f"a{number}" for number in range(9)]
+
+
 async def test_what_cannot_be_noted_is_not_done(database: Database) -> None:
     audit = Audit(database)
     done = False
