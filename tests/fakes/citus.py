@@ -64,6 +64,7 @@ ONE_SERVER: dict[str, str] = {
     "later_sweep[prune_sessions]": _SWEPT,
     "later_sweep[tidy]": _SWEPT,
     "test_life.py::test_a_state_that_a_writer_holds": "a sweep of several nodes waits for its rows",
+    "test_switching.py::": "settings are copies, which nobody holds there",
     "test_large_ingests.py::": "what a call writes is counted in a table of the server",
 }
 """Tests that cannot run on a cluster, by a part of their name, and why."""
