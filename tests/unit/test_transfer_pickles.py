@@ -206,7 +206,34 @@ def test_actions_are_written_as_an_unpickler_would_have_them(
     assert _written(read_actions(pickled)) == _written(expected)
 
 
+@pytest.mark.parametrize("protocol", PROTOCOLS)
+def test_members_that_the_first_pythons_3_11_pickled_by_their_names_are_read(protocol: int) -> None:
+    class Member:
+        def __reduce__(self) -> tuple[Any, ...]:
+            return getattr, (Language, "PYTHON")
+
+    fields = {"state_delta": {"language": Member()}}
+    made = EventActions.model_construct({"state_delta"}, **fields)
+    assert read_actions(pickle.dumps(made, protocol)).state_delta == {"language": "PYTHON"}
+
+
+GETATTR = name("builtins", "getattr")
 EVIL = {
+    "what is no member": state(
+        name("builtins", "getattr")
+        + name("google.genai.types", "Language")
+        + text("mro")
+        + b"\x86R"
+    ),
+    "a member of what is no enumeration": state(
+        name("builtins", "getattr")
+        + name("google.genai.types", "Part")
+        + text("from_uri")
+        + b"\x86R"
+    ),
+    "a member of elsewhere": state(
+        name("builtins", "getattr") + name("os", "system") + text("__call__") + b"\x86R"
+    ),
     "a class changed by BUILD": b"\x80\x04cpathlib\nPosixPath\nN}"
     + text("_str")
     + text("/attacker/choice")

@@ -10,9 +10,11 @@ import io
 import math
 import pickletools
 import re
+import sys
 from collections.abc import Callable, Iterator
 from dataclasses import dataclass, field
 from datetime import date, datetime, time, timedelta, timezone, tzinfo
+from enum import EnumType
 from pathlib import PurePosixPath, PureWindowsPath
 from typing import Any
 from uuid import UUID
@@ -41,7 +43,7 @@ _PLAIN = (str, bytes, bool, int, float, date, time, timedelta, tzinfo, UUID, typ
 
 @dataclass(frozen=True, slots=True)
 class _Name:
-    """What a pickle calls a class or a function; nothing is looked up by it."""
+    """What a pickle calls a class or a function; only a member's value is looked up by it."""
 
     module: str
     name: str
@@ -241,6 +243,17 @@ def _made(name: _Name, arguments: list[Any]) -> Any:
     raise ValueError(f"it names {str(name)[:100]}, which actions do not hold")
 
 
+def _member(kind: Any, name: Any) -> Any:
+    """The value of a member, of which the first Pythons 3.11 pickle ``getattr(class, name)``."""
+    if isinstance(kind, _Name) and isinstance(name, str) and kind.module.startswith(_MODELS):
+        loaded = sys.modules.get(kind.module)
+        found = None if loaded is None else vars(loaded).get(kind.name)
+        member = found.__members__.get(name) if isinstance(found, EnumType) else None
+        if member is not None and isinstance(member.value, _PLAIN):
+            return member.value
+    raise ValueError("it names builtins.getattr, which actions do not hold")
+
+
 def _list(items: Any = None) -> list[Any]:
     if items is None:
         return []
@@ -330,6 +343,7 @@ _MAKERS: dict[str, Callable[..., Any]] = {
     **{f"builtins.{name}": _list for name in ("frozenset", "list", "set", "tuple")},
     **dict.fromkeys(("builtins.dict", "collections.OrderedDict", "collections.defaultdict"), _map),
     **dict.fromkeys(("builtins.bytes", "builtins.bytearray", "_codecs.encode"), _bytes),
+    "builtins.getattr": _member,
     "datetime.date": _date,
     "datetime.datetime": _datetime,
     "datetime.time": _time,
