@@ -131,9 +131,9 @@ class ScopeMissing(ConfigurationError):
 class InvalidInput(AdkpgError, ValueError):
     """A value cannot be stored, or more is asked for than a limit allows; nothing was written.
 
-    Its message is about what the caller gave, so it is public, too. Of an argument of another type
-    than its signature says it speaks only where that would be stored; elsewhere Python's own
-    ``TypeError`` or ``AttributeError`` comes.
+    Its message is about what the caller gave, so it is public, too. A wrong type raises it only
+    where the value would be stored; elsewhere Python raises its own ``TypeError`` or
+    ``AttributeError``.
     """
 
     public = "A value that was given cannot be used."
@@ -241,8 +241,7 @@ class ModelError(AdkpgError):
     given up after some attempts, unless it is a `ModelUnavailable`.
 
     Attributes:
-      usage: Of an extractor, the tokens that were spent all the same, an `adkpg.facts.Usage`; None
-        if none are known of.
+      usage: Tokens that an extractor spent all the same, an `adkpg.facts.Usage`; None if unknown.
     """
 
     public = "A model gave no usable answer; the service's log says why."

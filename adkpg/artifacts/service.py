@@ -430,7 +430,7 @@ class DatabaseArtifactService(UsesDatabase, BaseArtifactService):
             yield upload
         except DatabaseError:  # which keeps the cure away, too: a later sweep is it
             raise
-        except BaseException:  # a cancelled save leaves nothing either
+        except BaseException:  # CancelledError, too: else its object and its note would stay
             await uninterrupted(self._drop(upload, whose))
             raise
 

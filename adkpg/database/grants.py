@@ -67,7 +67,7 @@ async def open_functions(engine: AsyncEngine, schema: str) -> None:
     """Lets each role call the functions, which act with its own rights on the tables.
 
     Postgres does so itself, unless its administrator has changed what functions have by default.
-    The one that enters everybody's scope is left to `row_security`.
+    `row_security` grants the function that enters the scope of all users.
     """
     async with engine.connect() as connection:
         await connection.run_sync(_open_functions, schema)

@@ -5,7 +5,7 @@ transaction. ``enter_scope`` sets them, ``scope_app`` and ``scope_user`` read th
 nobody did. Policies ask these in a subquery: once for each scan, not for each row, and equal to
 what the statement itself says, so that Postgres checks it once and keeps to its indexes.
 
-Everybody's scope is for the tables' owner and for roles that were admitted. An admission is a
+The tables' owner and admitted roles may enter the scope of all users. An admission is a
 policy of the table of revisions, which there is with and without row-level security: it binds
 nothing there, and names the role. Rights and policies follow from it, whichever came first.
 """
@@ -139,7 +139,7 @@ def _written(condition: str) -> dict[str, str]:
 
 
 def admitting(schema: str, role: str) -> str:
-    """Returns the SQL that lets a role enter the scope of everybody, as a worker must.
+    """Returns the SQL that lets a role enter the scope of all users, as a worker must.
 
     Where there is no row-level security yet, it only notes that: switching it on does the rest.
     """
@@ -196,7 +196,7 @@ async def is_on(engine: AsyncEngine, schema: str) -> bool:
 
 
 async def enter_every_scope(engine: AsyncEngine, schema: str) -> None:
-    """Fails, as a statement would, in a role that does not see everybody's rows."""
+    """Fails, as a statement would, in a role that does not see all users' rows."""
     async with engine.connect() as connection:
         await connection.exec_driver_sql(f'SELECT "{schema}".enter_every_scope()')
 
@@ -204,13 +204,13 @@ async def enter_every_scope(engine: AsyncEngine, schema: str) -> None:
 async def switch_on(engine: AsyncEngine, schema: str, *, users_write: bool | None) -> None:
     """Makes what is missing of functions and policies, and forces them on the tables' owner too.
 
-    Who may enter everybody's scope is what the admissions say, and the tables' owner: what other
-    roles have of it, by default privileges for instance, is taken from them. Idempotent, and safe
-    from many processes simultaneously. Each table is locked for a moment.
+    Admitted roles and the tables' owner may enter the scope of all users. Other roles lose rights
+    to it, such as those of default privileges. Idempotent, and safe from many processes
+    simultaneously. Each table is locked for a moment.
 
     Args:
-      engine: Of the tables' owner, or of an administrator.
-      schema: Of the tables.
+      engine: Connects as the tables' owner or as an administrator.
+      schema: Holds the tables.
       users_write: Whether an app's users write the state that all of them read; None leaves it as
         it is, and at first the app alone does.
     """

@@ -61,7 +61,7 @@ class GuardedReranker:
         """Returns a score for each passage.
 
         Raises:
-          ModelUnavailable: It answers nobody now, gave no answer in time, or is away.
+          ModelUnavailable: It does not answer now, gave no answer in time, or is away.
           ModelError: It failed otherwise.
         """
         permit = self._breaker.admit(self._timeout_s)

@@ -48,7 +48,7 @@ async def scores_checked(reranker: Reranker, question: str, passages: list[str])
     """Asks a reranker for scores, and lets through only what can order the passages.
 
     Raises:
-      ModelUnavailable: It answers nobody now; its own error is the cause.
+      ModelUnavailable: It does not answer now; its own error is the cause.
       ModelError: It failed otherwise, or gave something else than a number for each passage.
     """
     with failures_of(reranker.model):
@@ -95,7 +95,7 @@ def failures_of(model: str) -> Iterator[None]:
     """Within it, whatever a reranker raises becomes an error of ours, with its own as the cause.
 
     Raises:
-      ModelUnavailable: It answers nobody now.
+      ModelUnavailable: It does not answer now.
       ModelError: It failed otherwise.
     """
     try:

@@ -414,7 +414,7 @@ class Vectors:
                 await self.claims.fail([row], error, refused=True)
             if stored == len(left):
                 left = []
-        except (ModelUnavailable, RetryableError) as exc:  # nobody's fault but the service's
+        except (ModelUnavailable, RetryableError) as exc:  # no memory is at fault
             failure = exc
             await self.claims.fail(left, exc, refused=False)
             left = []
