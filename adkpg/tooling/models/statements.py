@@ -9,6 +9,7 @@ from sqlalchemy import (
     Integer,
     Select,
     SmallInteger,
+    Subquery,
     Text,
     and_,
     bindparam,
@@ -79,6 +80,28 @@ class SomeVectorsParameters(ModelIdParameters):
     limit: int
 
 
+def memories_by_app() -> Subquery:
+    """Each app's memories: app_name, memories."""
+    return (
+        select(memories.c.app_name, func.count().label("memories"))
+        .group_by(memories.c.app_name)
+        .subquery("remembered")
+    )
+
+
+def embedded_by_model() -> Subquery:
+    """Memories that have a vector of a model: app_name, model_id, vectors.
+
+    Each of them has passage 0 once. A look for each memory's vector takes some forty times as long.
+    """
+    return (
+        select(memory_vectors.c.app_name, memory_vectors.c.model_id, func.count().label("vectors"))
+        .where(memory_vectors.c.passage == _NONE)
+        .group_by(memory_vectors.c.app_name, memory_vectors.c.model_id)
+        .subquery("counted")
+    )
+
+
 @cache
 def select_coverage() -> Statement[NoParameters]:
     """Reads all models and, of each, the apps that have its vectors or are searched with it.
@@ -86,17 +109,8 @@ def select_coverage() -> Statement[NoParameters]:
     Returns model_id, name, dimensions, created_at, and app_name, active, vectors, memories, which
     are null in the row of a model that no app uses; by name, dimensions, app_name.
     """
-    counted = (
-        select(memory_vectors.c.app_name, memory_vectors.c.model_id, func.count().label("vectors"))
-        .where(memory_vectors.c.passage == _NONE)
-        .group_by(memory_vectors.c.app_name, memory_vectors.c.model_id)
-        .subquery("counted")
-    )
-    remembered = (
-        select(memories.c.app_name, func.count().label("memories"))
-        .group_by(memories.c.app_name)
-        .subquery("remembered")
-    )
+    counted = embedded_by_model()
+    remembered = memories_by_app()
     of_either = (
         select(counted.c.app_name, counted.c.model_id)
         .union(

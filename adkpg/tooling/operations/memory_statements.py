@@ -24,10 +24,10 @@ from adkpg.tables import (
     app_settings,
     approximate_scopes,
     embedding_models,
-    memories,
     memory_jobs,
     memory_vectors,
 )
+from adkpg.tooling.models.statements import embedded_by_model, memories_by_app
 
 
 class LimitParameters(TypedDict):
@@ -62,19 +62,7 @@ def select_lacking() -> Statement[NoParameters]:
     Returns app_name, name (of the model), dimensions, memories, lacking, unqueued (how many more
     lack it than wait for one); by app.
     """
-    # Counted apart and subtracted, since passage 0 is there once of each memory with a vector: to
-    # look for each memory's vector takes some forty times as long.
-    stored = (
-        select(memories.c.app_name, func.count().label("memories"))
-        .group_by(memories.c.app_name)
-        .subquery("stored")
-    )
-    embedded = (
-        select(memory_vectors.c.app_name, memory_vectors.c.model_id, func.count().label("vectors"))
-        .where(memory_vectors.c.passage == _FIRST)
-        .group_by(memory_vectors.c.app_name, memory_vectors.c.model_id)
-        .subquery("embedded")
-    )
+    stored, embedded = memories_by_app(), embedded_by_model()
     queued = (
         select(memory_jobs.c.app_name, func.count().label("jobs"))
         .where(memory_jobs.c.task == _EMBED)
