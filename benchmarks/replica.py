@@ -84,7 +84,7 @@ class Scope:
 async def read_scope(database: Database, app_name: str, user_id: str) -> Scope:
     """Reads what a database remembers of a user."""
     scope: Any = {"app_name": app_name, "user_id": user_id}
-    rows = await database.fetch(
+    rows = await database.run.fetch(
         Statement[Any](
             select(*stored_columns(), memories.c.position, memories.c.length, memories.c.speech)
             .where(in_scope(memories), live())
@@ -94,7 +94,7 @@ async def read_scope(database: Database, app_name: str, user_id: str) -> Scope:
     )
     places = np.array([row["position"] for row in rows], dtype=np.int64)
     index = {int(place): n for n, place in enumerate(places)}
-    vectors = await database.fetch(
+    vectors = await database.run.fetch(
         Statement[Any](
             select(
                 memory_vectors.c.position,
@@ -107,7 +107,7 @@ async def read_scope(database: Database, app_name: str, user_id: str) -> Scope:
         ),
         scope,
     )
-    lexemes = await database.fetch(
+    lexemes = await database.run.fetch(
         Statement[Any](
             select(
                 memory_lexemes.c.lexeme,
@@ -120,7 +120,7 @@ async def read_scope(database: Database, app_name: str, user_id: str) -> Scope:
         ),
         scope,
     )
-    dates = await database.fetch(
+    dates = await database.run.fetch(
         Statement[Any](
             select(
                 memories.c.position,
@@ -175,7 +175,7 @@ async def words_of(database: Database, app_name: str, text: str) -> list[str]:
         config_of(bindparam("script", type_=Text)), bindparam("query", type_=Text)
     )
     lexemes = func.unnest(vector).table_valued(column("lexeme", Text), name="lexemes")
-    rows = await database.fetch(
+    rows = await database.run.fetch(
         Statement[Any](select(collate(lexemes.c.lexeme, "C").label("lexeme"))),
         {
             "app_name": app_name,

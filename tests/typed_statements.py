@@ -17,8 +17,8 @@ from mypy.types import (
 )
 
 _METHODS = {
-    f"adkpg.database.database.{name}"
-    for name in ("Database.fetch", "Database.fetch_one", "Database.look", "Transaction.fetch")
+    f"adkpg.database.{name}"
+    for name in ("runner.Runner.fetch", "runner.Runner.fetch_one", "transaction.Transaction.fetch")
 }
 _STATEMENT = "adkpg.sql.Statement"
 

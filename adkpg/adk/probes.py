@@ -71,7 +71,7 @@ class Probes:
         try:
             async with asyncio.timeout(self._timeout_s):
                 for database in databases:
-                    await database.require_serving()
+                    await database.installation.require_serving()
         except TimeoutError:
             found = DatabaseUnavailable(
                 f"The database does not answer within {self._timeout_s:g} s; see to its load."

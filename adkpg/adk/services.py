@@ -40,7 +40,7 @@ def _database_of(uri: str) -> Database:
         if database is None:
             database = Database(key[0], settings=key[1])
             try:
-                database.require_named()  # a server without a database does not start
+                database.connections.require_named()  # a server without a database does not start
             except ConfigurationError as exc:
                 raise ConfigurationError(
                     "No database is named; set ADKPG_DATABASE_URL in the environment, such as "

@@ -256,7 +256,7 @@ class DatabaseArtifactService(UsesDatabase, BaseArtifactService):
         Raises:
           InvalidArtifact: An id cannot be.
         """
-        rows = await self._database.fetch(
+        rows = await self._database.run.fetch(
             statements.select_names(session=session_id is not None),
             {**scope(app_name, user_id, session_id), "session_id": session_id or ""},
         )
@@ -273,7 +273,7 @@ class DatabaseArtifactService(UsesDatabase, BaseArtifactService):
           InvalidArtifact: An id or the name cannot be.
         """
         where = place(app_name, user_id, filename, session_id)
-        gone = await self._database.fetch(statements.delete_artifact(), _parameters(where))
+        gone = await self._database.run.fetch(statements.delete_artifact(), _parameters(where))
         locations = {row["location"] for row in gone if row["location"] is not None}
         await remove_objects(self._database, locations)
 
@@ -299,7 +299,7 @@ class DatabaseArtifactService(UsesDatabase, BaseArtifactService):
           InvalidArtifact: An id or the name cannot be.
         """
         where = place(app_name, user_id, filename, session_id)
-        rows = await self._database.fetch(statements.select_versions(), _parameters(where))
+        rows = await self._database.run.fetch(statements.select_versions(), _parameters(where))
         return [records.version(where, row) for row in rows]
 
     async def get_artifact_version(
@@ -344,7 +344,7 @@ class DatabaseArtifactService(UsesDatabase, BaseArtifactService):
         limit = page_rows(self._database.settings, limit)
         whose = scope(app_name, user_id, None)
         after = (None, None, None) if cursor is None else place_of(cursor, str, str, int)
-        rows = await self._database.fetch(
+        rows = await self._database.run.fetch(
             statements.select_page(after=cursor is not None),
             {
                 **whose,
@@ -400,7 +400,7 @@ class DatabaseArtifactService(UsesDatabase, BaseArtifactService):
     ) -> Mapping[str, Any] | None:
         if version is not None and not 0 <= version < 2**31:
             return None
-        row: Mapping[str, Any] | None = await self._database.fetch_one(
+        row: Mapping[str, Any] | None = await self._database.run.fetch_one(
             statements.select_version(latest=version is None, content=content),
             {**_parameters(where), "version": version, "chunk_count": _TOGETHER},
         )
@@ -420,7 +420,7 @@ class DatabaseArtifactService(UsesDatabase, BaseArtifactService):
             "artifact_id": artifact_id,
         }
         upload = _Upload(artifact_id, location_of(**whose) if self._store is not None else None)
-        begun = await self._database.fetch_one(
+        begun = await self._database.run.fetch_one(
             statements.begin_upload(),
             {**whose, "session_id": where.session_id, "location": upload.location},
         )
@@ -438,7 +438,7 @@ class DatabaseArtifactService(UsesDatabase, BaseArtifactService):
         """Leaves nothing of an upload that failed."""
         try:
             # Who deletes the note knows that its file is saved by no statement that comes later.
-            ended = await self._database.fetch(statements.end_upload(), whose)
+            ended = await self._database.run.fetch(statements.end_upload(), whose)
             if self._store is None or upload.location is None or not upload.is_written:
                 return
             if ended or upload.is_erased:
@@ -509,10 +509,10 @@ class DatabaseArtifactService(UsesDatabase, BaseArtifactService):
         while True:
             in_one = location is not None or len(first) == size
             if not contended and in_one:
-                row = await self._database.fetch_one(save, parameters)
+                row = await self._database.run.fetch_one(save, parameters)
                 saved = None if row is None else _version(row)
             else:
-                saved = await self._database.transact(in_parts)
+                saved = await self._database.run.transact(in_parts)
             if saved is None:
                 contended = True  # another save took this version, and has committed
             elif saved != _ERASED:

@@ -67,7 +67,7 @@ class ArtifactStream:
             if read >= self.size:
                 return
             count += len(chunks)
-            found = await self._database.fetch(
+            found = await self._database.run.fetch(
                 statements.select_chunks(),
                 {
                     "app_name": self._app_name,

@@ -1,10 +1,14 @@
 """The database: its address, its pools, its migrations, and what its errors mean."""
 
-from adkpg.database.database import Database, Transaction, UsesDatabase
+from adkpg.database.attempts import LOOK, WITHOUT_RACES
+from adkpg.database.database import Database, UsesDatabase
 from adkpg.database.replicas.known import Floor, Known, Need
 from adkpg.database.replicas.source import Prompt, Source
+from adkpg.database.transaction import Transaction
 
 __all__ = [
+    "LOOK",
+    "WITHOUT_RACES",
     "Database",
     "Floor",
     "Known",

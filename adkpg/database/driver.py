@@ -4,13 +4,9 @@ By text only what Citus says without a state of its own: when a node ends in the
 a part of a table has just moved.
 """
 
-import math
 import re
 import socket
 import ssl
-from collections.abc import Iterator
-from contextlib import contextmanager
-from dataclasses import dataclass
 from enum import Enum
 
 import asyncpg
@@ -94,6 +90,15 @@ _CONSTRAINTS = frozenset(
 )
 _OF_PART = re.compile(r"\b(\w+)_[0-9]+\b")  # what Citus names a constraint on a part of a table
 _UNPREPARED = {"26000", "42P05"}  # not there any more, or another client's of that name is
+
+
+_OF_DRIVER = (
+    asyncpg.PostgresError,
+    asyncpg.InterfaceError,
+    asyncpg.InternalClientError,
+    PoolTimeoutError,
+    OSError,
+)
 
 
 class Fault(Enum):
@@ -184,87 +189,39 @@ def _constraint(exc: BaseException) -> str | None:
     return next((name for name in of_parts if name in _CONSTRAINTS), named)
 
 
-def _of_driver(exc: BaseException | None) -> BaseException | None:
-    """Returns the driver's own error of one that SQLAlchemy wrapped."""
-    while isinstance(exc, (DBAPIError, AsyncAdapt_asyncpg_dbapi.Error)):
-        exc = (exc.orig if isinstance(exc, DBAPIError) else None) or exc.__cause__
-    return exc
+def of_driver(exc: BaseException | None) -> BaseException | None:
+    """Returns what the driver, the pool or the system says itself; None for any other error."""
+    while isinstance(exc, (DBAPIError, AsyncAdapt_asyncpg_dbapi.Error)):  # SQLAlchemy's wrappers
+        cause = (exc.orig if isinstance(exc, DBAPIError) else None) or exc.__cause__
+        if cause is None:
+            return exc
+        exc = cause
+    return exc if isinstance(exc, _OF_DRIVER) else None
 
 
-@dataclass
-class Attempt:
-    """One use of a connection.
-
-    Attributes:
-      queued: Whether it waits until others give a connection of the pool back.
-      borrowed_at: When it had one after that, in monotonic seconds.
-      sent: Whether something that writes may have reached the server.
-      partly: Whether it has written already, for some of those whom it is about: on a cluster a
-        statement runs once for each user.
-      fault: What it failed of, if that passes; None before it failed.
-      distributed: Whether it asked as of distributed tables; None: it is not known.
-    """
-
-    queued: bool = False
-    borrowed_at: float = -math.inf
-    sent: bool = False
-    partly: bool = False
-    fault: Fault | None = None
-    distributed: bool | None = None
-
-    def waited_for_pool(self, now: float, limit_s: float) -> bool:
-        """Whether the pool left the server less than a limit, in seconds, until now."""
-        return self.queued or now - self.borrowed_at < limit_s
-
-
-@contextmanager
-def translated(place: str, attempt: Attempt) -> Iterator[None]:
-    """Turns the driver's and the pool's errors into adkpg's, keeping them as ``__cause__``.
+def translate(
+    exc: BaseException, place: str, *, sent: bool = False, partly: bool = False
+) -> Exception:
+    """Returns the adkpg error that a driver's error means.
 
     Args:
-      place: The database's address without password, for messages.
-      attempt: How far it came; read when an error comes, and told what passes of it.
-
-    Raises:
-      DatabaseError: As `translate` says; nothing of the driver's passes.
-      ConfigurationError: The URL names what the driver does not know.
-      InvalidInput: A value cannot be stored.
+      exc: The driver's, the pool's or the system's; see `of_driver`.
+      place: The database's address without password.
+      sent: Whether something that writes may have reached the server.
+      partly: Whether something was written already, for some of those whom the call is about.
     """
-    try:
-        yield
-    except (DBAPIError, AsyncAdapt_asyncpg_dbapi.Error) as exc:  # of migrations, or of the pool
-        cause = _of_driver(exc) or exc
-        attempt.fault = fault_of(cause, sent=attempt.sent)
-        raise translate(cause, place, attempt) from exc
-    except (
-        asyncpg.PostgresError,
-        asyncpg.InterfaceError,
-        asyncpg.InternalClientError,
-        PoolTimeoutError,
-        OSError,
-    ) as exc:
-        attempt.fault = fault_of(exc, sent=attempt.sent)
-        raise translate(exc, place, attempt) from exc
-    except UnicodeEncodeError as exc:
-        raise InvalidInput(
-            "A text holds a lone surrogate, which Postgres cannot store in a key; remove it."
-        ) from exc
-
-
-def translate(exc: BaseException, place: str, attempt: Attempt) -> Exception:
-    """Returns the adkpg error that a driver's error means."""
     state = getattr(exc, "sqlstate", None) or ""
     refused = bool(state) and not state.startswith("08") and state not in {*_CUT, _UNKNOWN_END}
     # Those without a state the driver raises before it sends anything.
     own = not state and isinstance(exc, (asyncpg.InterfaceError, asyncpg.InternalClientError))
-    nowhere = not attempt.partly and (refused or own or not attempt.sent)
+    nowhere = not partly and (refused or own or not sent)
     written = False if nowhere else None
     kept = "nothing was written" if nowhere else "some users' rows may be written"
     if _node_ended(exc):
         return DatabaseUnavailable(
             f"A node of the cluster behind {place} ended, or is away ({exc}); try again, and check "
             "that all of its nodes run.",
-            written=None if attempt.sent else False,
+            written=None if sent else False,
         )
     if _part_moved(exc):
         return Busy(

@@ -8,8 +8,8 @@ from contextlib import asynccontextmanager
 from urllib.parse import urlencode
 
 from adkpg.database import address
+from adkpg.database.attempts import Attempt
 from adkpg.database.connector import Connector
-from adkpg.database.driver import Attempt, translated
 from adkpg.embedded import EmbeddedServer
 from adkpg.settings import Settings
 
@@ -63,7 +63,7 @@ async def _made(place: address.Address, settings: Settings, prefix: str) -> Asyn
 
 
 async def _say(place: address.Address, settings: Settings, sql: str) -> None:
-    with translated(place.display, Attempt(sent=True)):
+    with Attempt(place.display, sent=True):
         connection = await Connector(place, settings).connect()
         try:
             # Copying a template may wait for the disk longer than a statement may run.

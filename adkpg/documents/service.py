@@ -142,7 +142,7 @@ class Documents:
         _require_name(source)
         require_size(self._database.settings, "max_event_mb", f"Document {source!r}", text)
         user = scope_user(user_id)
-        self._database.require_scope_to_write(app_name, user_id=user)
+        self._database.run.require_scope_to_write(app_name, user_id=user)
         now = platform_time.get_time()
         time = clamped(now) if modified is None else moment("modified", modified)
         given = _attributes(topics, importance, metadata, now)
@@ -152,7 +152,7 @@ class Documents:
         texts = await asyncio.to_thread(
             chunks, jsontext.storable(text), as_markdown=markdown, max_tokens=self._chunk_tokens
         )
-        report = await self._database.transact(
+        report = await self._database.run.transact(
             lambda transaction: self._replace(
                 transaction, app_name, user, source, texts, time, given
             )
@@ -172,8 +172,8 @@ class Documents:
         if not source or not storable(app_name=app_name, user_id=user_id, source=source):
             return 0
         user = scope_user(user_id)
-        self._database.require_scope_to_write(app_name, user_id=user)
-        nothing = await self._database.transact(
+        self._database.run.require_scope_to_write(app_name, user_id=user)
+        nothing = await self._database.run.transact(
             lambda transaction: self._replace(
                 transaction, app_name, user, source, [], clamped(0.0), Attributes()
             )
@@ -203,7 +203,7 @@ class Documents:
         (after,) = ("",) if cursor is None else place_of(cursor, str)
         if not storable(app_name=app_name, user_id=user_id):
             return Page([], None)
-        rows = await self._database.fetch(
+        rows = await self._database.run.fetch(
             statements.list_sources(),
             {
                 "app_name": app_name,

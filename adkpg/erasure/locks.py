@@ -5,7 +5,7 @@ import random
 from collections.abc import Awaitable, Callable
 from typing import TypeVar
 
-from adkpg.database import Database, Transaction
+from adkpg.database import WITHOUT_RACES, Database, Transaction
 from adkpg.errors import Busy
 from adkpg.memory.write.statements import give_way
 from adkpg.sql import ScopeParameters
@@ -42,7 +42,7 @@ async def giving_way(
 
     while True:
         try:
-            return await database.transact(quick, races=False)
+            return await database.run.transact(quick, policy=WITHOUT_RACES)
         except Busy as exc:
             if clock.time() > deadline:
                 raise Busy(

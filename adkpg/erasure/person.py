@@ -90,7 +90,7 @@ async def forget(
     files = 0
     session_ids: set[str] = set()
     if artifact_service is not None:
-        found = await database.fetch(statements.select_session_ids(), scope)
+        found = await database.run.fetch(statements.select_session_ids(), scope)
         session_ids |= {row["session_id"] for row in found}
         files = await delete_files(
             artifact_service,
@@ -101,13 +101,13 @@ async def forget(
         )
     if dry_run:
         rows, memories = await _counted(database, scope)
-        stored = await database.fetch(statements.select_objects(), scope)
+        stored = await database.run.fetch(statements.select_objects(), scope)
         return Erased(app_name, user_id, rows, memories, files, len(stored))
     objects: set[str] = set()  # also of an attempt whose answer was lost
     rows, memories, last_ids = await giving_way(
         database, scope, partial(_erase, scope=scope, objects=objects)
     )
-    database.erased(**scope)
+    database.keepers.erased(**scope)
     left = await remove_objects(database, objects)
     if artifact_service is not None:  # a turn that was running may have saved some more
         session_ids |= last_ids
@@ -133,7 +133,7 @@ async def _counted(
     rows: Counter[str] = Counter()
     memories: Counter[str] = Counter()
     for table in PERSONAL:
-        for row in await database.fetch(statements.count_rows(table), scope):
+        for row in await database.run.fetch(statements.count_rows(table), scope):
             _add(rows, memories, table.name, row["kind"], row["rows"])
     return dict(rows), dict(memories)
 

@@ -107,7 +107,7 @@ async def prune(
     require_storable(app_name=app_name)
     user = asked_user(user_id)
     if app_name is None or user is None:
-        database.require_every_scope()
+        database.run.require_every_scope()
     if max_importance is not None:
         max_importance = attributes.weight("max_importance", max_importance)
     if max_memories is not None and max_memories < 0:
@@ -131,7 +131,7 @@ async def prune(
     pruned = []
     async for scope in _scopes(database, app_name, user, rules, parameters):
         if dry_run:
-            rows = await database.fetch(
+            rows = await database.run.fetch(
                 statements.count_candidates(rules),
                 {**parameters, **scope, "max_memories": max_memories},
             )
@@ -166,7 +166,7 @@ async def _scopes(
         statement = statements.select_scopes(
             rules, app=app_name is not None, user=user_id is not None, after=last is not None
         )
-        rows = await database.fetch(
+        rows = await database.run.fetch(
             statement,
             {
                 **parameters,
@@ -190,7 +190,7 @@ async def _prune_user(
     max_memories: int | None,
 ) -> Counter[str]:
     """Ranks a user's memories once, and erases what is to go in batches."""
-    found = await database.fetch(
+    found = await database.run.fetch(
         statements.select_candidates(rules), {**parameters, **scope, "max_memories": max_memories}
     )
     counts: Counter[str] = Counter()

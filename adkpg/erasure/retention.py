@@ -79,7 +79,7 @@ async def prune_sessions(
     """
     require_storable(app_name=app_name, user_id=user_id)
     if app_name is None or user_id is None:
-        database.require_every_scope()
+        database.run.require_every_scope()
     if older_than is not None and older_than < timedelta():
         raise InvalidInput(f"older_than={older_than} is in the future; give a positive time.")
     if older_than is None and (events_only or user_states):
@@ -121,7 +121,7 @@ async def _pages(
 ) -> AsyncIterator[Sequence[Any]]:
     last: Any = None
     while True:
-        page = await database.fetch(
+        page = await database.run.fetch(
             statements.select_old(
                 whole=whole,
                 app=app_name is not None,
@@ -146,7 +146,7 @@ async def _pages(
 
 
 async def _delete_sessions(database: Database, given: statements.GivenParameters) -> Sequence[Any]:
-    gone = await database.fetch(statements.delete_old_sessions(), given)
+    gone = await database.run.fetch(statements.delete_old_sessions(), given)
     _tell(database, gone)
     return gone
 
@@ -154,7 +154,7 @@ async def _delete_sessions(database: Database, given: statements.GivenParameters
 async def _delete_events(database: Database, given: statements.GivenParameters) -> Sequence[Any]:
     counts: defaultdict[tuple[str, str, str], int] = defaultdict(int)
     while True:
-        gone = await database.fetch(statements.delete_old_events(), {**given, "limit": _EVENTS})
+        gone = await database.run.fetch(statements.delete_old_events(), {**given, "limit": _EVENTS})
         for row in gone:
             counts[row["app_name"], row["user_id"], row["session_id"]] += 1
         if len(gone) < _EVENTS:
@@ -176,12 +176,12 @@ async def _states(
     shape = {"app": app_name is not None, "user": user_id is not None}
     gone: list[Any] = []
     if dry_run:
-        return await database.fetch(
+        return await database.run.fetch(
             statements.select_nobodys_states(**shape),
             {"app_name": app_name, "user_id": user_id, "before": before, "limit": 2**31 - 1},
         )
     while True:
-        batch = await database.fetch(
+        batch = await database.run.fetch(
             statements.delete_nobodys_states(**shape),
             {"app_name": app_name, "user_id": user_id, "before": before, "limit": _EVENTS},
         )
@@ -192,6 +192,6 @@ async def _states(
 
 def _tell(database: Database, gone: Sequence[Any]) -> None:
     for row in gone:
-        database.erased(
+        database.keepers.erased(
             app_name=row["app_name"], user_id=row["user_id"], session_id=row["session_id"]
         )

@@ -37,7 +37,7 @@ async def forget_session(
     }
     objects: set[str] = set()  # also of an attempt whose answer was lost
     await giving_way(database, place, partial(_erase, place=place, objects=objects))
-    database.erased(**place)
+    database.keepers.erased(**place)
     await remove_objects(database, objects)
 
 
@@ -60,8 +60,8 @@ async def delete_session(
         await _hold(transaction, place=place, objects=objects)
         await transaction.fetch(delete, place)
 
-    await database.transact(held)
-    database.erased(**place)
+    await database.run.transact(held)
+    database.keepers.erased(**place)
     await remove_objects(database, objects)
 
 

@@ -62,7 +62,7 @@ class Ledger:
         self, scope: ScopeParameters, *, limit: int, memory_ids: list[str] | None = None
     ) -> list[KnownFact]:
         """Returns live facts of a user by time, those with these ids or any."""
-        rows = await self._database.fetch(
+        rows = await self._database.run.fetch(
             statements.select_known(), {**scope, "memory_ids": memory_ids, "limit": limit}
         )
         return [_fact(row) for row in rows]
@@ -83,7 +83,7 @@ class Ledger:
           claimed: Rows of the turns to read; None is all of the session's.
           reach: How many turns before each of `claimed` come along, as already read.
         """
-        rows = await self._database.fetch(
+        rows = await self._database.run.fetch(
             statements.select_turns(near=claimed is not None),
             {
                 **scope,
@@ -176,11 +176,11 @@ class Ledger:
             )
             return changes
 
-        return await self._database.transact(apply)
+        return await self._database.run.transact(apply)
 
     async def summary(self, scope: ScopeParameters, session_id: str) -> Any:
         """Returns the row of a session's summary, with its provenance; None if there is none."""
-        return await self._database.fetch_one(
+        return await self._database.run.fetch_one(
             statements.select_summary(), {**scope, "session_id": session_id}
         )
 
@@ -218,7 +218,7 @@ class Ledger:
                 session_id=session_id,
             )
 
-        await self._database.transact(put)
+        await self._database.run.transact(put)
 
     async def _hold(
         self,

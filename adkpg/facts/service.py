@@ -213,11 +213,11 @@ class Facts:
           InvalidInput: The name cannot be stored.
         """
         require_storable(app_name=app_name)
-        self._database.require_every_scope()
-        await self._database.fetch(statements.switch(on=True), {"app_name": app_name})
+        self._database.run.require_every_scope()
+        await self._database.run.fetch(statements.switch(on=True), {"app_name": app_name})
         queued, place = 0, ("", _FIRST_POSITION)
         while past:
-            rows = await self._database.fetch(
+            rows = await self._database.run.fetch(
                 statements.queue_unread(),
                 {
                     "app_name": app_name,
@@ -241,10 +241,12 @@ class Facts:
           InvalidInput: The name cannot be stored.
         """
         require_storable(app_name=app_name)
-        self._database.require_every_scope()
-        await self._database.fetch(statements.switch(on=False), {"app_name": app_name})
+        self._database.run.require_every_scope()
+        await self._database.run.fetch(statements.switch(on=False), {"app_name": app_name})
         some: statements.AppJobsParameters = {"app_name": app_name, "limit": _QUEUED_TOGETHER}
-        while len(await self._database.fetch(statements.end_waiting(), some)) == _QUEUED_TOGETHER:
+        while (
+            len(await self._database.run.fetch(statements.end_waiting(), some)) == _QUEUED_TOGETHER
+        ):
             pass
 
     async def extract(
@@ -341,11 +343,11 @@ class Facts:
         if not storable(app_name=app_name, user_id=user_id):
             return Profile(())
         scope: ScopeParameters = {"app_name": app_name, "user_id": user_id}
-        rows = await self._database.fetch(
+        rows = await self._database.run.fetch(
             select_profile(), {**scope, "topics": about, "before": None, "limit": limit}
         )
         provenance: dict[str, list[Memory]] = {row["memory_id"]: [] for row in rows}
-        for row in await self._database.fetch(
+        for row in await self._database.run.fetch(
             statements.select_provenance(), {**scope, "memory_ids": list(provenance)}
         ):
             provenance[row["of_memory_id"]].append(records.memory(row))
@@ -360,7 +362,7 @@ class Facts:
         """Returns the topics of a user's live memories of any kind and how many each has."""
         if not storable(app_name=app_name, user_id=user_id):
             return []
-        rows = await self._database.fetch(
+        rows = await self._database.run.fetch(
             statements.count_topics(), {"app_name": app_name, "user_id": user_id}
         )
         return [(row["topic"], row["memories"]) for row in rows]
@@ -373,7 +375,7 @@ class Facts:
         """
         if not storable(app_name=app_name, user_id=user_id, memory_id=memory_id):
             return []
-        rows = await self._database.fetch(
+        rows = await self._database.run.fetch(
             statements.select_history(),
             {"app_name": app_name, "user_id": user_id, "memory_id": memory_id},
         )

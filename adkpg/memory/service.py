@@ -111,7 +111,7 @@ class PgVectorMemoryService(UsesDatabase, BaseMemoryService):
             )
         self._search = Search(self._database, self._vectors, self._reranker)
         if self._vectors is not None:
-            self._database.embeds_by(_named(self._vectors.embedder))
+            self._database.installation.embeds_by(_named(self._vectors.embedder))
 
     def _told(self) -> dict[str, object]:
         embedder = None if self.embedder is None else _named(self.embedder)
@@ -204,7 +204,7 @@ class PgVectorMemoryService(UsesDatabase, BaseMemoryService):
         """
         require_storable(app_name=app_name, user_id=user_id)
         user = scope_user(user_id)
-        self._database.require_scope_to_write(app_name, user_id=user)
+        self._database.run.require_scope_to_write(app_name, user_id=user)
         now, policy = platform_time.get_time(), self._database.policy
         drafts = await writing.off_loop(
             text_length(entry.content for entry in memories),
@@ -214,7 +214,7 @@ class PgVectorMemoryService(UsesDatabase, BaseMemoryService):
         if not drafts:
             return
         settings = self._database.settings
-        await self._database.transact(
+        await self._database.run.transact(
             lambda transaction: writing.write_by_id(
                 transaction, {"app_name": app_name, "user_id": user}, drafts, settings=settings
             )
@@ -261,7 +261,7 @@ class PgVectorMemoryService(UsesDatabase, BaseMemoryService):
         if not storable(app_name=app_name, user_id=user_id, memory_id=memory_id):
             return None
         user = scope_user(user_id)
-        self._database.require_scope_to_write(app_name, user_id=user)
+        self._database.run.require_scope_to_write(app_name, user_id=user)
         place: statements.MemoryParameters = {
             "app_name": app_name,
             "user_id": user,
@@ -270,7 +270,7 @@ class PgVectorMemoryService(UsesDatabase, BaseMemoryService):
         session_id = await self._origin(place)
         if session_id is None:
             return None
-        found = await self._database.transact(
+        found = await self._database.run.transact(
             lambda transaction: writing.update(
                 transaction,
                 place,
@@ -309,10 +309,10 @@ class PgVectorMemoryService(UsesDatabase, BaseMemoryService):
             "user_id": scope_user(user_id),
             "memory_id": memory_id,
         }
-        self._database.require_scope_to_write(app_name, user_id=place["user_id"])
+        self._database.run.require_scope_to_write(app_name, user_id=place["user_id"])
         session_id = await self._origin(place)
         if session_id is not None:
-            await self._database.transact(
+            await self._database.run.transact(
                 lambda transaction: writing.delete(transaction, place, session_id)
             )
 
@@ -382,13 +382,13 @@ class PgVectorMemoryService(UsesDatabase, BaseMemoryService):
             "user_id": user,
             "memory_id": memory_id,
         }
-        row = await self._database.read(
+        row = await self._database.run.read(
             lambda source: source.fetch_one(reading.select_memory(), place),
             lambda known: known.of_memories(app_name, user),
         )
         if row is None and self._database.standby is not None:
             # Whoever has its id may know it from another process, which stored it a moment ago.
-            row = await self._database.fetch_one(reading.select_memory(), place)
+            row = await self._database.run.fetch_one(reading.select_memory(), place)
         return None if row is None else records.memory(row)
 
     async def list_memories(
@@ -431,7 +431,7 @@ class PgVectorMemoryService(UsesDatabase, BaseMemoryService):
             "after_position": place[1],
             **parameters_of(filters),
         }
-        rows = await self._database.read(
+        rows = await self._database.run.read(
             lambda source: source.fetch(statement, wanted),
             lambda known: known.of_memories(app_name, user),
         )
@@ -454,7 +454,7 @@ class PgVectorMemoryService(UsesDatabase, BaseMemoryService):
             "user_id": user,
             **parameters_of(filters),
         }
-        row = await self._database.read(
+        row = await self._database.run.read(
             lambda source: source.fetch_one(statement, wanted),
             lambda known: known.of_memories(app_name, user),
         )
@@ -507,7 +507,7 @@ class PgVectorMemoryService(UsesDatabase, BaseMemoryService):
             "before": before,
             "limit": min(limit, self._database.settings.max_results),
         }
-        rows = await self._database.read(
+        rows = await self._database.run.read(
             lambda source: source.fetch(reading.select_profile(), wanted),
             lambda known: known.of_memories(app_name, user_id),
         )
@@ -629,7 +629,7 @@ class PgVectorMemoryService(UsesDatabase, BaseMemoryService):
 
     async def _origin(self, place: statements.MemoryParameters) -> str | None:
         """Returns the session that a memory came from, ``""`` for none; None without the memory."""
-        found = await self._database.fetch_one(
+        found = await self._database.run.fetch_one(
             statements.select_by_ids(),
             {
                 "app_name": place["app_name"],

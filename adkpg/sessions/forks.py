@@ -39,7 +39,7 @@ async def fork(
     number = _number(source, event_id)
     last = source.events[number - 1] if number else None
     revision = marker.revision - len(source.events) + number
-    found = await database.fetch_one(
+    found = await database.run.fetch_one(
         life_statements.select_initial_state(), {**place, "incarnation": marker.incarnation}
     )
     if found is None:
@@ -63,14 +63,14 @@ async def fork(
         "ttl": end.ttl,
         "expires_at": end.expires_at,
     }
-    await database.fetch(statements.delete_expired_session(), fork_place)
+    await database.run.fetch(statements.delete_expired_session(), fork_place)
     try:
-        made = await database.fetch_one(life_statements.fork_session(), parameters)
+        made = await database.run.fetch_one(life_statements.fork_session(), parameters)
     except ConstraintViolated as exc:
         refuse_large(exc, database.settings)
         raise
     if made is None:
-        again = await database.fetch_one(
+        again = await database.run.fetch_one(
             life_statements.select_initial_state(), {**place, "incarnation": marker.incarnation}
         )
         if again is None:

@@ -180,7 +180,7 @@ class _Lease:
         while True:
             await asyncio.sleep(self._lease_s / 3)
             try:
-                row = await self._database.fetch_one(
+                row = await self._database.run.fetch_one(
                     statements.renew(),
                     {**self._place, "holder": self.holder, "lease_s": self._lease_s},
                 )
@@ -213,7 +213,7 @@ class _Lease:
         if self._key is None:
             result = None
         try:
-            row = await self._database.fetch_one(
+            row = await self._database.run.fetch_one(
                 statements.end(keyed=result is not None),
                 {
                     **self._place,
@@ -233,7 +233,7 @@ class _Lease:
 
     async def _ask(self) -> Any:
         try:
-            row = await self._database.fetch_one(
+            row = await self._database.run.fetch_one(
                 statements.begin(keyed=self._key is not None),
                 {
                     **self._place,

@@ -150,7 +150,7 @@ class DatabaseSessionService(UsesDatabase, BaseSessionService):
         self._queues = AppendQueues()
         self._shared = SharedEvents(shared_events_mb * 1_000_000) if shared_events_mb else None
         if self._shared is not None:
-            self._database.keep_informed(self._shared)
+            self._database.keepers.add(self._shared)
 
     def _told(self) -> dict[str, object]:
         return {
@@ -216,7 +216,7 @@ class DatabaseSessionService(UsesDatabase, BaseSessionService):
             "expires_at": end.expires_at,
         }
         try:
-            (made,) = await self._database.fetch(statement, parameters, note=_note_created)
+            (made,) = await self._database.run.fetch(statement, parameters, note=_note_created)
             while made["answer"] is None:
                 found = await self._get(**place, primary=True)
                 marker = None if found is None else Marker.of(found)
@@ -228,8 +228,8 @@ class DatabaseSessionService(UsesDatabase, BaseSessionService):
                         "get_session."
                     )
                 # It has expired, or was deleted this moment.
-                await self._database.fetch(statements.delete_expired_session(), place)
-                (made,) = await self._database.fetch(statement, parameters, note=_note_created)
+                await self._database.run.fetch(statements.delete_expired_session(), place)
+                (made,) = await self._database.run.fetch(statement, parameters, note=_note_created)
         except ConstraintViolated as exc:
             refuse_large(exc, self._database.settings)
             raise
@@ -292,7 +292,7 @@ class DatabaseSessionService(UsesDatabase, BaseSessionService):
 
         # Another's invocation may have ended this moment: what runs in turn reads what it wrote.
         in_turn = invocations.holder_here(self._database, place) is not None
-        return await self._database.read(
+        return await self._database.run.read(
             read,
             lambda known: known.of_session(app_name, user_id, session_id),
             primary=primary or in_turn,
@@ -348,7 +348,7 @@ class DatabaseSessionService(UsesDatabase, BaseSessionService):
         if not storable(app_name=app_name, user_id=user_id):
             return ListSessionsResponse()
         if user_id is None:
-            self._database.require_every_scope()
+            self._database.run.require_every_scope()
         most = self._database.settings.max_results
         statement = reading_statements.list_sessions(one_user=user_id is not None)
         wanted: reading_statements.ListParameters = {
@@ -357,7 +357,7 @@ class DatabaseSessionService(UsesDatabase, BaseSessionService):
             "limit": most + 1,
             "most_bytes": bytes_of(self._database.settings, "max_answer_mb"),
         }
-        rows = await self._database.read(
+        rows = await self._database.run.read(
             lambda source: source.fetch(statement, wanted),
             lambda known: known.of_sessions(app_name, user_id),
         )
@@ -399,7 +399,7 @@ class DatabaseSessionService(UsesDatabase, BaseSessionService):
         if not storable(app_name=app_name, user_id=user_id):
             return Page([], None)
         if user_id is None:
-            self._database.require_every_scope()
+            self._database.run.require_every_scope()
         after: tuple[Any, ...] = (None, None, None)
         if cursor is not None:
             after = place_of(cursor, datetime, str, str)
@@ -415,7 +415,7 @@ class DatabaseSessionService(UsesDatabase, BaseSessionService):
             "after_user_id": after[1],
             "after_session_id": after[2],
         }
-        rows = await self._database.read(
+        rows = await self._database.run.read(
             lambda source: source.fetch(statement, wanted),
             lambda known: known.of_sessions(app_name, user_id),
         )
@@ -459,7 +459,7 @@ class DatabaseSessionService(UsesDatabase, BaseSessionService):
             "after_seq": after_seq,
             "limit": limit + 1,
         }
-        rows = await self._database.read(
+        rows = await self._database.run.read(
             lambda source: source.fetch(reading_statements.list_events_page(), wanted),
             lambda known: known.of_events(app_name, user_id, session_id),
         )
@@ -503,7 +503,7 @@ class DatabaseSessionService(UsesDatabase, BaseSessionService):
         session_id = None if session_id is None else _stripped(session_id)
         if not storable(app_name=app_name, user_id=user_id, session_id=session_id):
             return Page([], None)
-        return await self._database.read(
+        return await self._database.run.read(
             lambda source: finding.find(
                 source,
                 self._database.settings,
@@ -644,7 +644,7 @@ class DatabaseSessionService(UsesDatabase, BaseSessionService):
         if user_id is not None:
             require_own(delta, settings)
         try:
-            row = await self._database.fetch_one(
+            row = await self._database.run.fetch_one(
                 life_statements.merge_states(app=delta.app is not None),
                 {
                     "app_name": app_name,
@@ -666,7 +666,7 @@ class DatabaseSessionService(UsesDatabase, BaseSessionService):
         if not storable(app_name=app_name, user_id=user_id):
             return {}
         scope: ScopeParameters = {"app_name": app_name, "user_id": user_id}
-        row = await self._database.read(
+        row = await self._database.run.read(
             lambda source: source.fetch_one(reading_statements.select_user_state(), scope),
             lambda known: known.of_sessions(app_name, user_id),
         )
@@ -687,7 +687,7 @@ class DatabaseSessionService(UsesDatabase, BaseSessionService):
         marker = Marker.of(session)
         if marker is None:
             return None
-        row = await self._database.fetch_one(
+        row = await self._database.run.fetch_one(
             life_statements.select_initial_state(),
             {
                 "app_name": session.app_name,
@@ -740,8 +740,8 @@ class DatabaseSessionService(UsesDatabase, BaseSessionService):
         elif self._database.settings.artifact_store is not None:
             await delete_session(self._database, statements.delete_session(), place=place)
         else:
-            await self._database.fetch(statements.delete_session(), place)
-            self._database.erased(**place)
+            await self._database.run.fetch(statements.delete_session(), place)
+            self._database.keepers.erased(**place)
 
     def invocation(
         self,
@@ -876,7 +876,7 @@ class DatabaseSessionService(UsesDatabase, BaseSessionService):
         """Appends an event, `again` if it was refused while storage was not where it is now."""
         statement = statements.append_event(app=parameters["app_delta"] is not None)
         try:
-            (appended,) = await self._database.fetch(statement, parameters, note=_note_appended)
+            (appended,) = await self._database.run.fetch(statement, parameters, note=_note_appended)
             revision: int | None = appended["answer"]
         except ConstraintViolated as exc:
             if exc.constraint != EVENT_ID_KEY:
@@ -897,7 +897,7 @@ class DatabaseSessionService(UsesDatabase, BaseSessionService):
             return await source.fetch_one(statement, wanted)
 
         async def read() -> Any:
-            return await self._database.read(
+            return await self._database.run.read(
                 head,
                 lambda known: known.of_sessions(wanted["app_name"], wanted["user_id"]),
                 primary=True,
@@ -905,7 +905,7 @@ class DatabaseSessionService(UsesDatabase, BaseSessionService):
 
         found = await read()
         if found is not None and (found["went_back"] or found["lacks_last"]):
-            await self._database.fetch(statements.await_append(), wanted)
+            await self._database.run.fetch(statements.await_append(), wanted)
             found = await read()
         return found
 

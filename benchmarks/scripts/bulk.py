@@ -165,11 +165,11 @@ async def fill(
 async def _prepare(database: Database, url: str) -> int:
     """Writes the model, the vocabulary and the vectors, if they are not there; the model's id."""
     model = {"model": MODEL, "dimensions": DIMENSIONS}
-    await database.fetch(vector_statements.insert_model(database.schema), model)
-    row = await database.fetch_one(vector_statements.select_model(), model)
+    await database.run.fetch(vector_statements.insert_model(database.schema), model)
+    row = await database.run.fetch_one(vector_statements.select_model(), model)
     assert row is not None
     model_id: int = row["model_id"]
-    await database.fetch(
+    await database.run.fetch(
         vector_statements.activate_first_model(), {"app_name": APP, "model_id": model_id}
     )
     connection: Any = await asyncpg.connect(url)

@@ -92,7 +92,7 @@ async def measure(server_url: str, checkouts: list[Path], times: int) -> None:
     async with own_database(server_url, "planning") as url, Database(url) as database:
         await database.upgrade()
         await bulk.fill(database, url, MEMORIES)
-        await database.run_ddl("vacuum analyze", timeout_s=600)
+        await database.run.execute("vacuum analyze", timeout_s=600)
         connection: Any = await asyncpg.connect(url, statement_cache_size=0)
         try:
             given = await asked_of(connection)

@@ -240,7 +240,7 @@ async def measure(
         async with Database(url) as database:
             await database.upgrade()
             await bulk.fill(database, url, MEMORIES)
-            await database.run_ddl("vacuum analyze", timeout_s=600)
+            await database.run.execute("vacuum analyze", timeout_s=600)
         for kind in kinds:
             for clients, processes, pool, uvloop in track(settings(quick), description=kind):
                 row = {

@@ -57,11 +57,11 @@ async def load(
     long: bool = False,
 ) -> None:
     model = {"model": Questions.model, "dimensions": DIMENSIONS}
-    await database.fetch(vector_statements.insert_model(database.schema), model)
-    row = await database.fetch_one(vector_statements.select_model(), model)
+    await database.run.fetch(vector_statements.insert_model(database.schema), model)
+    row = await database.run.fetch_one(vector_statements.select_model(), model)
     assert row is not None
     app = {"app_name": APP, "model_id": row["model_id"]}
-    await database.fetch(vector_statements.activate_first_model(), app)
+    await database.run.fetch(vector_statements.activate_first_model(), app)
     sentences = Sentences(1)
     task = progress.add_task("memories", total=sum(users.values()))
     for user, size in users.items():
@@ -74,7 +74,7 @@ async def load(
                 "memories": as_json(rows),
                 "config": database.settings.text_search_config,
             }
-            await database.fetch(statements.insert_memories(), given)
+            await database.run.fetch(statements.insert_memories(), given)
             parts = [
                 (position, draft.digest, number, part)
                 for position, draft in rows
@@ -83,7 +83,7 @@ async def load(
                 )
             ]
             vectors = clustered(len(parts), centers, zlib.crc32(f"{user} {start}".encode()))
-            await database.fetch(
+            await database.run.fetch(
                 vector_statements.store_vectors(large=False),
                 {
                     "model_id": row["model_id"],
@@ -99,7 +99,7 @@ async def load(
             )
             progress.advance(task, count)
     for table in ("memories", "memory_lexemes", "memory_vectors"):
-        await database.run_ddl(f'VACUUM ANALYZE "{database.schema}".{table}', timeout_s=600)
+        await database.run.execute(f'VACUUM ANALYZE "{database.schema}".{table}', timeout_s=600)
 
 
 def drafts(

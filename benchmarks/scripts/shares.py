@@ -88,7 +88,7 @@ async def prepared(call: str, database: Database) -> Callable[[], Awaitable[obje
             await memory.add_memory(
                 app_name=APP, user_id=USER, memories=entries[first : first + 500]
             )
-        await database.run_ddl("vacuum analyze", timeout_s=60)
+        await database.run.execute("vacuum analyze", timeout_s=60)
         questions = [sentences.make(8) for _ in range(50)]
         await asyncio.gather(
             *(memory.search(app_name=APP, user_id=USER, query=each) for each in questions)
@@ -115,7 +115,7 @@ async def repeat(call: str, url: str) -> None:
         repeated = await prepared(call, database)
         for _ in range(WARM_UP):
             await repeated()
-        row = await database.fetch_one(_select_pid(), {})
+        row = await database.run.fetch_one(_select_pid(), {})
         print(row["pid"] if row else "", flush=True)
         made, next_report = 0, 0.0
         while True:

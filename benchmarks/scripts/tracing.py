@@ -24,7 +24,7 @@ from google.adk.events.event import Event
 from google.genai import types
 
 from adkpg import Database, DatabaseSessionService
-from adkpg.database import database as connections
+from adkpg.database import connections, transaction
 from adkpg.telemetry import calls
 from benchmarks.server import chosen_server, own_database
 
@@ -72,11 +72,13 @@ async def compared(url: str, blocks: int, appends: int) -> list[tuple[float, flo
         async def block(*, spans: bool) -> tuple[float, float]:
             # A session of their own, so that all blocks are of the same length.
             session = await service.create_session(app_name="benchmark", user_id="ana")
-            setattr(connections, "calls", calls if spans else untraced)  # noqa: B010 - no export of it
+            for module in (connections, transaction):  # neither exports it
+                setattr(module, "calls", calls if spans else untraced)  # noqa: B010
             try:
                 return await measured(traced if spans else bare, session, appends)
             finally:
-                setattr(connections, "calls", calls)  # noqa: B010 - likewise
+                for module in (connections, transaction):
+                    setattr(module, "calls", calls)  # noqa: B010
 
         warm = await service.create_session(app_name="benchmark", user_id="ana")
         await measured(traced, warm, _BEFORE)

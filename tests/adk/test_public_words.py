@@ -15,9 +15,11 @@ from google.adk.tools.tool_context import ToolContext
 from starlette.testclient import TestClient
 from starlette.websockets import WebSocketDisconnect
 
-from adkpg import Database, PgVectorMemoryService, errors
+from adkpg import PgVectorMemoryService, errors
 from adkpg.adk import Probes, QueuedRuns, SessionService, register
-from adkpg.database.driver import Attempt, translate
+from adkpg.database.driver import translate
+from adkpg.database.installation import Installation
+from adkpg.database.runner import Runner
 from adkpg.errors import in_public
 from adkpg.tools import ForgetTool, LoadMemoryTool, RememberTool
 from tests.fakes import adk_commands as commands
@@ -56,8 +58,9 @@ def failing(monkeypatch: pytest.MonkeyPatch) -> Callable[[type[errors.AdkpgError
         async def failed(*_: object, **__: object) -> None:
             raise made(kind)
 
-        for name in ("fetch", "fetch_one", "read", "ask", "transact", "require_serving"):
-            monkeypatch.setattr(Database, name, failed)
+        for name in ("fetch", "fetch_one", "read", "transact"):
+            monkeypatch.setattr(Runner, name, failed)
+        monkeypatch.setattr(Installation, "require_serving", failed)
 
     return fail
 
@@ -186,7 +189,7 @@ def test_each_class_has_a_public_sentence_of_its_own() -> None:
 def test_what_a_caller_gave_is_named_to_them_unless_the_server_says_it() -> None:
     assert errors.InvalidInput("limit=0 is below 1.").public == "limit=0 is below 1."
     refused = asyncpg.DataError(WHOLE)
-    error = translate(refused, PLACE, Attempt())
+    error = translate(refused, PLACE)
     assert isinstance(error, errors.InvalidInput)
     assert told_nothing_private(error.public)
 

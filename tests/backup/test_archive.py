@@ -9,6 +9,7 @@ import pytest
 
 from adkpg import Database, Settings
 from adkpg.database.cluster import Cluster
+from adkpg.database.installation import Installation
 from adkpg.errors import ConfigurationError, DatabaseUnavailable
 from adkpg.tooling.backup.archive import Archive, back_up, counted, read, restore
 from adkpg.tooling.backup.programs import Programs
@@ -99,10 +100,10 @@ def test_a_script_is_passed_on_but_for_what_is_there_or_unknown() -> None:
 async def test_nothing_is_restored_onto_the_nodes_of_a_cluster(
     database: Database, monkeypatch: pytest.MonkeyPatch, *, coordinator: bool, said: str
 ) -> None:
-    async def cluster(_: Database) -> object:
+    async def cluster(_: Installation) -> object:
         return Cluster("14.0-1", 0 if coordinator else 1, {"sessions": "h"})
 
-    monkeypatch.setattr(Database, "cluster", cluster)
+    monkeypatch.setattr(Installation, "cluster", cluster)
     revision = await database.current()
     assert revision is not None
     with pytest.raises(ConfigurationError, match=rf"{said}.*run there: adkpg db distribute$"):
@@ -131,10 +132,10 @@ async def test_rows_of_every_table_are_counted_whatever_it_is_called(
 async def test_no_backup_is_taken_through_a_worker(
     database: Database, monkeypatch: pytest.MonkeyPatch, tmp_path: Path
 ) -> None:
-    async def cluster(_: Database) -> object:
+    async def cluster(_: Installation) -> object:
         return Cluster("14.0-1", 1, {"sessions": "h"})
 
-    monkeypatch.setattr(Database, "cluster", cluster)
+    monkeypatch.setattr(Installation, "cluster", cluster)
     with pytest.raises(ConfigurationError, match=r"is a worker's .*; name the coordinator"):
         await back_up(database, tmp_path / "f", progress=nothing)
     assert os.listdir(tmp_path) == []

@@ -118,7 +118,7 @@ def test_a_signal_ends_it_cleanly(
     worker.send_signal(number)
     out, err = worker.communicate(timeout=250)
     assert (worker.returncode, out) == (0, "Embedded 4 memories.\n")
-    assert "INFO adkpg.database.database: adkpg " in err, "the line at the start"
+    assert "INFO adkpg.database.installation: adkpg " in err, "the line at the start"
     assert err.count("\n") == 1
 
 

@@ -112,7 +112,7 @@ async def test_an_exhausted_pool_says_which_knobs_to_turn(database_url: str) -> 
     async with Database(database_url, pool_size=1, max_overflow=0, pool_timeout=0.05) as database:
         service = DatabaseSessionService(database)
         session = await service.create_session(**USER)
-        async with database.transaction():
+        async with database.run.transaction():
             with pytest.raises(Busy, match="ADKPG_POOL_SIZE") as caught:
                 await service.append_event(session, said("x"))
         assert session.events == []

@@ -9,7 +9,7 @@ import pytest
 from google.adk.sessions.session import Session
 
 from adkpg import Database, DatabaseSessionService
-from adkpg.database import database as database_module
+from adkpg.database import connections
 from adkpg.errors import DatabaseUnavailable
 from adkpg.tooling.testing import said, texts
 from tests.fakes.proxy import Proxy
@@ -28,7 +28,7 @@ async def warm(database: Database) -> None:
     together = asyncio.Barrier(len(USERS))
 
     async def hold() -> None:
-        async with database.transaction():
+        async with database.run.transaction():
             await together.wait()
 
     await asyncio.gather(*(hold() for _ in USERS))
@@ -51,8 +51,8 @@ async def live(own: Database, database_url: str) -> list[Session]:
 @pytest.fixture
 def doubting(monkeypatch: pytest.MonkeyPatch) -> None:
     """Every idle connection has been idle for long."""
-    monkeypatch.setattr(database_module, "_LONGEST_IDLE_S", 0)
-    monkeypatch.setattr(database_module, "_LONGEST_PING_S", 0.3)
+    monkeypatch.setattr(connections, "_LONGEST_IDLE_S", 0)
+    monkeypatch.setattr(connections, "_LONGEST_PING_S", 0.3)
 
 
 async def test_appends_and_reads_are_sent_again(
@@ -122,7 +122,7 @@ async def test_an_append_that_a_network_cut_twice_is_not_sent_a_third_time(
 
 
 async def test_connections_are_kept_alive(own: Database, live: list[Session]) -> None:
-    async with own.transaction() as transaction:
+    async with own.run.transaction() as transaction:
         sock = transaction._connection._transport.get_extra_info("socket")
         assert sock.getsockopt(socket.SOL_SOCKET, socket.SO_KEEPALIVE) == 1
         assert sock.getsockopt(socket.IPPROTO_TCP, socket.TCP_KEEPIDLE) == 30

@@ -31,7 +31,7 @@ async def test_one_line_says_where_and_with_what(
         for _ in range(3):
             await sessions.create_session(**USER)
             await memory.search_memory(**USER, query="tea")
-        found = await database.found()
+        found = await database.installation.found()
     said = [record.getMessage() for record in caplog.records]
     assert len(said) == 1
     assert said[0].startswith("adkpg ")

@@ -11,12 +11,12 @@ pytestmark = [pytest.mark.fault, pytest.mark.direct("a pooler forgets and prepar
 
 
 async def _lose_statements(database: Database) -> None:
-    async with database.transaction() as transaction:
+    async with database.run.transaction() as transaction:
         await transaction._connection.execute("DEALLOCATE ALL")
 
 
 async def _lose_within(database: Database) -> None:
-    async with database.transaction() as transaction:
+    async with database.run.transaction() as transaction:
         await transaction._connection.fetch("SELECT 1")
         await transaction._connection.execute("DEALLOCATE ALL")
         await transaction._connection.fetch("SELECT 1")

@@ -146,7 +146,7 @@ async def test_a_server_process_keeps_a_bounded_number(
         asked = prepared(
             statement, {"app_name": "app", "user_id": "ann"}, "adkpg", distributed=False
         )
-        (row,) = await unprepared.fetch(call, asked)
+        (row,) = await unprepared.run.fetch(call, asked)
         assert row["answer"] == f'[{{"value":{number}}}]'
         assert asked["name"] in await _kept(unprepared)
     assert len(await _kept(unprepared)) == 32
@@ -185,7 +185,7 @@ async def test_errors_within_are_those_of_the_statement(unprepared: Database) ->
             statement, {"app_name": "app", "user_id": "ann"}, "adkpg", distributed=False
         )
         with pytest.raises(DatabaseError, match=told):
-            await unprepared.fetch(call, asked, timeout_s=1)
+            await unprepared.run.fetch(call, asked, timeout_s=1)
     memory = PgVectorMemoryService(unprepared, mode="text")
     assert await memory.search(**USER, query="tea") == []
 

@@ -17,7 +17,7 @@ async def test_a_transaction_is_read_committed_whatever_the_default(database_url
         select(func.current_setting("transaction_isolation").label("level"))
     )
     async with Database(url) as database:
-        outside = await database.fetch(level, {})
-        async with database.transaction() as transaction:
+        outside = await database.run.fetch(level, {})
+        async with database.run.transaction() as transaction:
             inside = await transaction.fetch(level, {})
     assert (outside[0]["level"], inside[0]["level"]) == ("serializable", "read committed")

@@ -120,16 +120,16 @@ async def test_a_call_that_was_refused_before_another_one_found_out_is_made_anew
         memory = PgVectorMemoryService(database, embedder=ToyEmbedder())
         await memory.add_memory(**USER, memories=[entry("a kitten", "m")])
         await other.distribute()
-        said_to = database._said
+        asked = database.run._fetched
 
-        async def slow(*args: Any) -> list[asyncpg.Record]:
+        async def slow(*args: Any) -> list[Any]:
             try:
-                return await said_to(*args)
+                return await asked(*args)
             except asyncpg.PostgresError:
                 await both.wait()  # both are refused before either has found out why
                 raise
 
-        monkeypatch.setattr(database, "_said", slow)
+        monkeypatch.setattr(database.run, "_fetched", slow)
         found = await asyncio.gather(*(memory.search(**USER, query="kitten") for _ in range(2)))
         assert [[hit.memory.id for hit in hits] for hits in found] == [["m"], ["m"]]
 

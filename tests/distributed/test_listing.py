@@ -21,4 +21,4 @@ async def test_each_session_has_its_own_number_of_events_and_first_words(
         sessions.append(session)
         expected.append(Opening(1 + number % 3, f"{number}.0"))
     for some in (12, 8, 4, 3):
-        assert await openings(database, "app", sessions[:some]) == expected[:some]
+        assert await openings(database.run, "app", sessions[:some]) == expected[:some]

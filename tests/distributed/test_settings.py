@@ -7,7 +7,7 @@ import pytest
 from sqlalchemy import func, select
 
 from adkpg import Database
-from adkpg.database import Transaction
+from adkpg.database import WITHOUT_RACES, Transaction
 from adkpg.errors import Busy
 from adkpg.memory.vectors.statements import tune_search
 from adkpg.memory.write.statements import give_way
@@ -39,7 +39,7 @@ async def test_whoever_gives_way_waits_for_no_lock_of_a_node(
         for url in nodes:
             async with Database(url) as database:
                 with pytest.raises(Busy, match="lock timeout"):
-                    await database.transact(give_way_to_it, races=False)
+                    await database.run.transact(give_way_to_it, policy=WITHOUT_RACES)
 
 
 async def test_a_search_is_tuned_where_it_is_answered(nodes: list[str]) -> None:
@@ -47,7 +47,7 @@ async def test_a_search_is_tuned_where_it_is_answered(nodes: list[str]) -> None:
         select(func.current_setting("hnsw.ef_search").label("found")).select_from(at_person())
     )
     for url in nodes:
-        async with Database(url) as database, database.transaction() as transaction:
+        async with Database(url) as database, database.run.transaction() as transaction:
             await transaction.fetch(tune_search(), {**USER, "ef_search": "123"})
             (row,) = await transaction.fetch(there, USER)
             assert row["found"] == "123"

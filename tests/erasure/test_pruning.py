@@ -239,7 +239,7 @@ async def test_what_a_writer_holds_is_passed_over_until_the_next_time(
 ) -> None:
     await notes(memory, connection, ("a", 0, 0.5), ("b", 0, 0.5))
     await connection.execute(EXPIRE.format("true"))
-    async with database.transaction() as writer:
+    async with database.run.transaction() as writer:
         await writer.fetch(statements.lock_memory(), {**ALICE, "memory_id": "a"})
         assert await prune(database) == [pruned(expired=1)]
     assert await prune(database) == [pruned(expired=1)]
@@ -255,7 +255,7 @@ async def test_a_memory_that_was_prolonged_meanwhile_stays(
         session_of(said("oolong", "e"), session_id="s", user_id="alice")
     )
     await connection.execute(EXPIRE.format("true"))
-    async with database.transaction() as writer:
+    async with database.run.transaction() as writer:
         await writer.fetch(statements.lock_session(), {**ALICE, "session_id": "s"})
         pruning_it = asyncio.create_task(prune(database))
         await waits_for_a_lock(connection)

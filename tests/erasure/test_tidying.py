@@ -167,7 +167,7 @@ async def test_what_a_writer_holds_is_passed_over_and_the_rest_goes(
             session_of(said("oolong", session_id), session_id=session_id, user_id="alice")
         )
     await connection.execute("UPDATE memories SET expires_at = now()")
-    async with database.transaction() as writer:
+    async with database.run.transaction() as writer:
         await writer.fetch(lock_session(), {**ALICE, "session_id": "s1"})
         assert await tidy(database) == Tidied(2, 0)
     assert await tidy(database) == Tidied(1, 0)

@@ -42,7 +42,7 @@ def broken(sql: str | Executable) -> Statement[NoParameters]:
 
 
 async def rows(database: Database, sql: str | Executable) -> Sequence[Any]:
-    return await database.fetch(broken(sql), {})
+    return await database.run.fetch(broken(sql), {})
 
 
 @pytest.fixture
@@ -100,8 +100,8 @@ async def test_a_statement_without_any_condition_reads_one_users_rows(served: Da
         seen = set()
         for scope in (HERS, {**HERS, "user_id": "nobody"}):
             with adkpg.scope(**scope):
-                seen |= {tuple(row) for row in await served.fetch(read, {})}
-                async with served.transaction() as transaction:
+                seen |= {tuple(row) for row in await served.run.fetch(read, {})}
+                async with served.run.transaction() as transaction:
                     seen |= {tuple(row) for row in await transaction.fetch(read, {})}
         if personal:
             assert (APP, "ada") in seen, table
@@ -118,11 +118,11 @@ async def test_a_statement_without_any_condition_changes_one_users_rows(
     personal = [table for table in PROTECTED if "user_id" in table.c]
     with adkpg.scope(**HERS):
         for table in personal:
-            await served.fetch(broken(update(table).values(app_name=table.c.app_name)), {})
+            await served.run.fetch(broken(update(table).values(app_name=table.c.app_name)), {})
             with pytest.raises(PermissionDenied):
-                await served.fetch(broken(update(table).values(user_id="bob")), {})
+                await served.run.fetch(broken(update(table).values(user_id="bob")), {})
         for table in reversed(personal):
-            await served.fetch(broken(delete(table)), {})
+            await served.run.fetch(broken(delete(table)), {})
     assert [await kept(connection, person) for person in others] == before
     assert set((await kept(connection, ADA)).values()) == {None}
 
@@ -169,7 +169,7 @@ async def test_ids_and_texts_of_every_kind_stay_values(
         with adkpg.scope(**scope):
             made = await sessions.create_session(**scope, session_id=user or "s")
             await sessions.append_event(made, said("hello"))
-            async with served.transaction() as transaction:
+            async with served.run.transaction() as transaction:
                 entered = broken("SELECT adkpg.scope_app() AS app, adkpg.scope_user() AS owner")
                 (row,) = await transaction.fetch(entered, {})
             assert tuple(row) == (scope["app_name"], scope["user_id"])
@@ -259,7 +259,7 @@ async def test_the_hnsw_index_gives_nothing_of_others(
             hits = await memory.search(**HERS, query="turn 7", mode="vector", top_k=10)
             assert {int(text_of(hit.memory).split()[1]) // 20 for hit in hits} == {15}
             assert await memory.search(**HIS, query="turn 7", mode="vector") == []
-        async with served.transaction() as transaction:
+        async with served.run.transaction() as transaction:
             for setting in (f"hnsw.iterative_scan = {iterative}", "enable_sort = off"):
                 await transaction.fetch(broken(f"SET LOCAL {setting}"), {})
             near = (
@@ -301,7 +301,7 @@ async def test_a_worker_works_in_the_scope_of_each_user(
     class Watched(Embedding):
         async def work(self, app_name: str, user_id: str) -> int:
             read = broken("SELECT DISTINCT user_id FROM adkpg.memories WHERE kind <> 'document'")
-            seen[user_id] = {row["user_id"] for row in await worked.fetch(read, {})}
+            seen[user_id] = {row["user_id"] for row in await worked.run.fetch(read, {})}
             return await super().work(app_name, user_id)
 
     await connection.execute(
@@ -322,7 +322,7 @@ async def test_the_scope_ends_with_the_transaction(served: Database) -> None:
     engine = await served.engine()
     with adkpg.scope(**HERS):
         await rows(served, select(sessions.c.user_id))
-        async with served.transaction() as transaction:
+        async with served.run.transaction() as transaction:
             assert await transaction.fetch(broken("SELECT user_id FROM adkpg.sessions"), {})
         with pytest.raises(AdkpgError):
             await rows(served, ("SELECT 1 / 0 FROM adkpg.sessions"))

@@ -313,7 +313,7 @@ async def test_standbys_that_cannot_be_read_are_seen(pair: Pair) -> None:
 async def test_a_server_that_goes_away_meanwhile_is_no_finding(database_url: str) -> None:
     settings = Settings(retry_timeout_s=0)
     async with Proxy(database_url) as proxy, Database(proxy.url, settings=settings) as database:
-        await database.found()
+        await database.installation.found()
         proxy.hold(20, "question")
         examining = asyncio.create_task(examine(database))
         await proxy.held.wait()

@@ -296,7 +296,7 @@ async def test_kept_events_are_not_sent_again(
     await sharing.append_event(live, said("new"))
     assert sharing._shared is not None
     kept = sharing._shared.get(("app", "user", "s"))
-    row = await database.fetch_one(select_session_again(), again(("app", "user", "s"), kept))
+    row = await database.run.fetch_one(select_session_again(), again(("app", "user", "s"), kept))
     assert row is not None
     assert [jsontext.read_event(text) for text in row["payloads"]] == [live.events[3]]
 

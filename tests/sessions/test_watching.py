@@ -69,7 +69,7 @@ async def listening(connection: asyncpg.Connection) -> int:
 
 async def heard(database: Database) -> None:
     async with asyncio.timeout(30):
-        while not database.listener().hears:
+        while not database.run.listener().hears:
             await asyncio.sleep(0)
 
 
@@ -216,7 +216,7 @@ async def test_with_an_engine_of_the_callers_it_polls(
         await sessions.append_event(session, said("one"))
         await sessions.append_event(session, said("two"))
         assert await waiting == ["one", "two"]
-        assert not other.database.listener().hears
+        assert not other.database.run.listener().hears
     await engine.dispose()
 
 
@@ -320,7 +320,7 @@ async def test_a_cancellation_that_comes_as_a_watcher_wakes_ends_it(
     watching = sessions.watch_session(**PLACE, after=session)
     async with aclosing(watching):
         following = asyncio.ensure_future(anext(watching))
-        listener = database.listener()
+        listener = database.run.listener()
         while not any(listener._events.values()):
             await asyncio.sleep(0.01)
         await asyncio.sleep(0.05)  # it has looked and waits

@@ -5,7 +5,7 @@ from typing import Any
 import asyncpg
 import pytest
 
-from adkpg.database.driver import Attempt, Fault, fault_of, translate
+from adkpg.database.driver import Fault, fault_of, translate
 from adkpg.errors import Busy, ConstraintViolated, DatabaseError, DatabaseUnavailable
 
 
@@ -31,7 +31,7 @@ def said(state: str, text: str) -> Any:
 def test_a_node_that_ended_passes(state: str, text: str) -> None:
     error = said(state, text)
     assert fault_of(error, sent=True) is Fault.NODE
-    meant = translate(error, "coordinator", Attempt(sent=True))
+    meant = translate(error, "coordinator", sent=True)
     assert isinstance(meant, DatabaseUnavailable)
     assert meant.written is None  # nobody knows
 
@@ -39,7 +39,7 @@ def test_a_node_that_ended_passes(state: str, text: str) -> None:
 def test_a_part_that_moved_passes_and_nothing_was_written() -> None:
     error = said("XX000", "cannot execute a distributed query from a query on a shard")
     assert fault_of(error, sent=True) is Fault.MOVED
-    meant = translate(error, "coordinator", Attempt(sent=True))
+    meant = translate(error, "coordinator", sent=True)
     assert isinstance(meant, Busy)
     assert meant.written is False
 
@@ -47,7 +47,7 @@ def test_a_part_that_moved_passes_and_nothing_was_written() -> None:
 def test_another_internal_error_does_not_pass() -> None:
     error = said("XX000", "cache lookup failed for relation 1")
     assert fault_of(error, sent=True) is None
-    meant = translate(error, "coordinator", Attempt(sent=True))
+    meant = translate(error, "coordinator", sent=True)
     assert isinstance(meant, DatabaseError)
     assert not isinstance(meant, DatabaseUnavailable)
 
@@ -75,7 +75,7 @@ def test_a_constraint_of_a_part_goes_by_its_own_name(
     """A node that was asked by another says it in the text alone."""
     fields = {field: value.format(constraint) for field, value in named.items()}
     error: Any = asyncpg.PostgresError.new({"C": state, "M": text, "S": "ERROR", **fields})
-    meant = translate(error, "coordinator", Attempt(sent=True))
+    meant = translate(error, "coordinator", sent=True)
     assert isinstance(meant, ConstraintViolated)
     assert meant.constraint == constraint
 
@@ -90,7 +90,7 @@ def test_a_constraint_of_a_part_goes_by_its_own_name(
 )
 def test_what_was_written_for_users_before_is_not_denied(state: str, text: str) -> None:
     """A statement about several users runs once for each, in a transaction of its own."""
-    meant = translate(said(state, text), "coordinator", Attempt(sent=True, partly=True))
+    meant = translate(said(state, text), "coordinator", sent=True, partly=True)
     assert isinstance(meant, Busy)
     assert meant.written is None
     assert "nothing was written" not in str(meant)

@@ -574,7 +574,7 @@ def test_a_page_header_behind_the_last_record_is_never_waited_for(header: int) -
 
 def test_what_is_wrong_with_a_call_keeps_nobody_else_from_the_standby() -> None:
     database = Database("postgresql://primary/agents", read_url="postgresql://standby/agents")
-    replica = database._replica
+    replica = database.run.replica
     assert replica is not None
     permit = replica._breaker.admit(1.0)
     assert permit is not None

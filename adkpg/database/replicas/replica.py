@@ -11,7 +11,8 @@ from typing import Any, Protocol, TypeVar
 
 import asyncpg
 
-from adkpg.database.driver import Attempt
+from adkpg.database.attempts import CALL, GLANCE, GLANCE_APART, Attempt, Policy
+from adkpg.database.connections import Connections
 from adkpg.database.replicas.horizon import History, Horizon, Standing, reached_by
 from adkpg.database.replicas.known import Floor, Gone, Known, Need, went_back
 from adkpg.database.replicas.source import Source
@@ -53,44 +54,35 @@ _TOO_MANY_CONNECTIONS = "53300"
 _NOTHING: NoParameters = {}
 
 
-class Reachable(Protocol):
-    """What is asked of a `Database` here."""
+Note = Callable[[Known, Any, list[asyncpg.Record]], None]
+"""Notes what a statement has changed, by its parameters and its rows."""
 
-    @property
-    def url(self) -> str:
-        """Without password."""
 
-    @property
-    def place(self) -> dict[str, str | int]:
-        """In the attributes of spans."""
+class Runs(Protocol):
+    """What is asked of a `Runner` here."""
 
-    async def ask(
+    connections: Connections
+
+    async def fetch(
         self,
         statement: Statement[ParametersT],
         parameters: ParametersT,
         *,
-        standing: tuple[str, list[object]] | None = None,
-        scoped: bool = True,
         timeout_s: float | None = None,
+        policy: Policy = CALL,
+        standing: tuple[str, list[object]] | None = None,
         attempt: Attempt | None = None,
     ) -> list[asyncpg.Record]:
-        """Runs a statement, a second time if its connection was lost."""
+        """Runs a statement."""
 
-    async def ask_apart(
-        self, statement: Statement[ParametersT], parameters: ParametersT
-    ) -> list[asyncpg.Record]:
-        """Runs a statement on a connection outside of the pool."""
-
-    async def ask_together(
-        self, work: Callable[[Any], Awaitable[T]], *, attempt: Attempt | None = None
+    async def transact(
+        self,
+        work: Callable[[Any], Awaitable[T]],
+        *,
+        policy: Policy = CALL,
+        attempt: Attempt | None = None,
     ) -> T:
-        """Does work in one transaction, a second time if its connection was lost."""
-
-    def pool_use(self) -> tuple[int, int, int]:
-        """Returns how many connections of its pool are used, idle, and at most."""
-
-    def renew(self) -> None:
-        """Lets nobody use the connections again that are open now."""
+        """Does work in one transaction."""
 
 
 class NotHere(Exception):
@@ -179,8 +171,8 @@ class Replica:
 
     def __init__(
         self,
-        primary: Reachable,
-        standby: Reachable,
+        primary: Runs,
+        standby: Runs,
         *,
         lag_s: float,
         timeout_s: float,
@@ -223,8 +215,8 @@ class Replica:
         self._breaker.answered()
         if self._said is not None:
             self._said = None
-            logger.info("Reads are answered at %s again.", self.standby.url)
-        calls.answered_by(self.standby.place)
+            logger.info("Reads are answered at %s again.", self.standby.connections.url)
+        calls.answered_by(self.standby.connections.place)
         return result
 
     def wrote(
@@ -321,10 +313,10 @@ class Replica:
         before, attempt = self._horizon.standings(), Attempt()
         with self.asking(permit, attempt):
             async with asyncio.timeout(2 * self.timeout_s):
-                answer = await self.standby.ask(
+                answer = await self.standby.fetch(
                     identify(),
                     _NOTHING,
-                    scoped=False,
+                    policy=GLANCE,
                     timeout_s=self.timeout_s,
                     attempt=attempt,
                 )
@@ -332,15 +324,15 @@ class Replica:
         theirs, number = _history_of(found), self._horizon.number(found["server"])
         if theirs._replace(timeline=history.timeline) != history:
             raise self.gone(
-                f"{self.standby.url} is another database than {self._primary.url}; correct "
-                "ADKPG_READ_URL.",
+                f"{self.standby.connections.url} is another database than "
+                f"{self._primary.connections.url}; correct ADKPG_READ_URL.",
                 permit,
             )
         if found["standby"] and theirs == history:
             await self._require_ahead(primary, found["position"], number, permit)
         elif not found["standby"] and now > self._renewed_at + _RENEWAL_S:
             self._renewed_at = now
-            self.standby.renew()
+            self.standby.connections.renew()
         self._primary_server = primary["server"]
         if primary["position"] is not None:
             self._horizon.primary_at(
@@ -362,15 +354,15 @@ class Replica:
           NotHere: It will never say so.
         """
         began, attempt = self.known.now(), Attempt()
-        used, idle, most = self._primary.pool_use()
+        used, idle, most = self._primary.connections.use()
         try:
             async with asyncio.timeout(_LONGEST_LOOK_S):
                 if most and used >= most and not idle:
                     # It is not away because this process keeps all of its own connections busy.
-                    found = await self._primary.ask_apart(identify(), _NOTHING)
+                    found = await self._primary.fetch(identify(), _NOTHING, policy=GLANCE_APART)
                 else:
-                    found = await self._primary.ask(
-                        identify(), _NOTHING, scoped=False, attempt=attempt
+                    found = await self._primary.fetch(
+                        identify(), _NOTHING, policy=GLANCE, attempt=attempt
                     )
         except (RetryableError, TimeoutError) as exc:
             logger.debug("The primary does not say where it stands: %s", exc)
@@ -408,7 +400,8 @@ class Replica:
         if position > again["position"]:
             self._horizon.forget(number)
             raise self.gone(
-                f"{self.standby.url} has replayed what {self._primary.url} has not written: the "
+                f"{self.standby.connections.url} has replayed what "
+                f"{self._primary.connections.url} has not written: the "
                 "primary was set back, as by a snapshot of its disk; make the standby anew.",
                 permit,
             )
@@ -421,7 +414,7 @@ class Replica:
                 "The primary answers reads that a server at %s might: that one is on timeline %d, "
                 "and the primary on %d. After a failover it says so within checkpoint_timeout; if "
                 "it does not, it follows another primary: rewind it, or make it anew.",
-                self.standby.url,
+                self.standby.connections.url,
                 theirs.timeline,
                 history.timeline,
             )
@@ -487,7 +480,10 @@ class Replica:
             # Who waits for less than the standby may take would never find out.
             since = max(began, attempt.borrowed_at)
             if not attempt.queued and self._silence.lasted(since, self.known.now()):
-                self.gone(f"{self.standby.url} did not answer before its callers gave up.", permit)
+                self.gone(
+                    f"{self.standby.connections.url} did not answer before its callers gave up.",
+                    permit,
+                )
             raise
 
     def refused(self, exc: BaseException, permit: int) -> NotHere:
@@ -499,10 +495,11 @@ class Replica:
             return NotHere("conflict")
         said = str(exc)
         if isinstance(exc, TimeoutError) or isinstance(exc.__cause__, TimeoutError):
-            said = f"{self.standby.url} did not answer in time."
+            said = f"{self.standby.connections.url} did not answer in time."
         elif isinstance(exc, SchemaError):  # whose own cure is for a primary
             said = (
-                f"{self.standby.url} has no tables that this version can read; migrate the primary "
+                f"{self.standby.connections.url} has no tables that this version can read; "
+                "migrate the primary "
                 "and wait for replay, or correct ADKPG_READ_URL."
             )
         return self.gone(said, permit)
@@ -568,7 +565,7 @@ class Asking(Source):
         asked, attempt = Asked.now(replica), Attempt()
         with replica.asking(self._permit, attempt):
             async with asyncio.timeout(2 * limit_s):  # connecting may take as long
-                answer = await replica.standby.ask(
+                answer = await replica.standby.fetch(
                     statement,
                     parameters,
                     standing=(STANDING, self.floor),
@@ -577,7 +574,7 @@ class Asking(Source):
                 )
         return self.accepted(statement, parameters, answer, asked)
 
-    async def transact(self, work: Callable[[Any], Awaitable[Any]], *, races: bool = True) -> Any:
+    async def transact(self, work: Callable[[Any], Awaitable[Any]]) -> Any:
         """Does work in one transaction on the standby.
 
         Raises:
@@ -587,7 +584,7 @@ class Asking(Source):
         asked, attempt = Asked.now(replica), Attempt()
         with replica.asking(self._permit, attempt):
             async with asyncio.timeout(2 * replica.timeout_s):
-                return await replica.standby.ask_together(
+                return await replica.standby.transact(
                     lambda transaction: work(_Reading(transaction, self, asked)), attempt=attempt
                 )
 
@@ -718,9 +715,9 @@ class Learning(Source):
         losing = self._known.now() - self._known.went_back_at < _LOSING_S
         return not losing and went_back(self._need.floor, Floor.of(rows[0]))
 
-    async def transact(self, work: Callable[[Any], Awaitable[T]], *, races: bool = True) -> T:
+    async def transact(self, work: Callable[[Any], Awaitable[T]]) -> T:
         """Does work in one transaction."""
-        return await self._primary.transact(work, races=races)
+        return await self._primary.transact(work)
 
 
 def note_seen(

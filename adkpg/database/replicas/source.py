@@ -6,7 +6,7 @@ from typing import Any, Protocol, TypeVar
 
 import asyncpg
 
-from adkpg.database.driver import Attempt
+from adkpg.database.attempts import PROMPT, Attempt
 from adkpg.sql import ParametersT, Statement
 
 T = TypeVar("T")
@@ -35,7 +35,7 @@ class Source(Protocol):
         rows = await self.fetch(statement, parameters, timeout_s=timeout_s)
         return rows[0] if rows else None
 
-    async def transact(self, work: Callable[[Any], Awaitable[T]], *, races: bool = True) -> T:
+    async def transact(self, work: Callable[[Any], Awaitable[T]]) -> T:
         """Does work in one transaction, which is given to it."""
 
 
@@ -79,19 +79,13 @@ class Prompt(Source):
     ) -> list[asyncpg.Record]:
         """Runs one statement and returns its rows."""
         self._attempt = Attempt(borrowed_at=self._attempt.borrowed_at)
-        rows: list[asyncpg.Record] = await self._database.fetch(
-            statement,
-            parameters,
-            timeout_s=timeout_s,
-            waits_for_nodes=False,
-            attempt=self._attempt,
+        rows: list[asyncpg.Record] = await self._database.run.fetch(
+            statement, parameters, timeout_s=timeout_s, policy=PROMPT, attempt=self._attempt
         )
         return rows
 
-    async def transact(self, work: Callable[[Any], Awaitable[T]], *, races: bool = True) -> T:
+    async def transact(self, work: Callable[[Any], Awaitable[T]]) -> T:
         """Does work in one transaction, which is given to it."""
         self._attempt = Attempt(borrowed_at=self._attempt.borrowed_at)
-        done: T = await self._database.transact(
-            work, races=races, waits_for_nodes=False, attempt=self._attempt
-        )
+        done: T = await self._database.run.transact(work, policy=PROMPT, attempt=self._attempt)
         return done

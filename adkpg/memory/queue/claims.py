@@ -103,7 +103,7 @@ class Claims:
           eager: With what waits after a failure too.
         """
         return await self.held(
-            self._database.fetch(
+            self._database.run.fetch(
                 statements.claim(eager=eager),
                 {
                     "app_name": app_name,
@@ -168,14 +168,14 @@ class Claims:
         """Ends work of one claim."""
         if rows:
             positions = [row["position"] for row in rows]
-            await self._database.fetch(
+            await self._database.run.fetch(
                 statements.complete(), {**self._of(rows), "positions": positions}
             )
 
     async def waiting(self, *, app_name: str | None, model_id: int) -> Waiting:
         """Returns what waits for a model, of an app or of all; nothing dead."""
-        self._database.require_every_scope()
-        row = await self._database.fetch_one(
+        self._database.run.require_every_scope()
+        row = await self._database.run.fetch_one(
             statements.select_waiting(app=app_name is not None),
             {"task": self._task, "app_name": app_name, "model_id": model_id},
         )
@@ -191,8 +191,8 @@ class Claims:
         eager: bool = False,
     ) -> tuple[list[tuple[str, str]], tuple[str, str] | None]:
         """Reads some users with jobs; returns those with work, and the last if more may follow."""
-        self._database.require_every_scope()
-        rows = await self._database.fetch(
+        self._database.run.require_every_scope()
+        rows = await self._database.run.fetch(
             statements.select_users(eager=eager, app=app_name is not None),
             {
                 "task": self._task,
@@ -211,7 +211,7 @@ class Claims:
     ) -> None:
         """Gives work back; if the database does not let it, the lease lapses."""
         try:
-            await self._database.fetch(
+            await self._database.run.fetch(
                 statements.put_back(),
                 {
                     **self._of(rows),

@@ -89,7 +89,7 @@ class Jobs:
           InvalidInput: An id cannot be stored.
         """
         shape, asked = self._asked(app_name, user_id)
-        row = await self._database.fetch_one(statements.count_jobs(**shape), asked)
+        row = await self._database.run.fetch_one(statements.count_jobs(**shape), asked)
         assert row is not None
         return Backlog(self._task, **dict(row))
 
@@ -116,7 +116,7 @@ class Jobs:
         limit = page_rows(self._database.settings, limit)
         shape, asked = self._asked(app_name, user_id)
         place = ("", "", 0, 0) if cursor is None else place_of(cursor, str, str, int, int)
-        rows = await self._database.fetch(
+        rows = await self._database.run.fetch(
             statements.select_dead(**shape, following=cursor is not None),
             {
                 **asked,
@@ -167,7 +167,7 @@ class Jobs:
             raise InvalidInput("A memory is named by its app and user, too; give both.")
         if not storable(memory_id=memory_id):
             return 0
-        row = await self._database.fetch_one(
+        row = await self._database.run.fetch_one(
             statements.revive(**shape, memory=memory_id is not None),
             {**asked, "memory_id": memory_id},
         )
@@ -179,6 +179,6 @@ class Jobs:
         require_storable(app_name=app_name)
         user = asked_user(user_id)
         if app_name is None or user is None:
-            self._database.require_every_scope()
+            self._database.run.require_every_scope()
         shape = {"app": app_name is not None, "user": user is not None}
         return shape, {"task": self._task, "app_name": app_name, "user_id": user}

@@ -210,7 +210,7 @@ class Search:
         asked = parameters
 
         async def ask(source: Source) -> tuple[list[Any], list[Group], str | None]:
-            distributed = await self._database.is_distributed()
+            distributed = await self._database.installation.is_distributed()
             apart = distributed and len(scopes) > 1
             # Whether all passages must be looked at is not asked in another round trip.
             own = replace(shape, crowded=distributed, apart=apart)
@@ -236,7 +236,7 @@ class Search:
         def need(known: Known) -> Need:
             return known.of_memories(app_name, user_id)
 
-        rows, groups, own_alone = await self._database.read(ask, need)
+        rows, groups, own_alone = await self._database.run.read(ask, need)
         if vectors is not None and not shape.inactive:
             words_alone = self._inactive.get(app_name)
         drawn = {
@@ -274,7 +274,7 @@ class Search:
         found = found[: answer.most]
         if options.neighbours and found:
             around = found
-            found = await self._database.read(
+            found = await self._database.run.read(
                 lambda source: self._with_neighbours(source, answer, around, positions, options),
                 lambda known: known.of_memories(answer.app_name, answer.scopes[0]),
             )
@@ -459,7 +459,7 @@ class Search:
         if required:
             await vectors.require_active(app_name)
         elif app_name not in self._inactive:
-            active = await self._database.fetch_one(
+            active = await self._database.run.fetch_one(
                 vector_statements.select_active_model(), {"app_name": app_name}
             )
             if active is not None:
@@ -484,7 +484,7 @@ class Search:
             "positions": [positions[id(hit.memory)] for hit in found],
             "reach": options.neighbours,
         }
-        if len(scopes) > 1 and await self._database.is_distributed():
+        if len(scopes) > 1 and await self._database.installation.is_distributed():
             rows = await self._neighbours_apart(source, wanted)
         else:
             rows = await source.fetch(statements.select_neighbours(), wanted)

@@ -5,7 +5,7 @@ from collections.abc import Sequence
 from dataclasses import dataclass
 from typing import Any
 
-from adkpg.database import Database, Transaction
+from adkpg.database import WITHOUT_RACES, Database, Transaction
 from adkpg.errors import Busy
 from adkpg.memory.upkeep import statements
 from adkpg.memory.write.statements import give_way, lock_session
@@ -76,11 +76,11 @@ async def erase_expired(database: Database) -> int:
     Raises:
       DatabaseError: As `tidy`.
     """
-    database.require_every_scope()
+    database.run.require_every_scope()
     erased = 0
     last: Any = None
     while True:
-        found = await database.fetch(
+        found = await database.run.fetch(
             statements.select_expired(after=last is not None),
             {
                 "limit": _BATCH,
@@ -103,11 +103,11 @@ async def erase_expired(database: Database) -> int:
 
 
 async def _sweep_sessions(database: Database) -> int:
-    database.require_every_scope()
+    database.run.require_every_scope()
     count = 0
     last: Any = None
     while True:
-        found = await database.fetch(
+        found = await database.run.fetch(
             statements.select_expired_sessions(after=last is not None),
             {
                 "limit": _SESSIONS,
@@ -117,7 +117,7 @@ async def _sweep_sessions(database: Database) -> int:
             },
         )
         if found:
-            gone = await database.fetch(
+            gone = await database.run.fetch(
                 statements.delete_expired_sessions(),
                 {
                     "app_names": [row["app_name"] for row in found],
@@ -127,7 +127,7 @@ async def _sweep_sessions(database: Database) -> int:
             )
             count += len(gone)
             for row in gone:
-                database.erased(
+                database.keepers.erased(
                     app_name=row["app_name"], user_id=row["user_id"], session_id=row["session_id"]
                 )
         if len(found) < _SESSIONS:
@@ -159,7 +159,7 @@ async def _erase(database: Database, scope: ScopeParameters, rows: Sequence[Any]
         return int(gone["erased"])
 
     try:
-        return await database.transact(erase, races=False)
+        return await database.run.transact(erase, policy=WITHOUT_RACES)
     except Busy:  # a writer holds the session, or a fact that was drawn from them
         return 0
 
@@ -170,11 +170,11 @@ async def _swept(database: Database, sweep: statements.Sweep) -> int:
         "tombstone_days": database.settings.tombstone_days,
         "audit_days": database.settings.audit_days,
     }
-    if await database.is_distributed():
+    if await database.installation.is_distributed():
         return await _swept_on_nodes(database, sweep.table, asked)
     gone = 0
     while True:
-        row = await database.fetch_one(sweep.statement, asked)
+        row = await database.run.fetch_one(sweep.statement, asked)
         assert row is not None
         gone += int(row["gone"])
         if row["seen"] < _BATCH:
@@ -185,14 +185,14 @@ async def _swept_on_nodes(database: Database, swept: str, asked: statements.Swee
     """Sweeps user by user, since a cluster locks no rows of several in one statement."""
     gone = passed = 0
     while True:
-        rows = await database.fetch(statements.select_over(swept), {**asked, "passed": passed})
+        rows = await database.run.fetch(statements.select_over(swept), {**asked, "passed": passed})
         if rows:
             own: Any = dict(asked)
             own |= {
                 name: [row[column] for row in rows]
                 for name, column in statements.key_lists(swept).items()
             }
-            done = await database.fetch(statements.end_of_users(swept), own)
+            done = await database.run.fetch(statements.end_of_users(swept), own)
             gone += sum(row["gone"] for row in done)
             passed += len(rows) - len(done)
         if len(rows) < _BATCH:

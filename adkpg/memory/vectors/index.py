@@ -31,23 +31,23 @@ async def build_index(
     Raises:
       ConfigurationError: This role may not build indexes, or a worker of a cluster is asked.
     """
-    database.require_every_scope()
+    database.run.require_every_scope()
     await require_owner(database)
     model: statements.ModelIdParameters = {"model_id": model_id}
     timeout_s = database.settings.migration_timeout_s
-    await database.fetch(
+    await database.run.fetch(
         statements.insert_approximate_scopes(ahead=ahead),
         {**model, "exact_limit": database.settings.exact_limit},
         timeout_s=timeout_s,
     )
-    first = await database.fetch_one(statements.mark_approximate(), model, timeout_s=timeout_s)
+    first = await database.run.fetch_one(statements.mark_approximate(), model, timeout_s=timeout_s)
     create = statements.create_index(database.schema, model_id, dimensions)
     while not await index_is_valid(database, model_id):  # a build that was cut leaves half of one
         await drop_index(database, model_id)
-        await database.run_ddl(create, timeout_s=timeout_s)
+        await database.run.execute(create, timeout_s=timeout_s)
     # A vector may have been on its way when its user was listed; the build waited for it.
-    late = await database.fetch_one(statements.mark_approximate(), model, timeout_s=timeout_s)
-    await database.fetch(statements.open_approximate_scopes(), model)
+    late = await database.run.fetch_one(statements.mark_approximate(), model, timeout_s=timeout_s)
+    await database.run.fetch(statements.open_approximate_scopes(), model)
     return sum(found["marked"] for found in (first, late) if found)
 
 
@@ -63,10 +63,10 @@ async def extend_indexes(database: Database) -> int:
     Raises:
       DatabaseError: The server refused; what was put in before stays.
     """
-    database.require_every_scope()
+    database.run.require_every_scope()
     ends_at = time.monotonic() + _LONGEST_S
     total = 0
-    for listed in await database.fetch(statements.select_listed(), {}):
+    for listed in await database.run.fetch(statements.select_listed(), {}):
         app_name, user_id, model_id = listed
         fresh: statements.FreshParameters = {
             "app_name": app_name,
@@ -77,7 +77,7 @@ async def extend_indexes(database: Database) -> int:
         with narrowed(app_name, user_id):
             marked = _BATCH
             while marked == _BATCH and time.monotonic() < ends_at:
-                (done,) = await database.fetch(statements.mark_fresh(), fresh)
+                (done,) = await database.run.fetch(statements.mark_fresh(), fresh)
                 marked = done["marked"]
                 total += marked
     return total
@@ -93,7 +93,7 @@ async def drop_index(database: Database, model_id: int) -> None:
         return
     await require_owner(database)
     drop = statements.drop_index(database.schema, model_id)
-    await database.run_ddl(drop, timeout_s=database.settings.migration_timeout_s)
+    await database.run.execute(drop, timeout_s=database.settings.migration_timeout_s)
 
 
 async def require_droppable(database: Database, model_id: int) -> None:
@@ -112,7 +112,7 @@ async def index_is_valid(database: Database, model_id: int) -> bool | None:
         "schema": database.schema,
         "index": statements.index_name(model_id),
     }
-    found = await database.fetch_one(statements.select_index(), index)
+    found = await database.run.fetch_one(statements.select_index(), index)
     return None if found is None else bool(found["valid"])
 
 
@@ -122,8 +122,8 @@ async def require_owner(database: Database) -> None:
     Raises:
       ConfigurationError: The tables belong to another role, or a worker of a cluster is asked.
     """
-    await database.require_coordinator()
-    found = await database.fetch_one(statements.select_owner(), {"schema": database.schema})
+    await database.installation.require_coordinator()
+    found = await database.run.fetch_one(statements.select_owner(), {"schema": database.schema})
     if found is not None and not found["may"]:
         raise ConfigurationError(
             f"Role {found['role']!r} may not change the indexes of adkpg's tables, which belong to "

@@ -71,8 +71,8 @@ async def registered(database: Database, model: str, dimensions: int) -> int:
     """
     key: statements.ModelKey = {"model": model, "dimensions": dimensions}
     insert = statements.insert_model(database.schema)
-    while (row := await database.fetch_one(statements.select_model(), key)) is None:
-        await database.transact(lambda transaction: transaction.command(insert, key))
+    while (row := await database.run.fetch_one(statements.select_model(), key)) is None:
+        await database.run.transact(lambda transaction: transaction.command(insert, key))
     return int(row["model_id"])
 
 
@@ -111,7 +111,7 @@ async def store(
         "ends": [end for *_, (_, end), _ in rows],
         "vectors": [vector for *_, vector in rows],
     }
-    return sum(row["stored"] for row in await database.fetch(statement, parameters))
+    return sum(row["stored"] for row in await database.run.fetch(statement, parameters))
 
 
 class Vectors:
@@ -446,7 +446,7 @@ class Vectors:
         self._model_id = model_id
         if first:
             app_name = embedded[0][0]["app_name"]
-            await self._database.fetch(
+            await self._database.run.fetch(
                 statements.activate_first_model(), {"app_name": app_name, "model_id": model_id}
             )
 
@@ -465,12 +465,12 @@ class Vectors:
     async def numbered_model(self) -> tuple[int, int]:
         """Returns the model's number and dimensions; 0, no model's number, before its first use."""
         if self._model_id == _UNREGISTERED:
-            row = await self._database.fetch_one(statements.select_model(), self.model)
+            row = await self._database.run.fetch_one(statements.select_model(), self.model)
             self._model_id = row["model_id"] if row else _UNREGISTERED
         return self._model_id, self.embedder.dimensions
 
     async def _app_models(self, app_name: str) -> Any:
-        found = await self._database.fetch_one(
+        found = await self._database.run.fetch_one(
             statements.select_app_models(), {"app_name": app_name, **self.model}
         )
         assert found is not None

@@ -144,7 +144,7 @@ async def ingest_turns(
         sent = [draft for event_id, draft in wanted.items() if event_id in asked]
         for draft in sent:
             require_small(draft, settings)
-    await database.transact(
+    await database.run.transact(
         lambda transaction: ingest(transaction, place, drafts, whole=whole, settings=settings)
     )
     return None
@@ -153,7 +153,7 @@ async def ingest_turns(
 async def _written(
     database: Database, parameters: statements.TurnsParameters
 ) -> dict[str, Any] | None:
-    (made,) = await database.fetch(statements.ingest_turns(), parameters)
+    (made,) = await database.run.fetch(statements.ingest_turns(), parameters)
     answer: dict[str, Any] | None = json.loads(made["answer"] or "null")
     return answer
 

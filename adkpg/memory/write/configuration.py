@@ -23,7 +23,7 @@ async def text_search_config(database: Database, *, app_name: str) -> str | None
     """
     if not storable(app_name=app_name):
         return None
-    row = await database.fetch_one(statements.select_config(), {"app_name": app_name})
+    row = await database.run.fetch_one(statements.select_config(), {"app_name": app_name})
     config: str | None = row["text_search_config"] if row else None
     return config
 
@@ -57,9 +57,9 @@ async def set_text_search_config(
       InvalidInput: The app's name cannot be stored.
     """
     require_storable(app_name=app_name)
-    database.require_every_scope()
+    database.run.require_every_scope()
     if config is not None:
-        known = [row["name"] for row in await database.fetch(statements.select_configs(), {})]
+        known = [row["name"] for row in await database.run.fetch(statements.select_configs(), {})]
         if config not in known:
             plain = ", ".join(sorted(name for name in known if "." not in name))
             raise ConfigurationError(
@@ -67,7 +67,7 @@ async def set_text_search_config(
             )
     # Whoever stores vectors holds the table of memories and then waits for the app's settings, so
     # no order of the two is safe; a deadlock ends before any word is written.
-    return await database.transact(
+    return await database.run.transact(
         lambda transaction: _derived(transaction, database, app_name, config, progress)
     )
 

@@ -75,16 +75,18 @@ async def watch(
     (head,) = found
     here = after or Marker(head["incarnation"], head["revision"], head["revision_token"])
     clock = asyncio.get_running_loop()
-    listener = database.listener()
+    listener = database.run.listener()
     renewal = clock.time()
     # Whether appends may tell of themselves; those on a user's node tell its own listeners alone.
     told = True
     with listener.listening(head["key"]) as woken:
         while True:
-            told = told and not await database.is_distributed()  # which it may be meanwhile
+            told = (
+                told and not await database.installation.is_distributed()
+            )  # which it may be meanwhile
             if told and clock.time() >= renewal:
                 try:
-                    await database.fetch(statements.keep_watched(), place)
+                    await database.run.fetch(statements.keep_watched(), place)
                 except (PermissionDenied, ReadOnly):
                     told = False
                 renewal = clock.time() + _RENEWAL_S
@@ -118,7 +120,7 @@ async def _news(
     rows = await _seen(database, place, news)
     if rows and rows[0]["went_back"]:
         with suppress(PermissionDenied, ReadOnly):  # who may only read
-            await database.fetch(await_append(), place)
+            await database.run.fetch(await_append(), place)
         rows = await _seen(database, place, news)
     if not rows:
         raise _gone(place)
@@ -146,7 +148,7 @@ async def _seen(
     read: Callable[[Source], Awaitable[list[Any]]],
 ) -> list[Any]:
     """Reads on the primary; no later read of sessions shows less than what is told here."""
-    return await database.read(
+    return await database.run.read(
         read,
         lambda known: known.of_sessions(place["app_name"], place["user_id"]),
         primary=True,

@@ -93,7 +93,7 @@ class Audit:
             "action": jsontext.storable(action)[:_LONGEST],
             "subject": None if subject is None else jsontext.storable(subject),
         }
-        await self._database.fetch(statements.begin(), place)
+        await self._database.run.fetch(statements.begin(), place)
         try:
             yield
         except Exception as exc:
@@ -125,12 +125,12 @@ class Audit:
         require_storable(app_name=app_name)
         user = asked_user(user_id)
         if app_name is None or user is None:
-            self._database.require_every_scope()
+            self._database.run.require_every_scope()
         place = (None, None)
         if cursor is not None:
             place = place_of(cursor, datetime, str)
             _require_id(place[1])
-        rows = await self._database.fetch(
+        rows = await self._database.run.fetch(
             statements.select_entries(
                 app=app_name is not None, user=user is not None, following=cursor is not None
             ),
@@ -161,7 +161,7 @@ class Audit:
         return Page(entries, following)
 
     async def _end(self, place: statements.EntryParameters, outcome: str) -> None:
-        await self._database.fetch(
+        await self._database.run.fetch(
             statements.end(),
             {
                 "app_name": place["app_name"],

@@ -8,7 +8,7 @@ from contextlib import contextmanager
 from dataclasses import dataclass
 from pathlib import Path
 
-from adkpg.database import Database, row_security
+from adkpg.database import LOOK, Database, row_security
 from adkpg.database.migrating import migrations
 from adkpg.errors import ConfigurationError, SchemaError
 from adkpg.tooling.backup import statements
@@ -131,7 +131,7 @@ async def require_restorable(database: Database) -> None:
     Raises:
       ConfigurationError: They are distributed by Citus, or it is a worker's database.
     """
-    cluster = await database.cluster()
+    cluster = await database.installation.cluster()
     if cluster is None or (cluster.is_coordinator and not cluster.is_distributed):
         return
     what = (
@@ -171,10 +171,10 @@ async def restore(database: Database, archive: Archive, *, progress: Progress) -
             f"The backup is of revision {archive.revision}, which this version of adkpg does not "
             "know; upgrade the adkpg package, or restore it with the version that wrote it."
         )
-    await database.require_held_role()
+    await database.installation.require_held_role()
     await require_restorable(database)
     place: statements.PlaceParameters = {"schema": database.schema}
-    exists = (await database.look(statements.select_schema(), place))[0]["there"]
+    exists = (await database.run.fetch(statements.select_schema(), place, policy=LOOK))[0]["there"]
     server = await _server(database)
     script = Script(database.schema, runs=True)
     programs = server.programs
@@ -203,7 +203,7 @@ async def restore(database: Database, archive: Archive, *, progress: Progress) -
     await database.upgrade()
     rows = await counted(database)
     for name in rows:
-        await database.run_ddl(
+        await database.run.execute(
             statements.vacuum(database.schema, name), timeout_s=_VACUUM_TIMEOUT_S
         )
     return _without_revision(rows)
@@ -216,13 +216,17 @@ async def counted(database: Database) -> dict[str, int]:
       DatabaseUnavailable: There is no connection, or a node of a cluster is away.
       PermissionDenied: Policies hide rows from this role.
     """
-    tables = await database.look(statements.select_tables(), {"schema": database.schema})
-    guarded = await database.require_everybodys_rows()
+    tables = await database.run.fetch(
+        statements.select_tables(), {"schema": database.schema}, policy=LOOK
+    )
+    guarded = await database.installation.require_everybodys_rows()
     rows: dict[str, int] = {}
     for name in (each["name"] for each in tables):
         count = statements.count_rows(database.schema, name, guarded=guarded)
         timeout_s = database.settings.migration_timeout_s
-        rows[name] = (await database.look(count, {}, timeout_s=timeout_s))[0]["rows"]
+        rows[name] = (await database.run.fetch(count, {}, timeout_s=timeout_s, policy=LOOK))[0][
+            "rows"
+        ]
     return rows
 
 
@@ -245,7 +249,7 @@ async def _require_whole(database: Database) -> None:
     Raises:
       ConfigurationError: It is one.
     """
-    cluster = await database.cluster()
+    cluster = await database.installation.cluster()
     if cluster is not None and cluster.is_distributed and not cluster.is_coordinator:
         raise ConfigurationError(
             f"The database {database.url} is a worker's of a Citus cluster, which does not know "
@@ -255,9 +259,9 @@ async def _require_whole(database: Database) -> None:
 
 
 async def _server(database: Database) -> _Server:
-    major = (await database.found()).postgres // 10_000
-    environment = await database.client_environment()
-    guarded = await database.require_everybodys_rows()
+    major = (await database.installation.found()).postgres // 10_000
+    environment = await database.connections.environment()
+    guarded = await database.installation.require_everybodys_rows()
     if guarded:
         options = (environment.get("PGOPTIONS", ""), row_security.EVERY_SCOPE)
         environment["PGOPTIONS"] = " ".join(filter(None, options))

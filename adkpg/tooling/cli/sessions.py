@@ -64,7 +64,7 @@ async def list_(
     page = await adkpg.DatabaseSessionService(database).list_sessions_page(
         app_name=app_name, user_id=user_id, limit=limit, cursor=cursor
     )
-    begun = await openings(database, app_name, page.items)
+    begun = await openings(database.run, app_name, page.items)
     listed = [
         {**_jsonable(session, exclude={"events"}), "eventCount": opening.events}
         | ({"firstWords": opening.words} if opening.words else {})

@@ -38,7 +38,8 @@ def begin(database_url: str | None) -> tuple[Screen, str]:
     chosen = database_url or _of_environment()
     url = chosen or "embedded"
     database = Database(url)
-    database.require_server()
+    if database.connections.server is not None:
+        database.connections.server.require_installed()
     address = database.url
     if address != "embedded":
         screen.text(f"Database: {address}.")

@@ -10,7 +10,7 @@ APP = "adkpg_demo"
 
 async def count(database: Database, user_id: str) -> list[Rows]:
     """Returns how many rows of one user's demo each table holds."""
-    rows = await database.fetch(statements.count_rows(), {"app_name": APP, "user_id": user_id})
+    rows = await database.run.fetch(statements.count_rows(), {"app_name": APP, "user_id": user_id})
     return [
         Rows(table=table.name, count=row["count"], comment=table.comment or "")
         for table, row in zip(statements.TABLES, rows, strict=True)

@@ -81,7 +81,7 @@ class SavedQuestions:
             raise InvalidInput("The question has no text; write one.")
         require_storable(**{f"evidence {n}": each for n, each in enumerate(evidence, 1)})
         question_id = str(uuid4())
-        await self._database.fetch(
+        await self._database.run.fetch(
             statements.insert_question(),
             {
                 "app_name": app_name,
@@ -97,7 +97,7 @@ class SavedQuestions:
         """Returns a scope's questions, the oldest first; at most ``ADKPG_MAX_RESULTS``."""
         if not storable(app_name=app_name, user_id=user_id):
             return []
-        rows = await self._database.fetch(
+        rows = await self._database.run.fetch(
             statements.select_questions(),
             {
                 "app_name": app_name,
@@ -123,7 +123,7 @@ class SavedQuestions:
             return
         if not storable(app_name=app_name, user_id=user_id):
             return
-        await self._database.fetch(
+        await self._database.run.fetch(
             statements.delete_question(),
             {
                 "app_name": app_name,

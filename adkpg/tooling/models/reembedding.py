@@ -124,7 +124,7 @@ class Reembedding:
         async for places in self._places(model_id):
             self._progress(Progress(self._app_name, min(covered + stored, memories), memories))
             found += len(places)
-            rows = await self._database.fetch(
+            rows = await self._database.run.fetch(
                 statements.select_texts(),
                 {
                     "app_name": self._app_name,
@@ -149,7 +149,7 @@ class Reembedding:
     async def _places(self, model_id: int) -> AsyncIterator[Sequence[Any]]:
         """Yields where memories lack a vector, a batch at a time."""
         user_id, position = _BEFORE_ALL
-        while places := await self._database.fetch(
+        while places := await self._database.run.fetch(
             statements.select_lacking(),
             {
                 "app_name": self._app_name,

@@ -88,10 +88,10 @@ class Models:
         Raises:
           ScopeMissing: Row-level security is on, and the context's scope is not `every_scope`.
         """
-        self._database.require_every_scope()
+        self._database.run.require_every_scope()
         found: dict[int, tuple[str, int]] = {}
         apps: dict[int, list[Coverage]] = {}
-        for row in await self._database.fetch(
+        for row in await self._database.run.fetch(
             statements.select_coverage(),
             {},
             timeout_s=self._database.settings.migration_timeout_s,
@@ -198,7 +198,7 @@ class Models:
           ConfigurationError: There is no such model, an app is searched with it, or it has an
             index that this role may not drop, or not through a worker of a cluster.
         """
-        self._database.require_every_scope()
+        self._database.run.require_every_scope()
         model_id, _ = await self._find(name, dimensions)
         await require_droppable(self._database, model_id)
         model: ModelIdParameters = {"model_id": model_id}
@@ -240,16 +240,16 @@ class Models:
             await transaction.fetch(statements.delete_model(), model, timeout_s=timeout_s)
             return int(left["deleted"])
 
-        await self._database.transact(begin)
+        await self._database.run.transact(begin)
         await drop_index(self._database, model_id)
         dropped = 0
         place: tuple[str, str, int, int] | None = ("", "", -(2**63), 0)
         while place is not None:
             app_name, user_id, position, passage = place
-            rows = await self._database.transact(go_on)
+            rows = await self._database.run.transact(go_on)
             dropped += len(rows)
             place = tuple(rows[-1]) if rows else None
-        return dropped + await self._database.transact(end)
+        return dropped + await self._database.run.transact(end)
 
     async def reembed(
         self,
@@ -280,10 +280,10 @@ class Models:
         """
         require_storable(app_name=app_name)
         require_indexable(embedder.model, embedder.dimensions)
-        self._database.require_every_scope()
+        self._database.run.require_every_scope()
         apps = [app_name]
         if app_name is None:
-            rows = await self._database.fetch(
+            rows = await self._database.run.fetch(
                 statements.select_apps(),
                 {},
                 timeout_s=self._database.settings.migration_timeout_s,
@@ -297,7 +297,7 @@ class Models:
 
     async def _find(self, name: str, dimensions: int | None) -> tuple[int, int]:
         require_storable(name=name)
-        rows = await self._database.fetch(statements.select_named(), {"name": name})
+        rows = await self._database.run.fetch(statements.select_named(), {"name": name})
         known = {row["dimensions"]: row["model_id"] for row in rows}
         if dimensions is None and len(known) == 1:
             (dimensions,) = known

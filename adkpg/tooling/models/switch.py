@@ -23,7 +23,7 @@ class Lacking:
 
 async def lacking(database: Database, app_name: str, model_id: int) -> Lacking:
     """Counts an app's memories and those without a vector of a model."""
-    row = await database.fetch_one(
+    row = await database.run.fetch_one(
         statements.count_covered(),
         {"app_name": app_name, "model_id": model_id},
         timeout_s=database.settings.migration_timeout_s,
@@ -55,7 +55,7 @@ async def switch(
     Raises:
       ConfigurationError: The model was dropped meanwhile.
     """
-    database.require_every_scope()
+    database.run.require_every_scope()
     model: ActivateParameters = {"app_name": app_name, "model_id": model_id}
     timeout_s = database.settings.migration_timeout_s  # an app may have millions of memories
 
@@ -86,9 +86,9 @@ async def switch(
             statements.wait_for_stores(database.schema), {}, timeout_s=timeout_s
         )
 
-    before, missing = await database.transact(switch)
-    if await database.is_distributed() and (queue or not missing):
+    before, missing = await database.run.transact(switch)
+    if await database.installation.is_distributed() and (queue or not missing):
         # What began before the switch may have stored the other model's vectors, and ended jobs.
-        await database.transact(wait)
-        await database.fetch(statements.queue_lacking(), model, timeout_s=timeout_s)
+        await database.run.transact(wait)
+        await database.run.fetch(statements.queue_lacking(), model, timeout_s=timeout_s)
     return before, missing

@@ -2,7 +2,7 @@
 
 from collections.abc import Awaitable, Callable
 
-from adkpg.database import Database
+from adkpg.database import LOOK, Database
 from adkpg.errors import (
     AdkpgError,
     DatabaseUnavailable,
@@ -59,11 +59,11 @@ async def examine(database: Database) -> Examination:
       ScopeMissing: Row-level security is on, and the context's scope is not `every_scope`.
       DatabaseUnavailable: There is no connection, or none any more.
     """
-    database.require_every_scope()
+    database.run.require_every_scope()
     there = distributed = False
     try:
-        there = (await database.found()).revision is not None
-        cluster = await database.cluster()
+        there = (await database.installation.found()).revision is not None
+        cluster = await database.installation.cluster()
         distributed = cluster is not None and cluster.is_distributed
     except PermissionDenied:  # `role` names the right
         pass
@@ -84,7 +84,7 @@ async def _made(check: Check, database: Database) -> Finding:
         return Finding(name, "failure", str(exc), "adkpg db upgrade")
     except AdkpgError as exc:
         if isinstance(exc, DatabaseUnavailable):  # gone, or too slow for this check alone
-            await database.look(select_recovery(), {})
+            await database.run.fetch(select_recovery(), {}, policy=LOOK)
         return Finding(
             name,
             "warning",

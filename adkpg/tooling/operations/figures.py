@@ -3,7 +3,7 @@
 from dataclasses import dataclass
 from datetime import UTC, datetime, timedelta
 
-from adkpg.database import Database
+from adkpg.database import LOOK, Database
 from adkpg.errors import InvalidInput
 from adkpg.keys import APP_WIDE, require_storable
 from adkpg.limits import require_rows
@@ -131,14 +131,14 @@ async def statistics(
     require_rows(database.settings, "users", users)
     if not timedelta() < span <= _LONGEST:
         raise InvalidInput(f"span={span} is not within {_LONGEST.days:,} days; give a shorter one.")
-    database.require_every_scope()
+    database.run.require_every_scope()
     timeout_s = database.settings.migration_timeout_s
-    apps = await database.fetch(
+    apps = await database.run.fetch(
         statements.select_apps(),
         {"app_name": app_name, "since": datetime.now(UTC) - span},
         timeout_s=timeout_s,
     )
-    largest = await database.fetch(
+    largest = await database.run.fetch(
         statements.select_largest(), {"app_name": app_name, "limit": users}, timeout_s=timeout_s
     )
     return Statistics(
@@ -162,8 +162,8 @@ async def table_sizes(database: Database) -> tuple[TableFigures, ...]:
     Raises:
       ScopeMissing: Row-level security is on, and the context's scope is not `every_scope`.
     """
-    database.require_every_scope()
-    if await database.is_distributed():
+    database.run.require_every_scope()
+    if await database.installation.is_distributed():
         return ()
-    rows = await database.look(select_sizes(), {"schema": database.schema})
+    rows = await database.run.fetch(select_sizes(), {"schema": database.schema}, policy=LOOK)
     return tuple(TableFigures(**dict(row)) for row in rows)

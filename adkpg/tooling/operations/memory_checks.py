@@ -13,8 +13,8 @@ async def queue(database: Database) -> Finding:
     """Whether work waits for long, or was given up."""
     verdict = Verdict("queue")
     waiting = 0
-    database.require_every_scope()
-    for row in await database.fetch(statements.select_queue(), {}):
+    database.run.require_every_scope()
+    for row in await database.run.fetch(statements.select_queue(), {}):
         waiting += row["waiting"]
         extract = " --extract MODEL" if row["task"] == "extract" else ""
         if row["dead"]:
@@ -36,9 +36,9 @@ async def queue(database: Database) -> Finding:
 async def vectors(database: Database) -> Finding:
     """Whether every memory has a vector of the model that its app is searched with."""
     verdict = Verdict("vectors")
-    database.require_every_scope()
+    database.run.require_every_scope()
     timeout_s = database.settings.migration_timeout_s
-    rows = await database.fetch(statements.select_lacking(), {}, timeout_s=timeout_s)
+    rows = await database.run.fetch(statements.select_lacking(), {}, timeout_s=timeout_s)
     for row in rows:
         if row["unqueued"] > 0:
             verdict.add(
@@ -49,7 +49,7 @@ async def vectors(database: Database) -> Finding:
                 f"--app {quote(row['app_name'])} --force && adkpg worker --once",
             )
     limit: statements.LimitParameters = {"exact_limit": database.settings.exact_limit}
-    counted = await database.fetch(statements.count_large(), limit, timeout_s=timeout_s)
+    counted = await database.run.fetch(statements.count_large(), limit, timeout_s=timeout_s)
     if large := counted[0]["large"]:
         verdict.add(
             "warning",

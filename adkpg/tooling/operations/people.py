@@ -39,12 +39,12 @@ async def app_names(database: Database, *, most: int) -> list[str]:
     Raises:
       ScopeMissing: Row-level security is on, and the context's scope is not `every_scope`.
     """
-    database.require_every_scope()
+    database.run.require_every_scope()
     names: list[str] = []
     while len(names) < most:
         after = names[-1] if names else ""
         rows = [
-            await database.fetch_one(
+            await database.run.fetch_one(
                 statements.select_next_app(table, following=bool(names)), {"after": after}
             )
             for table in (sessions, memories)
@@ -79,12 +79,12 @@ async def list_users(
       ScopeMissing: Row-level security is on, and the context's scope is not `every_scope`.
       InvalidInput: `limit` is below 1, or `cursor` did not come from a page.
     """
-    database.require_every_scope()
+    database.run.require_every_scope()
     limit = page_rows(database.settings, limit)
     if not storable(app_name=app_name, part=part):
         return Page([], None)
     after = "" if cursor is None else place_of(cursor, str)[0]
-    rows = await database.fetch(
+    rows = await database.run.fetch(
         statements.select_users(following=cursor is not None),
         {
             "app_name": app_name,

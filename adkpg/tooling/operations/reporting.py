@@ -27,15 +27,15 @@ async def report(database: Database) -> None:
       ScopeMissing: Row-level security is on, and the context's scope is not `every_scope`.
       DatabaseError: The server refused it.
     """
-    database.require_every_scope()
-    rows = await database.fetch(statements.select_queue(), {})
+    database.run.require_every_scope()
+    rows = await database.run.fetch(statements.select_queue(), {})
     found = {row["task"]: row for row in rows}
     for task in _TASKS:
         row, labels = found.get(task), {"adkpg.task": task}
         instruments.waiting.set(row["waiting"] if row else 0, labels)
         instruments.oldest.set(row["oldest_s"] if row else 0, labels)
         instruments.dead.set(row["dead"] if row else 0, labels)
-    used, idle, most = database.pool_use()
+    used, idle, most = database.connections.use()
     pool = {"db.client.connection.pool.name": str(database.place.get("server.address", "adkpg"))}
     instruments.connections.set(used, pool | {"db.client.connection.state": "used"})
     instruments.connections.set(idle, pool | {"db.client.connection.state": "idle"})

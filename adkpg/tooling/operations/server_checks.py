@@ -4,7 +4,7 @@ from collections.abc import Mapping
 from shlex import quote
 from typing import Any
 
-from adkpg.database import Database
+from adkpg.database import LOOK, Database
 from adkpg.database.row_security import quoted
 from adkpg.errors import ConfigurationError, ExtensionMissing, SchemaError
 from adkpg.tables import metadata
@@ -24,7 +24,7 @@ _Row = Mapping[str, Any]
 
 async def postgres(database: Database) -> Finding:
     """Whether the server is one that adkpg works with."""
-    found = await database.found()
+    found = await database.installation.found()
     version = f"Postgres {found.postgres // 10_000}.{found.postgres % 10_000}"
     verdict = Verdict("postgres")
     if found.postgres < _OLDEST_POSTGRES * 10_000:
@@ -33,7 +33,7 @@ async def postgres(database: Database) -> Finding:
             f"{version} is older than {_OLDEST_POSTGRES}, the oldest that adkpg works with",
             _NEWER_SERVER,
         )
-    if (await database.look(statements.select_recovery(), {}))[0]["standby"]:
+    if (await database.run.fetch(statements.select_recovery(), {}, policy=LOOK))[0]["standby"]:
         verdict.add(
             "failure",
             "it is a standby, where nothing can be written",
@@ -44,12 +44,14 @@ async def postgres(database: Database) -> Finding:
 
 async def pgvector(database: Database) -> Finding:
     """Whether pgvector is there, and without the faults that lose entries of an index."""
-    found = await database.found()
+    found = await database.installation.found()
     verdict = Verdict("pgvector")
-    rows = await database.look(statements.select_pgvector(), {})
+    rows = await database.run.fetch(statements.select_pgvector(), {}, policy=LOOK)
     newest = rows[0]["version"] if rows else None
     there = found.pgvector
-    role = (await database.look(statements.select_role(), {"schema": database.schema}))[0]
+    role = (
+        await database.run.fetch(statements.select_role(), {"schema": database.schema}, policy=LOOK)
+    )[0]
     if there is None and database.auto_upgrade and role["super"]:
         there = newest
     if there is None and newest is None:
@@ -92,7 +94,7 @@ async def pgvector(database: Database) -> Finding:
 async def schema(database: Database) -> Finding:
     """Whether the tables are those of this version."""
     verdict = Verdict("schema")
-    found = await database.found()
+    found = await database.installation.found()
     try:
         await database.check()
     except ExtensionMissing:
@@ -109,8 +111,15 @@ async def schema(database: Database) -> Finding:
         if found.revision is not None:
             verdict.add("failure", str(exc), _cure_of_schema(database, str(exc)))
             return verdict.finding(f"revision {found.revision} in the schema {database.schema}")
-        role = (await database.look(statements.select_role(), {"schema": database.schema}))[0]
-        elsewhere = [row["name"] for row in await database.look(statements.select_schemas(), {})]
+        role = (
+            await database.run.fetch(
+                statements.select_role(), {"schema": database.schema}, policy=LOOK
+            )
+        )[0]
+        elsewhere = [
+            row["name"]
+            for row in await database.run.fetch(statements.select_schemas(), {}, policy=LOOK)
+        ]
         if elsewhere:
             verdict.add(
                 "warning" if database.auto_upgrade and role["creates"] else "failure",
@@ -136,13 +145,14 @@ async def schema(database: Database) -> Finding:
 async def _lacking(database: Database) -> list[str]:
     """Returns the tables and columns that somebody has dropped: each as SQL names it."""
     of = [(table.name, column.name) for table in metadata.sorted_tables for column in table.columns]
-    rows = await database.look(
+    rows = await database.run.fetch(
         statements.select_missing_columns(),
         {
             "schema": database.schema,
             "tables": [table for table, _ in of],
             "columns": [column for _, column in of],
         },
+        policy=LOOK,
     )
     return [".".join(filter(None, (row["of"], row["name"]))) for row in rows]
 
@@ -164,7 +174,7 @@ def _cure_of_schema(database: Database, said: str) -> str:
 
 async def pooler(database: Database) -> Finding:
     """What lies between here and the server."""
-    behind = await database.lies_behind()
+    behind = await database.connections.lies_behind()
     verdict = Verdict("pooler")
     if behind == "unprepared":
         verdict.add(
@@ -188,14 +198,17 @@ async def pooler(database: Database) -> Finding:
 async def role(database: Database) -> Finding:
     """Whether the role may do what adkpg asks for, and no more."""
     verdict = Verdict("role")
-    found = (await database.look(statements.select_role(), {"schema": database.schema}))[0]
-    missing = await database.look(
+    found = (
+        await database.run.fetch(statements.select_role(), {"schema": database.schema}, policy=LOOK)
+    )[0]
+    missing = await database.run.fetch(
         statements.select_missing_rights(),
         {
             "schema": database.schema,
             "tables": [table.name for table in metadata.sorted_tables],
             "rights": _RIGHTS,
         },
+        policy=LOOK,
     )
     name = found["role"]
     for row in missing:
@@ -223,7 +236,9 @@ async def role(database: Database) -> Finding:
 
 async def _admissions(database: Database, verdict: Verdict, asking: _Row) -> str:
     """Adds what keeps roles out of everybody's scope, or lets one in; returns who may enter it."""
-    roles = await database.look(statements.select_admissions(), {"schema": database.schema})
+    roles = await database.run.fetch(
+        statements.select_admissions(), {"schema": database.schema}, policy=LOOK
+    )
     if not roles:
         return ""
     if not database.settings.row_level_security:
@@ -273,9 +288,11 @@ _CUTTING_OFF = ("statement_timeout", "transaction_timeout")
 async def settings(database: Database) -> Finding:
     """Whether the server's settings lose data, or stop what adkpg does."""
     names = [*_HURTING, *_CUTTING_OFF, "max_connections"]
-    rows = await database.look(statements.select_settings(), {"names": names})
+    rows = await database.run.fetch(statements.select_settings(), {"names": names}, policy=LOOK)
     found = {row["name"]: row for row in rows}
-    role = (await database.look(statements.select_role(), {"schema": database.schema}))[0]
+    role = (
+        await database.run.fetch(statements.select_role(), {"schema": database.schema}, policy=LOOK)
+    )[0]
     verdict = Verdict("settings")
     for name, (value, status, why, better) in _HURTING.items():
         if found[name]["setting"] == value:

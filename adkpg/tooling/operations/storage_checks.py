@@ -1,6 +1,6 @@
 """Checks of how the tables lie on disk: their indexes, and what vacuum has seen."""
 
-from adkpg.database import Database
+from adkpg.database import LOOK, Database
 from adkpg.tooling.operations import catalog_statements as statements
 from adkpg.tooling.operations.findings import Finding, Verdict
 
@@ -11,7 +11,9 @@ _HNSW = "memory_vectors_hnsw_"
 
 async def indexes(database: Database) -> Finding:
     """Whether every index is there and whole."""
-    rows = await database.look(statements.select_indexes(), {"schema": database.schema})
+    rows = await database.run.fetch(
+        statements.select_indexes(), {"schema": database.schema}, policy=LOOK
+    )
     known = dict(statements.definitions(database.schema))
     found = {row["name"] for row in rows}
     verdict = Verdict("indexes")
@@ -35,7 +37,9 @@ async def indexes(database: Database) -> Finding:
 async def vacuum(database: Database) -> Finding:
     """Whether vacuum keeps up, whose map of pages lets searches answer from indexes alone."""
     verdict = Verdict("vacuum")
-    for row in await database.look(statements.select_tables(), {"schema": database.schema}):
+    for row in await database.run.fetch(
+        statements.select_tables(), {"schema": database.schema}, policy=LOOK
+    ):
         name, place = row["name"], f'"{database.schema}"."{row["name"]}"'
         if not row["vacuumed"]:
             verdict.add(

@@ -23,7 +23,7 @@ import asyncpg
 
 from adkpg import Database, Settings
 from adkpg.database import address
-from adkpg.database.driver import Attempt, translated
+from adkpg.database.attempts import Attempt
 from adkpg.database.scratch import renamed
 from adkpg.embedded import EmbeddedServer
 from adkpg.embedded.account import Account
@@ -91,7 +91,7 @@ class Server:
         Raises:
           DatabaseError: The server refused it, or cannot be reached.
         """
-        with translated(self._address.display, Attempt(sent=True)):
+        with Attempt(self._address.display, sent=True):
             connection = await self._connect()
             try:
                 await connection.execute(sql)
@@ -141,7 +141,7 @@ class Server:
 
     async def _databases(self, pattern: str) -> dict[str, str]:
         """The names of databases, and what is said of each."""
-        with translated(self._address.display, Attempt(sent=True)):
+        with Attempt(self._address.display, sent=True):
             connection = await self._connect()
             try:
                 rows = await connection.fetch(

@@ -54,7 +54,7 @@ async def export(
         raise InvalidInput("A session is named by its user, too; give the user's id.")
     require_storable(app_name=app_name, user_id=user_id, session_id=session_id)
     if user_id is None:
-        database.require_every_scope()
+        database.run.require_every_scope()
     counts: Counter[str] = Counter()
     async for kind, line in _lines(database, app_name, user_id, session_id, objects):
         counts[kind] += kind != "export"

@@ -84,7 +84,7 @@ async def import_from(
       ScopeMissing: Row-level security is on, and the context's scope is a user's.
       DatabaseError: The server refused a statement; running it again goes on.
     """
-    database.require_every_scope()
+    database.run.require_every_scope()
     require_storable(app_name=app_name, user_id=user_id)
     selection = Selection(app_name, user_id, None if since is None else moment("since", since))
     reading = await chosen(

@@ -92,7 +92,7 @@ class PgVectorMemory:
                         "memories": as_json(rows),
                         "config": config,
                     }
-                    await self._database.fetch(statements.insert_memories(), given)
+                    await self._database.run.fetch(statements.insert_memories(), given)
                     places += [
                         (user, position, said.number)
                         for (position, _), said in zip(rows, batch, strict=True)
@@ -111,11 +111,11 @@ class PgVectorMemory:
         self, connection: Any, corpus: Corpus, places: Sequence[tuple[str, int, int]]
     ) -> None:
         model = {"model": GivenEmbedder.model, "dimensions": DIMENSIONS}
-        await self._database.fetch(vector_statements.insert_model(self._database.schema), model)
-        (found,) = await self._database.fetch(vector_statements.select_model(), model)
+        await self._database.run.fetch(vector_statements.insert_model(self._database.schema), model)
+        (found,) = await self._database.run.fetch(vector_statements.select_model(), model)
         model_id = found["model_id"]
         app = {"app_name": APP, "model_id": model_id}
-        await self._database.fetch(vector_statements.activate_first_model(), app)
+        await self._database.run.fetch(vector_statements.activate_first_model(), app)
         await copying.copy(
             connection,
             "adkpg.memory_vectors",

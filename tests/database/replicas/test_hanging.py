@@ -37,7 +37,7 @@ async def used_up(
         await both.pause()
         await others.append_event(live, said("new"))
         await asyncio.sleep(0.2)
-        yield service, live, database.transaction()
+        yield service, live, database.run.transaction()
 
 
 async def test_callers_that_give_up_first_find_out_that_a_standby_hangs(
@@ -97,7 +97,7 @@ async def test_a_program_ends_though_servers_hang_to_which_it_has_connections(
         service = DatabaseSessionService(database)
         assert database.standby is not None
         async with asyncio.timeout(50):
-            while not (database.pool_use()[1] and database.standby.pool_use()[1]):
+            while not (database.connections.use()[1] and database.standby.connections.use()[1]):
                 answers = await asyncio.gather(*(service.get_session(**PLACE) for _ in range(3)))
                 assert answers == [live] * 3
         ready.set()

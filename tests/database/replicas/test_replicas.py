@@ -471,7 +471,7 @@ def test_a_replica_url_is_read_as_any_other_and_shows_no_password(
     monkeypatch.setenv("ADKPG_READ_URL", "postgresql://me:secret@standby/agents")
     database = Database("postgresql://me:secret@primary/agents")
     assert database.standby is not None
-    assert database.standby.url == "postgresql://me:***@standby/agents"
+    assert database.standby.connections.url == "postgresql://me:***@standby/agents"
     assert Database("embedded").standby is None
     for url in ("embedded", "nonsense"):
         with pytest.raises(ConfigurationError):
@@ -530,7 +530,7 @@ async def test_a_read_that_is_cancelled_on_the_standby_leaves_nothing(
             await reading
         assert database.standby is not None
         for each in (database, database.standby):
-            assert each.pool_use()[0] == 0
+            assert each.connections.use()[0] == 0
         both.standby.release()
         assert await get(service) == live
         await nothing_runs(both)
@@ -564,7 +564,7 @@ async def test_a_first_read_that_is_cancelled_in_any_round_trip_leaves_nothing(
                 await reading
             assert database.standby is not None
             for each in (database, database.standby):
-                assert each.pool_use()[0] == 0
+                assert each.connections.use()[0] == 0
             proxy.release()
             assert await get(service) == live
     await nothing_runs(both)
@@ -602,7 +602,7 @@ async def test_a_call_is_a_span_of_the_server_that_answered(both: Replicated) ->
         await get(service)
         (call,) = watched.calls
         assert database.standby is not None
-        port = database.standby.place["server.port"]
+        port = database.standby.connections.place["server.port"]
         assert port != database.place["server.port"]
         assert (call.attributes or {})["server.port"] == port
         before = fallbacks(watched, "away")
@@ -617,7 +617,7 @@ def test_without_a_standby_statements_are_what_they_are() -> None:
     """Nothing is noted, and nothing compared."""
     database = Database("postgresql://primary/agents")
     assert database.standby is None
-    assert database._replica is None
+    assert database.run.replica is None
 
 
 async def test_the_doctor_looks_at_the_standby(both: Replicated) -> None:

@@ -386,6 +386,6 @@ async def test_all_events_that_are_gone_are_no_failover(both: Replicated) -> Non
         await both.standby.leave()
         await prune_sessions(theirs, **USER, older_than=timedelta(), events_only=True)
         assert texts(await stage.get()) == []
-        assert database._replica is not None
-        assert database._replica.known.went_back_at == -math.inf
+        assert database.run.replica is not None
+        assert database.run.replica.known.went_back_at == -math.inf
         await both.standby.come_back()

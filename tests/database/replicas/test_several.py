@@ -166,7 +166,7 @@ async def test_of_several_hosts_a_standby_that_is_there_answers(
             service = DatabaseSessionService(database)
             await service.create_session(**PLACE)
             assert database.standby is not None
-            engine = await database.standby.engine()
+            engine = await database.standby.connections.engine()
             async with engine.connect() as connection:
                 answer = await connection.exec_driver_sql("SELECT pg_is_in_recovery()")
                 assert answer.scalar_one() is True

@@ -147,8 +147,8 @@ async def test_callers_see_nothing_of_a_wrong_read_url_and_operators_do(
         await service.append_event(live, said("one"))
         await remember_apart(memory, "I like plums")
         await asyncio.sleep(OWN_WRITE_S)
-        assert database._replica is not None
-        breaker = database._replica._breaker
+        assert database.run.replica is not None
+        breaker = database.run.replica._breaker
 
         async def tried_again() -> bool:
             session = await service.get_session(**PLACE)

@@ -9,6 +9,8 @@ from typing import Any
 import pytest
 
 from adkpg import Database, Hit, PgVectorMemoryService, Settings
+from adkpg.database.installation import Installation
+from adkpg.database.runner import Runner
 from adkpg.errors import Busy, DatabaseError, DatabaseUnavailable, ReadOnly
 from adkpg.keys import APP_WIDE
 from adkpg.memory.filters import SearchFilters
@@ -31,11 +33,20 @@ OPTIONS: dict[str, dict[str, Any]] = {
 }
 
 
-class Apart(Database):
-    """Its searches ask each scope by itself."""
+class Distributed(Installation):
+    """One that says so, and is not."""
 
     async def is_distributed(self) -> bool:
         return True
+
+
+class Apart(Database):
+    """Its searches ask each scope by itself."""
+
+    def __init__(self, url: str, settings: Settings | None = None, run: type[Runner] = Runner):
+        super().__init__(url, settings=settings)
+        self.installation = Distributed(self.connections, auto_upgrade=False)
+        self.run = run(self.connections, self.installation)
 
 
 @pytest.mark.parametrize("mode", MODES)
@@ -92,13 +103,20 @@ class Failing(Apart):
     def __init__(
         self, url: str, settings: Settings, fault: Callable[[], Awaitable[object]]
     ) -> None:
-        super().__init__(url, settings=settings)
-        self._fault = fault
+        super().__init__(url, settings)
+        self.run = FailingRunner(self, fault)
         self.asked: list[str] = []
+
+
+class FailingRunner(Runner):
+    def __init__(self, failing: Failing, fault: Callable[[], Awaitable[object]]) -> None:
+        super().__init__(failing.connections, failing.installation)
+        self._failing = failing
+        self._fault = fault
 
     async def fetch(self, statement: Any, parameters: Any, **options: Any) -> Any:
         if "query_vector" in parameters:
-            self.asked.append(parameters["user_id"])
+            self._failing.asked.append(parameters["user_id"])
             if parameters["user_id"] == APP_WIDE:
                 await self._fault()
         return await super().fetch(statement, parameters, **options)
@@ -165,16 +183,17 @@ async def test_a_fault_of_one_search_takes_nothing_from_those_that_are_under_way
         admitted.set()
         await answered.wait()
 
-    class Slower(Failing):
+    class Slower(FailingRunner):
         async def fetch(self, statement: Any, parameters: Any, **options: Any) -> Any:
-            is_second = "query_vector" in parameters and self.asked.count("user") == 1
+            is_second = "query_vector" in parameters and failing.asked.count("user") == 1
             rows = await super().fetch(statement, parameters, **options)
             if is_second and parameters["user_id"] == "user":
                 await failed.wait()
                 answered.set()
             return rows
 
-    async with Slower(database_url, Settings(), fault) as failing:
+    async with Failing(database_url, Settings(), fault) as failing:
+        failing.run = Slower(failing, fault)
         memory = PgVectorMemoryService(failing)
         await _remember_tea(memory)
         first = asyncio.create_task(memory.search(**PLACE))
@@ -252,7 +271,7 @@ async def test_waiting_for_a_connection_is_not_held_against_the_apps_node(
     holders: list[asyncio.Task[None]] = []
 
     async def hold() -> None:
-        async with failing.transaction():
+        async with failing.run.transaction():
             holding.set()
             await asyncio.sleep(1.5 * settings.search_timeout_s)
 
@@ -275,7 +294,7 @@ async def test_a_node_that_hangs_keeps_no_connection_from_the_users_own(
         {"pool_size": 1, "pool_timeout_s": 600, "search_timeout_s": 0.2}
     )
 
-    class Hanging(Apart):
+    class Hanging(Runner):
         async def fetch(self, statement: Any, parameters: Any, **options: Any) -> Any:
             if "query_vector" in parameters and parameters["user_id"] == APP_WIDE:
                 return await self.transact(
@@ -283,7 +302,7 @@ async def test_a_node_that_hangs_keeps_no_connection_from_the_users_own(
                 )
             return await super().fetch(statement, parameters, **options)
 
-    async with Hanging(database_url, settings=settings) as hanging:
+    async with Apart(database_url, settings, Hanging) as hanging:
         memory = PgVectorMemoryService(hanging)
         await _remember_tea(memory)
         async with asyncio.timeout(60):  # of 500 in turn, each for its limit, it would be 100

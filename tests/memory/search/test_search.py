@@ -378,7 +378,7 @@ async def test_the_longest_search_is_prepared_once(
     filters = SearchFilters(kinds=["note"], session_ids=[""], before="2999-01-01")
     for _ in range(3):
         assert len(await memory.search(**USER, query="kitten", filters=filters)) == 1
-    runs = await database.fetch(
+    runs = await database.run.fetch(
         Statement[NoParameters](
             text(
                 "SELECT generic_plans + custom_plans AS runs FROM pg_prepared_statements"

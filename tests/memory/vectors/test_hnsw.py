@@ -297,7 +297,7 @@ async def test_searches_through_the_index_are_planned_for_the_user_they_ask_for(
     await large.index_large_scopes()
     for question in QUESTIONS:
         await found(large, question)
-    plans = await large.database.fetch(
+    plans = await large.database.run.fetch(
         Statement[NoParameters](
             text(
                 "SELECT sum(generic_plans) AS generic, sum(custom_plans) AS custom"

@@ -10,6 +10,7 @@ from google.adk.sessions.base_session_service import GetSessionConfig
 from google.genai import types
 
 from adkpg import Database, DatabaseSessionService, PgVectorMemoryService
+from adkpg.database.runner import Runner
 from adkpg.errors import EventConflict, InvalidInput, SessionNotFound, StaleSession
 from adkpg.remember.policy import RememberPolicy
 from adkpg.sessions import statements
@@ -59,14 +60,13 @@ async def test_an_append_that_remembers_nothing_is_a_plain_one(
     """Of an event that is not remembered, nothing is sent beside the event."""
     sent: list[list[object]] = []
 
-    class Watched(Database):
-        async def _said(
-            self, connection: Any, sql: str, arguments: list[object], *more: Any
-        ) -> Any:
-            sent.append(arguments)
-            return await super()._said(connection, sql, arguments, *more)
+    class Watched(Runner):
+        async def fetch(self, statement: Any, parameters: Any, **options: Any) -> Any:
+            sent.append(statement.arguments(parameters))
+            return await super().fetch(statement, parameters, **options)
 
-    async with Watched(database_url) as database:
+    async with Database(database_url) as database:
+        database.run = Watched(database.connections, database.installation)
         service = DatabaseSessionService(database, remember=True)
         session = await service.create_session(**USER)
         await service.append_event(session, calls_a_tool(SECRET))

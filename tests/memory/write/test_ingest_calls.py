@@ -83,7 +83,7 @@ async def test_the_function_writes_what_the_plan_does(
         call: Any = {"app_name": "app", "user_id": "call", "session_id": "s"}
         plan: Any = {**call, "user_id": "plan"}
         await apply.ingest_turns(database, call, drafts, whole=whole)
-        async with database.transaction() as transaction:
+        async with database.run.transaction() as transaction:
             await apply.ingest(transaction, plan, drafts, whole=whole, settings=settings)
         if chance.random() < 0.4:
             found = await connection.fetch(

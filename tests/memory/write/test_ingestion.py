@@ -226,7 +226,7 @@ async def test_a_content_that_author_and_body_tell_is_stored_once(
     await memory.add_memory(**USER, memories=[*said_by, MemoryEntry(author="user", content=kept)])
     stored = await connection.fetch("SELECT content FROM memories WHERE content IS NOT NULL")
     assert [types.Content.model_validate_json(row["content"]) for row in stored] == [kept]
-    rows = await database.fetch(
+    rows = await database.run.fetch(
         Statement[ScopeParameters](
             select(memories.c.author, memories.c.body, stored_content().label("content")).where(
                 in_scope(memories), memories.c.content.is_(None)

@@ -108,7 +108,7 @@ async def test_a_deletion_waits_for_the_ingest_that_rewrites_its_memory(
 ) -> None:
     await memory.add_session_to_memory(session_of(said("oolong", "e")))
     memory_id = await connection.fetchval("SELECT memory_id FROM memories")
-    async with database.transaction() as ingest:
+    async with database.run.transaction() as ingest:
         await ingest.fetch(statements.lock_session(), {**USER, "session_id": "s"})
         deletion = asyncio.create_task(memory.delete_memory(**USER, memory_id=memory_id))
         await waits_for_a_lock(connection)
@@ -123,7 +123,7 @@ async def test_replacing_a_memory_waits_for_the_session_it_came_from(
 ) -> None:
     await memory.add_session_to_memory(session_of(said("oolong", "e")))
     memory_id = await connection.fetchval("SELECT memory_id FROM memories")
-    async with database.transaction() as ingest:
+    async with database.run.transaction() as ingest:
         await ingest.fetch(statements.lock_session(), {**USER, "session_id": "s"})
         replacing = asyncio.create_task(
             memory.add_memory(**USER, memories=[entry("sencha", memory_id)])

@@ -24,7 +24,7 @@ def versions(names: list[str], random_: random.Random, timestamp: float = 5.0) -
 
 
 async def stored(database: Database) -> list[Stored]:
-    rows = await database.fetch(statements.select_session_memories(), PLACE)
+    rows = await database.run.fetch(statements.select_session_memories(), PLACE)
     return [Stored(**row) for row in rows]
 
 

@@ -42,7 +42,7 @@ async def test_forgetting_waits_for_who_writes_memories_of_no_stored_session(
     connection: asyncpg.Connection,
     write: Callable[[Any], Awaitable[None]],
 ) -> None:
-    async with database.transaction() as transaction:
+    async with database.run.transaction() as transaction:
         await write(transaction)
         forgetting = asyncio.create_task(forget(database, **USER))
         await waits_for_a_lock(connection)
@@ -53,7 +53,7 @@ async def test_forgetting_waits_for_who_writes_memories_of_no_stored_session(
 async def test_writers_of_one_person_do_not_wait_for_each_other(
     database: Database, connection: asyncpg.Connection
 ) -> None:
-    async with database.transaction() as one, database.transaction() as other:
+    async with database.run.transaction() as one, database.run.transaction() as other:
         await one.fetch(statements.lock_session(), PLACE)
         await other.fetch(statements.lock_session(), {**PLACE, "session_id": "t"})
         assert await advisory_locks(connection) == 2
@@ -114,7 +114,7 @@ async def test_two_memories_that_share_facts_are_erased_at_once(
 async def test_a_documents_pieces_wait_for_nobody_forgetting_another(
     database: Database, words: PgVectorMemoryService
 ) -> None:
-    async with database.transaction() as transaction:
+    async with database.run.transaction() as transaction:
         await transaction.fetch(statements.lock_person(), {"app_name": "app", "user_id": "other"})
         report = await Documents(words).add(app_name="app", source="a.md", text="Oolong is a tea.")
     assert report.added == 1

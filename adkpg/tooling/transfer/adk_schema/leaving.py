@@ -86,7 +86,7 @@ async def export_to_adk(
     """
     require_storable(app_name=app_name, user_id=user_id, session_id=session_id)
     if user_id is None:
-        database.require_every_scope()
+        database.run.require_every_scope()
     target = await opened(url, database.settings, writes=True)
     try:
         with target.explained():

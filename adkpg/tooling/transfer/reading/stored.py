@@ -74,7 +74,7 @@ class Stored:
         """Returns the app's settings; None if it has none, or one user is asked for."""
         if self._one_user:
             return None
-        row = await self._database.fetch_one(
+        row = await self._database.run.fetch_one(
             statements.select_settings(), {"app_name": self._app_name}
         )
         if row is None:
@@ -90,7 +90,7 @@ class Stored:
         """Returns the app's state; None if it has none, or one user is asked for."""
         if self._one_user:
             return None
-        row = await self._database.fetch_one(
+        row = await self._database.run.fetch_one(
             statements.select_app_state(), {"app_name": self._app_name}
         )
         return None if row is None else self._shared(None, row)
@@ -108,7 +108,7 @@ class Stored:
         page, first = self._page, True
         while True:
             statement = statements.select_user_states(user=self._one_user, first=first)
-            rows = await self._database.fetch(statement, page)
+            rows = await self._database.run.fetch(statement, page)
             for row in rows:
                 yield self._shared(row["user_id"], row)
             if len(rows) < _PAGE:
@@ -124,7 +124,7 @@ class Stored:
         }
         statement = statements.select_tombstones(user=self._one_user, session=self._one_session)
         while True:
-            rows = await self._database.fetch(statement, page)
+            rows = await self._database.run.fetch(statement, page)
             for row in rows:
                 yield TombstoneRecord(
                     app_name=self._app_name,
@@ -144,7 +144,7 @@ class Stored:
         page: statements.SessionsPageParameters = {**self._page, "after_session": ""}
         statement = statements.select_sessions(user=self._one_user, session=self._one_session)
         while True:
-            rows = await self._database.fetch(statement, page)
+            rows = await self._database.run.fetch(statement, page)
             async for record in self._with_events(rows):
                 yield record
             if len(rows) < _PAGE:
@@ -194,7 +194,7 @@ class Stored:
                         page["after_user"] = events[-1]["user_id"]
                         page["after_session"] = events[-1]["session_id"]
                         page["after_seq"] = events[-1]["seq"]
-                    events = await self._database.fetch(statements.select_events(), page)
+                    events = await self._database.run.fetch(statements.select_events(), page)
                     at, more = 0, len(events) == _EVENTS
                     if not events:
                         break
@@ -215,7 +215,7 @@ class Stored:
                 derived=derived, user=self._one_user, session=self._one_session
             )
             while True:
-                rows = await self._database.fetch(statement, page)
+                rows = await self._database.run.fetch(statement, page)
                 origins = await self._origins(rows) if derived else {}
                 for row in rows:
                     yield MemoryRecord(
@@ -244,7 +244,7 @@ class Stored:
         }
         statement = statements.select_artifacts(user=self._one_user, session=self._one_session)
         while True:
-            rows = await self._database.fetch(statement, page)
+            rows = await self._database.run.fetch(statement, page)
             for row in rows:
                 record = ArtifactRecord(app_name=self._app_name, **row)
                 if record.location is not None and self._objects is not None:
@@ -272,7 +272,7 @@ class Stored:
     async def _chunks(self, record: ArtifactRecord) -> AsyncIterator[ChunkRecord]:
         chunk = 0
         while True:
-            rows = await self._database.fetch(
+            rows = await self._database.run.fetch(
                 artifact_statements.select_chunks(),
                 {
                     "app_name": record.app_name,
@@ -291,7 +291,7 @@ class Stored:
     async def _origins(self, rows: Sequence[Any]) -> dict[tuple[str, str], list[str]]:
         found: dict[tuple[str, str], list[str]] = {}
         for user_id, theirs in groupby(rows, key=lambda row: str(row["user_id"])):
-            for row in await self._database.fetch(
+            for row in await self._database.run.fetch(
                 statements.select_origins(),
                 {
                     "app_name": self._app_name,

@@ -80,13 +80,13 @@ class ArtifactWriter:
             "versions": [file.version for file in files],
         }
         if self._mode is Mode.WRITE:
-            await self._database.transact(
+            await self._database.run.transact(
                 lambda transaction: _write(transaction, scope, places, files, chunks)
             )
             return
         stored = {
             (row["session_id"], row["name"], row["version"]): row
-            for row in await self._database.fetch(statements.select_artifacts(), places)
+            for row in await self._database.run.fetch(statements.select_artifacts(), places)
         }
         for file in files:
             row = stored.get((file.session_id, file.name, file.version))
@@ -101,7 +101,7 @@ class ArtifactWriter:
                 self._refused.add(_key(file))
         data = {
             (row["artifact_id"], row["chunk"]): row["data"]
-            for row in await self._database.fetch(
+            for row in await self._database.run.fetch(
                 statements.select_chunks(),
                 {
                     **scope,

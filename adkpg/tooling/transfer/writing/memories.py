@@ -110,7 +110,7 @@ class MemoryWriter:
                 await transaction.fetch(statements.bury_event(), place)
                 await transaction.fetch(statements.insert_tombstone(), place)
 
-            await self._database.transact(work)
+            await self._database.run.transact(work)
 
     async def settle(self, settings: AppSettingsRecord) -> None:
         """Gives an app the settings that it has none of."""
@@ -145,7 +145,7 @@ class MemoryWriter:
                 await transaction.fetch(statements.activate_model(), model)
             return bool(rows[0]["known"])
 
-        if not await self._database.transact(work):
+        if not await self._database.run.transact(work):
             self._report.note(
                 f"Postgres has no text search configuration {config!r} here, which app "
                 f"{settings.app_name!r} had; each text's script chooses instead."
@@ -166,7 +166,7 @@ class MemoryWriter:
             return await self._write(transaction, scope, records)
 
         try:
-            self._report.memories_written += await self._database.transact(work)
+            self._report.memories_written += await self._database.run.transact(work)
         except InvalidInput as exc:
             if len(records) == 1:
                 self._miss(records[0], str(exc))
@@ -246,14 +246,14 @@ class MemoryWriter:
         return {row["memory_id"]: row for row in rows}
 
     async def _verify(self, scope: ScopeParameters, records: Sequence[MemoryRecord]) -> None:
-        rows = await self._database.fetch(
+        rows = await self._database.run.fetch(
             statements.select_stored(),
             {**scope, "memory_ids": [record.draft.memory_id for record in records]},
         )
         found = {row["memory_id"]: row for row in rows}
         known = {
             (row["session_id"], row["event_id"])
-            for row in await self._database.fetch(
+            for row in await self._database.run.fetch(
                 statements.select_barred(),
                 {
                     **scope,

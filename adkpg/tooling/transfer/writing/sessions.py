@@ -256,7 +256,7 @@ class SessionWriter:
         ids: set[str] = set()
         if not chunk.first and chunk.rows and self._mode is not Mode.COUNT:
             app_name, user_id, session_id = chunk.session.record.key
-            known = await self._database.fetch(
+            known = await self._database.run.fetch(
                 statements.select_known(),
                 {
                     "app_name": app_name,
@@ -291,10 +291,10 @@ class SessionWriter:
 
         for _ in range(_ATTEMPTS):
             try:
-                return await self._database.transact(work)
+                return await self._database.run.transact(work)
             except _Raced:
                 continue
-        return await self._database.transact(work)
+        return await self._database.run.transact(work)
 
     async def _compared(
         self, transaction: Transaction, batch: dict[tuple[str, str, str], _Chunk]
@@ -420,7 +420,7 @@ class SessionWriter:
                     settings=self._database.settings,
                 )
 
-            await self._database.transact(work)
+            await self._database.run.transact(work)
         except InvalidInput as exc:
             self._miss(record, None, f"some of it was not remembered: {exc}")
             return

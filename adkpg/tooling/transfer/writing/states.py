@@ -77,12 +77,16 @@ class StateWriter:
                 await transaction.fetch(statements.merge_user_states(), user_parameters)
 
         if self._mode is Mode.WRITE and waiting:
-            await self._database.transact(write)
+            await self._database.run.transact(write)
         elif self._mode is Mode.VERIFY and waiting:
             stored: dict[_Key, Any] = {}
-            for row in await self._database.fetch(statements.select_app_states(), app_parameters):
+            for row in await self._database.run.fetch(
+                statements.select_app_states(), app_parameters
+            ):
                 stored[row["app_name"], None] = row
-            for row in await self._database.fetch(statements.select_user_states(), user_parameters):
+            for row in await self._database.run.fetch(
+                statements.select_user_states(), user_parameters
+            ):
                 stored[row["app_name"], row["user_id"]] = row
             for key, (shared, text) in waiting.items():
                 self._compare(shared, text, stored.get(key))
