@@ -17,9 +17,9 @@ from sqlalchemy.util import greenlet_spawn
 from adkpg.database import address, libpq, pooler
 from adkpg.database.attempts import Attempt
 from adkpg.database.connector import Connector, Password
-from adkpg.database.driver import Fault, idle_after
+from adkpg.database.driver import Closed, Fault, idle_after
 from adkpg.database.migrating import migrations
-from adkpg.database.pools import LoopPools, clone
+from adkpg.database.pools import LoopPools, Template, clone
 from adkpg.embedded import EmbeddedServer
 from adkpg.errors import ConfigurationError
 from adkpg.settings import Settings
@@ -83,7 +83,7 @@ class Connections:
             )
         self.settings = settings
         self._named = target
-        self._template = engine
+        self._template: AsyncEngine | Template | None = engine
         self._password = password
         self._engine_options = engine_options or {}
         self.url = "" if target is None else target.display
@@ -132,7 +132,7 @@ class Connections:
         engine = self._pools.get()
         if engine is None:
             if self._template is None:
-                self._template = await self._made_engine()
+                self._template = await self._made_template()
             engine = await self._pools.open(self._template)
         return engine
 
@@ -160,6 +160,9 @@ class Connections:
             # A node that hangs takes no cancellation either.
             broken = not isinstance(exc, Exception) or isinstance(exc, _NO_LONGER_OF_USE)
             keep = not broken and (begin is None or idle_after(exc))
+            if isinstance(exc, Exception) and connection.is_closed():
+                if self._pools.get() is not engine:
+                    raise Closed from exc
             raise
         finally:
             # Its pool is no more after `close`, and would keep it open.
@@ -213,6 +216,11 @@ class Connections:
             finally:
                 if not keep:
                     self._pools.discard(pooled)
+
+    def found_citus(self) -> None:
+        """Has new connections ask Citus for its own tables' types, too."""
+        if self._connector is not None:
+            self._connector.asks_citus = True
 
     def renew(self) -> None:
         """Lets nobody use the connections again that are open now, since others lead elsewhere."""
@@ -342,7 +350,7 @@ class Connections:
             self._template = None
             await asyncio.to_thread(self.server.stop)
 
-    async def _made_engine(self) -> AsyncEngine:
+    async def _made_template(self) -> Template:
         self.require_named()
         assert self._named is not None
         target = self._named
@@ -365,15 +373,7 @@ class Connections:
         options.update(self._engine_options)
         options.pop("connect_args", None)
         self._connector = self._connector_to(target)
-        try:
-            return create_async_engine(
-                "postgresql+asyncpg://", async_creator=self._connector.connect, **options
-            )
-        except TypeError as exc:
-            raise ConfigurationError(
-                f"SQLAlchemy refused the engine options {sorted(self._engine_options)} ({exc}); "
-                "correct them or leave them out."
-            ) from exc
+        return Template(self._connector.connect, options)
 
     def _connector_to(self, target: address.Address, **defaults: Any) -> Connector:
         return Connector(

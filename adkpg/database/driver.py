@@ -100,6 +100,9 @@ _OF_DRIVER = (
     OSError,
 )
 
+class Closed(ConnectionError):
+    """This process closed the pool while a call was under way."""
+
 
 class Fault(Enum):
     """What is known of a fault that passes, and so of when and how to try again."""
@@ -151,6 +154,8 @@ def fault_of(exc: BaseException, *, sent: bool) -> Fault | None:
         return _PASSES.get(state)
     if isinstance(exc, asyncpg.TargetServerAttributeNotMatched):
         return Fault.STANDBY
+    if isinstance(exc, Closed):
+        return None
     if isinstance(exc, (asyncpg.InterfaceError, asyncpg.InternalClientError)):
         return Fault.LOST
     if isinstance(exc, TimeoutError):
@@ -228,6 +233,12 @@ def translate(
             f"A part of adkpg's tables in {place} moved to another node while a statement ran "
             f"({exc}); {kept}: try again.",
             written=written,
+        )
+    if isinstance(exc, Closed):
+        return DatabaseUnavailable(
+            f"The Database on {place} was closed while a call was under way; close it after its "
+            "calls have ended.",
+            written=None if attempt.sent else False,
         )
     if state in MISSING:
         return SchemaError(

@@ -291,6 +291,7 @@ class Installation:
         try:
             migrations.verify(found, self._connections.url, self._fresh_start)
             if found.citus:
+                self._connections.found_citus()
                 cluster = await distribution.cluster_of(engine, self._schema)
                 before, self._distributed = self._distributed, bool(cluster and cluster.kinds)
                 if self._distributed and not before:

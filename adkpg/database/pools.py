@@ -1,62 +1,41 @@
 """One connection pool per event loop.
 
 An asyncpg connection belongs to the loop that opened it, and ADK's synchronous ``Runner.run``
-starts a new loop for every call. So each loop gets its own pool, cloned from one engine, and the
-pool is closed with its loop: `asyncio.run` ends a loop by closing its asynchronous generators
+starts a new loop for every call. So each loop gets an engine of its own, and its pool is closed
+with the loop: `asyncio.run` ends a loop by closing its asynchronous generators
 (``loop.shutdown_asyncgens``), and each pool is held by such a generator.
+
+A connection is opened in a task of its own. A caller that is cancelled leaves the task alone, and
+the connection goes into the pool: the next call needs it, and no half of a handshake is left.
 """
 
 import asyncio
 import logging
 import os
-import socket
+import threading
 import weakref
-from collections.abc import AsyncGenerator, Iterator
+from collections.abc import AsyncGenerator, Callable, Coroutine, Generator, Mapping
+from concurrent.futures import Future
+from contextlib import suppress
+from dataclasses import dataclass
+from functools import partial
 from typing import Any
 
-from sqlalchemy import Connection, Engine, event
-from sqlalchemy.ext.asyncio import AsyncEngine
-from sqlalchemy.pool import AsyncAdaptedQueuePool, QueuePool
-from sqlalchemy.pool.base import _AdhocProxiedConnection, _ConnectionRecord
-from sqlalchemy.util import EMPTY_DICT, greenlet_spawn
+import asyncpg
+from sqlalchemy import Engine, event
+from sqlalchemy.exc import MissingGreenlet
+from sqlalchemy.ext.asyncio import AsyncEngine, create_async_engine
+from sqlalchemy.pool import AsyncAdaptedQueuePool
+from sqlalchemy.util import greenlet_spawn
+
+from adkpg.database.driver import Closed
+from adkpg.errors import ConfigurationError
 
 logger = logging.getLogger(__name__)
 
 _LONGEST_FAREWELL_S = 5.0
-_KEEPALIVE = {"TCP_KEEPIDLE": 30, "TCP_KEEPINTVL": 10, "TCP_KEEPCNT": 3}
-"""Seconds until the first question, seconds between questions, and questions without answer."""
-
-# Of pg_type, whose built-in types have the same numbers everywhere.
-_ELEMENTS = {
-    "bool": (1000, 16),
-    "bytea": (1001, 17),
-    "int2": (1005, 21),
-    "int4": (1007, 23),
-    "varchar": (1015, 1043),
-    "name": (1003, 19),
-    "int8": (1016, 20),
-    "float4": (1021, 700),
-    "float8": (1022, 701),
-    "timestamptz": (1185, 1184),
-    "interval": (1187, 1186),
-    "uuid": (2951, 2950),
-}
-_ARRAYS = [
-    {
-        "oid": array,
-        "ns": "pg_catalog",
-        "name": f"_{name}",
-        "kind": "b",
-        "basetype": None,
-        "elemtype": element,
-        "elemdelim": ",",
-        "range_subtype": None,
-        "attrtypoids": None,
-        "attrnames": None,
-        "elemtype_name": name,
-    }
-    for name, (array, element) in _ELEMENTS.items()
-]
+_PLAIN = {"pool_size", "max_overflow", "pool_timeout", "pool_use_lifo", "echo", "echo_pool"}
+"""Engine options with which nothing is awaited where an idle connection is taken."""
 
 
 def clone(engine: AsyncEngine) -> AsyncEngine:
@@ -71,6 +50,19 @@ def clone(engine: AsyncEngine) -> AsyncEngine:
     return AsyncEngine(copy)
 
 
+@dataclass(frozen=True)
+class Template:
+    """What the engines of all loops are made from.
+
+    Attributes:
+      connect: Opens a connection.
+      options: Of `create_async_engine`.
+    """
+
+    connect: Callable[[], Coroutine[Any, Any, asyncpg.Connection]]
+    options: Mapping[str, Any]
+
+
 class LoopPools:
     """The pools of one `Database`, one for each event loop that uses it.
 
@@ -79,7 +71,9 @@ class LoopPools:
 
     def __init__(self) -> None:
         self._pools: dict[asyncio.AbstractEventLoop, _LoopPool] = {}
-        self._is_initialised = False  # the dialect, which all pools share
+        self._is_initialised = False  # the dialect, which clones of an engine share
+        self._initialising: Future[None] | None = None
+        self._lock = threading.Lock()
         self._pid = os.getpid()
         self._inherited: list[dict[asyncio.AbstractEventLoop, _LoopPool]] = []
 
@@ -88,21 +82,27 @@ class LoopPools:
         pool = self._pools.get(asyncio.get_running_loop())
         return pool.engine if pool else None
 
-    async def open(self, template: AsyncEngine) -> AsyncEngine:
-        """Gives the running loop a pool of its own and returns its engine.
+    async def open(self, template: AsyncEngine | Template) -> AsyncEngine:
+        """Gives the running loop an engine of its own and returns it.
 
-        Pools of loops that were closed without a proper shutdown are dropped on the way, and
-        their connections closed.
+        Pools of loops that were closed without a proper shutdown are dropped on the way; their
+        connections end when Python collects them.
+
+        Args:
+          template: What the engine is made from, or one that the user gave, which is cloned.
+
+        Raises:
+          ConfigurationError: SQLAlchemy refused the engine's options.
         """
         loop = asyncio.get_running_loop()
         self._leave_to_parent()
         for other in list(self._pools):  # a copy: other loops' threads add theirs meanwhile
-            if other.is_closed() and (ended := self._pools.pop(other, None)) is not None:
-                ended.abandon()
+            if other.is_closed():
+                self._pools.pop(other, None)
+        if isinstance(template, AsyncEngine):
+            await self._initialise(template)
         if loop not in self._pools:
-            pool = self._pools[loop] = _LoopPool(clone(template))
-            engine = pool.engine.sync_engine
-            event.listen(engine.pool, "connect", lambda *opened: self._initialise(engine, *opened))
+            pool = self._pools[loop] = _LoopPool(template)
             pool.closer = self._closed_with_loop(loop, pool)
             await anext(pool.closer)
         return self._pools[loop].engine
@@ -110,45 +110,45 @@ class LoopPools:
     async def borrow(self, engine: AsyncEngine) -> Any:
         """Takes a connection out of the running loop's pool, or opens one.
 
-        Where nothing is to be awaited no greenlet is made, which costs a fifth of an append.
-
         Args:
           engine: The running loop's.
+
+        Raises:
+          Closed: It was closed meanwhile.
         """
-        pool: Any = engine.sync_engine.pool
         own = self._pools.get(asyncio.get_running_loop())
-        if own is not None and not own.empty and _immediate(pool) and pool.checkedin():
-            return pool.connect()
-        try:
-            return await engine.raw_connection()
-        except BaseException:  # a cancelled connect leaves its place, too, and is raised on
-            if own is not None:
-                own.pass_place_on(pool)
-            raise
+        if own is None or own.engine is not engine:
+            raise Closed
+        return own.taken() or await own.opened()
 
     def exhausted(self, engine: AsyncEngine) -> bool:
-        """Returns whether whoever borrows now waits until a connection is given back."""
+        """Returns whether a caller that borrows now waits until a connection is given back.
+
+        With an engine of the user's own it is not known.
+        """
+        own = self._pools.get(asyncio.get_running_loop())
+        if own is None or own.engine is not engine or own.most is None:
+            return False
         pool: Any = engine.sync_engine.pool
-        return (
-            type(pool) is AsyncAdaptedQueuePool
-            and not pool.checkedin()
-            and -1 < pool._max_overflow <= pool.overflow()
-        )
+        return not pool.checkedin() and 0 <= own.most <= pool.checkedout()
 
     async def give_back(self, pooled: Any) -> None:
         """Puts a connection in no transaction back into its pool; awaits nothing outside of it."""
-        if _immediate(pooled._pool) and pooled._pool.overflow() <= 0:
-            pooled.close()
-        else:
+        own = self._pools.get(asyncio.get_running_loop())
+        if own is None or not own.returned(pooled):
             await greenlet_spawn(pooled.close)
 
     def use(self) -> tuple[int, int, int]:
-        """Returns how many connections of the running loop's pool are used, idle, and at most."""
-        engine = self.get()
-        pool: Any = None if engine is None else engine.sync_engine.pool
-        if type(pool) is not AsyncAdaptedQueuePool:
+        """Returns how many connections of the running loop's pool are used, idle, and at most.
+
+        Of an engine of the user's own, the most is its pool's size, or what it had to open beyond.
+        """
+        own = self._pools.get(asyncio.get_running_loop())
+        pool: Any = None if own is None else own.engine.sync_engine.pool
+        if own is None or not isinstance(pool, AsyncAdaptedQueuePool):
             return 0, 0, 0
-        return pool.checkedout(), pool.checkedin(), pool.size() + pool._max_overflow
+        most = pool.size() + max(pool.overflow(), 0) if own.most is None else own.most
+        return pool.checkedout(), pool.checkedin(), most
 
     def discard(self, pooled: Any) -> None:
         """Takes a connection out of its pool and closes it, without an await.
@@ -159,17 +159,18 @@ class LoopPools:
           pooled: As the running loop's engine gave it.
         """
         connection = pooled.driver_connection
-        pool = self._pools.get(asyncio.get_running_loop())
-        if pool is not None:
-            pool.empty.add(pooled._connection_record)
+        own = self._pools.get(asyncio.get_running_loop())
         pooled.detach()
-        if pool is None:
+        if own is None:
             connection.terminate()
         elif not connection.is_closed():
-            pool.end(connection)
+            own.spawn(_ended(connection))
 
     async def close(self) -> None:
-        """Closes the connections of every loop, wherever it runs; idempotent."""
+        """Closes the connections of every loop, wherever it runs; idempotent.
+
+        Also those that are borrowed, whose statements are cancelled: their callers fail.
+        """
         here = asyncio.get_running_loop()
         self._leave_to_parent()
         for loop, pool in list(self._pools.items()):
@@ -178,36 +179,40 @@ class LoopPools:
                 await pool.close()
             elif loop.is_running():
                 await asyncio.wrap_future(asyncio.run_coroutine_threadsafe(pool.close(), loop))
-            else:
-                pool.abandon()
 
-    def _initialise(self, engine: Engine, adapter: Any, record: Any) -> None:
-        """Initialises the dialect, unless that is known to be done.
+    async def _initialise(self, template: AsyncEngine) -> None:
+        """Initialises the dialect of a user's engine, unless that is known to be done.
 
         SQLAlchemy does it in the first connection of all clones, for which those of another loop,
         in another thread, would not wait.
         """
-        if self._is_initialised:
-            return
-        if len(self._pools) > 1 or not hasattr(engine.dialect, "default_isolation_level"):
-            proxied = _AdhocProxiedConnection(adapter, record)
-            connection = Connection(
-                engine,
-                connection=proxied,
-                _has_events=False,
-                _allow_revalidate=False,
-                _allow_autobegin=False,
-            )
-            connection._execution_options = EMPTY_DICT  # the caller's are not for this
-            engine.dialect.initialize(connection)
-            engine.dialect.do_rollback(proxied)
-        self._is_initialised = True
+        while not self._is_initialised:
+            with self._lock:
+                others = self._initialising
+                if others is None:
+                    own: Future[None] = Future()
+                    self._initialising = own
+            if others is not None:
+                await asyncio.wait({asyncio.wrap_future(others)})
+                continue
+            first = clone(template)
+            try:
+                with suppress(Exception):  # the caller's own connection says why
+                    async with first.connect():
+                        pass
+                    self._is_initialised = True
+                return
+            finally:
+                self._initialising = None
+                own.set_result(None)
+                await first.dispose()
 
     def _leave_to_parent(self) -> None:
         """In a forked child, sets the parent's pools aside: its loops never run here."""
         if self._pid != os.getpid():
             self._inherited.append(self._pools)
             self._pools, self._pid = {}, os.getpid()
+            self._lock, self._initialising = threading.Lock(), None
 
     async def _closed_with_loop(
         self, loop: asyncio.AbstractEventLoop, pool: "_LoopPool"
@@ -222,117 +227,215 @@ class LoopPools:
 class _LoopPool:
     """A loop's engine.
 
+    Args:
+      template: What it is made from.
+
     Attributes:
       engine: With the pool.
+      most: So many connections the pool has at most; -1: any number; None: it is not known.
       closer: Ends with the loop, and the pool with it.
-      empty: Places of the pool whose connection was closed, until they have another one.
     """
 
-    def __init__(self, engine: AsyncEngine) -> None:
-        self.engine = engine
-        self.empty: weakref.WeakSet[Any] = weakref.WeakSet()
+    def __init__(self, template: AsyncEngine | Template) -> None:
+        self.most: int | None = None
         self.closer: AsyncGenerator[None, None] | None = None
+        self._is_plain = self._is_closed = False
         self._connections: weakref.WeakSet[Any] = weakref.WeakSet()
-        self._ending: set[asyncio.Task[None]] = set()
-        event.listen(engine.sync_engine.pool, "connect", self._opened)
-        event.listen(engine.sync_engine.pool, "close", self._closed)
+        self._opening: set[asyncio.Task[Any]] = set()
+        self._queued: dict[asyncio.Task[Any], None] = {}  # in their order
+        self._left: set[asyncio.Task[asyncpg.Connection]] = set()
+        self._sent_on: set[asyncio.Task[Any]] = set()
+        self._ending: set[asyncio.Task[Any]] = set()
+        self.engine = clone(template) if isinstance(template, AsyncEngine) else self._made(template)
+        event.listen(self.engine.sync_engine.pool, "connect", self._connected)
 
-    def _opened(self, adapter: Any, record: Any) -> None:
-        self.empty.discard(record)
-        self._connections.add(adapter.driver_connection)
-        _keep_alive(adapter.driver_connection)
-        _know_arrays(adapter.driver_connection)
+    def _made(self, template: Template) -> AsyncEngine:
+        def connect(*_: Any, **__: Any) -> Any:
+            return _Connecting(partial(self._connect, template.connect))
 
-    def _closed(self, _adapter: Any, record: Any) -> None:
-        """The engine gives one up by itself, where a statement of its own is cancelled."""
-        self.empty.add(record)
+        try:
+            engine = create_async_engine(
+                "postgresql+asyncpg://", async_creator=connect, **template.options
+            )
+        except TypeError as exc:
+            raise ConfigurationError(
+                f"SQLAlchemy refused the engine options {sorted(template.options)} ({exc}); "
+                "correct them or leave them out."
+            ) from exc
+        pool = engine.sync_engine.pool
+        if type(pool) is AsyncAdaptedQueuePool and "max_overflow" in template.options:
+            over: int = template.options["max_overflow"]
+            self.most = pool.size() + over if over >= 0 and pool.size() else -1
+            self._is_plain = template.options.keys() <= _PLAIN
+        return engine
 
-    def pass_place_on(self, pool: Any) -> None:
-        """Gives whoever waits in a pool's queue the place of a connection that did not come to be.
+    def taken(self) -> Any:
+        """Takes an idle connection without an await; None if there is none, or a hook may await.
 
-        SQLAlchemy would wake nobody.
-
-        Args:
-          pool: The engine's when the connection was asked for; it may have another one since.
+        No greenlet is made, which costs a fifth of an append.
         """
-        if type(pool) is not AsyncAdaptedQueuePool:
-            return
-        queue: Any = pool._pool
-        if queue._queue._getters and not queue.full() and pool._inc_overflow():
-            record = _ConnectionRecord(pool, connect=False)  # who takes it connects
-            self.empty.add(record)
-            queue.put_nowait(record)
+        pool: Any = self.engine.sync_engine.pool
+        if not self._is_plain or not pool.checkedin() or pool.dispatch.checkout:
+            return None
+        try:
+            return pool.connect()
+        except MissingGreenlet:  # the place has no connection yet, and is free again
+            return None
 
-    def end(self, connection: Any) -> None:
-        """Closes a connection in a task of its own, which no scope of the caller's can cancel."""
-        task = asyncio.get_running_loop().create_task(_ended(connection))
+    async def opened(self) -> Any:
+        """Takes a connection out of the pool, or opens one, in a task that goes on if cancelled."""
+        task = asyncio.get_running_loop().create_task(self._open())
+        self._opening.add(task)
+        task.add_done_callback(self._opening.discard)
+        try:
+            await asyncio.wait({task})
+        except asyncio.CancelledError:
+            if task in self._queued:
+                task.cancel()
+            elif task.done():
+                self._keep(task)
+            else:
+                task.add_done_callback(self._keep)
+            raise
+        if self._is_closed or task.cancelled():
+            if not task.cancelled() and task.exception() is None:
+                task.result().detach()  # its connection ends with the pool's
+            raise Closed
+        return task.result()
+
+    async def _open(self) -> Any:
+        task = asyncio.current_task()
+        assert task is not None
+        while True:
+            if self.most is not None:
+                self._queued[task] = None
+            try:
+                pooled = await self.engine.raw_connection()
+            except asyncio.CancelledError:
+                if task not in self._sent_on or self._is_closed:
+                    raise
+                task.uncancel()
+            except BaseException:
+                self._send_on()
+                raise
+            else:
+                if task in self._sent_on:  # it had a connection already
+                    self._send_on()
+                return pooled
+            finally:
+                self._queued.pop(task, None)
+                self._sent_on.discard(task)
+
+    async def _connect(
+        self, connect: Callable[[], Coroutine[Any, Any, asyncpg.Connection]]
+    ) -> asyncpg.Connection:
+        """Opens a connection, or waits for one that a cancelled caller has begun to open."""
+        if (caller := asyncio.current_task()) is not None:
+            self._queued.pop(caller, None)  # it has a place now
+        if self._left:
+            task = self._left.pop()
+        else:
+            task = asyncio.get_running_loop().create_task(connect())
+            self._opening.add(task)
+            task.add_done_callback(self._connected_for)
+        try:
+            await asyncio.wait({task})
+        except asyncio.CancelledError:
+            self._left.add(task)
+            if task.done():
+                self._connected_for(task)
+            raise
+        return task.result()
+
+    def _connected_for(self, task: asyncio.Task[asyncpg.Connection]) -> None:
+        """Closes a connection that is open, and that no caller waits for any more."""
+        self._opening.discard(task)
+        if task in self._left:
+            self._left.discard(task)
+            if not task.cancelled() and task.exception() is None:
+                self.spawn(_ended(task.result()))
+
+    def _send_on(self) -> None:
+        """Lets the first caller in the queue try again, after a connection could not be opened.
+
+        SQLAlchemy wakes none of them, though a place is free.
+        """
+        for task in self._queued:
+            if task not in self._sent_on:
+                self._sent_on.add(task)
+                task.cancel()
+                return
+
+    def _keep(self, task: asyncio.Task[Any]) -> None:
+        """Puts a connection that no caller waits for any more into the pool."""
+        if task.cancelled():
+            return
+        if (exc := task.exception()) is not None:
+            logger.debug("A connection could not be opened, and its caller was cancelled: %r", exc)
+        elif self._is_closed:
+            task.result().detach()
+        elif not self.returned(pooled := task.result()):
+            self.spawn(greenlet_spawn(pooled.close))
+
+    def returned(self, pooled: Any) -> bool:
+        """Puts a connection back into the pool without an await, unless a hook may await there."""
+        pool: Any = self.engine.sync_engine.pool
+        hooks = pool.dispatch
+        if not self._is_plain or pool.overflow() > 0 or hooks.checkin or hooks.reset:
+            return False
+        pooled.close()
+        return True
+
+    def spawn(self, work: Coroutine[Any, Any, Any]) -> None:
+        """Ends a connection in a task of its own, which no scope of the caller's can cancel."""
+        task = asyncio.get_running_loop().create_task(work)
         self._ending.add(task)
         task.add_done_callback(self._ending.discard)
 
     async def close(self) -> None:
-        """Closes them all, also those that were given up."""
+        """Closes them all, also those that are borrowed, or were given up."""
         closing = [] if self.closer is None else [self.closer.aclose()]
         await asyncio.gather(*closing, *self._ending, return_exceptions=True)
 
     async def dispose(self) -> None:
-        """Closes the idle connections, all at once: a server that hangs is waited for once."""
-        idle = list(_taken(self.engine.sync_engine.pool))
-        await self.engine.dispose()  # whoever borrows from now on has another pool
-        connections = (each.driver_connection for each in idle)
-        await asyncio.gather(*(_ended(each) for each in connections if each is not None))
-        for each in idle:
-            await greenlet_spawn(each.close)
+        """Closes all connections, simultaneously: a server that hangs is waited for once."""
+        self._is_closed = True
+        for task in self._queued:
+            task.cancel()
+        await self.engine.dispose(close=False)  # they are closed here
+        await asyncio.gather(self._opened_or_ended(), self._all_ended())
+        await self._all_ended()
+        await asyncio.gather(*self._ending, return_exceptions=True)
 
-    def abandon(self) -> None:
-        """Closes the sockets of a loop that can no longer run, so the server sees them end."""
-        for connection in list(self._connections):
-            transport = getattr(connection, "_transport", None)
-            sock = transport.get_extra_info("socket") if transport is not None else None
-            if sock is not None and sock.fileno() != -1:
-                # TransportSocket hides close(); the transport it belongs to cannot run any more.
-                getattr(sock, "_sock", sock).close()
-        self._connections.clear()
+    async def _opened_or_ended(self) -> None:
+        """Waits for connections that are being opened, since one that is cut off makes noise."""
+        if self._opening:
+            _, late = await asyncio.wait(self._opening, timeout=_LONGEST_FAREWELL_S)
+            for task in late:
+                task.cancel()
+            if late:
+                await asyncio.wait(late)
 
+    async def _all_ended(self) -> None:
+        await asyncio.gather(*(_ended(each) for each in list(self._connections)))
 
-def _immediate(pool: Any) -> bool:
-    """Whether nobody's hook, and no question to the server, may await something."""
-    hooks = pool.dispatch
-    return (
-        type(pool) is AsyncAdaptedQueuePool
-        and not (hooks.checkout or hooks.checkin or hooks.reset)
-        and not pool._pre_ping
-        and pool._recycle < 0
-    )
+    def _connected(self, adapter: Any, _record: Any) -> None:
+        self._connections.add(adapter.driver_connection)
 
 
-def _taken(pool: Any) -> Iterator[Any]:
-    """Takes the records of idle connections out of a pool, as its `dispose` does."""
-    while isinstance(pool, QueuePool) and pool.checkedin():
-        yield pool._pool.get(False)
+class _Connecting:
+    """A connection that is opened when it is awaited; unlike a coroutine, it need not be."""
 
+    def __init__(self, connect: Callable[[], Coroutine[Any, Any, asyncpg.Connection]]) -> None:
+        self._connect = connect
 
-def _keep_alive(connection: Any) -> None:
-    """Lets the system ask over idle TCP connections, so that no network device forgets them."""
-    sock = connection._transport.get_extra_info("socket")
-    if sock is None or sock.family not in (socket.AF_INET, socket.AF_INET6):
-        return
-    sock.setsockopt(socket.SOL_SOCKET, socket.SO_KEEPALIVE, 1)
-    for name, value in _KEEPALIVE.items():
-        if hasattr(socket, name):
-            sock.setsockopt(socket.IPPROTO_TCP, getattr(socket, name), value)
-
-
-def _know_arrays(connection: Any) -> None:
-    """Tells the driver what arrays the server has, which it would ask in each connection.
-
-    Where Citus hides its parts from whoever reads the catalogs, the answer takes most of a second.
-    """
-    connection._protocol.get_settings().register_data_types(_ARRAYS)
+    def __await__(self) -> Generator[Any, None, asyncpg.Connection]:
+        return self._connect().__await__()
 
 
 async def _ended(connection: Any) -> None:
     try:
         await connection.close(timeout=_LONGEST_FAREWELL_S)
-    except Exception as exc:  # noqa: BLE001 - it is lost either way, and nobody waits for it
+    except Exception as exc:  # noqa: BLE001 - it is lost either way, and no caller waits for it
         logger.debug("A connection that is given up did not close in order: %r", exc)
         connection.terminate()

@@ -147,7 +147,10 @@ async def test_a_connection_whose_server_does_not_hear_of_a_cancellation_is_nobo
 async def test_whoever_waits_behind_a_call_that_is_cancelled_as_it_connects_connects_instead(
     proxy: Proxy, start: Callable[[Callable[[], Awaitable[object]]], Cancelled]
 ) -> None:
-    settings = Settings.model_validate({"pool_size": 1, "pool_timeout_s": 600.0})
+    """As soon as the connection that was begun has failed."""
+    settings = Settings.model_validate(
+        {"pool_size": 1, "pool_timeout_s": 600.0, "connect_timeout_s": 0.5}
+    )
     async with Database(proxy.url, settings=settings) as database:
         await database.run.fetch(select_recovery(), {})
         await database.close()

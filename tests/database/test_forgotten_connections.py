@@ -1,7 +1,6 @@
 """Idle connections that a network device forgot: nobody's call fails for them."""
 
 import asyncio
-import socket
 from collections.abc import AsyncIterator
 from typing import Any
 
@@ -119,10 +118,3 @@ async def test_an_append_that_a_network_cut_twice_is_not_sent_a_third_time(
     with pytest.raises(DatabaseUnavailable):
         await service.append_event(live[0], said("x"))
     assert live[0].events == []
-
-
-async def test_connections_are_kept_alive(own: Database, live: list[Session]) -> None:
-    async with own.run.transaction() as transaction:
-        sock = transaction._connection._transport.get_extra_info("socket")
-        assert sock.getsockopt(socket.SOL_SOCKET, socket.SO_KEEPALIVE) == 1
-        assert sock.getsockopt(socket.IPPROTO_TCP, socket.TCP_KEEPIDLE) == 30

@@ -12,6 +12,7 @@ from sqlalchemy.dialects.postgresql.asyncpg import PGDialect_asyncpg
 from sqlalchemy.ext.asyncio import create_async_engine
 
 from adkpg import Database, DatabaseSessionService
+from adkpg.errors import DatabaseUnavailable
 from adkpg.tooling.testing import said, texts
 from tests.fakes.conversation import USER
 from tests.fakes.locks import connections_of, locked, until_connections
@@ -48,10 +49,10 @@ def test_a_loop_closed_without_shutdown_loses_its_connections_at_the_next_use(
         loop.close()
         assert asyncio.run(connections_of(database_url)) == 1
         asyncio.run(_turn(service, f"{number} again"))
+        del loop
+        gc.collect()
         asyncio.run(until_connections(database_url, 0))
     asyncio.run(service.close())
-    del loop
-    gc.collect()
 
 
 def test_several_loops_at_once_share_one_database(database_url: str) -> None:
@@ -129,8 +130,11 @@ async def test_closing_reaches_a_connection_that_is_in_use(database_url: str) ->
         append = asyncio.ensure_future(service.append_event(session, said("x")))
         await lock.until_blocked(1)
         await service.close()
+        with pytest.raises(DatabaseUnavailable, match="was closed while a call was under way"):
+            await append
+        await lock.until_unblocked()
         await lock.release()
-        await append
+    assert session.events == []
     await until_connections(database_url, 0)
     assert await service.get_session(**USER, session_id=session.id) == session
     await service.close()
