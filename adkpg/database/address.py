@@ -11,8 +11,25 @@ from adkpg.errors import ConfigurationError
 
 _SCHEMES = {"postgresql", "postgres", "postgresql+asyncpg", "adkpg"}
 
-# Options of SQLAlchemy's dialect; the connections here are asyncpg's own, and it has none such.
-_IGNORED = {"prepared_statement_cache_size", "prepared_statement_name_func"}
+_ASKS = "adkpg asks idle connections before it uses them"
+_FINDS_OUT = "adkpg finds out by itself what a pooler does to prepared statements"
+IGNORED = {
+    **dict.fromkeys(("prepared_statement_cache_size", "prepared_statement_name_func"), _FINDS_OUT),
+    "pgbouncer": _FINDS_OUT,
+    **dict.fromkeys(("keepalives", "keepalives_idle", "keepalives_interval"), _ASKS),
+    **dict.fromkeys(("keepalives_count", "tcp_user_timeout"), _ASKS),
+}
+"""Options of SQLAlchemy's, libpq's and others that need nothing here, and why."""
+
+# Options of others that cannot be taken, with what to do instead; None: with some values.
+_UNSUPPORTED = {
+    "connection_limit": "set ADKPG_POOL_SIZE",
+    "pool_timeout": "set ADKPG_POOL_TIMEOUT_S",
+    "schema": "set ADKPG_DATABASE_SCHEMA",
+    "require_auth": "let pg_hba.conf say how the server asks",
+    "requirepeer": "let pg_hba.conf say who may connect",
+}
+_HARMLESS = {"gssencmode": {"disable", "prefer"}, "load_balance_hosts": {"disable"}}
 
 # asyncpg.connect() arguments that its own DSN parser would take for server settings.
 _CONNECT_OPTIONS: dict[str, Callable[[str], Any]] = {
@@ -115,6 +132,7 @@ def parse(url: str, *, to_read: bool = False) -> Address:
         )
     options: list[tuple[str, Any]] = []
     passed: list[tuple[str, str]] = []
+    address = ""
     for name, value in given:
         if name == "ssl":
             passed.append(("sslmode", _ssl_mode(value)))
@@ -127,8 +145,22 @@ def parse(url: str, *, to_read: bool = False) -> Address:
                 raise ConfigurationError(
                     f"The URL's option {name}={value!r} is not a number; correct it."
                 ) from exc
-        elif name not in _IGNORED:
+        elif name in _UNSUPPORTED:
+            raise ConfigurationError(
+                f"adkpg and asyncpg have no option {name}; take it out of the database URL, and "
+                f"{_UNSUPPORTED[name]}."
+            )
+        elif name in _HARMLESS:
+            if value not in _HARMLESS[name]:
+                raise ConfigurationError(
+                    f"asyncpg has no {name}={value}; take it out of the database URL."
+                )
+        elif name == "hostaddr":
+            address = value
+        elif name not in IGNORED:
             passed.append((name, value))
+    if address:
+        hosts, passed = _by_address(address, hosts, passed)
     wanted = dict(passed).get(_TARGET)
     several = "," in (hosts or dict(passed).get("host") or os.environ.get("PGHOST", ""))
     if to_read and not wanted:
@@ -155,6 +187,20 @@ def parse(url: str, *, to_read: bool = False) -> Address:
 def _is_host(text: str) -> bool:
     match = _HOST_AND_PORT.fullmatch(text)
     return match is not None and int(match[1] or 0) <= 65_535
+
+
+def _by_address(
+    address: str, hosts: str, passed: list[tuple[str, str]]
+) -> tuple[str, list[tuple[str, str]]]:
+    """Puts libpq's ``hostaddr`` in the place of the host, of which only TLS needs the name."""
+    if dict(passed).get("sslmode") == "verify-full" or "," in address + hosts:
+        raise ConfigurationError(
+            "asyncpg cannot connect to a hostaddr and verify the name of a host, nor take several; "
+            "name the host alone in the database URL."
+        )
+    _, colon, port = hosts.rpartition(":") if not hosts.endswith("]") else ("", "", "")
+    literal = f"[{address}]" if ":" in address else address
+    return f"{literal}{colon}{port}", [each for each in passed if each[0] != "host"]
 
 
 def _require_no_channel_binding(value: str) -> None:

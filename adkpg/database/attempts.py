@@ -9,8 +9,8 @@ from dataclasses import dataclass
 from types import TracebackType
 from typing import Protocol, Self
 
-from adkpg.database.driver import Fault, fault_of, of_driver, translate
-from adkpg.errors import DatabaseError, DatabaseUnavailable, InvalidInput, RetryableError
+from adkpg.database.driver import Closed, Fault, fault_of, of_driver, translate
+from adkpg.errors import DatabaseError, InvalidInput, RetryableError
 from adkpg.telemetry import calls
 
 logger = logging.getLogger(__name__)
@@ -241,7 +241,7 @@ class Attempts:
         if self._wait_s:
             await sleep(self._wait_s)
             if self._connections.closings != self._closings:
-                raise self._closed(self._failure) from self._failure
+                raise self._closed(attempt) from self._failure
         return attempt
 
     def goes_on(self, attempt: Attempt, failure: Exception) -> bool:
@@ -254,7 +254,7 @@ class Attempts:
         if not isinstance(failure, DatabaseError):
             return False
         if self._connections.closings != self._closings and attempt.fault is not None:
-            raise self._closed(failure) from failure
+            raise self._closed(attempt) from failure
         if isinstance(failure, RetryableError):
             return self._passes(attempt, failure)
         if self._tables is None or not self._tables.doubted(failure, attempt, again=self._doubted):
@@ -263,12 +263,9 @@ class Attempts:
         self._follow(Attempt(), None)
         return True
 
-    def _closed(self, failure: Exception | None) -> DatabaseUnavailable:
-        return DatabaseUnavailable(
-            f"The Database of {self._connections.url} was closed while a call was under way; end "
-            "calls before you close it, or make them again.",
-            written=failure.written if isinstance(failure, RetryableError) else None,
-        )
+    def _closed(self, attempt: Attempt) -> Exception:
+        sent = attempt.sent or self._unknown
+        return translate(Closed(), self._connections.url, sent=sent)
 
     def _passes(self, attempt: Attempt, failure: RetryableError) -> bool:
         if self._unknown:

@@ -17,7 +17,7 @@ from sqlalchemy.util import greenlet_spawn
 from adkpg.database import address, libpq, pooler
 from adkpg.database.attempts import Attempt
 from adkpg.database.connector import Connector, Password
-from adkpg.database.driver import Closed, Fault, idle_after
+from adkpg.database.driver import Fault, idle_after
 from adkpg.database.migrating import migrations
 from adkpg.database.pools import LoopPools, Template, clone
 from adkpg.embedded import EmbeddedServer
@@ -133,7 +133,8 @@ class Connections:
         if engine is None:
             if self._template is None:
                 self._template = await self._made_template()
-            engine = await self._pools.open(self._template)
+            with Attempt(self.url):
+                engine = await self._pools.open(self._template)
         return engine
 
     @asynccontextmanager
@@ -160,9 +161,6 @@ class Connections:
             # A node that hangs takes no cancellation either.
             broken = not isinstance(exc, Exception) or isinstance(exc, _NO_LONGER_OF_USE)
             keep = not broken and (begin is None or idle_after(exc))
-            if isinstance(exc, Exception) and connection.is_closed():
-                if self._pools.get() is not engine:
-                    raise Closed from exc
             raise
         finally:
             # Its pool is no more after `close`, and would keep it open.

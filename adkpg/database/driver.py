@@ -4,6 +4,7 @@ By text only what Citus says without a state of its own: when a node ends in the
 a part of a table has just moved.
 """
 
+import errno
 import re
 import socket
 import ssl
@@ -49,6 +50,7 @@ _BUSY = {
     "25P04": "its transaction took longer than the server allows",
 }
 _READ_ONLY = "25006"
+_NO_FILE_LEFT = {errno.EMFILE, errno.ENFILE}
 _DISK_FULL = "53100"
 _UNKNOWN_END = "40003"
 _DENIED = "42501"
@@ -100,8 +102,17 @@ _OF_DRIVER = (
     OSError,
 )
 
+
 class Closed(ConnectionError):
     """This process closed the pool while a call was under way."""
+
+
+class EngineFailed(ConnectionError):
+    """The function by which a user's own engine connects raised."""
+
+
+class PasswordFailed(ConnectionError):
+    """The user's function that is asked for the password raised."""
 
 
 class Fault(Enum):
@@ -156,6 +167,8 @@ def fault_of(exc: BaseException, *, sent: bool) -> Fault | None:
         return Fault.STANDBY
     if isinstance(exc, Closed):
         return None
+    if isinstance(exc, (PasswordFailed, EngineFailed)):
+        return Fault.AWAY
     if isinstance(exc, (asyncpg.InterfaceError, asyncpg.InternalClientError)):
         return Fault.LOST
     if isinstance(exc, TimeoutError):
@@ -238,7 +251,24 @@ def translate(
         return DatabaseUnavailable(
             f"The Database on {place} was closed while a call was under way; close it after its "
             "calls have ended.",
-            written=None if attempt.sent else False,
+            written=None if sent else False,
+        )
+    if isinstance(exc, PasswordFailed):
+        return DatabaseUnavailable(
+            f"The password function of {place} failed: {exc}; try again when it gives one.",
+            written=written,
+        )
+    if isinstance(exc, EngineFailed):
+        return DatabaseUnavailable(
+            f"The engine that was given, on {place}, could not connect: {exc}; try again, or "
+            "correct its async_creator or its listeners.",
+            written=written,
+        )
+    if getattr(exc, "errno", None) in _NO_FILE_LEFT:
+        return DatabaseUnavailable(
+            f"This process may open no more files ({exc}), so no connection to {place}; raise "
+            "its limit (ulimit -n), or lower ADKPG_POOL_SIZE.",
+            written=written,
         )
     if state in MISSING:
         return SchemaError(

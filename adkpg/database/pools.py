@@ -14,28 +14,39 @@ import logging
 import os
 import threading
 import weakref
-from collections.abc import AsyncGenerator, Callable, Coroutine, Generator, Mapping
+from collections.abc import AsyncGenerator, Callable, Coroutine, Generator, Iterator, Mapping
 from concurrent.futures import Future
-from contextlib import suppress
+from contextlib import contextmanager, suppress
 from dataclasses import dataclass
 from functools import partial
 from typing import Any
 
 import asyncpg
 from sqlalchemy import Engine, event
-from sqlalchemy.exc import MissingGreenlet
+from sqlalchemy.dialects.postgresql.asyncpg import AsyncAdapt_asyncpg_dbapi
+from sqlalchemy.exc import MissingGreenlet, SQLAlchemyError
 from sqlalchemy.ext.asyncio import AsyncEngine, create_async_engine
 from sqlalchemy.pool import AsyncAdaptedQueuePool
 from sqlalchemy.util import greenlet_spawn
 
-from adkpg.database.driver import Closed
-from adkpg.errors import ConfigurationError
+from adkpg.database.driver import Closed, EngineFailed
+from adkpg.errors import AdkpgError, ConfigurationError
 
 logger = logging.getLogger(__name__)
 
 _LONGEST_FAREWELL_S = 5.0
 _PLAIN = {"pool_size", "max_overflow", "pool_timeout", "pool_use_lifo", "echo", "echo_pool"}
 """Engine options with which nothing is awaited where an idle connection is taken."""
+
+_DRIVERS = (
+    asyncpg.PostgresError,
+    asyncpg.InterfaceError,
+    asyncpg.InternalClientError,
+    SQLAlchemyError,
+    AsyncAdapt_asyncpg_dbapi.Error,
+    OSError,
+    AdkpgError,
+)
 
 
 def clone(engine: AsyncEngine) -> AsyncEngine:
@@ -197,7 +208,7 @@ class LoopPools:
                 continue
             first = clone(template)
             try:
-                with suppress(Exception):  # the caller's own connection says why
+                with _of_engine(), suppress(*_DRIVERS):  # the caller's own connection says why
                     async with first.connect():
                         pass
                     self._is_initialised = True
@@ -310,7 +321,8 @@ class _LoopPool:
             if self.most is not None:
                 self._queued[task] = None
             try:
-                pooled = await self.engine.raw_connection()
+                with _of_engine():
+                    pooled = await self.engine.raw_connection()
             except asyncio.CancelledError:
                 if task not in self._sent_on or self._is_closed:
                     raise
@@ -421,6 +433,17 @@ class _LoopPool:
 
     def _connected(self, adapter: Any, _record: Any) -> None:
         self._connections.add(adapter.driver_connection)
+
+
+@contextmanager
+def _of_engine() -> Iterator[None]:
+    """Makes an outage of what functions of the user's raise that an engine calls to connect."""
+    try:
+        yield
+    except _DRIVERS:
+        raise
+    except Exception as exc:
+        raise EngineFailed(f"{type(exc).__name__}: {exc}") from exc
 
 
 class _Connecting:
