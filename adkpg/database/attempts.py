@@ -253,9 +253,9 @@ class Attempts:
         """
         if not isinstance(failure, DatabaseError):
             return False
-        if self._connections.closings != self._closings and attempt.fault is not None:
-            raise self._closed(attempt) from failure
         if isinstance(failure, RetryableError):
+            if self._connections.closings != self._closings:
+                raise self._closed(attempt) from failure
             return self._passes(attempt, failure)
         if self._tables is None or not self._tables.doubted(failure, attempt, again=self._doubted):
             return False

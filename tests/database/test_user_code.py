@@ -97,7 +97,7 @@ async def test_an_engine_whose_connect_raises(database_url: str, error: Exceptio
         engine = create_async_engine(database_url.replace("://", "+asyncpg://", 1))
         event.listen(engine.sync_engine, "do_connect", raising(error))
     async with Database(engine=engine, settings=AT_ONCE) as database:
-        for call in (database.current, database.check, database.found):
+        for call in (database.current, database.check, database.installation.found):
             with pytest.raises(DatabaseUnavailable) as caught:
                 await call()
             assert isinstance(error, OSError) or "could not connect: " in str(caught.value)
