@@ -129,13 +129,13 @@ class Connections:
 
     async def engine(self) -> AsyncEngine:
         """Returns the running loop's engine, and starts the embedded server if it is that one."""
-        engine = self._pools.get()
-        if engine is None:
-            if self._template is None:
-                self._template = await self._made_template()
-            with Attempt(self.url):
-                engine = await self._pools.open(self._template)
-        return engine
+        if (engine := self._pools.get()) is not None:
+            return engine
+        if self._template is None:
+            self._template = await self._made_template()
+        with Attempt(self.url):
+            return await self._pools.open(self._template)
+        raise AssertionError("an attempt alone swallows nothing")
 
     @asynccontextmanager
     async def borrowed(

@@ -156,6 +156,7 @@ def fault_of(exc: BaseException, *, sent: bool) -> Fault | None:
 
     A statement that took too long would again; so a timeout counts before one was sent alone.
     """
+    exc = of_server(exc)
     state = getattr(exc, "sqlstate", None)
     if _node_ended(exc):
         return Fault.NODE
@@ -178,6 +179,13 @@ def fault_of(exc: BaseException, *, sent: bool) -> Fault | None:
     if isinstance(exc, OSError):
         return Fault.LOST if sent else Fault.AWAY
     return None
+
+
+def of_server(exc: BaseException) -> BaseException:
+    """Returns what the server said as it ended a connection, if the driver wraps that."""
+    said = exc.__cause__ or exc.__context__
+    wrapped = isinstance(exc, asyncpg.ConnectionDoesNotExistError)
+    return said if wrapped and isinstance(said, asyncpg.PostgresError) else exc
 
 
 def _node_ended(exc: BaseException) -> bool:
@@ -228,6 +236,7 @@ def translate(
       sent: Whether something that writes may have reached the server.
       partly: Whether something was written already, for some of those whom the call is about.
     """
+    exc = of_server(exc)
     state = getattr(exc, "sqlstate", None) or ""
     refused = bool(state) and not state.startswith("08") and state not in {*_CUT, _UNKNOWN_END}
     # Those without a state the driver raises before it sends anything.

@@ -414,10 +414,11 @@ class _LoopPool:
         self._is_closed = True
         for task in self._queued:
             task.cancel()
-        await self.engine.dispose(close=False)  # they are closed here
-        await asyncio.gather(self._opened_or_ended(), self._all_ended())
-        await self._all_ended()
-        await asyncio.gather(*self._ending, return_exceptions=True)
+        held = set(self._connections)  # the pool holds those that are idle, and goes
+        await self.engine.dispose(close=False)
+        await asyncio.gather(self._opened_or_ended(), *map(_ended, held))
+        opened_meanwhile = set(self._connections) - held
+        await asyncio.gather(*map(_ended, opened_meanwhile), *self._ending, return_exceptions=True)
 
     async def _opened_or_ended(self) -> None:
         """Waits for connections that are being opened, since one that is cut off makes noise."""
@@ -427,9 +428,6 @@ class _LoopPool:
                 task.cancel()
             if late:
                 await asyncio.wait(late)
-
-    async def _all_ended(self) -> None:
-        await asyncio.gather(*(_ended(each) for each in list(self._connections)))
 
     def _connected(self, adapter: Any, _record: Any) -> None:
         self._connections.add(adapter.driver_connection)

@@ -5,6 +5,8 @@ something that passes, it is made again (`attempts`), on another connection. A r
 standby instead (`replicas`). What a call is made of, and what is waited for, is its `Policy`.
 """
 
+import logging
+import time
 from collections.abc import AsyncIterator, Awaitable, Callable
 from contextlib import asynccontextmanager
 from typing import Any, TypeVar
@@ -12,7 +14,7 @@ from typing import Any, TypeVar
 import asyncpg
 
 from adkpg import scopes
-from adkpg.database import row_security
+from adkpg.database import row_security, timeouts
 from adkpg.database.attempts import CALL, Attempt, Attempts, Policy
 from adkpg.database.connections import Connections
 from adkpg.database.driver import Fault, idle_after
@@ -27,6 +29,8 @@ from adkpg.keys import APP_WIDE
 from adkpg.loops import PerLoop
 from adkpg.sql import ParametersT, Statement
 from adkpg.telemetry import calls
+
+logger = logging.getLogger(__name__)
 
 T = TypeVar("T")
 
@@ -235,12 +239,13 @@ class Runner:
         begin = _BEGIN
         if self._settings.row_level_security:
             begin += row_security.entering(self._schema, scopes.current().arguments)
-        async with self._checked(attempt, CALL, begin) as connection:
-            distributed = attempt.distributed = self.installation.known_as_distributed
-            transaction = Transaction(
-                connection, self._schema, begun=True, place=self._place, distributed=distributed
-            )
-            try:
+        transaction: Transaction | None = None
+        try:
+            async with self._checked(attempt, CALL, begin) as connection:
+                distributed = attempt.distributed = self.installation.known_as_distributed
+                transaction = Transaction(
+                    connection, self._schema, begun=True, place=self._place, distributed=distributed
+                )
                 try:
                     yield transaction
                 except Exception as exc:
@@ -253,10 +258,34 @@ class Runner:
                         "Postgres rolled the transaction back, since one of its statements had "
                         "failed; try again."
                     )
-            finally:
-                if self.replica is not None:
-                    for scope in transaction.written:
-                        self.replica.wrote(scope, None, None)
+        except Exception as exc:
+            if transaction is not None and timeouts.is_silent(exc):
+                await self._require_no_timeout(transaction)
+            raise
+        finally:
+            if self.replica is not None and transaction is not None:
+                for scope in transaction.written:
+                    self.replica.wrote(scope, None, None)
+
+    async def _require_no_timeout(self, transaction: Transaction) -> None:
+        """Raises what the server would have said of a transaction that its timeouts ended.
+
+        Raises:
+          asyncpg.PostgresError: One did.
+        """
+        now = time.monotonic()
+        try:
+            async with self.connections.borrowed(Attempt()) as connection:
+                said = await timeouts.ended_by(
+                    connection,
+                    idle_s=now - transaction.answered_at,
+                    open_s=now - transaction.began_at,
+                )
+        except Exception as exc:  # noqa: BLE001 - the server does not answer: that is the cause
+            logger.debug("A server that ended a transaction does not answer: %s", exc)
+            return
+        if said is not None:
+            raise said
 
     async def _fetched(
         self,

@@ -1,5 +1,6 @@
 """Transaction: statements on one connection."""
 
+import time
 from collections.abc import Mapping
 from typing import Any
 
@@ -29,6 +30,8 @@ class Transaction:
     Attributes:
       is_distributed: Whether the tables are distributed by Citus.
       written: The scopes of the statements that may have changed something, as parameters.
+      began_at: When it began, in monotonic seconds.
+      answered_at: When the server last answered.
     """
 
     __slots__ = (
@@ -38,6 +41,8 @@ class Transaction:
         "_place",
         "_schema",
         "_scope",
+        "answered_at",
+        "began_at",
         "is_distributed",
         "written",
     )
@@ -61,6 +66,7 @@ class Transaction:
         self._keeps_prepared = keeps_prepared
         self.is_distributed = distributed
         self.written: list[Mapping[str, object]] = []
+        self.began_at = self.answered_at = time.monotonic()
 
     async def fetch(
         self,
@@ -116,6 +122,7 @@ class Transaction:
             found += rows if call is None else rows_of(statement, rows[0]["answer"])
             if attempt is not None:
                 attempt.partly = statement.writes
+        self.answered_at = time.monotonic()
         return found
 
     async def command(self, statement: Statement[ParametersT], parameters: ParametersT) -> None:
