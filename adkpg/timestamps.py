@@ -1,7 +1,7 @@
 """Timestamps: Unix times as ADK has them, and datetimes as Postgres has them."""
 
 import math
-from datetime import UTC, datetime, timedelta
+from datetime import UTC, date, datetime, timedelta
 
 from adkpg.errors import InvalidInput
 
@@ -27,19 +27,21 @@ def unix(time: datetime) -> float:
     return time.timestamp()
 
 
-def moment(name: str, value: datetime | str | float) -> datetime:
-    """Reads a time as callers give it: a datetime, ISO 8601 text, or Unix seconds.
+def moment(name: str, value: date | str | float) -> datetime:
+    """Reads a time as callers give it: a datetime, a date, ISO 8601 text, or Unix seconds.
 
-    A time without offset is local time, as ADK writes it (memory/_utils.py).
+    A time without offset is local time, as ADK writes it (memory/_utils.py), and so is a date.
 
     Args:
       name: What the message calls it.
       value: The time.
 
     Raises:
-      InvalidInput: It is none of the three.
+      InvalidInput: It is none of the four.
     """
     try:
+        if isinstance(value, date) and not isinstance(value, datetime):
+            value = value.isoformat()
         if isinstance(value, str):
             value = datetime.fromisoformat(value)
         if isinstance(value, datetime):

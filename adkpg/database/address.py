@@ -198,9 +198,9 @@ def _by_address(
             "asyncpg cannot connect to a hostaddr and verify the name of a host, nor take several; "
             "name the host alone in the database URL."
         )
-    _, colon, port = hosts.rpartition(":") if not hosts.endswith("]") else ("", "", "")
+    port = match[1] if (match := _HOST_AND_PORT.fullmatch(hosts)) else None
     literal = f"[{address}]" if ":" in address else address
-    return f"{literal}{colon}{port}", [each for each in passed if each[0] != "host"]
+    return literal + (f":{port}" if port else ""), [each for each in passed if each[0] != "host"]
 
 
 def _require_no_channel_binding(value: str) -> None:

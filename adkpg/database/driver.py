@@ -162,6 +162,8 @@ def fault_of(exc: BaseException, *, sent: bool) -> Fault | None:
         return Fault.NODE
     if _part_moved(exc):
         return Fault.MOVED
+    if _has_no_transactions(exc):
+        return None
     if state:
         return _PASSES.get(state)
     if isinstance(exc, asyncpg.TargetServerAttributeNotMatched):
@@ -266,6 +268,11 @@ def translate(
         return DatabaseUnavailable(
             f"The password function of {place} failed: {exc}; try again when it gives one.",
             written=written,
+        )
+    if _has_no_transactions(exc):
+        return ConfigurationError(
+            f"The pooler at {place} gives each statement another connection ({exc}); set its "
+            "pool_mode to transaction or session."
         )
     if isinstance(exc, EngineFailed):
         return DatabaseUnavailable(
@@ -401,6 +408,11 @@ def _special_characters(place: str) -> str:
     if ":***@" not in place:
         return ""
     return "; in a URL, a password's own @ / : % are written %40 %2F %3A %25"
+
+
+def _has_no_transactions(exc: BaseException) -> bool:
+    """Whether PgBouncer refused a transaction, whose text alone says so."""
+    return getattr(exc, "sqlstate", None) == "08P01" and "statement pooling mode" in str(exc)
 
 
 def _without_tls(exc: BaseException) -> bool:

@@ -53,11 +53,14 @@ def clone(engine: AsyncEngine) -> AsyncEngine:
     """Returns an engine with a new pool and everything else of the given one.
 
     The pool's class, size and listeners, the dialect, its connect arguments and listeners, and
-    the execution options are kept; connections are not shared.
+    the execution options are kept, except schema_translate_map: adkpg's tables have a schema of
+    their own. Connections are not shared.
     """
     original = engine.sync_engine
     copy = Engine(original.pool.recreate(), original.dialect, original.url)
-    copy.update_execution_options(**original.get_execution_options())
+    options = dict(original.get_execution_options())
+    options.pop("schema_translate_map", None)
+    copy.update_execution_options(**options)
     return AsyncEngine(copy)
 
 

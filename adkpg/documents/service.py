@@ -3,7 +3,7 @@
 import asyncio
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
-from datetime import UTC, datetime
+from datetime import UTC, date, datetime
 from pathlib import PurePath
 
 from google.adk.platform import time as platform_time
@@ -112,7 +112,7 @@ class Documents:
         topics: Sequence[str] = (),
         importance: float = 0.5,
         metadata: Mapping[str, object] | None = None,
-        modified: datetime | str | float | None = None,
+        modified: date | str | float | None = None,
         markdown: bool | None = None,
     ) -> Report:
         """Stores a document in pieces; one that is stored already becomes what is given now.

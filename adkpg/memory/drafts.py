@@ -4,7 +4,7 @@ import hashlib
 import json
 from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass, fields, replace
-from datetime import datetime
+from datetime import date, datetime
 from typing import Any
 
 from google.adk.events.event import Event
@@ -308,7 +308,7 @@ def changed_draft(
     text: str | None,
     topics: Sequence[str] | None,
     importance: float | None,
-    expires_at: datetime | str | float | None,
+    expires_at: date | str | float | None,
     never_expires: bool,
     custom_metadata: Mapping[str, object] | None,
     now: float,

@@ -3,7 +3,7 @@
 import math
 from collections.abc import Collection, Mapping, Sequence
 from dataclasses import dataclass, field
-from datetime import datetime
+from datetime import date, datetime
 from typing import Any
 
 from pydantic_core import PydanticSerializationError, to_jsonable_python
@@ -27,7 +27,7 @@ class SearchFilters:
     """Conditions that a memory must all meet; what is left out asks nothing.
 
     Attributes:
-      after: Said at or after this moment: a datetime, ISO 8601 text, or Unix seconds.
+      after: Said at or after this moment: a datetime, a date, ISO 8601 text, or Unix seconds.
       before: Said before this moment.
       authors: Said by any of these.
       session_ids: Said in any of these sessions.
@@ -39,8 +39,8 @@ class SearchFilters:
       InvalidInput: A moment, kind or metadata cannot be read, or a condition has too many values.
     """
 
-    after: datetime | str | float | None = None
-    before: datetime | str | float | None = None
+    after: date | str | float | None = None
+    before: date | str | float | None = None
     authors: Sequence[str] = ()
     session_ids: Sequence[str] = ()
     metadata: Mapping[str, object] = field(default_factory=dict)

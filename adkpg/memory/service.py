@@ -2,7 +2,7 @@
 
 import asyncio
 from collections.abc import Mapping, Sequence
-from datetime import datetime
+from datetime import date, datetime
 from functools import partial
 from typing import Unpack
 
@@ -231,7 +231,7 @@ class PgVectorMemoryService(UsesDatabase, BaseMemoryService):
         text: str | None = None,
         topics: Sequence[str] | None = None,
         importance: float | None = None,
-        expires_at: datetime | str | float | None = None,
+        expires_at: date | str | float | None = None,
         never_expires: bool = False,
         custom_metadata: Mapping[str, object] | None = None,
     ) -> Memory | None:

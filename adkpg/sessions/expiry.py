@@ -3,7 +3,7 @@
 import math
 import re
 from dataclasses import dataclass
-from datetime import UTC, datetime, timedelta
+from datetime import UTC, date, datetime, timedelta
 
 from adkpg.errors import InvalidInput
 from adkpg.timestamps import moment
@@ -26,7 +26,7 @@ class Expiry:
 
 
 def expiry(
-    ttl: str | float | timedelta | None, expire_time: str | float | datetime | None, now: float
+    ttl: str | float | timedelta | None, expire_time: date | str | float | None, now: float
 ) -> Expiry:
     """Reads the two options of a new session.
 

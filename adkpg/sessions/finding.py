@@ -3,7 +3,7 @@
 import json
 from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass
-from datetime import datetime
+from datetime import date, datetime
 from typing import Any
 
 from google.adk.events.event import Event
@@ -44,8 +44,8 @@ async def find(
     query: str,
     session_id: str | None,
     authors: Sequence[str] | None,
-    after: datetime | str | float | None,
-    before: datetime | str | float | None,
+    after: date | str | float | None,
+    before: date | str | float | None,
     limit: int,
     cursor: str | None,
 ) -> Page[FoundEvent]:

@@ -2,7 +2,7 @@
 
 from collections.abc import AsyncGenerator, Mapping, Sequence
 from contextlib import AbstractAsyncContextManager
-from datetime import datetime, timedelta
+from datetime import date, datetime, timedelta
 from typing import Any, Literal
 from uuid import uuid4
 
@@ -166,7 +166,7 @@ class DatabaseSessionService(UsesDatabase, BaseSessionService):
         state: dict[str, Any] | None = None,
         session_id: str | None = None,
         ttl: str | float | timedelta | None = None,
-        expire_time: str | float | datetime | None = None,
+        expire_time: date | str | float | None = None,
     ) -> Session:
         """Creates a session; ``app:`` and ``user:`` keys of its state go to the shared states.
 
@@ -476,8 +476,8 @@ class DatabaseSessionService(UsesDatabase, BaseSessionService):
         query: str,
         session_id: str | None = None,
         authors: Sequence[str] | None = None,
-        after: datetime | str | float | None = None,
-        before: datetime | str | float | None = None,
+        after: date | str | float | None = None,
+        before: date | str | float | None = None,
         limit: int = 20,
         cursor: str | None = None,
     ) -> Page[FoundEvent]:
@@ -528,7 +528,7 @@ class DatabaseSessionService(UsesDatabase, BaseSessionService):
         event_id: str | None = None,
         fork_id: str | None = None,
         ttl: str | float | timedelta | None = None,
-        expire_time: str | float | datetime | None = None,
+        expire_time: date | str | float | None = None,
     ) -> Session:
         """Copies a session up to an event, with its own state as it was there.
 

@@ -6,7 +6,7 @@ import logging
 from collections import OrderedDict
 from collections.abc import Sequence
 from dataclasses import dataclass, field
-from datetime import datetime
+from datetime import date, datetime
 from typing import Any, Literal, Protocol
 
 from google.adk.memory.base_memory_service import BaseMemoryService
@@ -477,7 +477,7 @@ async def _standing(
     service: BaseMemoryService,
     most: int,
     *,
-    before: datetime | str | float | None = None,
+    before: date | str | float | None = None,
 ) -> Sequence[MemoryEntry]:
     """The user's standing instructions and preferences, the most important and latest first."""
     if not most or not isinstance(service, PgVectorMemoryService):

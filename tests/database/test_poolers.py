@@ -12,6 +12,7 @@ import pytest
 
 from adkpg import Database, DatabaseSessionService, PgVectorMemoryService, Settings
 from adkpg.database.migrating import migrations
+from adkpg.errors import ConfigurationError
 from adkpg.tooling.operations import examine
 from adkpg.tooling.testing import said, texts
 from adkpg.tooling.testing.server import Server
@@ -148,3 +149,13 @@ async def test_the_doctor_sees_a_pooler(
             found = {each.check: each for each in (await examine(database)).findings}
         assert found["pooler"].status == ("ok" if mode == "prepared" else "warning")
         assert "ADKPG_DIRECT_URL" not in (found["pooler"].cure or "")
+
+
+@pytest.mark.program
+async def test_a_pooler_in_statement_mode_is_named_at_once(
+    server: Server, database_url: str
+) -> None:
+    with PgBouncer(server.url, more="pool_mode = statement") as pooler:
+        async with Database(pooler.led(database_url)) as database:
+            with pytest.raises(ConfigurationError, match="pool_mode to transaction or session"):
+                await database.current()

@@ -66,6 +66,7 @@ _POLL_S = 0.05
 _LONGEST_LOCK_WAIT = "300ms"  # and so long everybody else may have to wait behind a migration
 _SHORTEST_PAUSE_S, _LONGEST_PAUSE_S = 0.2, 5.0
 _FORBIDDEN = "42501"
+_NO_SCHEMA = "3F000"
 _IN_THE_WAY = {"55P03", "40P01"}
 _OLDEST_POSTGRES = 15
 _OLDEST_PGVECTOR = (0, 8)  # the first with iterative scans of its index
@@ -214,7 +215,7 @@ def _require_usable(found: Found) -> None:
         raise ExtensionMissing(
             f"pgvector is in the schema {found.pgvector_schema}, which the search_path of role "
             f"{found.role} leaves out; run ALTER ROLE {found.role} SET search_path = "
-            f'"$user", public, {found.pgvector_schema}'
+            + ", ".join(dict.fromkeys(('"$user"', "public", found.pgvector_schema or "public")))
         )
 
 
@@ -632,9 +633,16 @@ def _create_pgvector(connection: Connection, found: Found) -> None:
     try:
         connection.execute(text("CREATE EXTENSION IF NOT EXISTS vector"))
         connection.commit()
-    except ProgrammingError as exc:
+    except DBAPIError as exc:
         connection.rollback()
         role, database = connection.execute(text("SELECT current_user, current_database()")).one()
+        if getattr(exc.orig, "sqlstate", None) == _NO_SCHEMA:
+            raise ExtensionMissing(
+                f"The search_path of role {role} names no schema, so pgvector has none to be in; "
+                f'run ALTER ROLE {role} SET search_path = "$user", public'
+            ) from exc
+        if not isinstance(exc, ProgrammingError):
+            raise
         raise ExtensionMissing(
             f"Role {role} may not create the extension pgvector in database {database}; let an "
             "administrator run CREATE EXTENSION vector there, then run: adkpg db upgrade"

@@ -3,7 +3,7 @@
 import time
 from collections.abc import Callable
 from contextlib import aclosing
-from datetime import datetime
+from datetime import date
 from pathlib import Path
 
 from google.adk.sessions.base_session_service import BaseSessionService
@@ -44,7 +44,7 @@ async def import_from(
     source: str | Path | BaseSessionService,
     app_name: str | None = None,
     user_id: str | None = None,
-    since: datetime | str | float | None = None,
+    since: date | str | float | None = None,
     source_timezone: str | None = None,
     source_schema: str | None = None,
     remember: bool = False,
