@@ -189,6 +189,11 @@ async def test_passwords(own_server: EmbeddedServer, own_directory: Path) -> Non
     assert "refused" in without
     assert "%40" not in without
 
+    with pytest.raises(ConfigurationError, match="/nowhere/pgpass that passfile names"):
+        await DatabaseSessionService(url.format("") + "&passfile=/nowhere/pgpass").list_sessions(
+            app_name="app"
+        )
+
     asked = []
 
     async def password() -> str:

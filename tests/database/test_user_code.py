@@ -7,13 +7,16 @@ from pathlib import Path
 from typing import Any
 
 import pytest
+from google.adk.memory.memory_entry import MemoryEntry
+from google.genai import types
 from sqlalchemy import event
 from sqlalchemy.ext.asyncio import create_async_engine
 
-from adkpg import Database, DatabaseSessionService, Settings
+from adkpg import Database, DatabaseSessionService, PgVectorMemoryService, Settings
 from adkpg.errors import ConfigurationError, DatabaseUnavailable
 from tests.fakes.conversation import USER
 from tests.fakes.proxy import Proxy
+from tests.fakes.toys import ToyEmbedder
 
 pytestmark = pytest.mark.fault
 
@@ -68,6 +71,35 @@ async def test_a_password_function_that_fails_for_a_while_is_asked_again(
     async with Database(proxy.url, password=later if is_async else password) as database:
         assert await DatabaseSessionService(database).get_user_state(**USER) == {}
     assert len(asked) >= 3
+
+
+async def test_a_worker_waits_for_a_password_and_goes_on(proxy: Proxy) -> None:
+    asked: list[int] = []
+    failed = asyncio.Event()
+
+    def password() -> str:
+        asked.append(1)
+        if len(asked) > 2:
+            failed.set()
+        if len(asked) < 5:
+            raise RuntimeError("not yet")
+        return "any"
+
+    async with Database(proxy.url) as database:
+        memory = PgVectorMemoryService(database, embedder=ToyEmbedder())
+        entry = MemoryEntry(content=types.Content(parts=[types.Part(text="a train")]))
+        await memory.add_memory(**USER, memories=[entry])
+    async with Database(proxy.url, password=password, settings=AT_ONCE) as database:
+        memory = PgVectorMemoryService(database, embedder=ToyEmbedder())
+        stop = asyncio.Event()
+        worker = asyncio.create_task(memory.run_worker(stop, poll_interval_s=0.01))
+        async with asyncio.timeout(30):
+            await failed.wait()
+            while not worker.done() and len(asked) < 5:
+                await asyncio.sleep(0.01)
+        assert not worker.done()
+        stop.set()
+        await worker
 
 
 @pytest.mark.parametrize("given", [None, 7, b"secret"])
