@@ -146,9 +146,7 @@ class Connector:
             connection = await self._let_in(options)
             self._said_to_wait = False
             if self.asks_citus:
-                # Citus hides its parts from what reads the catalogs, such as the driver when it
-                # meets an array; the answer then takes most of a second.
-                await connection.execute("SET citus.override_table_visibility = off")
+                await self._let_citus_show(connection)
             return connection
         except (asyncpg.ClientConfigurationError, ConfigurationError):
             raise
@@ -171,6 +169,17 @@ class Connector:
             "The driver cannot read the database URL; write what is special in a user, "
             "password or database name as %XX, and ports as numbers."
         )
+
+    async def _let_citus_show(self, connection: asyncpg.Connection) -> None:
+        """Keeps Citus from hiding its parts from what reads the catalogs.
+
+        The driver does when it meets an array, and the answer would take most of a second.
+        """
+        try:
+            await connection.execute("SET citus.override_table_visibility = off")
+        except BaseException:
+            connection.terminate()
+            raise
 
     async def _let_in(self, options: dict[str, Any]) -> asyncpg.Connection:
         """Connects; a password function is asked once more if the server refused its first one."""

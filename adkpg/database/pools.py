@@ -172,13 +172,13 @@ class LoopPools:
         Args:
           pooled: As the running loop's engine gave it.
         """
-        connection = pooled.driver_connection
         own = self._pools.get(asyncio.get_running_loop())
-        pooled.detach()
-        if own is None:
+        if own is not None:
+            own.discarded(pooled)
+        else:
+            connection = pooled.driver_connection
+            pooled.detach()
             connection.terminate()
-        elif not connection.is_closed():
-            own.spawn(_ended(connection))
 
     async def close(self) -> None:
         """Closes the connections of every loop, wherever it runs; idempotent.
@@ -313,7 +313,7 @@ class _LoopPool:
             raise
         if self._is_closed or task.cancelled():
             if not task.cancelled() and task.exception() is None:
-                task.result().detach()  # its connection ends with the pool's
+                self.discarded(task.result())
             raise Closed
         return task.result()
 
@@ -363,12 +363,14 @@ class _LoopPool:
         return task.result()
 
     def _connected_for(self, task: asyncio.Task[asyncpg.Connection]) -> None:
-        """Closes a connection that is open, and that no caller waits for any more."""
+        """Notes a connection that is open, and closes it if no caller waits for it any more."""
         self._opening.discard(task)
-        if task in self._left:
-            self._left.discard(task)
-            if not task.cancelled() and task.exception() is None:
+        if not task.cancelled() and task.exception() is None:
+            # Before SQLAlchemy is told, which asks the server of itself on the first one.
+            self._connections.add(task.result())
+            if task in self._left:
                 self.spawn(_ended(task.result()))
+        self._left.discard(task)
 
     def _send_on(self) -> None:
         """Lets the first caller in the queue try again, after a connection could not be opened.
@@ -388,7 +390,7 @@ class _LoopPool:
         if (exc := task.exception()) is not None:
             logger.debug("A connection could not be opened, and its caller was cancelled: %r", exc)
         elif self._is_closed:
-            task.result().detach()
+            self.discarded(task.result())
         elif not self.returned(pooled := task.result()):
             self.spawn(greenlet_spawn(pooled.close))
 
@@ -400,6 +402,13 @@ class _LoopPool:
             return False
         pooled.close()
         return True
+
+    def discarded(self, pooled: Any) -> None:
+        """Takes a connection out of the pool and ends it, without an await."""
+        connection = pooled.driver_connection
+        pooled.detach()
+        if not connection.is_closed():
+            self.spawn(_ended(connection))
 
     def spawn(self, work: Coroutine[Any, Any, Any]) -> None:
         """Ends a connection in a task of its own, which no scope of the caller's can cancel."""
