@@ -193,6 +193,8 @@ class LoopPools:
                 await pool.close()
             elif loop.is_running():
                 await asyncio.wrap_future(asyncio.run_coroutine_threadsafe(pool.close(), loop))
+            elif not loop.is_closed():
+                pool.terminate()
 
     async def _initialise(self, template: AsyncEngine) -> None:
         """Initialises the dialect of a user's engine, unless that is known to be done.
@@ -431,6 +433,12 @@ class _LoopPool:
         await asyncio.gather(self._opened_or_ended(), *map(_ended, held))
         opened_meanwhile = set(self._connections) - held
         await asyncio.gather(*map(_ended, opened_meanwhile), *self._ending, return_exceptions=True)
+
+    def terminate(self) -> None:
+        """Gives the connections of a loop that stands still up; they end when it runs again."""
+        self._is_closed = True
+        for connection in list(self._connections):
+            connection.terminate()
 
     async def _opened_or_ended(self) -> None:
         """Waits for connections that are being opened, since one that is cut off makes noise."""

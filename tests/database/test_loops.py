@@ -123,6 +123,17 @@ def test_closing_reaches_a_loop_that_runs_in_another_thread(database_url: str) -
     thread.join()
 
 
+def test_closing_reaches_a_loop_that_stands_still_as_soon_as_it_runs(database_url: str) -> None:
+    service = DatabaseSessionService(database_url)
+    with asyncio.Runner() as runner:
+        runner.run(_turn(service, "x"))
+        with ThreadPoolExecutor(1) as other:
+            other.submit(asyncio.run, service.close()).result()
+        runner.run(until_connections(database_url, 0))
+        runner.run(_turn(service, "y"))
+    asyncio.run(until_connections(database_url, 0))
+
+
 async def test_closing_reaches_a_connection_that_is_in_use(database_url: str) -> None:
     service = DatabaseSessionService(database_url)
     session = await service.create_session(**USER)
