@@ -430,35 +430,31 @@ class Statement(Generic[ParametersT]):
         return found
 
     def fitting(self, schema: str, gate: int | None, server: str) -> str:
-        """Returns the SQL for asyncpg that asks a server which may not have all: is it fit to say?
+        """Returns the SQL for asyncpg that also asks a server of itself.
 
         Each row has the columns of the server in front of its own, and ``adkpg_row`` is true. There
-        is one without a row of the statement if the server is not fit, or there are no rows.
+        is one without a row of the statement if there are no rows.
 
         Args:
           schema: The schema.
           gate: As for `text`.
-          server: A SELECT of one row, whose column ``fits`` says whether it is; ``{1}`` and so on
-            are the arguments that follow the statement's own, ``{schema}`` is the schema.
+          server: A SELECT of one row.
         """
         key = (schema, gate, server)
         if key not in self._fitting:
-            count = len(self.names)
-            wanted = max((int(number) for number in re.findall(r"\{(\d+)\}", server)), default=0)
-            asked = re.sub(r"\{(\d+)\}", lambda found: f"${count + int(found[1])}", server)
             own = self._formed(self._text, distributed=False)
             start, _ = _body(own)
             steps = own[:start].rstrip() + "," if start else "WITH"
             condition = ""
             if gate is not None:
-                places = ", ".join(f"${count + wanted + n}" for n in range(1, gate + 1))
+                places = ", ".join(f"${len(self.names) + n}" for n in range(1, gate + 1))
                 condition = f" WHERE {_PLACEHOLDER}.enter_scope({places})"
                 if not gate:
                     condition = f" WHERE {_PLACEHOLDER}.enter_every_scope()"
             text = (
                 f"{steps} scoped AS ({own[start:]}) SELECT server.*, gated.* FROM"  # noqa: S608 - our own text
-                f" ({asked.replace('{schema}', _PLACEHOLDER)} OFFSET 0) AS server LEFT JOIN LATERAL"
-                " (SELECT true AS adkpg_row, scoped.* FROM scoped WHERE server.fits OFFSET 0)"
+                f" ({server} OFFSET 0) AS server LEFT JOIN"
+                " (SELECT true AS adkpg_row, scoped.* FROM scoped OFFSET 0)"
                 f" AS gated ON true{condition}"
             )
             quoted = _DIALECT.identifier_preparer.quote_schema(schema)

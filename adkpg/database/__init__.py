@@ -2,7 +2,7 @@
 
 from adkpg.database.attempts import LOOK, WITHOUT_RACES
 from adkpg.database.database import Database, UsesDatabase
-from adkpg.database.replicas.known import Floor, Known, Need
+from adkpg.database.replicas.seen import Subject
 from adkpg.database.replicas.source import Prompt, Source
 from adkpg.database.transaction import Transaction
 
@@ -10,11 +10,9 @@ __all__ = [
     "LOOK",
     "WITHOUT_RACES",
     "Database",
-    "Floor",
-    "Known",
-    "Need",
     "Prompt",
     "Source",
+    "Subject",
     "Transaction",
     "UsesDatabase",
 ]

@@ -122,7 +122,7 @@ class Database(Closes):
                 lag_s=self.settings.read_lag_s,
                 timeout_s=self.settings.read_timeout_s,
             )
-            self.keepers.add(self.run.replica.known)
+            self.keepers.add(self.run.replica.seen)
 
     @property
     def url(self) -> str:
@@ -257,7 +257,7 @@ class Database(Closes):
     def _changed_everything(self) -> None:
         """Lets no standby show what was there before a migration."""
         if self.run.replica is not None:
-            self.run.replica.known.wrote({})
+            self.run.replica.wrote({})
 
 
 class UsesDatabase(Closes):

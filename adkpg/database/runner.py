@@ -20,15 +20,14 @@ from adkpg.database.connections import Connections
 from adkpg.database.driver import Fault, idle_after
 from adkpg.database.installation import Installation
 from adkpg.database.listening import Listener
-from adkpg.database.replicas.known import Known, Need
-from adkpg.database.replicas.replica import Learning, Note, NotHere, Replica
+from adkpg.database.replicas.replica import Replica
+from adkpg.database.replicas.seen import Subject
 from adkpg.database.replicas.source import Source
 from adkpg.database.transaction import Transaction
 from adkpg.errors import Busy, DatabaseError
 from adkpg.keys import APP_WIDE
 from adkpg.loops import PerLoop
 from adkpg.sql import ParametersT, Statement
-from adkpg.telemetry import calls
 
 logger = logging.getLogger(__name__)
 
@@ -70,8 +69,7 @@ class Runner:
         *,
         timeout_s: float | None = None,
         policy: Policy = CALL,
-        note: Note | None = None,
-        standing: tuple[str, list[object]] | None = None,
+        standing: str | None = None,
         attempt: Attempt | None = None,
     ) -> list[asyncpg.Record]:
         """Runs one statement in one round trip, outside of any transaction, and returns its rows.
@@ -81,8 +79,6 @@ class Runner:
           parameters: By the names of its bind parameters; others are ignored.
           timeout_s: Longest run in seconds; None is ``ADKPG_COMMAND_TIMEOUT_S``.
           policy: How it is made.
-          note: Notes what it has changed, so that no standby's answer lacks it; None: anything of
-            the scopes that the parameters name.
           standing: As for `Transaction.fetch`.
           attempt: Told how far the first attempt came.
 
@@ -90,25 +86,22 @@ class Runner:
           DatabaseError: The server refused it; see `adkpg.errors`.
           InvalidInput: A parameter cannot be stored.
         """
-        rows: list[asyncpg.Record] | None = None
         try:
             async for each in self._attempts(policy, attempt):
                 with each:
                     if each.after is Fault.RACE:
                         # The server's default may be stricter isolation than the statement is for.
                         async with self._begun(each) as transaction:
-                            rows = await transaction.fetch(
+                            return await transaction.fetch(
                                 statement, parameters, timeout_s=timeout_s
                             )
-                    else:
-                        rows = await self._fetched(
-                            each, policy, statement, parameters, timeout_s, standing
-                        )
-                    return rows
+                    return await self._fetched(
+                        each, policy, statement, parameters, timeout_s, standing
+                    )
             raise AssertionError("an attempt returns or raises")
         finally:
             if self.replica is not None and statement.writes:
-                self.replica.wrote(parameters, rows, note)
+                self.replica.wrote(parameters)
 
     async def fetch_one(
         self,
@@ -116,10 +109,9 @@ class Runner:
         parameters: ParametersT,
         *,
         timeout_s: float | None = None,
-        note: Note | None = None,
     ) -> asyncpg.Record | None:
         """Runs one statement like `fetch` and returns its first row, or None."""
-        rows = await self.fetch(statement, parameters, timeout_s=timeout_s, note=note)
+        rows = await self.fetch(statement, parameters, timeout_s=timeout_s)
         return rows[0] if rows else None
 
     async def transact(
@@ -148,7 +140,7 @@ class Runner:
     async def read(
         self,
         work: Callable[[Source], Awaitable[T]],
-        need: Callable[[Known], Need],
+        subject: Subject,
         *,
         primary: bool = False,
     ) -> T:
@@ -158,8 +150,8 @@ class Runner:
         is in the way) costs another try on the primary and no error.
 
         Args:
-          work: Given what fetches; it may be done twice.
-          need: Says what the answer must not be older than.
+          work: Given what fetches; it may be done several times.
+          subject: What it reads, of which no answer is older than what was written or seen.
           primary: Whether the standby is not asked; what is seen is noted all the same.
 
         Raises:
@@ -167,31 +159,14 @@ class Runner:
         """
         alone = not self.installation.known_as_distributed
         try:
-            return await self._read(work, need, primary=primary)
+            # Where the coordinator's log ends says nothing of what other nodes have written.
+            if self.replica is None or await self.installation.is_distributed():
+                return await work(self)
+            return await self.replica.answer(work, subject, primary=primary)
         except Busy:
             if not alone or not self.installation.known_as_distributed:
                 raise
         return await work(self)  # it asked one server for what is on several since
-
-    async def _read(
-        self,
-        work: Callable[[Source], Awaitable[T]],
-        need: Callable[[Known], Need],
-        *,
-        primary: bool,
-    ) -> T:
-        # Where the coordinator's log ends says nothing of what other nodes have written.
-        if self.replica is None or await self.installation.is_distributed():
-            return await work(self)
-        needed = need(self.replica.known)
-        if not primary:
-            try:
-                return await self.replica.read(work, needed)
-            except NotHere as exc:
-                calls.fell_back(exc.reason)
-        if needed.scope is None:
-            return await work(self)
-        return await work(Learning(self, self.replica.known, needed))
 
     async def execute(self, sql: str, *, timeout_s: float) -> None:
         """Runs a data definition that takes no parameters, outside of any transaction.
@@ -265,7 +240,7 @@ class Runner:
         finally:
             if self.replica is not None and transaction is not None:
                 for scope in transaction.written:
-                    self.replica.wrote(scope, None, None)
+                    self.replica.wrote(scope)
 
     async def _require_no_timeout(self, transaction: Transaction) -> None:
         """Raises what the server would have said of a transaction that its timeouts ended.
@@ -294,7 +269,7 @@ class Runner:
         statement: Statement[Any],
         parameters: Any,
         timeout_s: float | None,
-        standing: tuple[str, list[object]] | None,
+        standing: str | None,
     ) -> list[Any]:
         scope = None
         if policy.checked and self._settings.row_level_security:

@@ -11,7 +11,7 @@ from adkpg.database.prepared_statements import call_of, prepared, rows_of
 from adkpg.sql import ParametersT, Statement
 from adkpg.telemetry import calls
 
-_SCOPE = ("app_name", "user_id", "app_names", "user_ids")
+_SCOPE = ("app_name", "user_id", "app_names", "user_ids", "app_delta")
 
 
 class Transaction:
@@ -74,7 +74,7 @@ class Transaction:
         parameters: ParametersT,
         *,
         timeout_s: float | None = None,
-        standing: tuple[str, list[object]] | None = None,
+        standing: str | None = None,
         attempt: Attempt | None = None,
     ) -> list[Any]:
         """Runs one statement and returns its rows, which are read by column name.
@@ -83,8 +83,7 @@ class Transaction:
           statement: Built once and kept.
           parameters: By the names of its bind parameters; others are ignored.
           timeout_s: Longest run in seconds; None is ``ADKPG_COMMAND_TIMEOUT_S``.
-          standing: What the server is asked of itself along with it, as `Statement.fitting` says,
-            and the arguments of that.
+          standing: What the server is asked of itself along with it, as `Statement.fitting` says.
           attempt: Told what was sent, where a statement commits by itself.
         """
         distributed, scope = self.is_distributed, self._scope
@@ -98,15 +97,13 @@ class Transaction:
         elif statement.long and not self._begun and (distributed or not self._keeps_prepared):
             call = call_of(writes=statement.writes_parts)
         if standing is not None:
-            sql = statement.fitting(self._schema, gate, standing[0])
+            sql = statement.fitting(self._schema, gate, standing)
         else:
             sql = (call or statement).text(self._schema, gate, distributed=distributed and not call)
         found: list[Any] = []
         for own in statement.split(parameters) if distributed else (parameters,):
             if call is None:
                 arguments = statement.arguments(own)
-                if standing is not None:
-                    arguments = [*arguments, *standing[1]]
             else:
                 given = prepared(statement, own, self._schema, distributed=distributed)
                 arguments = call.arguments(given)

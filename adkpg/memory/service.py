@@ -12,7 +12,7 @@ from google.adk.memory.memory_entry import MemoryEntry
 from google.adk.platform import time as platform_time
 from google.adk.sessions.session import Session
 
-from adkpg.database import Database, UsesDatabase
+from adkpg.database import Database, Subject, UsesDatabase
 from adkpg.embedding.embedder import Embedder
 from adkpg.errors import ConfigurationError
 from adkpg.interface.internal import internal
@@ -384,7 +384,7 @@ class PgVectorMemoryService(UsesDatabase, BaseMemoryService):
         }
         row = await self._database.run.read(
             lambda source: source.fetch_one(reading.select_memory(), place),
-            lambda known: known.of_memories(app_name, user),
+            Subject(app_name, user, memories=True),
         )
         if row is None and self._database.standby is not None:
             # Whoever has its id may know it from another process, which stored it a moment ago.
@@ -433,7 +433,7 @@ class PgVectorMemoryService(UsesDatabase, BaseMemoryService):
         }
         rows = await self._database.run.read(
             lambda source: source.fetch(statement, wanted),
-            lambda known: known.of_memories(app_name, user),
+            Subject(app_name, user, memories=True),
         )
         following = None
         if len(rows) > limit:
@@ -456,7 +456,7 @@ class PgVectorMemoryService(UsesDatabase, BaseMemoryService):
         }
         row = await self._database.run.read(
             lambda source: source.fetch_one(statement, wanted),
-            lambda known: known.of_memories(app_name, user),
+            Subject(app_name, user, memories=True),
         )
         return int(row["memories"]) if row else 0
 
@@ -509,7 +509,7 @@ class PgVectorMemoryService(UsesDatabase, BaseMemoryService):
         }
         rows = await self._database.run.read(
             lambda source: source.fetch(reading.select_profile(), wanted),
-            lambda known: known.of_memories(app_name, user_id),
+            Subject(app_name, user_id, memories=True),
         )
         return [records.memory(row) for row in rows]
 

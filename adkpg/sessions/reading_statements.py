@@ -27,6 +27,7 @@ from sqlalchemy.dialects.postgresql import UUID
 
 from adkpg.sessions.statements import (
     APP_STATE,
+    APP_STATE_VERSION,
     REVISION,
     REVISION_TOKEN,
     TOKEN_THERE,
@@ -37,6 +38,7 @@ from adkpg.sessions.statements import (
     token_of,
     unexpired,
     user_state,
+    user_state_version,
 )
 from adkpg.sql import APP_NAME, USER_ID, ScopeParameters, SessionParameters, Statement
 from adkpg.tables import app_states, events, sessions, user_states
@@ -60,8 +62,10 @@ STANDING = (
     cast(sessions.c.state, Text).label("state"),
     APP_STATE.label("app_state"),
     user_state(USER_ID).label("user_state"),
+    APP_STATE_VERSION.label("app_state_version"),
+    user_state_version(USER_ID).label("user_state_version"),
 )
-"""A session's row and the shared states."""
+"""A session's row and the shared states, with their versions."""
 _LISTED = (sessions.c.app_name, *_IDENTITY, sessions.c.created_at, sessions.c.state)
 
 
@@ -388,6 +392,9 @@ def _listing(
             token_of(measured),
             cast(measured.c.state, Text).label("state"),
             case((measured.c.number == 1, APP_STATE), else_=null()).label("app_state"),
+            case((measured.c.number == 1, APP_STATE_VERSION), else_=null()).label(
+                "app_state_version"
+            ),
             case((measured.c.number_of_user == 1, state_of_user), else_=null()).label("user_state"),
         )
         .where(

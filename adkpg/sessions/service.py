@@ -19,7 +19,7 @@ from google.adk.sessions.state import State
 from sqlalchemy.ext.asyncio import AsyncEngine
 
 from adkpg import jsontext
-from adkpg.database import Database, Floor, Known, Source, UsesDatabase
+from adkpg.database import Database, Source, Subject, UsesDatabase
 from adkpg.erasure.session import delete_session, forget_session
 from adkpg.errors import (
     ConfigurationError,
@@ -216,7 +216,7 @@ class DatabaseSessionService(UsesDatabase, BaseSessionService):
             "expires_at": end.expires_at,
         }
         try:
-            (made,) = await self._database.run.fetch(statement, parameters, note=_note_created)
+            (made,) = await self._database.run.fetch(statement, parameters)
             while made["answer"] is None:
                 found = await self._get(**place, primary=True)
                 marker = None if found is None else Marker.of(found)
@@ -229,7 +229,7 @@ class DatabaseSessionService(UsesDatabase, BaseSessionService):
                     )
                 # It has expired, or was deleted this moment.
                 await self._database.run.fetch(statements.delete_expired_session(), place)
-                (made,) = await self._database.run.fetch(statement, parameters, note=_note_created)
+                (made,) = await self._database.run.fetch(statement, parameters)
         except ConstraintViolated as exc:
             refuse_large(exc, self._database.settings)
             raise
@@ -294,7 +294,7 @@ class DatabaseSessionService(UsesDatabase, BaseSessionService):
         in_turn = invocations.holder_here(self._database, place) is not None
         return await self._database.run.read(
             read,
-            lambda known: known.of_session(app_name, user_id, session_id),
+            Subject(app_name, user_id, session_id),
             primary=primary or in_turn,
         )
 
@@ -359,7 +359,7 @@ class DatabaseSessionService(UsesDatabase, BaseSessionService):
         }
         rows = await self._database.run.read(
             lambda source: source.fetch(statement, wanted),
-            lambda known: known.of_sessions(app_name, user_id),
+            Subject(app_name, user_id),
         )
         some, there = records.fitting(rows, wanted["most_bytes"])
         if there > most:
@@ -417,7 +417,7 @@ class DatabaseSessionService(UsesDatabase, BaseSessionService):
         }
         rows = await self._database.run.read(
             lambda source: source.fetch(statement, wanted),
-            lambda known: known.of_sessions(app_name, user_id),
+            Subject(app_name, user_id),
         )
         next_cursor = None
         some, there = records.fitting(rows, wanted["most_bytes"])
@@ -461,7 +461,7 @@ class DatabaseSessionService(UsesDatabase, BaseSessionService):
         }
         rows = await self._database.run.read(
             lambda source: source.fetch(reading_statements.list_events_page(), wanted),
-            lambda known: known.of_events(app_name, user_id, session_id),
+            Subject(app_name, user_id),
         )
         next_cursor = cursor_of(rows[limit - 1]["seq"]) if len(rows) > limit else None
         page = History()
@@ -516,7 +516,7 @@ class DatabaseSessionService(UsesDatabase, BaseSessionService):
                 limit=limit,
                 cursor=cursor,
             ),
-            lambda known: known.of_sessions(app_name, user_id),
+            Subject(app_name, user_id),
         )
 
     async def fork_session(
@@ -668,7 +668,7 @@ class DatabaseSessionService(UsesDatabase, BaseSessionService):
         scope: ScopeParameters = {"app_name": app_name, "user_id": user_id}
         row = await self._database.run.read(
             lambda source: source.fetch_one(reading_statements.select_user_state(), scope),
-            lambda known: known.of_sessions(app_name, user_id),
+            Subject(app_name, user_id),
         )
         return jsontext.read_state(row["state"] if row else None)
 
@@ -876,7 +876,7 @@ class DatabaseSessionService(UsesDatabase, BaseSessionService):
         """Appends an event, `again` if it was refused while storage was not where it is now."""
         statement = statements.append_event(app=parameters["app_delta"] is not None)
         try:
-            (appended,) = await self._database.run.fetch(statement, parameters, note=_note_appended)
+            (appended,) = await self._database.run.fetch(statement, parameters)
             revision: int | None = appended["answer"]
         except ConstraintViolated as exc:
             if exc.constraint != EVENT_ID_KEY:
@@ -899,7 +899,7 @@ class DatabaseSessionService(UsesDatabase, BaseSessionService):
         async def read() -> Any:
             return await self._database.run.read(
                 head,
-                lambda known: known.of_sessions(wanted["app_name"], wanted["user_id"]),
+                Subject(wanted["app_name"], wanted["user_id"]),
                 primary=True,
             )
 
@@ -1012,32 +1012,6 @@ class DatabaseSessionService(UsesDatabase, BaseSessionService):
                 "load it again."
             )
         return Marker(head["found_incarnation"], head["found_revision"], head["found_token"])
-
-
-def _note_created(known: Known, parameters: statements.CreateParameters, rows: list[Any]) -> None:
-    """Notes what a creation has changed."""
-    if rows[0]["answer"] is not None:
-        known.wrote_session(
-            parameters,
-            Floor(parameters["incarnation"], 0, None),
-            user=parameters["user_delta"] is not None,
-            app=parameters["app_delta"] is not None,
-        )
-
-
-def _note_appended(known: Known, parameters: statements.AppendParameters, rows: list[Any]) -> None:
-    """Notes what an append has changed; one that was refused says that storage has moved on."""
-    revision = rows[0]["answer"]
-    if revision is None:
-        known.wrote(parameters)
-        return
-    known.wrote_session(
-        parameters,
-        Floor(parameters["incarnation"], revision, parameters["token"]),
-        user=parameters["user_delta"] is not None,
-        app=parameters["app_delta"] is not None,
-        memory=parameters.get("memories") is not None,
-    )
 
 
 def _session(app_name: str, row: Any, events: list[Event]) -> Session:

@@ -226,6 +226,27 @@ def user_state(user_id: ColumnElement[str]) -> Any:
     )
 
 
+def version_of(table: Any) -> ColumnElement[int]:
+    """Which version of its row a state is: each change makes another one, the same on standbys."""
+    xmin: ColumnElement[Any] = literal_column(f"{table.name}.xmin")
+    return cast(cast(xmin, Text), BigInteger)
+
+
+APP_STATE_VERSION = (
+    select(version_of(app_states)).where(app_states.c.app_name == APP_NAME).scalar_subquery()
+)
+"""The version of the app's state."""
+
+
+def user_state_version(user_id: ColumnElement[str]) -> Any:
+    """The version of a user's state."""
+    return (
+        select(version_of(user_states))
+        .where(user_states.c.app_name == APP_NAME, user_states.c.user_id == user_id)
+        .scalar_subquery()
+    )
+
+
 def end_of_session() -> dict[str, ColumnElement[Any]]:
     """When a session that is created ends by itself."""
     ttl = bindparam("ttl", type_=INTERVAL)

@@ -20,7 +20,6 @@ from google.adk.memory.memory_entry import MemoryEntry
 from google.genai import types
 
 from adkpg import Database, DatabaseSessionService, PgVectorMemoryService
-from adkpg.database.replicas import replica
 from adkpg.telemetry import calls
 from tests.fakes.replication import replicated
 
@@ -151,7 +150,6 @@ async def main(seconds: float) -> None:
                         flush=True,
                     )
                 print(f"  fallbacks {dict(FALLBACKS)}", flush=True)
-        replica.OWN_WRITE_S = 0.0  # the standby is asked at once
         for writers_count in (0, WRITERS):
             ended = asyncio.Event()
             writers = [asyncio.create_task(write(alone, ended)) for _ in range(writers_count)]

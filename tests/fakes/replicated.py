@@ -1,6 +1,8 @@
 """One database on a primary and its standby, each behind a proxy."""
 
+import asyncio
 import re
+from collections.abc import Awaitable, Callable
 from dataclasses import dataclass
 from typing import Any
 
@@ -9,7 +11,11 @@ import asyncpg
 from adkpg import Database, Settings
 from tests.fakes.checkout import CHECKOUT
 from tests.fakes.proxy import Proxy
-from tests.fakes.replication import Pair
+from tests.fakes.replication import Pair, until
+from tests.fakes.telemetry import Watched, keep_in_memory
+
+PAUSE_S = 0.05
+"""Between two reads: a look may be between them."""
 
 
 @dataclass
@@ -55,6 +61,32 @@ class Replicated:
     async def resume(self) -> None:
         await self.pair.standby.execute("SELECT pg_wal_replay_resume()")
         await self.caught_up()
+
+    async def settle(self, *calls: Callable[[], Awaitable[object]]) -> None:
+        """Returns when the standby alone answers calls: none of them waits until it may."""
+
+        async def alone() -> bool:
+            before = self.primary.round_trips, self.standby.round_trips
+            for call in calls:
+                await call()
+            await asyncio.sleep(PAUSE_S)  # a look that was wanted would be under way
+            after = self.primary.round_trips, self.standby.round_trips
+            return after[0] == before[0] and after[1] >= before[1] + len(calls)
+
+        await until(alone)
+
+
+async def answers_at(url: str, call: Callable[[], Awaitable[object]]) -> None:
+    """Returns when the server with this URL answers a call: none waits until it may."""
+    keep_in_memory()
+    watched = Watched()
+
+    async def answered() -> int:
+        watched.clear()
+        await call()
+        return watched.answered_at(url)
+
+    await until(answered)
 
 
 def documented() -> set[str]:

@@ -84,9 +84,10 @@ class Node:
             *("pg_rewind", "-D", self._data, f"--source-server={source}", "-R", "--no-sync")
         )
 
-    async def start(self) -> None:
-        """Starts it, and waits until it answers."""
+    async def start(self, **more: str) -> None:
+        """Starts it with some more settings, and waits until it answers."""
         settings = {
+            **more,
             "port": str(self.port),
             "cluster_name": self.name,
             # pg_rewind fails on a socket in the data directory.

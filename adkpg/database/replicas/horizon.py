@@ -76,13 +76,19 @@ class Horizon:
         self._standings: OrderedDict[float, Standing] = OrderedDict()
         self._renumbered: dict[float, float] = {}
 
-    def follow(self, history: History) -> None:
-        """Says whose positions count. With another history all that was noted is void."""
+    def follow(self, history: History) -> bool:
+        """Says whose positions count. With another history all that was noted is void.
+
+        Returns:
+          Whether another one was followed before.
+        """
         with self._lock:
-            if history != self._history:
-                self._history = history
-                self._marks.clear()
-                self._standings.clear()
+            if history == self._history:
+                return False
+            followed, self._history = self._history, history
+            self._marks.clear()
+            self._standings.clear()
+            return followed is not None
 
     def primary_at(
         self,
@@ -170,15 +176,6 @@ class Horizon:
         """Returns how far each standby is that is believed."""
         with self._lock:
             return dict(self._standings)
-
-    def reached(self) -> Mapping[float, float]:
-        """Returns for each standby the moment up to which it has all, in monotonic seconds."""
-        return reached_by(self.standings())
-
-
-def reached_by(standings: Mapping[float, Standing]) -> dict[float, float]:
-    """Returns for each standby the moment up to which it has all, in monotonic seconds."""
-    return {server: standing.at for server, standing in standings.items()}
 
 
 def _dispensable(moments: list[float]) -> int:

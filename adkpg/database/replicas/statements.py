@@ -30,28 +30,11 @@ _TIMELINE = (
     " ELSE CAST(CAST('x' || left(pg_walfile_name(pg_current_wal_insert_lsn()), 8) AS bit(32))"
     " AS integer) END"
 )
-_KEY = (
-    "{0}.app_name = CAST({{1}} AS text) AND {0}.user_id = CAST({{2}} AS text)"
-    " AND {0}.session_id = CAST({{3}} AS text)"
-)
-_FLOOR = (
-    "CAST({4} AS uuid) IS NULL OR EXISTS (SELECT FROM {schema}.sessions AS known"  # noqa: S608 - our own text
-    f" WHERE {_KEY.format('known')} AND known.incarnation = CAST({{4}} AS uuid)"
-    " AND known.revision >= CAST({5} AS bigint) AND ((SELECT first.revision_token FROM"
-    f" (SELECT e.seq, e.revision_token FROM {{schema}}.events AS e WHERE {_KEY.format('e')}"
-    " AND e.seq >= CAST({5} AS bigint) ORDER BY e.seq LIMIT 1) AS first"
-    " WHERE first.seq = CAST({5} AS bigint)) = CAST({6} AS uuid)) IS NOT FALSE)"
-)
 STANDING = (
     f"SELECT {_SERVER} AS adkpg_server, {_POSITION} AS adkpg_position,"
-    f" pg_is_in_recovery() AS adkpg_standby, ({_FLOOR}) AS fits"
+    " pg_is_in_recovery() AS adkpg_standby"
 )
-"""Who answers, where it stands, and whether a session is not older than a floor.
-
-Arguments: app, user, session, incarnation, revision, token, as texts but the revision; null for
-the incarnation is no floor. The event of the floor's revision has its token still; one that was
-deleted since contradicts nobody.
-"""
+"""Who answers, and where it stands."""
 
 
 @cache

@@ -5,7 +5,7 @@ import logging
 import math
 import time
 from collections.abc import Awaitable, Callable
-from dataclasses import dataclass, field, replace
+from dataclasses import dataclass, replace
 from datetime import UTC, datetime
 from itertools import chain
 from typing import Any
@@ -13,7 +13,7 @@ from typing import Any
 from google.adk.memory.memory_entry import MemoryEntry
 from google.adk.platform import time as platform_time
 
-from adkpg.database import Database, Known, Need, Prompt, Source, Transaction
+from adkpg.database import Database, Prompt, Source, Subject, Transaction
 from adkpg.errors import DatabaseUnavailable, ModelError
 from adkpg.keys import APP_WIDE
 from adkpg.limits import require_rows, require_size
@@ -33,9 +33,8 @@ from adkpg.memory.search.updates import may_replace, newest_first
 from adkpg.memory.tokenizer import script_config, searchable
 from adkpg.memory.vectors import statements as vector_statements
 from adkpg.memory.vectors.vectors import Vectors
-from adkpg.outages.breaker import Breaker
 from adkpg.outages.deadline import abandon, ended
-from adkpg.outages.silence import Silence
+from adkpg.outages.health import Health
 from adkpg.reranking.guarded import GuardedReranker
 
 logger = logging.getLogger(__name__)
@@ -67,21 +66,6 @@ class _Answer:
     own_alone: str | None
 
 
-@dataclass
-class _AppsNode:
-    """Whether the node answers that has what an app knows for all its users.
-
-    Attributes:
-      breaker: Of those who ask it.
-      silence: Of callers who gave up.
-      said_away: Whether the log has said that it is away, since it answered last.
-    """
-
-    breaker: Breaker = field(default_factory=lambda: Breaker(longest_pause_s=_LONGEST_PAUSE_S))
-    silence: Silence = field(default_factory=Silence)
-    said_away: bool = False
-
-
 class Search:
     """Answers questions. It keeps what one answer says of how the next is to be found.
 
@@ -99,7 +83,7 @@ class Search:
         self._reranker = reranker
         self._approximate: dict[tuple[str, tuple[str, ...]], frozenset[str]] = {}
         self._counts = Counts()
-        self._app_wide: dict[str, _AppsNode] = {}
+        self._app_wide: dict[str, Health] = {}  # by app, that of the node that has what it knows
         self._inactive: dict[str, str] = {}  # by app, what is wrong with its model
         self._said_waiting = False
 
@@ -233,10 +217,8 @@ class Search:
                     break
             return rows, groups, own_alone
 
-        def need(known: Known) -> Need:
-            return known.of_memories(app_name, user_id)
-
-        rows, groups, own_alone = await self._database.run.read(ask, need)
+        subject = Subject(app_name, user_id, memories=True)
+        rows, groups, own_alone = await self._database.run.read(ask, subject)
         if vectors is not None and not shape.inactive:
             words_alone = self._inactive.get(app_name)
         drawn = {
@@ -276,7 +258,7 @@ class Search:
             around = found
             found = await self._database.run.read(
                 lambda source: self._with_neighbours(source, answer, around, positions, options),
-                lambda known: known.of_memories(answer.app_name, answer.scopes[0]),
+                Subject(answer.app_name, answer.scopes[0], memories=True),
             )
         if options.passages:
             found = list(map(hits.by_passage, found))
@@ -343,12 +325,11 @@ class Search:
         Returns:
           The answers, the user's first, and why the app's is missing, if it is.
         """
-        node = self._app_wide.setdefault(app_name, _AppsNode())
-        breaker = node.breaker
+        node = self._app_wide.setdefault(app_name, Health(longest_pause_s=_LONGEST_PAUSE_S))
         limit_s = self._database.settings.search_timeout_s
-        permit = breaker.admit(limit_s)
+        permit = node.admit(limit_s)
         if permit is None:
-            return [await own()], breaker.cause
+            return [await own()], node.cause
 
         prompt = Prompt(self._database)
 
@@ -365,26 +346,24 @@ class Search:
             answered_at = time.monotonic()
             left_s = limit_s
             while left_s > 0 and not asking.done():
-                if prompt.queued and breaker.opened_since(permit):
+                if prompt.queued and node.opened_since(permit):
                     await abandon(asking)
-                    return answers, breaker.cause
+                    return answers, node.cause
                 await ended(asking, left_s)
                 left_s = prompt.left_s(limit_s)
             found = asking.result() if asking.done() and not asking.cancelled() else None
         except BaseException as exc:  # a cancellation, too, leaves no task, and is raised on
-            now, since = time.monotonic(), max(answered_at, prompt.borrowed_at)
-            waited = isinstance(exc, asyncio.CancelledError) and since < now and not prompt.queued
-            if waited and node.silence.lasted(since, now):
+            since = max(answered_at, prompt.borrowed_at)
+            waited = isinstance(exc, asyncio.CancelledError) and since < time.monotonic()
+            if waited and not prompt.queued and node.gave_up(since):
                 cause = f"what app {app_name!r} knows did not come before callers gave up."
                 _leave_out(app_name, node, permit, cause)
             else:
-                breaker.withdrawn(permit)
+                node.withdrawn(permit)
             await abandon(asking)
             raise
         if isinstance(found, list):
-            breaker.answered()
-            node.silence.broken(time.monotonic())
-            node.said_away = False
+            node.answered()
             return [*answers, found], None
         if found is None:
             cause = (
@@ -524,11 +503,10 @@ class Search:
         return list(chain.from_iterable(answers))
 
 
-def _leave_out(app_name: str, node: _AppsNode, permit: int, cause: str) -> None:
+def _leave_out(app_name: str, node: Health, permit: int, cause: str) -> None:
     """Has searches answer without what an app knows for a while, and says so once."""
-    node.breaker.failed(permit, cause)
-    if not node.said_away:
-        node.said_away = True
+    said = node.is_said
+    if node.failed(permit, cause) and not said:
         logger.warning(
             "Searches answer without what app %r knows for all its users: %s", app_name, cause
         )

@@ -9,7 +9,7 @@ from typing import Any
 from google.adk.events.event import Event
 from google.adk.sessions.session import Session
 
-from adkpg.database import Database, Source
+from adkpg.database import Database, Source, Subject
 from adkpg.errors import (
     InvalidInput,
     PermissionDenied,
@@ -150,7 +150,7 @@ async def _seen(
     """Reads on the primary; no later read of sessions shows less than what is told here."""
     return await database.run.read(
         read,
-        lambda known: known.of_sessions(place["app_name"], place["user_id"]),
+        Subject(place["app_name"], place["user_id"]),
         primary=True,
     )
 

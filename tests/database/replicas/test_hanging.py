@@ -9,10 +9,9 @@ import pytest
 from google.adk.sessions.session import Session
 
 from adkpg import Database, DatabaseSessionService, PgVectorMemoryService, Settings
-from adkpg.database.replicas.replica import OWN_WRITE_S
 from adkpg.tooling.testing import said
 from tests.fakes.conversation import USER, remember_apart
-from tests.fakes.replicated import Replicated
+from tests.fakes.replicated import PAUSE_S, Replicated, answers_at
 from tests.fakes.replication import replicated
 
 pytestmark = pytest.mark.fault
@@ -46,8 +45,7 @@ async def test_callers_that_give_up_first_find_out_that_a_standby_hangs(
     async with both.database(read_timeout_s=60) as database:
         service = DatabaseSessionService(database)
         live = await service.create_session(**PLACE)
-        await asyncio.sleep(OWN_WRITE_S)
-        await both.caught_up()
+        await both.settle(lambda: service.get_session(**PLACE))
         assert await service.get_session(**PLACE) == live
         gave_up = 0
         with both.pair.standby.frozen():
@@ -70,8 +68,7 @@ async def test_who_waits_for_a_connection_of_ones_own_does_not_call_the_standby_
     async with both.database(pool_size=1, read_timeout_s=1.0) as database:
         service = DatabaseSessionService(database)
         live = await service.create_session(**PLACE)
-        await asyncio.sleep(OWN_WRITE_S)
-        await both.caught_up()
+        await both.settle(lambda: service.get_session(**PLACE))
         assert await service.get_session(**PLACE) == live
         assert database.standby is not None
         async with database.standby.transaction():
@@ -125,8 +122,7 @@ async def test_whoever_asks_at_once_while_the_primary_is_away_is_answered(frozen
             service = DatabaseSessionService(database)
             live = await service.create_session(**PLACE)
             await pair.standby.caught_up(pair.primary)
-            await asyncio.sleep(OWN_WRITE_S)
-            assert await service.get_session(**PLACE) == live
+            await answers_at(pair.standby.url, lambda: service.get_session(**PLACE))
 
             async def read() -> None:
                 for _ in range(3):
@@ -172,7 +168,7 @@ async def test_a_role_that_may_not_ask_who_the_primary_is_is_told_so_once(
         memory = PgVectorMemoryService(database)
         await remember_apart(memory, "I like plums")
         for _ in range(3):
-            await asyncio.sleep(OWN_WRITE_S)
+            await asyncio.sleep(PAUSE_S)
             assert await memory.count_memories(**USER) == 1
     assert caplog.text.count("pg_control_system") == 1
 
@@ -193,8 +189,7 @@ async def test_one_slow_read_that_is_cancelled_says_nothing_of_a_standby_that_an
     async with both.database(read_timeout_s=60) as database:
         service = DatabaseSessionService(database)
         live = await service.create_session(**PLACE)
-        await asyncio.sleep(OWN_WRITE_S)
-        await both.caught_up()
+        await both.settle(lambda: service.get_session(**PLACE))
         assert await service.get_session(**PLACE) == live
         both.standby.hold(1, "answer")
         slow = asyncio.create_task(service.get_session(**PLACE))
@@ -215,8 +210,7 @@ async def test_who_joins_a_look_that_is_just_ended_is_answered(both: Replicated)
     async with both.database(read_lag_s=0.2) as database:
         service = DatabaseSessionService(database)
         live = await service.create_session(**PLACE)
-        await asyncio.sleep(OWN_WRITE_S)
-        await both.caught_up()
+        await both.settle(lambda: service.get_session(**PLACE))
         assert await service.get_session(**PLACE) == live
         await asyncio.sleep(0.2)
         both.primary.hold(1, "question")
@@ -242,8 +236,7 @@ async def test_a_primary_that_is_back_says_again_how_old_an_answer_is() -> None:
         ):
             service, others = DatabaseSessionService(database), DatabaseSessionService(theirs)
             live = await others.create_session(**PLACE)
-            await pair.standby.caught_up(pair.primary)
-            assert await service.get_session(**PLACE) == live
+            await answers_at(pair.standby.url, lambda: service.get_session(**PLACE))
             await asyncio.sleep(settings.read_lag_s)
             await pair.primary.kill()
             assert await service.get_session(**PLACE) == live

@@ -22,6 +22,7 @@ from tests.fakes.histories import (
     running,
     told_of_losses,
 )
+from tests.fakes.replicated import answers_at
 from tests.fakes.replication import Pair, replicated
 from tests.fakes.telemetry import Watched, keep_in_memory
 
@@ -156,7 +157,7 @@ async def test_while_the_primary_is_gone_reads_go_on_and_writes_fail() -> None:
             live = await service.create_session(**USER, session_id="s")
             await service.append_event(live, said("one"))
             await pair.standby.caught_up(pair.primary)
-            await asyncio.sleep(0.1)
+            await answers_at(pair.standby.url, lambda: service.get_session(**USER, session_id="s"))
             assert await service.get_session(**USER, session_id="s") == live
             await pair.primary.kill()
             await asyncio.sleep(0.3)

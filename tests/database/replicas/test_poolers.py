@@ -8,13 +8,12 @@ import pytest
 from google.adk.sessions.session import Session
 
 from adkpg import Database, DatabaseSessionService, PgVectorMemoryService, Settings
-from adkpg.database.replicas.replica import OWN_WRITE_S
 from adkpg.tooling.operations import examine
 from adkpg.tooling.testing import said, texts
 from tests.fakes.conversation import USER, found, remember_apart
 from tests.fakes.histories import Load, checked, more, running
 from tests.fakes.pgbouncer import PgBouncer
-from tests.fakes.replicated import Replicated
+from tests.fakes.replicated import PAUSE_S, Replicated
 from tests.fakes.replication import until
 
 pytestmark = [
@@ -44,7 +43,7 @@ async def only_the_standby_answers(both: Replicated, service: DatabaseSessionSer
     """Returns once reads leave the primary alone, which is behind a proxy."""
 
     async def answers() -> bool:
-        await asyncio.sleep(OWN_WRITE_S)
+        await asyncio.sleep(PAUSE_S)
         before = both.primary.round_trips
         session = await service.get_session(**PLACE)
         assert session is not None

@@ -13,13 +13,12 @@ from google.adk.sessions.base_session_service import GetSessionConfig
 from google.adk.sessions.session import Session
 
 from adkpg import Database, DatabaseSessionService, PgVectorMemoryService
-from adkpg.database.replicas.replica import OWN_WRITE_S
 from adkpg.erasure import forget, prune_sessions
 from adkpg.errors import SessionExists, StaleSession
 from adkpg.tooling.testing import said, texts
 from tests.fakes.conversation import USER, found
 from tests.fakes.public_calls import APP, CALLS, Person, Services, furnish
-from tests.fakes.replicated import Replicated, documented
+from tests.fakes.replicated import PAUSE_S, Replicated, documented
 from tests.fakes.replication import until
 from tests.fakes.telemetry import Watched, keep_in_memory
 
@@ -40,22 +39,23 @@ class Stage:
 
     async def get(self, session_id: str = "s") -> Session:
         """Reads when one's own write is long ago, so that the standby may be asked."""
-        await asyncio.sleep(OWN_WRITE_S)
+        await asyncio.sleep(PAUSE_S)
         session = await self.service.get_session(**USER, session_id=session_id)
         assert session is not None
         return session
 
     async def stand_still(self) -> None:
         """Stops replay when the standby has all, and answers."""
+        await until(self.answers)
         await self.both.pause()
+        await until(self.answers)
 
-        async def answers() -> bool:
-            before = self.both.primary.round_trips, self.both.standby.round_trips
-            await self.get()
-            after = self.both.primary.round_trips, self.both.standby.round_trips
-            return after[1] > before[1] and after[0] == before[0]
-
-        await until(answers)
+    async def answers(self) -> bool:
+        """Whether the standby alone answers."""
+        before = self.both.primary.round_trips, self.both.standby.round_trips
+        await self.get()
+        after = self.both.primary.round_trips, self.both.standby.round_trips
+        return after[1] > before[1] and after[0] == before[0]
 
     async def another_writes(self, text: str = "theirs") -> None:
         live = await self.others.get_session(**PLACE)
@@ -160,7 +160,7 @@ async def by_a_session_of_the_same_id(stage: Stage) -> None:
     await stage.service.append_event(live, said("first"))
     for number in range(2):
         await stage.service.delete_session(**PLACE)
-        await asyncio.sleep(OWN_WRITE_S)
+        await asyncio.sleep(PAUSE_S)
         assert await stage.service.get_session(**PLACE) is None
         listed = await stage.service.list_sessions(**USER)
         assert listed.sessions == []
@@ -184,7 +184,7 @@ async def by_tables_made_anew(stage: Stage) -> None:
     memory = PgVectorMemoryService(stage.database)
     await stage.database.downgrade("base")
     await stage.database.upgrade()
-    await asyncio.sleep(OWN_WRITE_S)
+    await asyncio.sleep(PAUSE_S)
     assert await stage.service.get_session(**PLACE) is None
     assert (await stage.service.list_sessions(**USER)).sessions == []
     assert await found(memory, "plums") == []
@@ -259,16 +259,21 @@ async def test_a_forgotten_person_is_read_nowhere_by_who_forgot_them(both: Repli
         await connection.close()
         await both.caught_up()
         who: dict[str, Any] = {"app_name": APP, "user_id": ADA.user_id}
-        await asyncio.sleep(OWN_WRITE_S)
+        await asyncio.sleep(PAUSE_S)
         assert ADA.secret in repr(await CALLS["PgVectorMemoryService.search"](services, who, ADA))
+
+        async def has_them() -> bool:
+            before = both.standby.round_trips
+            for name in READS:
+                await CALLS[name](services, who, ADA)
+            return both.standby.round_trips - before >= len(READS)
+
+        await until(has_them)
         await both.pause()
-        before = both.standby.round_trips
-        for name in READS:
-            await CALLS[name](services, who, ADA)
-        assert both.standby.round_trips - before >= len(READS), "the standby has them"
+        assert await has_them(), "the standby has them"
 
         await forget(database, **who)
-        for pause_s in (0.0, OWN_WRITE_S):
+        for pause_s in (0.0, PAUSE_S):
             await asyncio.sleep(pause_s)
             for name in READS:
                 told = repr(await CALLS[name](services, who, ADA))
@@ -372,8 +377,35 @@ async def test_who_lists_all_the_time_what_others_change_is_answered_by_the_stan
             await stage.service.list_sessions(app_name="app")
             if watched.answered_at(both.standby.url):
                 break
-            await asyncio.sleep(OWN_WRITE_S / 5)
+            await asyncio.sleep(PAUSE_S / 5)
         assert watched.answered_at(both.standby.url)
+
+
+async def test_readers_of_one_user_come_to_be_answered_by_the_standby(both: Replicated) -> None:
+    """They read all the time and at once, and each answer of the primary is of a later moment."""
+    keep_in_memory()
+    watched = Watched()
+    async with both.database() as database, Database(both.primary_url) as theirs:
+        stage = Stage(both, database, theirs)
+        await stage.others.create_session(**PLACE)
+        await both.caught_up()
+        ended = asyncio.Event()
+
+        async def read_on() -> None:
+            while not ended.is_set():
+                assert await stage.service.get_session(**PLACE) is not None
+
+        async def answered() -> bool:
+            return bool(watched.answered_at(both.standby.url))
+
+        async with asyncio.TaskGroup() as group:
+            for _ in range(20):
+                group.create_task(read_on())
+            await until(answered)
+            before = both.primary.round_trips
+            await asyncio.sleep(2 * PAUSE_S)  # those that were under way there have ended
+            assert both.primary.round_trips <= before + 25
+            ended.set()
 
 
 async def test_all_events_that_are_gone_are_no_failover(both: Replicated) -> None:
@@ -387,5 +419,5 @@ async def test_all_events_that_are_gone_are_no_failover(both: Replicated) -> Non
         await prune_sessions(theirs, **USER, older_than=timedelta(), events_only=True)
         assert texts(await stage.get()) == []
         assert database.run.replica is not None
-        assert database.run.replica.known.went_back_at == -math.inf
+        assert database.run.replica.seen.lost_at == -math.inf
         await both.standby.come_back()

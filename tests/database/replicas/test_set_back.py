@@ -6,10 +6,10 @@ import asyncpg
 import pytest
 
 from adkpg import Database, DatabaseSessionService, PgVectorMemoryService, Settings
-from adkpg.database.replicas.replica import OWN_WRITE_S
 from adkpg.tooling.operations import examine
 from adkpg.tooling.testing import said, texts
 from tests.fakes.conversation import USER, found, remember_apart
+from tests.fakes.replicated import PAUSE_S
 from tests.fakes.replication import Pair, replicated, until
 
 pytestmark = [pytest.mark.fault, pytest.mark.program]
@@ -42,7 +42,7 @@ async def test_a_standby_that_recovers_from_a_crash_does_not_show_what_it_showed
             await memory.delete_memory(**USER, memory_id=page.items[0].id)
             await remember_apart(memory, "I like pears")
             await pair.standby.caught_up(pair.primary)
-            await asyncio.sleep(OWN_WRITE_S)
+            await asyncio.sleep(PAUSE_S)
 
             async def right() -> None:
                 assert await sessions.get_session(**PLACE) is None
@@ -65,7 +65,7 @@ async def test_a_standby_that_recovers_from_a_crash_does_not_show_what_it_showed
             await until(lost)
             for _ in range(5):
                 await right()
-                await asyncio.sleep(OWN_WRITE_S)
+                await asyncio.sleep(PAUSE_S)
 
 
 async def test_a_primary_that_was_set_back_is_noticed_and_its_standby_left_alone(
@@ -88,7 +88,7 @@ async def test_a_primary_that_was_set_back_is_noticed_and_its_standby_left_alone
             await pair.primary.set_back(snapshot)
             await service.create_session(**USER, session_id="new")
             for _ in range(3):
-                await asyncio.sleep(OWN_WRITE_S)
+                await asyncio.sleep(PAUSE_S)
                 listed = (await service.list_sessions(**USER)).sessions
                 assert {each.id for each in listed} == {"before", "new"}
             findings = (await examine(database)).findings
@@ -158,6 +158,6 @@ async def test_what_others_committed_without_waiting_and_was_seen_does_not_go_aw
                 listed = (await service.list_sessions(**USER)).sessions
                 assert f"hasty {number}" in {each.id for each in listed}
                 for _ in range(3):
-                    await asyncio.sleep(OWN_WRITE_S)
+                    await asyncio.sleep(PAUSE_S)
                     listed = (await service.list_sessions(**USER)).sessions
                     assert f"hasty {number}" in {each.id for each in listed}

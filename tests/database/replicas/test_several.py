@@ -10,12 +10,12 @@ from google.adk.sessions.session import Session
 from sqlalchemy import NullPool
 
 from adkpg import Database, DatabaseSessionService, Settings
-from adkpg.database.replicas.replica import OWN_WRITE_S
 from adkpg.tooling.operations import examine
 from adkpg.tooling.testing import said, texts
 from tests.fakes.conversation import USER
 from tests.fakes.histories import Load, checked, more, read_at, running
 from tests.fakes.proxy import Proxy
+from tests.fakes.replicated import PAUSE_S
 from tests.fakes.replication import Pair, replicated, until
 from tests.fakes.rotation import Rotation
 from tests.fakes.telemetry import Watched, keep_in_memory
@@ -120,7 +120,7 @@ async def test_what_one_standby_has_shown_another_one_shows_too_whatever_is_read
             await others.append_event(live, said(f"q{number}", state={"user:n": number}))
             await trio.standby.caught_up(trio.primary)
             for read in random.sample(reads, len(reads)):
-                await asyncio.sleep(OWN_WRITE_S)
+                await asyncio.sleep(PAUSE_S)
                 now = await read()
                 assert now >= shown, f"{read.__name__} went back from {shown} to {now}"
                 shown = now
@@ -198,11 +198,11 @@ async def test_a_server_of_another_cluster_among_them_is_never_read(trio: Pair) 
         for _ in range(6):
             assert (await service.list_sessions(**USER)).sessions == []
             assert await service.get_session(**PLACE) is None
-            await asyncio.sleep(OWN_WRITE_S)
+            await asyncio.sleep(PAUSE_S)
         live = await others.create_session(**PLACE)
         await others.append_event(live, said("ours"))
         for _ in range(6):
-            await asyncio.sleep(OWN_WRITE_S)
+            await asyncio.sleep(PAUSE_S)
             session = await service.get_session(**PLACE)
             assert session is None or texts(session) == ["ours"][: len(session.events)]
 
@@ -228,11 +228,11 @@ async def test_an_old_primary_that_was_not_rewound_is_not_read_as_a_standby(
             session = await get(others)
             assert texts(session) == ["kept"]
             await others.append_event(session, said("after"))
-        await asyncio.sleep(OWN_WRITE_S)
+        await asyncio.sleep(PAUSE_S)
         fresh = await service.create_session(**USER, session_id="t")
         await service.append_event(fresh, said("new"))
         for _ in range(5):
-            await asyncio.sleep(OWN_WRITE_S)
+            await asyncio.sleep(PAUSE_S)
             assert texts(await get(service)) == ["kept", "after"]
         findings = (await examine(database)).findings
         said_of_it = next(each for each in findings if each.check == "replica")
@@ -259,7 +259,7 @@ async def test_a_standby_that_follows_the_new_primary_is_read_again(trio: Pair) 
 
             async def answers() -> bool:
                 asked = primary.round_trips, standby.round_trips
-                await asyncio.sleep(OWN_WRITE_S)
+                await asyncio.sleep(PAUSE_S)
                 assert texts(await get(service)) == ["one", "two"]
                 return (primary.round_trips, standby.round_trips - 1) == asked
 

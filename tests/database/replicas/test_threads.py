@@ -7,11 +7,10 @@ from concurrent.futures import ThreadPoolExecutor
 import pytest
 
 from adkpg import DatabaseSessionService, PgVectorMemoryService
-from adkpg.database.replicas.replica import OWN_WRITE_S
 from adkpg.tooling.testing import said
 from tests.fakes.conversation import USER, found, remember_apart
 from tests.fakes.proxy import Part
-from tests.fakes.replicated import Replicated
+from tests.fakes.replicated import PAUSE_S, Replicated
 from tests.fakes.replication import until
 
 pytestmark = pytest.mark.fault
@@ -55,7 +54,7 @@ async def test_threads_with_loops_of_their_own_share_what_is_known(both: Replica
                     await both.resume()
                 await service.append_event(live, said(str(number)))
                 written += 1
-                await asyncio.sleep(OWN_WRITE_S)
+                await asyncio.sleep(PAUSE_S)
         finally:
             ended = True
             await asyncio.to_thread(lambda: [each.result() for each in reading])
@@ -81,7 +80,7 @@ async def test_closing_while_a_read_is_under_way_on_the_standby(
         await both.caught_up()
 
         async def answers() -> bool:
-            await asyncio.sleep(OWN_WRITE_S)
+            await asyncio.sleep(PAUSE_S)
             before = both.primary.round_trips
             assert await service.get_session(**PLACE) == live
             return both.primary.round_trips == before

@@ -9,11 +9,10 @@ import pytest
 from sqlalchemy.engine import make_url
 
 from adkpg import Database, DatabaseSessionService, PgVectorMemoryService, Settings
-from adkpg.database.replicas.replica import OWN_WRITE_S
 from adkpg.tooling.operations import Finding, examine
 from adkpg.tooling.testing import said, texts
 from tests.fakes.conversation import USER, found, remember_apart
-from tests.fakes.replicated import Replicated
+from tests.fakes.replicated import PAUSE_S, Replicated
 from tests.fakes.replication import until
 from tests.fakes.roles import PASSWORD, guarded_roles
 
@@ -22,7 +21,7 @@ pytestmark = pytest.mark.fault
 PLACE = {**USER, "session_id": "s"}
 TIMEOUT_S = 1.0
 SETTINGS = Settings.model_validate({"read_lag_s": 600, "read_timeout_s": TIMEOUT_S})
-LOGGER = "adkpg.database.replicas.replica"
+LOGGER = "adkpg.database.replicas.standby"
 
 
 def as_role(url: str, role: str, password: str | None = None) -> str:
@@ -146,9 +145,9 @@ async def test_callers_see_nothing_of_a_wrong_read_url_and_operators_do(
         live = await service.create_session(**PLACE)
         await service.append_event(live, said("one"))
         await remember_apart(memory, "I like plums")
-        await asyncio.sleep(OWN_WRITE_S)
+        await asyncio.sleep(PAUSE_S)
         assert database.run.replica is not None
-        breaker = database.run.replica._breaker
+        breaker = database.run.replica.standby.health._breaker
 
         async def tried_again() -> bool:
             session = await service.get_session(**PLACE)
@@ -174,7 +173,7 @@ async def test_the_primary_itself_is_read_and_the_doctor_says_that_it_helps_nobo
         live = await service.create_session(**PLACE)
         for number in range(3):
             await service.append_event(live, said(str(number)))
-            await asyncio.sleep(OWN_WRITE_S)
+            await asyncio.sleep(PAUSE_S)
             assert await service.get_session(**PLACE) == live
         finding = await said_by_doctor(database)
     assert (finding.status, "is the primary itself" in finding.detail) == ("warning", True)
