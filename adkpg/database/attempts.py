@@ -27,8 +27,8 @@ class Policy:
     """How a call is made, and what is waited for if it fails.
 
     Attributes:
-      checked: Whether adkpg's tables are verified first, and the context's scope is entered. What
-        reads the server's own catalogs alone does without both.
+      checked: Whether adkpg's tables are verified first.
+      scoped: Whether the context's scope is entered, because it is about rows of adkpg's tables.
       apart: Whether a connection outside of the pool is opened for the call.
       races: Whether a call that lost a race to others is repeated here; else by the caller.
       waits_for_nodes: Whether the call is repeated while a node of a cluster is away.
@@ -36,6 +36,7 @@ class Policy:
     """
 
     checked: bool = True
+    scoped: bool = True
     apart: bool = False
     races: bool = True
     waits_for_nodes: bool = True
@@ -51,14 +52,14 @@ WITHOUT_RACES = Policy(races=False)
 PROMPT = Policy(waits_for_nodes=False)
 """A call that fails at once where a node of a cluster is away."""
 
-LOOK = Policy(checked=False)
+LOOK = Policy(checked=False, scoped=False)
 """A look at the server's own catalogs, whatever adkpg's tables are like."""
 
-GLANCE = Policy(checked=False, budget_s=0.0)
-"""A look that is not repeated, except on a new connection if its own was lost."""
+GLANCE = Policy(scoped=False, budget_s=0.0)
+"""A look at a server that has the tables; repeated only where its connection was lost."""
 
-GLANCE_APART = Policy(checked=False, apart=True, budget_s=0.0)
-"""Such a look on a connection of its own, because those of the pool are all in use."""
+GLANCE_APART = Policy(checked=False, scoped=False, apart=True, budget_s=0.0)
+"""A look on a connection of its own, because those of the pool are all in use."""
 
 
 class Attempt:

@@ -272,7 +272,7 @@ class Runner:
         standing: str | None,
     ) -> list[Any]:
         scope = None
-        if policy.checked and self._settings.row_level_security:
+        if policy.scoped and self._settings.row_level_security:
             scope = scopes.current().arguments
         async with self._checked(attempt, policy) as connection:
             distributed = attempt.distributed = self.installation.known_as_distributed
@@ -282,7 +282,7 @@ class Runner:
                 begun=False,
                 scope=scope,
                 place=self._place,
-                distributed=distributed and policy.checked,
+                distributed=distributed and policy.scoped,
                 keeps_prepared=self.connections.keeps_prepared,
             ).fetch(statement, parameters, timeout_s=timeout_s, standing=standing, attempt=attempt)
 

@@ -94,6 +94,7 @@ class Load:
     Args:
       database: Theirs.
       elsewhere: The writers' own, if they are of another process, of which readers know nothing.
+      longest_pause_s: Between two appends of a writer; it is random.
 
     Attributes:
       loses: Whether a failover may be losing what was acknowledged; then writers who are told go on
@@ -101,7 +102,14 @@ class Load:
       states: By caller, the ``user:`` state's count of each read, whichever the session.
     """
 
-    def __init__(self, database: Database, elsewhere: Database | None = None) -> None:
+    def __init__(
+        self,
+        database: Database,
+        elsewhere: Database | None = None,
+        *,
+        longest_pause_s: float = 0.1,
+    ) -> None:
+        self._longest_pause_s = longest_pause_s
         self.service = DatabaseSessionService(database)
         self.writing = DatabaseSessionService(elsewhere or database)
         self._here = elsewhere is None
@@ -136,7 +144,7 @@ class Load:
                 acknowledged = self._owed(number)
                 read = await self._read(f"writer {number}", number)
                 assert len(read) >= acknowledged or self.loses, "one's own write was missing"
-            await asyncio.sleep(random.uniform(0, 0.1))
+            await asyncio.sleep(random.uniform(0, self._longest_pause_s))
 
     async def _left(self, history: History, text: str, number: int) -> Session:
         assert self.loses, "an only writer was told that there are others"

@@ -25,7 +25,7 @@ _LONGEST_LOOK_S = 1.0  # at the primary
 _PRIMARY_PAUSE_S = 1.0  # the longest between two looks for a primary that is away
 _AWAY_S = _PRIMARY_PAUSE_S + _LONGEST_LOOK_S + 1.0  # for so long it counts as away after a failure
 _RENEWAL_S = 30.0  # between two searches for a standby, where the primary answers in its place
-_LONGEST_FAREWELL_S = 0.2  # of a look that may end by itself
+_LONGEST_FAREWELL_S = 1.0  # of a look that may end by itself
 _TOO_MANY_CONNECTIONS = "53300"
 _NOTHING: NoParameters = {}
 
