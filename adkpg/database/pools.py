@@ -18,7 +18,6 @@ from collections.abc import AsyncGenerator, Callable, Coroutine, Generator, Iter
 from concurrent.futures import Future
 from contextlib import contextmanager, suppress
 from dataclasses import dataclass
-from functools import partial
 from typing import Any
 
 import asyncpg
@@ -30,6 +29,7 @@ from sqlalchemy.pool import AsyncAdaptedQueuePool
 from sqlalchemy.util import greenlet_spawn
 
 from adkpg.database.driver import Closed, EngineFailed
+from adkpg.database.places import Places
 from adkpg.errors import AdkpgError, ConfigurationError
 
 logger = logging.getLogger(__name__)
@@ -133,6 +133,8 @@ class LoopPools:
         own = self._pools.get(asyncio.get_running_loop())
         if own is None or own.engine is not engine:
             raise Closed
+        if own.places is not None and not own.places.take():
+            await own.places.wait(own.timeout_s)
         return own.taken() or await own.opened()
 
     def exhausted(self, engine: AsyncEngine) -> bool:
@@ -141,16 +143,17 @@ class LoopPools:
         With an engine of the user's own it is not known.
         """
         own = self._pools.get(asyncio.get_running_loop())
-        if own is None or own.engine is not engine or own.most is None:
+        if own is None or own.engine is not engine or own.places is None:
             return False
-        pool: Any = engine.sync_engine.pool
-        return not pool.checkedin() and 0 <= own.most <= pool.checkedout()
+        return not own.places.free
 
     async def give_back(self, pooled: Any) -> None:
         """Puts a connection in no transaction back into its pool; awaits nothing outside of it."""
         own = self._pools.get(asyncio.get_running_loop())
         if own is None or not own.returned(pooled):
             await greenlet_spawn(pooled.close)
+        if own is not None and own.places is not None:
+            own.places.give()
 
     def use(self) -> tuple[int, int, int]:
         """Returns how many connections of the running loop's pool are used, idle, and at most.
@@ -161,7 +164,7 @@ class LoopPools:
         pool: Any = None if own is None else own.engine.sync_engine.pool
         if own is None or not isinstance(pool, AsyncAdaptedQueuePool):
             return 0, 0, 0
-        most = pool.size() + max(pool.overflow(), 0) if own.most is None else own.most
+        most = pool.size() + max(pool.overflow(), 0) if own.places is None else own.places.most
         return pool.checkedout(), pool.checkedin(), most
 
     def discard(self, pooled: Any) -> None:
@@ -248,30 +251,45 @@ class _LoopPool:
 
     Attributes:
       engine: With the pool.
-      most: So many connections the pool has at most; -1: any number; None: it is not known.
+      places: Of the pool; None: any number, or the pool of a user's engine, which knows itself.
+      timeout_s: How long a caller waits for a place.
       closer: Ends with the loop, and the pool with it.
     """
 
     def __init__(self, template: AsyncEngine | Template) -> None:
-        self.most: int | None = None
+        self.places: Places | None = None
+        self.timeout_s = 0.0
         self.closer: AsyncGenerator[None, None] | None = None
         self._is_plain = self._is_closed = False
         self._connections: weakref.WeakSet[Any] = weakref.WeakSet()
         self._opening: set[asyncio.Task[Any]] = set()
-        self._queued: dict[asyncio.Task[Any], None] = {}  # in their order
-        self._left: set[asyncio.Task[asyncpg.Connection]] = set()
-        self._sent_on: set[asyncio.Task[Any]] = set()
+        self._left: set[asyncio.Task[asyncpg.Connection]] = set()  # for the next that connects
         self._ending: set[asyncio.Task[Any]] = set()
         self.engine = clone(template) if isinstance(template, AsyncEngine) else self._made(template)
         event.listen(self.engine.sync_engine.pool, "connect", self._connected)
 
     def _made(self, template: Template) -> AsyncEngine:
-        def connect(*_: Any, **__: Any) -> Any:
-            return _Connecting(partial(self._connect, template.connect))
+        async def connect() -> asyncpg.Connection:
+            if self._left:
+                task = self._left.pop()
+            else:
+                task = asyncio.get_running_loop().create_task(template.connect())
+                self._opening.add(task)
+                task.add_done_callback(self._settled)
+            try:
+                await asyncio.wait({task})
+            except asyncio.CancelledError:
+                self._left.add(task)
+                if task.done():
+                    self._settled(task)
+                raise
+            return task.result()
 
         try:
             engine = create_async_engine(
-                "postgresql+asyncpg://", async_creator=connect, **template.options
+                "postgresql+asyncpg://",
+                async_creator=lambda *_, **__: _Connecting(connect),
+                **template.options,
             )
         except TypeError as exc:
             raise ConfigurationError(
@@ -281,9 +299,21 @@ class _LoopPool:
         pool = engine.sync_engine.pool
         if type(pool) is AsyncAdaptedQueuePool and "max_overflow" in template.options:
             over: int = template.options["max_overflow"]
-            self.most = pool.size() + over if over >= 0 and pool.size() else -1
+            if over >= 0 and pool.size():
+                self.places = Places(pool.size() + over)
+                self.timeout_s = template.options["pool_timeout"]
             self._is_plain = template.options.keys() <= _PLAIN
         return engine
+
+    def _settled(self, task: asyncio.Task[asyncpg.Connection]) -> None:
+        """Notes a connection that is open, and ends it if no caller waits for it any more."""
+        self._opening.discard(task)
+        if not task.cancelled() and task.exception() is None:
+            # Before SQLAlchemy is told, which asks the server of itself on the first one.
+            self._connections.add(task.result())
+            if task in self._left:
+                self.spawn(_ended(task.result()))
+        self._left.discard(task)
 
     def taken(self) -> Any:
         """Takes an idle connection without an await; None if there is none, or a hook may await.
@@ -306,95 +336,33 @@ class _LoopPool:
         try:
             await asyncio.wait({task})
         except asyncio.CancelledError:
-            if task in self._queued:
-                task.cancel()
-            elif task.done():
-                self._keep(task)
-            else:
-                task.add_done_callback(self._keep)
+            task.add_done_callback(self._keep)
             raise
-        if self._is_closed or task.cancelled():
-            if not task.cancelled() and task.exception() is None:
-                self.discarded(task.result())
+        if self._is_closed:
+            self._keep(task)
             raise Closed
-        return task.result()
+        try:
+            return task.result()
+        except BaseException:
+            if self.places is not None:
+                self.places.give()
+            raise
 
     async def _open(self) -> Any:
-        task = asyncio.current_task()
-        assert task is not None
-        while True:
-            if self.most is not None:
-                self._queued[task] = None
-            try:
-                with _of_engine():
-                    pooled = await self.engine.raw_connection()
-            except asyncio.CancelledError:
-                if task not in self._sent_on or self._is_closed:
-                    raise
-                task.uncancel()
-            except BaseException:
-                self._send_on()
-                raise
-            else:
-                if task in self._sent_on:  # it had a connection already
-                    self._send_on()
-                return pooled
-            finally:
-                self._queued.pop(task, None)
-                self._sent_on.discard(task)
-
-    async def _connect(
-        self, connect: Callable[[], Coroutine[Any, Any, asyncpg.Connection]]
-    ) -> asyncpg.Connection:
-        """Opens a connection, or waits for one that a cancelled caller has begun to open."""
-        if (caller := asyncio.current_task()) is not None:
-            self._queued.pop(caller, None)  # it has a place now
-        if self._left:
-            task = self._left.pop()
-        else:
-            task = asyncio.get_running_loop().create_task(connect())
-            self._opening.add(task)
-            task.add_done_callback(self._connected_for)
-        try:
-            await asyncio.wait({task})
-        except asyncio.CancelledError:
-            self._left.add(task)
-            if task.done():
-                self._connected_for(task)
-            raise
-        return task.result()
-
-    def _connected_for(self, task: asyncio.Task[asyncpg.Connection]) -> None:
-        """Notes a connection that is open, and closes it if no caller waits for it any more."""
-        self._opening.discard(task)
-        if not task.cancelled() and task.exception() is None:
-            # Before SQLAlchemy is told, which asks the server of itself on the first one.
-            self._connections.add(task.result())
-            if task in self._left:
-                self.spawn(_ended(task.result()))
-        self._left.discard(task)
-
-    def _send_on(self) -> None:
-        """Lets the first caller in the queue try again, after a connection could not be opened.
-
-        SQLAlchemy wakes none of them, though a place is free.
-        """
-        for task in self._queued:
-            if task not in self._sent_on:
-                self._sent_on.add(task)
-                task.cancel()
-                return
+        with _of_engine():
+            return await self.engine.raw_connection()
 
     def _keep(self, task: asyncio.Task[Any]) -> None:
         """Puts a connection that no caller waits for any more into the pool."""
-        if task.cancelled():
-            return
-        if (exc := task.exception()) is not None:
+        if not task.cancelled() and (exc := task.exception()) is not None:
             logger.debug("A connection could not be opened, and its caller was cancelled: %r", exc)
-        elif self._is_closed:
+        elif not task.cancelled() and self._is_closed:
             self.discarded(task.result())
-        elif not self.returned(pooled := task.result()):
+            return
+        elif not task.cancelled() and not self.returned(pooled := task.result()):
             self.spawn(greenlet_spawn(pooled.close))
+        if self.places is not None:
+            self.places.give()
 
     def returned(self, pooled: Any) -> bool:
         """Puts a connection back into the pool without an await, unless a hook may await there."""
@@ -409,6 +377,8 @@ class _LoopPool:
         """Takes a connection out of the pool and ends it, without an await."""
         connection = pooled.driver_connection
         pooled.detach()
+        if self.places is not None:
+            self.places.give()
         if not connection.is_closed():
             self.spawn(_ended(connection))
 
@@ -426,8 +396,8 @@ class _LoopPool:
     async def dispose(self) -> None:
         """Closes all connections, simultaneously: a server that hangs is waited for once."""
         self._is_closed = True
-        for task in self._queued:
-            task.cancel()
+        if self.places is not None:
+            self.places.close()
         held = set(self._connections)  # the pool holds those that are idle, and goes
         await self.engine.dispose(close=False)
         await asyncio.gather(self._opened_or_ended(), *map(_ended, held))
