@@ -164,8 +164,9 @@ class LoopPools:
         pool: Any = None if own is None else own.engine.sync_engine.pool
         if own is None or not isinstance(pool, AsyncAdaptedQueuePool):
             return 0, 0, 0
-        most = pool.size() + max(pool.overflow(), 0) if own.places is None else own.places.most
-        return pool.checkedout(), pool.checkedin(), most
+        if own.places is not None:
+            return own.places.most - own.places.free, pool.checkedin(), own.places.most
+        return pool.checkedout(), pool.checkedin(), pool.size() + max(pool.overflow(), 0)
 
     def discard(self, pooled: Any) -> None:
         """Takes a connection out of its pool and closes it, without an await.

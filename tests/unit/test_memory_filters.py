@@ -2,7 +2,7 @@
 
 import json
 import math
-from datetime import UTC, date, datetime, timedelta, timezone
+from datetime import UTC, datetime, timedelta, timezone
 from typing import Any
 
 import pytest
@@ -58,7 +58,6 @@ def test_moments_beyond_the_calendar_are_its_ends(moment: float | str) -> None:
         ("before", "2026-13-01"),
         ("after", math.nan),
         ("after", True),
-        ("after", date(2026, 1, 31)),
         ("before", [1]),
         ("authors", "ana"),
         ("authors", [1]),

@@ -58,6 +58,7 @@ class Looks:
         self._loop: asyncio.AbstractEventLoop | None = None
         self._wanted = self._under_way = False
         self._began_at = -math.inf  # the last one
+        self._begins_at = -math.inf  # the next one, at the earliest
         self._renewed_at = seen.now()
         self._apart: tuple[float, History] | None = None
 
@@ -71,8 +72,13 @@ class Looks:
         if _means_away(exc) and not isinstance(exc.__cause__, TimeoutError):
             self._primary_health.failed(None, str(exc))
 
-    def want(self, since: float = math.inf) -> None:
-        """Has it looked soon, unless a look is under way that began then or later."""
+    def want(self, since: float = math.inf, *, pause_s: float = 0.0) -> None:
+        """Has it looked soon, unless a look is under way that began then or later.
+
+        Args:
+          since: A moment, in monotonic seconds.
+          pause_s: How much later the look begins at the earliest, if none is wanted yet.
+        """
         with self._lock:
             if self._loop is not None and not self._loop.is_running():
                 self._task, self._under_way = None, False  # its loop has stopped
@@ -80,6 +86,7 @@ class Looks:
                 return
             self._wanted = True
             if self._task is None:
+                self._begins_at = self._seen.now() + pause_s
                 self._loop = asyncio.get_running_loop()
                 # In a context of its own, because it is no part of the caller's call.
                 self._task = self._loop.create_task(self._run(), context=contextvars.Context())
@@ -105,7 +112,8 @@ class Looks:
         own = asyncio.current_task()
         try:
             while self._begins():
-                pause_s = self._began_at + _LEAST_PAUSE_S - self._seen.now()
+                begins_at = max(self._began_at + _LEAST_PAUSE_S, self._begins_at)
+                pause_s = begins_at - self._seen.now()
                 if pause_s > 0:
                     await asyncio.sleep(pause_s)
                 with self._lock:
@@ -204,7 +212,9 @@ class Looks:
         except (RetryableError, TimeoutError) as exc:
             logger.debug("The primary does not say where it stands: %s", exc)
             waited = attempt.waited_for_pool(self._seen.now(), _LONGEST_LOOK_S / 2)
-            if _means_away(exc) and not waited:
+            if waited:
+                self.want()  # the next one takes a connection of its own
+            elif _means_away(exc):
                 health.failed(of_primary, str(exc))
                 self._when_away()
             return None

@@ -22,6 +22,7 @@ from adkpg.telemetry import calls
 
 T = TypeVar("T")
 
+_REPLAY_S = 0.02  # a standby takes less as a rule, until it shows a commit
 _FIRST_WAIT_S = 0.005  # for a commit that a standby has shown; each wait is twice the one before
 _LONGEST_WAIT_S = 0.2
 _LOSING_S = 60.0  # for so long after a loss no read waits for what may be lost, too
@@ -55,6 +56,7 @@ class Replica:
         self.standby = Standby(standby, timeout_s)
         self._primary = primary
         self._lag_s = lag_s
+        self._wanted_at = -math.inf
         self._looks = Looks(primary, self.standby, self.seen, self._interrupt)
         self._lock = threading.Lock()
         self._waiting: dict[asyncio.Timeout, tuple[asyncio.AbstractEventLoop, Need]] = {}
@@ -107,6 +109,7 @@ class Replica:
         Raises:
           NotHere: It cannot be done there; the primary is to be asked.
         """
+        self._wanted_at = self.seen.now()
         health = self.standby.health
         permit = health.admit(self.standby.timeout_s)
         if permit is None:
@@ -123,11 +126,17 @@ class Replica:
         return result
 
     def wrote(self, parameters: Mapping[str, Any]) -> None:
-        """Notes what a statement on the primary has changed, or may have."""
+        """Notes what a statement on the primary has changed, or may have.
+
+        While reads want the standby it is looked at once it may have replayed that.
+        """
         self.seen.wrote(parameters)
+        if self.seen.now() - self._wanted_at < self._lag_s:
+            self._looks.want(pause_s=_REPLAY_S)
 
     async def close(self) -> None:
-        """Ends the look that is under way; idempotent."""
+        """Ends the look that is under way; idempotent. None begins before the next read."""
+        self._wanted_at = -math.inf
         await self._looks.close()
 
     def fit(self, need: Need, server: float, standings: Mapping[float, Standing]) -> bool:
