@@ -82,6 +82,7 @@ class Attempt:
       fault: What it failed of, if that passes; None before it failed.
       distributed: Whether it asked as of distributed tables; None: it is not known.
       loop: Decides whether another attempt follows; None: none does.
+      remade: Whether it follows because tables on one server may be distributed meanwhile.
     """
 
     __slots__ = (
@@ -93,6 +94,7 @@ class Attempt:
         "partly",
         "place",
         "queued",
+        "remade",
         "sent",
     )
 
@@ -108,6 +110,7 @@ class Attempt:
         self.fault: Fault | None = None
         self.distributed: bool | None = None
         self.loop: Attempts | None = None
+        self.remade = False
 
     def waited_for_pool(self, now: float, limit_s: float) -> bool:
         """Whether the pool left the server less than a limit, in seconds, until now."""
@@ -261,7 +264,7 @@ class Attempts:
         if self._tables is None or not self._tables.doubted(failure, attempt, again=self._doubted):
             return False
         self._doubted, self._wait_s = True, 0.0
-        self._follow(Attempt(), None)
+        self._follow(Attempt(), None, remade=not attempt.distributed)
         return True
 
     def _closed(self, attempt: Attempt) -> Exception:
@@ -297,6 +300,7 @@ class Attempts:
         self._follow(Attempt(), fault)
         return True
 
-    def _follow(self, attempt: Attempt, fault: Fault | None) -> None:
+    def _follow(self, attempt: Attempt, fault: Fault | None, *, remade: bool = False) -> None:
         attempt.place, attempt.after, attempt.loop = self._connections.url, fault, self
+        attempt.remade = remade
         self._next = attempt

@@ -117,16 +117,30 @@ class Installation:
         """
         state = getattr(failure.__cause__, "sqlstate", None)
         if state in NOT_DISTRIBUTED and again and self._distributed:
-            raise Busy(
-                f"The tables in {self._connections.url} were distributed meanwhile; try again.",
-                written=False,
-            ) from failure
+            raise self._otherwise() from failure
         if again:
             return False
         if state in NOT_DISTRIBUTED and not attempt.distributed:
             self._verified = False
             return True
         return state in MISSING
+
+    def require_as_before(self, attempt: Attempt) -> None:
+        """Refuses to make a read anew as it is, since the tables are distributed meanwhile.
+
+        It would ask one server for what is on several.
+
+        Raises:
+          Busy: They are; the caller asks otherwise.
+        """
+        if attempt.remade and self._distributed:
+            raise self._otherwise()
+
+    def _otherwise(self) -> Busy:
+        return Busy(
+            f"The tables in {self._connections.url} were distributed meanwhile; try again.",
+            written=False,
+        )
 
     async def upgrade(self, revision: str = "head") -> None:
         """Migrates up; see `Database.upgrade`."""

@@ -275,6 +275,8 @@ class Runner:
         if policy.scoped and self._settings.row_level_security:
             scope = scopes.current().arguments
         async with self._checked(attempt, policy) as connection:
+            if not statement.writes:
+                self.installation.require_as_before(attempt)
             distributed = attempt.distributed = self.installation.known_as_distributed
             return await Transaction(
                 connection,
