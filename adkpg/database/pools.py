@@ -85,7 +85,10 @@ class LoopPools:
 
     def __init__(self) -> None:
         self._pools: dict[asyncio.AbstractEventLoop, _LoopPool] = {}
-        self._is_initialised = False  # the dialect, which clones of an engine share
+        self._model: tuple[Template, AsyncEngine] | None = (
+            None  # with a dialect that is initialised
+        )
+        self._is_initialised = False  # the dialect of a user's engine, which its clones share
         self._initialising: Future[None] | None = None
         self._lock = threading.Lock()
         self._pid = os.getpid()
@@ -116,7 +119,7 @@ class LoopPools:
         if isinstance(template, AsyncEngine):
             await self._initialise(template)
         if loop not in self._pools:
-            pool = self._pools[loop] = _LoopPool(template)
+            pool = self._pools[loop] = _LoopPool(self._prototype(template), template)
             pool.closer = self._closed_with_loop(loop, pool)
             await anext(pool.closer)
         return self._pools[loop].engine
@@ -135,7 +138,40 @@ class LoopPools:
             raise Closed
         if own.places is not None and not own.places.take():
             await own.places.wait(own.timeout_s)
-        return own.taken() or await own.opened()
+        pooled = own.taken() or await own.opened()
+        if self._model is None and own.template is not None:
+            self._model = own.template, own.prototype
+        return pooled
+
+    def _prototype(self, template: AsyncEngine | Template) -> AsyncEngine:
+        """Returns an engine for a loop's to be cloned from, which itself has no connection.
+
+        A dialect asks the server ten questions at its first connection. Loops make prototypes of
+        their own until the dialect of one is initialised, and share that one from then on.
+        """
+        if isinstance(template, AsyncEngine):
+            return template
+        if self._model is not None and self._model[0] is template:
+            return self._model[1]
+        self._model = None
+
+        async def connect() -> asyncpg.Connection:
+            pool = self._pools.get(asyncio.get_running_loop())
+            if pool is None:
+                raise Closed
+            return await pool.connected(template.connect)
+
+        try:
+            return create_async_engine(
+                "postgresql+asyncpg://",
+                async_creator=lambda *_, **__: _Connecting(connect),
+                **template.options,
+            )
+        except TypeError as exc:
+            raise ConfigurationError(
+                f"SQLAlchemy refused the engine options {sorted(template.options)} ({exc}); "
+                "correct them or leave them out."
+            ) from exc
 
     def exhausted(self, engine: AsyncEngine) -> bool:
         """Returns whether a caller that borrows now waits until a connection is given back.
@@ -248,16 +284,22 @@ class _LoopPool:
     """A loop's engine.
 
     Args:
-      template: What it is made from.
+      prototype: What the engine is cloned from.
+      template: What that was made from.
 
     Attributes:
+      prototype: As given.
       engine: With the pool.
+      template: What it was made from; None: an engine of the user's own.
       places: Of the pool; None: any number, or the pool of a user's engine, which knows itself.
       timeout_s: How long a caller waits for a place.
       closer: Ends with the loop, and the pool with it.
     """
 
-    def __init__(self, template: AsyncEngine | Template) -> None:
+    def __init__(self, prototype: AsyncEngine, template: AsyncEngine | Template) -> None:
+        self.prototype = prototype
+        self.engine = clone(prototype)
+        self.template = template if isinstance(template, Template) else None
         self.places: Places | None = None
         self.timeout_s = 0.0
         self.closer: AsyncGenerator[None, None] | None = None
@@ -266,45 +308,36 @@ class _LoopPool:
         self._opening: set[asyncio.Task[Any]] = set()
         self._left: set[asyncio.Task[asyncpg.Connection]] = set()  # for the next that connects
         self._ending: set[asyncio.Task[Any]] = set()
-        self.engine = clone(template) if isinstance(template, AsyncEngine) else self._made(template)
-        event.listen(self.engine.sync_engine.pool, "connect", self._connected)
-
-    def _made(self, template: Template) -> AsyncEngine:
-        async def connect() -> asyncpg.Connection:
-            if self._left:
-                task = self._left.pop()
-            else:
-                task = asyncio.get_running_loop().create_task(template.connect())
-                self._opening.add(task)
-                task.add_done_callback(self._settled)
-            try:
-                await asyncio.wait({task})
-            except asyncio.CancelledError:
-                self._left.add(task)
-                if task.done():
-                    self._settled(task)
-                raise
-            return task.result()
-
-        try:
-            engine = create_async_engine(
-                "postgresql+asyncpg://",
-                async_creator=lambda *_, **__: _Connecting(connect),
-                **template.options,
-            )
-        except TypeError as exc:
-            raise ConfigurationError(
-                f"SQLAlchemy refused the engine options {sorted(template.options)} ({exc}); "
-                "correct them or leave them out."
-            ) from exc
-        pool = engine.sync_engine.pool
-        if type(pool) is AsyncAdaptedQueuePool and "max_overflow" in template.options:
-            over: int = template.options["max_overflow"]
+        pool = self.engine.sync_engine.pool
+        if self.template is None:
+            event.listen(pool, "connect", self._connected)
+            return
+        options = self.template.options
+        if type(pool) is AsyncAdaptedQueuePool and "max_overflow" in options:
+            over: int = options["max_overflow"]
             if over >= 0 and pool.size():
                 self.places = Places(pool.size() + over)
-                self.timeout_s = template.options["pool_timeout"]
-            self._is_plain = template.options.keys() <= _PLAIN
-        return engine
+                self.timeout_s = options["pool_timeout"]
+            self._is_plain = options.keys() <= _PLAIN
+
+    async def connected(
+        self, connect: Callable[[], Coroutine[Any, Any, asyncpg.Connection]]
+    ) -> asyncpg.Connection:
+        """Opens a connection, or waits for one that a cancelled caller has begun to open."""
+        if self._left:
+            task = self._left.pop()
+        else:
+            task = asyncio.get_running_loop().create_task(connect())
+            self._opening.add(task)
+            task.add_done_callback(self._settled)
+        try:
+            await asyncio.wait({task})
+        except asyncio.CancelledError:
+            self._left.add(task)
+            if task.done():
+                self._settled(task)
+            raise
+        return task.result()
 
     def _settled(self, task: asyncio.Task[asyncpg.Connection]) -> None:
         """Notes a connection that is open, and ends it if no caller waits for it any more."""

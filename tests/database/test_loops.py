@@ -16,6 +16,7 @@ from adkpg.errors import DatabaseUnavailable
 from adkpg.tooling.testing import said, texts
 from tests.fakes.conversation import USER
 from tests.fakes.locks import connections_of, locked, until_connections
+from tests.fakes.proxy import Proxy
 
 pytestmark = pytest.mark.race
 
@@ -103,6 +104,15 @@ def test_a_loop_waits_for_none_that_is_still_at_its_first_connection(
     assert asyncio.run(service.get_session(**USER, session_id="x")) is not None
     asyncio.run(service.close())
     asyncio.run(until_connections(database_url, 0))
+
+
+async def test_a_further_loop_asks_the_server_no_more_than_a_connection_takes(proxy: Proxy) -> None:
+    service, trips = DatabaseSessionService(proxy.url), []
+    for _ in range(3):
+        before = proxy.round_trips
+        await asyncio.to_thread(asyncio.run, service.get_user_state(**USER))
+        trips.append(proxy.round_trips - before)
+    assert trips[1] == trips[2] <= 4
 
 
 def test_closing_reaches_a_loop_that_runs_in_another_thread(database_url: str) -> None:
