@@ -91,10 +91,11 @@ class Transaction:
             self.written.append({name: parameters[name] for name in _SCOPE if name in parameters})
         gate = None if scope is None else len(scope)
         statement = statement.form(distributed=distributed)
-        call = None
+        call: Statement[Any] | None = None
+        alone = not self._begun and standing is None  # else its plan is made anew each time
         if distributed and statement.writes_parts:
             call = call_of(writes=True)
-        elif statement.long and not self._begun and (distributed or not self._keeps_prepared):
+        elif alone and statement.long and (distributed or not self._keeps_prepared):
             call = call_of(writes=statement.writes_parts)
         if standing is not None:
             sql = statement.fitting(self._schema, gate, standing)

@@ -624,3 +624,19 @@ async def test_the_doctor_looks_at_the_standby(both: Replicated) -> None:
         await both.standby.come_back()
     async with Database(both.primary.url) as alone:
         assert "replica" not in {each.check for each in (await examine(alone)).findings}
+
+
+async def test_a_standby_where_no_prepared_statement_is_kept_answers_too(both: Replicated) -> None:
+    """As behind a pooler that loses them: there long statements of one server are calls."""
+    urls = [f"{proxy.url}&statement_cache_size=0" for proxy in (both.primary, both.standby)]
+    async with Database(urls[0], read_url=urls[1]) as database:
+        service = DatabaseSessionService(database)
+        live = await service.create_session(**PLACE)
+        await service.append_event(live, said("one"))
+
+        async def answers() -> bool:
+            with Asked(both) as asked:
+                assert texts(await get(service)) == ["one"]
+            return asked.standby > 0 and asked.primary == 0
+
+        await until(answers)
