@@ -156,7 +156,7 @@ class Connections:
         keep = True
         try:
             yield connection
-        except BaseException as exc:
+        except BaseException as exc:  # after a CancelledError the server may still be at work
             # The server's farewell may have arrived while it was idle, or it is a standby now.
             # A node that hangs takes no cancellation either.
             broken = not isinstance(exc, Exception) or isinstance(exc, _NO_LONGER_OF_USE)
@@ -221,7 +221,7 @@ class Connections:
             self._connector.asks_citus = True
 
     def renew(self) -> None:
-        """Lets nobody use the connections again that are open now, since others lead elsewhere."""
+        """Retires the connections that are open now, because new ones lead elsewhere."""
         self._dead_until = time.monotonic()
 
     def heed(self, fault: Fault) -> None:
@@ -318,7 +318,7 @@ class Connections:
     async def environment(self) -> dict[str, str]:
         """Returns the variables by which Postgres's own programs reach this database.
 
-        The password is among them: they are for a program's environment, and for nobody's eyes.
+        The password is among them, so they go into a program's environment and nowhere else.
 
         Raises:
           ConfigurationError: It was made with an engine, which alone knows where it leads.

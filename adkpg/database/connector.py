@@ -52,7 +52,7 @@ class Connector:
       asks_citus: Whether the server has Citus.
 
     Raises:
-      ConfigurationError: The options hold one that nobody knows.
+      ConfigurationError: One of the options is unknown.
     """
 
     def __init__(
@@ -127,8 +127,8 @@ class Connector:
         """Opens a connection.
 
         Raises:
-          ConfigurationError: The URL or the caller names an option that nobody knows, or a file
-            that cannot be read.
+          ConfigurationError: The URL or the caller names an unknown option, or a file that cannot
+            be read.
           PasswordFailed: The caller's password function raised.
         """
         if self._keeps_prepared is not False:
@@ -175,11 +175,13 @@ class Connector:
 
         The driver does when it meets an array, and the answer would take most of a second.
         """
+        shows = False
         try:
             await connection.execute("SET citus.override_table_visibility = off")
-        except BaseException:
-            connection.terminate()
-            raise
+            shows = True
+        finally:
+            if not shows:
+                connection.terminate()
 
     async def _let_in(self, options: dict[str, Any]) -> asyncpg.Connection:
         """Connects; a password function is asked once more if the server refused its first one."""

@@ -42,7 +42,7 @@ class Places:
         try:
             async with asyncio.timeout(timeout_s):
                 await place
-        except BaseException as exc:
+        except BaseException as exc:  # CancelledError, too: else a place that came is lost
             if place.done() and not place.cancelled() and place.exception() is None:
                 self.give()  # it came together with the end of the wait
             if isinstance(exc, TimeoutError):

@@ -186,15 +186,17 @@ class LoopPools:
     async def give_back(self, pooled: Any) -> None:
         """Puts a connection in no transaction back into its pool; awaits nothing outside of it."""
         own = self._pools.get(asyncio.get_running_loop())
-        if own is None or not own.returned(pooled):
-            await greenlet_spawn(pooled.close)
-        if own is not None and own.places is not None:
-            own.places.give()
+        try:
+            if own is None or not own.returned(pooled):
+                await greenlet_spawn(pooled.close)
+        finally:
+            if own is not None and own.places is not None:
+                own.places.give()
 
     def use(self) -> tuple[int, int, int]:
         """Returns how many connections of the running loop's pool are used, idle, and at most.
 
-        Of an engine of the user's own, the most is its pool's size, or what it had to open beyond.
+        The most of a user's own engine is its pool's size, with what that opened beyond it.
         """
         own = self._pools.get(asyncio.get_running_loop())
         pool: Any = None if own is None else own.engine.sync_engine.pool
@@ -276,7 +278,8 @@ class LoopPools:
         try:
             yield
         finally:
-            self._pools.pop(loop, None)
+            if self._pools.get(loop) is pool:  # else the loop has another one since `close`
+                del self._pools[loop]
             await pool.dispose()
 
 
@@ -291,7 +294,7 @@ class _LoopPool:
       prototype: As given.
       engine: With the pool.
       template: What it was made from; None: an engine of the user's own.
-      places: Of the pool; None: any number, or the pool of a user's engine, which knows itself.
+      places: The pool's; None: there is no limit, or a user's engine has the limit itself.
       timeout_s: How long a caller waits for a place.
       closer: Ends with the loop, and the pool with it.
     """
@@ -377,7 +380,7 @@ class _LoopPool:
             raise Closed
         try:
             return task.result()
-        except BaseException:
+        except BaseException:  # CancelledError, too, as the loop ends: else the place stays taken
             if self.places is not None:
                 self.places.give()
             raise
@@ -411,7 +414,8 @@ class _LoopPool:
         """Takes a connection out of the pool and ends it, without an await."""
         connection = pooled.driver_connection
         pooled.detach()
-        if self.places is not None:
+        # One that was borrowed before the pool was closed has no place in the next pool.
+        if self.places is not None and connection in self._connections:
             self.places.give()
         if not connection.is_closed():
             self.spawn(_ended(connection))

@@ -37,7 +37,7 @@ _BEGIN = "BEGIN ISOLATION LEVEL READ COMMITTED"
 _UNKNOWN = (asyncpg.UndefinedTableError, asyncpg.UndefinedFunctionError)
 
 
-class Runner:
+class Runner(Source):
     """Runs statements on one database, and repeats what passes.
 
     Args:
@@ -102,17 +102,6 @@ class Runner:
         finally:
             if self.replica is not None and statement.writes:
                 self.replica.wrote(parameters)
-
-    async def fetch_one(
-        self,
-        statement: Statement[ParametersT],
-        parameters: ParametersT,
-        *,
-        timeout_s: float | None = None,
-    ) -> asyncpg.Record | None:
-        """Runs one statement like `fetch` and returns its first row, or None."""
-        rows = await self.fetch(statement, parameters, timeout_s=timeout_s)
-        return rows[0] if rows else None
 
     async def transact(
         self,
@@ -208,7 +197,7 @@ class Runner:
     async def _begun(self, attempt: Attempt) -> AsyncIterator[Transaction]:
         """Yields a transaction.
 
-        After a cancellation or a timeout nobody knows what the server is doing: the connection is
+        After a cancellation or a timeout the server may still be at work. So the connection is
         closed without another word, and the server rolls back.
         """
         begin = _BEGIN

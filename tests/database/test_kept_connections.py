@@ -108,3 +108,23 @@ async def test_closing_fails_a_call_that_is_connecting(proxy: Proxy) -> None:
     await closing
     with pytest.raises(DatabaseUnavailable, match="was closed while a call was under way"):
         await connecting
+
+
+async def test_a_call_of_before_closing_gives_no_place_to_the_pool_after_it(
+    proxy: Proxy, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr("adkpg.database.pools._LONGEST_FAREWELL_S", 0.5)
+    async with Database(proxy.url) as database:
+        await database.run.fetch(select_recovery(), {})
+        proxy.hold(1, "answer")
+        call = asyncio.create_task(database.run.fetch(select_recovery(), {}))
+        await proxy.held.wait()
+        closing = asyncio.create_task(database.close())
+        while database.connections.use() != (0, 0, 0):  # the pool is set aside
+            await asyncio.sleep(0)
+        async with database.run.transaction():
+            await asyncio.wait({call, closing})
+            proxy.release()
+            assert database.connections.use()[0] == 1
+        assert database.connections.use()[0] == 0
+        assert isinstance(call.exception(), DatabaseUnavailable)
