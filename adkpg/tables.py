@@ -930,25 +930,26 @@ PERSONAL = tuple(table for table in reversed(metadata.sorted_tables) if "user_id
 
 DISTRIBUTED = (
     "append_event_1",
+    "at_part_1",
     "create_session_1",
     "ingest_turns_1",
-    "select_prepared_1",
-    "write_prepared_1",
+    "merge_states_1",
 )
 """Those that run on the node of their second argument, the user, where tables are distributed."""
 
 FUNCTIONS = (
     *DISTRIBUTED,
-    # An app's state has no user; where tables are distributed, these run on the node that is asked.
-    "append_event_with_app_1",
-    "create_session_with_app_1",
-    "merge_states_1",
+    "select_prepared_1",
+    "write_memories_1",
+    # Every node runs it on its own parts.
+    "at_each_part_1",
     # What they are made of.
     "enter_1",
+    "leave_1",
     "merge_app_state_1",
     "merge_user_state_1",
+    "of_part_1",
     "require_part_1",
-    "write_memories_1",
 )
 """All of them; no name has two signatures."""
 

@@ -9,7 +9,6 @@ from sqlalchemy import (
     BigInteger,
     ColumnElement,
     Integer,
-    Select,
     Text,
     and_,
     bindparam,
@@ -32,17 +31,16 @@ from sqlalchemy.dialects.postgresql import (
     JSON,
     TIMESTAMP,
     UUID,
-    Insert,
     insert,
 )
 
 from adkpg.memory.write.statements import with_person
 from adkpg.sql import (
     SESSION_ID,
+    Place,
     ScopeParameters,
     SessionParameters,
     Statement,
-    at_person,
     given_rows,
     in_scope,
 )
@@ -62,15 +60,10 @@ _CHUNKS = bindparam("chunk_count", type_=Integer)
 _TOKEN = bindparam("token", type_=Text)
 
 # What a copy by dump or template has not: the server's identity and the database's.
-_INSTALLATION = (
-    "SELECT c.system_identifier || '/' || d.oid"
+_INSTALLATION: ColumnElement[str] = literal_column(
+    "(SELECT c.system_identifier || '/' || d.oid"
     " FROM pg_catalog.pg_control_system() c, pg_catalog.pg_database d"
-    " WHERE d.datname = current_database()"
-)
-_HERE: ColumnElement[str] = literal_column(f"({_INSTALLATION})", Text)
-_COORDINATOR: ColumnElement[str] = literal_column(
-    # A cluster is known by its coordinator, whichever node is asked.
-    f"(SELECT result FROM run_command_on_coordinator($_${_INSTALLATION}$_$) WHERE success)",  # noqa: S608 - a constant
+    " WHERE d.datname = current_database())",
     Text,
 )
 
@@ -170,9 +163,7 @@ def _chunks_of(artifact_id: ColumnElement[Any]) -> ColumnElement[bool]:
 
 def _unerased() -> CTE:
     """The session, if it is stored, held; who forgets the person waits, and is waited for."""
-    # As a text, since a step of Citus has no column of void; and on the node that has the user.
-    locked = select(cast(with_person(), Text).label("locked")).select_from(at_person())
-    person = locked.cte("person").prefix_with("MATERIALIZED")
+    person = select(with_person().label("locked")).cte("person").prefix_with("MATERIALIZED")
     return (
         select(sessions.c.session_id)
         .where(
@@ -340,7 +331,7 @@ def lock_name() -> Statement[ArtifactParameters]:
         with_person(),
         func.pg_advisory_xact_lock(func.hashtextextended(key, literal(1, BigInteger))),
     )
-    return Statement(locks, over_nodes=locks.select_from(at_person()))
+    return Statement(locks)
 
 
 @cache
@@ -383,9 +374,10 @@ def select_version(*, latest: bool, content: bool) -> Statement[VersionParameter
         )
         .order_by(artifact_chunks.c.chunk)
     )
-    chunks: ColumnElement[Any] = (
-        func.array(data.scalar_subquery()) if content else literal_column("'{}'::bytea[]")
-    )
+    bytes_: Any = ARRAY(BYTEA)
+    chunks: ColumnElement[Any] = literal_column("'{}'::bytea[]", bytes_)
+    if content:
+        chunks = func.array(data.scalar_subquery(), type_=bytes_)
     return Statement(select(*_described(found), chunks.label("chunks")))
 
 
@@ -489,38 +481,27 @@ def select_claim() -> Statement[ClaimParameters]:
     Returns:
       ``own``: Whether it was made here. ``fresh``: In the last hour.
     """
-
-    def read(installation: ColumnElement[str]) -> Any:
-        told = select(
-            (artifact_claims.c.installation == installation).label("own"),
-            (artifact_claims.c.claimed_at > _ago(hours=1)).label("fresh"),
-        )
-        return told.where(cast(artifact_claims.c.token, Text) == _TOKEN)
-
-    return Statement(read(_HERE), over_nodes=read(_COORDINATOR))
+    told = select(
+        (artifact_claims.c.installation == _INSTALLATION).label("own"),
+        (artifact_claims.c.claimed_at > _ago(hours=1)).label("fresh"),
+    )
+    told = told.where(cast(artifact_claims.c.token, Text) == _TOKEN)
+    return Statement(told, place=Place.FIRST)
 
 
 @cache
 def select_own_claim() -> Statement[Any]:
     """Reads whether this database has claimed a folder: a row if so."""
-
-    def read(installation: ColumnElement[str]) -> Select[Any]:
-        own = select(artifact_claims.c.token).where(artifact_claims.c.installation == installation)
-        return own.limit(1)
-
-    return Statement(read(_HERE), over_nodes=read(_COORDINATOR))
+    own = select(artifact_claims.c.token).where(artifact_claims.c.installation == _INSTALLATION)
+    return Statement(own.limit(1), place=Place.FIRST)
 
 
 @cache
 def insert_claim() -> Statement[ClaimParameters]:
     """Notes a new claim of this database."""
-
-    def write(installation: ColumnElement[str]) -> Insert:
-        return insert(artifact_claims).from_select(
-            ["token", "installation"], select(cast(_TOKEN, UUID), installation)
-        )
-
-    return Statement(write(_HERE), over_nodes=write(_COORDINATOR))
+    claim = select(cast(_TOKEN, UUID), _INSTALLATION)
+    claimed = insert(artifact_claims).from_select(["token", "installation"], claim)
+    return Statement(claimed, place=Place.FIRST)
 
 
 @cache

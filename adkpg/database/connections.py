@@ -215,11 +215,6 @@ class Connections:
                 if not keep:
                     self._pools.discard(pooled)
 
-    def found_citus(self) -> None:
-        """Has new connections ask Citus for its own tables' types, too."""
-        if self._connector is not None:
-            self._connector.asks_citus = True
-
     def renew(self) -> None:
         """Retires the connections that are open now, because new ones lead elsewhere."""
         self._dead_until = time.monotonic()

@@ -48,9 +48,6 @@ class Connector:
       defaults: Of `asyncpg.connect`, over the settings.
       options: Of `asyncpg.connect`, or libpq's names of them, over everything else.
 
-    Attributes:
-      asks_citus: Whether the server has Citus.
-
     Raises:
       ConfigurationError: One of the options is unknown.
     """
@@ -88,7 +85,6 @@ class Connector:
         self._keeps_prepared: bool | None = True if self._told else None
         self._said_to_wait = False  # since the last connection
         self._system: ssl.SSLContext | None = None  # trusts what the system trusts
-        self.asks_citus = False
 
     def _take(self, name: str, value: Any, settings_of_server: dict[str, str]) -> None:
         """Takes one of the caller's connect_args, by asyncpg's name or libpq's."""
@@ -145,8 +141,6 @@ class Connector:
                 options["ssl"] = self._trusting_system()
             connection = await self._let_in(options)
             self._said_to_wait = False
-            if self.asks_citus:
-                await self._let_citus_show(connection)
             return connection
         except (asyncpg.ClientConfigurationError, ConfigurationError):
             raise
@@ -169,19 +163,6 @@ class Connector:
             "The driver cannot read the database URL; write what is special in a user, "
             "password or database name as %XX, and ports as numbers."
         )
-
-    async def _let_citus_show(self, connection: asyncpg.Connection) -> None:
-        """Keeps Citus from hiding its parts from what reads the catalogs.
-
-        The driver does when it meets an array, and the answer would take most of a second.
-        """
-        shows = False
-        try:
-            await connection.execute("SET citus.override_table_visibility = off")
-            shows = True
-        finally:
-            if not shows:
-                connection.terminate()
 
     async def _let_in(self, options: dict[str, Any]) -> asyncpg.Connection:
         """Connects; a password function is asked once more if the server refused its first one."""

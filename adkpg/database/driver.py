@@ -1,11 +1,6 @@
-"""What the driver's errors mean, and which of them pass: by SQLSTATE and class.
-
-By text only what Citus says without a state of its own: when a node ends in the middle of work, or
-a part of a table has just moved.
-"""
+"""What the driver's errors mean, and which of them pass: by SQLSTATE and class."""
 
 import errno
-import re
 import socket
 import ssl
 from enum import Enum
@@ -15,6 +10,7 @@ from sqlalchemy.dialects.postgresql.asyncpg import AsyncAdapt_asyncpg_dbapi
 from sqlalchemy.exc import DBAPIError
 from sqlalchemy.exc import TimeoutError as PoolTimeoutError
 
+from adkpg.database.cluster import errors as cluster
 from adkpg.errors import (
     Busy,
     ConfigurationError,
@@ -28,13 +24,10 @@ from adkpg.errors import (
     SchemaError,
     ScopeMissing,
 )
-from adkpg.tables import EVENT_ID_KEY, metadata
+from adkpg.tables import EVENT_ID_KEY
 
 # https://www.postgresql.org/docs/current/errcodes-appendix.html
 MISSING = {"42P01", "3F000", "42703", "42883"}
-NOT_DISTRIBUTED = {"0A000", "XX000", "22P04"}
-"""What Citus answers to statements for tables that are on one server."""
-
 _REFUSED = {"28000", "28P01"}
 _NO_DATABASE = "3D000"
 _UNSTORABLE = {"22021", "22P05", "54000", "22003"}
@@ -55,30 +48,6 @@ _DISK_FULL = "53100"
 _UNKNOWN_END = "40003"
 _DENIED = "42501"
 _NO_SCOPE = "ADK01"  # raised by the functions of row_security.py
-_MOVED = "ADK06"  # raised by require_part_1
-_NODE_LOST = "CIINF"  # of Citus: what a step left on a node is not there
-_INTERNAL = "XX000"
-_NODE_ENDED = (
-    "terminating connection due to",
-    "failure on connection marked as essential",
-    "could not find the intermediate result file",
-    "could not commit transaction for shard",
-    "connection to the remote node",
-    "failed to connect to",
-    "connection not open",
-    "no connection to the server",
-    "server closed the connection unexpectedly",
-    "could not receive data from server",
-    "could not send data to server",
-    "SSL connection has been closed unexpectedly",
-    "SSL SYSCALL error",
-    "the database system is starting up",
-    "the database system is shutting down",
-    "the database system is in recovery mode",
-)
-"""What Citus says as an internal error where a node that it asked has ended, or begins."""
-_PART_MOVED = "cannot execute a distributed query from a query on a shard"
-"""What a node says that has a part already, and does not know yet: a trigger's rows are its own."""
 _VIOLATED = {
     "ADK02": EVENT_ID_KEY,
     "ADK03": "sessions.state",
@@ -87,10 +56,6 @@ _VIOLATED = {
     "ADK07": "app_states.writers",
 }
 """What functions of the database raise, since a cluster forgets the names of constraints."""
-_CONSTRAINTS = frozenset(
-    str(each.name) for table in metadata.tables.values() for each in table.constraints
-)
-_OF_PART = re.compile(r"\b(\w+)_[0-9]+\b")  # what Citus names a constraint on a part of a table
 _UNPREPARED = {"26000", "42P05"}  # not there any more, or another client's of that name is
 
 
@@ -144,7 +109,6 @@ _PASSES = {
     "57P02": Fault.LOST,
     "57P03": Fault.AWAY,
     "57P05": Fault.LOST,
-    _NODE_LOST: Fault.NODE,
     _READ_ONLY: Fault.STANDBY,
     **dict.fromkeys(_UNPREPARED, Fault.UNPREPARED),
 }
@@ -158,9 +122,9 @@ def fault_of(exc: BaseException, *, sent: bool) -> Fault | None:
     """
     exc = of_server(exc)
     state = getattr(exc, "sqlstate", None)
-    if _node_ended(exc):
+    if cluster.node_ended(exc):
         return Fault.NODE
-    if _part_moved(exc):
+    if cluster.part_moved(exc):
         return Fault.MOVED
     if _has_no_transactions(exc):
         return None
@@ -188,33 +152,6 @@ def of_server(exc: BaseException) -> BaseException:
     said = exc.__cause__ or exc.__context__
     wrapped = isinstance(exc, asyncpg.ConnectionDoesNotExistError)
     return said if wrapped and isinstance(said, asyncpg.PostgresError) else exc
-
-
-def _node_ended(exc: BaseException) -> bool:
-    """Whether a node that the server asked has ended, which the server itself survives."""
-    state = getattr(exc, "sqlstate", None)
-    return state == _NODE_LOST or (
-        state in (_INTERNAL, "08006") and any(text in str(exc) for text in _NODE_ENDED)
-    )
-
-
-def _part_moved(exc: BaseException) -> bool:
-    """Whether a node refused to write to a part that has just come to it, or left it.
-
-    All is undone.
-    """
-    state = getattr(exc, "sqlstate", None)
-    return state == _MOVED or (state == _INTERNAL and _PART_MOVED in str(exc))
-
-
-def _constraint(exc: BaseException) -> str | None:
-    """Returns which constraint refused a row, by the name that it has in `tables`.
-
-    Of what a node refused that the server asked, the text alone says it.
-    """
-    named: str | None = getattr(exc, "constraint_name", None)
-    of_parts = _OF_PART.findall(named or getattr(exc, "message", None) or "")
-    return next((name for name in of_parts if name in _CONSTRAINTS), named)
 
 
 def of_driver(exc: BaseException | None) -> BaseException | None:
@@ -246,13 +183,13 @@ def translate(
     nowhere = not partly and (refused or own or not sent)
     written = False if nowhere else None
     kept = "nothing was written" if nowhere else "some users' rows may be written"
-    if _node_ended(exc):
+    if cluster.node_ended(exc):
         return DatabaseUnavailable(
             f"A node of the cluster behind {place} ended, or is away ({exc}); try again, and check "
             "that all of its nodes run.",
             written=None if sent else False,
         )
-    if _part_moved(exc):
+    if cluster.part_moved(exc):
         return Busy(
             f"A part of adkpg's tables in {place} moved to another node while a statement ran "
             f"({exc}); {kept}: try again.",
@@ -348,7 +285,7 @@ def translate(
             "scope; set ADKPG_ROW_LEVEL_SECURITY=true and call within adkpg.scope(...)."
         )
     if state in _UNSTORABLE or (
-        isinstance(exc, asyncpg.DataError) and state not in NOT_DISTRIBUTED
+        isinstance(exc, asyncpg.DataError) and state not in cluster.REFUSED
     ):
         return InvalidInput(
             f"Postgres cannot store a value that was given ({exc}); give one that it can hold.",
@@ -358,7 +295,7 @@ def translate(
         column = f"{getattr(exc, 'table_name', '')}.{getattr(exc, 'column_name', '')}"
         return ConstraintViolated(
             f"Postgres refused a row ({exc}); another writer may have been first: try again.",
-            _VIOLATED.get(state) or _constraint(exc) or column,
+            _VIOLATED.get(state) or cluster.constraint(exc) or column,
         )
     if isinstance(exc, PoolTimeoutError):
         return Busy(

@@ -8,12 +8,16 @@ from importlib.metadata import PackageNotFoundError, version
 import asyncpg
 from sqlalchemy.ext.asyncio import AsyncEngine
 
-from adkpg.database import distribution, grants, row_security
+from adkpg.database import grants, row_security
 from adkpg.database.attempts import LOOK, Attempt, Attempts
-from adkpg.database.cluster import Cluster
+from adkpg.database.cluster import distribution
+from adkpg.database.cluster.errors import REFUSED
+from adkpg.database.cluster.node import Cluster
+from adkpg.database.cluster.routing import Routed
 from adkpg.database.connections import Connections
-from adkpg.database.driver import MISSING, NOT_DISTRIBUTED, Fault
+from adkpg.database.driver import MISSING, Fault
 from adkpg.database.migrating import migrations
+from adkpg.database.sending import Direct, Sending
 from adkpg.errors import Busy, DatabaseError, ExtensionMissing, SchemaError
 
 logger = logging.getLogger(__name__)
@@ -46,6 +50,12 @@ class Installation:
         self._introduced = is_standby
         self._embedders: dict[str, None] = {}
         self._verified = self._distributed = False
+        self._direct, self._routed = Direct(self._schema), Routed(self._schema)
+
+    @property
+    def sending(self) -> Sending:
+        """How statements are sent to the tables, for all that is known."""
+        return self._routed if self._distributed else self._direct
 
     @property
     def known_as_distributed(self) -> bool:
@@ -116,11 +126,11 @@ class Installation:
           Busy: The call fails anew of tables that are distributed now: the caller asks otherwise.
         """
         state = getattr(failure.__cause__, "sqlstate", None)
-        if state in NOT_DISTRIBUTED and again and self._distributed:
+        if state in REFUSED and again and self._distributed:
             raise self._otherwise() from failure
         if again:
             return False
-        if state in NOT_DISTRIBUTED and not attempt.distributed:
+        if state in REFUSED and not attempt.distributed:
             self._verified = False
             return True
         return state in MISSING
@@ -305,7 +315,6 @@ class Installation:
         try:
             migrations.verify(found, self._connections.url, self._fresh_start)
             if found.citus:
-                self._connections.found_citus()
                 cluster = await distribution.cluster_of(engine, self._schema)
                 before, self._distributed = self._distributed, bool(cluster and cluster.kinds)
                 if self._distributed and not before:

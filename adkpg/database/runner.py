@@ -206,9 +206,9 @@ class Runner(Source):
         transaction: Transaction | None = None
         try:
             async with self._checked(attempt, CALL, begin) as connection:
-                distributed = attempt.distributed = self.installation.known_as_distributed
+                attempt.distributed = self.installation.known_as_distributed
                 transaction = Transaction(
-                    connection, self._schema, begun=True, place=self._place, distributed=distributed
+                    connection, self.installation.sending, begun=True, place=self._place
                 )
                 try:
                     yield transaction
@@ -266,14 +266,13 @@ class Runner(Source):
         async with self._checked(attempt, policy) as connection:
             if not statement.writes:
                 self.installation.require_as_before(attempt)
-            distributed = attempt.distributed = self.installation.known_as_distributed
+            attempt.distributed = self.installation.known_as_distributed
             return await Transaction(
                 connection,
-                self._schema,
+                self.installation.sending,
                 begun=False,
                 scope=scope,
                 place=self._place,
-                distributed=distributed and policy.scoped,
                 keeps_prepared=self.connections.keeps_prepared,
             ).fetch(statement, parameters, timeout_s=timeout_s, standing=standing, attempt=attempt)
 

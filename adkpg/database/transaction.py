@@ -7,7 +7,7 @@ from typing import Any
 import asyncpg
 
 from adkpg.database.attempts import Attempt
-from adkpg.database.prepared_statements import call_of, prepared, rows_of
+from adkpg.database.sending import Sending
 from adkpg.sql import ParametersT, Statement
 from adkpg.telemetry import calls
 
@@ -19,16 +19,14 @@ class Transaction:
 
     Args:
       connection: The driver's.
-      schema: Of the tables.
+      sending: How statements are sent to the tables.
       begun: Whether the caller began a transaction, and entered the scope in it.
       scope: What each statement enters by itself, as the arguments of ``enter_scope``; None:
         nothing.
       place: Where it is, for spans, if the call does not say so.
-      distributed: Whether the tables are distributed by Citus.
       keeps_prepared: Whether statements that this process prepares can be run again.
 
     Attributes:
-      is_distributed: Whether the tables are distributed by Citus.
       written: The scopes of the statements that may have changed something, as parameters.
       began_at: When it began, in monotonic seconds.
       answered_at: When the server last answered.
@@ -39,32 +37,29 @@ class Transaction:
         "_connection",
         "_keeps_prepared",
         "_place",
-        "_schema",
         "_scope",
+        "_sending",
         "answered_at",
         "began_at",
-        "is_distributed",
         "written",
     )
 
     def __init__(
         self,
         connection: asyncpg.Connection,
-        schema: str,
+        sending: Sending,
         *,
         begun: bool,
         scope: tuple[str, ...] | None = None,
         place: dict[str, str | int] | None = None,
-        distributed: bool = False,
         keeps_prepared: bool = True,
     ) -> None:
         self._connection = connection
-        self._schema = schema
+        self._sending = sending
         self._begun = begun
         self._scope = scope
         self._place = place
         self._keeps_prepared = keeps_prepared
-        self.is_distributed = distributed
         self.written: list[Mapping[str, object]] = []
         self.began_at = self.answered_at = time.monotonic()
 
@@ -86,49 +81,28 @@ class Transaction:
           standing: What the server is asked of itself along with it, as `Statement.fitting` says.
           attempt: Told what was sent, where a statement commits by itself.
         """
-        distributed, scope = self.is_distributed, self._scope
         if self._begun and statement.writes:
             self.written.append({name: parameters[name] for name in _SCOPE if name in parameters})
-        gate = None if scope is None else len(scope)
-        statement = statement.form(distributed=distributed)
-        call: Statement[Any] | None = None
-        alone = not self._begun and standing is None  # else its plan is made anew each time
-        if distributed and statement.writes_parts:
-            call = call_of(writes=True)
-        elif alone and statement.long and (distributed or not self._keeps_prepared):
-            call = call_of(writes=statement.writes_parts)
-        if standing is not None:
-            sql = statement.fitting(self._schema, gate, standing)
-        else:
-            sql = (call or statement).text(self._schema, gate, distributed=distributed and not call)
         found: list[Any] = []
-        for own in statement.split(parameters) if distributed else (parameters,):
-            if call is None:
-                arguments = statement.arguments(own)
-            else:
-                given = prepared(statement, own, self._schema, distributed=distributed)
-                arguments = call.arguments(given)
-            if scope is not None:
-                arguments = (call or statement).entering(arguments, scope)
+        for sent in self._sending.sent(
+            statement,
+            parameters,
+            scope=self._scope,
+            standing=standing,
+            # In a transaction another connection's plans are of no use.
+            plans_kept=self._begun or self._keeps_prepared,
+        ):
             if attempt is not None:
                 attempt.sent = True
             if calls.is_open():
-                with calls.statement(sql, self._place):
-                    rows = await self._connection.fetch(sql, *arguments, timeout=timeout_s)
+                with calls.statement(sent.sql, self._place):
+                    rows = await self._connection.fetch(
+                        sent.sql, *sent.arguments, timeout=timeout_s
+                    )
             else:
-                rows = await self._connection.fetch(sql, *arguments, timeout=timeout_s)
-            found += rows if call is None else rows_of(statement, rows[0]["answer"])
+                rows = await self._connection.fetch(sent.sql, *sent.arguments, timeout=timeout_s)
+            found += rows if sent.rows is None else sent.rows(rows)
             if attempt is not None:
                 attempt.partly = statement.writes
         self.answered_at = time.monotonic()
         return found
-
-    async def command(self, statement: Statement[ParametersT], parameters: ParametersT) -> None:
-        """Runs one statement, which on a cluster has another node do it, in a transaction there.
-
-        Its rows are what nodes answered: success and result. What one refused is raised as if it
-        had been asked itself, so that what passes is repeated.
-        """
-        for answer in await self.fetch(statement, parameters):
-            if not answer["success"]:
-                raise asyncpg.InternalServerError(answer["result"])

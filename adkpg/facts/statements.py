@@ -331,7 +331,7 @@ def insert_repeated() -> Statement[RelatedParameters]:
         .order_by(
             tells.c.memory_id, tells.c.lexeme, says.c.timestamp.desc(), says.c.position.desc()
         )
-        .cte("repeated")  # Citus refuses it as a subquery
+        .cte("repeated")
     )
     return Statement(
         insert(memory_provenance)

@@ -193,10 +193,10 @@ def merge_states(*, app: bool) -> Statement[StatesParameters]:
     """Merges deltas into the shared states; the answer has the app's and the user's after it.
 
     Args:
-      app: Whether the app's is one of them, which is on all nodes of a cluster.
+      app: Whether the app's is one of them.
     """
     names = ("app_name", "user_id", "app_delta", "user_delta", "state_limit", "writer_limit")
-    return Call("merge_states_1", *names, in_part=not app)
+    return Call("merge_states_1", *names, of_app=app)
 
 
 @cache

@@ -40,7 +40,7 @@ from adkpg.sessions.statements import (
     user_state,
     user_state_version,
 )
-from adkpg.sql import APP_NAME, USER_ID, ScopeParameters, SessionParameters, Statement
+from adkpg.sql import APP_NAME, USER_ID, Place, ScopeParameters, SessionParameters, Statement
 from adkpg.tables import app_states, events, sessions, user_states
 
 _LIMIT = bindparam("limit", type_=BigInteger)
@@ -231,10 +231,7 @@ def list_sessions(*, one_user: bool) -> Statement[ListParameters]:
     if one_user:
         wanted = and_(wanted, sessions.c.user_id == USER_ID)
     page = select(*_LISTED).where(wanted).limit(_LIMIT)
-    over_nodes = None if one_user else _of_nodes("updated_at", newest_first=False, after=False)
-    return _listing(
-        page, "updated_at", newest_first=False, one_user=one_user, over_nodes=over_nodes
-    )
+    return _listing(page, "updated_at", newest_first=False, one_user=one_user)
 
 
 @cache
@@ -262,8 +259,7 @@ def list_sessions_page(*, one_user: bool, after: bool) -> Statement[SessionsPage
         .lateral("row")
     )
     page = select(*row.c).select_from(places.join(row, true()))
-    over_nodes = _of_nodes(order, newest_first=True, after=after)
-    return _listing(page, order, newest_first=True, one_user=False, over_nodes=over_nodes)
+    return _listing(page, order, newest_first=True, one_user=False)
 
 
 def _newest_of_user(*, after: bool) -> Select[Any]:
@@ -285,43 +281,6 @@ def _newest_of_user(*, after: bool) -> Select[Any]:
     return select(*both.c).order_by(*(column.desc() for column in place)).limit(_LIMIT)
 
 
-def _of_nodes(order: str, *, newest_first: bool, after: bool) -> Select[Any]:
-    """The listing of an app whose users are on several nodes: each sends its own page.
-
-    A user's state comes with each of their sessions. Nothing is measured: ``listed`` is null.
-    """
-    place = [column.desc() if newest_first else column.asc() for column in _place(sessions, order)]
-    last = and_(
-        events.c.app_name == sessions.c.app_name,
-        events.c.user_id == sessions.c.user_id,
-        events.c.session_id == sessions.c.session_id,
-        events.c.seq == sessions.c.revision,
-    )
-    shared = and_(
-        user_states.c.app_name == sessions.c.app_name, user_states.c.user_id == sessions.c.user_id
-    )
-    of_app = app_states.c.app_name == APP_NAME
-    page = (
-        select(
-            *(each for each in _LISTED if each.key != "state"),
-            cast(events.c.revision_token, Text).label("revision_token"),
-            cast(sessions.c.state, Text).label("state"),
-            cast(app_states.c.state, Text).label("app_state"),
-            cast(user_states.c.state, Text).label("user_state"),
-            cast(null(), BigInteger).label("listed"),
-        )
-        .select_from(
-            sessions.outerjoin(events, last)
-            .outerjoin(user_states, shared)
-            .outerjoin(app_states, of_app)
-        )
-        .where(sessions.c.app_name == APP_NAME, unexpired())
-    )
-    if after:
-        page = page.where(_after_cursor(sessions, order))
-    return page.order_by(*place).limit(_LIMIT)
-
-
 def _place(table: Any, order: str) -> tuple[ColumnElement[Any], ...]:
     return table.c[order], table.c.user_id, table.c.session_id
 
@@ -339,18 +298,13 @@ def _after_cursor(table: Any, order: str, *, one_user: bool = False) -> ColumnEl
 
 
 def _listing(
-    chosen: Select[Any],
-    order: str,
-    *,
-    newest_first: bool,
-    one_user: bool,
-    over_nodes: Select[Any] | None = None,
+    chosen: Select[Any], order: str, *, newest_first: bool, one_user: bool
 ) -> Statement[Any]:
     """Orders a listing and adds the shared states; each travels once, on its first row.
 
     Each session is given with its states and the shared ones, so all of these count for each: the
-    listing ends where they are too many bytes together, after one session at least. ``listed`` says
-    how many there would be.
+    listing ends where they are too many bytes together, after one session at least. ``size`` is
+    what each counts, ``number`` goes from 1 on, and ``listed`` says how many there would be.
 
     States become text here, and tokens are read: below a limit, those that are not on the page
     would too.
@@ -376,6 +330,7 @@ def _listing(
     measured = (
         select(
             *page.c,
+            size.label("size"),
             number.label("number"),
             number_of_user.label("number_of_user"),
             func.sum(size).over(order_by=place, rows=(None, 0)).label("bytes"),
@@ -388,6 +343,8 @@ def _listing(
     listing = (
         select(
             *(measured.c[each.key] for each in page.c if each.key != "state"),
+            measured.c.size,
+            measured.c.number,
             measured.c.listed,
             token_of(measured),
             cast(measured.c.state, Text).label("state"),
@@ -405,7 +362,7 @@ def _listing(
         )
         .order_by(measured.c.number)
     )
-    return Statement(listing, over_nodes=over_nodes)
+    return Statement(listing, place=Place.ANYWHERE if one_user else Place.EACH_PART)
 
 
 def _size(table: Any) -> ColumnElement[int]:

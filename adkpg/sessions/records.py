@@ -72,20 +72,24 @@ def session(
 
 
 def fitting(
-    rows: Sequence[Mapping[str, Any]], most_bytes: int
+    rows: Sequence[Mapping[str, Any]], most_bytes: int, order: str, *, newest_first: bool
 ) -> tuple[Sequence[Mapping[str, Any]], int]:
     """Returns the rows of a listing that an answer has room for, and how many there would be.
 
-    The server has measured them; the nodes of a cluster have not.
+    In their order, by a time, user and id: each part of the tables sends its own rows in it.
     """
-    if not rows or rows[0]["listed"] is not None:
-        return rows, rows[0]["listed"] if rows else 0
+    rows = sorted(
+        rows,
+        key=lambda row: (row[order], row["user_id"], row["session_id"]),
+        reverse=newest_first,
+    )
+    there = sum(row["listed"] for row in rows if row["number"] == 1)
     size = 0
     for number, row in enumerate(rows):
-        size += sum(len(row[scope] or "") for scope in ("state", "app_state", "user_state"))
+        size += row["size"]
         if number and size > most_bytes:
-            return rows[:number], len(rows)
-    return rows, len(rows)
+            return rows[:number], there
+    return rows, there
 
 
 async def listed(app_name: str, rows: Iterable[Mapping[str, Any]]) -> list[Session]:

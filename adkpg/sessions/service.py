@@ -361,7 +361,7 @@ class DatabaseSessionService(UsesDatabase, BaseSessionService):
             lambda source: source.fetch(statement, wanted),
             Subject(app_name, user_id),
         )
-        some, there = records.fitting(rows, wanted["most_bytes"])
+        some, there = records.fitting(rows, wanted["most_bytes"], "updated_at", newest_first=False)
         if there > most:
             raise InvalidInput(
                 f"There are more sessions than ADKPG_MAX_RESULTS={most}; read them by pages with "
@@ -420,12 +420,12 @@ class DatabaseSessionService(UsesDatabase, BaseSessionService):
             Subject(app_name, user_id),
         )
         next_cursor = None
-        some, there = records.fitting(rows, wanted["most_bytes"])
+        order = "created_at" if user_id is None else "updated_at"
+        some, there = records.fitting(rows, wanted["most_bytes"], order, newest_first=True)
         some = some[:limit]
         if there > len(some):
             last = some[-1]
-            time = last["created_at" if user_id is None else "updated_at"]
-            next_cursor = cursor_of(time, last["user_id"], last["session_id"])
+            next_cursor = cursor_of(last[order], last["user_id"], last["session_id"])
         return Page(await records.listed(app_name, some), next_cursor)
 
     async def list_events_page(

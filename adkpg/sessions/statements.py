@@ -268,7 +268,7 @@ def create_session(*, app: bool) -> Statement[CreateParameters]:
       session exists.
     """
     return Call(
-        "create_session_with_app_1" if app else "create_session_1",
+        "create_session_1",
         *("app_name", "user_id", "session_id", "incarnation", "session_state", "initial_state"),
         *(
             "app_delta",
@@ -279,6 +279,7 @@ def create_session(*, app: bool) -> Statement[CreateParameters]:
             "ttl",
             "expires_at",
         ),
+        of_app=app,
     )
 
 
@@ -309,11 +310,12 @@ def append_event(*, app: bool) -> Statement[AppendParameters]:
       ``answer``: the revision; null if nothing was written, and `select_head` tells why.
     """
     return Call(
-        "append_event_with_app_1" if app else "append_event_1",
+        "append_event_1",
         *("app_name", "user_id", "session_id", "event_id", "timestamp", "payload"),
         *("session_delta", "app_delta", "user_delta", "state_limit", "writer_limit"),
         *("incarnation", "revision", "revision_token", "token", "merge", "holder"),
         *("place", "memories", "config"),
+        of_app=app,
     )
 
 

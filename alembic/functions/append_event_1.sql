@@ -28,8 +28,6 @@ CREATE FUNCTION {schema}.append_event_1(
 ) RETURNS bigint LANGUAGE plpgsql AS $body$
 #variable_conflict use_variable
 DECLARE
-    has_written CONSTANT boolean := pg_current_xact_id_if_assigned() IS NOT NULL;
-    in_part boolean := false;
     -- Citus lets no STABLE function of a column into an UPDATE; timestamp + interval is IMMUTABLE.
     utc timestamp := timezone('UTC', now());
     own_token uuid := token::uuid;
@@ -43,7 +41,6 @@ DECLARE
     state jsonb;
     seen bigint;
     seen_token uuid;
-    inserted bigint;
     was_deleted boolean;
 BEGIN
     {find_tables}
@@ -93,26 +90,18 @@ BEGIN
                   CASE WHEN session_delta IS NOT NULL THEN s.state END
           INTO seq, following, watched_until, state;
         IF NOT FOUND THEN
-            IF NOT has_written AND current_setting('citus.version', true) IS NOT NULL THEN
-                PERFORM require_part_1(user_id, false);
-            END IF;
             RETURN NULL;
         END IF;
     END IF;
-    {require_part}
     IF NOT is_as_expected THEN
         -- Who fails the check looks at what is stored. The event of the revision that the caller has
         -- seen has its token still; one that was deleted since contradicts nobody.
-        {in_part}
-        [[
-            SELECT e.seq, e.revision_token FROM events e
-             WHERE e.app_name = :app_name AND e.user_id = :user_id AND e.session_id = :session_id
-               AND e.seq >= :revision
-             -- In the order of the primary key: before a first ANALYZE Postgres finds the index of
-             -- event ids as good, and reads all of them.
-             ORDER BY e.seq LIMIT 1
-        ]] INTO seen, seen_token;
-        {end}
+        SELECT e.seq, e.revision_token INTO seen, seen_token FROM events e
+         WHERE e.app_name = app_name AND e.user_id = user_id AND e.session_id = session_id
+           AND e.seq >= revision
+         -- In the order of the primary key: before a first ANALYZE Postgres finds the index of
+         -- event ids as good, and reads all of them.
+         ORDER BY e.seq LIMIT 1;
         IF seen = revision AND seen_token <> expected_token THEN
             RAISE EXCEPTION 'the event of this revision is another' USING ERRCODE = 'ADK02';
         END IF;
@@ -127,35 +116,23 @@ BEGIN
         );
     END IF;
     IF user_delta IS NOT NULL THEN
-        state := merge_user_state_1(app_name, user_id, user_delta, state_limit, in_part);
+        state := merge_user_state_1(app_name, user_id, user_delta, state_limit);
     END IF;
-    {in_part}
-    [[
-        INSERT INTO events (
-            app_name, user_id, session_id, seq, revision_token, event_id, timestamp, payload
-        ) VALUES (
-            :app_name, :user_id, :session_id, :seq, :own_token, :event_id, :"timestamp",
-            :payload::json
-        ) ON CONFLICT ON CONSTRAINT events_event_id_key DO NOTHING
-    ]];
-    {end}
-    GET DIAGNOSTICS inserted = ROW_COUNT;  -- EXECUTE says nothing of what is FOUND
-    IF inserted = 0 THEN
+    INSERT INTO events (
+        app_name, user_id, session_id, seq, revision_token, event_id, timestamp, payload
+    ) VALUES (
+        app_name, user_id, session_id, seq, own_token, event_id, "timestamp", payload::json
+    ) ON CONFLICT ON CONSTRAINT events_event_id_key DO NOTHING;
+    IF NOT FOUND THEN
         RAISE EXCEPTION 'the event was appended by another call' USING ERRCODE = 'ADK02';
     END IF;
     IF memories IS NOT NULL THEN
         -- A session that was deleted and created again may have events whose memories were deleted.
-        {in_part}
-        [[
-            SELECT true FROM memory_tombstones t
-             WHERE t.app_name = :app_name AND t.user_id = :user_id
-               AND t.session_id = :session_id AND t.event_id = :event_id
-        ]] INTO was_deleted;
-        {end}
+        SELECT true INTO was_deleted FROM memory_tombstones t
+         WHERE t.app_name = app_name AND t.user_id = user_id
+           AND t.session_id = session_id AND t.event_id = event_id;
         IF was_deleted IS NULL THEN
-            following := write_memories_1(
-                app_name, user_id, memories, config, home, following, in_part => in_part
-            );
+            following := write_memories_1(app_name, user_id, memories, config, home, following);
         END IF;
     END IF;
     IF watched_until > now() THEN

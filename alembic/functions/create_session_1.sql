@@ -20,8 +20,6 @@ CREATE FUNCTION {schema}.create_session_1(
 ) RETURNS text[] LANGUAGE plpgsql AS $body$
 #variable_conflict use_variable
 DECLARE
-    has_written CONSTANT boolean := pg_current_xact_id_if_assigned() IS NOT NULL;
-    in_part boolean := false;
     state jsonb := session_state;
     app_state jsonb;
     user_state jsonb;
@@ -46,15 +44,11 @@ BEGIN
     IF NOT FOUND THEN
         RETURN NULL;
     END IF;
-    {require_part}
     IF app_delta IS NULL OR user_delta IS NULL THEN
-        {in_part}
-        [[
-            SELECT (SELECT a.state FROM app_states a WHERE a.app_name = :app_name),
-                   (SELECT u.state FROM user_states u
-                     WHERE u.app_name = :app_name AND u.user_id = :user_id)
-        ]] INTO app_state, user_state;
-        {end}
+        SELECT (SELECT a.state FROM app_states a WHERE a.app_name = app_name),
+               (SELECT u.state FROM user_states u
+                 WHERE u.app_name = app_name AND u.user_id = user_id)
+          INTO app_state, user_state;
     END IF;
     IF app_delta IS NOT NULL THEN
         app_state := merge_app_state_1(
@@ -62,7 +56,7 @@ BEGIN
         );
     END IF;
     IF user_delta IS NOT NULL THEN
-        user_state := merge_user_state_1(app_name, user_id, user_delta, state_limit, in_part);
+        user_state := merge_user_state_1(app_name, user_id, user_delta, state_limit);
     END IF;
     -- Of many sessions of a user those that were updated last stay active. One creation in 64 settles
     -- others, so that a listing finds them by an index; it waits for nobody who appends to one.

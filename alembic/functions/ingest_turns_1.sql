@@ -29,8 +29,6 @@ CREATE FUNCTION {schema}.ingest_turns_1(
 ) RETURNS text LANGUAGE plpgsql AS $body$
 #variable_conflict use_variable
 DECLARE
-    has_written CONSTANT boolean := pg_current_xact_id_if_assigned() IS NOT NULL;
-    in_part boolean := false;
     is_stored boolean;
     following bigint;
     first bigint;
@@ -46,12 +44,17 @@ BEGIN
         PERFORM enter_1(scope);
     END IF;
     -- Waits for whoever forgets the person, and makes them wait.
+    -- On the server that has the user, whichever runs this.
     PERFORM pg_advisory_xact_lock_shared(
-        hashtextextended(jsonb_build_array(app_name, user_id)::text, 0)
-    );
-    PERFORM pg_advisory_xact_lock(
-        hashtextextended(jsonb_build_array(app_name, user_id, session_id)::text, 0)
-    );
+                hashtextextended(jsonb_build_array(app_name, user_id)::text, 0)
+            ),
+            pg_advisory_xact_lock(
+                hashtextextended(jsonb_build_array(app_name, user_id, session_id)::text, 0)
+            )
+       FROM (
+           SELECT count(*) FROM sessions s
+            WHERE s.app_name = app_name AND s.user_id = user_id AND s.session_id = ''
+       ) x;
     SELECT s.memory_position INTO following FROM sessions s
      WHERE s.app_name = app_name AND s.user_id = user_id AND s.session_id = session_id
        FOR NO KEY UPDATE;
@@ -61,10 +64,6 @@ BEGIN
     UPDATE memory_tombstones t SET needed_at = now()
      WHERE t.app_name = app_name AND t.user_id = user_id AND t.session_id = session_id
        AND t.event_id = ANY (event_ids) AND t.needed_at < now() - interval '1 hour';
-    IF NOT has_written AND current_setting('citus.version', true) IS NOT NULL THEN
-        -- A session that is not stored gave nothing to write yet that would tell where Citus writes.
-        in_part := require_part_1(user_id, is_stored, on_node => true);
-    END IF;
     SELECT coalesce(array_agg(t.event_id), '{}') INTO known FROM memory_tombstones t
      WHERE t.app_name = app_name AND t.user_id = user_id AND t.session_id = session_id
        AND t.event_id = ANY (event_ids);
@@ -144,20 +143,15 @@ BEGIN
     IF cardinality(new_ids) > 0 THEN
         first := coalesce(first, place);
         after := first + write_memories_1(
-            app_name, user_id, memories, config, home, first, new_ids, claim::uuid, claimed_until,
-            in_part
+            app_name, user_id, memories, config, home, first, new_ids, claim::uuid, claimed_until
         );
     ELSIF NOT whole THEN
         after := following;
     END IF;
     IF is_stored AND after IS DISTINCT FROM following THEN
-        {in_part}
-        [[
-            UPDATE sessions s SET memory_position = :after
-             WHERE s.app_name = :app_name AND s.user_id = :user_id
-               AND s.session_id = :session_id
-        ]];
-        {end}
+        UPDATE sessions s SET memory_position = after
+         WHERE s.app_name = app_name AND s.user_id = user_id
+           AND s.session_id = session_id;
     END IF;
     IF claimed_until IS NOT NULL AND cardinality(new_ids) = 0 THEN
         -- What this very claim wrote already: the answer was lost, and it is asked for again.

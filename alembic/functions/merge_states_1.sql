@@ -9,8 +9,7 @@ CREATE FUNCTION {schema}.merge_states_1(
     state_limit integer,
     writer_limit integer,
     scope text[],
-    home text,
-    in_part boolean DEFAULT false  -- the caller has found that the person is on this node
+    home text
 ) RETURNS text[] LANGUAGE plpgsql AS $body$
 DECLARE
     app_state jsonb;
@@ -26,7 +25,7 @@ BEGIN
         );
     END IF;
     IF user_delta IS NOT NULL THEN
-        user_state := merge_user_state_1(app_name, user_id, user_delta, state_limit, in_part);
+        user_state := merge_user_state_1(app_name, user_id, user_delta, state_limit);
     END IF;
     RETURN ARRAY[app_state::text, user_state::text];
 END

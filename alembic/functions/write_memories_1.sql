@@ -15,8 +15,7 @@ CREATE FUNCTION {schema}.write_memories_1(
     first bigint DEFAULT NULL,
     only_of text[] DEFAULT NULL,
     claim uuid DEFAULT NULL,
-    claimed_until timestamptz DEFAULT NULL,
-    in_part boolean DEFAULT false  -- the caller has found that the person is on this node
+    claimed_until timestamptz DEFAULT NULL
 ) RETURNS bigint LANGUAGE plpgsql AS $body$
 #variable_conflict use_variable
 DECLARE
@@ -35,20 +34,13 @@ BEGIN
     {find_tables}
     -- Reads the table of memories too, in which it locks no row: whoever changes the configuration
     -- of words holds it, and this statement takes its snapshot after it has waited for that one.
-    IF in_part THEN
-        PERFORM lock_relation_if_exists(home || '.memories', 'ROW EXCLUSIVE');
-    END IF;
-    {in_part}
-    [[
-        SELECT a.text_search_config, a.extract_facts
-          FROM app_settings a LEFT JOIN (
-              SELECT FROM memories m
-               WHERE m.app_name = :app_name AND m.user_id = :user_id AND m.position = :first
-                 FOR KEY SHARE
-          ) m ON true
-         WHERE a.app_name = :app_name
-    ]] INTO own, extract_facts;
-    {end}
+    SELECT a.text_search_config, a.extract_facts INTO own, extract_facts
+      FROM app_settings a LEFT JOIN (
+          SELECT FROM memories m
+           WHERE m.app_name = app_name AND m.user_id = user_id AND m.position = first
+             FOR KEY SHARE
+      ) m ON true
+     WHERE a.app_name = app_name;
     -- Both statements read the rows in the order of the array, which is what row_number() counts.
     SELECT array_agg(w.position), array_agg(setweight(w.said, 'A') || setweight(w.dated, 'B')),
            array_agg((SELECT coalesce(sum(cardinality(l.positions)), 0) FROM unnest(w.said) l))
@@ -69,67 +61,58 @@ BEGIN
                  WHERE only_of IS NULL OR g.event_id = ANY (only_of)
             ) g OFFSET 0
       ) w;
-    {in_part}
-    FOR place, kind IN [[
+    FOR place, kind IN
         INSERT INTO memories AS m (
             app_name, user_id, position, memory_id, kind, session_id, event_id, invocation_id,
             author, timestamp, content, body, length, custom_metadata, source, artifacts, topics,
             importance, expires_at, digest
         )
-        SELECT :app_name, :user_id, (:positions)[g.nth], g.memory_id, g.kind, g.session_id,
+        SELECT app_name, user_id, positions[g.nth], g.memory_id, g.kind, g.session_id,
                g.event_id, g.invocation_id, g.author, g."timestamp", g.content::json, g.body,
-               (:lengths)[g.nth],
-               g.custom_metadata::jsonb, g.source, g.artifacts::jsonb, g.topics::jsonb,
+               lengths[g.nth], g.custom_metadata::jsonb, g.source, g.artifacts::jsonb, g.topics::jsonb,
                g.importance, coalesce(now() + make_interval(secs => g.ttl_s), g.expires_at),
                g.digest
           FROM (
               SELECT g.*, row_number() OVER () AS nth
-                FROM json_to_recordset(:memories::json) AS g (
+                FROM json_to_recordset(memories::json) AS g (
                          memory_id text, kind text, session_id text, event_id text,
                          invocation_id text, author text, "timestamp" timestamptz, content text,
                          body text, custom_metadata text, source text, artifacts text, topics text,
                          importance real, expires_at timestamptz, ttl_s double precision,
                          digest text
                      )
-               WHERE :only_of IS NULL OR g.event_id = ANY (:only_of)
+               WHERE only_of IS NULL OR g.event_id = ANY (only_of)
           ) g
         ON CONFLICT ON CONSTRAINT memories_event_id_key DO NOTHING
         RETURNING m.position, m.kind
-    ]] LOOP
+    LOOP
         places := places || place;
         IF kind = 'turn' THEN
             turns := turns || place;
         END IF;
     END LOOP;
     -- A key of app, user and lexeme must fit a B-tree entry.
-    [[
-        INSERT INTO memory_lexemes (
-            app_name, user_id, lexeme, position, frequency, date_frequency, memory_length
-        ) SELECT :app_name, :user_id, w.lexeme, g.position,
-                 cardinality(array_positions(w.weights, 'A')),
-                 cardinality(array_positions(w.weights, 'B')), g.length
-            FROM unnest(:positions, :marked, :lengths) AS g (position, marked, length)
-                 CROSS JOIN LATERAL unnest(g.marked) w
-           WHERE g.position = ANY (:places) AND 'A' = ANY (w.weights)
-             AND octet_length(w.lexeme) <= 512
-           -- As the index has them: neighbours' pages are found in the caches.
-           ORDER BY w.lexeme COLLATE "C", g.position
-    ]];
-    [[
-        INSERT INTO memory_jobs (
-            app_name, user_id, position, task, claim, lease_expires_at, attempts
-        ) SELECT :app_name, :user_id, p, 'embed',
-                 CASE WHEN :claimed_until IS NOT NULL THEN :claim END,
-                 :claimed_until, (:claimed_until IS NOT NULL)::integer
-            FROM unnest(:places) p
-    ]];
+    INSERT INTO memory_lexemes (
+        app_name, user_id, lexeme, position, frequency, date_frequency, memory_length
+    ) SELECT app_name, user_id, w.lexeme, g.position,
+             cardinality(array_positions(w.weights, 'A')),
+             cardinality(array_positions(w.weights, 'B')), g.length
+        FROM unnest(positions, marked, lengths) AS g (position, marked, length)
+             CROSS JOIN LATERAL unnest(g.marked) w
+       WHERE g.position = ANY (places) AND 'A' = ANY (w.weights)
+         AND octet_length(w.lexeme) <= 512
+       -- As the index has them: neighbours' pages are found in the caches.
+       ORDER BY w.lexeme COLLATE "C", g.position;
+    INSERT INTO memory_jobs (
+        app_name, user_id, position, task, claim, lease_expires_at, attempts
+    ) SELECT app_name, user_id, p, 'embed',
+             CASE WHEN claimed_until IS NOT NULL THEN claim END,
+             claimed_until, (claimed_until IS NOT NULL)::integer
+        FROM unnest(places) p;
     IF extract_facts THEN
-        [[
-            INSERT INTO memory_jobs (app_name, user_id, position, task)
-            SELECT :app_name, :user_id, p, 'extract' FROM unnest(:turns) p
-        ]];
+        INSERT INTO memory_jobs (app_name, user_id, position, task)
+        SELECT app_name, user_id, p, 'extract' FROM unnest(turns) p;
     END IF;
-    {end}
     RETURN coalesce(cardinality(positions), 0);
 END
 $body$

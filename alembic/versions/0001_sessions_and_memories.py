@@ -11,7 +11,7 @@ from sqlalchemy.dialects import postgresql
 from adkpg.database.migrating import migrations
 from adkpg.tables import FUNCTIONS
 
-revision = "0001r33"
+revision = "0001r34"
 down_revision = None
 branch_labels = None
 depends_on = None
@@ -1111,16 +1111,10 @@ def upgrade() -> None:
     op.execute(
         f"""
         CREATE FUNCTION "{schema}".delete_memory_lexemes() RETURNS trigger LANGUAGE plpgsql AS $$
-        DECLARE
-            place text := format('%I.memory_lexemes', TG_TABLE_SCHEMA);
         BEGIN
-            IF TG_TABLE_NAME <> 'memories' THEN  -- a part of them: by Citus it might be another
-                place := place || '_'
-                    || get_shard_id_for_distribution_column(place::regclass, OLD.user_id);
-            END IF;
             EXECUTE format(
-                'DELETE FROM %s'
-                ' WHERE position = $1 AND app_name = $2 AND user_id = $3', place
+                'DELETE FROM %I.memory_lexemes'
+                ' WHERE position = $1 AND app_name = $2 AND user_id = $3', TG_TABLE_SCHEMA
             ) USING OLD.position, OLD.app_name, OLD.user_id;
             RETURN NULL;
         END
@@ -1148,14 +1142,9 @@ def upgrade() -> None:
                 ) USING OLD.app_name, OLD.user_id, OLD.session_id;
             END IF;
             FOREACH place IN ARRAY ARRAY['artifacts', 'artifact_uploads'] LOOP
-                place := format('%I.%I', TG_TABLE_SCHEMA, place);
-                IF TG_TABLE_NAME <> 'sessions' THEN  -- a part of them: by Citus it might be another
-                    place := place || '_'
-                        || get_shard_id_for_distribution_column(place::regclass, OLD.user_id);
-                END IF;
                 EXECUTE format(
-                    'DELETE FROM %s'
-                    ' WHERE app_name = $1 AND user_id = $2 AND session_id = $3', place
+                    'DELETE FROM %I.%I WHERE app_name = $1 AND user_id = $2 AND session_id = $3',
+                    TG_TABLE_SCHEMA, place
                 ) USING OLD.app_name, OLD.user_id, OLD.session_id;
             END LOOP;
             RETURN NULL;
@@ -1210,8 +1199,6 @@ def upgrade() -> None:
 
 def downgrade() -> None:
     schema = op.get_context().version_table_schema
-    for name in FUNCTIONS:
-        op.execute(f'DROP FUNCTION "{schema}".{name}')
     op.drop_index("memory_vectors_model_idx", table_name="memory_vectors", schema=schema)
     op.drop_table("memory_vectors", schema=schema)
     op.drop_index("memory_provenance_origin_idx", table_name="memory_provenance", schema=schema)
@@ -1300,3 +1287,5 @@ def downgrade() -> None:
     op.execute(f'DROP FUNCTION "{schema}".delete_memory_lexemes()')
     op.drop_table("embedding_models", schema=schema)
     op.drop_table("app_states", schema=schema)
+    for name in FUNCTIONS:
+        op.execute(f'DROP FUNCTION "{schema}".{name}')

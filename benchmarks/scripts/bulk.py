@@ -165,7 +165,7 @@ async def fill(
 async def _prepare(database: Database, url: str) -> int:
     """Writes the model, the vocabulary and the vectors, if they are not there; the model's id."""
     model = {"model": MODEL, "dimensions": DIMENSIONS}
-    await database.run.fetch(vector_statements.insert_model(database.schema), model)
+    await database.run.fetch(vector_statements.insert_model(), model)
     row = await database.run.fetch_one(vector_statements.select_model(), model)
     assert row is not None
     model_id: int = row["model_id"]

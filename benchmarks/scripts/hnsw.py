@@ -58,7 +58,7 @@ def clustered(count: int, centers: NDArray[np.float32], seed: int) -> NDArray[np
 
 async def load(url: str, database: Database, vectors: NDArray[np.float32]) -> None:
     model = {"model": Questions.model, "dimensions": DIMENSIONS}
-    await database.run.fetch(vector_statements.insert_model(database.schema), model)
+    await database.run.fetch(vector_statements.insert_model(), model)
     row = await database.run.fetch_one(vector_statements.select_model(), model)
     assert row is not None
     connection: Any = await asyncpg.connect(url)

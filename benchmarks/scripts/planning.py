@@ -24,7 +24,7 @@ from rich.console import Console
 from rich.table import Table
 
 from adkpg import Database
-from adkpg.database.prepared_statements import call_of, prepared, rows_of
+from adkpg.database.sending import Direct
 from adkpg.memory.search.statements import Shape, search
 from benchmarks.scripts import bulk
 from benchmarks.scripts.hnsw import DIMENSIONS
@@ -129,7 +129,6 @@ async def waits(
     """Milliseconds until the client has the rows, by mode and by who keeps the statement."""
     took: dict[tuple[str, str], list[float]] = {}
     keeping: Any = await asyncpg.connect(url, max_cacheable_statement_size=65_536)
-    call = call_of(writes=False)
     try:
         for number in range(times + WARM):
             for mode, (lexical, vector) in MODES.items():
@@ -139,11 +138,10 @@ async def waits(
                 for way, connection in zip(WAYS, (keeping, losing, losing), strict=True):
                     began = time.perf_counter()
                     if way == WAYS[2]:
-                        told = prepared(statement, asked, "adkpg", distributed=False)
-                        answer = await connection.fetchval(
-                            call.text("adkpg"), *call.arguments(told)
-                        )
-                        rows_of(statement, answer)
+                        (sent,) = Direct("adkpg").sent(statement, asked, plans_kept=False)
+                        answer = await connection.fetch(sent.sql, *sent.arguments)
+                        assert sent.rows is not None
+                        sent.rows(answer)
                     else:
                         await connection.fetch(text, *arguments)
                     if number >= WARM:

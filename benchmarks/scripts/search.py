@@ -57,7 +57,7 @@ async def load(
     long: bool = False,
 ) -> None:
     model = {"model": Questions.model, "dimensions": DIMENSIONS}
-    await database.run.fetch(vector_statements.insert_model(database.schema), model)
+    await database.run.fetch(vector_statements.insert_model(), model)
     row = await database.run.fetch_one(vector_statements.select_model(), model)
     assert row is not None
     app = {"app_name": APP, "model_id": row["model_id"]}

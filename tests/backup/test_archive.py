@@ -8,7 +8,7 @@ import asyncpg
 import pytest
 
 from adkpg import Database, Settings
-from adkpg.database.cluster import Cluster
+from adkpg.database.cluster.node import Cluster
 from adkpg.database.installation import Installation
 from adkpg.errors import ConfigurationError, DatabaseUnavailable
 from adkpg.tooling.backup.archive import Archive, back_up, counted, read, restore

@@ -6,11 +6,22 @@ from typing import Any
 
 import asyncpg
 import pytest
-from sqlalchemy import REAL, BigInteger, Boolean, Double, Text, bindparam, cast, select, text
+from sqlalchemy import (
+    REAL,
+    BigInteger,
+    Boolean,
+    Double,
+    LargeBinary,
+    Text,
+    bindparam,
+    cast,
+    select,
+    text,
+)
 from sqlalchemy.dialects.postgresql import ARRAY, TIMESTAMP
 
 from adkpg import Database, PgVectorMemoryService, SearchFilters
-from adkpg.database.prepared_statements import _text, call_of, prepared, rows_of
+from adkpg.database.sending import Direct, Sent, _text
 from adkpg.errors import DatabaseError
 from adkpg.memory.search.options import MODES, Mode
 from adkpg.sql import Statement
@@ -28,6 +39,7 @@ VALUES: dict[str, tuple[Any, list[Any]]] = {
     "real": (REAL, [0.1, 1 / 3, 16777216.0, None]),
     "double": (Double, [0.1, 1e300, 5e-324, 1.0, float("-inf"), None]),
     "doubles": (ARRAY(Double), [[1.0, 1 / 3, None], None]),
+    "bytes": (LargeBinary, [b"\x00\xff tea", b"", None]),
     "number": (BigInteger, [2**63 - 1, -1, 0, None]),
     "numbers": (ARRAY(BigInteger), [[2**62, 0], None]),
     "flag": (Boolean, [True, False, None]),
@@ -44,7 +56,7 @@ VALUES: dict[str, tuple[Any, list[Any]]] = {
 }
 KEPT = (
     "SELECT name, generic_plans + custom_plans AS runs FROM pg_prepared_statements"
-    " WHERE from_sql AND name LIKE 'adkpg%'"
+    " WHERE from_sql AND name LIKE 'adkp%'"
 )
 
 
@@ -55,6 +67,13 @@ async def unprepared(database_url: str) -> AsyncIterator[Database]:
     url = f"{database_url}{joint}statement_cache_size=0"
     async with Database(url, pool_size=1, max_overflow=0) as opened:
         yield opened
+
+
+def _sent(statement: Statement[Any], given: dict[str, Any]) -> Sent:
+    """What is sent of a long statement where no plan of a client's is kept."""
+    (sent,) = Direct("adkpg").sent(statement, given, plans_kept=False)
+    assert sent.rows is not None
+    return sent
 
 
 async def _kept(database: Database) -> dict[str, int]:
@@ -83,15 +102,13 @@ async def test_values_are_those_of_asyncpg(
 ) -> None:
     kind, values = VALUES[name]
     statement: Statement[Any] = Statement(
-        select(cast(bindparam("value", type_=kind), kind).label("value"))
+        select(cast(bindparam("value", type_=kind), kind).label("value")), long=True
     )
-    call = call_of(writes=False)
     await connection.execute(f"SET timezone = '{zone}'")
     for value in values:
-        given = {"value": value, "app_name": "app", "user_id": "ann"}
-        asked = prepared(statement, given, "adkpg", distributed=False)
-        answer = await connection.fetchval(call.text("adkpg"), *call.arguments(asked))
-        (row,) = rows_of(statement, answer)
+        sent = _sent(statement, {"value": value})
+        assert sent.rows is not None
+        (row,) = sent.rows(await connection.fetch(sent.sql, *sent.arguments))
         wanted = await connection.fetchrow(
             statement.text("adkpg"), *statement.arguments({"value": value})
         )
@@ -140,15 +157,11 @@ async def test_searches_find_the_same(database: Database, unprepared: Database, 
 async def test_a_server_process_keeps_a_bounded_number(
     unprepared: Database, connection: asyncpg.Connection
 ) -> None:
-    call = call_of(writes=False)
     for number in range(40):
-        statement: Statement[Any] = Statement(select(text(f"{number} AS value")))
-        asked = prepared(
-            statement, {"app_name": "app", "user_id": "ann"}, "adkpg", distributed=False
-        )
-        (row,) = await unprepared.run.fetch(call, asked)
-        assert row["answer"] == f'[{{"value":{number}}}]'
-        assert asked["name"] in await _kept(unprepared)
+        statement: Statement[Any] = Statement(select(text(f"{number} AS value")), long=True)
+        (row,) = await unprepared.run.fetch(statement, {})
+        assert row["value"] == number
+        assert _sent(statement, {}).arguments[0] in await _kept(unprepared)
     assert len(await _kept(unprepared)) == 32
     assert not await connection.fetch(KEPT), "another process has its own"
 
@@ -178,14 +191,10 @@ async def test_a_table_that_changes_is_planned_anew(
 
 
 async def test_errors_within_are_those_of_the_statement(unprepared: Database) -> None:
-    call = call_of(writes=False)
     for sql, told in (("nothing AS value", "nothing"), ("pg_sleep(9) AS value", "in time")):
-        statement: Statement[Any] = Statement(select(text(sql)))
-        asked = prepared(
-            statement, {"app_name": "app", "user_id": "ann"}, "adkpg", distributed=False
-        )
+        statement: Statement[Any] = Statement(select(text(sql)), long=True)
         with pytest.raises(DatabaseError, match=told):
-            await unprepared.run.fetch(call, asked, timeout_s=1)
+            await unprepared.run.fetch(statement, {}, timeout_s=1)
     memory = PgVectorMemoryService(unprepared, mode="text")
     assert await memory.search(**USER, query="tea") == []
 

@@ -12,7 +12,7 @@ import pytest
 from sqlalchemy import Connection
 
 from adkpg import Database, DatabaseSessionService, PgVectorMemoryService, Settings
-from adkpg.database import distribution
+from adkpg.database.cluster import distribution
 from adkpg.erasure import tidy
 from adkpg.errors import ConfigurationError, ExtensionMissing, SchemaError
 from adkpg.tables import metadata

@@ -64,7 +64,7 @@ async def test_the_users_node_keeps_the_plan_of_a_search(
             kept = await pooled.execute(
                 text(
                     "SELECT statement, generic_plans, custom_plans FROM pg_prepared_statements"
-                    " WHERE from_sql AND name LIKE 'adkpg%'"
+                    " WHERE from_sql AND name LIKE 'adkp%'"
                 )
             )
             rows = kept.all()

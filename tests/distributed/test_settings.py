@@ -11,7 +11,7 @@ from adkpg.database import WITHOUT_RACES, Transaction
 from adkpg.errors import Busy
 from adkpg.memory.vectors.statements import tune_search
 from adkpg.memory.write.statements import give_way
-from adkpg.sql import ScopeParameters, Statement, at_person, in_scope
+from adkpg.sql import USER_ID, ScopeParameters, Statement, in_scope
 from adkpg.tables import user_states
 
 pytestmark = pytest.mark.cluster
@@ -44,7 +44,7 @@ async def test_whoever_gives_way_waits_for_no_lock_of_a_node(
 
 async def test_a_search_is_tuned_where_it_is_answered(nodes: list[str]) -> None:
     there: Statement[Any] = Statement(
-        select(func.current_setting("hnsw.ef_search").label("found")).select_from(at_person())
+        select(func.current_setting("hnsw.ef_search").label("found")).where(USER_ID.is_not(None))
     )
     for url in nodes:
         async with Database(url) as database, database.run.transaction() as transaction:

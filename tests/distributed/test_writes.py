@@ -9,6 +9,7 @@ from uuid import uuid4
 
 import asyncpg
 import pytest
+from google.adk.sessions.base_session_service import GetSessionConfig
 
 from adkpg import Database, DatabaseSessionService, PgVectorMemoryService, Settings
 from adkpg.database.row_security import quoted
@@ -63,9 +64,7 @@ async def test_an_append_is_one_command_to_one_node(
     connection.add_log_listener(lambda _, message: heard.append(str(message)))
     await connection.execute("SET client_min_messages = notice")
     await connection.execute("SET citus.log_remote_commands = on")
-    seq = await connection.fetchval(
-        append.text("adkpg", distributed=True), *append.arguments(given)
-    )
+    seq = await connection.fetchval(append.text("adkpg"), *append.arguments(given))
     assert seq == 1
     commands = [each for each in heard if re.search(r"issuing SELECT .*append_event_1", each)]
     others = [each for each in heard if "adkpg." in each and each not in commands]
@@ -95,9 +94,14 @@ async def test_each_call_that_a_person_waits_for_is_one_command_between_nodes(
             "remember": lambda: remembering.append_event(session, turn("I like plums")),
             "get": lambda: service.get_session(**USER, session_id="s"),
             "list": lambda: service.list_sessions(**USER),
+            "page": lambda: service.list_sessions_page(**USER),
+            "recent": lambda: service.get_session(
+                **USER, session_id="s", config=GetSessionConfig(num_recent_events=1)
+            ),
             "state": lambda: service.update_state(**USER, state_delta={"user:y": 2}),
             "ingest": lambda: memory.add_session_to_memory(conversation("I like pears")),
             "search": lambda: memory.search(**USER, query="plums"),
+            "memories": lambda: memory.list_memories(**USER),
         }
         commands: dict[str, list[str]] = {}
         for name, call in made.items():

@@ -11,6 +11,7 @@ from adkpg import Database, DatabaseSessionService, PgVectorMemoryService
 from adkpg.erasure import Tidied, erase_expired, tidy
 from adkpg.memory.upkeep import statements, tidying
 from adkpg.memory.write.statements import lock_session
+from adkpg.sql import Statement
 from tests.fakes.conversation import entry, said, session_of
 from tests.fakes.life import PERSONAL, add_drawn, earlier, live_through, scope_of
 from tests.fakes.locks import locked
@@ -281,14 +282,12 @@ async def test_each_batch_is_found_through_an_index(
         "after_user_id": None,
         "after_position": None,
     }
-    swept: dict[str, Any] = {"limit": 500, "tombstone_days": 30.0, "audit_days": 365.0}
-    for statement, parameters, table in (
+    swept: dict[str, Any] = {"limit": 500, "passed": 0, "tombstone_days": 30.0, "audit_days": 365.0}
+    read: list[tuple[Statement[Any], dict[str, Any], str]] = [
         (statements.select_expired(after=False), expired, "memories"),
-        (statements.sweep_tombstones(), swept, "memory_tombstones"),
-        (statements.sweep_results(), swept, "invocation_results"),
-        (statements.sweep_audit(), swept, "audit"),
-    ):
+        *((statements.select_over(table), swept, table) for table in statements.SWEPT),
+    ]
+    for statement, parameters, table in read:
         for generic in (False, True):
             nodes = await explain(connection, statement, parameters, generic=generic)
-            read = sum(rows_read(node) for node in scans(nodes, table))
-            assert read <= 500, nodes
+            assert sum(rows_read(node) for node in scans(nodes, table)) <= 500, nodes

@@ -1,5 +1,6 @@
-"""What a statement must keep to so that Citus runs it, and sends it to one node: no server needed.
+"""What a statement that Citus sees must keep to, so that it runs it: no server needed.
 
+Statements about users are hidden from it, those of functions, of an app or of all users are not.
 Each rule has an example that breaks it, which a cluster refuses or sends to several nodes. Those of
 migrations are about tables that are distributed already.
 """
@@ -119,20 +120,6 @@ def _without_user(tree: exp.Expression) -> Iterator[str]:
                 yield f"{table.name} in {_sql(step)[:120]}"
 
 
-def _locked_shared(tree: exp.Expression) -> Iterator[str]:
-    for step in tree.find_all(exp.Select):
-        tables = [table.name for table in _tables(step)]
-        if step.args.get("locks") and tables and not set(tables) & PERSONAL:
-            yield ", ".join(set(tables) & SHARED) or _sql(step)[:120]
-
-
-def _locked_of_many(tree: exp.Expression) -> Iterator[str]:
-    if not _of_one_user(tree):
-        for step in tree.find_all(exp.Select):
-            if step.args.get("locks") and any(t.name in PERSONAL for t in _tables(step)):
-                yield _sql(step)[:120]
-
-
 def _clock_in_conflict(tree: exp.Expression) -> Iterator[str]:
     for conflict in tree.find_all(exp.OnConflict):
         for each in conflict.args.get("expressions") or []:
@@ -189,23 +176,6 @@ def _lock_anywhere(tree: exp.Expression) -> Iterator[str]:
             yield _sql(step)[:120]
 
 
-def _setting_anywhere(tree: exp.Expression) -> Iterator[str]:
-    for step in tree.find_all(exp.Select):
-        said = " ".join(_sql(each).lower() for each in step.expressions)
-        # Those of Citus itself are for the node that is asked.
-        if re.search(r"set_config\('(?!citus\.)", said) and not (
-            step.args.get("from") or step.args.get("from_")
-        ):
-            yield _sql(step)[:120]
-
-
-def _joined_lock_beside_insert(tree: exp.Expression) -> Iterator[str]:
-    if tree.find(exp.Insert):
-        for step in tree.find_all(exp.Select):
-            if step.args.get("locks") and list(_joined(step)):
-                yield _sql(step)[:120]
-
-
 def _looked_up_without_user(tree: exp.Expression) -> Iterator[str]:
     """Of a statement about many: rows that are looked up for persons' rows, of any user."""
     if _of_one_user(tree):
@@ -251,18 +221,6 @@ RULES = {
         f" FROM {{schema}}.sessions AS s WHERE s.user_id = {_USER}"
         " OR s.user_id = (SELECT x.user_id FROM {schema}.sessions AS x LIMIT 1)",
     ),
-    "shared lock": Rule(
-        "No row of a reference table is locked.",
-        _locked_shared,
-        "SELECT model_id FROM {schema}.app_settings WHERE app_name = $1::VARCHAR FOR SHARE",
-        "locks all copies",
-    ),
-    "lock of many": Rule(
-        "No rows of several users are locked in one statement.",
-        _locked_of_many,
-        "SELECT position FROM {schema}.memories WHERE app_name = $1::VARCHAR FOR UPDATE",
-        "could not run distributed query with FOR UPDATE/SHARE",
-    ),
     "clock": Rule(
         "DO UPDATE SET takes the time from excluded.",
         _clock_in_conflict,
@@ -278,7 +236,7 @@ RULES = {
         "STABLE functions used in UPDATE queries cannot be called with column references",
     ),
     "insert in a step": Rule(
-        "Nothing is inserted in or after a WITH about one user: `write_prepared_1` hides that.",
+        "Nothing is inserted in or after a WITH about one user.",
         _insert_in_a_step,
         "WITH moved AS (UPDATE {schema}.sessions SET revision = revision + 1"
         f" WHERE app_name = 'a' AND sessions.user_id = {_USER} RETURNING app_name, user_id),"
@@ -323,23 +281,6 @@ RULES = {
         _lock_anywhere,
         "SELECT pg_advisory_xact_lock(hashtext($1::VARCHAR))",
         "stays on the node that is asked",
-    ),
-    "setting": Rule(
-        "What is set to a transaction's end is set from rows of the user, so on the user's node.",
-        _setting_anywhere,
-        "SELECT set_config('lock_timeout', '200ms', true) WHERE $1::VARCHAR IS NOT NULL",
-        "stays on the node that is asked",
-    ),
-    "joined lock": Rule(
-        "Beside an INSERT no step locks one table of a join.",
-        _joined_lock_beside_insert,
-        "WITH held AS (SELECT m.app_name, m.user_id FROM {schema}.memories AS m"
-        " JOIN unnest(ARRAY[1::BIGINT]) AS given(position) ON m.position = given.position"
-        f" WHERE m.user_id = {_USER} FOR KEY SHARE OF m),"
-        " written AS (INSERT INTO {schema}.user_states (app_name, user_id, state)"
-        " SELECT app_name, user_id, '{{}}' FROM held RETURNING app_name)"
-        " SELECT count(*) FROM written",
-        "missing data for column",
     ),
     "look-up of many": Rule(
         "What is looked up for a person's row is that person's: it says user_id = theirs.",

@@ -179,7 +179,8 @@ async def test_an_activation_waits_for_a_drop_and_then_finds_no_model(
 ) -> None:
     await remember(old, "x")
     await models.reembed(ToyEmbedder("new"), app_name="app")
-    async with locked(database_url, "LOCK TABLE adkpg.embedding_models IN SHARE MODE") as lock:
+    # Whoever deletes a model looks whether an app has it still.
+    async with locked(database_url, "LOCK TABLE adkpg.app_settings IN EXCLUSIVE MODE") as lock:
         dropping = asyncio.create_task(models.drop("old"))
         await lock.until_blocked(1)  # its vectors are gone, and it is about to be
         activating = asyncio.create_task(models.activate("old", app_name="app"))

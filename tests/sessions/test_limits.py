@@ -257,9 +257,21 @@ async def test_sessions_of_a_listing_share_texts_and_no_containers(
 
 
 @pytest.mark.parametrize("limit", [0, 10, 25, 1_000])
-def test_what_nodes_of_a_cluster_send_is_measured_here(limit: int) -> None:
-    row = {"state": "x" * 5, "app_state": "y" * 3, "user_state": None, "listed": None}
-    some, there = records.fitting([row] * 4, limit)
-    assert (len(some), there) == ({0: 1, 10: 1, 25: 3, 1_000: 4}[limit], 4)
-    assert records.fitting([], limit) == ([], 0)
-    assert records.fitting([{**row, "listed": 9}] * 4, limit)[1] == 9
+@pytest.mark.parametrize("newest_first", [False, True])
+def test_what_several_parts_send_is_one_listing(limit: int, newest_first: bool) -> None:
+    """Each begins anew to count, and has its own in order."""
+    of_one, of_another = [
+        [
+            {"updated_at": time, "user_id": "u", "session_id": "s", "size": 8}
+            | {"number": number, "listed": 3}
+            for number, time in enumerate(sorted(times, reverse=newest_first), start=1)
+        ]
+        for times in ((1, 4), (2, 3))
+    ]
+    some, there = records.fitting(
+        of_one + of_another, limit, "updated_at", newest_first=newest_first
+    )
+    wanted = [4, 3, 2, 1] if newest_first else [1, 2, 3, 4]
+    fit = {0: 1, 10: 1, 25: 3, 1_000: 4}[limit]
+    assert ([row["updated_at"] for row in some], there) == (wanted[:fit], 6)
+    assert records.fitting([], limit, "updated_at", newest_first=newest_first) == ([], 0)

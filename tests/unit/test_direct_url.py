@@ -8,7 +8,7 @@ from typing import Any
 
 import pytest
 
-from adkpg.database.cluster import GROUP
+from adkpg.database.cluster.node import GROUP
 from adkpg.database.migrating import migrations
 from adkpg.errors import ConfigurationError, DatabaseUnavailable
 

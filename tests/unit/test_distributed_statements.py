@@ -1,19 +1,26 @@
-"""Each compiled shape of each statement keeps to what Citus can send to one node."""
+"""What a cluster is sent: calls of the users' nodes, and what Citus can plan over all of them."""
 
 import re
+from collections.abc import Iterator
 from itertools import chain
 from pathlib import Path
 from typing import Any
 
+import asyncpg
 import pytest
 from alembic.script import ScriptDirectory
 from sqlalchemy import Text, func, select
 from sqlalchemy.dialects.postgresql import ARRAY
 
 from adkpg import tables
+from adkpg.database.cluster.routing import Routed, split
 from adkpg.database.migrating import migrations
+from adkpg.facts.statements import select_session_ids
+from adkpg.memory.vectors.statements import insert_model
 from adkpg.sessions.life_statements import select_openings
-from adkpg.sql import Statement, given_rows
+from adkpg.sessions.reading_statements import list_sessions
+from adkpg.sessions.statements import append_event
+from adkpg.sql import Call, Place, Statement, given_rows
 from tests.fakes.citus_rules import (
     ALLOWED,
     MIGRATION_RULES,
@@ -26,17 +33,69 @@ from tests.fakes.later_versions import ADDITIVE_COLUMN, CONCURRENT_INDEX, later_
 from tests.fakes.statements import FUNCTIONS, shapes
 
 DOCS = Path(__file__).parents[2] / "docs"
-_HIDDEN = ("insert in a step",)  # of what `write_prepared_1` runs
 
 
-def test_each_shape_can_be_sent_to_one_node() -> None:
+def _seen() -> Iterator[tuple[str, str]]:
+    """The statements that Citus sees, and by whom they are made."""
     for name, function in FUNCTIONS.items():
         for shape in shapes(function):
-            statement = function(**shape).form(distributed=True)
-            found = broken(statement.text("adkpg", distributed=True))
-            hidden = _HIDDEN if statement.writes_parts else ()
-            wrong = [each for each in found if each.split(":")[0] not in hidden]
-            assert wrong == [], (name, shape)
+            statement = function(**shape)
+            named = {"user_id", "user_ids"} & set(statement.names)
+            if not isinstance(statement, Call) and not named and statement.place is Place.ANYWHERE:
+                (sent,) = Routed("adkpg").sent(statement, dict.fromkeys(statement.binds))
+                yield name, sent.sql
+
+
+def test_each_statement_that_citus_sees_can_be_planned_by_it() -> None:
+    seen = dict(_seen())
+    assert len(seen) > 50
+    for name, sql in _seen():
+        assert broken(sql) == [], name
+
+
+@pytest.mark.parametrize(
+    ("statement", "given", "function", "users"),
+    [
+        (select_session_ids(), {"user_id": "b"}, "at_part_1", ["b"]),
+        (select_openings(), {"user_ids": ["b", "a", "b"]}, "at_part_1", ["a", "b"]),
+        (append_event(app=False), {"user_id": "b"}, "append_event_1", ["b"]),
+        (append_event(app=True), {"user_id": "b"}, "append_event_1", ["b"]),
+    ],
+)
+def test_what_is_about_users_is_a_call_for_each(
+    statement: Statement[Any], given: dict[str, Any], function: str, users: list[str]
+) -> None:
+    parameters = {**dict.fromkeys(statement.binds), "session_ids": [], **given}
+    sent = list(Routed("adkpg").sent(statement, parameters))
+    assert [each.arguments[1] for each in sent] == users
+    for each in sent:
+        assert each.sql.startswith(f"SELECT adkpg.{function}(")
+        # Citus sends nothing to another node but a bare call.
+        stays = isinstance(statement, Call) and statement.of_app
+        assert each.sql.endswith("WHERE true" if stays else "AS answer")
+
+
+@pytest.mark.parametrize(
+    ("statement", "function"),
+    [
+        (insert_model(), "run_command_on_coordinator"),
+        (list_sessions(one_user=False), "run_command_on_all_nodes"),
+    ],
+)
+def test_what_no_node_can_say_for_all_is_asked_of_the_first_or_of_each(
+    statement: Statement[Any], function: str
+) -> None:
+    (sent,) = Routed("adkpg").sent(statement, dict.fromkeys(statement.binds))
+    assert function in sent.sql
+    assert sent.rows is not None
+    assert sent.rows([{"success": True, "result": "[]"}] * 2) == []
+    with pytest.raises(asyncpg.InternalServerError, match="is away"):
+        sent.rows([{"success": True, "result": "[]"}, {"success": False, "result": "is away"}])
+
+
+def test_what_citus_plans_locks_no_rows() -> None:
+    locked = [f"{name}: {sql}" for name, sql in _seen() if re.search(r"\bFOR (?!EACH)[A-Z]", sql)]
+    assert locked == []
 
 
 OVER_ALL_NODES = {
@@ -72,9 +131,6 @@ OVER_ALL_NODES = {
         "memory.upkeep.statements.select_expired",
         "memory.upkeep.statements.select_expired_sessions",
         "memory.upkeep.statements.select_over",
-        "memory.upkeep.statements.sweep_audit",
-        "memory.upkeep.statements.sweep_results",
-        "memory.upkeep.statements.sweep_tombstones",
     },
     "vectors of very large users into their index": {
         "memory.vectors.statements.insert_approximate_scopes",
@@ -105,7 +161,6 @@ OVER_ALL_NODES = {
         "tooling.models.statements.renew_jobs",
         "tooling.models.statements.select_apps",
         "tooling.models.statements.select_lacking",
-        "tooling.models.statements.take_turns",
     },
     "adkpg backup": {"tooling.backup.statements.count_rows"},
     "export of an app; import": {
@@ -125,8 +180,8 @@ def test_all_that_names_no_user_is_known_to_ask_all_nodes() -> None:
     found = set()
     for name, function in FUNCTIONS.items():
         for shape in shapes(function):
-            statement = function(**shape).form(distributed=True)
-            text = statement.text("adkpg", distributed=True)
+            statement = function(**shape)
+            text = statement.text("adkpg")
             of_persons = any(re.search(rf"adkpg\.{each}\b", text) for each in PERSONAL)
             named = {"user_id", "user_ids"} & set(statement.names)
             if of_persons and not named and not text.startswith("LOCK TABLE"):
@@ -198,12 +253,22 @@ WITH_EACH = {"adkpg.sessions.life_statements.select_openings": {"session_ids"}}
 def test_each_list_beside_users_is_cut_or_known_not_to_be() -> None:
     for name, shape in ((name, shape) for name, f in FUNCTIONS.items() for shape in shapes(f)):
         statement = FUNCTIONS[name](**shape)
-        asked = statement.form(distributed=True)
-        if statement.splits or asked.splits:
-            lists = {each for each in asked.names if isinstance(asked.kinds[each], ARRAY)}
+        if "user_ids" in statement.names and "user_id" not in statement.names:
+            lists = {each for each in statement.names if isinstance(statement.kinds[each], ARRAY)}
             whole = lists - statement.parallel - {"user_ids"}
             assert whole == WITH_EACH.get(name, set()), (name, shape)
-            assert statement.parallel == asked.parallel, (name, shape)
+
+
+def test_what_is_about_users_writes_nothing_that_each_node_has_a_copy_of() -> None:
+    """It runs on the node of the user, which would change its own copy alone."""
+    for name, function in FUNCTIONS.items():
+        for shape in shapes(function):
+            statement = function(**shape)
+            if not isinstance(statement, Call) and {"user_id", "user_ids"} & set(statement.names):
+                assert set(_WRITTEN.findall(statement.text("adkpg"))) <= PERSONAL, name
+
+
+_WRITTEN = re.compile(r"\b(?:INSERT INTO|UPDATE|DELETE FROM) adkpg\.(\w+)\b")
 
 
 @pytest.mark.parametrize("session_ids", [[], ["s"], ["s", "t"], ["s", "t", "u", "v"]], ids=len)
@@ -211,7 +276,7 @@ def test_each_user_is_asked_for_all_ids_of_a_list_that_is_not_parallel(
     session_ids: list[str],
 ) -> None:
     given: Any = {"app_name": "app", "user_ids": ["b", "a"], "session_ids": session_ids}
-    assert list(select_openings().split(given)) == [
+    assert [own for _, own in split(select_openings(), given)] == [
         {"app_name": "app", "user_ids": [user], "session_ids": session_ids} for user in ("a", "b")
     ]
 
@@ -223,7 +288,7 @@ def _of_rows() -> Statement[Any]:
 
 def test_a_user_who_comes_twice_has_all_elements_of_a_parallel_list() -> None:
     given = {"user_ids": ["b", "a", "b"], "words": ["one", None, "two"], "others": [1, 2, 3]}
-    assert list(_of_rows().split(given)) == [
+    assert [own for _, own in split(_of_rows(), given)] == [
         {"user_ids": ["a"], "words": [None], "others": [1, 2, 3]},
         {"user_ids": ["b", "b"], "words": ["one", "two"], "others": [1, 2, 3]},
     ]
@@ -232,35 +297,34 @@ def test_a_user_who_comes_twice_has_all_elements_of_a_parallel_list() -> None:
 @pytest.mark.parametrize("users", [["a"], ["a", "a"]], ids=len)
 def test_of_one_user_it_is_sent_as_it_is(users: list[str]) -> None:
     given = {"user_ids": users, "words": users}
-    assert list(_of_rows().split(given)) == [given]
+    assert [own for _, own in split(_of_rows(), given)] == [given]
 
 
 def test_of_no_user_it_is_not_sent() -> None:
-    assert list(_of_rows().split({"user_ids": [], "words": []})) == []
+    assert list(split(_of_rows(), {"user_ids": [], "words": []})) == []
 
 
 def test_a_list_that_is_null_stays_null_for_each_user() -> None:
-    split = list(_of_rows().split({"user_ids": ["a", "b"], "words": None}))
-    assert [each["words"] for each in split] == [None, None]
+    parts = split(_of_rows(), {"user_ids": ["a", "b"], "words": None})
+    assert [own["words"] for _, own in parts] == [None, None]
 
 
 @pytest.mark.parametrize("words", [[], ["one"], ["one"] * 4], ids=len)
 def test_a_parallel_list_of_another_length_is_refused(words: list[str]) -> None:
     with pytest.raises(ValueError, match="zip"):
-        list(_of_rows().split({"user_ids": ["a", "b"], "words": words}))
+        list(split(_of_rows(), {"user_ids": ["a", "b"], "words": words}))
 
 
 _STATEMENT = re.compile(
     r"^ *((?:UPDATE|INSERT INTO|DELETE FROM|WITH)\b.*?)(?:;|\bLOOP\b)", re.MULTILINE | re.DOTALL
 )
 _COMMENT = re.compile(r"--.*")
-_PAST_CITUS = re.compile(r"\$part\$.*?\$part\$", re.DOTALL)
 _TARGET = re.compile(r"\bINTO (?:STRICT )?\w+(?:, \w+)*\s*$")
 
 
 def _statements(function: str) -> list[str]:
     """What a function writes with, where its variable of the user is a parameter."""
-    found = _STATEMENT.findall(_PAST_CITUS.sub("", _COMMENT.sub("", function)))
+    found = _STATEMENT.findall(_COMMENT.sub("", function))
     return [
         re.sub(r"(\.user_id = )user_id\b", r"\1$1::VARCHAR", _TARGET.sub("", each))
         for each in found
@@ -277,7 +341,7 @@ def test_each_statement_that_a_function_writes_with_can_be_sent_to_one_node(name
 
 _LOOK = re.compile(
     rf"\b(?:FROM|JOIN|UPDATE) (?:{'|'.join(each.name for each in tables.PERSONAL)})"
-    r"(?:_%\d\$s)? (?:AS )?(\w+)\b"
+    r" (?:AS )?(\w+)\b"
 )
 
 

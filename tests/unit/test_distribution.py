@@ -5,8 +5,8 @@ from typing import Any
 
 import pytest
 
-from adkpg.database import distribution
-from adkpg.database.cluster import GROUP, find
+from adkpg.database.cluster import distribution
+from adkpg.database.cluster.node import GROUP, find
 from adkpg.errors import DatabaseUnavailable
 
 

@@ -19,7 +19,7 @@ def test_binds_are_the_parameters_that_callers_give() -> None:
         binds: set[str] = set()
         for shape in shapes(function):
             statement = function(**shape)
-            binds |= statement.binds | statement.form(distributed=True).binds
+            binds |= statement.binds
         assert binds == set(parameters.__annotations__), name
 
 

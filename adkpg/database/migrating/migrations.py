@@ -23,6 +23,7 @@ from contextlib import asynccontextmanager, suppress
 from dataclasses import dataclass
 from functools import partial
 from pathlib import Path
+from textwrap import indent
 from typing import Any, NamedTuple, TypeVar
 
 import asyncpg
@@ -36,8 +37,7 @@ from sqlalchemy.exc import DBAPIError, PendingRollbackError, ProgrammingError
 from sqlalchemy.ext.asyncio import AsyncConnection, AsyncEngine
 from sqlalchemy.schema import CreateSchema
 
-from adkpg.database import cluster
-from adkpg.database.migrating import functions
+from adkpg.database.cluster import node as cluster
 from adkpg.database.pooler import is_direct
 from adkpg.database.pools import clone
 from adkpg.errors import (
@@ -65,6 +65,17 @@ UNDER_WAY = (
 _POLL_S = 0.05
 _LONGEST_LOCK_WAIT = "300ms"  # and so long everybody else may have to wait behind a migration
 _SHORTEST_PAUSE_S, _LONGEST_PAUSE_S = 0.2, 5.0
+# A line of functions: text, since a call would cost each write.
+_IS_FIND_TABLES = re.compile(r"^( *)\{find_tables\}$", re.MULTILINE)
+_FIND_TABLES = """\
+-- Tables are found where the caller says that they are, since a schema can be renamed; and not
+-- among those that another client of a pooler left in pg_temp.
+IF strpos(current_setting('search_path'), home || ',') <> 1
+   OR right(current_setting('search_path'), 7) <> 'pg_temp' THEN
+    PERFORM set_config('search_path', concat_ws(
+        ', ', home, nullif(current_setting('search_path'), ''), 'pg_temp'
+    ), true);
+END IF;"""
 _FORBIDDEN = "42501"
 _NO_SCHEMA = "3F000"
 _IN_THE_WAY = {"55P03", "40P01"}
@@ -86,7 +97,9 @@ def scripts() -> Path:
 
 def function(name: str, schema: str) -> str:
     """Returns the SQL that creates one of `adkpg.tables.FUNCTIONS` in a schema."""
-    return functions.text(scripts() / "functions", name, schema)
+    written = (scripts() / "functions" / f"{name}.sql").read_text("utf-8")
+    written = _IS_FIND_TABLES.sub(lambda at: indent(_FIND_TABLES, at[1]), written)
+    return written.replace("{schema}", f'"{schema}"')
 
 
 def expected() -> str:

@@ -203,8 +203,10 @@ class Claims:
                 "model_id": model_id,
             },
         )
-        last = (rows[-1]["app_name"], rows[-1]["user_id"]) if len(rows) >= _USERS_READ else None
-        return [(row["app_name"], row["user_id"]) for row in rows if row["due"]], last
+        # Each part of the tables sends its first ones.
+        users = sorted((row["app_name"], row["user_id"], row["due"]) for row in rows)[:_USERS_READ]
+        last = users[-1][:2] if len(users) >= _USERS_READ else None
+        return [(app, user_id) for app, user_id, due in users if due], last
 
     async def _put_back(
         self, rows: Sequence[Any], error: str | None, delay_s: float, *, refused: bool

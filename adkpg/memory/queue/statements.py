@@ -37,7 +37,7 @@ from sqlalchemy import (
 )
 from sqlalchemy.dialects.postgresql import ARRAY, TIMESTAMP, UUID
 
-from adkpg.sql import APP_NAME, USER_ID, ScopeParameters, Statement, in_scope
+from adkpg.sql import APP_NAME, USER_ID, Place, ScopeParameters, Statement, in_scope
 from adkpg.tables import app_settings, memories, memory_jobs
 
 _TASK = bindparam("task", type_=Text)
@@ -234,33 +234,8 @@ def select_users(*, eager: bool, app: bool = False) -> Statement[UsersParameters
             users.c.user_id,
             and_(_of_this_model(users.c.app_name), due).label("due"),
         ).order_by(users.c.number),
-        over_nodes=_users_of_nodes(eager=eager, app=app),
+        place=Place.EACH_PART,
     )
-
-
-def _users_of_nodes(*, eager: bool, app: bool) -> Select[Any]:
-    """As `select_users`, where no index goes over all nodes: each reads its jobs for the task."""
-    due: list[ColumnElement[bool]] = [] if eager else [_due()]
-    place = tuple_(memory_jobs.c.app_name, memory_jobs.c.user_id)
-    after = tuple_(bindparam("after_app", type_=Text), bindparam("after_user", type_=Text))
-    users = (
-        select(
-            memory_jobs.c.app_name,
-            memory_jobs.c.user_id,
-            func.bool_or(and_(_waiting(), *due)).label("due"),
-        )
-        .where(memory_jobs.c.task == _TASK, ~memory_jobs.c.dead, *_asked_for(app=app))
-        .where(place > after)
-        .group_by(memory_jobs.c.app_name, memory_jobs.c.user_id)
-        .order_by(memory_jobs.c.app_name, memory_jobs.c.user_id)
-        .limit(_LIMIT)
-        .subquery("users")
-    )
-    return select(
-        users.c.app_name,
-        users.c.user_id,
-        and_(_of_this_model(users.c.app_name), users.c.due).label("due"),
-    ).order_by(users.c.app_name, users.c.user_id)
 
 
 def _chosen(*, due: bool, limit: ColumnElement[int], name: str) -> CTE:

@@ -1,6 +1,5 @@
 """Statements that tidy: each reads and changes one batch, in the order of an index. No I/O."""
 
-from dataclasses import dataclass
 from datetime import datetime
 from functools import cache
 from typing import Any, TypedDict
@@ -11,7 +10,6 @@ from sqlalchemy import (
     ColumnElement,
     Double,
     Integer,
-    Select,
     Table,
     Text,
     and_,
@@ -68,56 +66,24 @@ class ExpiredParameters(TypedDict):
     after_position: int | None
 
 
-class BatchParameters(TypedDict):
-    """Most rows that one run looks at."""
+class SweepParameters(TypedDict):
+    """A batch of rows that are over, after those that were passed over, and when they are.
+
+    Attributes:
+      limit: Most rows.
+      passed: How many of the oldest were passed over.
+      tombstone_days: How long the mark of an event that is not stored stays.
+      audit_days: How long the audit says who changed what.
+    """
 
     limit: int
-
-
-class TombstonesParameters(BatchParameters):
-    """How long the mark of an event that is not stored stays."""
-
+    passed: int
     tombstone_days: float
-
-
-class AuditParameters(BatchParameters):
-    """How long the audit says who changed what."""
-
     audit_days: float
 
 
-class SweepParameters(TombstonesParameters, AuditParameters):
-    """What the sweeps take; each ignores the others'."""
-
-
-@dataclass(frozen=True)
-class Sweep:
-    """Rows of one table that end by themselves.
-
-    Attributes:
-      table: Its name.
-      statement: Takes `SweepParameters`, or fewer. Returns one row: ``seen``, how many rows it
-        looked at, at most ``limit``, and ``gone``. It passes over what others have locked, and
-        looks at the oldest first.
-    """
-
-    table: str
-    statement: Statement[Any]
-
-
-def sweeps() -> tuple[Sweep, ...]:
-    """Returns all of them; a table whose rows end by themselves has its sweep here."""
-    return (
-        Sweep("memory_tombstones", sweep_tombstones()),
-        Sweep("invocation_results", sweep_results()),
-        Sweep("audit", sweep_audit()),
-    )
-
-
-class FoundParameters(SweepParameters):
-    """A batch of rows that are over, after those that were passed over."""
-
-    passed: int
+SWEPT = ("memory_tombstones", "invocation_results", "audit")
+"""The tables whose rows end by themselves; a mark whose event is stored is renewed."""
 
 
 class OfUsersParameters(TypedDict):
@@ -221,57 +187,8 @@ def delete_expired_sessions() -> Statement[SessionsParameters]:
 
 
 @cache
-def sweep_tombstones() -> Statement[TombstonesParameters]:
-    """Deletes marks whose event is not stored, and renews those whose event is."""
-    over, oldest = _over("memory_tombstones")
-    old = (
-        select(*memory_tombstones.primary_key, _is_stored())
-        .where(over)
-        .order_by(oldest)
-        .limit(_LIMIT)
-        .with_for_update(skip_locked=True, of=memory_tombstones)
-        .cte("old")
-    )
-    same = _same(memory_tombstones, old)
-    renewed = (
-        update(memory_tombstones)
-        .where(same, old.c.needed)
-        .values(needed_at=func.now())
-        .cte("renewed")
-    )
-    gone = (
-        delete(memory_tombstones)
-        .where(same, ~old.c.needed)
-        .returning(literal_column("1"))
-        .cte("gone")
-    )
-    return Statement(
-        select(
-            select(func.count()).select_from(old).scalar_subquery().label("seen"),
-            select(func.count()).select_from(gone).scalar_subquery().label("gone"),
-        ).add_cte(renewed)
-    )
-
-
-@cache
-def sweep_results() -> Statement[BatchParameters]:
-    """Deletes results of invocations whose key has expired."""
-    return Statement(_deleted("invocation_results"))
-
-
-@cache
-def sweep_audit() -> Statement[AuditParameters]:
-    """Deletes what the audit has said for long enough."""
-    return Statement(_deleted("audit"))
-
-
-@cache
-def select_over(swept: str) -> Statement[FoundParameters]:
-    """Reads the keys of a table's rows that are over, the oldest first: of all nodes, unlocked.
-
-    Args:
-      swept: The name of a `Sweep`'s table.
-    """
+def select_over(swept: str) -> Statement[SweepParameters]:
+    """Reads the keys of rows of one of `SWEPT` that are over, the oldest first; locks none."""
     over, oldest = _over(swept)
     key = metadata.tables[f"{SCHEMA}.{swept}"].primary_key
     passed = bindparam("passed", type_=Integer)
@@ -280,13 +197,10 @@ def select_over(swept: str) -> Statement[FoundParameters]:
 
 @cache
 def end_of_users(swept: str) -> Statement[OfUsersParameters]:
-    """Does what a `Sweep` does with rows of `select_over`, those of a user on the user's node.
+    """Deletes those of some rows of one of `SWEPT` that are over, or renews them.
 
     What others have locked it passes over. Takes the parts of their keys in parallel, by the names
     of `key_lists`. Returns a row for each that it came to; ``gone`` is whether it is.
-
-    Args:
-      swept: The name of a `Sweep`'s table.
     """
     table = metadata.tables[f"{SCHEMA}.{swept}"]
     lists = key_lists(swept)
@@ -349,22 +263,3 @@ def _same(table: Table, old: Any) -> ColumnElement[bool]:
 def _days_ago(name: str) -> ColumnElement[Any]:
     days = bindparam(name, type_=Double)
     return func.now() - func.make_interval(0, 0, 0, 0, 0, 0, days * 86_400)
-
-
-def _deleted(swept: str) -> Select[Any]:
-    """Deletes a batch of a table's rows that are over, the oldest first."""
-    over, oldest = _over(swept)
-    table = metadata.tables[f"{SCHEMA}.{swept}"]
-    old = (
-        select(*table.primary_key)
-        .where(over)
-        .order_by(oldest)
-        .limit(_LIMIT)
-        .with_for_update(skip_locked=True)
-        .cte("old")
-    )
-    gone = delete(table).where(_same(table, old)).returning(literal_column("1")).cte("gone")
-    return select(
-        select(func.count()).select_from(old).scalar_subquery().label("seen"),
-        select(func.count()).select_from(gone).scalar_subquery().label("gone"),
-    )

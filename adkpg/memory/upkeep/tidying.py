@@ -58,7 +58,7 @@ async def tidy_rows(database: Database) -> Tidied:
     """Does what `tidy` does, as a part of a call."""
     sessions = await _sweep_sessions(database)
     memories = await erase_expired(database)
-    gone = {sweep.table: await _swept(database, sweep) for sweep in statements.sweeps()}
+    gone = {table: await _swept(database, table) for table in statements.SWEPT}
     return Tidied(
         memories, gone["memory_tombstones"], gone["invocation_results"], sessions, gone["audit"]
     )
@@ -164,35 +164,23 @@ async def _erase(database: Database, scope: ScopeParameters, rows: Sequence[Any]
         return 0
 
 
-async def _swept(database: Database, sweep: statements.Sweep) -> int:
-    asked: statements.SweepParameters = {
-        "limit": _BATCH,
-        "tombstone_days": database.settings.tombstone_days,
-        "audit_days": database.settings.audit_days,
-    }
-    if await database.installation.is_distributed():
-        return await _swept_on_nodes(database, sweep.table, asked)
-    gone = 0
-    while True:
-        row = await database.run.fetch_one(sweep.statement, asked)
-        assert row is not None
-        gone += int(row["gone"])
-        if row["seen"] < _BATCH:
-            return gone
-
-
-async def _swept_on_nodes(database: Database, swept: str, asked: statements.SweepParameters) -> int:
-    """Sweeps user by user, since a cluster locks no rows of several in one statement."""
+async def _swept(database: Database, table: str) -> int:
     gone = passed = 0
     while True:
-        rows = await database.run.fetch(statements.select_over(swept), {**asked, "passed": passed})
+        asked: statements.SweepParameters = {
+            "limit": _BATCH,
+            "passed": passed,
+            "tombstone_days": database.settings.tombstone_days,
+            "audit_days": database.settings.audit_days,
+        }
+        rows = await database.run.fetch(statements.select_over(table), asked)
         if rows:
             own: Any = dict(asked)
             own |= {
                 name: [row[column] for row in rows]
-                for name, column in statements.key_lists(swept).items()
+                for name, column in statements.key_lists(table).items()
             }
-            done = await database.run.fetch(statements.end_of_users(swept), own)
+            done = await database.run.fetch(statements.end_of_users(table), own)
             gone += sum(row["gone"] for row in done)
             passed += len(rows) - len(done)
         if len(rows) < _BATCH:

@@ -28,7 +28,6 @@ from sqlalchemy import (
     exists,
     false,
     func,
-    literal,
     literal_column,
     null,
     select,
@@ -42,6 +41,7 @@ from adkpg.sql import (
     APP_NAME,
     AppParameters,
     NoParameters,
+    Place,
     ScopeParameters,
     Statement,
     given_rows,
@@ -150,8 +150,7 @@ def store_vectors(*, large: bool, ahead: bool = False) -> Statement[StoreParamet
     change. A memory that a writer holds is left pending: waiting for it could deadlock with one
     that moves several. All passages of a memory are given together.
 
-    Returns how many memories' vectors were stored, on a cluster of each user by itself; it does not
-    hold the app's settings there.
+    Returns how many memories' vectors were stored, of several users maybe in several rows.
 
     Args:
       large: For vectors above 1,024 dimensions.
@@ -291,35 +290,12 @@ def model_number() -> Select[Any]:
 
 
 @cache
-def insert_model(schema: str) -> Statement[ModelKey]:
-    """Registers a model unless it is there.
-
-    A cluster's coordinator does, since its workers draw no numbers of this type from a sequence; it
-    is asked in a transaction of its own. There it returns success and result, which says why not.
-
-    Args:
-      schema: Where the tables are, for the coordinator.
-    """
-    name = bindparam("model", type_=Text)
-    dimensions = bindparam("dimensions", type_=Integer)
-    told = func.format(
-        literal_column(
-            "'INSERT INTO %I.embedding_models (name, dimensions) VALUES (%L, %s)"
-            " ON CONFLICT DO NOTHING'",
-            Text,
-        ),
-        literal(schema, Text),
-        name,
-        dimensions,
+def insert_model() -> Statement[ModelKey]:
+    """Registers a model unless it is there; of several servers one gives the numbers."""
+    inserted = insert(embedding_models).values(
+        name=bindparam("model", type_=Text), dimensions=bindparam("dimensions", type_=Integer)
     )
-    asked = func.run_command_on_coordinator(told).table_valued(
-        column("success", Boolean), column("result", Text)
-    )
-    inserted = insert(embedding_models).values(name=name, dimensions=dimensions)
-    return Statement(
-        inserted.on_conflict_do_nothing().inline(),
-        over_nodes=select(asked.c.success, asked.c.result),
-    )
+    return Statement(inserted.on_conflict_do_nothing().inline(), place=Place.FIRST)
 
 
 @cache

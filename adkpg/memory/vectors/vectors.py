@@ -70,9 +70,8 @@ async def registered(database: Database, model: str, dimensions: int) -> int:
         know of them was away for as long as calls are repeated.
     """
     key: statements.ModelKey = {"model": model, "dimensions": dimensions}
-    insert = statements.insert_model(database.schema)
     while (row := await database.run.fetch_one(statements.select_model(), key)) is None:
-        await database.run.transact(lambda transaction: transaction.command(insert, key))
+        await database.run.fetch(statements.insert_model(), key)
     return int(row["model_id"])
 
 

@@ -48,7 +48,6 @@ from adkpg.sql import (
     ScopeParameters,
     SessionParameters,
     Statement,
-    at_person,
     given_rows,
     in_scope,
     set_for_person,
@@ -185,14 +184,13 @@ def lock_session() -> Statement[SessionParameters]:
     They wait for whoever forgets the person too, and that one for them (`lock_person`).
     """
     locks = select(with_person(), func.pg_advisory_xact_lock(_key(APP_NAME, USER_ID, SESSION_ID)))
-    return Statement(locks, over_nodes=locks.select_from(at_person()))
+    return Statement(locks)
 
 
 @cache
 def lock_person() -> Statement[ScopeParameters]:
     """Waits for all who write a person's memories, and makes later ones wait."""
-    lock = select(func.pg_advisory_xact_lock(_key(APP_NAME, USER_ID)))
-    return Statement(lock, over_nodes=lock.select_from(at_person()))
+    return Statement(select(func.pg_advisory_xact_lock(_key(APP_NAME, USER_ID))))
 
 
 @cache
@@ -442,15 +440,10 @@ def lock_positions() -> Statement[PositionsParameters]:
 def update_attributes() -> Statement[AttributesParameters]:
     """Changes what is stored alongside some memories' content."""
     rows = given_memories()
-    names = (*_ATTRIBUTES, "digest")
-    # In a step of its own: Citus works out no time within an UPDATE of rows that are given.
-    given = select(rows.c.position, *(_stored(rows, name).label(name) for name in names)).cte(
-        "given"
-    )
     return Statement(
         update(memories)
-        .where(_here(), memories.c.position == given.c.position)
-        .values({name: given.c[name] for name in names})
+        .where(_here(), memories.c.position == rows.c.position)
+        .values({name: _stored(rows, name) for name in (*_ATTRIBUTES, "digest")})
     )
 
 
@@ -587,7 +580,7 @@ def insert_memories() -> Statement[MemoriesParameters]:
     given.
     """
     names = ("app_name", "user_id", "memories", "config")
-    return Call("write_memories_1", *names, entered=False, in_part=True)
+    return Call("write_memories_1", *names, entered=False)
 
 
 @cache
@@ -636,7 +629,6 @@ def _queued(stored: CTE) -> Insert:
     key = (stored.c.app_name, stored.c.user_id, stored.c.position)
     task = column("task", Text)
     tasks = values(task, name="tasks", literal_binds=True).data([("embed",), ("extract",)])
-    # Not UNION ALL, of which Citus makes an INSERT with too few columns.
     rows = (
         select(*key, tasks.c.task)
         .select_from(stored.join(tasks, true()))

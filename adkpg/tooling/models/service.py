@@ -204,17 +204,12 @@ class Models:
         model: ModelIdParameters = {"model_id": model_id}
         timeout_s = self._database.settings.migration_timeout_s
 
-        async def lock(transaction: Transaction) -> None:
-            if transaction.is_distributed:
-                await transaction.fetch(statements.take_turns(drop=True), model)
-            await _lock_inactive(transaction, model_id, name)
-
         async def begin(transaction: Transaction) -> None:
-            await lock(transaction)
+            await _hold_inactive(transaction, model_id, name, timeout_s)
             await transaction.fetch(statements.delete_scopes(), model)
 
         async def go_on(transaction: Transaction) -> list[Any]:
-            await lock(transaction)
+            await _hold_inactive(transaction, model_id, name, timeout_s)
             return await transaction.fetch(
                 statements.delete_some_vectors(),
                 {
@@ -229,9 +224,8 @@ class Models:
             )
 
         async def end(transaction: Transaction) -> int:
-            if transaction.is_distributed:
-                await transaction.fetch(statements.visit_nodes_in_turn(), {})
-            await lock(transaction)
+            await _hold_inactive(transaction, model_id, name, timeout_s)
+            await transaction.fetch(statements.lock_model(), model)
             (left,) = await transaction.fetch(
                 statements.delete_vectors(), model, timeout_s=timeout_s
             )
@@ -314,10 +308,13 @@ class Models:
         return known[dimensions], dimensions
 
 
-async def _lock_inactive(transaction: Transaction, model_id: int, name: str) -> None:
+async def _hold_inactive(
+    transaction: Transaction, model_id: int, name: str, timeout_s: float
+) -> None:
     """Keeps a model from being activated, to the transaction's end."""
-    await transaction.fetch(statements.lock_model(drop=True), {"model_id": model_id})
-    rows = await transaction.fetch(statements.select_active_apps(), {"model_id": model_id})
+    model: ModelIdParameters = {"model_id": model_id}
+    await transaction.fetch(statements.hold_model(), model, timeout_s=timeout_s)
+    rows = await transaction.fetch(statements.select_active_apps(), model)
     if rows:
         apps = ", ".join(repr(row["app_name"]) for row in rows)
         raise ConfigurationError(

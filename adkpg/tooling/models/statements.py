@@ -19,7 +19,6 @@ from sqlalchemy import (
     func,
     literal_column,
     select,
-    text,
     true,
     tuple_,
     update,
@@ -40,7 +39,6 @@ from adkpg.tables import (
     memories,
     memory_jobs,
     memory_vectors,
-    sessions,
 )
 
 _EMBED: ColumnElement[str] = literal_column("'embed'", Text)
@@ -354,52 +352,21 @@ def set_active() -> Statement[ActivateParameters]:
 
 
 @cache
-def lock_model(*, drop: bool) -> Statement[ModelIdParameters]:
-    """Keeps a model from being dropped, or from being activated; no row if it is gone.
+def hold_model() -> Statement[ModelIdParameters]:
+    """Keeps others from activating or dropping a model to the transaction's end; no row if gone.
 
-    To the transaction's end. Parameters: model_id.
+    It writes the row as it is: of several servers each has a copy, and a lock would be on one.
     """
+    same = update(embedding_models).where(embedding_models.c.model_id == MODEL_ID)
+    same = same.values(name=embedding_models.c.name)
+    return Statement(same.returning(embedding_models.c.model_id))
+
+
+@cache
+def lock_model() -> Statement[ModelIdParameters]:
+    """Keeps others from storing vectors of a model, too."""
     found = select(embedding_models.c.model_id).where(embedding_models.c.model_id == MODEL_ID)
-    return Statement(found.with_for_update(read=not drop, key_share=not drop))
-
-
-@cache
-def take_turns(*, drop: bool) -> Statement[ModelIdParameters]:
-    """Has who drops a model on a cluster wait for those who activate it, and they for that one.
-
-    To the transaction's end. There `lock_model` locks nothing, for rows of all nodes would be; this
-    is one lock, on the node that would have the person without a name, whichever node is asked.
-    """
-    lock = func.pg_advisory_xact_lock if drop else func.pg_advisory_xact_lock_shared
-    array = func.jsonb_build_array(literal_column("'model'", Text), MODEL_ID).cast(Text)
-    key = func.hashtextextended(array, literal_column("0", BigInteger))
-    nobody = literal_column("''", Text)
-    at_nobody = (
-        select(func.count().label("rows"))
-        .where(sessions.c.app_name == nobody, sessions.c.user_id == nobody)
-        .subquery("at_nobody")
-    )
-    return Statement(select(lock(key)).select_from(at_nobody))
-
-
-@cache
-def wait_for_stores(schema: str) -> Statement[NoParameters]:
-    """Waits for all who store vectors, and makes later ones wait, to the transaction's end.
-
-    Args:
-      schema: Where the tables are; a lock's table is no parameter.
-    """
-    return Statement(text(f'LOCK TABLE "{schema}".memory_vectors IN SHARE MODE'))
-
-
-@cache
-def visit_nodes_in_turn() -> Statement[NoParameters]:
-    """Has a transaction on a cluster change one node after another, to its end.
-
-    Citus asks for it where the row of a reference table goes with rows of all nodes.
-    """
-    mode = ("'citus.multi_shard_modify_mode'", "'sequential'", "true")
-    return Statement(select(func.set_config(*(literal_column(each, Text) for each in mode))))
+    return Statement(found.with_for_update())
 
 
 @cache

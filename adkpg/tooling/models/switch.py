@@ -39,8 +39,7 @@ async def switch(
 
     Vectors are stored before it or after it, never meanwhile: `vector_statements.store_vectors`
     holds the app's settings, and stores nothing of a model that is not active. Memories that are
-    written meanwhile are queued by their own statement. On a cluster, where settings are held by
-    nobody, those who stored meanwhile are waited for, and what they left is queued. Idempotent.
+    written meanwhile are queued by their own statement. Idempotent.
 
     Args:
       database: Where the app is.
@@ -60,9 +59,7 @@ async def switch(
     timeout_s = database.settings.migration_timeout_s  # an app may have millions of memories
 
     async def switch(transaction: Transaction) -> tuple[int | None, int]:
-        if transaction.is_distributed:
-            await transaction.fetch(statements.take_turns(drop=False), model)
-        if not await transaction.fetch(statements.lock_model(drop=False), model):
+        if not await transaction.fetch(statements.hold_model(), model, timeout_s=timeout_s):
             raise ConfigurationError(
                 f"The model that app {app_name!r} was to be searched with was dropped meanwhile; "
                 "add it again."
@@ -81,14 +78,4 @@ async def switch(
         await transaction.fetch(statements.set_active(), model)
         return before, missing
 
-    async def wait(transaction: Transaction) -> None:
-        await transaction.fetch(
-            statements.wait_for_stores(database.schema), {}, timeout_s=timeout_s
-        )
-
-    before, missing = await database.run.transact(switch)
-    if await database.installation.is_distributed() and (queue or not missing):
-        # What began before the switch may have stored the other model's vectors, and ended jobs.
-        await database.run.transact(wait)
-        await database.run.fetch(statements.queue_lacking(), model, timeout_s=timeout_s)
-    return before, missing
+    return await database.run.transact(switch)

@@ -95,8 +95,16 @@ async def list_users(
             "walked": max(_WALKED, limit + 2) if part else limit + 2,
         },
     )
-    found = [row for row in rows if row["user_id"] is not None]
-    reached = rows[0]["reached"] if rows else None
+    # Each part of the tables looked at its own users, up to the one that it reached.
+    reached = min((row["reached"] for row in rows if row["reached"] is not None), default=None)
+    found = sorted(
+        (
+            row
+            for row in rows
+            if row["user_id"] is not None and (reached is None or row["user_id"] <= reached)
+        ),
+        key=lambda row: row["user_id"],
+    )
     if len(found) > limit:
         reached = found[limit - 1]["user_id"]
     users = [

@@ -8,21 +8,16 @@ from sqlalchemy import (
     Table,
     Text,
     bindparam,
-    case,
-    cast,
     func,
     literal,
     literal_column,
-    null,
     or_,
     select,
     true,
-    union_all,
 )
-from sqlalchemy.dialects.postgresql import TIMESTAMP
 
 from adkpg.keys import APP_WIDE
-from adkpg.sql import APP_NAME, AppParameters, Statement
+from adkpg.sql import APP_NAME, AppParameters, Place, Statement
 from adkpg.tables import memories, sessions, user_states
 
 
@@ -123,39 +118,5 @@ def select_users(*, following: bool) -> Statement[UsersParameters]:
         )
         .select_from(reached.outerjoin(page, true()))
         .order_by(page.c.user_id),
-        over_nodes=_users_of_nodes(following=following),
-    )
-
-
-def _users_of_nodes(*, following: bool) -> Any:
-    """As `select_users`, where users are on several nodes: each counts what all of its have."""
-    nothing = cast(null(), TIMESTAMP(timezone=True))
-    one, none = literal_column("1", Integer), literal_column("0", Integer)
-
-    def of(table: Any, *counts: Any) -> Any:
-        return select(table.c.user_id, *counts).where(
-            table.c.app_name == APP_NAME,
-            table.c.user_id > bindparam("after", type_=Text) if following else true(),
-            table.c.user_id != literal(APP_WIDE),
-            func.strpos(table.c.user_id, bindparam("part", type_=Text)) > 0,
-        )
-
-    live = case((_is_live(), one), else_=none)
-    updated = case((_is_live(), sessions.c.updated_at), else_=nothing)
-    rows = union_all(
-        of(sessions, live.label("sessions"), updated.label("updated_at"), none.label("memories")),
-        of(memories, none, nothing, one),
-        of(user_states, none, nothing, none),
-    ).subquery("rows")
-    return (
-        select(
-            rows.c.user_id,
-            func.sum(rows.c.sessions).label("sessions"),
-            func.max(rows.c.updated_at).label("updated_at"),
-            func.sum(rows.c.memories).label("memories"),
-            cast(null(), Text).label("reached"),
-        )
-        .group_by(rows.c.user_id)
-        .order_by(rows.c.user_id)
-        .limit(bindparam("limit", type_=Integer))
+        place=Place.EACH_PART,
     )

@@ -111,7 +111,7 @@ class PgVectorMemory:
         self, connection: Any, corpus: Corpus, places: Sequence[tuple[str, int, int]]
     ) -> None:
         model = {"model": GivenEmbedder.model, "dimensions": DIMENSIONS}
-        await self._database.run.fetch(vector_statements.insert_model(self._database.schema), model)
+        await self._database.run.fetch(vector_statements.insert_model(), model)
         (found,) = await self._database.run.fetch(vector_statements.select_model(), model)
         model_id = found["model_id"]
         app = {"app_name": APP, "model_id": model_id}

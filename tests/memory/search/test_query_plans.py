@@ -71,7 +71,7 @@ async def crowded(database: Database, connection: asyncpg.Connection) -> PgVecto
     """300 memories of one user beside 20,000 of two hundred others."""
     memory = PgVectorMemoryService(database, embedder=EMBEDDER)
     model = {"model": EMBEDDER.model, "dimensions": EMBEDDER.dimensions}
-    await database.run.fetch(vector_statements.insert_model(database.schema), model)
+    await database.run.fetch(vector_statements.insert_model(), model)
     await connection.execute(OTHERS)
     await memory.add_memory(**USER, memories=[entry(f"word {n % 7} turn {n}") for n in range(300)])
     # VACUUM calls visible only what is on disk; a commit that waits for it takes the rest along.

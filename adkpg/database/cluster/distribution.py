@@ -12,7 +12,7 @@ from functools import partial
 from sqlalchemy import Connection, ForeignKeyConstraint, Table, text
 from sqlalchemy.ext.asyncio import AsyncEngine
 
-from adkpg.database.cluster import Cluster, find, takes_parts
+from adkpg.database.cluster.node import Cluster, find, takes_parts
 from adkpg.database.migrating import migrations
 from adkpg.errors import (
     ConfigurationError,
@@ -50,7 +50,8 @@ class _State:
     """Of each table, as `Cluster` says."""
     keys: frozenset[str]
     """The foreign keys of the schema."""
-    triggers: frozenset[str]
+    triggers: frozenset[tuple[str, str]]
+    """By table and name."""
     hidden: frozenset[str]
     """Tables with rows in the coordinator's own files: those of before, beside the parts."""
     functions: dict[str, bool]
@@ -186,6 +187,12 @@ def _left(connection: Connection, schema: str) -> list[str]:
     done = {_name(signature) for signature, done in functions.items() if done}
     left = [name for name, kind in _wanted().items() if kinds.get(name) != kind]
     left += [str(key.name) for _, key in _keys() if key.name not in keys]
+    guarded = {name for name, trigger in _triggers(connection, schema) if trigger == _GUARD}
+    left += [
+        f"the trigger of {name}"
+        for name, kind in _wanted().items()
+        if kind == "h" and name not in guarded
+    ]
     return left + [name for name in FUNCTIONS if name not in done]
 
 
@@ -197,6 +204,11 @@ def _functions(connection: Connection, schema: str) -> dict[str, bool]:
             _FUNCTIONS_FOUND, {"schema": schema, "names": list(FUNCTIONS)}
         )
     }
+
+
+def _triggers(connection: Connection, schema: str) -> frozenset[tuple[str, str]]:
+    rows = connection.execute(_TRIGGERS, {"schema": schema})
+    return frozenset((row.relname, row.tgname) for row in rows)
 
 
 def _name(signature: str) -> str:
@@ -246,7 +258,7 @@ def _steps(schema: str, state: _State) -> Iterator[Step]:
                 f"drop the foreign key {key.name} for the time being",
                 f'ALTER TABLE "{schema}".{table.name} DROP CONSTRAINT {key.name}',
             )
-    if _REMOVALS_TRIGGER in state.triggers:
+    if ("artifacts", _REMOVALS_TRIGGER) in state.triggers:
         # A part's trigger cannot write to the copies on all nodes.
         yield Step(
             f"drop the trigger {_REMOVALS_TRIGGER}: a sweep finds the objects of deleted files",
@@ -294,12 +306,20 @@ def _steps(schema: str, state: _State) -> Iterator[Step]:
                 f"SELECT create_distributed_function({_literal(signature)}, '$2',"
                 f" colocate_with => {_literal(_place(schema, sessions.name))}"
                 # In a transaction of the client, too.
-                f"{', force_delegation => true' if name == 'write_prepared_1' else ''})",
+                f"{', force_delegation => true' if name == 'at_part_1' else ''})",
             )
         else:
             yield Step(
                 f"copy {name} to every node",
                 f"SELECT create_distributed_function({_literal(signature)})",
+            )
+    for name, kind in wanted.items():
+        if kind == "h" and (name, _GUARD) not in state.triggers:
+            yield Step(
+                f"guard {name} against writes to a part that has moved",
+                f"CREATE TRIGGER {_GUARD} BEFORE INSERT OR UPDATE OR DELETE"
+                f" ON {_place(schema, name)} FOR EACH STATEMENT"
+                f' EXECUTE FUNCTION "{schema}".require_part_1()',
             )
 
 
@@ -345,7 +365,7 @@ def _state(connection: Connection, schema: str) -> _State:
     return _State(
         kinds,
         frozenset(connection.scalars(_FOREIGN_KEYS, place)),
-        frozenset(connection.scalars(_TRIGGERS, place)),
+        _triggers(connection, schema),
         frozenset(connection.scalars(_HIDDEN, place)),
         _functions(connection, schema),
         settings,
@@ -373,12 +393,13 @@ def _literal(value: str) -> str:
 
 
 _REMOVALS_TRIGGER = "artifacts_note_removal"
+_GUARD = "require_part"
 _FOREIGN_KEYS = text(
     "SELECT conname::text FROM pg_constraint WHERE contype = 'f'"
     " AND connamespace = to_regnamespace(quote_ident(:schema))"
 )
 _TRIGGERS = text(
-    "SELECT tgname::text FROM pg_trigger t JOIN pg_class c ON c.oid = t.tgrelid"
+    "SELECT c.relname, t.tgname FROM pg_trigger t JOIN pg_class c ON c.oid = t.tgrelid"
     " WHERE NOT tgisinternal AND c.relnamespace = to_regnamespace(quote_ident(:schema))"
 )
 _HIDDEN = text(

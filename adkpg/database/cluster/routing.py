@@ -1,0 +1,144 @@
+"""Routing: statements go to the nodes of a Citus cluster that have what they are about.
+
+What names a user is one call of a function, which Citus sends to the user's node, where the
+statement runs on the user's part of the tables as on one server (``at_part_1``). What is about
+several users is one for each. All else Citus plans itself, over all nodes.
+"""
+
+import re
+from collections.abc import Iterator, Mapping
+from functools import cache, partial
+from typing import Any
+
+import asyncpg
+
+from adkpg.database.sending import Direct, Sent, answered_by, arguments_of, name_of, rows_of
+from adkpg.sql import PLACEHOLDER, Call, Place, Statement, quoted
+
+_IS_LOCK = re.compile(
+    r"\s+FOR (?:NO KEY UPDATE|UPDATE|KEY SHARE|SHARE)(?: OF \w+)?(?: SKIP LOCKED)?"
+)
+# Only a bare call is sent to another node.
+_STAYS = " WHERE true"
+
+
+class Routed:
+    """To tables that Citus distributes; row-level security and a cluster exclude each other.
+
+    Args:
+      schema: Of the tables.
+    """
+
+    def __init__(self, schema: str) -> None:
+        self.schema = schema
+        self._direct = Direct(schema)
+
+    def sent(
+        self,
+        statement: Statement[Any],
+        parameters: Mapping[str, Any],
+        *,
+        scope: tuple[str, ...] | None = None,
+        standing: str | None = None,
+        plans_kept: bool = True,
+    ) -> Iterator[Sent]:
+        """Yields the calls of the nodes that have the users, else what Citus plans.
+
+        See `Sending.sent`. The users come in one order whoever asks, so that two who lock rows of
+        the same ones do not wait for each other.
+        """
+        del scope, standing, plans_kept  # of what one server has alone
+        if isinstance(statement, Call):
+            stays = _STAYS if statement.of_app else ""
+            for sent in self._direct.sent(statement, parameters):
+                yield sent._replace(sql=sent.sql + stays)
+        elif "user_id" in statement.names:
+            yield self._at_part(statement, parameters, parameters["user_id"])
+        elif "user_ids" in statement.names:
+            for user_id, own in split(statement, parameters):
+                yield self._at_part(statement, own, user_id)
+        elif statement.place is Place.ANYWHERE:
+            for sent in self._direct.sent(statement, parameters):
+                yield sent._replace(sql=_without_locks(sent.sql))
+        else:
+            yield self._elsewhere(statement, parameters)
+
+    def _at_part(
+        self, statement: Statement[Any], parameters: Mapping[str, Any], user_id: str
+    ) -> Sent:
+        text = statement.answering()
+        given = {
+            "app_name": parameters.get("app_name"),
+            "user_id": user_id,
+            "name": name_of(text, long=statement.long),
+            "statement": text,
+            "arguments": arguments_of(statement, parameters),
+            "writes": statement.writes,
+        }
+        return Sent(_AT_PART.text(self.schema), _AT_PART.arguments(given), answered_by(statement))
+
+    def _elsewhere(self, statement: Statement[Any], parameters: Mapping[str, Any]) -> Sent:
+        text, home, sql = statement.answering(), quoted(self.schema), _ON_EACH_NODE
+        if statement.place is Place.FIRST:
+            text, sql = text.replace(PLACEHOLDER, home), _ON_COORDINATOR
+        given = arguments_of(statement, parameters)
+        arguments: list[object] = [home, name_of(text, long=False), text, given]
+        return Sent(sql, arguments, partial(_of_nodes, statement))
+
+
+_AT_PART: Call[dict[str, Any]] = Call(
+    "at_part_1",
+    *("app_name", "user_id", "name", "statement", "arguments", "writes"),
+    entered=False,
+)
+_ON_COORDINATOR = (
+    "SELECT success, result FROM run_command_on_coordinator(format("
+    "'SELECT %s.select_prepared_1(%L, %L, %L, NULL, %L)', $1::text, $2::text, $3::text,"
+    " $4::text[], $1))"
+)
+_ON_EACH_NODE = (
+    "SELECT success, result FROM run_command_on_all_nodes(format("
+    "'SELECT %s.at_each_part_1(%L, %L, %L, %L)', $1::text, $2::text, $3::text, $4::text[], $1))"
+)
+
+
+def _of_nodes(statement: Statement[Any], rows: list[Any]) -> list[Any]:
+    """Returns what nodes answered; what one refused is raised as if it had been asked itself."""
+    found: list[Any] = []
+    for answer in rows:
+        if not answer["success"]:
+            raise asyncpg.InternalServerError(answer["result"])
+        found += rows_of(statement, answer["result"])
+    return found
+
+
+@cache
+def _without_locks(sql: str) -> str:
+    """Returns SQL that locks no rows: over all nodes Citus refuses that.
+
+    Of tables that each node has a copy of, it would lock the whole one, on all nodes.
+    """
+    return _IS_LOCK.sub("", sql)
+
+
+def split(
+    statement: Statement[Any], parameters: Mapping[str, Any]
+) -> Iterator[tuple[str, Mapping[str, Any]]]:
+    """Yields each user with the parameters that are about that one alone.
+
+    Lists that are not `Statement.parallel` are each user's as they are.
+    """
+    users = parameters["user_ids"]
+    for user in sorted(set(users)):
+        cut = {
+            name: _of_user(parameters[name], users, user)
+            for name in {"user_ids", *statement.parallel}
+        }
+        yield user, {**parameters, **cut}
+
+
+def _of_user(values: list[Any] | None, users: list[str], user: str) -> list[Any] | None:
+    """Returns the elements of a parallel list that belong to a user; null stands for only nulls."""
+    if values is None:
+        return None
+    return [value for value, each in zip(values, users, strict=True) if each == user]

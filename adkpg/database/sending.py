@@ -1,0 +1,228 @@
+"""Sending: what a statement is to the server: SQL, arguments, and what reads its answer.
+
+Most are sent as they are. Others are named to a function of the database, which prepares and runs
+them as a client would: long ones where a pooler loses those that clients prepare, and those of one
+user where the tables are on several servers (`adkpg.database.cluster`). What such a call is given
+and returns goes as text, and becomes here what asyncpg would have made of it. No I/O.
+"""
+
+import json
+import math
+import struct
+from collections.abc import Callable, Iterator, Mapping
+from datetime import UTC, datetime, timedelta
+from functools import cache, partial
+from hashlib import sha256
+from itertools import zip_longest
+from typing import Any, NamedTuple, Protocol
+from uuid import UUID
+
+from sqlalchemy import REAL, DateTime, Float, LargeBinary
+from sqlalchemy import UUID as UUIDType
+from sqlalchemy.dialects.postgresql import ARRAY
+
+from adkpg.sql import PLACEHOLDER, Call, Statement, quoted
+
+_FLOAT = struct.Struct("f")
+_NO_REAL = 2.0**-150
+_ENDS = {
+    "infinity": datetime.max.replace(tzinfo=UTC),
+    "-infinity": datetime.min.replace(tzinfo=UTC),
+}
+
+
+class Sent(NamedTuple):
+    """One message to the server, and what reads the rows that come back.
+
+    Attributes:
+      sql: With placeholders.
+      arguments: In their order.
+      rows: Returns the statement's rows; None: they are those that came.
+    """
+
+    sql: str
+    arguments: list[object]
+    rows: Callable[[list[Any]], list[Any]] | None = None
+
+
+class Sending(Protocol):
+    """How statements are sent to the tables of one installation."""
+
+    def sent(
+        self,
+        statement: Statement[Any],
+        parameters: Mapping[str, Any],
+        *,
+        scope: tuple[str, ...] | None,
+        standing: str | None,
+        plans_kept: bool,
+    ) -> Iterator[Sent]:
+        """Yields what a statement is to the server: one message, or one for each user.
+
+        Args:
+          statement: It.
+          parameters: By the names of its bind parameters.
+          scope: What it enters by itself, as the arguments of ``enter_scope``; None: nothing.
+          standing: What the server is asked of itself along with it, as `Statement.fitting` says.
+          plans_kept: Whether the server keeps the plans of what clients prepare.
+        """
+
+
+class Direct:
+    """To tables of one server.
+
+    Args:
+      schema: Of the tables.
+    """
+
+    def __init__(self, schema: str) -> None:
+        self.schema = schema
+
+    def sent(
+        self,
+        statement: Statement[Any],
+        parameters: Mapping[str, Any],
+        *,
+        scope: tuple[str, ...] | None = None,
+        standing: str | None = None,
+        plans_kept: bool = True,
+    ) -> Iterator[Sent]:
+        """Yields it as it is, or as a call of what keeps its plan; see `Sending.sent`."""
+        if statement.long and not plans_kept and standing is None:
+            home = quoted(self.schema)
+            text = statement.answering().replace(PLACEHOLDER, home)
+            given = {
+                "name": name_of(text, long=True),
+                "statement": text,
+                "arguments": arguments_of(statement, parameters),
+            }
+            call = _SELECT_PREPARED
+            arguments = call.arguments(given)
+            if scope is not None:
+                arguments = call.entering(arguments, scope)
+            yield Sent(call.text(self.schema), arguments, answered_by(statement))
+            return
+        gate = None if scope is None else len(scope)
+        if standing is None:
+            sql = statement.text(self.schema, gate)
+        else:
+            sql = statement.fitting(self.schema, gate, standing)
+        arguments = statement.arguments(parameters)
+        if scope is not None:
+            arguments = statement.entering(arguments, scope)
+        yield Sent(sql, arguments)
+
+
+_SELECT_PREPARED: Call[dict[str, Any]] = Call("select_prepared_1", "name", "statement", "arguments")
+
+
+def name_of(text: str, *, long: bool) -> str:
+    """Returns a name that stands for a text, and for no other; `select_prepared_1` reads it."""
+    kind = "adkpl" if long else "adkps"  # a server process keeps so many of each
+    return f"{kind}_{sha256(text.encode()).hexdigest()[:32]}"
+
+
+def arguments_of(statement: Statement[Any], parameters: Mapping[str, Any]) -> list[str | None]:
+    """Returns a statement's arguments as text, in the order of its placeholders."""
+    # A function has one more than it names: the scope that it enters.
+    return [
+        _text(each, None if name is None else statement.kinds[name])
+        for name, each in zip_longest(statement.names, statement.arguments(parameters))
+    ]
+
+
+def answered_by(statement: Statement[Any]) -> Callable[[list[Any]], list[Any]]:
+    """Returns what reads a statement's rows from the one row of JSON that a function answers."""
+    return partial(_answered, statement)
+
+
+def _answered(statement: Statement[Any], rows: list[Any]) -> list[Any]:
+    return rows_of(statement, rows[0]["answer"])
+
+
+def rows_of(statement: Statement[Any], answer: str) -> list[dict[str, Any]]:
+    """Returns the rows of a statement, with the values that asyncpg would give."""
+    readers = _readers(statement)
+    found: list[dict[str, Any]] = json.loads(answer)
+    for row in found:
+        for name, read in readers:
+            if row[name] is not None:
+                row[name] = read(row[name])
+    return found
+
+
+@cache
+def _readers(statement: Statement[Any]) -> tuple[tuple[str, Callable[[Any], Any]], ...]:
+    return tuple(_of_columns(statement))
+
+
+def _of_columns(statement: Statement[Any]) -> Iterator[tuple[str, Callable[[Any], Any]]]:
+    for name, kind in statement.columns.items():
+        read = _reader(kind)
+        if read is not None:
+            yield name, read
+
+
+def _reader(kind: Any) -> Callable[[Any], Any] | None:
+    """What makes a value of what JSON has of it; None: it is that already."""
+    if isinstance(kind, ARRAY):
+        of_one = _reader(kind.item_type)
+        return None if of_one is None else partial(_elements, of_one)
+    if isinstance(kind, DateTime):
+        return _time
+    if isinstance(kind, REAL):
+        return _real
+    if isinstance(kind, LargeBinary):
+        return _bytes
+    if isinstance(kind, UUIDType):
+        return UUID
+    return float if isinstance(kind, Float) else None
+
+
+def _elements(of_one: Callable[[Any], Any], given: Any) -> Any:
+    """What an array has: arrays, if it has more dimensions than one, which no type says."""
+    if isinstance(given, list):
+        return [_elements(of_one, each) for each in given]
+    return None if given is None else of_one(given)
+
+
+def _time(value: str) -> datetime:
+    return _ENDS.get(value) or datetime.fromisoformat(value).astimezone(UTC)
+
+
+def _bytes(value: str) -> bytes:
+    return bytes.fromhex(value.removeprefix("\\x"))
+
+
+def _real(value: float | str) -> float:
+    """A number of four bytes: its shortest text is not what it is as one of eight."""
+    (found,) = _FLOAT.unpack(_FLOAT.pack(float(value)))
+    return float(found)
+
+
+def _text(value: object, kind: Any) -> str | None:
+    """A value as Postgres reads it; the type is what the statement says."""
+    if value is None:
+        return None
+    if isinstance(value, list):
+        of_one = kind.item_type if isinstance(kind, ARRAY) else None
+        return "{" + ",".join(_element(each, of_one) for each in value) + "}"
+    if isinstance(value, bytes):
+        return rf"\x{value.hex()}"
+    if isinstance(value, timedelta):
+        return f"{value.days} days {value.seconds} seconds {value.microseconds} microseconds"
+    if isinstance(value, datetime):
+        return (value if value.tzinfo else value.astimezone()).isoformat()
+    if isinstance(value, float) and isinstance(kind, REAL) and abs(value) <= _NO_REAL:
+        return str(math.copysign(0, value))  # rounded as by the driver: Postgres refuses the text
+    return str(value)
+
+
+def _element(value: object, kind: Any) -> str:
+    """A value in the text of an array."""
+    text = _text(value, kind)
+    if text is None:
+        return "NULL"
+    if isinstance(value, int | float):
+        return text
+    return '"' + text.replace("\\", "\\\\").replace('"', '\\"') + '"'
