@@ -937,6 +937,9 @@ DISTRIBUTED = (
 )
 """Those that run on the node of their second argument, the user, where tables are distributed."""
 
+GUARD = "require_part"
+"""The trigger of each table that is distributed."""
+
 FUNCTIONS = (
     *DISTRIBUTED,
     "select_prepared_1",

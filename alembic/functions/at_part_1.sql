@@ -6,7 +6,7 @@ CREATE FUNCTION {schema}.at_part_1(
     name text,
     statement text,
     arguments text[],
-    writes boolean,
+    written text[],  -- tables; NULL if the statement only reads
     home text
 ) RETURNS text LANGUAGE plpgsql AS $body$
 #variable_conflict use_variable
@@ -14,15 +14,14 @@ DECLARE
     part bigint;
 BEGIN
     {find_tables}
-    IF writes THEN
+    IF written IS NOT NULL THEN
         IF current_setting('transaction_isolation') <> 'read committed' THEN
             -- After waiting for a part that moves it must see where that is now.
             RAISE EXCEPTION 'this write needs READ COMMITTED' USING ERRCODE = '40001';
         END IF;
-        -- As a write that Citus sees it waits for who has locked the table on all nodes.
-        IF statement ~ '\.memories\M' THEN
-            PERFORM lock_relation_if_exists(home || '.memories', 'ROW EXCLUSIVE');
-        END IF;
+        -- As a write that Citus sees it waits for who has locked a table on all nodes.
+        PERFORM lock_relation_if_exists(concat_ws('.', home, t), 'ROW EXCLUSIVE')
+           FROM unnest(written) t;
         -- Concerns no row; as a write that Citus sees, it keeps the part where it is until the end of the
         -- transaction.
         DELETE FROM user_states s

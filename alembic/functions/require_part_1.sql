@@ -5,10 +5,13 @@
 -- then on goes to what the move left behind, and would be gone. So each part looks into the catalog of its node,
 -- whoever writes to it.
 CREATE FUNCTION {schema}.require_part_1() RETURNS trigger LANGUAGE plpgsql AS $body$
+DECLARE
+    part CONSTANT bigint := substring(TG_TABLE_NAME FROM '_(\d+)$');
 BEGIN
-    IF NOT EXISTS (
+    -- The tables themselves have none: as a dump has them, they are on one server.
+    IF part IS NOT NULL AND NOT EXISTS (
         SELECT FROM pg_dist_placement p JOIN pg_dist_local_group USING (groupid)
-         WHERE p.shardid = substring(TG_TABLE_NAME FROM '\d+$')::bigint
+         WHERE p.shardid = part
     ) THEN
         EXECUTE format('SELECT %I.leave_1(by_sender => true)', TG_TABLE_SCHEMA);
     END IF;

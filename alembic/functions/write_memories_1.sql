@@ -32,15 +32,13 @@ DECLARE
     turns bigint[] := '{}';
 BEGIN
     {find_tables}
-    -- Reads the table of memories too, in which it locks no row: whoever changes the configuration
-    -- of words holds it, and this statement takes its snapshot after it has waited for that one.
+    -- Whoever changes the configuration of words holds the table. The next statement takes its snapshot
+    -- after this one, which locks no row, has waited.
+    PERFORM FROM memories m
+      WHERE m.app_name = app_name AND m.user_id = user_id AND m.position = first
+        FOR KEY SHARE;
     SELECT a.text_search_config, a.extract_facts INTO own, extract_facts
-      FROM app_settings a LEFT JOIN (
-          SELECT FROM memories m
-           WHERE m.app_name = app_name AND m.user_id = user_id AND m.position = first
-             FOR KEY SHARE
-      ) m ON true
-     WHERE a.app_name = app_name;
+      FROM app_settings a WHERE a.app_name = app_name;
     -- Both statements read the rows in the order of the array, which is what row_number() counts.
     SELECT array_agg(w.position), array_agg(setweight(w.said, 'A') || setweight(w.dated, 'B')),
            array_agg((SELECT coalesce(sum(cardinality(l.positions)), 0) FROM unnest(w.said) l))

@@ -1199,6 +1199,9 @@ def upgrade() -> None:
 
 def downgrade() -> None:
     schema = op.get_context().version_table_schema
+    for name in FUNCTIONS:
+        # With the triggers that `adkpg db distribute` makes.
+        op.execute(f'DROP FUNCTION "{schema}".{name} CASCADE')
     op.drop_index("memory_vectors_model_idx", table_name="memory_vectors", schema=schema)
     op.drop_table("memory_vectors", schema=schema)
     op.drop_index("memory_provenance_origin_idx", table_name="memory_provenance", schema=schema)
@@ -1287,5 +1290,3 @@ def downgrade() -> None:
     op.execute(f'DROP FUNCTION "{schema}".delete_memory_lexemes()')
     op.drop_table("embedding_models", schema=schema)
     op.drop_table("app_states", schema=schema)
-    for name in FUNCTIONS:
-        op.execute(f'DROP FUNCTION "{schema}".{name}')

@@ -50,6 +50,9 @@ ONE_SERVER: dict[str, str] = {
     " holds there; test_changed_models.py has what is kept instead",
     "test_hnsw.py::test_a_large_user_is_answered_through_the_index": _PLANS,
     "test_search.py::test_the_longest_search_is_prepared_once": _KEPT,
+    "test_worker.py::test_a_worker_outlives_errors_that_pass": "a session's lock_timeout is not"
+    " told to other nodes",
+    "test_hnsw.py::test_searches_through_the_index_are_planned_for_the_user": _KEPT,
     "test_prepared_statements.py::": _KEPT,
     "test_claimed_ingests.py::test_it_takes_two_round_trips_or_three": "vectors are stored in a"
     " transaction there, of four messages: docs/distributed.md",

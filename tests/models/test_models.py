@@ -174,20 +174,19 @@ async def test_a_service_goes_on_when_its_model_was_dropped_and_registered_anew(
     assert await found(old, "feline", mode="vector") == ["the kitten sleeps"]
 
 
-async def test_an_activation_waits_for_a_drop_and_then_finds_no_model(
+async def test_an_activation_waits_for_a_drop_and_is_then_refused(
     models: Models, old: PgVectorMemoryService, connection: asyncpg.Connection, database_url: str
 ) -> None:
     await remember(old, "x")
     await models.reembed(ToyEmbedder("new"), app_name="app")
-    # Whoever deletes a model looks whether an app has it still.
-    async with locked(database_url, "LOCK TABLE adkpg.app_settings IN EXCLUSIVE MODE") as lock:
+    async with locked(database_url, "LOCK TABLE adkpg.memory_vectors IN SHARE MODE") as lock:
         dropping = asyncio.create_task(models.drop("old"))
-        await lock.until_blocked(1)  # its vectors are gone, and it is about to be
+        await lock.until_blocked(1)  # its vectors are about to go
         activating = asyncio.create_task(models.activate("old", app_name="app"))
         await lock.until_blocked(2)
         await lock.release()
         assert await dropping == 1
-    with pytest.raises(ConfigurationError, match="dropped meanwhile"):
+    with pytest.raises(ConfigurationError, match=r"1 memories .* no vector|dropped meanwhile"):
         await activating
     assert await active(connection) == "new"
 

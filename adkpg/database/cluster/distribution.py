@@ -20,7 +20,7 @@ from adkpg.errors import (
     ExtensionMissing,
     SchemaError,
 )
-from adkpg.tables import DISTRIBUTED, FUNCTIONS, metadata, sessions
+from adkpg.tables import DISTRIBUTED, FUNCTIONS, GUARD, metadata, sessions
 
 _OLDEST_CITUS = (13, 0)
 _VERSIONS = "alembic_version"
@@ -187,13 +187,14 @@ def _left(connection: Connection, schema: str) -> list[str]:
     done = {_name(signature) for signature, done in functions.items() if done}
     left = [name for name, kind in _wanted().items() if kinds.get(name) != kind]
     left += [str(key.name) for _, key in _keys() if key.name not in keys]
-    guarded = {name for name, trigger in _triggers(connection, schema) if trigger == _GUARD}
+    left += [name for name in FUNCTIONS if name not in done]
+    guarded = {name for name, trigger in _triggers(connection, schema) if trigger == GUARD}
     left += [
         f"the trigger of {name}"
         for name, kind in _wanted().items()
         if kind == "h" and name not in guarded
     ]
-    return left + [name for name in FUNCTIONS if name not in done]
+    return left
 
 
 def _functions(connection: Connection, schema: str) -> dict[str, bool]:
@@ -314,10 +315,10 @@ def _steps(schema: str, state: _State) -> Iterator[Step]:
                 f"SELECT create_distributed_function({_literal(signature)})",
             )
     for name, kind in wanted.items():
-        if kind == "h" and (name, _GUARD) not in state.triggers:
+        if kind == "h" and (name, GUARD) not in state.triggers:
             yield Step(
                 f"guard {name} against writes to a part that has moved",
-                f"CREATE TRIGGER {_GUARD} BEFORE INSERT OR UPDATE OR DELETE"
+                f"CREATE TRIGGER {GUARD} BEFORE INSERT OR UPDATE OR DELETE"
                 f" ON {_place(schema, name)} FOR EACH STATEMENT"
                 f' EXECUTE FUNCTION "{schema}".require_part_1()',
             )
@@ -393,7 +394,6 @@ def _literal(value: str) -> str:
 
 
 _REMOVALS_TRIGGER = "artifacts_note_removal"
-_GUARD = "require_part"
 _FOREIGN_KEYS = text(
     "SELECT conname::text FROM pg_constraint WHERE contype = 'f'"
     " AND connamespace = to_regnamespace(quote_ident(:schema))"

@@ -8,10 +8,11 @@ REFUSED = {"0A000", "XX000", "22P04"}
 """SQLSTATEs of what Citus does not do over several nodes."""
 
 _NODE_LOST = "CIINF"  # what a step left on a node is not there
-_INTERNAL = "XX000"
+_INTERNAL, _OF_NODE = "XX000", {"XX000", "08006", "58030"}
 _NODE_ENDED = (
     "terminating connection due to",
     "failure on connection marked as essential",
+    "failed to COPY to shard",
     "could not find the intermediate result file",
     "could not commit transaction for shard",
     "connection to the remote node",
@@ -27,7 +28,7 @@ _NODE_ENDED = (
     "the database system is shutting down",
     "the database system is in recovery mode",
 )
-"""What it says as an internal error where a node that it asked has ended, or begins."""
+"""What it says where a node that it asked has ended, or begins."""
 _MOVED = "ADK06"  # raised by leave_1
 _PART_MOVED = "cannot execute a distributed query from a query on a shard"
 """What a node says that has a part already, and does not know yet: a trigger's rows are its own."""
@@ -43,7 +44,7 @@ def node_ended(exc: BaseException) -> bool:
     """Whether a node that the server asked has ended, which the server itself survives."""
     state = getattr(exc, "sqlstate", None)
     return state == _NODE_LOST or (
-        state in (_INTERNAL, "08006") and any(text in str(exc) for text in _NODE_ENDED)
+        state in _OF_NODE and any(text in str(exc) for text in _NODE_ENDED)
     )
 
 

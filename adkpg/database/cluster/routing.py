@@ -14,10 +14,12 @@ import asyncpg
 
 from adkpg.database.sending import Direct, Sent, answered_by, arguments_of, name_of, rows_of
 from adkpg.sql import PLACEHOLDER, Call, Place, Statement, quoted
+from adkpg.tables import DISTRIBUTED
 
 _IS_LOCK = re.compile(
     r"\s+FOR (?:NO KEY UPDATE|UPDATE|KEY SHARE|SHARE)(?: OF \w+)?(?: SKIP LOCKED)?"
 )
+_IS_WRITTEN = re.compile(rf"\b(?:INSERT INTO|UPDATE|DELETE FROM) {PLACEHOLDER}\.(\w+)\b")
 # Only a bare call is sent to another node.
 _STAYS = " WHERE true"
 
@@ -48,10 +50,11 @@ class Routed:
         the same ones do not wait for each other.
         """
         del scope, standing, plans_kept  # of what one server has alone
-        if isinstance(statement, Call):
-            stays = _STAYS if statement.of_app else ""
+        if isinstance(statement, Call) and statement.of_app:
             for sent in self._direct.sent(statement, parameters):
-                yield sent._replace(sql=sent.sql + stays)
+                yield sent._replace(sql=sent.sql + _STAYS)
+        elif isinstance(statement, Call) and statement.function in DISTRIBUTED:
+            yield from self._direct.sent(statement, parameters)
         elif "user_id" in statement.names:
             yield self._at_part(statement, parameters, parameters["user_id"])
         elif "user_ids" in statement.names:
@@ -73,7 +76,7 @@ class Routed:
             "name": name_of(text, long=statement.long),
             "statement": text,
             "arguments": arguments_of(statement, parameters),
-            "writes": statement.writes,
+            "written": _written(text) if statement.writes else None,
         }
         return Sent(_AT_PART.text(self.schema), _AT_PART.arguments(given), answered_by(statement))
 
@@ -88,7 +91,7 @@ class Routed:
 
 _AT_PART: Call[dict[str, Any]] = Call(
     "at_part_1",
-    *("app_name", "user_id", "name", "statement", "arguments", "writes"),
+    *("app_name", "user_id", "name", "statement", "arguments", "written"),
     entered=False,
 )
 _ON_COORDINATOR = (
@@ -110,6 +113,12 @@ def _of_nodes(statement: Statement[Any], rows: list[Any]) -> list[Any]:
             raise asyncpg.InternalServerError(answer["result"])
         found += rows_of(statement, answer["result"])
     return found
+
+
+@cache
+def _written(text: str) -> list[str]:
+    """Returns the tables that a statement writes to; none, if it locks rows."""
+    return sorted(set(_IS_WRITTEN.findall(text)))
 
 
 @cache

@@ -7,7 +7,7 @@ from typing import TypedDict
 from sqlalchemy import Boolean, Text, bindparam, func, literal_column, select, table, text
 
 from adkpg.sql import NoParameters, Statement
-from adkpg.tables import EVERY, REGISTER
+from adkpg.tables import EVERY, GUARD, REGISTER
 
 
 class PlaceParameters(TypedDict):
@@ -95,7 +95,7 @@ _PGVECTOR = """
 def end(schema: str, rows: Mapping[str, int]) -> str:
     """Returns what comes after: every table must hold what was read, else nothing is restored.
 
-    A cluster's backup lacks a trigger, which cannot work over nodes; on one server it must not.
+    A cluster's backup has other triggers than one server.
     """
     checks = "\n".join(
         f'IF (SELECT count(*) FROM "{schema}"."{name}") <> {count} THEN RAISE EXCEPTION'  # noqa: S608 - its own tables
@@ -103,7 +103,7 @@ def end(schema: str, rows: Mapping[str, int]) -> str:
         for name, count in rows.items()
     )
     return (
-        f"DO $adkpg$ BEGIN\n{checks}\n{_lacking_trigger(schema)}\nEND $adkpg$;\n"
+        f"DO $adkpg$ BEGIN\n{checks}\n{_triggers_of_one_server(schema)}\nEND $adkpg$;\n"
         f"{_giving_rights_back(schema)}\nCOMMIT;\n"
     )
 
@@ -169,9 +169,17 @@ def _giving_rights_back(schema: str) -> str:
     """  # noqa: S608 - the setting allows letters, digits and underscores
 
 
-def _lacking_trigger(schema: str) -> str:
-    """As the revision makes it; tables of an older one have no such function."""
+def _triggers_of_one_server(schema: str) -> str:
+    """As the revision makes them; tables of an older one have no such function."""
     return f"""
+        DECLARE
+            guarded regclass;
+        BEGIN
+        FOR guarded IN SELECT t.tgrelid FROM pg_catalog.pg_trigger t
+            JOIN pg_catalog.pg_class c ON c.oid = t.tgrelid
+            WHERE t.tgname = '{GUARD}' AND c.relnamespace = '{schema}'::regnamespace
+        LOOP EXECUTE pg_catalog.format('DROP TRIGGER {GUARD} ON %s', guarded);
+        END LOOP;
         IF to_regprocedure('"{schema}".note_artifact_removal()') IS NOT NULL AND NOT EXISTS (
             SELECT FROM pg_catalog.pg_trigger WHERE tgname = 'artifacts_note_removal'
                 AND tgrelid = pg_catalog.to_regclass('"{schema}".artifacts')) THEN
@@ -179,7 +187,8 @@ def _lacking_trigger(schema: str) -> str:
                 FOR EACH ROW WHEN (OLD.location IS NOT NULL)
                 EXECUTE FUNCTION "{schema}".note_artifact_removal();
         END IF;
-    """
+        END;
+    """  # noqa: S608 - the setting allows letters, digits and underscores
 
 
 def vacuum(schema: str, name: str) -> str:
