@@ -71,6 +71,20 @@ async def test_an_append_is_one_command_to_one_node(
     assert (len(commands), others) == (1, []), heard
 
 
+async def test_an_append_with_a_delta_of_the_app_stays_on_the_node_that_is_asked(
+    database_url: str, database: Database
+) -> None:
+    """It writes on all nodes, in one transaction that the node commits."""
+    session = await DatabaseSessionService(database).create_session(**USER)
+    async with Database(database_url, pool_size=1, max_overflow=0) as coordinator:
+        heard = await _heard(coordinator)
+        await DatabaseSessionService(coordinator).append_event(
+            session, turn("tea", state={"app:tea": 1})
+        )
+    assert any("PREPARE TRANSACTION" in each for each in heard)
+    assert not any("append_event_1" in each for each in heard)
+
+
 @pytest.mark.parametrize("through", ["the coordinator", "another node"])
 async def test_each_call_that_a_person_waits_for_is_one_command_between_nodes(
     database: Database, nodes: list[str], through: str

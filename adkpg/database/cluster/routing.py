@@ -20,8 +20,8 @@ _IS_LOCK = re.compile(
     r"\s+FOR (?:NO KEY UPDATE|UPDATE|KEY SHARE|SHARE)(?: OF \w+)?(?: SKIP LOCKED)?"
 )
 _IS_WRITTEN = re.compile(rf"\b(?:INSERT INTO|UPDATE|DELETE FROM) {PLACEHOLDER}\.(\w+)\b")
-# Only a bare call is sent to another node.
-_STAYS = " WHERE true"
+# A call that returns something beside is sent to no other node.
+_STAYS = ", true AS stays"
 
 
 class Routed:
