@@ -944,8 +944,6 @@ FUNCTIONS = (
     *DISTRIBUTED,
     "select_prepared_1",
     "write_memories_1",
-    # Every node runs it on its own parts.
-    "at_each_part_1",
     # What they are made of.
     "enter_1",
     "leave_1",

@@ -323,6 +323,7 @@ class Installation:
                     self._connections.renew()
                 if self._distributed:
                     await distribution.verify(engine, self._schema, row_level_security=guarded)
+                    self._routed.users = await distribution.users_of_parts(engine, self._schema)
             if guarded:
                 await row_security.verify(engine, self._schema)
         except SchemaError:

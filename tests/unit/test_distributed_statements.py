@@ -75,22 +75,20 @@ def test_what_is_about_users_is_a_call_for_each(
         assert each.sql.endswith("AS answer, true AS stays" if stays else "AS answer")
 
 
-@pytest.mark.parametrize(
-    ("statement", "function"),
-    [
-        (insert_model(), "run_command_on_coordinator"),
-        (list_sessions(one_user=False), "run_command_on_all_nodes"),
-    ],
-)
-def test_what_no_node_can_say_for_all_is_asked_of_the_first_or_of_each(
-    statement: Statement[Any], function: str
-) -> None:
-    (sent,) = Routed("adkpg").sent(statement, dict.fromkeys(statement.binds))
-    assert function in sent.sql
+def test_what_one_server_decides_is_asked_of_the_coordinator() -> None:
+    (sent,) = Routed("adkpg").sent(insert_model(), {"model": "m", "dimensions": 3})
+    assert "run_command_on_coordinator" in sent.sql
     assert sent.rows is not None
-    assert sent.rows([{"success": True, "result": "[]"}] * 2) == []
+    assert sent.rows([{"success": True, "result": "[]"}]) == []
     with pytest.raises(asyncpg.InternalServerError, match="is away"):
-        sent.rows([{"success": True, "result": "[]"}, {"success": False, "result": "is away"}])
+        sent.rows([{"success": False, "result": "is away"}])
+
+
+def test_what_walks_along_an_index_is_asked_of_each_part() -> None:
+    statement, routed = list_sessions(one_user=False), Routed("adkpg")
+    routed.users = ("1", "2", "7")
+    sent = list(routed.sent(statement, dict.fromkeys(statement.binds)))
+    assert [each.arguments[1] for each in sent] == ["1", "2", "7"]
 
 
 def test_what_citus_plans_locks_no_rows() -> None:

@@ -12,6 +12,7 @@ from functools import partial
 from sqlalchemy import Connection, ForeignKeyConstraint, Table, text
 from sqlalchemy.ext.asyncio import AsyncEngine
 
+from adkpg.database.cluster import node
 from adkpg.database.cluster.node import Cluster, find, takes_parts
 from adkpg.database.migrating import migrations
 from adkpg.errors import (
@@ -156,6 +157,12 @@ def refuse_row_level_security() -> None:
         "statement stays on the node that is asked, and the rows are on others; leave "
         "ADKPG_ROW_LEVEL_SECURITY off, or do not distribute."
     )
+
+
+async def users_of_parts(engine: AsyncEngine, schema: str) -> tuple[str, ...]:
+    """Returns a user for each part of the distributed tables, whom its hash sends there."""
+    async with engine.connect() as connection:
+        return await connection.run_sync(node.users_of_parts, schema)
 
 
 async def verify(engine: AsyncEngine, schema: str, *, row_level_security: bool) -> None:

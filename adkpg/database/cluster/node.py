@@ -44,11 +44,23 @@ def find(connection: Connection, schema: str) -> Cluster | None:
     return Cluster(version, group, {row.relname: row.partmethod for row in kinds})
 
 
+def users_of_parts(connection: Connection, schema: str) -> tuple[str, ...]:
+    """Returns a user for each part of the distributed tables, whom its hash sends there."""
+    return tuple(connection.scalars(_USERS, {"sessions": f'"{schema}".sessions'}))
+
+
 def takes_parts(connection: Connection) -> bool:
     """Whether some node of a cluster takes parts of distributed tables."""
     return bool(connection.scalar(_TAKES_PARTS))
 
 
+# A hundred for each part: that one has none happens in e^100 clusters once.
+_USERS = text(
+    "SELECT min(n)::text FROM generate_series(1, 100 * (SELECT count(*)"
+    " FROM pg_catalog.pg_dist_shard WHERE logicalrelid = CAST(:sessions AS regclass)))"
+    " n GROUP BY get_shard_id_for_distribution_column(CAST(:sessions AS regclass), n::text)"
+    " ORDER BY 1"
+)
 _VERSION = text("SELECT extversion FROM pg_extension WHERE extname = 'citus'")
 GROUP = text("SELECT groupid FROM pg_catalog.pg_dist_local_group")
 """Reads the group of a node; the database must have Citus."""

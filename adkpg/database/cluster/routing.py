@@ -2,7 +2,8 @@
 
 What names a user is one call of a function, which Citus sends to the user's node, where the
 statement runs on the user's part of the tables as on one server (``at_part_1``). What is about
-several users is one for each. All else Citus plans itself, over all nodes.
+several users is one for each. All else Citus plans itself, over all nodes, but for what `Place`
+says.
 """
 
 import re
@@ -29,10 +30,14 @@ class Routed:
 
     Args:
       schema: Of the tables.
+
+    Attributes:
+      users: One for each part of the tables, who may be nobody.
     """
 
     def __init__(self, schema: str) -> None:
         self.schema = schema
+        self.users: tuple[str, ...] = ()
         self._direct = Direct(schema)
 
     def sent(
@@ -63,8 +68,11 @@ class Routed:
         elif statement.place is Place.ANYWHERE:
             for sent in self._direct.sent(statement, parameters):
                 yield sent._replace(sql=_without_locks(sent.sql))
+        elif statement.place is Place.EACH_PART:
+            for user_id in self.users:
+                yield self._at_part(statement, parameters, user_id)
         else:
-            yield self._elsewhere(statement, parameters)
+            yield self._on_coordinator(statement, parameters)
 
     def _at_part(
         self, statement: Statement[Any], parameters: Mapping[str, Any], user_id: str
@@ -80,13 +88,12 @@ class Routed:
         }
         return Sent(_AT_PART.text(self.schema), _AT_PART.arguments(given), answered_by(statement))
 
-    def _elsewhere(self, statement: Statement[Any], parameters: Mapping[str, Any]) -> Sent:
-        text, home, sql = statement.answering(), quoted(self.schema), _ON_EACH_NODE
-        if statement.place is Place.FIRST:
-            text, sql = text.replace(PLACEHOLDER, home), _ON_COORDINATOR
+    def _on_coordinator(self, statement: Statement[Any], parameters: Mapping[str, Any]) -> Sent:
+        home = quoted(self.schema)
+        text = statement.answering().replace(PLACEHOLDER, home)
         given = arguments_of(statement, parameters)
         arguments: list[object] = [home, name_of(text, long=False), text, given]
-        return Sent(sql, arguments, partial(_of_nodes, statement))
+        return Sent(_ON_COORDINATOR, arguments, partial(_of_coordinator, statement))
 
 
 _AT_PART: Call[dict[str, Any]] = Call(
@@ -99,20 +106,14 @@ _ON_COORDINATOR = (
     "'SELECT %s.select_prepared_1(%L, %L, %L, NULL, %L)', $1::text, $2::text, $3::text,"
     " $4::text[], $1))"
 )
-_ON_EACH_NODE = (
-    "SELECT success, result FROM run_command_on_all_nodes(format("
-    "'SELECT %s.at_each_part_1(%L, %L, %L, %L)', $1::text, $2::text, $3::text, $4::text[], $1))"
-)
 
 
-def _of_nodes(statement: Statement[Any], rows: list[Any]) -> list[Any]:
-    """Returns what nodes answered; what one refused is raised as if it had been asked itself."""
-    found: list[Any] = []
-    for answer in rows:
-        if not answer["success"]:
-            raise asyncpg.InternalServerError(answer["result"])
-        found += rows_of(statement, answer["result"])
-    return found
+def _of_coordinator(statement: Statement[Any], rows: list[Any]) -> list[Any]:
+    """Returns what it answered; what it refused is raised as if it had been asked itself."""
+    (answer,) = rows
+    if not answer["success"]:
+        raise asyncpg.InternalServerError(answer["result"])
+    return rows_of(statement, answer["result"])
 
 
 @cache
