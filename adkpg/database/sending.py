@@ -89,8 +89,7 @@ class Direct:
     ) -> Iterator[Sent]:
         """Yields it as it is, or as a call of what keeps its plan; see `Sending.sent`."""
         if statement.long and not plans_kept and standing is None:
-            home = quoted(self.schema)
-            text = statement.answering().replace(PLACEHOLDER, home)
+            text = placed(statement.answering(), self.schema)
             given = {
                 "name": name_of(text, long=True),
                 "statement": text,
@@ -116,6 +115,13 @@ class Direct:
 _SELECT_PREPARED: Call[dict[str, Any]] = Call("select_prepared_1", "name", "statement", "arguments")
 
 
+@cache
+def placed(text: str, schema: str) -> str:
+    """Returns a text with the schema in it."""
+    return text.replace(PLACEHOLDER, quoted(schema))
+
+
+@cache
 def name_of(text: str, *, long: bool) -> str:
     """Returns a name that stands for a text, and for no other; `select_prepared_1` reads it."""
     kind = "adkpl" if long else "adkps"  # a server process keeps so many of each

@@ -13,7 +13,15 @@ from typing import Any
 
 import asyncpg
 
-from adkpg.database.sending import Direct, Sent, answered_by, arguments_of, name_of, rows_of
+from adkpg.database.sending import (
+    Direct,
+    Sent,
+    answered_by,
+    arguments_of,
+    name_of,
+    placed,
+    rows_of,
+)
 from adkpg.sql import PLACEHOLDER, Call, Place, Statement, quoted
 from adkpg.tables import DISTRIBUTED
 
@@ -89,10 +97,9 @@ class Routed:
         return Sent(_AT_PART.text(self.schema), _AT_PART.arguments(given), answered_by(statement))
 
     def _on_coordinator(self, statement: Statement[Any], parameters: Mapping[str, Any]) -> Sent:
-        home = quoted(self.schema)
-        text = statement.answering().replace(PLACEHOLDER, home)
+        text = placed(statement.answering(), self.schema)
         given = arguments_of(statement, parameters)
-        arguments: list[object] = [home, name_of(text, long=False), text, given]
+        arguments: list[object] = [quoted(self.schema), name_of(text, long=False), text, given]
         return Sent(_ON_COORDINATOR, arguments, partial(_of_coordinator, statement))
 
 
