@@ -935,7 +935,7 @@ DISTRIBUTED = (
     "ingest_turns_1",
     "merge_states_1",
 )
-"""Those that run on the node of their second argument, the user, where tables are distributed."""
+"""Those that run on the node of their argument `user_id`, where tables are distributed."""
 
 GUARD = "require_part"
 """The trigger of each table that is distributed."""

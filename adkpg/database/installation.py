@@ -315,15 +315,7 @@ class Installation:
         try:
             migrations.verify(found, self._connections.url, self._fresh_start)
             if found.citus:
-                cluster = await distribution.cluster_of(engine, self._schema)
-                before, self._distributed = self._distributed, bool(cluster and cluster.kinds)
-                if self._distributed and not before:
-                    # A server process may send no function to another node any more, once Citus has
-                    # refused to plan what was sent to it.
-                    self._connections.renew()
-                if self._distributed:
-                    await distribution.verify(engine, self._schema, row_level_security=guarded)
-                    self._routed.users = await distribution.users_of_parts(engine, self._schema)
+                await self._look_at_cluster(engine)
             if guarded:
                 await row_security.verify(engine, self._schema)
         except SchemaError:
@@ -331,12 +323,33 @@ class Installation:
                 raise
             await self.upgrade()
             upgraded = True
+            if found.citus:
+                await self._look_at_cluster(engine)
             if guarded:
                 await row_security.verify(engine, self._schema)
         self._verified = True
         if not self._introduced:
             self._introduced = True
             self._introduce(await migrations.inspect(engine, self._schema) if upgraded else found)
+
+    async def _look_at_cluster(self, engine: AsyncEngine) -> None:
+        """Finds out how statements are sent.
+
+        Raises:
+          SchemaError: The tables are distributed in part.
+          ConfigurationError: They are, and there is to be row-level security.
+        """
+        cluster = await distribution.cluster_of(engine, self._schema)
+        before, distributed = self._distributed, bool(cluster and cluster.kinds)
+        if distributed:
+            guarded = self._settings.row_level_security
+            await distribution.verify(engine, self._schema, row_level_security=guarded)
+            self._routed.users = await distribution.users_of_parts(engine, self._schema)
+        self._distributed = distributed
+        if distributed and not before:
+            # A server process may send no function to another node any more, once Citus has refused
+            # to plan what was sent to it.
+            self._connections.renew()
 
     def _introduce(self, found: migrations.Found) -> None:
         """Says once where this process works, and with what."""

@@ -76,20 +76,29 @@ def fitting(
 ) -> tuple[Sequence[Mapping[str, Any]], int]:
     """Returns the rows of a listing that an answer has room for, and how many there would be.
 
-    In their order, by a time, user and id: each part of the tables sends its own rows in it.
+    In their order, by a time, user and id: each part of the tables sends its own rows in it. Where
+    a part had no room for all of its own, the listing ends.
     """
-    rows = sorted(
-        rows,
-        key=lambda row: (row[order], row["user_id"], row["session_id"]),
-        reverse=newest_first,
-    )
-    there = sum(row["listed"] for row in rows if row["number"] == 1)
+
+    def place(row: Mapping[str, Any]) -> tuple[Any, ...]:
+        return row[order], row["user_id"], row["session_id"]
+
+    parts: list[list[Mapping[str, Any]]] = []
+    for row in rows:
+        if row["number"] == 1:
+            parts.append([])
+        parts[-1].append(row)
+    there = sum(part[0]["listed"] for part in parts)
+    ends = {place(part[-1]) for part in parts if len(part) < part[0]["listed"]}
+    merged = sorted(rows, key=place, reverse=newest_first)
     size = 0
-    for number, row in enumerate(rows):
+    for number, row in enumerate(merged):
         size += row["size"]
         if number and size > most_bytes:
-            return rows[:number], there
-    return rows, there
+            return merged[:number], there
+        if place(row) in ends:
+            return merged[: number + 1], there
+    return merged, there
 
 
 async def listed(app_name: str, rows: Iterable[Mapping[str, Any]]) -> list[Session]:

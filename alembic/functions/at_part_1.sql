@@ -1,7 +1,6 @@
 -- Runs a statement about one user where Citus has distributed the tables: on the node that has the user, on
 -- the user's part of the tables.
 CREATE FUNCTION {schema}.at_part_1(
-    app_name text,
     user_id text,
     name text,
     statement text,
@@ -25,7 +24,7 @@ BEGIN
         -- Concerns no row; as a write that Citus sees, it keeps the part where it is until the end of the
         -- transaction.
         DELETE FROM user_states s
-         WHERE s.app_name = app_name AND s.user_id = user_id AND octet_length(s.user_id) < 0;
+         WHERE s.app_name = '' AND s.user_id = user_id AND octet_length(s.user_id) < 0;
     END IF;
     SELECT p.shardid INTO part
       FROM pg_dist_placement p JOIN pg_dist_local_group USING (groupid)
@@ -33,8 +32,10 @@ BEGIN
     IF part IS NULL THEN
         -- The one that sent it here did not know of a move. Or it is this server process, which runs what
         -- it cannot send: after an error Citus may do that for ever (recursivePlanningDepth).
-        PERFORM leave_1(by_sender => false);
+        PERFORM leave_1();
     END IF;
+    -- As the client reads bytes and numbers in JSON, whatever is the default.
+    PERFORM set_config('bytea_output', 'hex', true), set_config('extra_float_digits', '1', true);
     RETURN select_prepared_1(
         concat_ws('_', name, part), statement, arguments, NULL, home, part
     );

@@ -1,6 +1,6 @@
 -- Ends a call that is not where its user's part of the tables is, so that it is made anew; and the server process
--- of the client who made it: this one, or by_sender the one that sent it here. A pooler would keep it for an hour.
-CREATE FUNCTION {schema}.leave_1(by_sender boolean) RETURNS void LANGUAGE plpgsql AS $body$
+-- that the client asked, on whichever node: it may not hear of the move any more, and a pooler would keep it.
+CREATE FUNCTION {schema}.leave_1() RETURNS void LANGUAGE plpgsql AS $body$
 DECLARE
     sender CONSTANT text := substring(
         current_setting('application_name') FROM '^citus_internal gpid=(\d+)'
@@ -10,7 +10,7 @@ BEGIN
     PERFORM set_config('role', 'none', true);
     IF sender IS NULL THEN
         PERFORM pg_terminate_backend(pg_backend_pid());
-    ELSIF by_sender THEN
+    ELSE
         PERFORM pg_terminate_backend(sender::bigint);
     END IF;
     RAISE EXCEPTION 'the part of this user has moved to another node' USING ERRCODE = 'ADK06';

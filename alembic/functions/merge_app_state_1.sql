@@ -1,4 +1,4 @@
--- Merges a delta into an app's state, which it locks to the end of the transaction; returns both.
+-- Merges a delta into an app's state, which it locks to the end of the transaction; returns it.
 -- What one user wrote of it is limited, so that none takes the room of all: each key is noted with one of
 -- 256 groups of users, which name no user. What the app itself wrote, without a user, has none.
 CREATE FUNCTION {schema}.merge_app_state_1(

@@ -1,4 +1,4 @@
--- Merges a delta into a user's state, which it locks to the end of the transaction; returns both.
+-- Merges a delta into a user's state, which it locks to the end of the transaction; returns it.
 CREATE FUNCTION {schema}.merge_user_state_1(
     app_name text,
     user_id text,

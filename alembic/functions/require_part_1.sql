@@ -13,7 +13,7 @@ BEGIN
         SELECT FROM pg_dist_placement p JOIN pg_dist_local_group USING (groupid)
          WHERE p.shardid = part
     ) THEN
-        EXECUTE format('SELECT %I.leave_1(by_sender => true)', TG_TABLE_SCHEMA);
+        EXECUTE format('SELECT %I.leave_1()', TG_TABLE_SCHEMA);
     END IF;
     RETURN NULL;
 END

@@ -1,7 +1,7 @@
 -- Answers a statement by a prepared statement of this server process, made at its first use and kept for
 -- all clients that come to it. The statement returns its rows as one JSON array of objects.
 --
--- For long statements, where those that clients prepare do not last: planning one takes several times as
+-- For statements where those that clients prepare do not last: planning a long one takes several times as
 -- long as running it. The name stands for the statement's text. That of a part names no schema (of_part_1).
 CREATE FUNCTION {schema}.select_prepared_1(
     name text,

@@ -43,7 +43,8 @@ def calls() -> dict[str, tuple[Call[Any], dict[str, Any]]]:
 
 
 def test_each_call_is_of_a_function_that_there_is() -> None:
-    assert set(tables.DISTRIBUTED) < set(calls()) <= set(tables.FUNCTIONS)
+    by_themselves = set(tables.DISTRIBUTED) - {"at_part_1"}  # which names others
+    assert by_themselves < set(calls()) <= set(tables.FUNCTIONS)
 
 
 def test_each_file_is_a_function_of_a_version_in_the_schema_it_is_told() -> None:

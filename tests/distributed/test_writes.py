@@ -16,6 +16,7 @@ from adkpg.database.row_security import quoted
 from adkpg.erasure.retention import prune_sessions
 from adkpg.errors import Busy
 from adkpg.memory.search.options import MODES
+from adkpg.memory.upkeep.statements import delete_expired_sessions
 from adkpg.sessions import statements
 from adkpg.telemetry import calls
 from adkpg.tooling.testing import said as turn
@@ -69,6 +70,23 @@ async def test_an_append_is_one_command_to_one_node(
     commands = [each for each in heard if re.search(r"issuing SELECT .*append_event_1", each)]
     others = [each for each in heard if "adkpg." in each and each not in commands]
     assert (len(commands), others) == (1, []), heard
+
+
+@pytest.mark.parametrize("user_id", ["user", 'it\'s "another"'])
+async def test_a_write_for_users_keeps_their_parts_where_they_are(
+    database: Database, nodes: list[str], user_id: str
+) -> None:
+    """Whatever moves a part waits for this lock of Citus, of its class 8."""
+    home = await home_of(nodes[0], user_id.replace("'", "''"))
+    given: Any = {"app_names": ["app"], "user_ids": [user_id], "session_ids": ["s"]}
+    held = (
+        "SELECT count(*) FROM pg_locks WHERE locktype = 'advisory' AND objsubid = 8 AND granted"
+        " AND database = (SELECT oid FROM pg_database WHERE datname = current_database())"
+    )
+    async with database.run.transaction() as transaction:
+        await transaction.fetch(delete_expired_sessions(), given)
+        assert (await citus.said(home, held))[0][0] > 0
+    assert (await citus.said(home, held))[0][0] == 0
 
 
 async def test_an_append_with_a_delta_of_the_app_stays_on_the_node_that_is_asked(

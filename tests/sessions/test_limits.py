@@ -263,7 +263,7 @@ def test_what_several_parts_send_is_one_listing(limit: int, newest_first: bool) 
     of_one, of_another = [
         [
             {"updated_at": time, "user_id": "u", "session_id": "s", "size": 8}
-            | {"number": number, "listed": 3}
+            | {"number": number, "listed": 2}
             for number, time in enumerate(sorted(times, reverse=newest_first), start=1)
         ]
         for times in ((1, 4), (2, 3))
@@ -273,5 +273,22 @@ def test_what_several_parts_send_is_one_listing(limit: int, newest_first: bool) 
     )
     wanted = [4, 3, 2, 1] if newest_first else [1, 2, 3, 4]
     fit = {0: 1, 10: 1, 25: 3, 1_000: 4}[limit]
-    assert ([row["updated_at"] for row in some], there) == (wanted[:fit], 6)
+    assert ([row["updated_at"] for row in some], there) == (wanted[:fit], 4)
     assert records.fitting([], limit, "updated_at", newest_first=newest_first) == ([], 0)
+
+
+@pytest.mark.parametrize("newest_first", [False, True])
+def test_a_listing_ends_where_a_part_had_no_room_for_more(newest_first: bool) -> None:
+    """What it left out comes before what others sent."""
+
+    def part(times: list[int], listed: int) -> list[dict[str, Any]]:
+        return [
+            {"updated_at": time, "user_id": "u", "session_id": "s", "size": 8}
+            | {"number": number, "listed": listed}
+            for number, time in enumerate(times, start=1)
+        ]
+
+    sign = -1 if newest_first else 1
+    rows = part([sign * 1], 3) + part([sign * 4, sign * 5], 2)
+    some, there = records.fitting(rows, 1_000, "updated_at", newest_first=newest_first)
+    assert ([row["updated_at"] for row in some], there) == ([sign * 1], 5)

@@ -311,7 +311,7 @@ def _steps(schema: str, state: _State) -> Iterator[Step]:
         if name in DISTRIBUTED:
             yield Step(
                 f"run {name} where its user is",
-                f"SELECT create_distributed_function({_literal(signature)}, '$2',"
+                f"SELECT create_distributed_function({_literal(signature)}, 'user_id',"
                 f" colocate_with => {_literal(_place(schema, sessions.name))}"
                 # In a transaction of the client, too.
                 f"{', force_delegation => true' if name == 'at_part_1' else ''})",

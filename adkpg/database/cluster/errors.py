@@ -33,7 +33,10 @@ _MOVED = "ADK06"  # raised by leave_1
 _PART_MOVED = "cannot execute a distributed query from a query on a shard"
 """What a node says that has a part already, and does not know yet: a trigger's rows are its own."""
 _NO_TABLE = "42P01"
-_NO_PART = re.compile(r"relation \".*_[0-9]+\" does not exist")
+_NO_PART = re.compile(
+    rf'relation "(?:.*\.)?(?:{"|".join(each.name for each in metadata.sorted_tables)})_[0-9]+"'
+    " does not exist"
+)
 _CONSTRAINTS = frozenset(
     str(each.name) for table in metadata.tables.values() for each in table.constraints
 )

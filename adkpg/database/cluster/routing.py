@@ -22,6 +22,7 @@ from adkpg.database.sending import (
     placed,
     rows_of,
 )
+from adkpg.errors import Busy
 from adkpg.sql import PLACEHOLDER, Call, Place, Statement, quoted
 from adkpg.tables import DISTRIBUTED
 
@@ -61,8 +62,13 @@ class Routed:
 
         See `Sending.sent`. The users come in one order whoever asks, so that two who lock rows of
         the same ones do not wait for each other.
+
+        Raises:
+          Busy: It was to be answered by a standby, which knows nothing of other nodes.
         """
-        del scope, standing, plans_kept  # of what one server has alone
+        del scope, plans_kept  # of what one server has alone
+        if standing is not None:
+            raise Busy("The tables were distributed meanwhile; try again.", written=False)
         if isinstance(statement, Call) and statement.of_app:
             for sent in self._direct.sent(statement, parameters):
                 yield sent._replace(sql=sent.sql + _STAYS)
@@ -87,7 +93,6 @@ class Routed:
     ) -> Sent:
         text = statement.answering()
         given = {
-            "app_name": parameters.get("app_name"),
             "user_id": user_id,
             "name": name_of(text, long=statement.long),
             "statement": text,
@@ -105,7 +110,7 @@ class Routed:
 
 _AT_PART: Call[dict[str, Any]] = Call(
     "at_part_1",
-    *("app_name", "user_id", "name", "statement", "arguments", "written"),
+    *("user_id", "name", "statement", "arguments", "written"),
     entered=False,
 )
 _ON_COORDINATOR = (

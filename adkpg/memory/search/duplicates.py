@@ -6,10 +6,10 @@ from collections.abc import Callable, Hashable, Sequence
 from adkpg.memory import records
 from adkpg.text.normal_forms import nfc
 
-# Sentence punctuation at the borders of words. Brackets and signs tell texts apart.
-_QUOTES = "\"'\u2018\u2019\u201c\u201d\u201e\u00ab\u00bb\u300a\u300b\u300c\u300d\u300e\u300f"
-_BEFORE = _QUOTES + "\u00bf\u00a1"  # of Spanish questions and exclamations
-_AFTER = _QUOTES + ".,;:!?\u2026\u3001\u3002\uff0c\uff01\uff1f\uff1a\uff1b"
+# Sentence punctuation at the borders of words. Brackets, single quotes, question marks and signs
+# tell texts apart.
+_QUOTES = '"\u201c\u201d\u201e\u00ab\u00bb\u300a\u300b\u300c\u300d\u300e\u300f'
+_STOPS = ".,;:!\u2026\u3001\u3002\uff0c\uff01\uff1a\uff1b"
 
 
 def groups(texts: Sequence[str], source: Callable[[int], Hashable]) -> list[list[int]]:
@@ -36,7 +36,13 @@ def groups(texts: Sequence[str], source: Callable[[int], Hashable]) -> list[list
 
 
 def _said(text: str) -> str:
-    """A text as it is compared; one without a word is compared as it is."""
-    own = nfc(text[: records.BODY_LIMIT]).lower()
-    words = (word.rstrip(_AFTER).lstrip(_BEFORE) for word in own.split())
-    return " ".join(filter(None, words)) or own.strip()
+    """A text as it is compared."""
+    return " ".join(map(_bare, nfc(text[: records.BODY_LIMIT]).lower().split()))
+
+
+def _bare(word: str) -> str:
+    """A word without punctuation; one that has nothing else stays as it is."""
+    bare = word.rstrip(_QUOTES + _STOPS)
+    if bare[-1:].isdigit():
+        bare = word.rstrip(_STOPS)  # 6" is a length
+    return bare.lstrip(_QUOTES) or word
