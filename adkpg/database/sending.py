@@ -72,7 +72,7 @@ class Direct:
     """To tables of one server.
 
     Args:
-      schema: Of the tables.
+      schema: Where the tables are.
     """
 
     def __init__(self, schema: str) -> None:

@@ -6,7 +6,7 @@ DECLARE
         current_setting('application_name') FROM '^citus_internal gpid=(\d+)'
     );
 BEGIN
-    -- Whoever logged in may end it, and perhaps not a role that was set since.
+    -- The role that logged in may end the process; a role that was set since may not.
     PERFORM set_config('role', 'none', true);
     IF sender IS NULL THEN
         PERFORM pg_terminate_backend(pg_backend_pid());

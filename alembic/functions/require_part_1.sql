@@ -2,8 +2,8 @@
 --
 -- Citus loses the news of a move that comes while a server process reads where all parts are, as it does at
 -- first (LookupCitusTableCacheEntry marks what it has read as valid at its end). What that process writes from
--- then on goes to what the move left behind, and would be gone. So each part looks into the catalog of its node,
--- whoever writes to it.
+-- then on goes to what the move left behind, and would be gone. So each part looks into the catalog of its node
+-- before every write.
 CREATE FUNCTION {schema}.require_part_1() RETURNS trigger LANGUAGE plpgsql AS $body$
 DECLARE
     part CONSTANT bigint := substring(TG_TABLE_NAME FROM '_(\d+)$');

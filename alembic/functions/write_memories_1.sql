@@ -32,8 +32,8 @@ DECLARE
     turns bigint[] := '{}';
 BEGIN
     {find_tables}
-    -- Whoever changes the configuration of words holds the table. The next statement takes its snapshot
-    -- after this one, which locks no row, has waited.
+    -- A call that changes the configuration of words holds the table. This statement locks no row: it waits
+    -- for that call, so that the next statement's snapshot shows what it has changed.
     PERFORM FROM memories m
       WHERE m.app_name = app_name AND m.user_id = user_id AND m.position = first
         FOR KEY SHARE;

@@ -67,7 +67,7 @@ def part_moved(exc: BaseException) -> bool:
 def constraint(exc: BaseException) -> str | None:
     """Returns which constraint refused a row, by the name that it has in `tables`.
 
-    Of what a node refused that the server asked, the text alone says it.
+    If another node refused the row, only the text of the error names the constraint.
     """
     named: str | None = getattr(exc, "constraint_name", None)
     of_parts = _OF_PART.findall(named or getattr(exc, "message", None) or "")

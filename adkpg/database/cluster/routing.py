@@ -38,10 +38,10 @@ class Routed:
     """To tables that Citus distributes; row-level security and a cluster exclude each other.
 
     Args:
-      schema: Of the tables.
+      schema: Where the tables are.
 
     Attributes:
-      users: One for each part of the tables, who may be nobody.
+      users: For each part of the tables a user id that leads there; such a user need not exist.
     """
 
     def __init__(self, schema: str) -> None:
@@ -60,8 +60,8 @@ class Routed:
     ) -> Iterator[Sent]:
         """Yields the calls of the nodes that have the users, else what Citus plans.
 
-        See `Sending.sent`. The users come in one order whoever asks, so that two who lock rows of
-        the same ones do not wait for each other.
+        See `Sending.sent`. Users are always sorted, so that two calls that lock rows of the same
+        users do not wait for each other.
 
         Raises:
           Busy: It was to be answered by a standby, which knows nothing of other nodes.

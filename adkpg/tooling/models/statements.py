@@ -355,7 +355,7 @@ def set_active() -> Statement[ActivateParameters]:
 def hold_model() -> Statement[ModelIdParameters]:
     """Keeps others from activating or dropping a model to the transaction's end; no row if gone.
 
-    It writes the row as it is: of several servers each has a copy, and a lock would be on one.
+    It writes the row as it is: each server of a cluster has a copy, and a lock would hold only one.
     """
     same = update(embedding_models).where(embedding_models.c.model_id == MODEL_ID)
     same = same.values(name=embedding_models.c.name)
