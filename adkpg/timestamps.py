@@ -7,8 +7,8 @@ from adkpg.errors import InvalidInput
 
 _EPOCH = datetime(1970, 1, 1, tzinfo=UTC)
 # A day off the calendar's ends, so that no time zone can carry a value beyond them.
-_FIRST = datetime(1, 1, 2, tzinfo=UTC)
-_LAST = datetime(9999, 12, 30, tzinfo=UTC)
+EARLIEST = datetime(1, 1, 2, tzinfo=UTC)
+LATEST = datetime(9999, 12, 30, tzinfo=UTC)
 
 
 def clamped(timestamp: float) -> datetime:
@@ -18,8 +18,8 @@ def clamped(timestamp: float) -> datetime:
     try:
         time = _EPOCH + timedelta(seconds=timestamp)
     except OverflowError:
-        return _FIRST if timestamp < 0 else _LAST
-    return min(max(time, _FIRST), _LAST)
+        return EARLIEST if timestamp < 0 else LATEST
+    return min(max(time, EARLIEST), LATEST)
 
 
 def unix(time: datetime) -> float:

@@ -22,7 +22,7 @@ from adkpg.memory.filters import parameters_of
 from adkpg.memory.records import Memory
 from adkpg.memory.search import hits, statements
 from adkpg.memory.search.counts import UNKNOWN, Counts
-from adkpg.memory.search.cues import Cues, cues_of, dated, has_date_words
+from adkpg.memory.search.cues import Cues, cues_of, has_date_words
 from adkpg.memory.search.hits import ROWS_PER_HIT, Group, Hit, grouped
 from adkpg.memory.search.merging import merged
 from adkpg.memory.search.options import SearchOptions
@@ -118,7 +118,10 @@ class Search:
         self, app_name: str, user_id: str, query: str, options: SearchOptions, *, explain: bool
     ) -> _Answer | None:
         """Asks; None if there is no question."""
-        settings, filters = self._database.settings, parameters_of(options.filters)
+        settings, filters = (
+            self._database.settings,
+            parameters_of(options.filters),
+        )
         lists = (filters["authors"], filters["session_ids"], filters["topics"])
         sought = [each for texts in lists for each in texts or ()]
         require_size(settings, "max_query_kb", "The question", query, filters["metadata"], *sought)
@@ -142,7 +145,7 @@ class Search:
                     logger.warning("The search answers by words alone: %s", exc)
                 vectors, words_alone = None, str(exc)
         floor = 0.0 if vectors is None else vectors.floor
-        cues = await _cues(text, options)
+        cues = _cues(text, options)
         parameters: SearchParameters = {
             "app_name": app_name,
             "user_id": user_id,
@@ -523,15 +526,12 @@ def _of_scope(parameters: SearchParameters, user_id: str) -> SearchParameters:
     }
 
 
-async def _cues(text: str, options: SearchOptions) -> Cues:
+def _cues(text: str, options: SearchOptions) -> Cues:
     """What the question says of when, by whom and whether it asks."""
     if options.mode == "vector":
         return Cues()
     now = options.now or datetime.fromtimestamp(platform_time.get_time(), UTC)
-    if not dated(text):
-        return cues_of(text, now, times=False)
-    # The parser is imported and its languages read at first use, a quarter of a second.
-    return await asyncio.to_thread(cues_of, text, now)
+    return cues_of(text, now)
 
 
 def _best_hits(cues: Cues) -> int:
