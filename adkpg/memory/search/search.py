@@ -6,7 +6,7 @@ import math
 import time
 from collections.abc import Awaitable, Callable
 from dataclasses import dataclass, replace
-from datetime import UTC, datetime
+from datetime import datetime
 from itertools import chain
 from typing import Any
 
@@ -36,6 +36,7 @@ from adkpg.memory.vectors.vectors import Vectors
 from adkpg.outages.deadline import abandon, ended
 from adkpg.outages.health import Health
 from adkpg.reranking.guarded import GuardedReranker
+from adkpg.timestamps import zone_of
 
 logger = logging.getLogger(__name__)
 
@@ -120,7 +121,7 @@ class Search:
         """Asks; None if there is no question."""
         settings, filters = (
             self._database.settings,
-            parameters_of(options.filters),
+            parameters_of(options.filters, zone_of(options.time_zone)),
         )
         lists = (filters["authors"], filters["session_ids"], filters["topics"])
         sought = [each for texts in lists for each in texts or ()]
@@ -530,7 +531,9 @@ def _cues(text: str, options: SearchOptions) -> Cues:
     """What the question says of when, by whom and whether it asks."""
     if options.mode == "vector":
         return Cues()
-    now = options.now or datetime.fromtimestamp(platform_time.get_time(), UTC)
+    now = options.now or datetime.fromtimestamp(
+        platform_time.get_time(), zone_of(options.time_zone)
+    )
     return cues_of(text, now)
 
 
