@@ -26,6 +26,8 @@ _DAYS = {"week": 7, "weekend": 7, "fortnight": 14}
 _DATED, _RELATIVE, _YEAR, _OPEN = range(4)  # of several periods, those of the first kind count
 
 # Each line has a letter and its words, which mean their place in the line; "-" leaves one out.
+# Of numbers "3" is D, "3rd" and 3日 are O, "300" is B, "2023" Y, "'23" y, "5/4" R, 三 N and 五月 M;
+# "may" without a capital is v.
 _ENGLISH = """
 M january february - - - - july - september october november december
 m - - march april may june - august
@@ -63,7 +65,8 @@ r from
 t to|through
 b between
 & and|or|&
-X not|next|every|each|any|most|except|than|without|black|good|easter|palm|ash|cyber
+X not|except|than|without
+! next|every|each|any|most|black|good|easter|palm|ash|cyber
 i i|we|you|he|she|they|did
 _ the|"|“|”|(|)|[|]|《|》
 . .|!|?|;|:|…|。
@@ -99,7 +102,8 @@ r 从
 t 到|至
 c 之间
 & 和|与|及|或
-X 每|下|不在|除|除了|后天|大后天|明天|明年
+X 不在|除|除了
+! 每|下
 _ 个
 """
 _MEANINGS: dict[str, Sequence[Any]] = {  # of words that do not mean their place
@@ -137,7 +141,7 @@ _OTHERS = "|".join(
     if not re.match("[a-z]", word)
 )
 _WORD = re.compile(
-    r"(?P<word>(?:twenty|thirty)-[a-z]+|[a-z\u00c0-\u024f]+\d*)"
+    r"(?=\S)(?:(?P<word>(?:twenty|thirty)-[a-z]+|[a-z\u00c0-\u024f]+\d*)"
     r"|(?P<iso>(?<![\d.-])((?:19|20)\d\d)([-/.])(\d\d?)(?:\4(\d\d?)(?:/(\d\d))?)?)"
     r"(?!\d|[-.]\d)"
     r"|(?P<date>(?<![\d./-])(\d\d?)([./-])(\d\d?)(?:\10((?:19|20)?\d\d)|(?<=/\d)|(?<=/\d\d)))"
@@ -146,7 +150,7 @@ _WORD = re.compile(
     rf"|(?P<day>\d\d?(?=[snrt]|\s*[日号])|[{_NUMERAL}]+(?=[日号]))"
     r"(?:st\b|nd\b|rd\b|th\b|\s*[日号](?![线元圆常楼]))"
     r"|(?P<number>\d+(?:[.:/]\d+|,\d{3}(?!\d))*)"
-    rf"|'(?P<short>\d\d)\b|(?P<numeral>[{_NUMERAL}]+)|(?P<other>{_OTHERS})",
+    rf"|'(?P<short>\d\d)\b|(?P<numeral>[{_NUMERAL}]+)|(?P<other>{_OTHERS}))",
     re.IGNORECASE,
 )
 _SAME = {0x2019: "'", 0x3000: " "} | {sign: chr(sign - 0xFEE0) for sign in range(0xFF01, 0xFF5F)}
@@ -250,7 +254,7 @@ def told_times(question: str, now: datetime) -> Times:
 
 
 def _utc(time: datetime, now: datetime) -> datetime:
-    if EARLIEST < time < LATEST:
+    if now.tzinfo is not UTC and EARLIEST < time < LATEST:
         return time.replace(tzinfo=now.tzinfo).astimezone(UTC)
     return min(max(time, EARLIEST), LATEST)
 
@@ -521,6 +525,11 @@ def _open(said: _Words, now: datetime) -> _Period:
     return _Period(spans, period.unit, _OPEN)
 
 
+def _nothing(said: _Words, now: datetime) -> _Period:
+    """As "not in May", "next Tuesday", "two weeks from Monday", and 令和6年5月, an unknown year."""
+    return _NOTHING
+
+
 _ANY = re.compile("[MmjvdWKUACEIwYOPRSQ]")  # without which there is no period
 _M = r"(?:[Mm]|j\.?)"
 _RULES: list[tuple[re.Pattern[str], Callable[[_Words, datetime], _Period]]] = [
@@ -531,8 +540,9 @@ _RULES: list[tuple[re.Pattern[str], Callable[[_Words, datetime], _Period]]] = [
         ("hN?A[Gq]|(?<!h)N?[DNBF]f?[UACIw][Gq]", _relative),
         ("[np]w|E", lambda said, now: _Period([_back(now, "weekend", 0)], "weekend")),
         ("Qf?/?Y|Y[-/]?Q", _season),
+        ("[DNB]AMO?", _nothing),
         (f"D-{_M}-[DYy]", _calendar),
-        (f"(?:b(?=[DOo]&[DOo]))?(?:[DOo][-t&u,]+)*[DOo]f?{_M}(?:,?[Yy])?", _calendar),
+        (f"(?:b(?=[DOo]&[DOo]))?(?:[DOo][-t&u,]{{1,2}}){{0,8}}[DOo]f?{_M}(?:,?[Yy])?", _calendar),
         (f"b{_M}[DO]&[DO](?!f?{_M})(?:,?[Yy])?", _calendar),
         (f"(?:Jf?)?{_M}[DO](?:[-tu][DO](?!f?{_M})|(?:[,&]+O(?!f?{_M}))+)?(?:,?[Yy])?", _calendar),
         (f"Jf?Ml*|{_M},?f?[Yy]|{_M}f?J", _calendar),
@@ -552,7 +562,6 @@ _RULES: list[tuple[re.Pattern[str], Callable[[_Words, datetime], _Period]]] = [
         ("r?[PJV][-tu/][PJV]|b[PJV]&[PJV]|[PJV]&[PJV]c", _range),
         ("P[,&]+P", _list),
         ("[sr][PJV][zZ]|[PJV][zqa]|[<>us][PJV](?!k)|t[PJV]g", _open),
-        # "not in May", "next Tuesday", "two weeks from Monday"
-        ("X[npf]?[PJV]|[UACIw]r[PJV]|[PJV]/", lambda said, now: _NOTHING),
+        ("(?:X[npf]?|!|[UACIw]r)[PJV]|[PJV]/", _nothing),
     )
 ]

@@ -118,6 +118,22 @@ async def test_a_clock_needs_an_offset() -> None:
         SearchOptions(now=datetime(2023, 4, 26))  # noqa: DTZ001 - what is refused
 
 
+@pytest.mark.parametrize(
+    ("question", "sessions"),
+    [
+        ("What did we say before April 28th, 2023?", {"s0", "s1"}),
+        ("What did we say until 2023-04-28?", {"s0", "s1", "s2"}),
+        ("What did we say since May 4th, 2023?", {"s8", "s9"}),
+        ("2023年5月4日以后我们聊了什么?", {"s9"}),
+    ],
+)
+async def test_a_span_that_is_open(
+    words: PgVectorMemoryService, question: str, sessions: set[str]
+) -> None:
+    hits = await texts(words, question)
+    assert {hit.memory.session_id for hit in hits if hit.reason.date} == sessions
+
+
 async def test_a_time_that_is_most_of_all_says_nothing(words: PgVectorMemoryService) -> None:
     hits = await texts(words, "What were the thoughts in 2023?")
     assert hits
