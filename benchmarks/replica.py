@@ -23,7 +23,7 @@ from adkpg.embedding import Embedder
 from adkpg.embedding.embedder import languages_of
 from adkpg.memory import records
 from adkpg.memory.search import hits
-from adkpg.memory.search.cues import Cues, cues_of, dated
+from adkpg.memory.search.cues import Cues, cues_of
 from adkpg.memory.search.hits import ROWS_PER_HIT, Hit, Reason
 from adkpg.memory.search.options import Mode
 from adkpg.memory.search.passage import Part, best_part
@@ -220,7 +220,7 @@ async def read_question(
         text=text,
         words=await words_of(database, app_name, text),
         vector=vector,
-        cues=cues_of(text, now, times=dated(text)),
+        cues=cues_of(text, now),
         foreign=foreign,
     )
 

@@ -3,7 +3,7 @@
 import math
 from collections.abc import Collection, Mapping, Sequence
 from dataclasses import dataclass, field
-from datetime import date, datetime
+from datetime import UTC, date, datetime, tzinfo
 from typing import Any
 
 from pydantic_core import PydanticSerializationError, to_jsonable_python
@@ -27,7 +27,8 @@ class SearchFilters:
     """Conditions that a memory must all meet; what is left out asks nothing.
 
     Attributes:
-      after: Said at or after this moment: a datetime, a date, ISO 8601 text, or Unix seconds.
+      after: Said at or after this moment: a datetime, a date, ISO 8601 text, or Unix seconds. What
+        has no offset is read in the search's `time_zone`, which is UTC unless it says another.
       before: Said before this moment.
       authors: Said by any of these.
       session_ids: Said in any of these sessions.
@@ -70,7 +71,7 @@ class SearchFilters:
     @property
     @internal
     def parameters(self) -> dict[str, Any]:
-        """The conditions' values as statements take them."""
+        """The conditions' values as statements take them, times without offset in UTC."""
         read: dict[str, Any] = self.__dict__["_parameters"]
         return read
 
@@ -86,7 +87,7 @@ class SearchFilters:
         parameters: dict[str, Any] = {}
         for name, value in (("after", self.after), ("before", self.before)):
             if value is not None:
-                parameters[name] = _moment(name, value)
+                parameters[name] = _moment(name, value, UTC)
         if self.authors:
             parameters["authors"] = [records.storable_text(author) for author in self.authors]
         if self.session_ids:
@@ -102,12 +103,13 @@ class SearchFilters:
         return parameters
 
 
-def parameters_of(filters: SearchFilters) -> FilterParameters:
-    """Returns the conditions' values, None where nothing is asked."""
+def parameters_of(filters: SearchFilters, zone: tzinfo) -> FilterParameters:
+    """Returns the conditions' values; None asks nothing, and a time without offset is of `zone`."""
     asked = filters.parameters
+    after, before = filters.after, filters.before
     return {
-        "after": asked.get("after"),
-        "before": asked.get("before"),
+        "after": None if after is None else _moment("after", after, zone),
+        "before": None if before is None else _moment("before", before, zone),
         "authors": asked.get("authors"),
         "session_ids": asked.get("session_ids"),
         "metadata": asked.get("metadata"),
@@ -135,10 +137,10 @@ def _require_few(name: str, values: int) -> None:
         )
 
 
-def _moment(name: str, value: Any) -> datetime:
+def _moment(name: str, value: Any, zone: tzinfo) -> datetime:
     if isinstance(value, bool) or (isinstance(value, float) and math.isnan(value)):
         raise InvalidInput(f"{name}={value!r} is no moment; give ISO 8601 or Unix seconds.")
-    return moment(name, value)
+    return moment(name, value, zone)
 
 
 def _plain(metadata: Any) -> Any:

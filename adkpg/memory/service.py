@@ -46,6 +46,7 @@ from adkpg.reranking.guarded import GuardedReranker
 from adkpg.reranking.reranker import Reranker, require_reranker
 from adkpg.sql import SessionParameters
 from adkpg.telemetry.calls import CREATE, DELETE, SEARCH, UPDATE, UPSERT, accepts, on, traced
+from adkpg.timestamps import zone_of
 
 _PROFILE_FACTS = 100  # as many as Facts.profile gives unless asked for more
 
@@ -429,7 +430,7 @@ class PgVectorMemoryService(UsesDatabase, BaseMemoryService):
             "limit": limit + 1,
             "after_timestamp": place[0],
             "after_position": place[1],
-            **parameters_of(filters),
+            **parameters_of(filters, zone_of(self._defaults.time_zone)),
         }
         rows = await self._database.run.read(
             lambda source: source.fetch(statement, wanted),
@@ -452,7 +453,7 @@ class PgVectorMemoryService(UsesDatabase, BaseMemoryService):
         wanted: reading.CountParameters = {
             "app_name": app_name,
             "user_id": user,
-            **parameters_of(filters),
+            **parameters_of(filters, zone_of(self._defaults.time_zone)),
         }
         row = await self._database.run.read(
             lambda source: source.fetch_one(statement, wanted),

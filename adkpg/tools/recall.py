@@ -4,9 +4,9 @@ import asyncio
 import inspect
 import logging
 from collections import OrderedDict
-from collections.abc import Sequence
+from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass, field
-from datetime import date, datetime
+from datetime import UTC, date, datetime, tzinfo
 from typing import Any, Literal, Protocol
 
 from google.adk.memory.base_memory_service import BaseMemoryService
@@ -22,7 +22,7 @@ from adkpg.memory import records
 from adkpg.memory.filters import SearchFilters
 from adkpg.memory.search.hits import tokens_of
 from adkpg.memory.service import PgVectorMemoryService
-from adkpg.timestamps import clamped
+from adkpg.timestamps import clamped, moment, zone_of
 from adkpg.tools.block import artifacts_of, block_of, text_of
 from adkpg.tools.tool import MemoryTool, service_of
 
@@ -63,6 +63,10 @@ class Asking(Protocol):
         """In which run of the agent."""
 
 
+TimeZone = str | tzinfo | Callable[[ToolContext], str | tzinfo | None]
+"""Whose day "yesterday" is: an IANA name, a tzinfo, or what tells one of the context."""
+
+
 class LoadMemoryTool(MemoryTool):
     """The tool ``load_memory``: the model asks memory, by time, author and session if it likes.
 
@@ -84,9 +88,12 @@ class LoadMemoryTool(MemoryTool):
       max_entries: Most memories, at least 1; None is the service's own limit.
       passages: Whether the text of a long memory is the passage that matched, about 200 tokens
         between ellipses, rather than all of it.
+      time_zone: Where the user's days begin, for "yesterday" in a query, and for ``after`` and
+        ``before`` without an offset: an IANA name, a tzinfo, or a function of the ToolContext that
+        gives one. None, from the function too, is the service's, and UTC if it has none.
 
     Raises:
-      ConfigurationError: max_entries is below 1.
+      ConfigurationError: max_entries is below 1, or there is no such time zone.
     """
 
     def __init__(
@@ -95,6 +102,7 @@ class LoadMemoryTool(MemoryTool):
         memory_service: BaseMemoryService | None = None,
         max_entries: int | None = None,
         passages: bool = True,
+        time_zone: TimeZone | None = None,
     ) -> None:
         if max_entries is not None and max_entries < 1:
             raise ConfigurationError(
@@ -112,6 +120,7 @@ class LoadMemoryTool(MemoryTool):
         )
         self._max_entries = max_entries
         self._passages = passages
+        self._time_zone = time_zone if callable(time_zone) else _known(time_zone)
 
     async def process_llm_request(
         self, *, tool_context: ToolContext, llm_request: LlmRequest
@@ -124,7 +133,7 @@ class LoadMemoryTool(MemoryTool):
         """Returns the memories, or what is wrong with the arguments.
 
         Raises:
-          ConfigurationError: There is no memory service.
+          ConfigurationError: There is no memory service, or no time zone that the function names.
         """
         # Models fill optional arguments with empty texts.
         given = {name: args[name] for name in _FILTERS if args.get(name) not in (None, "")}
@@ -134,10 +143,11 @@ class LoadMemoryTool(MemoryTool):
         service = self._service(tool_context)
         if given and not takes_options(service):
             return {"error": f"This memory cannot filter by {', '.join(given)}; give query alone."}
+        zone = _zone(self._time_zone, tool_context, service)
         try:
             filters = SearchFilters(
-                after=given.get("after"),
-                before=given.get("before"),
+                after=_read("after", given, zone),
+                before=_read("before", given, zone),
                 authors=[given["author"]] if "author" in given else (),
                 session_ids=[given["session_id"]] if "session_id" in given else (),
             )
@@ -153,6 +163,7 @@ class LoadMemoryTool(MemoryTool):
                     max_entries=self._max_entries,
                     passages=self._passages,
                     gather=args.get("gather") == "all",
+                    zone=zone,
                 )
         except InvalidInput as exc:
             return {"error": exc.public}
@@ -204,6 +215,7 @@ class PreloadMemoryTool(BaseTool):
       standing: Most facts about the topics ``instruction`` and ``preference`` that come first in
         the block whatever the message says, the most important ones, besides `max_entries`; from
         adkpg's own service. 0 is none, and spares a round trip.
+      time_zone: Where the user's days begin, as for `LoadMemoryTool`.
 
     Raises:
       ConfigurationError: An argument cannot work.
@@ -218,6 +230,7 @@ class PreloadMemoryTool(BaseTool):
         passages: bool = True,
         place: Literal["turn", "system"] = "turn",
         standing: int = 3,
+        time_zone: TimeZone | None = None,
     ) -> None:
         for name, limit in (("max_entries", max_entries), ("max_tokens", max_tokens)):
             if limit < 1:
@@ -233,6 +246,7 @@ class PreloadMemoryTool(BaseTool):
         self._passages = passages
         self._place = place
         self._standing = standing
+        self._time_zone = time_zone if callable(time_zone) else _known(time_zone)
         self._turns: OrderedDict[tuple[str, ...], _Turn] = OrderedDict()
 
     def __repr__(self) -> str:
@@ -293,6 +307,7 @@ class PreloadMemoryTool(BaseTool):
                 max_entries=self._max_entries,
                 passages=self._passages,
                 standing=self._standing,
+                zone=_zone(self._time_zone, tool_context, service),
             )
         except Exception:
             # As ADK's own preload: any service may stand here, and recall is an extra.
@@ -333,6 +348,7 @@ async def preloaded(
     max_tokens: int = 1000,
     passages: bool = True,
     standing: int = 3,
+    time_zone: str | tzinfo | None = None,
 ) -> Preloaded:
     """Returns what ``preload_memory`` would have put before a turn of the past.
 
@@ -347,9 +363,10 @@ async def preloaded(
       max_tokens: As for `PreloadMemoryTool`.
       passages: As for `PreloadMemoryTool`.
       standing: As for `PreloadMemoryTool`.
+      time_zone: Where the user's days begin; None is the service's.
 
     Raises:
-      InvalidInput: The session has no such event.
+      InvalidInput: The session has no such event, or there is no such time zone.
       DatabaseError: The server refused a statement.
     """
     ids = [event.id for event in session.events]
@@ -370,6 +387,7 @@ async def preloaded(
         max_entries=max_entries,
         passages=passages,
         standing=standing,
+        zone=zone_of(memory.options.time_zone if time_zone is None else time_zone),
     )
     block = block_of(memories, max_entries=max_entries + first, max_tokens=max_tokens)
     return Preloaded(block, tokens_of(block or ""), tuple(memories))
@@ -384,13 +402,20 @@ async def _preloaded(
     max_entries: int,
     passages: bool,
     standing: int,
+    zone: tzinfo,
 ) -> tuple[list[MemoryEntry], int]:
     """Returns what comes into a turn's block, and how much of that is there whatever is asked."""
     first = await _standing(
         asking, service, standing, before=None if filters is None else filters.before
     )
     found = await recall(
-        asking, service, query, filters=filters, max_entries=max_entries, passages=passages
+        asking,
+        service,
+        query,
+        filters=filters,
+        max_entries=max_entries,
+        passages=passages,
+        zone=zone,
     )
     known = {memory.id for memory in first}
     return [*first, *(memory for memory in found if memory.id not in known)], len(first)
@@ -429,6 +454,7 @@ async def recall(
     max_entries: int | None = None,
     passages: bool = False,
     gather: bool = False,
+    zone: tzinfo = UTC,
 ) -> list[MemoryEntry]:
     """Returns what the turn's user has in memory about a query, best first.
 
@@ -441,6 +467,7 @@ async def recall(
       passages: Whether long memories say the passage that matched alone, if the service tells it.
       gather: Whether to collect all that is about the query, in order of time, if the service is
         adkpg's own; `max_entries` does not count then.
+      zone: Where the user's days begin, if the service is adkpg's own.
 
     Raises:
       InvalidInput: A filter cannot be read.
@@ -456,7 +483,7 @@ async def recall(
         if max_entries is not None:
             options["top_k"] = max_entries + len(now)
         if isinstance(service, PgVectorMemoryService):
-            options |= {"gather": gather, "now": _clock(session)}
+            options |= {"gather": gather, "now": _clock(session, zone), "time_zone": zone}
         searched: Any = service
         hits = await searched.search(**scope, query=query, **options)
         memories = [_passage_of(hit) if passages else hit.memory for hit in hits]
@@ -467,9 +494,35 @@ async def recall(
     return earlier if gather else earlier[:max_entries]
 
 
-def _clock(session: Session) -> datetime | None:
+def _clock(session: Session, zone: tzinfo) -> datetime | None:
     """When the session's last event was, which is when the turn asks; None without events."""
-    return clamped(session.events[-1].timestamp) if session.events else None
+    return clamped(session.events[-1].timestamp).astimezone(zone) if session.events else None
+
+
+def _read(name: str, given: Mapping[str, str], zone: tzinfo) -> datetime | None:
+    return moment(name, given[name], zone) if name in given else None
+
+
+def _known(time_zone: str | tzinfo | None) -> tzinfo | None:
+    """Returns a time zone; None is none.
+
+    Raises:
+      ConfigurationError: There is no such time zone.
+    """
+    try:
+        return None if time_zone is None else zone_of(time_zone)
+    except InvalidInput as exc:
+        raise ConfigurationError(str(exc)) from exc
+
+
+def _zone(
+    time_zone: TimeZone | None, tool_context: ToolContext, service: BaseMemoryService
+) -> tzinfo:
+    """Where the days begin of the user whom a tool searches for."""
+    named = _known(time_zone(tool_context) if callable(time_zone) else time_zone)
+    if named is None and isinstance(service, PgVectorMemoryService):
+        named = zone_of(service.options.time_zone)
+    return named or UTC
 
 
 async def _standing(

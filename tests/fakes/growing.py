@@ -294,7 +294,7 @@ TEXT_CALLS: Mapping[str, Callable[[str], object]] = {
         [_compared(text), _compared(f"{text}!")], text, {}
     ),
     "cues": lambda text: cues.cues_of(text, NOW),
-    "dated": lambda text: (cues.dated(text), cues.has_date_words(text)),
+    "dated": lambda text: cues.has_date_words(text),
     "language": lambda text: foreign_language(text, ["en"]),
     "hits within a budget": lambda text: hits.within_budget([_hit(text)], 10),
     "filters": lambda text: SearchFilters(metadata={"x": text}, topics=[text], authors=[text]),

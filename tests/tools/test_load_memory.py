@@ -1,23 +1,25 @@
 """`load_memory`, called by a model in the real Runner."""
 
-from datetime import UTC, datetime
+from datetime import UTC, datetime, timedelta, timezone
 from typing import Any
 
 import pytest
 from google.adk.agents import LlmAgent
 from google.adk.apps import App
 from google.adk.memory import InMemoryMemoryService
+from google.adk.memory.memory_entry import MemoryEntry
 from google.adk.models.llm_request import LlmRequest
 from google.adk.tools.agent_tool import AgentTool
 from google.adk.tools.load_memory_tool import load_memory_tool as adk_load_memory
+from google.genai import types
 
-from adkpg import PgVectorMemoryService
+from adkpg import Database, PgVectorMemoryService
 from adkpg.errors import ConfigurationError
 from adkpg.memory.filters import SearchFilters
 from adkpg.tooling.testing.scripted_llm import call, text
-from adkpg.tools import LoadMemoryTool, load_memory
+from adkpg.tools import LoadMemoryTool, PreloadMemoryTool, load_memory
 from tests.fakes.recording_memories import OptionsMemory
-from tests.fakes.stage import APP, Stage
+from tests.fakes.stage import APP, USER, Stage
 from tests.fakes.tool_stage import answers, stage_on, told
 
 
@@ -79,8 +81,8 @@ async def test_arguments_become_filters() -> None:
         "query": "bike",
         "top_k": 5,
         "filters": SearchFilters(
-            after="2026-01-01",
-            before="2026-02-01T00:00:00+00:00",
+            after=datetime(2026, 1, 1, tzinfo=UTC),
+            before=datetime(2026, 2, 1, tzinfo=UTC),
             authors=["user"],
             session_ids=["before"],
         ),
@@ -114,6 +116,57 @@ async def test_a_memory_without_filters_says_so() -> None:
     await told(memory, "My bike is in the shed.")
     answer = await asked(stage_on(memory, load_memory), query="bike", author="user")
     assert answer == {"error": "This memory cannot filter by author; give query alone."}
+
+
+@pytest.mark.parametrize(
+    ("of_service", "of_tool", "found"),
+    [
+        ("UTC", None, []),
+        ("Asia/Tokyo", None, ["Good morning"]),
+        ("UTC", "Asia/Tokyo", ["Good morning"]),
+        ("UTC", timezone(timedelta(hours=9)), ["Good morning"]),
+        ("Asia/Tokyo", lambda context: context.state.get("zone", "UTC"), []),
+        ("Asia/Tokyo", lambda context: None, ["Good morning"]),
+    ],
+)
+async def test_a_date_is_a_day_of_the_user(
+    database: Database, of_service: str, of_tool: Any, found: list[str]
+) -> None:
+    memory = PgVectorMemoryService(database, mode="text", time_zone=of_service)
+    morning = "2026-01-31T22:00:00+00:00"  # seven o'clock on the first of February, in Tokyo
+    note = MemoryEntry(
+        content=types.Content(parts=[types.Part(text="Good morning")]), timestamp=morning
+    )
+    await memory.add_memory(app_name=APP, user_id=USER, memories=[note])
+    stage = stage_on(memory, LoadMemoryTool(time_zone=of_tool))
+    answer = await asked(stage, query="morning", after="2026-02-01")
+    assert [each["text"] for each in answer["memories"]] == found
+
+
+async def test_yesterday_is_the_users(database: Database) -> None:
+    now = datetime.now(UTC)
+    one_o_clock = timezone(timedelta(hours=1) - timedelta(hours=now.hour, minutes=now.minute))
+    memory = PgVectorMemoryService(database, mode="text")
+    notes = [
+        MemoryEntry(
+            content=types.Content(parts=[types.Part(text=text)]),
+            timestamp=(now - timedelta(hours=hours)).isoformat(),
+        )
+        for text, hours in (("rode home", 30), ("saw a heron", 20), ("lost keys", 3), ("woke", 0.2))
+    ]
+    await memory.add_memory(app_name=APP, user_id=USER, memories=notes)
+    tool = LoadMemoryTool(time_zone=lambda context: one_o_clock)
+    answer = await asked(stage_on(memory, tool), query="What happened yesterday?")
+    assert {each["text"] for each in answer["memories"]} == {"saw a heron", "lost keys"}
+
+
+async def test_a_time_zone_that_is_none_is_named() -> None:
+    for tool in (LoadMemoryTool, PreloadMemoryTool):
+        with pytest.raises(ConfigurationError, match="'Nowhere' is no time zone"):
+            tool(time_zone="Nowhere")
+    stage = stage_on(OptionsMemory(), LoadMemoryTool(time_zone=lambda context: "Nowhere"))
+    with pytest.raises(ConfigurationError, match="'Nowhere' is no time zone"):
+        await asked(stage, query="bike")
 
 
 async def test_limit_holds_for_any_service() -> None:

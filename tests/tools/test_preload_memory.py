@@ -1,22 +1,26 @@
 """`preload_memory` in the real Runner: what models are sent, and how often memory is searched."""
 
 import logging
+from datetime import UTC, datetime, timedelta
 from typing import Any
 
 import pytest
 from google.adk.agents import LlmAgent, ParallelAgent
 from google.adk.apps import App
+from google.adk.events.event import Event
 from google.adk.memory import InMemoryMemoryService
 from google.adk.models.llm_request import LlmRequest
+from google.adk.platform.time import reset_time_provider, set_time_provider
+from google.adk.sessions.session import Session
 from google.adk.tools.agent_tool import AgentTool
 from google.genai import types
 
-from adkpg import PgVectorMemoryService
+from adkpg import Database, PgVectorMemoryService
 from adkpg.errors import ConfigurationError
 from adkpg.memory.records import Memory
 from adkpg.tooling.testing.scripted_llm import call, text
-from adkpg.tools import PreloadMemoryTool, preload_memory, recall
-from adkpg.tools.block import HEADING
+from adkpg.tools import PreloadMemoryTool, preload_memory, preloaded, recall
+from adkpg.tools.block import HEADING, text_of
 from tests.fakes.recording_memories import CountingMemory, OptionsMemory
 from tests.fakes.stage import APP, USER, Stage
 from tests.fakes.tool_stage import sent, stage_on, told
@@ -229,3 +233,46 @@ async def test_standing_instructions_come_first_whatever_is_said(
         assert "metric units" in bullets[0]
         assert sum("Prefers tea" in line for line in bullets[:2]) == expected - 1
         assert not any("Porto" in line for line in bullets)
+
+
+async def test_yesterday_is_the_users(database: Database) -> None:
+    memory = PgVectorMemoryService(database, mode="text")
+    asked = datetime(2026, 11, 28, 1, 50, tzinfo=UTC)  # ten to eleven of the 28th, in Tokyo
+    notes = [
+        Memory(
+            content=types.Content(parts=[types.Part(text=line)]),
+            timestamp=(asked - timedelta(hours=hours)).isoformat(),
+        )
+        for line, hours in (
+            ("rode to Kobe", 40),
+            ("saw a heron", 28),
+            ("lost keys", 12),
+            ("woke", 9),
+        )
+    ]
+    await memory.add_memory(app_name=APP, user_id=USER, memories=notes)
+    question = Event(
+        id="asked",
+        author="user",
+        timestamp=asked.timestamp(),
+        invocation_id="now",
+        content=types.Content(role="user", parts=[types.Part(text="What happened yesterday?")]),
+    )
+    session = Session(id="s", app_name=APP, user_id=USER, events=[question])
+    found = await preloaded(memory, session=session, event_id="asked", time_zone="Asia/Tokyo")
+    assert {text_of(each) for each in found.memories} == {"saw a heron", "lost keys"}
+
+    stage = stage_on(memory, PreloadMemoryTool(time_zone=lambda context: "Asia/Tokyo"))
+    stage.script("root", text("You lost your keys."))
+    set_time_provider(asked.timestamp)
+    try:
+        await stage.say("What happened yesterday?")
+    finally:
+        reset_time_provider()
+    block, _ = sent(stage, 0)
+    assert ("heron" in block, "keys" in block, "Kobe" in block, "woke" in block) == (
+        True,
+        True,
+        False,
+        False,
+    )

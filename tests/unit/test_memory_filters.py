@@ -2,15 +2,17 @@
 
 import json
 import math
-from datetime import UTC, datetime, timedelta, timezone
+import time
+from datetime import UTC, date, datetime, timedelta, timezone
 from typing import Any
+from zoneinfo import ZoneInfo
 
 import pytest
 
 from adkpg import jsontext
 from adkpg.errors import InvalidInput
 from adkpg.memory import attributes
-from adkpg.memory.filters import NO_FILTERS, SearchFilters
+from adkpg.memory.filters import NO_FILTERS, SearchFilters, parameters_of
 
 NOON = datetime(2026, 1, 31, 12, tzinfo=UTC)
 
@@ -31,8 +33,8 @@ def test_nothing_asked_is_no_condition() -> None:
         "2026-01-31T13:00:00.000+01:00",
         NOON.timestamp(),
         int(NOON.timestamp()),
-        NOON.astimezone().replace(tzinfo=None),
-        NOON.astimezone().replace(tzinfo=None).isoformat(),
+        NOON.replace(tzinfo=None),
+        NOON.replace(tzinfo=None).isoformat(),
     ],
 )
 def test_every_form_of_a_moment_is_the_same(moment: datetime | str | float) -> None:
@@ -40,9 +42,23 @@ def test_every_form_of_a_moment_is_the_same(moment: datetime | str | float) -> N
     assert filters.parameters == {"after": NOON, "before": NOON}
 
 
-def test_a_day_begins_at_local_midnight() -> None:
-    (moment,) = SearchFilters(after="2026-01-31").parameters.values()
-    assert moment == datetime(2026, 1, 31).astimezone()
+@pytest.mark.parametrize(
+    "value", ["2026-01-31", date(2026, 1, 31), NOON.replace(hour=0, tzinfo=None)]
+)
+def test_a_day_begins_where_the_search_is(
+    value: date | str, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setenv("TZ", "America/New_York")  # of the server, which says nothing of the user
+    time.tzset()
+    try:
+        filters = SearchFilters(after=value)
+        tokyo = datetime(2026, 1, 30, 15, tzinfo=UTC)
+        assert parameters_of(filters, ZoneInfo("Asia/Tokyo"))["after"] == tokyo
+        assert parameters_of(filters, UTC)["after"] == datetime(2026, 1, 31, tzinfo=UTC)
+        assert parameters_of(SearchFilters(after=NOON), ZoneInfo("Asia/Tokyo"))["after"] == NOON
+    finally:
+        monkeypatch.undo()
+        time.tzset()
 
 
 @pytest.mark.parametrize("moment", [math.inf, -math.inf, 1e300, "0001-01-02T00:00:00+00:00"])

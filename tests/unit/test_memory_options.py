@@ -1,7 +1,7 @@
 """What a search may be told, and what it refuses to be told."""
 
 import math
-from datetime import timedelta
+from datetime import UTC, datetime, timedelta
 from typing import Any
 
 import pytest
@@ -22,6 +22,7 @@ from adkpg.memory.search.options import MAX_TOP_K, SearchOptions
         ("mode", ["", "VECTOR", "words", 1, ["text"]]),
         ("filters", [{"authors": ["ana"]}, "ana", []]),
         ("app_wide", ["yes", 1]),
+        ("time_zone", ["Nowhere", "", "../etc/passwd", "a\0b", 9, datetime.now(UTC)]),
     ],
 )
 def test_values_out_of_range_are_refused_by_name(name: str, values: list[Any]) -> None:

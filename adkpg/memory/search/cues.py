@@ -5,7 +5,7 @@ from dataclasses import dataclass
 from datetime import datetime
 from typing import Literal
 
-from adkpg.memory.search.times.times import NO_TIMES, Times, may_tell_time, told_times
+from adkpg.memory.search.times import NO_TIMES, Times, told_times
 
 Speaker = Literal["user", "others"]
 
@@ -65,27 +65,21 @@ class Cues:
     wordiness: float = 1.0
 
 
-def dated(question: str) -> bool:
-    """Returns whether reading the question takes the parser of times, and so milliseconds."""
-    return may_tell_time(question)
-
-
 def has_date_words(words: str) -> bool:
     """Returns whether a question's words may be in a date that is written out in English."""
     return _DATE_WORDS.search(words) is not None
 
 
-def cues_of(question: str, now: datetime, *, times: bool = True) -> Cues:
+def cues_of(question: str, now: datetime) -> Cues:
     """Reads a question.
 
     Args:
       question: Any text.
       now: The clock that "yesterday" counts from.
-      times: Whether to look for times, for which see `dated`.
     """
     text = question[:_LOOKED_AT]
     return Cues(
-        times=told_times(text, now) if times else NO_TIMES,
+        times=told_times(text, now),
         speaker=_speaker(text),
         asks=not any(map(_states, _SENTENCES.findall(text))),
         wordiness=_wordiness(text),

@@ -2,7 +2,7 @@
 
 import math
 from dataclasses import dataclass, replace
-from datetime import datetime, timedelta
+from datetime import UTC, datetime, timedelta, tzinfo
 from typing import Any, Literal, TypedDict, Unpack
 
 from adkpg.embedding.default import default_embedder
@@ -10,6 +10,7 @@ from adkpg.embedding.embedder import Embedder
 from adkpg.errors import ConfigurationError, InvalidInput
 from adkpg.memory import records
 from adkpg.memory.filters import NO_FILTERS, SearchFilters
+from adkpg.timestamps import zone_of
 
 Mode = Literal["hybrid", "vector", "text"]
 MAX_TOP_K = 10_000
@@ -39,6 +40,7 @@ class SearchOverrides(TypedDict, total=False):
     rerank: bool | None
     exclude_invocation_id: str | None
     now: datetime | None
+    time_zone: str | tzinfo | None
     gather: bool | None
     inactive_model: bool | None
     similarity_top_k: int | None
@@ -69,7 +71,9 @@ class SearchOptions:
       rerank: Whether the service's reranker, if it has one, orders the hits.
       exclude_invocation_id: The agent's run whose memories are left out, since it knows them.
       now: When it is asked, with an offset: what "last week" in a question counts from, and where
-        its days begin. None is ADK's clock, in UTC.
+        its days begin. None is ADK's clock, in `time_zone`.
+      time_zone: Where days begin, by its IANA name such as ``Europe/Vienna``, or a tzinfo: of
+        "yesterday" in a question if there is no `now`, and of times in filters that have no offset.
       gather: For what is spread over many turns, such as lists, counts and orders of events: all
         that is about the question, in order of time, as much of the best as fits `max_tokens`,
         4,000 if that is None; `top_k` does not count. At most 400 memories.
@@ -93,6 +97,7 @@ class SearchOptions:
     rerank: bool = True
     exclude_invocation_id: str | None = None
     now: datetime | None = None
+    time_zone: str | tzinfo = UTC
     gather: bool = False
     inactive_model: bool = False
 
@@ -126,6 +131,7 @@ class SearchOptions:
             isinstance(self.now, datetime) and self.now.utcoffset() is not None
         ):
             raise InvalidInput(f"now={self.now!r} is no time; give a datetime with an offset.")
+        object.__setattr__(self, "time_zone", zone_of(self.time_zone))
         if self.exclude_invocation_id is not None:
             if not isinstance(self.exclude_invocation_id, str):
                 raise InvalidInput(

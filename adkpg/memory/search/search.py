@@ -6,7 +6,7 @@ import math
 import time
 from collections.abc import Awaitable, Callable
 from dataclasses import dataclass, replace
-from datetime import UTC, datetime
+from datetime import datetime
 from itertools import chain
 from typing import Any
 
@@ -22,7 +22,7 @@ from adkpg.memory.filters import parameters_of
 from adkpg.memory.records import Memory
 from adkpg.memory.search import hits, statements
 from adkpg.memory.search.counts import UNKNOWN, Counts
-from adkpg.memory.search.cues import Cues, cues_of, dated, has_date_words
+from adkpg.memory.search.cues import Cues, cues_of, has_date_words
 from adkpg.memory.search.hits import ROWS_PER_HIT, Group, Hit, grouped
 from adkpg.memory.search.merging import merged
 from adkpg.memory.search.options import SearchOptions
@@ -36,6 +36,7 @@ from adkpg.memory.vectors.vectors import Vectors
 from adkpg.outages.deadline import abandon, ended
 from adkpg.outages.health import Health
 from adkpg.reranking.guarded import GuardedReranker
+from adkpg.timestamps import zone_of
 
 logger = logging.getLogger(__name__)
 
@@ -118,7 +119,10 @@ class Search:
         self, app_name: str, user_id: str, query: str, options: SearchOptions, *, explain: bool
     ) -> _Answer | None:
         """Asks; None if there is no question."""
-        settings, filters = self._database.settings, parameters_of(options.filters)
+        settings, filters = (
+            self._database.settings,
+            parameters_of(options.filters, zone_of(options.time_zone)),
+        )
         lists = (filters["authors"], filters["session_ids"], filters["topics"])
         sought = [each for texts in lists for each in texts or ()]
         require_size(settings, "max_query_kb", "The question", query, filters["metadata"], *sought)
@@ -142,7 +146,7 @@ class Search:
                     logger.warning("The search answers by words alone: %s", exc)
                 vectors, words_alone = None, str(exc)
         floor = 0.0 if vectors is None else vectors.floor
-        cues = await _cues(text, options)
+        cues = _cues(text, options)
         parameters: SearchParameters = {
             "app_name": app_name,
             "user_id": user_id,
@@ -523,15 +527,14 @@ def _of_scope(parameters: SearchParameters, user_id: str) -> SearchParameters:
     }
 
 
-async def _cues(text: str, options: SearchOptions) -> Cues:
+def _cues(text: str, options: SearchOptions) -> Cues:
     """What the question says of when, by whom and whether it asks."""
     if options.mode == "vector":
         return Cues()
-    now = options.now or datetime.fromtimestamp(platform_time.get_time(), UTC)
-    if not dated(text):
-        return cues_of(text, now, times=False)
-    # The parser is imported and its languages read at first use, a quarter of a second.
-    return await asyncio.to_thread(cues_of, text, now)
+    now = options.now or datetime.fromtimestamp(
+        platform_time.get_time(), zone_of(options.time_zone)
+    )
+    return cues_of(text, now)
 
 
 def _best_hits(cues: Cues) -> int:

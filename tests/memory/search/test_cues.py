@@ -1,14 +1,17 @@
 """Searches by what a question says besides its words: when, by whom, and whether it asks."""
 
-from datetime import UTC, datetime, timedelta
+from datetime import UTC, date, datetime, timedelta
+from typing import Any
+from zoneinfo import ZoneInfo
 
 import pytest
 from google.adk.events.event import Event
+from google.adk.platform.time import reset_time_provider, set_time_provider
 from google.adk.sessions.session import Session
 from google.genai import types
 
 from adkpg import Database, PgVectorMemoryService, SearchFilters
-from adkpg.errors import InvalidInput
+from adkpg.errors import ConfigurationError, InvalidInput
 from adkpg.memory.search.hits import Hit
 from adkpg.memory.search.options import SearchOptions
 from tests.fakes.conversation import USER, entry
@@ -72,9 +75,63 @@ async def test_yesterday_counts_from_the_clock_that_is_given(words: PgVectorMemo
     assert not any(hit.reason.date for hit in await texts(words, "What was it yesterday?"))
 
 
+@pytest.mark.parametrize(
+    ("options", "session"),
+    [
+        ({"now": datetime(2023, 4, 30, 1, tzinfo=UTC)}, "s3"),  # a clock in UTC
+        ({"now": datetime(2023, 4, 30, 1, tzinfo=ZoneInfo("America/New_York"))}, "s3"),
+        ({"now": datetime(2023, 4, 30, 1, tzinfo=UTC), "time_zone": "Asia/Tokyo"}, "s3"),
+        ({"time_zone": "America/New_York"}, "s2"),
+        ({"time_zone": ZoneInfo("America/New_York")}, "s2"),
+        ({}, "s3"),
+    ],
+)
+async def test_yesterday_is_where_the_clock_is(
+    words: PgVectorMemoryService, options: dict[str, Any], session: str
+) -> None:
+    set_time_provider(lambda: datetime(2023, 4, 30, 1, tzinfo=UTC).timestamp())
+    try:
+        hits = await texts(words, "What did I tell you yesterday?", **options)
+    finally:
+        reset_time_provider()
+    assert {hit.memory.session_id for hit in hits if hit.reason.date} == {session}
+
+
+async def test_days_of_filters_begin_where_the_service_is(database: Database) -> None:
+    memory = PgVectorMemoryService(database, mode="text", time_zone="Asia/Tokyo")
+    morning = "2026-01-31T22:00:00+00:00"  # seven o'clock on the first of February, in Tokyo
+    await memory.add_memory(**USER, memories=[entry("Good morning", timestamp=morning)])
+    filters = SearchFilters(after=date(2026, 2, 1), before="2026-02-02")
+    assert await texts(memory, "morning", filters=filters)
+    assert not await texts(memory, "morning", filters=filters, time_zone="UTC")
+    assert (await memory.list_memories(**USER, filters=filters)).items
+    assert await memory.count_memories(**USER, filters=filters) == 1
+
+
+def test_a_service_of_a_time_zone_that_is_none_is_refused() -> None:
+    with pytest.raises(ConfigurationError, match="'Mars' is no time zone"):
+        PgVectorMemoryService("postgresql://nobody@localhost/none", mode="text", time_zone="Mars")
+
+
 async def test_a_clock_needs_an_offset() -> None:
     with pytest.raises(InvalidInput, match="offset"):
         SearchOptions(now=datetime(2023, 4, 26))  # noqa: DTZ001 - what is refused
+
+
+@pytest.mark.parametrize(
+    ("question", "sessions"),
+    [
+        ("What did we say before April 28th, 2023?", {"s0", "s1"}),
+        ("What did we say until 2023-04-28?", {"s0", "s1", "s2"}),
+        ("What did we say since May 4th, 2023?", {"s8", "s9"}),
+        ("2023年5月4日以后我们聊了什么?", {"s9"}),
+    ],
+)
+async def test_a_span_that_is_open(
+    words: PgVectorMemoryService, question: str, sessions: set[str]
+) -> None:
+    hits = await texts(words, question)
+    assert {hit.memory.session_id for hit in hits if hit.reason.date} == sessions
 
 
 async def test_a_time_that_is_most_of_all_says_nothing(words: PgVectorMemoryService) -> None:

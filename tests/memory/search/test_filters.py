@@ -273,8 +273,8 @@ async def test_moments_are_read_in_every_form(memory: PgVectorMemoryService) -> 
             entry("kitten at noon", timestamp=noon.isoformat()),
         ],
     )
-    local = noon.astimezone().replace(tzinfo=None)
-    for moment in (noon, noon.isoformat(), noon.timestamp(), local, local.isoformat()):
+    naive = noon.replace(tzinfo=None)  # in the zone of the service, UTC
+    for moment in (noon, noon.isoformat(), noon.timestamp(), naive, naive.isoformat()):
         later, earlier = SearchFilters(after=moment), SearchFilters(before=moment)
         assert await found(memory, "kitten", filters=later) == ["kitten at noon"]
         assert await found(memory, "kitten", filters=earlier) == ["kitten before"]
