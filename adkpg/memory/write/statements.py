@@ -444,7 +444,7 @@ def select_same(*, lock: bool) -> Statement[MemoryParameters]:
     alike = case(
         (
             and_(asked.c.bare, memories.c.artifacts.is_(None)),
-            and_(begun, _loosely(memories.c.body) == asked.c.said),
+            func.coalesce(and_(begun, _loosely(memories.c.body) == asked.c.said), true()),
         ),
         else_=and_(~asked.c.bare, memories.c.artifacts.is_not(None)),
     )
@@ -473,9 +473,11 @@ def _loosely(body: ColumnElement[Any]) -> ColumnElement[str]:
 
     Wider than `duplicates.normal`: once decomposed, the ASCII characters in lower case and a mark
     for each other one, without those that may come and go. What a text begins with has the
-    beginning of its form.
+    beginning of its form. Null where the database is not of UTF-8, which Postgres decomposes alone.
     """
-    ascii_lower = func.lower(collate(func.normalize(body, literal_column("NFD")), "C"))
+    is_utf8 = func.getdatabaseencoding() == literal_column("'UTF8'")
+    decomposed = case((is_utf8, func.normalize(body, literal_column("NFD"))))
+    ascii_lower = func.lower(collate(decomposed, "C"))
     g: ColumnElement[str] = literal_column("'g'")
     told = func.regexp_replace(ascii_lower, _IGNORED, literal_column("''"), g)
     return func.regexp_replace(told, literal_column("'[^!-~]'"), literal_column("'?'"), g)

@@ -4,14 +4,17 @@ import asyncio
 import random
 import sys
 import unicodedata
+import uuid
 from typing import Any
 
 import asyncpg
+import pytest
 
 from adkpg import Database, DatabaseSessionService, PgVectorMemoryService, Settings
 from adkpg.memory.drafts import drafts_of_events
 from adkpg.memory.duplicates import normal
 from adkpg.memory.write import apply, statements
+from adkpg.tooling.testing.server import Server
 from tests.fakes.conversation import (
     USER,
     conversation,
@@ -329,3 +332,21 @@ async def test_actions_appends_and_ingests_at_once_never_deadlock(
     for session in stored:
         await memory.add_session_to_memory(await whole(outbox, session.id))
     assert await found(memory, "lilac") == []
+
+
+@pytest.mark.parametrize(
+    "options", ["ENCODING 'SQL_ASCII' LOCALE 'C'", "ENCODING 'UTF8' LOCALE 'C'"]
+)
+async def test_neither_encoding_nor_locale_decides_what_is_reached(
+    server: Server, options: str
+) -> None:
+    name = f"{server.template}_{uuid.uuid4().hex[:8]}"
+    await server.execute(f"CREATE DATABASE {name} TEMPLATE template0 {options}")
+    try:
+        async with PgVectorMemoryService(server.url_of(name), mode="text") as memory:
+            await memory.database.upgrade()
+            texts = ("ÄRGER in İzmir", "“Ärger” in İzmir.", "Ärger in Izmir", "Arger in İzmir")
+            await memory.add_memory(**USER, memories=[*map(entry, texts, "abcd")])
+            assert await memory.delete_memory(**USER, memory_id="b") == ["b", "a"]
+    finally:
+        await server.drop(name)
