@@ -16,6 +16,7 @@ from google.adk.sessions.session import Session
 
 from adkpg.embedding.embedder import Embedder, embed_checked, embed_query_checked, floor_of
 from adkpg.errors import ConfigurationError, InvalidInput
+from adkpg.memory.duplicates import groups
 from adkpg.memory.records import said, unit_vector
 from adkpg.timestamps import clamped
 
@@ -116,14 +117,30 @@ class InMemoryVectorMemoryService(BaseMemoryService):
             new[entry.id] = entry
         await self._keep((app_name, user_id), None, new)
 
-    async def delete_memory(
+    async def delete_memory(  # type: ignore[override] # ADK's returns None: what went is told, too
         self, *, app_name: str, user_id: str, memory_id: str | None = None
-    ) -> None:
-        """Deletes a memory, if there is one; adding its session again does not bring it back."""
+    ) -> list[str]:
+        """Deletes a memory and its repetitions; adding their sessions does not bring them back.
+
+        Repetitions are what `PgVectorMemoryService` folds into one hit.
+
+        Returns:
+          The ids of the memories that went, the given one first; none if there was none.
+        """
         scope = (app_name, user_id)
-        kept = self._scopes.get(scope, {}).pop(memory_id or "", None)
-        if kept is not None and kept.session_id is not None:
-            self._deleted.add((scope, str(memory_id)))
+        held = self._scopes.get(scope, {})
+        if memory_id not in held:
+            return []
+        kept = [*held.values()]
+        gone: list[str] = []
+        for group in groups([each.text for each in kept], lambda place: kept[place].entry.author):
+            ids = [str(kept[place].entry.id) for place in group]
+            if memory_id in ids:
+                gone = sorted(ids, key=lambda id_: id_ != memory_id)
+        for each in gone:
+            if held.pop(each).session_id is not None:
+                self._deleted.add((scope, each))
+        return gone
 
     async def search_memory(
         self, *, app_name: str, user_id: str, query: str

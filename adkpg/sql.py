@@ -440,9 +440,9 @@ def set_for_person(**settings: str | ColumnElement[Any]) -> Statement[Any]:
     return Statement(calls.where(APP_NAME.is_not(None), USER_ID.is_not(None)))
 
 
-def live() -> ColumnElement[bool]:
+def live(rows: Any = memories) -> ColumnElement[bool]:
     """Memories that are recalled: neither expired nor superseded."""
-    return or_(memories.c.expires_at.is_(None), memories.c.expires_at > func.now())
+    return or_(rows.c.expires_at.is_(None), rows.c.expires_at > func.now())
 
 
 def config_of(script: ColumnElement[Any]) -> ColumnElement[Any]:

@@ -12,10 +12,9 @@ from dataclasses import dataclass, field, replace
 
 from adkpg.facts.extractor import Add, Extraction, KnownFact, Operation, Supersede, Turn, Update
 from adkpg.memory.attributes import weight
-from adkpg.text.normal_forms import nfkc
+from adkpg.memory.duplicates import normal
 
 _WHITESPACE = re.compile(r"[\s\x00-\x1f\x7f-\x9f\u2028\u2029\ud800-\udfff]+")
-_PUNCTUATION = ".,;:!?\"'`´‘’“”„«»()[]{}…。、！？，；：「」『』（）।॥؟،؛"  # noqa: RUF001
 _SENTENCE_END = re.compile(r"[.!?…。！？।؟](?=\s|$)")  # noqa: RUF001
 
 
@@ -66,9 +65,9 @@ def merged(
 
     Operations count in the order of their turns' time. A fact is of the time of its latest turn;
     where it meets a known one that is newer, the known one stays and the other is kept as already
-    superseded by it. A fact that is known already, by its normalised words, adds nothing. A fact
-    needs provenance among the turns that were not read before. One that is to change a fact that is
-    not there is added.
+    superseded by it. A fact that is known already, in the sense of `duplicates.normal`, adds
+    nothing. A fact needs provenance among the turns that were not read before. One that is to
+    change a fact that is not there is added.
 
     Args:
       extraction: What the extractor said; nothing in it is trusted.
@@ -85,16 +84,6 @@ def merged(
 def one_line(text: str) -> str:
     """Returns a text with each run of whitespace and unstorable characters as one space."""
     return _WHITESPACE.sub(" ", text).strip()
-
-
-def normalized(text: str) -> str:
-    """Returns the form that equal facts have in common: case, whitespace and marks do not count.
-
-    Marks within a word do, as in 3.5, and signs as in C++ do everywhere.
-    """
-    folded = nfkc(one_line(text)).casefold()
-    words = (word.strip(_PUNCTUATION) for word in folded.split())
-    return " ".join(filter(None, words)) or folded
 
 
 def normalized_topics(topics: Iterable[str], limits: Limits) -> tuple[str, ...]:
@@ -140,9 +129,9 @@ class _Merge:
         superseded = [fact for fact in past if fact.superseded_by is not None]
         self._given = {fact.memory_id: fact for fact in (*superseded, *known)}
         self._facts = dict(self._given)  # as they are by now, the new ones among them
-        self._words = {normalized(fact.text): fact.memory_id for fact in known}  # of live ones
+        self._words = {normal(fact.text): fact.memory_id for fact in known}  # of live ones
         self._past = {
-            normalized(fact.text): fact.timestamp
+            normal(fact.text): fact.timestamp
             for fact in sorted(past, key=lambda fact: fact.timestamp)
         }
         self._limits = limits
@@ -200,7 +189,7 @@ class _Merge:
 
         Returns the id of the fact that states it; None if it is past already.
         """
-        words = normalized(fact.text)
+        words = normal(fact.text)
         if words in self._words:
             return self._words[words]
         if words in self._past and fact.timestamp <= self._past[words]:
@@ -215,7 +204,7 @@ class _Merge:
 
     def _update(self, target: str, fact: KnownFact) -> None:
         stored = self._facts.get(target)
-        words = normalized(fact.text)
+        words = normal(fact.text)
         if (
             stored is None
             or stored.superseded_by is not None
@@ -223,8 +212,8 @@ class _Merge:
             or fact.timestamp < stored.timestamp
         ):
             self._supersede(target, fact)
-        elif words != normalized(stored.text):
-            self._words.pop(normalized(stored.text), None)
+        elif words != normal(stored.text):
+            self._words.pop(normal(stored.text), None)
             self._words[words] = target
             topics, provenance = fact.topics or stored.topics, _joined(stored, fact)
             self._facts[target] = replace(
@@ -239,7 +228,7 @@ class _Merge:
         if stored is None:  # invented, or gone meanwhile
             self._add(fact)
             return
-        if normalized(fact.text) == normalized(stored.text):
+        if normal(fact.text) == normal(stored.text):
             return
         if fact.timestamp < stored.timestamp:
             self._add(fact, superseded_by=stored.memory_id)
@@ -253,7 +242,7 @@ class _Merge:
             self._facts[heir] = replace(
                 known, timestamp=fact.timestamp, provenance=_joined(known, fact)
             )
-        self._words.pop(normalized(stored.text), None)
+        self._words.pop(normal(stored.text), None)
         self._facts[stored.memory_id] = replace(stored, superseded_by=heir)
 
 

@@ -316,6 +316,8 @@ def changed_draft(
 ) -> Draft:
     """Returns a stored memory with some of it changed; None leaves a part as it is.
 
+    With another text it is of no event.
+
     Args:
       row: As stored.
       text: Instead of its content.
@@ -366,7 +368,7 @@ def changed_draft(
         memory_id=row["memory_id"],
         kind=row["kind"],
         session_id=row["session_id"],
-        event_id=row["event_id"],
+        event_id=row["event_id"] if text is None else None,
         author=row["author"],
         timestamp=row["timestamp"],
         content=content,

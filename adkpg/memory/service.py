@@ -44,7 +44,7 @@ from adkpg.memory.write import statements
 from adkpg.pages import Page, cursor_of, place_of
 from adkpg.reranking.guarded import GuardedReranker
 from adkpg.reranking.reranker import Reranker, require_reranker
-from adkpg.sql import SessionParameters
+from adkpg.sql import ScopeParameters, SessionParameters
 from adkpg.telemetry.calls import CREATE, DELETE, SEARCH, UPDATE, UPSERT, accepts, on, traced
 from adkpg.timestamps import zone_of
 
@@ -59,6 +59,8 @@ _PROFILE_FACTS = 100  # as many as Facts.profile gives unless asked for more
     add_memory=CREATE,
     update_memory=UPDATE,
     delete_memory=DELETE,
+    delete_exactly=DELETE,
+    same_as=on("memories"),
     get_memory=on("memories"),
     list_memories=on("memories"),
     count_memories=on("memories"),
@@ -236,10 +238,13 @@ class PgVectorMemoryService(UsesDatabase, BaseMemoryService):
         never_expires: bool = False,
         custom_metadata: Mapping[str, object] | None = None,
     ) -> Memory | None:
-        """Changes a memory; what is left out stays. Changed text is embedded again.
+        """Changes a memory and its repetitions, which a search shows as one hit with it.
 
-        Facts and summaries that were drawn from the old text go with it. The memory of an event
-        takes the event's text back when its session is added again.
+        What is left out stays. A new text is the memory's alone: its repetitions are deleted, as
+        `delete_memory` deletes them, and so are facts and summaries that were drawn from the old
+        text. A turn with a new text is of no event and stands apart from its neighbours; adding its
+        session again does not bring the old text back. Topics, importance, end and metadata
+        are given to the memory and all its repetitions. Changed text is embedded again.
 
         Args:
           app_name: The app.
@@ -268,14 +273,10 @@ class PgVectorMemoryService(UsesDatabase, BaseMemoryService):
             "user_id": user,
             "memory_id": memory_id,
         }
-        session_id = await self._origin(place)
-        if session_id is None:
-            return None
         found = await self._database.run.transact(
             lambda transaction: writing.update(
                 transaction,
                 place,
-                session_id,
                 lambda row: changed_draft(
                     row,
                     text=text,
@@ -295,27 +296,62 @@ class PgVectorMemoryService(UsesDatabase, BaseMemoryService):
             await self._vectors.embed_quietly(app_name, user)
         return await self.get_memory(app_name=app_name, user_id=user_id, memory_id=memory_id)
 
-    async def delete_memory(
+    async def delete_memory(  # type: ignore[override] # ADK's returns None: what went is told, too
         self, *, app_name: str, user_id: str | None, memory_id: str | None = None
-    ) -> None:
-        """Forgets one memory; re-adding its session does not bring it back.
+    ) -> list[str]:
+        """Forgets a memory and its repetitions, which a search shows as one hit with it.
 
-        Its words are gone from the search of its neighbours too, and so are facts and summaries
-        that were drawn from it. None and an unknown id do nothing.
+        Re-adding their sessions does not bring them back. Their words are gone from the search of
+        their neighbours too, and so are facts and summaries that were drawn from them. None and an
+        unknown id do nothing. A memory that is not live goes alone. A repetition stays if an event
+        with it is appended meanwhile; the next search shows it.
+
+        Args:
+          app_name: The app.
+          user_id: The user; None is the app-wide scope.
+          memory_id: Its id.
+
+        Returns:
+          The ids of the memories that went, the given one first; none if there was none.
         """
         if not memory_id or not storable(app_name=app_name, user_id=user_id, memory_id=memory_id):
-            return
+            return []
         place: statements.MemoryParameters = {
             "app_name": app_name,
             "user_id": scope_user(user_id),
             "memory_id": memory_id,
         }
         self._database.run.require_scope_to_write(app_name, user_id=place["user_id"])
-        session_id = await self._origin(place)
-        if session_id is not None:
-            await self._database.run.transact(
-                lambda transaction: writing.delete(transaction, place, session_id)
-            )
+        return await self._database.run.transact(
+            lambda transaction: writing.delete(transaction, place)
+        )
+
+    @internal
+    async def delete_exactly(
+        self, *, app_name: str, user_id: str | None, memory_ids: Sequence[str]
+    ) -> None:
+        """Forgets some memories, as `delete_memory` does, and no repetitions of them."""
+        scope: ScopeParameters = {"app_name": app_name, "user_id": scope_user(user_id)}
+        self._database.run.require_scope_to_write(app_name, user_id=scope["user_id"])
+        await self._database.run.transact(
+            lambda transaction: writing.delete_exactly(transaction, scope, memory_ids)
+        )
+
+    @internal
+    async def same_as(self, *, app_name: str, user_id: str | None, memory_id: str) -> list[Memory]:
+        """Returns a memory and its repetitions, which `delete_memory` deletes with it.
+
+        The memory is the first; none if there is none.
+        """
+        if not storable(app_name=app_name, user_id=user_id, memory_id=memory_id):
+            return []
+        place: statements.MemoryParameters = {
+            "app_name": app_name,
+            "user_id": scope_user(user_id),
+            "memory_id": memory_id,
+        }
+        rows = await self._database.run.fetch(statements.select_same(lock=False), place)
+        return [*map(records.memory, writing.same(rows, memory_id))]
 
     async def search_memory(
         self, *, app_name: str, user_id: str, query: str
@@ -627,18 +663,6 @@ class PgVectorMemoryService(UsesDatabase, BaseMemoryService):
                 "The memory service has no embedder; give one, or run pip install 'adkpg[local]'."
             )
         return self._vectors
-
-    async def _origin(self, place: statements.MemoryParameters) -> str | None:
-        """Returns the session that a memory came from, ``""`` for none; None without the memory."""
-        found = await self._database.run.fetch_one(
-            statements.select_by_ids(),
-            {
-                "app_name": place["app_name"],
-                "user_id": place["user_id"],
-                "memory_ids": [place["memory_id"]],
-            },
-        )
-        return None if found is None else str(found["session_id"])
 
     async def _ingest(
         self,

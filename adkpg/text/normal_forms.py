@@ -10,7 +10,7 @@ import unicodedata
 from collections.abc import Iterator
 
 _MOST_MARKS = 30
-_JOINER = "\u034f"  # COMBINING GRAPHEME JOINER, which no mark moves across
+JOINER = "\u034f"  # COMBINING GRAPHEME JOINER, which no mark moves across
 # Two letters, by their category, that NFKC makes marks of.
 _VOICED = "\uff9e\uff9f"
 # All marks are in such runs: none is a letter or a digit to `re`.
@@ -38,12 +38,12 @@ def _broken(run: str) -> Iterator[str]:
     for character in run:
         marks = marks + 1 if _is_mark(character) else 0
         if marks > _MOST_MARKS:
-            yield _JOINER
+            yield JOINER
             marks = 1
         yield character
 
 
 def _is_mark(character: str) -> bool:
-    if character == _JOINER:
+    if character == JOINER:
         return False
     return unicodedata.category(character)[0] == "M" or character in _VOICED

@@ -1,5 +1,6 @@
 """RememberTool and ForgetTool: the model keeps a note, and deletes a memory."""
 
+from collections.abc import Awaitable, Callable
 from typing import Any
 from uuid import NAMESPACE_OID, uuid5
 
@@ -85,9 +86,10 @@ class RememberTool(MemoryTool):
 class ForgetTool(MemoryTool):
     """The tool ``forget(memory_id)``: the model deletes one memory of the current user.
 
-    It cannot reach memories of other users, and there is no way to delete all. The answer is
-    ``{"forgotten": memory_id}``, or ``{"error": ...}`` if no id is given or, where the service can
-    look memories up (``get_memory``), the user has no memory with it.
+    Its repetitions, which a search shows as one hit with it, go too. The tool cannot reach memories
+    of other users, and there is no way to delete all. The answer is ``{"forgotten": [...]}`` with
+    the ids of all that went, or ``{"error": ...}`` if no id is given or the user has no memory with
+    it. A service that does not return what it deleted is answered for by the given id.
 
     Without a memory service the call raises a ValueError; with one that deletes nothing,
     NotImplementedError.
@@ -100,14 +102,15 @@ class ForgetTool(MemoryTool):
         super().__init__(
             "forget",
             description=(
-                "Deletes one memory of the current user, when the user asks for it or it is wrong."
+                "Deletes a memory of the current user, and what says the same, when the user asks "
+                "for it or it is wrong."
             ),
             texts={"memory_id": "The id of one memory, as load_memory or remember gave it."},
             memory_service=memory_service,
         )
 
     async def run_async(self, *, args: dict[str, Any], tool_context: ToolContext) -> dict[str, Any]:
-        """Returns the id of what is forgotten, or why nothing is.
+        """Returns the ids of what is forgotten, or why nothing is.
 
         Raises:
           ConfigurationError: There is no memory service.
@@ -121,16 +124,15 @@ class ForgetTool(MemoryTool):
             }
         service = self._service(tool_context)
         session = tool_context.session
-        memory = {
-            "app_name": session.app_name,
-            "user_id": session.user_id,
-            "memory_id": memory_id,
-        }
-        get_memory = getattr(service, "get_memory", None)
+        delete: Callable[..., Awaitable[Any]] = service.delete_memory
         with in_public():
-            if get_memory is not None and await get_memory(**memory) is None:
-                return {
-                    "error": f"This user has no memory {memory_id!r}; look ids up with load_memory."
-                }
-            await service.delete_memory(**memory)
-        return {"forgotten": memory_id}
+            forgotten = await delete(
+                app_name=session.app_name, user_id=session.user_id, memory_id=memory_id
+            )
+        if forgotten is None:  # ADK's own services do not say
+            forgotten = [memory_id]
+        if not forgotten:
+            return {
+                "error": f"This user has no memory {memory_id!r}; look ids up with load_memory."
+            }
+        return {"forgotten": forgotten}

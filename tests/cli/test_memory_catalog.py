@@ -89,6 +89,27 @@ def test_delete_by_id(adkpg: Adkpg) -> None:
     assert ids(adkpg("memory", "list", *PLACE, "--all", "--json").out) == ["m4", "m3"]
 
 
+def test_delete_by_id_takes_along_what_says_the_same_and_filters_do_not(
+    adkpg: Adkpg, database_url: str
+) -> None:
+    async def fill() -> None:
+        async with PgVectorMemoryService(database_url, mode="text") as memory:
+            again = [
+                noted("i moved to Lisbon", day, author="alice", topics=topics)
+                for day, topics in ((7, []), (8, ["home"]))
+            ]
+            await memory.add_memory(app_name="chat", user_id="alice", memories=again)
+
+    asyncio.run(fill())
+    outcome = adkpg("memory", "delete", *PLACE, "--topic", "home", "--yes", "--json")
+    assert json.loads(outcome.out)["deleted"] == ["m8"]
+    outcome = adkpg("memory", "delete", "m7", *PLACE, "--dry-run", "--json")
+    assert json.loads(outcome.out) == {"dry_run": True, "deleted": ["m7", "m1"]}
+    outcome = adkpg("memory", "delete", "m7", *PLACE, "--yes", "--json")
+    assert json.loads(outcome.out) == {"dry_run": False, "deleted": ["m7", "m1"]}
+    assert ids(adkpg("memory", "list", *PLACE, "--json").out) == ["m3", "m2"]
+
+
 def test_delete_by_filters_takes_expired_ones_too(adkpg: Adkpg) -> None:
     outcome = adkpg("memory", "delete", *PLACE, "--kind", "note", "--yes", "--json")
     assert json.loads(outcome.out) == {"dry_run": False, "deleted": ["m4", "m2", "m1"]}

@@ -159,6 +159,19 @@ async def test_a_memory_is_changed_and_what_is_left_stays(
     assert missing.status_code == 400
 
 
+async def test_what_says_the_same_is_shown_and_goes_along(
+    browser: Browser, memory: PgVectorMemoryService
+) -> None:
+    texts = ("likes tea", "Likes tea.", "likes tea!", "likes tea?")
+    await memory.add_memory(**ANA, memories=[*map(entry, texts, "nmop")])
+    page = await browser.text("/memory", **PLACE, memory="m")
+    assert "Said again, 2 times" in page
+    assert "Said again" not in await browser.text("/memory", **PLACE, memory="p")
+    form = await browser.token("/memory", **PLACE, memory="m")
+    await browser.post("/memory/delete", form_token=form, **PLACE, memory="m")
+    assert [each.id for each in (await memory.list_memories(**ANA)).items] == ["p"]
+
+
 async def test_a_memory_is_deleted(browser: Browser, memory: PgVectorMemoryService) -> None:
     await memory.add_memory(**ANA, memories=[entry("likes tea", "n")])
     await memory.add_memory(app_name="app", user_id=None, memories=[entry("of the app", "w")])

@@ -240,7 +240,7 @@ async def test_what_a_writer_holds_is_passed_over_until_the_next_time(
     await notes(memory, connection, ("a", 0, 0.5), ("b", 0, 0.5))
     await connection.execute(EXPIRE.format("true"))
     async with database.run.transaction() as writer:
-        await writer.fetch(statements.lock_memory(), {**ALICE, "memory_id": "a"})
+        await writer.fetch(statements.select_same(lock=True), {**ALICE, "memory_id": "a"})
         assert await prune(database) == [pruned(expired=1)]
     assert await prune(database) == [pruned(expired=1)]
 

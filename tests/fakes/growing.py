@@ -20,8 +20,8 @@ from adkpg.errors import AdkpgError
 from adkpg.facts import merging, prompts
 from adkpg.facts.extractor import KnownFact, Turn
 from adkpg.keys import storable
-from adkpg.memory import attributes, drafts, records
-from adkpg.memory.search import cues, duplicates, hits, passage, updates
+from adkpg.memory import attributes, drafts, duplicates, records
+from adkpg.memory.search import cues, hits, passage, updates
 from adkpg.memory.tokenizer import script_config, searchable
 from adkpg.memory.vectors.languages import foreign_language
 from adkpg.memory.vectors.passages import passages

@@ -81,7 +81,7 @@ async def live_through(
         user_id,
     )
     await add_drawn(memory, connection, scope, "has a cat", turns[0]["memory_id"])
-    await memory.delete_memory(**scope, memory_id=turns[2]["memory_id"])
+    await memory.delete_exactly(**scope, memory_ids=[turns[2]["memory_id"]])
     await connection.execute(
         "INSERT INTO memory_jobs (app_name, user_id, position, task) SELECT app_name, user_id,"
         " position, 'extract' FROM memories WHERE app_name = $1 AND user_id = $2",

@@ -123,10 +123,10 @@ async def until_connections(url: str, count: int) -> None:
             pass
 
 
-async def waits_for_a_lock(connection: asyncpg.Connection) -> None:
-    """Returns once another connection of this database waits for a lock."""
+async def waits_for_a_lock(connection: asyncpg.Connection, count: int = 1) -> None:
+    """Returns once so many other connections of this database wait for a lock."""
     waiting = _WAITING_ON_NODES if await _is_on_nodes(connection) else _WAITING
-    await _blocked(connection, waiting, 1)
+    await _blocked(connection, waiting, count)
 
 
 async def _blocked(watcher: asyncpg.Connection, waiting: str, count: int) -> list[int]:

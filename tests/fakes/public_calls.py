@@ -249,6 +249,9 @@ CALLS: dict[str, Call] = {
     "PgVectorMemoryService.get_memory": lambda s, who, of: s.memory.get_memory(
         **who, memory_id=of.memory_id
     ),
+    "PgVectorMemoryService.same_as": lambda s, who, of: s.memory.same_as(
+        **who, memory_id=of.memory_id
+    ),
     "PgVectorMemoryService.list_memories": lambda s, who, of: s.memory.list_memories(**who),
     "PgVectorMemoryService.count_memories": lambda s, who, of: s.memory.count_memories(**who),
     "PgVectorMemoryService.retrieve_profiles": lambda s, who, of: s.memory.retrieve_profiles(**who),
@@ -281,6 +284,9 @@ CALLS: dict[str, Call] = {
     "Documents.delete": lambda s, who, of: s.documents.delete(**who, source=of.source),
     "PgVectorMemoryService.delete_memory": lambda s, who, of: s.memory.delete_memory(
         **who, memory_id=of.memory_id
+    ),
+    "PgVectorMemoryService.delete_exactly": lambda s, who, of: s.memory.delete_exactly(
+        **who, memory_ids=[of.memory_id]
     ),
     "DatabaseSessionService.delete_session": lambda s, who, of: s.sessions.delete_session(
         **who, session_id=of.session_id, forget=True

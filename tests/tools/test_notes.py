@@ -6,6 +6,7 @@ import pytest
 from google.adk.memory import InMemoryMemoryService
 
 from adkpg import PgVectorMemoryService
+from adkpg.in_memory import InMemoryVectorMemoryService
 from adkpg.remember.policy import RememberPolicy
 from adkpg.tooling.testing.scripted_llm import call, text
 from adkpg.tools import ForgetTool, RememberTool, forget, load_memory, remember
@@ -37,8 +38,24 @@ async def test_a_note_is_kept_once_and_forgotten(memory: PgVectorMemoryService) 
 
     [found] = (await asked(stage, "load_memory", query="kitten"))["memories"]
     forgotten = await asked(stage, "forget", memory_id=found["id"])
-    assert forgotten == {"forgotten": kept["id"]}
+    assert forgotten == {"forgotten": [kept["id"]]}
     assert await notes(memory) == []
+
+
+@pytest.mark.parametrize("kind", ["Postgres", "this process"])
+async def test_forgetting_a_hit_forgets_all_that_it_stands_for(
+    memory: PgVectorMemoryService, kind: str
+) -> None:
+    service = memory if kind == "Postgres" else InMemoryVectorMemoryService()
+    await told(service, "My safe code is lilac.", "My safe code is new.", "my safe code is lilac")
+    stage = stage_on(service, forget, load_memory)
+    found = (await asked(stage, "load_memory", query="safe code"))["memories"]
+    named = next(each["id"] for each in found if "lilac" in each["text"])
+    answer = await asked(stage, "forget", memory_id=named)
+    assert (answer["forgotten"][0], len(answer["forgotten"])) == (named, 2)
+    found = (await asked(stage, "load_memory", query="safe code"))["memories"]
+    assert [each["text"] for each in found] == ["My safe code is new."]
+    assert "no memory" in (await asked(stage, "forget", memory_id=named))["error"]
 
 
 async def test_tools_write_to_a_service_of_their_own(memory: PgVectorMemoryService) -> None:
@@ -78,7 +95,7 @@ async def test_an_unknown_id_is_said_to_be_unknown(memory: PgVectorMemoryService
     answer = await asked(stage, "forget", memory_id="no such\x00 id")
     assert "no memory" in answer["error"]
     other = stage_on(InMemoryMemoryService(), forget)
-    assert await asked(other, "forget", memory_id="unknown") == {"forgotten": "unknown"}
+    assert await asked(other, "forget", memory_id="unknown") == {"forgotten": ["unknown"]}
 
 
 async def test_without_a_service_they_raise_and_one_without_notes_says_so() -> None:

@@ -8,9 +8,8 @@ from typing import Any, TypeVar
 from google.adk.memory.memory_entry import MemoryEntry
 from google.genai import types
 
-from adkpg.memory import records
+from adkpg.memory import duplicates, records
 from adkpg.memory.records import Memory
-from adkpg.memory.search import duplicates
 from adkpg.memory.search.passage import Part, best_part
 from adkpg.memory.search.updates import Compared
 from adkpg.memory.vectors.passages import PASSAGE_TOKENS
@@ -205,12 +204,7 @@ def grouped(rows: Sequence[Mapping[str, Any]], question: str) -> list[Group]:
       rows: As the statement returns them, the best first.
       question: What was asked.
     """
-
-    def source(place: int) -> Hashable:
-        row = rows[place]
-        return row["author"], frozenset(records.artifacts_of(row))
-
-    places = duplicates.groups([records.said_in(row) for row in rows], source)
+    places = duplicates.groups_of_rows(rows)
     return [Group([rows[place] for place in group], question) for group in places]
 
 

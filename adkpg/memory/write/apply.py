@@ -2,6 +2,8 @@
 
 Writers of one session's memories wait for each other: first for the session's advisory lock, which
 there is whether the session is stored or not, then for its row, which appends that remember hold.
+Who deletes or changes what was written waits for all writers of the person's memories instead,
+since repetitions are in any session.
 """
 
 import asyncio
@@ -16,6 +18,7 @@ from typing import Any, TypeVar
 from adkpg.database import Database, Transaction
 from adkpg.errors import InvalidInput
 from adkpg.keys import require_memorable
+from adkpg.memory import duplicates
 from adkpg.memory.drafts import Draft, as_json, require_small
 from adkpg.memory.queue.claims import Claims
 from adkpg.memory.write import plan as plans
@@ -324,52 +327,106 @@ async def write_by_id(
 async def update(
     transaction: Transaction,
     place: statements.MemoryParameters,
-    session_id: str,
     change: Callable[[Any], Draft],
     *,
     text: str | None,
     settings: Settings,
 ) -> bool:
-    """Changes a memory where it stands; returns whether it is still there.
+    """Changes a memory and its repetitions; returns whether it is still there.
 
-    Facts and summaries that were drawn from another text go, as if it had been deleted.
+    A new text is the memory's alone, and its repetitions go for good. So does what its event said:
+    the memory is of no event then, and stands alone. Facts and summaries that were drawn from the
+    texts that go, go with them. Other changes are made to all of them where they stand.
 
     Args:
       transaction: Where.
       place: The memory.
-      session_id: The session it came from.
-      change: Takes the memory's row and returns the memory as it is to be.
-      text: Its new text; None if it keeps its own.
+      change: Takes a memory's row and returns the memory as it is to be.
+      text: Its new text; None if all keep theirs.
       settings: As for `ingest`.
     """
-    # An ingest of its session may be writing it again, elsewhere.
-    await transaction.fetch(statements.lock_session(), _of(place, session_id))
-    found = await transaction.fetch(statements.lock_memory(), place)
-    if not found:
+    rows = await _same(transaction, place)
+    if not rows:
         return False
-    (row,) = found
-    draft, was = await off_loop(len(text or ""), lambda: change(row)), row["expires_at"]
-    here = [(int(row["position"]), draft)]
-    plan = Plan(rewrite=[] if text is None else here, alter=here)
+    if text is None:
+        changed = [(row, change(row)) for row in rows]
+        plan = Plan(alter=[(int(row["position"]), draft) for row, draft in changed])
+        await apply(transaction, place, plan, settings)
+        ended = [
+            row
+            for row, draft in changed
+            if draft.expires_at != row["expires_at"] or draft.ttl_s is not None
+        ]
+        if ended:
+            ends: statements.EndsParameters = {
+                **_scope(place),
+                "origins": [row["memory_id"] for row in ended],
+                "was": [row["expires_at"] for row in ended],
+            }
+            await transaction.fetch(statements.end_derived(), ends)
+        return True
+    own, *others = rows
+    draft = await off_loop(len(text), lambda: change(own))
+    if own["event_id"] is None:
+        here = [(int(own["position"]), draft)]
+        plan = Plan(rewrite=here, alter=here)
+    else:
+        others = rows
+        plan = Plan(insert=[(plans.new_place(place["user_id"]), draft)])
+    await _bury(transaction, place, others)
     await apply(transaction, place, plan, settings)
-    if draft.expires_at != was or draft.ttl_s is not None:
-        await transaction.fetch(statements.end_derived(), {**place, "was": was})
     return True
 
 
-async def delete(
-    transaction: Transaction, place: statements.MemoryParameters, session_id: str
-) -> None:
-    """Deletes a memory, for good if it came from an event.
+async def delete(transaction: Transaction, place: statements.MemoryParameters) -> list[str]:
+    """Deletes a memory and its repetitions, for good if they came from events.
 
-    Args:
-      transaction: Where.
-      place: The memory.
-      session_id: The session it came from.
+    Returns:
+      Their ids, the memory's first; none without the memory.
     """
-    # An ingest that is writing it again would not be seen, and bring it back.
-    await transaction.fetch(statements.lock_session(), _of(place, session_id))
-    await transaction.fetch(statements.delete_memory(), place)
+    rows = await _same(transaction, place)
+    await _bury(transaction, place, rows)
+    return [str(row["memory_id"]) for row in rows]
+
+
+async def delete_exactly(
+    transaction: Transaction, scope: ScopeParameters, memory_ids: Sequence[str]
+) -> None:
+    """Deletes some memories and no repetitions of them, for good if they came from events."""
+    await transaction.fetch(statements.lock_person(), scope)
+    await transaction.fetch(statements.delete_memories(), {**scope, "memory_ids": list(memory_ids)})
+
+
+async def _same(transaction: Transaction, place: statements.MemoryParameters) -> list[Any]:
+    """Locks a memory and the live ones that a search folds with it; the memory is the first.
+
+    Only an append that remembers its new event writes memories of the person meanwhile.
+    """
+    # An ingest that is writing one again would not be seen, and bring it back.
+    await transaction.fetch(statements.lock_person(), _scope(place))
+    rows = await transaction.fetch(statements.select_same(lock=True), place)
+    return await off_loop(
+        sum(len(row["content"] or row["body"]) for row in rows),
+        lambda: same(rows, place["memory_id"]),
+    )
+
+
+def same(rows: Sequence[Any], memory_id: str) -> list[Any]:
+    """Returns a memory's row and those that a search folds with it; the memory's is the first."""
+    for group in duplicates.groups_of_rows(rows):
+        found = [rows[place] for place in group]
+        if own := [row for row in found if row["memory_id"] == memory_id]:
+            return own + [row for row in found if row["memory_id"] != memory_id]
+    return []
+
+
+async def _bury(transaction: Transaction, scope: ScopeParameters, rows: Sequence[Any]) -> None:
+    if rows:
+        gone: statements.IdsParameters = {
+            **_scope(scope),
+            "memory_ids": [row["memory_id"] for row in rows],
+        }
+        await transaction.fetch(statements.delete_memories(), gone)
 
 
 async def apply(
@@ -390,7 +447,7 @@ async def apply(
     for _, draft in (*plan.insert, *plan.rewrite, *plan.alter):
         require_small(draft, settings)
     config = settings.text_search_config
-    here: ScopeParameters = {"app_name": scope["app_name"], "user_id": scope["user_id"]}
+    here = _scope(scope)
     came_from = {to: origin for origin, to in plan.move}
     held = {*plan.delete, *came_from.values()}
     held |= {came_from.get(position, position) for position, _ in plan.rewrite}
@@ -439,9 +496,5 @@ def _batches(items: list[T]) -> Iterator[list[T]]:
         yield items[start : start + _BATCH]
 
 
-def _of(place: ScopeParameters, session_id: str) -> SessionParameters:
-    return {
-        "app_name": place["app_name"],
-        "user_id": place["user_id"],
-        "session_id": session_id,
-    }
+def _scope(place: ScopeParameters) -> ScopeParameters:
+    return {"app_name": place["app_name"], "user_id": place["user_id"]}

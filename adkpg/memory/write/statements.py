@@ -21,6 +21,7 @@ from sqlalchemy import (
     bindparam,
     case,
     cast,
+    collate,
     column,
     delete,
     exists,
@@ -39,6 +40,7 @@ from sqlalchemy.dialects.postgresql import ARRAY, JSON, JSONB, TIMESTAMP, Insert
 from sqlalchemy.sql.selectable import TableValuedAlias
 
 from adkpg.memory.drafts import COLUMNS
+from adkpg.memory.duplicates import IGNORED
 from adkpg.memory.write.posting_steps import length_of, posted_words, word_vectors
 from adkpg.sql import (
     APP_NAME,
@@ -50,6 +52,7 @@ from adkpg.sql import (
     Statement,
     given_rows,
     in_scope,
+    live,
     set_for_person,
     stored_columns,
     to_be_extracted,
@@ -66,7 +69,12 @@ from adkpg.tables import (
 )
 
 _MEMORY_ID = bindparam("memory_id", type_=Text)
+_MEMORY_IDS = bindparam("memory_ids", type_=ARRAY(Text))
 _POSITIONS = bindparam("positions", type_=ARRAY(BigInteger))
+_IGNORED: ColumnElement[str] = literal_column(
+    "'[" + "".join(f"\\u{ord(each):04x}" for each in IGNORED) + "]+'"
+)
+_BEGINNING: ColumnElement[int] = literal_column("48")
 _ATTRIBUTES = ("custom_metadata", "topics", "importance", "expires_at")
 
 
@@ -101,10 +109,11 @@ class MemoryParameters(ScopeParameters):
     memory_id: str
 
 
-class EndParameters(MemoryParameters):
-    """Of a memory that ends at another time now; None is never."""
+class EndsParameters(ScopeParameters):
+    """Memories that end at another time now, and when they were to end; None is never."""
 
-    was: datetime | None
+    origins: list[str]
+    was: list[datetime | None]
 
 
 class IdsParameters(ScopeParameters):
@@ -403,22 +412,75 @@ def select_by_ids() -> Statement[IdsParameters]:
             memories.c.digest,
         ).where(
             in_scope(memories),
-            memories.c.memory_id == func.any(bindparam("memory_ids", type_=ARRAY(Text))),
+            memories.c.memory_id == func.any(_MEMORY_IDS),
         )
     )
 
 
 @cache
-def lock_memory() -> Statement[MemoryParameters]:
-    """Reads one memory and keeps other writers from it, to the transaction's end.
+def select_same(*, lock: bool) -> Statement[MemoryParameters]:
+    """Reads a memory and, if it is live, what may say the same; `duplicates.groups_of_rows` knows.
 
-    Returns its columns and position.
+    Returns their columns and positions.
+
+    Args:
+      lock: Whether other writers are kept from them, to the transaction's end.
     """
-    return Statement(
-        select(*stored_columns(), memories.c.position)
-        .where(in_scope(memories), memories.c.memory_id == _MEMORY_ID)
-        .with_for_update()
+    given = memories.alias("given")
+    asked = (
+        select(
+            given.c.author,
+            given.c.artifacts.is_(None).label("bare"),
+            _loosely(given.c.body).label("said"),
+            live(given).label("live"),
+        )
+        .where(in_scope(given), given.c.memory_id == _MEMORY_ID)
+        .cte("asked")
+        .prefix_with("MATERIALIZED")
     )
+    # What a text begins with tells most others apart, at less cost.
+    begun = func.starts_with(asked.c.said, _loosely(func.left(memories.c.body, _BEGINNING)))
+    # The names of artifacts are part of the body, in any order.
+    alike = case(
+        (
+            and_(asked.c.bare, memories.c.artifacts.is_(None)),
+            func.coalesce(and_(begun, _loosely(memories.c.body) == asked.c.said), true()),
+        ),
+        else_=and_(~asked.c.bare, memories.c.artifacts.is_not(None)),
+    )
+    statement = (
+        select(*stored_columns(), memories.c.position)
+        .select_from(memories.join(asked, true()))
+        .where(
+            in_scope(memories),
+            or_(
+                memories.c.memory_id == _MEMORY_ID,
+                and_(
+                    asked.c.live,
+                    live(),
+                    memories.c.author.is_not_distinct_from(asked.c.author),
+                    alike,
+                ),
+            ),
+        )
+        .order_by(memories.c.position)
+    )
+    return Statement(statement.with_for_update(of=memories) if lock else statement)
+
+
+def _loosely(body: ColumnElement[Any]) -> ColumnElement[str]:
+    """A form that texts which say the same have in common, whatever the database's locale.
+
+    Wider than `duplicates.normal`: once decomposed, the ASCII characters in lower case and a mark
+    for each other one, without those that may come and go. What a text begins with has the
+    beginning of its form. Null where the database is not of UTF-8, which Postgres decomposes alone.
+    """
+    is_utf8 = func.getdatabaseencoding() == literal_column("'UTF8'")
+    decomposed = case((is_utf8, func.normalize(body, literal_column("NFD"))))
+    ascii_lower = func.lower(collate(decomposed, "C"))
+    g: ColumnElement[str] = literal_column("'g'")
+    told = func.regexp_replace(ascii_lower, _IGNORED, literal_column("''"), g)
+    return func.regexp_replace(told, literal_column("'[^!-~]'"), literal_column("'?'"), g)
 
 
 @cache
@@ -666,9 +728,9 @@ def forget_derived() -> Statement[PositionsParameters]:
 
 
 @cache
-def delete_memory() -> Statement[MemoryParameters]:
-    """Deletes one memory for good; see `buried`."""
-    return Statement(buried(memories.c.memory_id == _MEMORY_ID))
+def delete_memories() -> Statement[IdsParameters]:
+    """Deletes memories for good; see `buried`."""
+    return Statement(buried(memories.c.memory_id == func.any(_MEMORY_IDS)))
 
 
 def buried(which: ColumnElement[bool]) -> Select[Any]:
@@ -709,11 +771,12 @@ def buried(which: ColumnElement[bool]) -> Select[Any]:
 
 
 @cache
-def end_derived() -> Statement[EndParameters]:
-    """Ends facts and summaries with the first memory of their provenance, after one was changed.
+def end_derived() -> Statement[EndsParameters]:
+    """Ends facts and summaries with the first memory of their provenance, after some were changed.
 
     Those that were to end sooner of themselves keep their end.
     """
+    given = given_rows(origins=Text, was=TIMESTAMP(timezone=True))
     drawn, others = memory_provenance.alias("drawn"), memory_provenance.alias("others")
     origin = memories.alias("origin")
     held = (
@@ -722,23 +785,26 @@ def end_derived() -> Statement[EndParameters]:
             in_scope(memories),
             memories.c.superseded_by.is_(None),
             memories.c.memory_id.in_(
-                select(drawn.c.memory_id).where(in_scope(drawn), drawn.c.origin_id == _MEMORY_ID)
+                select(drawn.c.memory_id).where(
+                    in_scope(drawn),
+                    drawn.c.origin_id == func.any(bindparam("origins", type_=ARRAY(Text))),
+                )
             ),
         )
         .order_by(memories.c.position)
         .with_for_update()
         .cte("held")
     )
-    was = bindparam("was", type_=TIMESTAMP(timezone=True))
     ends = (
         select(
             others.c.memory_id,
             func.min(
-                case((origin.c.memory_id == _MEMORY_ID, was), else_=origin.c.expires_at)
+                case((given.c.origins.is_not(None), given.c.was), else_=origin.c.expires_at)
             ).label("before"),
             func.min(origin.c.expires_at).label("after"),
         )
         .join_from(others, origin, and_(in_scope(origin), origin.c.memory_id == others.c.origin_id))
+        .outerjoin(given, given.c.origins == origin.c.memory_id)
         .where(in_scope(others), others.c.memory_id.in_(select(held.c.memory_id)))
         .group_by(others.c.memory_id)
         .cte("ends")

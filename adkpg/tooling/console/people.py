@@ -91,15 +91,14 @@ async def show(console: Console, request: Request) -> Response:
 
 
 async def memory(console: Console, request: Request) -> Response:
-    """Shows one memory, where it came from, what it replaced, and forms to change it."""
+    """Shows one memory, where it was said again, what it replaced, and forms to change it."""
     fields = query_of(request)
     memory_id = forms.required(fields, "memory")
     with person(fields) as (app_name, user_id):
-        found = await console.memory.get_memory(
-            app_name=app_name, user_id=user_id, memory_id=memory_id
-        )
-        if found is None:
+        same = await console.memory.same_as(app_name=app_name, user_id=user_id, memory_id=memory_id)
+        if not same:
             raise InvalidInput(f"There is no memory {memory_id[:100]!r}; it may have been deleted.")
+        found, *again = same
         history: list[Memory] = []
         provenance: tuple[Memory, ...] = ()
         if found.kind == "fact" and user_id is not None:
@@ -114,6 +113,7 @@ async def memory(console: Console, request: Request) -> Response:
         user_id=user_id,
         memory=found,
         text=text_of(found.content),
+        again=again,
         history=[each for each in history if each.id != found.id],
         provenance=provenance,
         text_of=lambda each: text_of(each.content),

@@ -92,14 +92,14 @@ async def test_remembering_one_more_event_reads_nothing_of_the_session(
 async def test_a_memory_that_is_written_again_keeps_what_was_said_of_it(
     words: PgVectorMemoryService, connection: asyncpg.Connection
 ) -> None:
-    event = said("the door code is 9981", "e1")
     metadata = {"ttl": 3600, "tag": "x", "importance": 0.9, "topics": ["door"]}
-    await words.add_events_to_memory(**PLACE, events=[event], custom_metadata=metadata)
+    await words.add_events_to_memory(
+        **PLACE, events=[said("the code is secret", "e1")], custom_metadata=metadata
+    )
     of = "SELECT memory_id, custom_metadata, topics, importance, expires_at, created_at, position"
     before = await connection.fetchrow(f"{of} FROM memories")
     assert before is not None
-    await words.update_memory(**USER, memory_id=before["memory_id"], text="the code is secret")
-    await words.add_session_to_memory(session_of(event))
+    await words.add_session_to_memory(session_of(said("the door code is 9981", "e1")))
     row = await connection.fetchrow(f"{of}, body FROM memories")
     assert row is not None
     assert row["body"] == "user: the door code is 9981"

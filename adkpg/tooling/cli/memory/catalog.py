@@ -97,8 +97,10 @@ def delete(
 ) -> None:
     """Delete memories by id, by filters, or a document.
 
-    Filters also find expired memories. Facts and summaries that were drawn from a deleted memory
-    are deleted with it. Adding a session again does not bring its deleted memories back.
+    With the memory of an id goes what says the same, which a search shows as one hit with it.
+    Filters delete what they find alone, expired memories included. Facts and summaries that were
+    drawn from a deleted memory are deleted with it. Adding a session again does not bring its
+    deleted memories back.
 
     \b
     Example:
@@ -117,8 +119,12 @@ def delete(
     async def choose(database: adkpg.Database) -> None:
         memory = reader(database)
         if memory_ids:
-            found = [await memory.get_memory(**place, memory_id=each) for each in memory_ids]
-            chosen.extend({each.id: each for each in found if each is not None}.values())
+            found = [
+                same
+                for memory_id in memory_ids
+                for same in await memory.same_as(**place, memory_id=memory_id)
+            ]
+            chosen.extend({each.id: each for each in found}.values())
             return
         named = adkpg.SearchFilters(**filters)
         asked = named if source is None else adkpg.SearchFilters(kinds=("document",))
@@ -138,9 +144,10 @@ def delete(
             await adkpg.documents.Documents(memory).delete(**place, source=source)
             return
         with bar("Deleting") as shown:
-            for done, each in enumerate(chosen):
-                shown(done, len(chosen))
-                await memory.delete_memory(**place, memory_id=each.id)
+            for start in range(0, len(chosen), _PAGE):
+                shown(start, len(chosen))
+                ids = [str(each.id) for each in chosen[start : start + _PAGE]]
+                await memory.delete_exactly(**place, memory_ids=ids)
 
     def remove(dry_run: bool) -> list[adkpg.Memory]:
         # The memories that were shown are deleted, none that came meanwhile.

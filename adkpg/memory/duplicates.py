@@ -1,15 +1,23 @@
-"""Near-duplicates: which of some texts say the same. Pure."""
+"""Near-duplicates: which of some texts say the same. Pure.
+
+The one rule for what a search folds, what an action on a hit reaches, and which facts are equal.
+"""
 
 from collections import Counter
-from collections.abc import Callable, Hashable, Sequence
+from collections.abc import Callable, Hashable, Mapping, Sequence
+from typing import Any
 
 from adkpg.memory import records
-from adkpg.text.normal_forms import nfc
+from adkpg.text.normal_forms import JOINER, nfc
 
 # Sentence punctuation at the borders of words. Brackets, single quotes, question marks and signs
 # tell texts apart.
 _QUOTES = '"\u201c\u201d\u201e\u00ab\u00bb\u300a\u300b\u300c\u300d\u300e\u300f'
 _STOPS = ".,;:!\u2026\u3001\u3002\uff0c\uff01\uff1a\uff1b"
+_WHITE_SPACE = "".join(filter(str.isspace, map(chr, range(0x3001))))
+
+IGNORED = _WHITE_SPACE + _QUOTES + _STOPS + JOINER
+"""Characters that one of two texts that say the same may have where the other one has none."""
 
 
 def groups(texts: Sequence[str], source: Callable[[int], Hashable]) -> list[list[int]]:
@@ -26,7 +34,7 @@ def groups(texts: Sequence[str], source: Callable[[int], Hashable]) -> list[list
     Returns:
       The places of each group, ascending; groups by their first place.
     """
-    said = [_said(text) for text in texts]
+    said = [normal(text) for text in texts]
     times = Counter(said)
     found: dict[Hashable, list[int]] = {}
     for place, own in enumerate(said):
@@ -35,9 +43,19 @@ def groups(texts: Sequence[str], source: Callable[[int], Hashable]) -> list[list
     return list(found.values())
 
 
-def _said(text: str) -> str:
-    """A text as it is compared."""
-    return " ".join(map(_bare, nfc(text[: records.BODY_LIMIT]).lower().split()))
+def groups_of_rows(rows: Sequence[Mapping[str, Any]]) -> list[list[int]]:
+    """Puts stored memories together that say the same, as `groups` does."""
+
+    def source(place: int) -> Hashable:
+        row = rows[place]
+        return row["author"], frozenset(records.artifacts_of(row))
+
+    return groups([records.said_in(row) for row in rows], source)
+
+
+def normal(text: str) -> str:
+    """Returns the form that texts which say the same have in common."""
+    return " ".join(map(_bare, nfc(records.storable_text(text)).lower().split()))
 
 
 def _bare(word: str) -> str:
