@@ -50,7 +50,7 @@ class CallableEmbedder:
         window: int = DEFAULT_WINDOW,
         batch_size: int = 64,
         concurrency: int = 4,
-        timeout_s: float = 30.0,
+        timeout_s: float | None = 30.0,
         max_retries: int = 3,
         cache_size: int = 1024,
         max_text_bytes: int | None = None,
@@ -70,7 +70,7 @@ class CallableEmbedder:
             one has one for each passage of some 200. Give no more than the model reads.
           batch_size: Texts a call, at most; 1 or more.
           concurrency: Most simultaneous calls in one event loop, 1 or more; as many for questions.
-          timeout_s: Seconds that one attempt may take, above 0.
+          timeout_s: Seconds that one attempt may take, above 0; None is no limit but the caller's.
           max_retries: Attempts after the first, 0 or more.
           cache_size: Vectors of documents remembered; 0 remembers none.
           max_text_bytes: Most bytes of UTF-8 that are sent of a text; None sends all of it.
@@ -82,7 +82,7 @@ class CallableEmbedder:
             raise ConfigurationError(
                 "The embedder has no model name; give one, which is stored with each vector."
             )
-        if timeout_s <= 0 or max_retries < 0:
+        if (timeout_s is not None and timeout_s <= 0) or max_retries < 0:
             raise ConfigurationError(
                 f"Embedder {model!r} has timeout_s={timeout_s} and max_retries={max_retries}; give "
                 "seconds above 0 and a whole number of 0 or more."
