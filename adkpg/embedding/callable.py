@@ -67,7 +67,7 @@ class CallableEmbedder:
             otherwise than documents. None embeds both alike.
           floor: Cosine under which a hit is noise, measured on your texts.
           window: Estimated tokens of a memory up to which it has one vector, 16 or more; a longer
-            one has one for each passage of some 200. Give no more than the model reads.
+            one has one for each passage of some 200. Give half of what the model reads at most.
           batch_size: Texts a call, at most; 1 or more.
           concurrency: Most simultaneous calls in one event loop, 1 or more; as many for questions.
           timeout_s: Seconds that one attempt may take, above 0; None is no limit but the caller's.
@@ -93,6 +93,7 @@ class CallableEmbedder:
         self.window = window
         self._documents = documents
         self._query = query
+        self._max_text_bytes = max_text_bytes
         self._timeout_s = timeout_s
         self._max_retries = max_retries
         self._threads = Threads()
@@ -109,6 +110,10 @@ class CallableEmbedder:
 
     def __repr__(self) -> str:
         return f"{type(self).__name__}(model={self.model!r}, dimensions={self.dimensions})"
+
+    def fits(self, text: str) -> bool:
+        """Tells whether all of a text is sent."""
+        return self._max_text_bytes is None or len(text.encode()) <= self._max_text_bytes
 
     async def embed_documents(self, texts: list[str]) -> list[list[float]]:
         """Returns vectors ``[n, d]`` in the order of the texts.

@@ -164,9 +164,7 @@ class OnnxEmbedder(CallableEmbedder):
         text = f"{prompt}{text}"
         if text.isascii() and len(text) + _ADDED_TOKENS <= self._max_tokens:
             return True
-        if len(text.encode()) > _TOKEN_BYTES * self._max_tokens:
-            return False
-        return not self._encoded(self._loaded(), text).overflowing
+        return super().fits(text) and not self._encoded(self._loaded(), text).overflowing
 
     async def _vectors(self, prompt: str, texts: list[str]) -> list[list[float]]:
         network = await asyncio.to_thread(self._loaded)
