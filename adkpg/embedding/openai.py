@@ -72,7 +72,7 @@ class OpenAIEmbedder(CallableEmbedder):
           cache_size: Vectors of documents remembered; 0 remembers none.
           floor: Measured on your texts; this model's is not known here.
           window: Estimated tokens of a memory up to which it has one vector, 16 or more; a longer
-            one has one for each passage of some 200. Give no more than the model reads.
+            one has one for each passage of some 200. Give half of what the model reads at most.
 
         Raises:
           ConfigurationError: A number is too small.

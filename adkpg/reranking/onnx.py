@@ -1,20 +1,19 @@
 """Reranking by a cross-encoder in a file, on the CPU."""
 
 import math
-import os
 import threading
 from collections.abc import Sequence
 from pathlib import Path
 from typing import Any
 
 from adkpg.embedding.embedder import well_formed
-from adkpg.errors import ConfigurationError, ModelError, ModelUnavailable
+from adkpg.embedding.network import Network, files_of
+from adkpg.errors import ConfigurationError, ModelError
 from adkpg.outages.threads import Threads
 
 # Keeps the tokenizer from reading what it does not use: of two texts that are both much too long it
 # makes all pairs of their parts.
 _TOKEN_BYTES = 32
-_PLACES = ("model.onnx", "onnx/model.onnx", "model_quantized.onnx", "onnx/model_quantized.onnx")
 
 
 class OnnxReranker:
@@ -56,7 +55,7 @@ class OnnxReranker:
         self._path = Path(path)
         self.model = self._path.name or str(path)
         self._max_tokens, self._batch_size, self._threads = max_tokens, batch_size, threads
-        self._network: _Network | None = None
+        self._network: Network | None = None
         self._lock = threading.Lock()
         self._calls = Threads()
 
@@ -90,107 +89,35 @@ class OnnxReranker:
         found = [0.0] * len(pairs)
         for start in range(0, len(order), self._batch_size):
             places = order[start : start + self._batch_size]
-            scores = await self._calls.run(network.scores, [pairs[place] for place in places])
+            scores = await self._calls.run(
+                lambda some: self._scores(network, some), [pairs[place] for place in places]
+            )
             for place, score in zip(places, scores, strict=True):
                 found[place] = score
         return found
 
-    def _loaded(self, _: None) -> "_Network":
+    def _loaded(self, _: None) -> "Network":
         with self._lock:
             if self._network is None:
-                self._network = _Network(self._path, self._max_tokens, self._threads)
+                self._network = Network(
+                    f"The cross-encoder {self.model!r}",
+                    *files_of(type(self).__name__, self._path),
+                    max_tokens=self._max_tokens,
+                    threads=self._threads,
+                )
             return self._network
 
-
-class _Network:
-    """The loaded model with its tokenizer; its methods block, and threads may share it."""
-
-    def __init__(self, path: Path, max_tokens: int, threads: int | None) -> None:
-        # Since 1.29 onnxruntime reports to its maker from the import on.
-        os.environ.setdefault("ORT_DISABLE_TELEMETRY", "1")
-        try:
-            import numpy  # noqa: F401, PLC0415 - of the extra adkpg[local], needed at the first run
-            import onnxruntime  # noqa: PLC0415 - of the extra adkpg[local]
-            from tokenizers import Tokenizer  # noqa: PLC0415 - of the extra adkpg[local]
-        except ImportError as exc:
-            raise ModelUnavailable(
-                f"OnnxReranker needs the package {exc.name}; run: pip install 'adkpg[local]'"
-            ) from exc
-        self._name = path.name
-        model, tokenizer = _files(path)
-        options = onnxruntime.SessionOptions()
-        options.log_severity_level = 3
-        if threads is not None:
-            options.intra_op_num_threads = threads
-        try:
-            self._tokenizer = Tokenizer.from_file(str(tokenizer))
-            self._tokenizer.no_padding()
-            self._tokenizer.enable_truncation(max_tokens)
-            self._session = onnxruntime.InferenceSession(
-                str(model), options, providers=["CPUExecutionProvider"]
-            )
-        except Exception as exc:
-            raise ModelUnavailable(
-                f"The cross-encoder {path.name!r} cannot be loaded ({type(exc).__name__}); export "
-                "it again, its error is the cause of this one."
-            ) from exc
-        self._inputs = {each.name for each in self._session.get_inputs()}
-        unknown = self._inputs - {"input_ids", "attention_mask", "token_type_ids"}
-        if unknown:
-            raise ModelUnavailable(
-                f"The cross-encoder {path.name!r} wants {', '.join(sorted(unknown))}; give one "
-                "that reads input_ids, attention_mask and token_type_ids."
-            )
-
-    def encode(self, question: str, passage: str) -> Any:
-        # One by one: encode_batch starts a thread pool, which does not survive a fork.
-        return self._tokenizer.encode(question, passage)
-
-    def scores(self, pairs: Sequence[Any]) -> list[float]:
+    def _scores(self, network: Network, pairs: Sequence[Any]) -> list[float]:
         import numpy as np  # noqa: PLC0415 - of the extra adkpg[local]
 
-        width = max(len(pair.ids) for pair in pairs)
-        feeds = {
-            name: np.zeros((len(pairs), width), np.int64)
-            for name in ("input_ids", "attention_mask", "token_type_ids")
-        }
-        for row, pair in enumerate(pairs):
-            feeds["input_ids"][row, : len(pair.ids)] = pair.ids
-            feeds["attention_mask"][row, : len(pair.ids)] = 1
-            feeds["token_type_ids"][row, : len(pair.ids)] = pair.type_ids
-        given = {name: feed for name, feed in feeds.items() if name in self._inputs}
-        logits = np.asarray(self._session.run(None, given)[0], np.float64)
-        logits = logits.reshape(len(pairs), -1)
+        logits = np.asarray(network.run(pairs)[0], np.float64).reshape(len(pairs), -1)
         if logits.shape[1] not in (1, 2):
             raise ModelError(
-                f"The cross-encoder {self._name!r} gives {logits.shape[1]} numbers for a pair; "
+                f"The cross-encoder {self.model!r} gives {logits.shape[1]} numbers for a pair; "
                 "give one that gives 1 or 2."
             )
         told = logits[:, 0] if logits.shape[1] == 1 else logits[:, 1] - logits[:, 0]
         return [_sigmoid(value) for value in told.tolist()]
-
-
-def _files(path: Path) -> tuple[Path, Path]:
-    """Returns the model and its tokenizer.
-
-    Raises:
-      ModelUnavailable: One is missing.
-    """
-    if path.is_file():
-        model: Path | None = path
-        folders = [path.parent, path.parent.parent]
-    else:
-        model = next((path / place for place in _PLACES if (path / place).is_file()), None)
-        folders = [path]
-    tokenizer = next(
-        (each / "tokenizer.json" for each in folders if (each / "tokenizer.json").is_file()), None
-    )
-    if model is None or tokenizer is None:
-        missing = "model.onnx" if model is None else "tokenizer.json"
-        raise ModelUnavailable(
-            f"OnnxReranker finds no {missing} in {path}; give the folder of an exported model."
-        )
-    return model, tokenizer
 
 
 def _sigmoid(value: float) -> float:

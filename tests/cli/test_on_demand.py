@@ -9,9 +9,7 @@ import click
 import pytest
 
 from adkpg.memory import filters
-from adkpg.settings import Settings
 from adkpg.tooling.cli import main
-from adkpg.tooling.cli.embedders import NAMES
 from adkpg.tooling.cli.options import KINDS
 from tests.fakes.commands import Adkpg
 
@@ -111,5 +109,3 @@ def test_a_demo_without_the_embedded_server_says_so_before_anything_else(
 
 def test_choices_are_those_of_the_library() -> None:
     assert KINDS == filters.KINDS
-    embedders = Settings.model_json_schema()["properties"]["embedder"]["enum"]
-    assert set(NAMES) <= set(embedders)

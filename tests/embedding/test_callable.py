@@ -7,7 +7,7 @@ from typing import Any
 import numpy as np
 import pytest
 
-from adkpg.embedding import Embedder
+from adkpg.embedding import CallableEmbedder, Embedder
 from adkpg.embedding.embedder import embed_checked, floor_of
 from adkpg.errors import (
     ConfigurationError,
@@ -318,3 +318,10 @@ async def test_another_embedder_gets_all_of_it_through_its_methods() -> None:
 def test_an_option_that_cannot_work_is_refused(options: dict[str, Any], named: str) -> None:
     with pytest.raises(ConfigurationError, match=named):
         embedder_of(vectors_of, **options)
+
+
+def test_what_is_not_sent_whole_does_not_fit() -> None:
+    limited = CallableEmbedder(vectors_of, model="m", dimensions=2, max_text_bytes=4)
+    assert limited.fits("\u00e9\u00e9")
+    assert not limited.fits("\u00e9\u00e9.")
+    assert CallableEmbedder(vectors_of, model="m", dimensions=2).fits("x" * 1_000_000)

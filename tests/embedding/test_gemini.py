@@ -2,6 +2,7 @@ import asyncio
 import math
 import sys
 from collections.abc import Iterator
+from pathlib import Path
 from typing import Any
 
 import httpx
@@ -257,6 +258,67 @@ async def test_no_key_names_the_variables() -> None:
     for _ in range(2):
         with pytest.raises(ModelUnavailable, match="GOOGLE_API_KEY or GEMINI_API_KEY"):
             await embedder.embed_query("q")
+
+
+def predicted(request: Request) -> Reply:
+    """As Vertex AI answers, which takes one text a request."""
+    [instance] = request.body["instances"]
+    values = vector_of(instance["content"], DIMENSIONS)
+    return Reply({"predictions": [{"embeddings": {"values": values}}]})
+
+
+@pytest.fixture
+def vertex(monkeypatch: pytest.MonkeyPatch, tmp_path: Path) -> Iterator[EmbeddingServer]:
+    """Its server, by ADK's variables; this machine has no credentials."""
+    server = EmbeddingServer(predicted)
+    monkeypatch.setenv("GOOGLE_VERTEX_BASE_URL", server.url)
+    monkeypatch.setenv("GOOGLE_CLOUD_PROJECT", "project")
+    monkeypatch.setenv("GOOGLE_CLOUD_LOCATION", "us-central1")
+    monkeypatch.setenv("ADKPG_EMBEDDING_DIMENSIONS", str(DIMENSIONS))
+    monkeypatch.setenv("CLOUDSDK_CONFIG", str(tmp_path))
+    monkeypatch.setenv("NO_GCE_CHECK", "true")
+    yield server
+    server.close()
+
+
+@pytest.mark.parametrize("variable", ["GOOGLE_GENAI_USE_VERTEXAI", "GOOGLE_GENAI_USE_ENTERPRISE"])
+@pytest.mark.parametrize("value", ["TRUE", "1"])
+async def test_adks_variables_choose_vertex_ai(
+    vertex: EmbeddingServer, monkeypatch: pytest.MonkeyPatch, variable: str, value: str
+) -> None:
+    monkeypatch.setenv(variable, value)
+    embedder = GeminiEmbedder.from_env()
+    assert await embedder.embed_documents(["a", "bb"]) == [unit_of("a"), unit_of("bb")]
+    assert await embedder.embed_query("why?") == unit_of("why?")
+    sent = [request.body["instances"][0]["task_type"] for request in vertex.requests]
+    assert sent == ["RETRIEVAL_DOCUMENT", "RETRIEVAL_DOCUMENT", "RETRIEVAL_QUERY"]
+    assert all("x-goog-api-key" not in request.headers for request in vertex.requests)
+
+
+async def test_vertex_ai_takes_a_key_too(
+    vertex: EmbeddingServer, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.delenv("GOOGLE_CLOUD_PROJECT")
+    monkeypatch.delenv("GOOGLE_CLOUD_LOCATION")
+    monkeypatch.setenv("GOOGLE_API_KEY", "key")
+    await GeminiEmbedder(dimensions=DIMENSIONS, vertexai=True).embed_query("q")
+    [request] = vertex.requests
+    assert request.path.endswith("/publishers/google/models/gemini-embedding-001:predict")
+    assert request.headers["x-goog-api-key"] == "key"
+
+
+@pytest.mark.usefixtures("vertex")
+async def test_what_vertex_ai_lacks_is_a_sentence(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setenv("GOOGLE_GENAI_USE_VERTEXAI", "true")
+    monkeypatch.delenv("GOOGLE_VERTEX_BASE_URL")
+    with pytest.raises(ModelUnavailable, match="GOOGLE_APPLICATION_CREDENTIALS"):
+        await GeminiEmbedder.from_env().embed_query("q")
+    monkeypatch.delenv("GOOGLE_CLOUD_PROJECT")
+    with pytest.raises(ModelUnavailable, match="GOOGLE_CLOUD_PROJECT"):
+        GeminiEmbedder.from_env()
+    monkeypatch.setenv("GOOGLE_GENAI_USE_ENTERPRISE", "false")
+    with pytest.raises(ModelUnavailable, match="GOOGLE_API_KEY"):
+        GeminiEmbedder.from_env()
 
 
 async def test_without_the_sdk_says_what_to_install(monkeypatch: pytest.MonkeyPatch) -> None:

@@ -63,6 +63,37 @@ async def test_a_repeated_question_costs_no_call() -> None:
     assert model.asked == ["why?"]
 
 
+async def test_a_question_that_is_refused_is_asked_by_its_ends_once() -> None:
+    """A short one is not: it is refused for something else."""
+
+    async def up_to_300(text: str) -> list[float]:
+        if len(text) > 300:
+            raise ValueError("too long")
+        return await answered(text)
+
+    model = Model()
+    model.answer = up_to_300
+    asking = guarded(model)
+    question = f"First this. {'word ' * 200}Last that."
+    first = await asking.question(question)
+    assert await asking.question(question) == first
+    *refused_ones, last = map(len, model.asked)
+    assert refused_ones == [len(question), pytest.approx(len(question) / 2, abs=20)]
+    assert 200 < last <= 300
+    assert model.asked[-1].startswith("First this. word")
+    assert model.asked[-1].endswith("word Last that.")
+
+    async def nothing(_text: str) -> list[float]:
+        raise ValueError("no")
+
+    model.answer = nothing
+    for text, calls in (("x" * 1_000, 5), ("why?", 1)):
+        model.asked.clear()
+        with pytest.raises(ModelError, match="ValueError"):
+            await asking.question(text)
+        assert len(model.asked) == calls
+
+
 async def test_the_question_unused_for_longest_goes_first() -> None:
     model = Model()
     asking = guarded(model, query_cache_size=2)

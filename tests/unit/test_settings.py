@@ -44,12 +44,19 @@ def test_times_are_in_seconds_and_not_negative() -> None:
         ("text_search_config", "english'"),
         ("pool_size", 0),
         ("embedder", "other"),
+        ("embedder", "module:"),
+        ("embedder", ":attribute"),
         ("exact_limit", 0),
     ],
 )
 def test_wrong_values_name_their_field(name: str, value: object) -> None:
     with pytest.raises(ValidationError, match=name):
         Settings.model_validate({name: value})
+
+
+def test_an_embedder_is_one_of_ours_a_folder_or_ones_own() -> None:
+    for name in ("auto", "none", "local", "onnx:/models/bge", "my_agent.embedding:embedder"):
+        assert Settings(embedder=name).embedder == name
 
 
 def test_the_url_is_a_secret(monkeypatch: pytest.MonkeyPatch) -> None:

