@@ -100,7 +100,9 @@ _ORDINALS = frozenset(("st", "nd", "rd", "th"))
 _UPPER = "A-Z\u00c0-\u00d6\u00d8-\u00de\u0391-\u03a9\u0410-\u042f"
 _LOWER = "a-z\u00df-\u00f6\u00f8-\u00ff\u03b1-\u03c9\u0430-\u044f"
 _HUMP = re.compile(f"(?<=[{_LOWER}])(?=[{_UPPER}])|(?<=[{_UPPER}])(?=[{_UPPER}][{_LOWER}]{{2}})")
-_NOTABLE = re.compile(f"[0-9]|[{_LETTER}][./@\\\\][{_LETTER}]|[{_LOWER}][{_UPPER}]")
+_NOTABLE = re.compile(
+    f"[0-9]|[{_LETTER}][./@\\\\][{_LETTER}]|[{_LOWER}][{_UPPER}]|[{_UPPER}]{{2}}[{_LOWER}]{{2}}"
+)
 # A number in groups: how people of some country write one that is counted, or an id of many digits.
 _GROUPS = re.compile(
     rf"(?<![{_LETTER}])(?:[A-Za-z]{{1,2}})?[0-9]+(?:(?:[ ()/'-]{{1,3}}|[.,])[0-9]++(?!:))+"
@@ -248,8 +250,7 @@ def _closed_up(groups: re.Match[str]) -> str:
     if _LOOSE.search(number) is None:
         return number
     if counted := _COUNTED.fullmatch(number):
-        closed = "".join(_DIGITS.findall(counted[1]))
-        return f"{number} {closed}.{counted[2]}" if counted[2] else f"{number} {closed}"
+        return f"{number} {_plain_number(counted)}"
     closed = "".join(_PART.findall(number))
     if len(closed) < _SHORTEST_NUMBER:
         return number
@@ -283,14 +284,21 @@ def _words(token: str, *, numbered: bool) -> Iterator[str]:
         token = version[1]
         yield token
     if counted := _COUNTED.fullmatch(token):
-        whole, fraction = "".join(_DIGITS.findall(counted[1])), counted[2]
-        yield f"{whole}.{fraction}" if fraction else whole
-        yield f"{whole}.{fraction or ''}".rstrip("0").rstrip(".") if fraction else whole
+        number = _plain_number(counted)
+        yield number
+        if "." in number:
+            yield number.rstrip("0").rstrip(".")
     yield from _parts(token, joined=counted is None)
 
 
+def _plain_number(counted: re.Match[str]) -> str:
+    """A number as a program writes it, without groups and with a decimal point."""
+    whole = "".join(_DIGITS.findall(counted[1]))
+    return f"{whole}.{counted[2]}" if counted[2] else whole
+
+
 def _parts(token: str, *, joined: bool) -> Iterator[str]:
-    """The parts of an id, and the id without what joins them."""
+    """The parts of an id, and if asked for the id without what joins them."""
     pieces = _PIECES.findall(token)
     for piece in pieces:
         if len(pieces) > 1 and not piece.strip("0"):
