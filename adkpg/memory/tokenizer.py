@@ -99,10 +99,8 @@ _DAY_AND_HOUR = re.compile("[0-9]{2}T[0-9]{2}")
 _ORDINALS = frozenset(("st", "nd", "rd", "th"))
 _UPPER = "A-Z\u00c0-\u00d6\u00d8-\u00de\u0391-\u03a9\u0410-\u042f"
 _LOWER = "a-z\u00df-\u00f6\u00f8-\u00ff\u03b1-\u03c9\u0430-\u044f"
-_HUMP = re.compile(f"(?<=[{_LOWER}])(?=[{_UPPER}])|(?<=[{_UPPER}])(?=[{_UPPER}][{_LOWER}]{{2}})")
-_NOTABLE = re.compile(
-    f"[0-9]|[{_LETTER}][./@\\\\][{_LETTER}]|[{_LOWER}][{_UPPER}]|[{_UPPER}]{{2}}[{_LOWER}]{{2}}"
-)
+_HUMP = re.compile(f"(?<=[{_LOWER}])(?=[{_UPPER}])")
+_NOTABLE = re.compile(f"[0-9]|[{_LETTER}][./@\\\\][{_LETTER}]|[{_LOWER}][{_UPPER}]")
 # A number in groups: how people of some country write one that is counted, or an id of many digits.
 _GROUPS = re.compile(
     rf"(?<![{_LETTER}])(?:[A-Za-z]{{1,2}})?[0-9]+(?:(?:[ ()/'-]{{1,3}}|[.,])[0-9]++(?!:))+"
@@ -263,7 +261,8 @@ def _spelled_out(match: re.Match[str]) -> str:
     numbered = _DIGITS.search(token) is not None
     if not numbered and _ADDRESSING.search(token) is None and _HUMP.search(token) is None:
         return match[0]
-    words = list(dict.fromkeys(_words(token, numbered=numbered)))
+    tagged = match.string.startswith("#", max(0, match.start() - 1))
+    words = list(dict.fromkeys([*_words(token, numbered=numbered), *_humps(token, tagged=tagged)]))
     # Spaces around, or Postgres would read on: "-9981" is one number to it, "/9981" a file.
     return f" {' '.join(words)} " if numbered or len(words) > 1 else match[0]
 
@@ -274,10 +273,7 @@ def _words(token: str, *, numbered: bool) -> Iterator[str]:
     if not numbered:
         if _INITIALS.fullmatch(token):
             yield token.replace(".", "")
-        for part in _PART.findall(token):
-            if len(part) > 1:
-                yield part
-            yield from _humps(part)
+        yield from (part for part in _PART.findall(token) if len(part) > 1)
         return
     if version := _VERSION.fullmatch(token):
         yield token
@@ -305,7 +301,6 @@ def _parts(token: str, *, joined: bool) -> Iterator[str]:
             continue
         yield piece
         yield from _stretches(piece)
-        yield from _humps(piece)
         if _HASH.fullmatch(piece):
             yield piece[:_SHORT_HASH]
     whole = "".join(_PART.findall(token))
@@ -316,11 +311,15 @@ def _parts(token: str, *, joined: bool) -> Iterator[str]:
         yield number[0][-_LAST_DIGITS:]
 
 
-def _humps(word: str) -> Iterator[str]:
-    """The words of a name that is written as one, as programs and hashtags do."""
-    parts = _HUMP.split(word)
-    if len(parts) > 1:
-        yield from (part for part in parts if len(part) > 1)
+def _humps(token: str, *, tagged: bool) -> Iterator[str]:
+    """The words of a hashtag, and of a name in a program such as ``getUserById``.
+
+    Other names are not parted: in a question their parts would count for two more words.
+    """
+    for part in _PART.findall(token):
+        words = _HUMP.split(part)
+        if len(words) > 1 and (tagged or part[0].islower()):
+            yield from (word for word in words if len(word) > 2)
 
 
 def _stretches(piece: str) -> Iterator[str]:
