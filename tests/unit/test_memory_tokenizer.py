@@ -1,9 +1,11 @@
 """A text's words: pairs in scripts without spaces, the parts of ids, prose as it is."""
 
 import sys
+import unicodedata
+from collections.abc import Callable
 
 import pytest
-from hypothesis import given
+from hypothesis import example, given
 from hypothesis import strategies as st
 
 from adkpg.memory import tokenizer
@@ -19,8 +21,8 @@ from adkpg.memory.tokenizer import script_config, searchable
         "line one\nline two\ttabbed  and  double",
     ],
 )
-def test_prose_is_left_as_it_is(text: str) -> None:
-    assert searchable(text) == text
+def test_prose_is_left_as_it_is_but_for_case(text: str) -> None:
+    assert searchable(text) == text.lower()
 
 
 @pytest.mark.parametrize(
@@ -50,30 +52,38 @@ def test_scripts_without_blanks_become_pairs(text: str, words: str) -> None:
         ("order-9981", "order 9981 order9981"),
         ("#9981", "# 9981"),
         ("order9981", "order9981 order 9981"),
-        ("A-1234/B", "A 1234 B A1234B"),
+        ("A-1234/B", "a 1234 b a1234b"),
         ("-5", "5"),
         ("--5", "- 5"),
         ("10-15", "10 15"),
         ("14-year-old", "14 year-old 14yearold"),
-        ("v2.13.0", "v2.13.0 2.13.0 2.13"),
-        ("3.50", "3.50 3.5"),
+        ("v2.13.0", "v2.13.0 2.13.0 2 13"),
+        ("3.50", "3.50 3.5 3 50"),
         ("20.00", "20.00 20"),
         ("9,981", "9981 9 981"),
-        ("1,234,567.80", "1234567.80 1234567.8 1 234 567"),
-        ("1,2", "1 2"),
+        ("1,234,567.80", "1234567.80 1234567.8 1 234 567 80"),
+        ("1.234.567,80", "1234567.80 1234567.8 1 234 567 80"),
+        ("1 299,00", "1 299.00 299 1299.00 1299"),
+        ("1,2", "1.2 1 2"),
         ("007", "007 7"),
         ("000", "000 0"),
-        ("1st 22nd 90s B12", "1st 22nd 90s B12"),
+        ("1st 22nd 90s B12", "1st 22nd 90s b12"),
         ("2024-05-03", "2024 05 5 03 3 20240503"),
-        ("2024-05-03T10:45", "2024 05 5 03T10 03 10 20240503T10 : 45"),
-        ("+49 170 1234567", "49 170 1234567 701234567"),
+        ("2024-05-03T10:45", "2024 05 5 03t10 03 10 20240503t10 : 45"),
+        ("+49 170 1234567", "49 170 1234567 491701234567 701234567"),
         ("01701234567", "01701234567 1701234567 701234567"),
         ("report.pdf.", "report.pdf report pdf ."),
         ("his/hers e.g. x/y", "his/hers his hers e.g. x/y"),
         ("ana@example.com", "ana@example.com ana example com"),
+        ("getUserById", "getuserbyid get user"),
+        ("#ClimateMarch", "# climatemarch climate march"),
+        ("docs/getUser.html", "docs/getuser.html docs getuser html get user"),
+        ("SmartKom PhD", "smartkom phd"),
+        ("7:15 pm", "7 : 15 pm 19"),
+        ("9fceb02d0ae598e95dc9", "9fceb02d0ae598e95dc9 9fceb02"),
         ("ana99@example.com", "ana99@example.com ana99 ana 99 example com ana99examplecom"),
-        ("U.S.A.", "U.S.A USA ."),
-        ("١٢٣ १२३ \uff11\uff12\uff13", "123 123 123"),
+        ("U.S.A.", "u.s.a usa ."),
+        ("١٢٣, १२३, \uff11\uff12\uff13", "123 , 123 , 123"),
     ],
 )
 def test_ids_and_numbers_have_their_parts(text: str, words: str) -> None:
@@ -94,6 +104,10 @@ def test_ids_and_numbers_have_their_parts(text: str, words: str) -> None:
         ("❤️ok", " ok"),
         ("non\u2011breaking", "non-breaking"),
         ("soft\u00adhyphen", "softhyphen"),
+        ("zero\u200bwidth", "zerowidth"),
+        ("больши\u0301й", "БОЛЬШИЙ"),
+        ("ΟΔΟΣ οδός", "οδος ΟΔΌΣ"),
+        ("Straße İzmir", "STRAẞE izmir"),
     ],
 )
 def test_what_is_typed_differently_is_one(one: str, other: str) -> None:
@@ -123,6 +137,61 @@ def test_what_is_typed_differently_is_one(one: str, other: str) -> None:
 )
 def test_a_scripts_configuration(text: str, config: str | None) -> None:
     assert script_config(text) == config
+
+
+LETTERS = "abcdefghijklmnopqrstuvwxyzàâäåãáçčćéèêëěíîïłñóòôöõøřšşğúůûüýžżźđđấệ"
+GROUPED = st.sampled_from(["{:,}", "{:_}"]).flatmap(
+    lambda form: st.sampled_from([",", ".", "'", " ", "\u202f", "\u2019"]).map(
+        lambda sign: lambda number: form.format(number).replace(",", sign).replace("_", sign)
+    )
+)
+
+
+@given(st.text(LETTERS, min_size=1, max_size=12))
+@example("straße")
+@example("œuvre")
+def test_a_name_is_found_in_any_case_and_without_accents(name: str) -> None:
+    typed = unicodedata.normalize("NFD", name)  # noqa: TID251 - a short one
+    for letter, plain in {"ß": "ss", "œ": "oe", "ø": "o", "ł": "l", "đ": "d"}.items():
+        typed = typed.replace(letter, plain)
+    typed = "".join(char for char in typed if not unicodedata.combining(char))
+    words = set(searchable(name).split())
+    for form in (name, typed):
+        for case in (str.lower, str.upper, str.title):
+            assert words & set(searchable(case(form)).split())
+    assert {name, typed} <= words
+
+
+@given(st.integers(1_000, 10**12), GROUPED, GROUPED, st.integers(0, 99), st.sampled_from(".,"))
+def test_a_number_is_found_however_it_is_grouped(
+    number: int,
+    one: Callable[[int], str],
+    other: Callable[[int], str],
+    cents: int,
+    comma: str,
+) -> None:
+    for form in (one, other):
+        assert str(number) in searchable(form(number)).split()
+    price = f"{number}.{cents:02}"
+    for form in (one, other):
+        if comma not in form(number):
+            assert price in searchable(f"{form(number)}{comma}{cents:02} €").split()
+
+
+@given(
+    st.text("0123456789", min_size=10, max_size=20),
+    st.lists(st.tuples(st.integers(1, 19), st.sampled_from(" -./"))),
+    st.sampled_from(["", "+", "DE"]),
+)
+def test_a_long_number_is_found_however_it_is_parted(
+    digits: str, parts: list[tuple[int, str]], before: str
+) -> None:
+    parted = digits
+    for place, sign in sorted(dict(parts).items(), reverse=True):
+        if place < len(digits):
+            parted = parted[:place] + sign + parted[place:]
+    assert digits[-9:] in searchable(f"Nr. {before}{parted}, please").split()
+    assert digits[-9:] in searchable(digits).split()
 
 
 @given(st.text(st.characters(codec=None), max_size=200))

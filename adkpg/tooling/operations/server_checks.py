@@ -5,6 +5,7 @@ from shlex import quote
 from typing import Any
 
 from adkpg.database import LOOK, Database
+from adkpg.database.migrating.migrations import ENCODING
 from adkpg.database.row_security import quoted
 from adkpg.errors import ConfigurationError, ExtensionMissing, SchemaError
 from adkpg.tables import metadata
@@ -15,6 +16,7 @@ _GOOD_PGVECTOR = (0, 8, 4)  # before, vacuuming an HNSW index could lose or corr
 _OLDEST_POSTGRES, _OLDEST_PGVECTOR = 15, (0, 8)
 _LEAST_TIMEOUT_MS = 5_000
 _RIGHTS = ["SELECT", "INSERT", "UPDATE", "DELETE"]
+_OTHER_DATABASE = "CREATE DATABASE agents ENCODING 'UTF8' TEMPLATE template0;   -- and use that one"
 _NEWER_SERVER = "adkpg backup agents.backup   # then restore it into a newer server"
 _OWN_ROLE = "CREATE ROLE adkpg_app LOGIN;   -- then: adkpg db grants --role serve adkpg_app | psql"
 
@@ -32,6 +34,12 @@ async def postgres(database: Database) -> Finding:
             "failure",
             f"{version} is older than {_OLDEST_POSTGRES}, the oldest that adkpg works with",
             _NEWER_SERVER,
+        )
+    if found.encoding != ENCODING:
+        verdict.add(
+            "failure",
+            f"the database's encoding is {found.encoding}, and adkpg needs {ENCODING}",
+            _OTHER_DATABASE,
         )
     if (await database.run.fetch(statements.select_recovery(), {}, policy=LOOK))[0]["standby"]:
         verdict.add(
@@ -102,6 +110,8 @@ async def schema(database: Database) -> Finding:
     except ConfigurationError as exc:
         if found.postgres < _OLDEST_POSTGRES * 10_000:
             cure = _NEWER_SERVER
+        elif found.encoding != ENCODING:
+            cure = _OTHER_DATABASE
         elif "Citus" in str(exc):
             cure = "export ADKPG_ROW_LEVEL_SECURITY=false"
         else:

@@ -34,7 +34,7 @@ async def test_an_english_model_that_meets_chinese_says_so_once(
     assert "花生" not in caplog.text  # nobody's words are in the log
     with caplog.at_level(logging.WARNING, logger="adkpg"):
         await memory.add_memory(app_name="b", user_id="u", memories=[entry("Привет, как дела?")])
-    assert "'b' write Russian" in caplog.text
+    assert "'b' are in the script of Russian" in caplog.text
     assert len(caplog.records) == 2
 
 
