@@ -14,7 +14,7 @@ from google.adk.memory.base_memory_service import BaseMemoryService, SearchMemor
 from google.adk.memory.memory_entry import MemoryEntry
 from google.adk.sessions.session import Session
 
-from adkpg.embedding.embedder import Embedder, embed_checked, embed_query_checked, floor_of
+from adkpg.embedding.embedder import Embedder, embed_checked, embed_query_checked
 from adkpg.errors import ConfigurationError, InvalidInput
 from adkpg.memory.duplicates import groups
 from adkpg.memory.records import said, unit_vector
@@ -41,11 +41,11 @@ class InMemoryVectorMemoryService(BaseMemoryService):
     Args:
       embedder: What turns texts into vectors. None: memories are found by their words alone.
       top_k: How many memories a search returns at most.
-      min_score: Least cosine of a memory that shares no word with the question. None is the
-        embedder's own ``floor``.
+      min_relevance: Least relevance of a memory, in [0, 1]: the share of the question's words that
+        it has or, if that is more, its cosine. One of 0 is never found.
 
     Raises:
-      ConfigurationError: `top_k` is below 1.
+      ConfigurationError: `top_k` is below 1, or `min_relevance` is no share.
     """
 
     def __init__(
@@ -53,14 +53,16 @@ class InMemoryVectorMemoryService(BaseMemoryService):
         *,
         embedder: Embedder | None = None,
         top_k: int = 5,
-        min_score: float | None = None,
+        min_relevance: float = 0.0,
     ) -> None:
         if top_k < 1:
             raise ConfigurationError(f"top_k={top_k} is below 1; ask for at least one.")
+        if not 0 <= min_relevance <= 1:
+            raise ConfigurationError(
+                f"min_relevance={min_relevance!r} is no share; give a number from 0 to 1."
+            )
         self._embedder, self._top_k = embedder, top_k
-        if min_score is None:
-            min_score = 1.0 if embedder is None else floor_of(embedder)
-        self._min_score = min_score
+        self._min_relevance = min_relevance
         self._scopes: dict[Scope, dict[str, _Kept]] = {}  # by the memory's id
         self._deleted: set[tuple[Scope, str]] = set()
 
@@ -158,9 +160,9 @@ class InMemoryVectorMemoryService(BaseMemoryService):
         for kept in held:
             text = kept.text.casefold()
             share = 1.0 if asked in text else len(words & _words(text)) / len(words)
-            cosine = sum(map(mul, vector, kept.vector)) if vector and kept.vector else None
-            if share or (cosine is not None and cosine >= self._min_score):
-                found.append((share + max(cosine or 0.0, 0.0), kept.entry))
+            cosine = sum(map(mul, vector, kept.vector)) if vector and kept.vector else 0.0
+            if 0 < max(share, cosine) >= self._min_relevance:
+                found.append((share + max(cosine, 0.0), kept.entry))
         found.sort(key=lambda hit: -hit[0])
         best = [entry.model_copy(deep=True) for _, entry in found[: self._top_k]]
         return SearchMemoryResponse(memories=best)

@@ -366,6 +366,32 @@ app_settings = Table(
     comment="What holds for the memory of a whole app, in every process that serves it.",
 )
 
+# A question mark at the end, behind nothing but what closes it. Classes of characters would depend
+# on the database's locale.
+_ENDS_ASKING = "[?\uff1f\u061f][\\s\"''\u201d\u2019\u00bb)*_.!]*$"
+_ACKNOWLEDGES = (
+    "^[\\s.!]*(("
+    "ok|okay|noted|got it|saved|stored|understood|updated|thanks|thank you|great|perfect|i see"
+    "|alright|all right|no problem|you.re welcome|my pleasure|so much|very much"
+    "|i|will|.ll|have|.ve|it|that|this|remember|remembered|keep|in mind|for you|made|wrote|down"
+    "|of|a note"
+    "|好|好的|知道了|明白|明白了|记住了|我|会|的|记住|收到|谢谢|不客气"
+    ")[\\s,.!~\u3002\uff01\uff0c\u2026]*)+$"
+)
+_DOES_NOT_KNOW = (
+    "\\m(i|we|you)( am|.m| are|.re| do| did| have| can| could)?( not|n.t|.t)( \\w+){0,2} "
+    "(know|find|have|remember|recall|told|tell|mention|mentioned|share|shared|sure|aware|say)\\M"
+    "|\\mno (information|record|records|memory|memories|idea|data|note|notes|details)\\M"
+    "|不知道|不清楚|不记得|找不到|没有(找到|记录|提到|告诉|说过|相关)|无法(找到|得知|确定|回答)"
+)
+_SAID = 'substr(body, coalesce(length(author) + 3, 1)) COLLATE "C"'
+_SPEECH = (
+    "CASE WHEN kind <> 'turn' THEN 0"
+    f" WHEN right(body, 80) ~ '{_ENDS_ASKING}' THEN 2"
+    f" WHEN length(body) <= 160 AND ({_SAID} ~* '{_ACKNOWLEDGES}'"
+    f" OR author <> 'user' AND {_SAID} ~* '{_DOES_NOT_KNOW}') THEN 3 ELSE 1 END"
+)
+
 memories = Table(
     "memories",
     metadata,
@@ -391,13 +417,10 @@ memories = Table(
     Column(
         "speech",
         SmallInteger,
-        Computed(
-            "CASE WHEN kind <> 'turn' THEN 0"
-            " WHEN right(body, 80) ~ '[?\uff1f\u061f]\\W*$' THEN 2 ELSE 1 END",
-            persisted=True,
-        ),
+        Computed(_SPEECH, persisted=True),
         nullable=False,
-        comment="0: not said by anybody; 1: a turn that tells; 2: a turn that ends in a question.",
+        comment="0: no turn; 1: a turn that tells; 2: one that ends in a question; 3: one that "
+        "only says that it was noted, or that nothing is known.",
     ),
     _key("app_name"),
     _key("user_id"),
@@ -506,13 +529,6 @@ memories = Table(
         "user_id",
         postgresql_where=text("kind IN ('fact', 'summary')"),
     ),
-    # Whether importance changes any score of a scope; where it does not, a search reads fewer rows.
-    Index(
-        "memories_rated_idx",
-        "app_name",
-        "user_id",
-        postgresql_where=text("importance <> 0.5"),
-    ),
     info={"app_wide": True},
     comment="What is remembered of a user, one row per turn, note, fact or piece of a document.",
 )
@@ -531,12 +547,6 @@ memory_lexemes = Table(
         comment="Occurrences in the memory's own body; counts for its neighbours too, by weight.",
     ),
     Column(
-        "date_frequency",
-        SmallInteger,
-        nullable=False,
-        comment="Occurrences in its written-out date; what that alone has is not stored.",
-    ),
-    Column(
         "memory_length",
         Integer,
         nullable=False,
@@ -551,7 +561,7 @@ memory_lexemes = Table(
         "lexeme",
         "position",
         name="memory_lexemes_pkey",
-        postgresql_include=["frequency", "date_frequency", "memory_length"],
+        postgresql_include=["frequency", "memory_length"],
     ),
     # No foreign key: its check of each word took as long as writing it. The migrations' trigger
     # `memories_delete_lexemes` does what ON DELETE CASCADE would, and words are only ever written

@@ -47,7 +47,8 @@ def moment(name: str, value: date | str | float, zone: tzinfo | None = None) -> 
         if isinstance(value, str):
             value = datetime.fromisoformat(value)
         if isinstance(value, datetime):
-            value = (value if value.tzinfo else value.replace(tzinfo=zone)).timestamp()
+            value = value if value.tzinfo else value.replace(tzinfo=zone)
+            value = value.astimezone(UTC).timestamp()  # which refuses what UTC cannot say
         if isinstance(value, bool):
             raise TypeError("is no number")
         return clamped(float(value))

@@ -28,8 +28,8 @@ async def main() -> None:
     """Remembers two notes and finds one by a word of the same topic."""
     async with Database() as db:
         await db.upgrade()
-        embedder = LangChainEmbedder(TopicEmbeddings(), dimensions=3, floor=0.8)
-        memory = PgVectorMemoryService(db, embedder=embedder)
+        embedder = LangChainEmbedder(TopicEmbeddings(), dimensions=3)
+        memory = PgVectorMemoryService(db, embedder=embedder, min_relevance=0.5)
         for name, text in (("a", "The bike is in the shed."), ("b", "Ana likes green tea.")):
             note = types.Content(parts=[types.Part(text=text)])
             await memory.add_memory(

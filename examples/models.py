@@ -51,8 +51,8 @@ def show(progress: Progress) -> None:
 
 async def main() -> None:
     """Remembers with one model, changes over to another, and could go back."""
-    old = CallableEmbedder(topics, model="topics", dimensions=3, floor=0.5)
-    new = CallableEmbedder(places_too, model="topics-and-places", dimensions=4, floor=0.5)
+    old = CallableEmbedder(topics, model="topics", dimensions=3)
+    new = CallableEmbedder(places_too, model="topics-and-places", dimensions=4)
     async with Database() as db:
         await db.upgrade()
         models = Models(db)

@@ -15,7 +15,7 @@ class LetterPairs:
 
     model = "letter-pairs"
     dimensions = 256
-    floor = 0.3  # the cosine under which its hits are noise
+    weight = 0.1  # it counts less than a language model: 0.2 if left out
 
     async def embed_documents(self, texts: list[str]) -> list[list[float]]:
         """Returns one vector per text, ``[n, 256]``."""

@@ -6,7 +6,7 @@ from collections.abc import Awaitable, Callable, Iterable, Sequence
 from typing import TypeAlias, TypeVar, cast
 
 from adkpg.embedding.calls import Calls
-from adkpg.embedding.embedder import DEFAULT_WINDOW
+from adkpg.embedding.embedder import DEFAULT_WEIGHT, DEFAULT_WINDOW
 from adkpg.embedding.failures import failures_of, retried, transient
 from adkpg.errors import ConfigurationError, ModelError, ModelUnavailable
 from adkpg.outages.threads import Threads
@@ -33,7 +33,7 @@ class CallableEmbedder:
     Attributes:
       model: The model's name, as given.
       dimensions: Length d of the vectors.
-      floor: Cosine under which a hit is noise, in [-1, 1].
+      weight: How much the cosine counts in a search, see `embedder.weight_of`.
       window: Estimated tokens of a memory up to which it has one vector.
     """
 
@@ -46,7 +46,7 @@ class CallableEmbedder:
         model: str,
         dimensions: int,
         query: Function[str, Vector] | None = None,
-        floor: float = 0.0,
+        weight: float = DEFAULT_WEIGHT,
         window: int = DEFAULT_WINDOW,
         batch_size: int = 64,
         concurrency: int = 4,
@@ -65,7 +65,7 @@ class CallableEmbedder:
           dimensions: Length of the vectors, 1 or more.
           query: Takes a question and returns its vector, for models that embed questions
             otherwise than documents. None embeds both alike.
-          floor: Cosine under which a hit is noise, measured on your texts.
+          weight: How much the cosine counts in a search; see docs/embedders.md.
           window: Estimated tokens of a memory up to which it has one vector, 16 or more; a longer
             one has one for each passage of some 200. Give half of what the model reads at most.
           batch_size: Texts a call, at most; 1 or more.
@@ -89,7 +89,7 @@ class CallableEmbedder:
             )
         self.model = model
         self.dimensions = dimensions
-        self.floor = floor
+        self.weight = weight
         self.window = window
         self._documents = documents
         self._query = query

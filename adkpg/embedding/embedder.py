@@ -13,7 +13,7 @@ An embedder fails in one of two ways, and the type tells which:
 
 import math
 from collections.abc import Collection, Iterable, Sequence
-from typing import Protocol, runtime_checkable
+from typing import Any, Protocol, runtime_checkable
 
 from adkpg.embedding.failures import failures_of
 from adkpg.errors import ConfigurationError, ModelError, ModelUnavailable
@@ -29,7 +29,7 @@ class Embedder(Protocol):
 
     One embedder may be used by many tasks and by several event loops in turn. Vectors need not be
     of unit length: they are compared by cosine. An embedder may also have the attributes
-    ``floor: float``, see `floor_of`, ``window: int``, see `window_of`, and ``languages``, see
+    ``weight: float``, see `weight_of`, ``window: int``, see `window_of`, and ``languages``, see
     `languages_of`; a method ``def fits(self, text: str) -> bool`` that counts by the model's own
     tokenizer, see `fits`; and a method
     ``async def warm(self) -> None`` that loads what it needs, such as a local model: the first
@@ -56,22 +56,32 @@ class Embedder(Protocol):
         ...
 
 
-def floor_of(embedder: Embedder) -> float:
-    """Returns the cosine under which a hit of this embedder's model is noise, in [-1, 1].
+DEFAULT_WEIGHT = 0.2
+"""The weight of an embedder that states none: of one that is better than the offline one."""
 
-    The floor belongs to a model: unrelated texts have cosines near 0 with one and near 0.6 with
-    another. An embedder states its own as the attribute ``floor``; without one it is 0.0, which
-    cuts only what points the other way.
+
+def weight_of(embedder: Embedder) -> float:
+    """Returns how much a deviation of the cosine counts in a search against all of its words.
+
+    That is 1: with 0.2, a memory that is five deviations nearer to the question than the user's
+    memories are on average counts as much as one that has all of its words. The better a model, the
+    more; docs/retrieval.md has figures. An embedder states its own as the attribute ``weight``;
+    without one it is `DEFAULT_WEIGHT`.
 
     Raises:
-      ConfigurationError: The attribute is not a number in [-1, 1].
+      ConfigurationError: The attribute is no number from 0 to 10.
     """
-    floor: object = getattr(embedder, "floor", 0.0)
-    if not isinstance(floor, int | float) or not -1.0 <= floor <= 1.0:
+    weight: Any = getattr(embedder, "weight", DEFAULT_WEIGHT)
+    is_number = isinstance(weight, int | float) and not isinstance(weight, bool)
+    if not is_number or not 0 <= weight <= _MOST_WEIGHT:
         raise ConfigurationError(
-            f"The floor of embedder {embedder.model!r} is {floor!r}; give a cosine in [-1, 1]."
+            f"The weight of embedder {embedder.model!r} is {weight!r}; give a number from 0 to "
+            f"{_MOST_WEIGHT:g}."
         )
-    return float(floor)
+    return float(weight)
+
+
+_MOST_WEIGHT = 10.0
 
 
 def languages_of(embedder: Embedder) -> frozenset[str] | None:

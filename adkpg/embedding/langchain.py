@@ -3,7 +3,7 @@
 from typing import Any
 
 from adkpg.embedding.callable import CallableEmbedder
-from adkpg.embedding.embedder import DEFAULT_WINDOW
+from adkpg.embedding.embedder import DEFAULT_WEIGHT, DEFAULT_WINDOW
 from adkpg.errors import ConfigurationError
 
 
@@ -18,7 +18,7 @@ class LangChainEmbedder(CallableEmbedder):
     Attributes:
       model: The model's name.
       dimensions: Length d of the vectors.
-      floor: Cosine under which a hit is noise, in [-1, 1].
+      weight: How much the cosine counts in a search, see `embedder.weight_of`.
       window: Estimated tokens of a memory up to which it has one vector.
     """
 
@@ -28,7 +28,7 @@ class LangChainEmbedder(CallableEmbedder):
         *,
         dimensions: int,
         model: str | None = None,
-        floor: float = 0.0,
+        weight: float = DEFAULT_WEIGHT,
         window: int = DEFAULT_WINDOW,
         batch_size: int = 64,
         concurrency: int = 4,
@@ -43,7 +43,7 @@ class LangChainEmbedder(CallableEmbedder):
           dimensions: Length of its vectors, 1 or more.
           model: Name stored with each vector. None is the object's ``model`` or
             ``model_name``.
-          floor: As for `CallableEmbedder`, like all that follow.
+          weight: As for `CallableEmbedder`, like all that follow.
           window: Estimated tokens of a memory up to which it has one vector.
           batch_size: Texts a call, at most.
           concurrency: Most simultaneous calls in one event loop.
@@ -60,7 +60,7 @@ class LangChainEmbedder(CallableEmbedder):
             model=model or _model_of(embeddings),
             dimensions=dimensions,
             query=_method(embeddings, "embed_query"),
-            floor=floor,
+            weight=weight,
             window=window,
             batch_size=batch_size,
             concurrency=concurrency,

@@ -8,7 +8,7 @@ from pathlib import Path
 from typing import Any
 
 from adkpg.embedding.callable import CallableEmbedder
-from adkpg.embedding.embedder import DEFAULT_WINDOW, well_formed
+from adkpg.embedding.embedder import DEFAULT_WEIGHT, DEFAULT_WINDOW, well_formed
 from adkpg.embedding.export import POOLINGS, read_export
 from adkpg.embedding.network import Network, files_of
 from adkpg.errors import ConfigurationError, ModelUnavailable
@@ -44,7 +44,7 @@ class OnnxEmbedder(CallableEmbedder):
     Attributes:
       model: The folder's name, if none was given.
       dimensions: Length d of the vectors.
-      floor: Cosine under which a hit is noise, in [-1, 1].
+      weight: How much the cosine counts in a search, see `embedder.weight_of`.
       window: Estimated tokens of a memory up to which it has one vector.
       languages: Codes of the languages that the model knows; None is any.
     """
@@ -61,7 +61,7 @@ class OnnxEmbedder(CallableEmbedder):
         query_prompt: str | None = None,
         document_prompt: str | None = None,
         max_tokens: int | None = None,
-        floor: float = 0.0,
+        weight: float = DEFAULT_WEIGHT,
         window: int = DEFAULT_WINDOW,
         languages: Sequence[str] | None = None,
         threads: int | None = None,
@@ -78,7 +78,7 @@ class OnnxEmbedder(CallableEmbedder):
           query_prompt: What is put before a question, such as ``query: ``.
           document_prompt: What is put before a text, such as ``passage: ``.
           max_tokens: What the model reads of a text, 16 or more; 512 if nothing says.
-          floor: Measured on your texts; this model's is not known here.
+          weight: How much the cosine counts in a search; see docs/embedders.md.
           window: Estimated tokens of a memory up to which it has one vector, 16 or more.
           languages: Codes such as ``en``; None is any.
           threads: Threads that one batch may use; None is one for each core.
@@ -124,7 +124,7 @@ class OnnxEmbedder(CallableEmbedder):
             partial(self._vectors, self._document_prompt),
             model=model or folder.resolve().name,
             dimensions=dimensions,
-            floor=floor,
+            weight=weight,
             window=window,
             batch_size=_CALL_SIZE,
             concurrency=1,

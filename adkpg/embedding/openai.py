@@ -6,7 +6,7 @@ from typing import TYPE_CHECKING
 
 from adkpg.embedding.callable import CallableEmbedder
 from adkpg.embedding.clients import LoopClients
-from adkpg.embedding.embedder import DEFAULT_WINDOW
+from adkpg.embedding.embedder import DEFAULT_WEIGHT, DEFAULT_WINDOW
 from adkpg.embedding.environment import settings_from_env
 from adkpg.errors import ModelUnavailable
 
@@ -27,7 +27,7 @@ class OpenAIEmbedder(CallableEmbedder):
     Attributes:
       model: The model's name, as given.
       dimensions: Length d of the vectors.
-      floor: Cosine under which a hit is noise, in [-1, 1].
+      weight: How much the cosine counts in a search, see `embedder.weight_of`.
       window: Estimated tokens of a memory up to which it has one vector.
     """
 
@@ -48,7 +48,7 @@ class OpenAIEmbedder(CallableEmbedder):
         timeout_s: float = 30.0,
         max_retries: int = 3,
         cache_size: int = 1024,
-        floor: float = 0.0,
+        weight: float = DEFAULT_WEIGHT,
         window: int = DEFAULT_WINDOW,
     ) -> None:
         """Stores the options; nothing is opened yet.
@@ -70,7 +70,7 @@ class OpenAIEmbedder(CallableEmbedder):
           timeout_s: Seconds that one attempt may take, above 0.
           max_retries: Attempts after the first, 0 or more.
           cache_size: Vectors of documents remembered; 0 remembers none.
-          floor: Measured on your texts; this model's is not known here.
+          weight: How much the cosine counts in a search; see docs/embedders.md.
           window: Estimated tokens of a memory up to which it has one vector, 16 or more; a longer
             one has one for each passage of some 200. Give half of what the model reads at most.
 
@@ -81,7 +81,7 @@ class OpenAIEmbedder(CallableEmbedder):
             self._request,
             model=model,
             dimensions=dimensions,
-            floor=floor,
+            weight=weight,
             window=window,
             batch_size=batch_size,
             concurrency=concurrency,

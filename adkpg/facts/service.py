@@ -480,10 +480,9 @@ class Facts:
                 query=query,
                 filters=SearchFilters(kinds=("fact",)),
                 top_k=self._max_known,
-                min_score=-1.0,
+                min_relevance=0.0,
                 app_wide=False,
             ):
-                # Facts that differ in one word may be near-duplicates, and contradict each other.
                 ranked |= dict.fromkeys((str(hit.memory.id), *hit.folded))
         return await self._ledger.known(
             scope, limit=self._max_known, memory_ids=list(ranked)[: self._max_known]

@@ -87,7 +87,7 @@ class PgVectorMemoryService(UsesDatabase, BaseMemoryService):
         one if ``adkpg[local]`` is installed, else words only, with one warning.
       reranker: Orders the best hits of each search anew; see `adkpg.reranking`. None: nobody does.
       **options: How searches answer unless they say otherwise: `SearchOptions` by name, and
-        Vertex's ``similarity_top_k`` and ``vector_distance_threshold``.
+        Vertex's ``similarity_top_k``.
 
     Raises:
       ConfigurationError: An argument cannot work.
@@ -402,7 +402,7 @@ class PgVectorMemoryService(UsesDatabase, BaseMemoryService):
         require_embedder(options.mode, self.embedder)
         if not storable(app_name=app_name, user_id=user_id):
             return []
-        return await self._search.hits(app_name, scope_user(user_id), query, options, explain=True)
+        return await self._search.hits(app_name, scope_user(user_id), query, options)
 
     async def get_memory(
         self, *, app_name: str, user_id: str | None, memory_id: str

@@ -3,9 +3,7 @@
 -- Those of some events only, or all. They go side by side from the first place on, or each to its own
 -- position if that is NULL; one of an event that is stored already is left alone, and its place stays
 -- empty. Returns the number of places. A writer who embeds them at once claims that as it writes.
--- Words come from the text that the caller prepared. Those that the written-out date has as well
--- count for the memory itself once more; those that it alone has are not stored, since a search knows
--- when each memory was said.
+-- Words come from the text that the caller prepared.
 CREATE FUNCTION {schema}.write_memories_1(
     app_name text,
     user_id text,
@@ -23,7 +21,7 @@ DECLARE
     extract_facts boolean;
     -- In parallel, for each memory that is given:
     positions bigint[];
-    marked tsvector[];
+    said tsvector[];
     lengths bigint[];
     -- Of those that were written:
     place bigint;
@@ -40,21 +38,17 @@ BEGIN
     SELECT a.text_search_config, a.extract_facts INTO own, extract_facts
       FROM app_settings a WHERE a.app_name = app_name;
     -- Both statements read the rows in the order of the array, which is what row_number() counts.
-    SELECT array_agg(w.position), array_agg(setweight(w.said, 'A') || setweight(w.dated, 'B')),
+    SELECT array_agg(w.position), array_agg(w.said),
            array_agg((SELECT coalesce(sum(cardinality(l.positions)), 0) FROM unnest(w.said) l))
-      INTO positions, marked, lengths
+      INTO positions, said, lengths
       FROM (
-          SELECT g.position, to_tsvector(g.config, g.words) AS said,
-                 to_tsvector(
-                     g.config, to_char(timezone('UTC', g."timestamp"), 'FMDD FMMonth YYYY')
-                 ) AS dated
+          SELECT g.position, to_tsvector(g.config, g.words) AS said
             FROM (
                 SELECT coalesce(first + row_number() OVER () - 1, g.position) AS position,
-                       g."timestamp", g.words,
+                       g.words,
                        coalesce(own, g.script, config)::regconfig AS config
                   FROM json_to_recordset(memories::json) AS g (
-                           position bigint, event_id text, "timestamp" timestamptz, words text,
-                           script text
+                           position bigint, event_id text, words text, script text
                        )
                  WHERE only_of IS NULL OR g.event_id = ANY (only_of)
             ) g OFFSET 0
@@ -91,14 +85,11 @@ BEGIN
     END LOOP;
     -- A key of app, user and lexeme must fit a B-tree entry.
     INSERT INTO memory_lexemes (
-        app_name, user_id, lexeme, position, frequency, date_frequency, memory_length
-    ) SELECT app_name, user_id, w.lexeme, g.position,
-             cardinality(array_positions(w.weights, 'A')),
-             cardinality(array_positions(w.weights, 'B')), g.length
-        FROM unnest(positions, marked, lengths) AS g (position, marked, length)
-             CROSS JOIN LATERAL unnest(g.marked) w
-       WHERE g.position = ANY (places) AND 'A' = ANY (w.weights)
-         AND octet_length(w.lexeme) <= 512
+        app_name, user_id, lexeme, position, frequency, memory_length
+    ) SELECT app_name, user_id, w.lexeme, g.position, cardinality(w.positions), g.length
+        FROM unnest(positions, said, lengths) AS g (position, said, length)
+             CROSS JOIN LATERAL unnest(g.said) w
+       WHERE g.position = ANY (places) AND octet_length(w.lexeme) <= 512
        -- As the index has them: neighbours' pages are found in the caches.
        ORDER BY w.lexeme COLLATE "C", g.position;
     INSERT INTO memory_jobs (

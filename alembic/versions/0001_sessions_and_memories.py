@@ -11,10 +11,37 @@ from sqlalchemy.dialects import postgresql
 from adkpg.database.migrating import migrations
 from adkpg.tables import FUNCTIONS
 
-revision = "0001r34"
+revision = "0001r35"
 down_revision = None
 branch_labels = None
 depends_on = None
+
+
+# A question mark at the end, behind nothing but what closes it. Classes of characters would depend
+# on the database's locale.
+_ENDS_ASKING = "[?\uff1f\u061f][\\s\"''\u201d\u2019\u00bb)*_.!]*$"
+_ACKNOWLEDGES = (
+    "^[\\s.!]*(("
+    "ok|okay|noted|got it|saved|stored|understood|updated|thanks|thank you|great|perfect|i see"
+    "|alright|all right|no problem|you.re welcome|my pleasure|so much|very much"
+    "|i|will|.ll|have|.ve|it|that|this|remember|remembered|keep|in mind|for you|made|wrote|down"
+    "|of|a note"
+    "|好|好的|知道了|明白|明白了|记住了|我|会|的|记住|收到|谢谢|不客气"
+    ")[\\s,.!~\u3002\uff01\uff0c\u2026]*)+$"
+)
+_DOES_NOT_KNOW = (
+    "\\m(i|we|you)( am|.m| are|.re| do| did| have| can| could)?( not|n.t|.t)( \\w+){0,2} "
+    "(know|find|have|remember|recall|told|tell|mention|mentioned|share|shared|sure|aware|say)\\M"
+    "|\\mno (information|record|records|memory|memories|idea|data|note|notes|details)\\M"
+    "|不知道|不清楚|不记得|找不到|没有(找到|记录|提到|告诉|说过|相关)|无法(找到|得知|确定|回答)"
+)
+_SAID = 'substr(body, coalesce(length(author) + 3, 1)) COLLATE "C"'
+_SPEECH = (
+    "CASE WHEN kind <> 'turn' THEN 0"
+    f" WHEN right(body, 80) ~ '{_ENDS_ASKING}' THEN 2"
+    f" WHEN length(body) <= 160 AND ({_SAID} ~* '{_ACKNOWLEDGES}'"
+    f" OR author <> 'user' AND {_SAID} ~* '{_DOES_NOT_KNOW}') THEN 3 ELSE 1 END"
+)
 
 
 def upgrade() -> None:
@@ -96,13 +123,10 @@ def upgrade() -> None:
         sa.Column(
             "speech",
             sa.SmallInteger(),
-            sa.Computed(
-                "CASE WHEN kind <> 'turn' THEN 0"
-                " WHEN right(body, 80) ~ '[?\uff1f\u061f]\\W*$' THEN 2 ELSE 1 END",
-                persisted=True,
-            ),
+            sa.Computed(_SPEECH, persisted=True),
             nullable=False,
-            comment="0: not said by anybody; 1: a turn that tells; 2: a turn that ends in a question.",
+            comment="0: no turn; 1: a turn that tells; 2: one that ends in a question; 3: one that "
+            "only says that it was noted, or that nothing is known.",
         ),
         sa.Column("app_name", sa.Text(collation="C"), nullable=False),
         sa.Column("user_id", sa.Text(collation="C"), nullable=False),
@@ -248,14 +272,6 @@ def upgrade() -> None:
         unique=False,
         schema=schema,
         postgresql_where=sa.text("kind IN ('fact', 'summary')"),
-    )
-    op.create_index(
-        "memories_rated_idx",
-        "memories",
-        ["app_name", "user_id"],
-        unique=False,
-        schema=schema,
-        postgresql_where=sa.text("importance <> 0.5"),
     )
     op.create_table(
         "audit",
@@ -956,12 +972,6 @@ def upgrade() -> None:
             comment="Occurrences in the memory's own body; counts for its neighbours too, by weight.",
         ),
         sa.Column(
-            "date_frequency",
-            sa.SmallInteger(),
-            nullable=False,
-            comment="Occurrences in its written-out date; what that alone has is not stored.",
-        ),
-        sa.Column(
             "memory_length",
             sa.Integer(),
             nullable=False,
@@ -976,7 +986,7 @@ def upgrade() -> None:
             "lexeme",
             "position",
             name="memory_lexemes_pkey",
-            postgresql_include=["frequency", "date_frequency", "memory_length"],
+            postgresql_include=["frequency", "memory_length"],
         ),
         schema=schema,
         comment="Postings: which words a memory holds. A memory's words go when it goes.",
@@ -1260,12 +1270,6 @@ def downgrade() -> None:
         table_name="memories",
         schema=schema,
         postgresql_where=sa.text("kind IN ('fact', 'summary')"),
-    )
-    op.drop_index(
-        "memories_rated_idx",
-        table_name="memories",
-        schema=schema,
-        postgresql_where=sa.text("importance <> 0.5"),
     )
     op.drop_index(
         "memories_source_idx",

@@ -68,8 +68,7 @@ with people as (
            'e-' || md5(session_id || turn / 2)::uuid as invocation_id
     from turns join texts using (number)
 )
-select *, to_tsvector('english', to_char(at at time zone 'UTC', 'FMDD FMMonth YYYY')) as date,
-       (select coalesce(sum(cardinality(positions)), 0) from unnest(own)) as words
+select *, (select coalesce(sum(cardinality(positions)), 0) from unnest(own)) as words
 from whole, to_tsvector('english', said) as own order by place, turn, user_id
 """
 
@@ -99,12 +98,9 @@ from said
 """
 
 _WORDS = """
-insert into {schema}.memory_lexemes (app_name, user_id, lexeme, position, frequency, date_frequency,
-                                     memory_length)
-select $1, user_id, lexeme, block + turn, cardinality(array_positions(weights, 'A')),
-       cardinality(array_positions(weights, 'B')), words
-from said, unnest(setweight(own, 'A') || setweight(date, 'B')) as held (lexeme, positions, weights)
-where 'A' = any(weights)
+insert into {schema}.memory_lexemes (app_name, user_id, lexeme, position, frequency, memory_length)
+select $1, user_id, lexeme, block + turn, cardinality(positions), words
+from said, unnest(own) as held (lexeme, positions)
 """
 
 _VECTORS = """

@@ -2,10 +2,11 @@
 
     python -m benchmarks.scripts.planning [CHECKOUT] [--times 60]
 
-Bytes of the statement, and the milliseconds that the server parses and plans it, by mode; next to
-the statements of another checkout of adkpg, if one is given. Then what the client waits for: where
-its driver keeps the statement, where each search plans it, and where the function keeps it.
-They take turns on one database. Of a busy machine's times the least tells most.
+Bytes of a search's statements (evidence, and what is found), and the milliseconds that the server
+parses and plans them, by mode; next to those of another checkout of adkpg, if one is given. Then
+what the client waits for: where its driver keeps the statements, where each search plans them, and
+where the function keeps them. They take turns on one database. Of a busy machine's times the least
+tells most.
 """
 
 import argparse
@@ -25,7 +26,8 @@ from rich.table import Table
 
 from adkpg import Database
 from adkpg.database.sending import Direct
-from adkpg.memory.search.statements import Shape, search
+from adkpg.memory.search.statements import Shape, evidence, select_found
+from adkpg.sql import Statement
 from benchmarks.scripts import bulk
 from benchmarks.scripts.hnsw import DIMENSIONS
 from benchmarks.scripts.shares import server_ms
@@ -41,17 +43,20 @@ MODES = {"hybrid": (True, True), "vector": (False, True), "text": (True, False)}
 # Of both checkouts it uses only what they have in common.
 TEXTS = f"""
 import json
-from adkpg.memory.search.statements import Shape, search
+from adkpg.memory.search.statements import Shape, evidence, select_found
 found = {{}}
 for mode, (lexical, vector) in {MODES!r}.items():
-    statement = search(Shape(lexical=lexical, vector=vector))
-    found[mode] = statement.text("adkpg"), statement.names, statement._constants
+    both = (
+        evidence(Shape(lexical=lexical, vector=vector)),
+        select_found(frozenset(), vector=vector, large=False),
+    )
+    found[mode] = [(each.text("adkpg"), each.names, each._constants) for each in both]
 print(json.dumps(found))
 """
 
 
 def statements_of(checkout: Path) -> dict[str, Any]:
-    """The text of each mode, the names of its parameters, and the values of some."""
+    """Of each mode, its statements: their text, the names of their parameters, some's values."""
     written = subprocess.run(
         [sys.executable, "-c", TEXTS],
         env=os.environ | {"PYTHONPATH": str(checkout)},
@@ -66,24 +71,25 @@ def statements_of(checkout: Path) -> dict[str, Any]:
 async def asked_of(connection: Any) -> dict[str, object]:
     """A search of a user of 1,000 memories, by the names of its parameters."""
     user = await connection.fetchval(f"select {bulk.large_user(0)}")
+    positions = await connection.fetch(
+        "select position from adkpg.memories where app_name = $1 and user_id = $2 limit 13",
+        *(bulk.APP, user),
+    )
     return {
         "app_name": bulk.APP,
         "user_id": user,
         "also_user_id": user,
         "top_k": 10,
+        "passages": 500,
         "query": "Which train goes to the coast on Sundays in winter?",
         "config": "english",
         "query_vector": str(bulk.vectors(1, 3)[0].tolist()),
         "model": bulk.MODEL,
         "dimensions": DIMENSIONS,
-        "min_cosine": 0.2,
         "exact_user_ids": [user],
-        "nearest": 3,
-        "near": 0.5,
-        "best_hits": 3,
-        "leeway": 0.1,
-        "rising": 0.1,
+        "approximate_user_ids": [],
         "wordiness": 1.0,
+        "positions": [position for (position,) in positions],
     }
 
 
@@ -100,9 +106,12 @@ async def measure(server_url: str, checkouts: list[Path], times: int) -> None:
             for _ in range(times):
                 for mode in MODES:
                     for number, side in enumerate(sides):
-                        text, names, constants = side[mode]
-                        one = await once(connection, text, names, constants | given)
-                        took.setdefault((mode, number), []).append(one)
+                        each = [
+                            await once(connection, text, names, constants | given)
+                            for text, names, constants in side[mode]
+                        ]
+                        parsed, planned = (sum(part) for part in zip(*each, strict=True))
+                        took.setdefault((mode, number), []).append((parsed, planned))
             waited = await waits(url, connection, given, times)
         finally:
             await connection.close()
@@ -112,7 +121,7 @@ async def measure(server_url: str, checkouts: list[Path], times: int) -> None:
         table.add_row(
             mode,
             str(checkouts[number]),
-            f"{len(sides[number][mode][0].encode()):,}",
+            " + ".join(f"{len(text.encode()):,}" for text, *_ in sides[number][mode]),
             *(f"{statistics.median(part):.2f} ({min(part):.2f})" for part in (parsed, planned)),
         )
     Console().print(table)
@@ -132,18 +141,19 @@ async def waits(
     try:
         for number in range(times + WARM):
             for mode, (lexical, vector) in MODES.items():
-                statement = search(Shape(lexical=lexical, vector=vector))
-                asked: Any = dict.fromkeys(statement.binds) | given
-                text, arguments = statement.text("adkpg"), statement.arguments(asked)
+                statements: list[Statement[Any]] = [
+                    evidence(Shape(lexical=lexical, vector=vector)),
+                    select_found(frozenset(), vector=vector, large=False),
+                ]
                 for way, connection in zip(WAYS, (keeping, losing, losing), strict=True):
                     began = time.perf_counter()
-                    if way == WAYS[2]:
-                        (sent,) = Direct("adkpg").sent(statement, asked, plans_kept=False)
+                    for statement in statements:
+                        asked = dict.fromkeys(statement.binds) | given
+                        plans_kept = way != WAYS[2]
+                        (sent,) = Direct("adkpg").sent(statement, asked, plans_kept=plans_kept)
                         answer = await connection.fetch(sent.sql, *sent.arguments)
-                        assert sent.rows is not None
-                        sent.rows(answer)
-                    else:
-                        await connection.fetch(text, *arguments)
+                        if sent.rows is not None:
+                            sent.rows(answer)
                     if number >= WARM:
                         taken = 1000 * (time.perf_counter() - began)
                         took.setdefault((mode, way), []).append(taken)

@@ -66,7 +66,7 @@ async def test_hits_have_their_reasons(browser: Browser, memory: PgVectorMemoryS
     for word, idf in zip(hits[0].reason.lexemes, hits[0].reason.idfs, strict=True):
         assert f"{word} <span" in page
         assert f"{idf:.3f}".rstrip("0").rstrip(".") in page
-    for title in ("score", "words", "cosine", "recency", "importance"):
+    for title in ("score", "words", "cosine", "relevance", "recency", "importance"):
         assert f'<th scope="row">{title}</th>' in page
 
 
@@ -141,7 +141,7 @@ async def test_two_settings_show_what_two_searches_return(
         b_mode="vector",
         b_top_k=2,
         b_half_life="1d",
-        b_min_score="-1",
+        b_min_relevance="0.1",
         kinds="note",
     )
     filters = SearchFilters(kinds=["note"])
@@ -152,7 +152,7 @@ async def test_two_settings_show_what_two_searches_return(
         mode="vector",
         top_k=2,
         half_life=timedelta(days=1),
-        min_score=-1,
+        min_relevance=0.1,
         filters=filters,
     )
     ids = [[hit.memory.id for hit in found] for found in (first, second)]
@@ -173,9 +173,13 @@ async def test_what_was_left_out_has_its_rule(browser: Browser) -> None:
     cut = re.findall(r'<tr class="cut">.*?memory=(\w+)">.*?</td><td>(.*?)</td>', page)
     rules = dict(cut)
     assert rules["sofa"] == "comes after the best 1 (top_k)"
-    assert rules["car"].startswith("is below the floor")
     assert rules["basket"] == "is cut by the filter of the earliest time"
     assert rules["gone"].startswith("ended at")
+    assert "car" not in rules, "it has nothing of the question"
+    strict = html.unescape(
+        await browser.text("/lab", **PLACE, q=QUERY, a_mode="text", a_min_relevance="0.9")
+    )
+    assert "is below min_relevance 0.9" in strict
     folded = html.unescape(await browser.text("/lab", **PLACE, q=QUERY))
     assert "says the same as again" in folded
     small = html.unescape(await browser.text("/lab", **PLACE, q=QUERY, a_max_tokens=9))
@@ -218,8 +222,9 @@ async def test_a_wrong_setting_is_one_sentence(browser: Browser) -> None:
         {"a_mode": "x"},
         {"a_top_k": "0"},
         {"a_top_k": "x"},
-        {"a_min_score": "7"},
-        {"a_min_score": "nan"},
+        {"a_min_relevance": "7"},
+        {"a_min_relevance": "-0.1"},
+        {"a_min_relevance": "nan"},
         {"a_half_life": "x"},
         {"a_half_life": "-1d"},
         {"a_max_tokens": "-1"},
@@ -249,8 +254,6 @@ async def test_two_models_are_compared_side_by_side(
         "q": QUERY,
         "compare": 1,
         "b_model": "new",
-        "a_min_score": 0,
-        "b_min_score": 0,
     }
     page = html.unescape(await browser.text("/lab", **asked))
     (why,) = re.findall(r'<p class="mark">(.*?)</p>', page)
@@ -261,10 +264,10 @@ async def test_two_models_are_compared_side_by_side(
         await Models(database).activate(active, app_name="app")
         page = html.unescape(await browser.text("/lab", **asked))
         found = {
-            name: await service.search(**ANA, query=QUERY, min_score=0, inactive_model=True)
+            name: await service.search(**ANA, query=QUERY, inactive_model=True)
             for name, service in services.items()
         }
-        assert found[active] == await services[active].search(**ANA, query=QUERY, min_score=0)
+        assert found[active] == await services[active].search(**ANA, query=QUERY)
         assert columns(page) == [[hit.memory.id for hit in found[name]] for name in services]
         assert columns(page)[0] != columns(page)[1]
         assert page.count('<th scope="row">cosine</th>') == sum(map(len, found.values()))

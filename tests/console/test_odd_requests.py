@@ -27,7 +27,7 @@ SENSIBLE = {
     "again": "another",
 }
 FILTERS = ("kinds", "authors", "topics", "sessions", "after", "before")
-SETTING = ("mode", "model", "top_k", "min_score", "half_life", "max_tokens", "neighbours")
+SETTING = ("mode", "model", "top_k", "min_relevance", "half_life", "max_tokens", "neighbours")
 SCOPE = ("app", "user")
 READ: dict[str, tuple[str, ...]] = {
     "/": ("count",),

@@ -92,8 +92,7 @@ async def test_what_alembic_does_not_compare(database_url: str) -> None:
     indexes = "\n".join(found["indexes"])
     for covering in (
         '(app_name, user_id, "position") INCLUDE (length, speech, "timestamp", expires_at)',
-        '(app_name, user_id, lexeme, "position") INCLUDE (frequency, date_frequency,'
-        " memory_length)",
+        '(app_name, user_id, lexeme, "position") INCLUDE (frequency, memory_length)',
         "(model_id, app_name, user_id, approximate)"
         ' INCLUDE ("position", passage, span, embedding, bits)',
     ):

@@ -171,7 +171,7 @@ async def test_what_a_pooler_discards_is_prepared_anew(unprepared: Database) -> 
     await memory.add_memory(**USER, memories=[entry("green tea")])
     for _ in range(2):
         assert len(await memory.search(**USER, query="tea")) == 1
-        assert len(await _kept(unprepared)) == 1
+        assert len(await _kept(unprepared)) == 2, "evidence, and what is found"
         async with (await unprepared.engine()).connect() as pooled:
             driver: Any = (await pooled.get_raw_connection()).driver_connection
             await driver.execute("DISCARD ALL")

@@ -8,7 +8,7 @@ import numpy as np
 import pytest
 
 from adkpg.embedding import CallableEmbedder, Embedder
-from adkpg.embedding.embedder import embed_checked, floor_of
+from adkpg.embedding.embedder import embed_checked, weight_of
 from adkpg.errors import (
     ConfigurationError,
     ModelError,
@@ -50,9 +50,9 @@ class Model:
     ids=["sync", "async", "object", "partial", "lambda", "numpy", "generator"],
 )
 async def test_any_function_embeds(function: Callable[[list[str]], Any]) -> None:
-    embedder = embedder_of(function, floor=0.3)
+    embedder = embedder_of(function, weight=0.3)
     assert isinstance(embedder, Embedder)
-    assert floor_of(embedder) == 0.3
+    assert weight_of(embedder) == 0.3
     texts = ["a", "user: hello", "three"]
     vectors = await embed_checked(embedder, texts)
     assert vectors == vectors_of(texts)

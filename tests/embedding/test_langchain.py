@@ -3,7 +3,7 @@ from typing import Any
 import pytest
 
 from adkpg.embedding import Embedder, LangChainEmbedder
-from adkpg.embedding.embedder import embed_checked, floor_of
+from adkpg.embedding.embedder import embed_checked, weight_of
 from adkpg.errors import ConfigurationError, ModelError
 
 
@@ -47,9 +47,9 @@ class Nameless(SyncEmbeddings):
 
 async def test_async_methods_are_used_where_there_are_any() -> None:
     embeddings = AsyncEmbeddings()
-    embedder = LangChainEmbedder(embeddings, dimensions=2, floor=0.4)
+    embedder = LangChainEmbedder(embeddings, dimensions=2, weight=0.4)
     assert isinstance(embedder, Embedder)
-    assert (embedder.model, floor_of(embedder)) == ("async-model", 0.4)
+    assert (embedder.model, weight_of(embedder)) == ("async-model", 0.4)
     assert await embed_checked(embedder, ["a", "bb"]) == [[3.0, 1.0], [3.0, 2.0]]
     assert await embedder.embed_query("why?") == [4.0, 4.0]
     assert embeddings.asked == []

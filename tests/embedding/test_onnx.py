@@ -11,7 +11,7 @@ import pytest
 
 import adkpg.embedding
 from adkpg.embedding import Embedder, LocalEmbedder, OnnxEmbedder
-from adkpg.embedding.embedder import embed_checked, embed_query_checked, floor_of, window_of
+from adkpg.embedding.embedder import embed_checked, embed_query_checked, weight_of, window_of
 from adkpg.errors import ConfigurationError, ModelUnavailable
 from tests.fakes.sentence_encoder import DIMENSIONS, WORDS, export
 
@@ -29,10 +29,10 @@ async def test_the_folder_says_what_the_model_is(tmp_path: Path, place: str) -> 
     folder = tmp_path / "mini"
     export(folder, place=place, pooling=MEAN)
     for path in (folder, str(folder), folder / place):
-        embedder = OnnxEmbedder(path, floor=0.3, window=64, languages=["en"], threads=1)
+        embedder = OnnxEmbedder(path, weight=0.3, window=64, languages=["en"], threads=1)
         assert isinstance(embedder, Embedder)
         assert (embedder.model, embedder.dimensions) == ("mini", DIMENSIONS)
-        assert (floor_of(embedder), window_of(embedder), embedder.languages) == (0.3, 64, ["en"])
+        assert (weight_of(embedder), window_of(embedder), embedder.languages) == (0.3, 64, ["en"])
         texts = ["bike shed", "tea " * 30, "rain"] * 9
         vectors = await embed_checked(embedder, texts)
         assert [math.hypot(*vector) for vector in vectors] == pytest.approx([1.0] * 27)

@@ -213,11 +213,11 @@ def event(text: str) -> Event:
 
 def _hit(text: str) -> hits.Hit:
     memory = records.Memory(content=said(text), author="user")
-    return hits.Hit(memory, 1.0, hits.Reason(1.0, (), None, 1.0, 1.0, 1.0))
+    return hits.Hit(memory, 1.0, hits.Reason(1.0, (), None, 1.0, 1.0, 1.0, 1.0))
 
 
 def _compared(text: str) -> updates.Compared:
-    return updates.Compared((text[:9],), "turn", "user", None, NOW, None, 1.0, lambda: text)
+    return updates.Compared((text[:9],), "turn", "user", None, NOW, None, 1.0, True, lambda: text)
 
 
 def _merged(text: str) -> object:
@@ -294,7 +294,6 @@ TEXT_CALLS: Mapping[str, Callable[[str], object]] = {
         [_compared(text), _compared(f"{text}!")], text, {}
     ),
     "cues": lambda text: cues.cues_of(text, NOW),
-    "dated": lambda text: cues.has_date_words(text),
     "language": lambda text: foreign_language(text, ["en"]),
     "hits within a budget": lambda text: hits.within_budget([_hit(text)], 10),
     "filters": lambda text: SearchFilters(metadata={"x": text}, topics=[text], authors=[text]),

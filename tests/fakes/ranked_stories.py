@@ -36,7 +36,6 @@ class BagEmbedder:
     common: float = 0.0
     model: str = "bag"
     dimensions: int = 64
-    floor: float = 0.1
     window: int = 100
 
     async def embed_documents(self, texts: list[str]) -> list[list[float]]:

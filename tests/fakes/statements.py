@@ -9,6 +9,7 @@ from typing import Any, get_origin, get_type_hints
 
 import adkpg
 from adkpg.erasure.pruning_statements import Rules
+from adkpg.memory.search.ranking import RANKING
 from adkpg.memory.search.statements import Shape
 from adkpg.sql import FilterParameters, Statement
 from adkpg.tables import PERSONAL
@@ -27,15 +28,14 @@ SHAPES: dict[str, list[Any]] = {
     "name": ["sessions"],
     "swept": ["memory_tombstones", "invocation_results", "audit"],
     "shape": [
-        Shape(lexical=True, vector=True, filters=_FILTERS, explain=True),
-        Shape(lexical=True, vector=True, approximate=(1, 3), dated=True, dates=True, said_by=True),
-        Shape(lexical=True, vector=True, explain=True, inactive=True),
-        Shape(lexical=True, vector=False, explain=True, said_by=True),
-        Shape(lexical=True, vector=True, dated=True, dates=True, said_by=True, apart=True),
+        Shape(lexical=True, vector=True, filters=_FILTERS),
+        Shape(lexical=True, vector=True, approximate=(1, 3), dated=True),
+        Shape(lexical=True, vector=True, dated=True, inactive=True),
+        Shape(lexical=True, vector=False),
         Shape(lexical=False, vector=True),
-        Shape(lexical=False, vector=True, crowded=True),
-        Shape(lexical=False, vector=True, large=True, apart=True),
+        Shape(lexical=False, vector=True, large=True),
     ],
+    "ranking": [RANKING],
 }
 """By the name of a shaping argument that is no bool: values that together ask for every bind."""
 

@@ -61,7 +61,6 @@ class SeededEmbedder:
     model: str = "seeded"
     dimensions: int = 64
     clusters: int = 40
-    floor: float = -1.0
 
     async def embed_documents(self, texts: list[str]) -> list[list[float]]:
         return [self.vector(text) for text in texts]

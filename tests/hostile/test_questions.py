@@ -84,8 +84,8 @@ def test_any_option_is_refused_or_taken(
     stage: tuple[asyncio.Runner, PgVectorMemoryService],
 ) -> None:
     runner, memory = stage
-    names = ("top_k", "min_score", "half_life", "max_tokens", "neighbours", "mode", "app_wide")
-    more = ("filters", "similarity_top_k", "vector_distance_threshold", "exclude_invocation_id")
+    names = ("top_k", "min_relevance", "half_life", "max_tokens", "neighbours", "mode", "app_wide")
+    more = ("filters", "similarity_top_k", "exclude_invocation_id")
     value = _value | st.timedeltas() | st.just(timedelta(0)) | st.just("text") | st.just(10**30)
 
     @settings(max_examples=60)

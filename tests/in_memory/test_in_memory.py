@@ -1,8 +1,9 @@
-"""Memory in this process: words, cosines, `top_k`, `min_score`, and what it refuses.
+"""Memory in this process: words, cosines, `top_k`, `min_relevance`, and what it refuses.
 
 The conformance suite has what it shares with the other memory services.
 """
 
+import math
 import subprocess
 import sys
 
@@ -45,15 +46,17 @@ async def test_more_of_the_questions_words_are_better() -> None:
     assert await found(memory, "zebra garden") == ["a garden with a zebra", "a garden"]
 
 
-async def test_a_meaning_is_found_from_the_least_score_on() -> None:
-    texts = ["kitten", "kitten and hound"]
-    for least, expected in ((None, texts), (0.8, texts[:1])):
-        memory = InMemoryVectorMemoryService(embedder=ToyEmbedder(), min_score=least)
+async def test_the_least_relevance_is_of_meaning_and_of_words() -> None:
+    texts = ["kitten", "kitten and hound", "car"]
+    for least, expected in ((0.0, texts[:2]), (0.8, texts[:1])):
+        memory = InMemoryVectorMemoryService(embedder=ToyEmbedder(), min_relevance=least)
         await memory.add_memory(**USER, memories=[*map(entry, texts)])
         assert await found(memory, "feline") == expected
-    memory = InMemoryVectorMemoryService(min_score=-1.0)
-    await memory.add_memory(**USER, memories=[*map(entry, texts)])
-    assert await found(memory, "feline") == [], "there are no vectors"
+    for least, expected in ((0.0, texts[:2]), (1.0, texts[1:2])):
+        memory = InMemoryVectorMemoryService(min_relevance=least)
+        await memory.add_memory(**USER, memories=[*map(entry, texts)])
+        assert set(await found(memory, "hound kitten")) == set(expected)
+        assert await found(memory, "feline") == [], "there are no vectors"
 
 
 async def test_a_deleted_turn_stays_away_and_a_deleted_entry_may_come_back() -> None:
@@ -134,5 +137,8 @@ def test_words_and_an_own_embedder_need_no_extra() -> None:
 async def test_what_cannot_work_is_refused() -> None:
     with pytest.raises(ConfigurationError, match="top_k=0"):
         InMemoryVectorMemoryService(top_k=0)
+    for least in (-0.1, 1.1, math.nan):
+        with pytest.raises(ConfigurationError, match="min_relevance="):
+            InMemoryVectorMemoryService(min_relevance=least)
     with pytest.raises(InvalidInput, match="without text"):
         await InMemoryVectorMemoryService().add_memory(**USER, memories=[entry("x"), entry(" ")])

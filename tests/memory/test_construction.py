@@ -86,14 +86,20 @@ def test_an_option_that_no_search_has_is_refused(database: Database) -> None:
         PgVectorMemoryService(database, **option)
 
 
+def weighing(weight: float) -> ToyEmbedder:
+    embedder = ToyEmbedder()
+    embedder.weight = weight  # type: ignore[attr-defined] # any embedder may have one
+    return embedder
+
+
 @pytest.mark.parametrize(
     "options",
     [
         {"top_k": 0},
-        {"min_score": -1.5},
-        {"min_score": float("nan")},
+        {"min_relevance": -0.5},
+        {"min_relevance": float("nan")},
         {"mode": "fuzzy"},
-        {"embedder": ToyEmbedder(floor=2.0)},
+        {"embedder": weighing(11.0)},
     ],
     ids=str,
 )

@@ -239,8 +239,8 @@ async def _indexes(connection: asyncpg.Connection) -> dict[str, str]:
 async def _words(connection: asyncpg.Connection, count: int, user: str = "u") -> None:
     await connection.execute(
         "INSERT INTO memory_lexemes"
-        " (app_name, user_id, lexeme, position, frequency, date_frequency, memory_length)"
-        " SELECT 'app', $2, 'word' || n, n, 1, 0, 1 FROM generate_series(1, $1::int) n",
+        " (app_name, user_id, lexeme, position, frequency, memory_length)"
+        " SELECT 'app', $2, 'word' || n, n, 1, 1 FROM generate_series(1, $1::int) n",
         count,
         user,
     )

@@ -36,6 +36,7 @@ REAL_SERVER = {"README.md"}
 HAVE = f"{shlex.quote(sys.executable)} -m {readers.__name__}"
 # What the reader of a page has: files, or sessions.
 GIVEN = {
+    "docs/embedders.md": [f"{HAVE} sessions questions"],
     "docs/evaluation.md": [f"{HAVE} sessions questions"],
     "docs/forgetting.md": [f"{HAVE} sessions"],
     "docs/incidents.md": [

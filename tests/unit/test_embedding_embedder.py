@@ -1,10 +1,16 @@
 import asyncio
+import math
 from typing import Any
 
 import pytest
 
 from adkpg.embedding import Embedder
-from adkpg.embedding.embedder import embed_checked, embed_query_checked, floor_of
+from adkpg.embedding.embedder import (
+    DEFAULT_WEIGHT,
+    embed_checked,
+    embed_query_checked,
+    weight_of,
+)
 from adkpg.errors import (
     ConfigurationError,
     ModelError,
@@ -18,11 +24,11 @@ class Scripted:
     model = "scripted"
     dimensions = 2
 
-    def __init__(self, *answer: Any, floor: Any = None) -> None:
+    def __init__(self, *answer: Any, weight: Any = None) -> None:
         self.answer = list(answer)
         self.asked: list[str] = []
-        if floor is not None:
-            self.floor = floor
+        if weight is not None:
+            self.weight = weight
 
     async def embed_documents(self, texts: list[str]) -> list[list[float]]:
         self.asked += texts
@@ -106,13 +112,16 @@ async def test_our_errors_and_cancellation_pass_unchanged(error: BaseException) 
         assert caught.value is error
 
 
-def test_floor_is_the_embedders_own_or_zero() -> None:
-    assert floor_of(Scripted()) == 0.0
-    assert floor_of(Scripted(floor=0.55)) == 0.55
-    assert floor_of(Scripted(floor=-1)) == -1.0
+def test_the_weight_is_the_embedders_own_or_that_of_most() -> None:
+    assert weight_of(Scripted()) == DEFAULT_WEIGHT
+    assert weight_of(Scripted(weight=0.55)) == 0.55
+    for least_or_most in (0, 10):
+        assert weight_of(Scripted(weight=least_or_most)) == least_or_most
 
 
-@pytest.mark.parametrize("floor", [1.5, -1.01, float("nan"), "0.2"])
-def test_a_floor_that_is_no_cosine_is_refused(floor: object) -> None:
-    with pytest.raises(ConfigurationError, match="floor"):
-        floor_of(Scripted(floor=floor))
+@pytest.mark.parametrize(
+    "weight", [-0.01, 10.01, math.nan, math.inf, -math.inf, "0.2", True, [0.2], 10**309]
+)
+def test_a_weight_that_is_no_number_from_0_to_10_is_refused(weight: object) -> None:
+    with pytest.raises(ConfigurationError, match="The weight of embedder 'scripted' is"):
+        weight_of(Scripted(weight=weight))

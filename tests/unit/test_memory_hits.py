@@ -17,7 +17,7 @@ def memory(text: str, memory_id: str = "m", **fields: object) -> Memory:
 
 
 def hit(text: str, memory_id: str = "m", score: float = 1.0, **fields: object) -> Hit:
-    reason = Reason(score, (), None, 1.0, 1.0, score)
+    reason = Reason(score, (), None, 1.0, 1.0, 1.0, score)
     return Hit(memory(text, memory_id, **fields), score, reason)
 
 

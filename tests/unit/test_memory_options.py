@@ -15,7 +15,7 @@ from adkpg.memory.search.options import MAX_TOP_K, SearchOptions
     ("name", "values"),
     [
         ("top_k", [0, -1, MAX_TOP_K + 1, 2**31, 1.5, "5", True]),
-        ("min_score", [-1.1, 1.1, math.nan, math.inf, "0.5", True]),
+        ("min_relevance", [-0.1, 1.1, math.nan, math.inf, "0.5", True]),
         ("half_life", [timedelta(), timedelta(-1), 3600, "1d"]),
         ("max_tokens", [0, -1, 1.5, "100", True]),
         ("neighbours", [-1, 11, 0.5, "1", True]),
@@ -37,8 +37,8 @@ def test_values_out_of_range_are_refused_by_name(name: str, values: list[Any]) -
     [
         {"top_k": 1},
         {"top_k": MAX_TOP_K},
-        {"min_score": -1},
-        {"min_score": 1.0},
+        {"min_relevance": 0},
+        {"min_relevance": 1.0},
         {"half_life": timedelta.max},
         {"half_life": timedelta.resolution},
         {"max_tokens": 1},
@@ -56,40 +56,32 @@ def test_values_at_their_ends_are_taken(options: dict[str, Any]) -> None:
 
 
 def test_none_leaves_what_there_is() -> None:
-    own = SearchOptions(top_k=3, min_score=0.2, neighbours=2, mode="text", app_wide=False)
+    own = SearchOptions(top_k=3, min_relevance=0.2, neighbours=2, mode="text", app_wide=False)
     nothing = dict.fromkeys(
-        ("top_k", "min_score", "neighbours", "mode", "app_wide", "filters", "similarity_top_k")
+        ("top_k", "min_relevance", "neighbours", "mode", "app_wide", "filters", "similarity_top_k")
     )
     assert own.changed(**nothing) == own
     assert own.changed(neighbours=0).neighbours == 0
 
 
-def test_vertex_names_mean_the_same() -> None:
-    changed = SearchOptions(top_k=7).changed(similarity_top_k=3, vector_distance_threshold=0.25)
-    assert (changed.top_k, changed.min_score) == (3, 0.75)
+def test_vertex_name_means_the_same() -> None:
+    assert SearchOptions(top_k=7).changed(similarity_top_k=3).top_k == 3
 
 
 def test_both_names_may_say_the_same_and_nothing_else() -> None:
     options = SearchOptions()
     assert options.changed(top_k=3, similarity_top_k=3).top_k == 3
-    same = options.changed(min_score=0.1, vector_distance_threshold=0.9)
-    assert same.min_score == pytest.approx(0.1)
     with pytest.raises(InvalidInput, match="top_k was given twice"):
         options.changed(top_k=3, similarity_top_k=4)
-    with pytest.raises(InvalidInput, match="min_score was given twice"):
-        options.changed(min_score=0.5, vector_distance_threshold=0.4)
 
 
 @pytest.mark.parametrize(
     "options",
     [
         {"similarity_top_k": 0},
-        {"vector_distance_threshold": 2.5},
-        {"vector_distance_threshold": math.nan},
-        {"vector_distance_threshold": "0.5"},
         {"similarity_top_k": "3", "top_k": 3},
     ],
 )
-def test_vertex_names_are_checked_too(options: dict[str, Any]) -> None:
+def test_vertex_name_is_checked_too(options: dict[str, Any]) -> None:
     with pytest.raises(InvalidInput):
         SearchOptions().changed(**options)

@@ -25,18 +25,15 @@ class CountParameters(TypedDict):
 
     Attributes:
       known_size: How many live memories there are.
-      known_shared: How many of them the app knows for all its users.
       known_mean_length: Of how many words, on average.
     """
 
     known_size: float | None
-    known_shared: float | None
     known_mean_length: float | None
 
 
 UNKNOWN: CountParameters = {
     "known_size": None,
-    "known_shared": None,
     "known_mean_length": None,
 }
 
@@ -74,7 +71,6 @@ class Counts:
             self._now_s() + KEPT_S,
             {
                 "known_size": row["size"],
-                "known_shared": row["shared"],
                 "known_mean_length": row["mean_length"],
             },
         )

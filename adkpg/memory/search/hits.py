@@ -3,7 +3,7 @@
 import math
 from collections.abc import Hashable, Mapping, Sequence
 from dataclasses import dataclass, fields, replace
-from typing import Any, TypeVar
+from typing import Any, NamedTuple, TypeVar
 
 from google.adk.memory.memory_entry import MemoryEntry
 from google.genai import types
@@ -11,6 +11,7 @@ from google.genai import types
 from adkpg.memory import duplicates, records
 from adkpg.memory.records import Memory
 from adkpg.memory.search.passage import Part, best_part
+from adkpg.memory.search.ranking import Evidence, Ranked
 from adkpg.memory.search.updates import Compared
 from adkpg.memory.vectors.passages import PASSAGE_TOKENS
 
@@ -29,9 +30,13 @@ class Reason:
     Attributes:
       lexical: BM25F score of its words and its neighbours'; 0 if no word matched.
       lexemes: The words that matched, as Postgres normalised them, in its own or a neighbouring
-        turn, in alphabetical order; empty if nobody asked for reasons.
+        turn, in alphabetical order.
       idfs: How rare each of these is among the user's memories, in the same order: Lucene's idf.
-      cosine: Cosine of question and memory in [-1, 1]; None without a vector.
+      cosine: Cosine of question and memory in [-1, 1]; None without a vector, and for what is not
+        among the nearest 500 passages.
+      relevance: Share of the question that it covers, in [0, 1]: 1 - (1 - words) x (1 - meaning),
+        of the share of the question's words that it has, weighed by their rarity, and of how far
+        its cosine is from what is usual among the user's memories to 1.
       recency: Factor in (0, 1] of its age; 1 without a half-life.
       importance: Factor of its importance; 1 for the default of 0.5.
       score: Fused score, with both factors.
@@ -53,6 +58,7 @@ class Reason:
     lexical: float
     lexemes: tuple[str, ...]
     cosine: float | None
+    relevance: float
     recency: float
     importance: float
     score: float
@@ -92,31 +98,55 @@ class Hit:
     cut: bool = False
 
 
+class Found(NamedTuple):
+    """A memory as `statements.select_found` reads it, how it is ranked, and the evidence."""
+
+    row: Mapping[str, Any]
+    ranked: Ranked
+    evidence: Evidence
+
+
 class Group:
-    """Near-duplicates among the rows of a search, of which the latest stands for all.
+    """Near-duplicates among what a search found, of which the latest stands for all.
 
     What was said again may have been said better. It has the best one's score, and its own reason
     otherwise.
 
     Attributes:
-      row: The latest one's.
       score: What orders it.
       newer: What the score has for replacing what an older one says.
     """
 
-    __slots__ = ("_others", "_passage", "_question", "newer", "row", "score")
+    __slots__ = ("_found", "_others", "_passage", "_question", "newer", "score")
 
-    def __init__(self, rows: Sequence[Mapping[str, Any]], question: str) -> None:
-        """Takes the rows, the best first, and what was asked, which tells what passage matched."""
+    def __init__(self, found: Sequence[Found], question: str) -> None:
+        """Takes what was found, the best first, and what was asked."""
         self._question = question
         self._others: tuple[str, ...] = ()
         self._passage: Passage | None = None
-        self.row = rows[0]
-        self.score: float = rows[0]["score"]
+        self._found = found[0]
+        self.score = found[0].ranked.score
         self.newer = 0.0
-        if len(rows) > 1:
-            self.row = max(rows, key=lambda row: row["timestamp"])
-            self._others = tuple(str(row["memory_id"]) for row in rows if row is not self.row)
+        if len(found) > 1:
+            self._found = max(found, key=lambda each: each.row["timestamp"])
+            self._others = tuple(
+                str(each.row["memory_id"]) for each in found if each is not self._found
+            )
+
+    @property
+    def memory_id(self) -> str:
+        """The id of its memory."""
+        return str(self._found.row["memory_id"])
+
+    @property
+    def position(self) -> int:
+        """The place of its memory in its scope's history."""
+        return self._found.ranked.position
+
+    @property
+    def drawn(self) -> list[tuple[str, str | None]]:
+        """The facts drawn from its memory, each with the one that superseded it."""
+        return [(fact, heir) for fact, heir in self._found.row["drawn"] or ()]
 
     def scored(self, score: float) -> "Group":
         """Gives it a score, which is higher if it replaces what another one says; returns it."""
@@ -125,7 +155,7 @@ class Group:
 
     def compared(self) -> Compared:
         """Returns what tells whether it replaces another one."""
-        row = self.row
+        row = self._found.row
         return Compared(
             ids=(row["memory_id"], *self._others),
             kind=row["kind"],
@@ -134,12 +164,13 @@ class Group:
             timestamp=row["timestamp"],
             superseded_by=row["superseded_by"],
             score=self.score,
+            tells=self._found.ranked.tells,
             said=self._text,
         )
 
     def entry(self) -> MemoryEntry:
         """Returns its memory as ADK has it."""
-        return records.entry(self.row)
+        return records.entry(self._found.row)
 
     def hit(self, *, words_alone: str | None, own_alone: str | None) -> Hit:
         """Returns its memory with its reasons.
@@ -148,29 +179,30 @@ class Group:
           words_alone: As in `Reason`.
           own_alone: Likewise.
         """
-        row = self.row
+        row, ranked, evidence = self._found
         memory = records.memory(row)
         span, passage = None, None
         if _may_have_passages(row):
             span, passage = self._matching(records.text_of(memory.content))
-        lexemes, idfs = _matched(row)
+        matched = evidence.matched(ranked.position)
         reason = _made(
             Reason,
             {
                 **_NO_REASON,
-                "lexical": row["lexical"] or 0.0,
-                "lexemes": lexemes,
-                "cosine": row["cosine"],
-                "recency": row["recency"],
-                "importance": row["importance_factor"],
+                "lexical": ranked.lexical,
+                "lexemes": tuple(word for word, _ in matched),
+                "cosine": ranked.cosine,
+                "relevance": ranked.relevance,
+                "recency": ranked.recency,
+                "importance": ranked.importance,
                 "score": self.score,
                 "words_alone": words_alone,
                 "own_alone": own_alone,
                 "passage": passage,
                 "span": span,
-                "date": row["dated"] or 0.0,
-                "speaker": row["said_by"] or 0.0,
-                "idfs": idfs,
+                "date": ranked.date,
+                "speaker": ranked.speaker,
+                "idfs": tuple(idf for _, idf in matched),
                 "newer": self.newer,
             },
         )
@@ -179,15 +211,16 @@ class Group:
 
     def _text(self) -> str:
         """What it says; of a long memory, the passage that matched."""
-        text = records.storable_text(records.said_in(self.row))
-        if not _may_have_passages(self.row):
+        row = self._found.row
+        text = records.storable_text(records.said_in(row))
+        if not _may_have_passages(row):
             return text
         return self._matching(text)[1] or text
 
     def _matching(self, text: str) -> Passage:
         """The passage that matches best, and where it is in the text."""
         if self._passage is None:
-            stored = self.row.get("parts") or ()
+            stored = self._found.row.get("parts") or ()
             parts = [Part(int(start), int(end), cosine) for start, end, cosine in stored]
             best = best_part(text, parts, self._question)
             self._passage = None, None
@@ -197,28 +230,20 @@ class Group:
         return self._passage
 
 
-def grouped(rows: Sequence[Mapping[str, Any]], question: str) -> list[Group]:
-    """Puts rows of a search together that are near-duplicates; see `duplicates.groups`.
+def grouped(found: Sequence[Found], question: str) -> list[Group]:
+    """Puts what a search found together where it says the same; see `duplicates.groups`.
 
     Args:
-      rows: As the statement returns them, the best first.
+      found: The best first.
       question: What was asked.
     """
-    places = duplicates.groups_of_rows(rows)
-    return [Group([rows[place] for place in group], question) for group in places]
+    places = duplicates.groups_of_rows([each.row for each in found])
+    return [Group([found[place] for place in group], question) for group in places]
 
 
 def _may_have_passages(row: Mapping[str, Any]) -> bool:
     """Whether a memory is so long that it may have passages."""
     return len(row["content"] or row["body"]) > PASSAGE_TOKENS  # of as many characters: it has none
-
-
-def _matched(row: Mapping[str, Any]) -> tuple[tuple[str, ...], tuple[float, ...]]:
-    """The words that matched and how rare each is, in alphabetical order."""
-    if not row["lexemes"]:
-        return (), ()
-    lexemes, idfs = zip(*sorted(zip(row["lexemes"], row["idfs"], strict=True)), strict=True)
-    return lexemes, idfs
 
 
 _NO_REASON, _NO_HIT = (

@@ -1,6 +1,5 @@
 """SearchOptions: how a search answers. It does no I/O."""
 
-import math
 from dataclasses import dataclass, replace
 from datetime import UTC, datetime, timedelta, tzinfo
 from typing import Any, Literal, TypedDict, Unpack
@@ -30,7 +29,7 @@ class SearchOverrides(TypedDict, total=False):
 
     filters: SearchFilters | None
     top_k: int | None
-    min_score: float | None
+    min_relevance: float | None
     half_life: timedelta | None
     max_tokens: int | None
     passages: bool | None
@@ -46,9 +45,6 @@ class SearchOverrides(TypedDict, total=False):
     similarity_top_k: int | None
     """Vertex's name for `top_k`."""
 
-    vector_distance_threshold: float | None
-    """Vertex's measure of `min_score`: 1 - cosine."""
-
 
 @dataclass(frozen=True)
 class SearchOptions:
@@ -57,8 +53,9 @@ class SearchOptions:
     Attributes:
       filters: Conditions that hits must meet.
       top_k: Most hits, 1 to 10,000.
-      min_score: Lowest cosine, in [-1, 1], of a hit that no word of the question leads to. None is
-        the embedder's own floor, under which its model finds noise.
+      min_relevance: Lowest `Reason.relevance` of a hit, in [0, 1]; what is of a time that the
+        question names is a hit all the same. 0 cuts only what shares no word and has no cosine
+        above 0, and -1 nothing.
       half_life: After this time a memory's score counts half; None never fades.
       max_tokens: Most tokens of all hits and their neighbours, estimated at four bytes each; a hit
         that does not fit has its passage alone, and if that does not fit, is left out. None is no
@@ -87,7 +84,7 @@ class SearchOptions:
 
     filters: SearchFilters = NO_FILTERS
     top_k: int = 20
-    min_score: float | None = None
+    min_relevance: float = 0.0
     half_life: timedelta | None = None
     max_tokens: int | None = None
     passages: bool = False
@@ -108,10 +105,10 @@ class SearchOptions:
         _require_whole("neighbours", self.neighbours, 0, MAX_NEIGHBOURS)
         if self.max_tokens is not None:
             _require_whole("max_tokens", self.max_tokens, 1, None)
-        if self.min_score is not None and not (
-            _is_number(self.min_score) and -1 <= self.min_score <= 1
-        ):
-            raise InvalidInput(f"min_score={self.min_score!r} is no cosine; give one from -1 to 1.")
+        if not (_is_number(self.min_relevance) and -1 <= self.min_relevance <= 1):
+            raise InvalidInput(
+                f"min_relevance={self.min_relevance!r} is no share; give one from 0 to 1, or -1."
+            )
         if self.half_life is not None and not (
             isinstance(self.half_life, timedelta) and self.half_life > timedelta()
         ):
@@ -150,15 +147,8 @@ class SearchOptions:
         """
         given: dict[str, Any] = {k: v for k, v in overrides.items() if v is not None}
         top_k = given.pop("similarity_top_k", None)
-        distance = given.pop("vector_distance_threshold", None)
         if top_k is not None:
             given["top_k"] = _one("top_k", given.get("top_k"), top_k)
-        if distance is not None:
-            if not _is_number(distance):
-                raise InvalidInput(
-                    f"vector_distance_threshold={distance!r} is no distance; give one from 0 to 2."
-                )
-            given["min_score"] = _one("min_score", given.get("min_score"), 1 - distance)
         return replace(self, **given) if given else self
 
 
@@ -201,8 +191,6 @@ def require_embedder(mode: str, embedder: object | None) -> None:
 def _one(name: str, given: Any, other: Any) -> Any:
     if given is None or given == other:
         return other
-    if _is_number(given) and _is_number(other) and math.isclose(given, other):  # 1 - 0.9 is not 0.1
-        return given
     raise InvalidInput(f"{name} was given twice, under Vertex's name too; give one.")
 
 

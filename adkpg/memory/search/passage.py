@@ -6,7 +6,6 @@ from collections import Counter
 from collections.abc import Sequence
 from typing import NamedTuple
 
-from adkpg.memory.search.ranking import RANKING
 from adkpg.memory.tokenizer import searchable
 from adkpg.memory.vectors.passages import PASSAGE_TOKENS, passages
 
@@ -15,6 +14,7 @@ _WORD = re.compile("[0-9A-Za-z_\u0080-\U0010ffff]+")
 _BLOCK = 8_000  # characters of a text that is split at once
 _LOOKED_AT = 2_000  # characters of a question
 _FEW = 32  # words
+_MEANING = 0.75  # weight of the cosine, scaled over the passages, against all of the words
 _STEM = 5  # of English words, so many letters tell enough: allergy, allergies
 # In a few passages even these look rare.
 _COMMON = re.compile(
@@ -53,7 +53,7 @@ def best_part(text: str, parts: Sequence[Part], question: str) -> Part | None:
     parts = sorted(part for part in parts if part.start < len(text))
     if not parts:
         return None
-    asked = _words(question[:_LOOKED_AT])
+    asked = telling_words(question[:_LOOKED_AT])
     said = _said(asked, text, parts)
     holders = Counter(word for words in said for word in words)
     weights = {word: math.log(1 + len(parts) / count) for word, count in holders.items()}
@@ -65,7 +65,7 @@ def best_part(text: str, parts: Sequence[Part], question: str) -> Part | None:
     def score(place: int) -> float:
         cosine = parts[place].cosine
         meaning = 0.0 if cosine is None else (cosine - low) / spread
-        return sum(map(weights.__getitem__, said[place])) / all_words + RANKING.vector * meaning
+        return sum(map(weights.__getitem__, said[place])) / all_words + _MEANING * meaning
 
     return parts[max(range(len(parts)), key=lambda place: (score(place), -place))]
 
@@ -84,7 +84,7 @@ def _made(text: str, question: str) -> list[Part]:
 def _said(asked: set[str], text: str, parts: Sequence[Part]) -> list[set[str]]:
     """The words of the question that each passage has."""
     if len(asked) > _FEW or not text.isascii():
-        return [asked & _words(text[part.start : part.end]) for part in parts]
+        return [asked & telling_words(text[part.start : part.end]) for part in parts]
     # Searching for a few words is much quicker than taking the text apart.
     text = text.lower()
     return [{word for word in asked if _has(text, word, part)} for part in parts]
@@ -108,7 +108,8 @@ def _is_part(char: str) -> bool:
     return char.isalnum() or char == "_"
 
 
-def _words(text: str) -> set[str]:
+def telling_words(text: str) -> set[str]:
+    """Returns the words of a text that tell something, cut to the letters that endings leave."""
     if not text.isascii():
         text = searchable(text)
     words = _WORD.findall(text.casefold())

@@ -4,11 +4,12 @@ import asyncio
 import logging
 import math
 import time
-from collections.abc import Awaitable, Callable
+from collections.abc import Awaitable, Callable, Mapping
 from dataclasses import dataclass, replace
 from datetime import datetime
+from functools import partial
 from itertools import chain
-from typing import Any
+from typing import Any, TypeVar
 
 from google.adk.memory.memory_entry import MemoryEntry
 from google.adk.platform import time as platform_time
@@ -21,27 +22,31 @@ from adkpg.memory import records
 from adkpg.memory.filters import parameters_of
 from adkpg.memory.records import Memory
 from adkpg.memory.search import hits, statements
-from adkpg.memory.search.counts import UNKNOWN, Counts
-from adkpg.memory.search.cues import Cues, cues_of, has_date_words
-from adkpg.memory.search.hits import ROWS_PER_HIT, Group, Hit, grouped
-from adkpg.memory.search.merging import merged
+from adkpg.memory.search.counts import KEPT_S, UNKNOWN, Counts
+from adkpg.memory.search.cues import Cues, cues_of
+from adkpg.memory.search.hits import ROWS_PER_HIT, Found, Group, Hit, grouped
 from adkpg.memory.search.options import SearchOptions
-from adkpg.memory.search.ranking import RANKING
+from adkpg.memory.search.ranking import RANKING, Asked, Evidence, Ranking
 from adkpg.memory.search.reranking import reranked
-from adkpg.memory.search.statements import SearchParameters
-from adkpg.memory.search.updates import may_replace, newest_first
+from adkpg.memory.search.statements import EvidenceParameters
+from adkpg.memory.search.updates import newest_first
 from adkpg.memory.tokenizer import script_config, searchable
 from adkpg.memory.vectors import statements as vector_statements
 from adkpg.memory.vectors.vectors import Vectors
 from adkpg.outages.deadline import abandon, ended
 from adkpg.outages.health import Health
 from adkpg.reranking.guarded import GuardedReranker
+from adkpg.sql import Statement
 from adkpg.timestamps import zone_of
 
 logger = logging.getLogger(__name__)
 
 # A node that is back is asked again soon: while it is away it refuses at once.
 _LONGEST_PAUSE_S = 10.0
+
+_MORE_PASSAGES = 20  # times as many are compared where those that were are of few memories
+
+ParametersT = TypeVar("ParametersT", bound=Mapping[str, Any])
 
 
 @dataclass(frozen=True)
@@ -74,22 +79,30 @@ class Search:
       database: Where the memories are.
       vectors: The embedder's; None searches words only.
       reranker: Orders the best hits; None leaves them as they are.
+      ranking: The constants.
     """
 
     def __init__(
-        self, database: Database, vectors: Vectors | None, reranker: GuardedReranker | None = None
+        self,
+        database: Database,
+        vectors: Vectors | None,
+        reranker: GuardedReranker | None = None,
+        ranking: Ranking = RANKING,
     ) -> None:
         self._database = database
+        self._ranking = ranking
         self._vectors = vectors
         self._reranker = reranker
-        self._approximate: dict[tuple[str, tuple[str, ...]], frozenset[str]] = {}
+        # By the scopes of a search, when to look again which of them the HNSW index holds.
+        self._indexed: dict[tuple[str, ...], tuple[float, frozenset[str]]] = {}
+        self._looked_for_waiting: dict[str, float] = {}  # by app, when
         self._counts = Counts()
         self._app_wide: dict[str, Health] = {}  # by app, that of the node that has what it knows
         self._inactive: dict[str, str] = {}  # by app, what is wrong with its model
         self._said_waiting = False
 
     async def hits(
-        self, app_name: str, user_id: str, query: str, options: SearchOptions, *, explain: bool
+        self, app_name: str, user_id: str, query: str, options: SearchOptions
     ) -> list[Hit]:
         """Does what `PgVectorMemoryService.search` says.
 
@@ -98,16 +111,15 @@ class Search:
           user_id: The user, or the reserved id of the app-wide scope.
           query: Any text.
           options: How to answer.
-          explain: With the words that matched.
         """
-        answer = await self._answer(app_name, user_id, query, options, explain=explain)
+        answer = await self._answer(app_name, user_id, query, options)
         return [] if answer is None else await self._hits(answer, options)
 
     async def entries(
         self, app_name: str, user_id: str, query: str, options: SearchOptions
     ) -> list[MemoryEntry]:
         """Returns the memories of the hits, as ADK has them; its arguments are those of `hits`."""
-        answer = await self._answer(app_name, user_id, query, options, explain=False)
+        answer = await self._answer(app_name, user_id, query, options)
         if answer is None:
             return []
         if self._changes_memories(options):
@@ -116,7 +128,7 @@ class Search:
         return [group.entry() for group in answer.groups[: answer.most]]
 
     async def _answer(
-        self, app_name: str, user_id: str, query: str, options: SearchOptions, *, explain: bool
+        self, app_name: str, user_id: str, query: str, options: SearchOptions
     ) -> _Answer | None:
         """Asks; None if there is no question."""
         settings, filters = (
@@ -132,7 +144,6 @@ class Search:
             return None
         scopes = [user_id, APP_WIDE] if options.app_wide and user_id != APP_WIDE else [user_id]
         words = searchable(text)[: records.WORDS_LIMIT]
-        half_life, own_floor = options.half_life, options.min_score is None
         vectors = self._vectors if options.mode != "text" else None
         query_vector = ""
         words_alone: str | None = None
@@ -145,36 +156,24 @@ class Search:
                 if vectors.guarded.news("searches", exc):
                     logger.warning("The search answers by words alone: %s", exc)
                 vectors, words_alone = None, str(exc)
-        floor = 0.0 if vectors is None else vectors.floor
         cues = _cues(text, options)
-        parameters: SearchParameters = {
+        parameters: EvidenceParameters = {
             "app_name": app_name,
             "user_id": user_id,
             "also_user_id": scopes[-1],
             "top_k": options.top_k,
             "invocation_id": options.exclude_invocation_id,
-            "half_life_s": None if half_life is None else half_life.total_seconds(),
             "query": words,
             "script": script_config(words),
             "config": settings.text_search_config,
             "query_vector": query_vector,
             "model": "" if vectors is None else vectors.embedder.model,
             "dimensions": 0 if vectors is None else vectors.embedder.dimensions,
-            "min_cosine": floor if options.min_score is None else options.min_score,
-            # A floor that the caller sets is meant: all above it are hits.
-            "nearest": RANKING.nearest if own_floor else RANKING.candidates,
-            "near": RANKING.near if own_floor else 0.0,
-            "best_hits": _best_hits(cues) if own_floor else 0,
-            "leeway": 0.0 if cues.asks else RANKING.near,
-            # Whoever gathers wants also what is a little about it.
-            "rising": 0.0 if options.gather else RANKING.rising,
-            # Only a model that does not know the question's language may be silent.
-            "model_floor": floor if floor > 0 and vectors and vectors.foreign(text) else None,
             "wordiness": cues.wordiness,
             "since": [since for since, _ in cues.times.spans],
             "until": [until for _, until in cues.times.spans],
             "first": cues.times.first,
-            "by_user": cues.speaker == "user",
+            "passages": self._ranking.passages,
             "exact_user_ids": scopes,
             "approximate_user_ids": [],
             **filters,
@@ -185,57 +184,84 @@ class Search:
             vector=vectors is not None,
             large=vectors is not None and vectors.large,
             filters=options.filters.shape,
-            explain=explain,
             dated=bool(cues.times),
-            dates=options.mode != "vector" and has_date_words(words),
-            said_by=cues.speaker is not None,
             inactive=options.inactive_model,
         )
-        most = min(RANKING.gathered, settings.max_results) if options.gather else options.top_k
+        asked = Asked(
+            lexical=shape.lexical,
+            weight=0.0 if vectors is None else vectors.weight(text, self._ranking.foreign),
+            by_user=None if cues.speaker is None else cues.speaker == "user",
+            wordiness=cues.wordiness,
+            half_life_s=None if options.half_life is None else options.half_life.total_seconds(),
+            min_relevance=options.min_relevance,
+        )
+        most = (
+            min(self._ranking.gathered, settings.max_results) if options.gather else options.top_k
+        )
         wanted = most
         if self._reranker is not None and options.rerank:
             wanted = max(wanted, settings.rerank_candidates)
-        asked = parameters
 
-        async def ask(source: Source) -> tuple[list[Any], list[Group], str | None]:
-            distributed = await self._database.installation.is_distributed()
-            apart = distributed and len(scopes) > 1
-            # Whether all passages must be looked at is not asked in another round trip.
-            own = replace(shape, crowded=distributed, apart=apart)
-            answers: list[list[Any]] = []
+        async def ask(source: Source) -> tuple[list[Group], str | None]:
+            evidence: Evidence | None = None
+            answers: list[Any] = []
             own_alone: str | None = None
-            candidates = 0
+            groups: list[Group] = []
+            known: dict[int, Any] = {}
+            looked_for = 0
             for more in ROWS_PER_HIT:
-                parameters: SearchParameters = {**asked, "top_k": math.ceil(more * wanted)}
-                if not apart:
-                    rows = await self._rows(source, vectors, own, parameters)
-                else:
-                    # As many candidates would be the same ones.
-                    if candidates != (wider := max(RANKING.candidates, parameters["top_k"])):
-                        candidates = wider
-                        answers, own_alone = await self._apart(source, vectors, own, parameters)
-                    rows = merged(answers, parameters, own)
-                rows = [row for row in rows if row["memory_id"] is not None]
-                groups = grouped(rows, text)
-                if len(groups) >= wanted or len(rows) < parameters["top_k"]:
+                chosen = math.ceil(more * wanted)
+                # As many candidates would be the same ones.
+                if evidence is None or looked_for < max(self._ranking.candidates, chosen):
+                    looked_for = max(self._ranking.candidates, chosen)
+                    wider: EvidenceParameters = {**parameters, "top_k": chosen}
+                    answers, own_alone = await self._of_scopes(
+                        source, wider, partial(self._evidence, vectors, shape)
+                    )
+                    evidence = Evidence.of(answers, self._ranking)
+                best = evidence.ranked(asked, self._ranking)[:chosen]
+                found: statements.FoundParameters = {
+                    **filters,
+                    "invocation_id": options.exclude_invocation_id,
+                    "app_name": app_name,
+                    "user_id": user_id,
+                    "also_user_id": scopes[-1],
+                    "positions": [each.position for each in best if each.position not in known],
+                    "query_vector": query_vector,
+                    "model_id": answers[0]["compared_model"],
+                }
+                if found["positions"]:
+                    reading = statements.select_found(
+                        shape.filters, vector=shape.vector, large=shape.large
+                    )
+                    rows, away = await self._of_scopes(source, found, partial(_read, reading))
+                    own_alone = own_alone or away
+                    known |= {row["position"]: row for row in rows}
+                # What has gone since is left out.
+                groups = grouped(
+                    [
+                        Found(known[each.position], each, evidence)
+                        for each in best
+                        if each.position in known
+                    ],
+                    text,
+                )
+                if len(groups) >= wanted or len(best) < chosen:
                     break
-            return rows, groups, own_alone
+            return groups, own_alone
 
         subject = Subject(app_name, user_id, memories=True)
-        rows, groups, own_alone = await self._database.run.read(ask, subject)
+        groups, own_alone = await self._database.run.read(ask, subject)
         if vectors is not None and not shape.inactive:
             words_alone = self._inactive.get(app_name)
-        drawn = {
-            row["memory_id"]: tuple((fact, heir) for fact, heir in row["drawn"])
-            for row in rows
-            if row["drawn"]
-        }
-        told = text if cues.asks and shape.lexical else None
-        if may_replace((row["kind"] for row in rows), told, drawn):
-            compared = [group.compared() for group in groups]
-            groups = [
-                groups[place].scored(score) for place, score in newest_first(compared, told, drawn)
-            ]
+        drawn = {group.memory_id: group.drawn for group in groups if group.drawn}
+        compared = [group.compared() for group in groups]
+        groups = [
+            groups[place].scored(score)
+            for place, score in newest_first(
+                compared, text if shape.lexical else None, drawn, self._ranking
+            )
+        ]
         return _Answer(app_name, scopes, text, groups[:wanted], most, words_alone, own_alone)
 
     def _changes_memories(self, options: SearchOptions) -> bool:
@@ -251,8 +277,7 @@ class Search:
         ]
         # Not by memory_id: a user's memory and the app's may have the same.
         positions = {
-            id(hit.memory): group.row["position"]
-            for hit, group in zip(found, answer.groups, strict=True)
+            id(hit.memory): group.position for hit, group in zip(found, answer.groups, strict=True)
         }
         if self._reranker is not None and options.rerank:
             most = settings.rerank_candidates
@@ -267,18 +292,20 @@ class Search:
         if options.passages:
             found = list(map(hits.by_passage, found))
         if options.gather:
-            places = {each.row["memory_id"]: each.row["position"] for each in answer.groups}
-            return hits.gathered(found, options.max_tokens or RANKING.gathered_tokens, places)
+            places: dict[str | None, int] = {
+                each.memory_id: each.position for each in answer.groups
+            }
+            return hits.gathered(found, options.max_tokens or self._ranking.gathered_tokens, places)
         if options.max_tokens is not None:
             found = hits.within_budget(found, options.max_tokens)
         return found
 
-    async def _rows(
+    async def _evidence(
         self,
-        source: Source,
         vectors: Vectors | None,
         shape: statements.Shape,
-        parameters: SearchParameters,
+        source: Source,
+        parameters: EvidenceParameters,
     ) -> list[Any]:
         app_name = parameters["app_name"]
         scopes = (parameters["user_id"], parameters["also_user_id"])
@@ -287,28 +314,37 @@ class Search:
         if vectors is not None:
             rows = await self._with_vectors(source, vectors, shape, parameters)
         else:
-            rows = await source.fetch(statements.search(shape), parameters)
+            rows = await source.fetch(statements.evidence(shape, self._ranking), parameters)
         if shape.lexical and known is UNKNOWN:
             self._counts.learn(app_name, scopes, rows[0])
         return rows
 
-    async def _apart(
+    async def _of_scopes(
         self,
         source: Source,
-        vectors: Vectors | None,
-        shape: statements.Shape,
-        parameters: SearchParameters,
-    ) -> tuple[list[list[Any]], str | None]:
-        """Asks the user's scope and the app's, which are on several nodes; see `_of_both`."""
-        own, app_wide = (
-            _of_scope(parameters, scope)
-            for scope in (parameters["user_id"], parameters["also_user_id"])
+        parameters: ParametersT,
+        ask: Callable[[Source, ParametersT], Awaitable[list[Any]]],
+    ) -> tuple[list[Any], str | None]:
+        """Asks the user's scope and the app's: at once, unless these are on several nodes.
+
+        Args:
+          source: What answers.
+          parameters: Of what is asked of both.
+          ask: Asks for rows.
+
+        Returns:
+          The rows, the user's first, and why the app's are missing, if they are.
+        """
+        scopes = (parameters["user_id"], parameters["also_user_id"])
+        if scopes[0] == scopes[1] or not await self._database.installation.is_distributed():
+            return await ask(source, parameters), None
+        own, app_wide = (_of_scope(parameters, scope) for scope in scopes)
+        if "positions" in app_wide and not app_wide["positions"]:
+            return await ask(source, own), None
+        answers, own_alone = await self._of_both(
+            parameters["app_name"], lambda: ask(source, own), lambda prompt: ask(prompt, app_wide)
         )
-        return await self._of_both(
-            parameters["app_name"],
-            lambda: self._rows(source, vectors, shape, own),
-            lambda prompt: self._rows(prompt, vectors, shape, app_wide),
-        )
+        return list(chain.from_iterable(answers)), own_alone
 
     async def _of_both(
         self,
@@ -385,18 +421,18 @@ class Search:
         source: Source,
         vectors: Vectors,
         shape: statements.Shape,
-        parameters: SearchParameters,
+        parameters: EvidenceParameters,
     ) -> list[Any]:
         app_name = parameters["app_name"]
         scopes = list(dict.fromkeys((parameters["user_id"], parameters["also_user_id"])))
-        key = (app_name, tuple(scopes))
-        approximate = self._approximate.get(key, frozenset())
-        candidates = max(RANKING.candidates, parameters["top_k"])
+        key = (app_name, *scopes)
+        indexed = await self._held(source, key, parameters)
+        candidates = max(self._ranking.candidates, parameters["top_k"])
         # An index cannot be walked so far that filters hide nothing, nor for very many.
-        if approximate and not shape.filters and candidates <= vector_statements.MOST_APPROXIMATE:
+        if indexed and not shape.filters and candidates <= vector_statements.MOST_APPROXIMATE:
             shape = replace(shape, approximate=await vectors.numbered_model())
-            parameters["approximate_user_ids"] = sorted(approximate)
-            parameters["exact_user_ids"] = [each for each in scopes if each not in approximate]
+            parameters["approximate_user_ids"] = sorted(indexed)
+            parameters["exact_user_ids"] = [each for each in scopes if each not in indexed]
 
             async def search(transaction: Transaction) -> list[Any]:
                 await transaction.fetch(
@@ -407,28 +443,26 @@ class Search:
                         "ef_search": str(vector_statements.ef_search(candidates)),
                     },
                 )
-                return await transaction.fetch(statements.search(shape), parameters)
+                return await transaction.fetch(
+                    statements.evidence(shape, self._ranking), parameters
+                )
 
             rows = await source.transact(search)
         else:
-            rows = await source.fetch(statements.search(shape), parameters)
-            if rows[0].get("crowded"):
-                rows = await source.fetch(
-                    statements.search(replace(shape, crowded=True)), parameters
-                )
-        # A statement cannot ask first: each search tells how the next is to be answered.
-        if rows[0]["approximate"]:
-            self._approximate[key] = frozenset(rows[0]["approximate"])
-        else:
-            self._approximate.pop(key, None)
-        if rows[0]["waiting"] and not self._said_waiting:
-            self._said_waiting = True
-            logger.warning(
-                "Memories of app %r have waited for a vector for over a minute and are found by "
-                "their words alone, since no worker came to them; run adkpg worker, or "
-                "memory.run_worker() in a task of this process, or see what its log says.",
-                app_name,
-            )
+            statement = statements.evidence(shape, self._ranking)
+            parameters["passages"] = max(parameters["passages"], 5 * candidates)
+            rows = await source.fetch(statement, parameters)
+            while rows[0]["crowded"]:
+                parameters["passages"] *= _MORE_PASSAGES
+                rows = await source.fetch(statement, parameters)
+        row = rows[0]
+        # Of large scopes no more vectors than some are looked at to tell what is usual.
+        most = self._ranking.sampled_of(large=shape.large)
+        if not indexed and row["seen"] >= most:
+            self._indexed.setdefault(key, (0.0, frozenset()))
+        # By vectors alone memories are not counted.
+        if row["size"] is None or row["seen"] < min(row["size"], most):
+            await self._warn_of_waiting(source, parameters)
         if shape.inactive:
             return rows
         if rows[0]["active_model"] not in (None, (await vectors.numbered_model())[0]):
@@ -436,6 +470,36 @@ class Search:
         else:
             self._inactive.pop(app_name, None)
         return rows
+
+    async def _held(
+        self, source: Source, key: tuple[str, ...], parameters: EvidenceParameters
+    ) -> frozenset[str]:
+        """Returns which scopes the HNSW index holds; of large ones, looked up once a minute."""
+        if key not in self._indexed:
+            return frozenset()
+        until_s, held = self._indexed[key]
+        if until_s < time.monotonic():
+            rows = await source.fetch(statements.select_indexed(), parameters)
+            held = frozenset(row["user_id"] for row in rows)
+            self._indexed[key] = time.monotonic() + KEPT_S, held
+        return held
+
+    async def _warn_of_waiting(self, source: Source, parameters: EvidenceParameters) -> None:
+        """Says once that memories wait for a worker which does not come; looks once a minute."""
+        app_name = parameters["app_name"]
+        last_s = self._looked_for_waiting.get(app_name, -math.inf)
+        if self._said_waiting or time.monotonic() < last_s + KEPT_S:
+            return
+        self._looked_for_waiting[app_name] = time.monotonic()
+        (row,) = await source.fetch(statements.select_waiting(), parameters)
+        if row["waiting"]:
+            self._said_waiting = True
+            logger.warning(
+                "Memories of app %r have waited for a vector for over a minute and are found by "
+                "their words alone, since no worker came to them; run adkpg worker, or "
+                "memory.run_worker() in a task of this process, or see what its log says.",
+                app_name,
+            )
 
     async def _say_not_active(self, vectors: Vectors, app_name: str, *, required: bool) -> None:
         """Raises that the app has another model, or says so once and lets words alone answer."""
@@ -467,10 +531,9 @@ class Search:
             "positions": [positions[id(hit.memory)] for hit in found],
             "reach": options.neighbours,
         }
-        if len(scopes) > 1 and await self._database.installation.is_distributed():
-            rows = await self._neighbours_apart(source, wanted)
-        else:
-            rows = await source.fetch(statements.select_neighbours(), wanted)
+        rows, _ = await self._of_scopes(
+            source, wanted, partial(_read, statements.select_neighbours())
+        )
         around: dict[int, list[Memory]] = {}
         for row in rows:
             around.setdefault(row["of_position"], []).append(records.memory(row))
@@ -478,33 +541,6 @@ class Search:
             replace(hit, neighbours=tuple(around.get(positions[id(hit.memory)], ())))
             for hit in found
         ]
-
-    async def _neighbours_apart(
-        self, source: Source, wanted: statements.NeighbourParameters
-    ) -> list[Any]:
-        """Reads what is around the hits of each scope on its node; only of those that have any."""
-        parts: list[statements.NeighbourParameters] = [
-            {**wanted, "user_id": scope, "also_user_id": scope, "positions": positions}
-            for scope, positions in (
-                (wanted["user_id"], [each for each in wanted["positions"] if each >= 0]),
-                (wanted["also_user_id"], [each for each in wanted["positions"] if each < 0]),
-            )
-        ]
-
-        async def of(part: statements.NeighbourParameters, source: Source) -> list[Any]:
-            if not part["positions"]:
-                return []
-            return await source.fetch(statements.select_neighbours(), part)
-
-        own, app_wide = parts
-        if not app_wide["positions"]:
-            return await of(own, source)
-        answers, _ = await self._of_both(
-            wanted["app_name"],
-            lambda: of(own, source),
-            lambda prompt: of(app_wide, prompt),
-        )
-        return list(chain.from_iterable(answers))
 
 
 def _leave_out(app_name: str, node: Health, permit: int, cause: str) -> None:
@@ -516,15 +552,21 @@ def _leave_out(app_name: str, node: Health, permit: int, cause: str) -> None:
         )
 
 
-def _of_scope(parameters: SearchParameters, user_id: str) -> SearchParameters:
+async def _read(
+    statement: Statement[ParametersT], source: Source, parameters: ParametersT
+) -> list[Any]:
+    return await source.fetch(statement, parameters)
+
+
+def _of_scope(parameters: ParametersT, user_id: str) -> ParametersT:
     """Asks one of the scopes, for a database that has them on several nodes."""
-    return {
-        **parameters,
-        "user_id": user_id,
-        "also_user_id": user_id,
-        "exact_user_ids": [user_id],
-        "approximate_user_ids": [],
-    }
+    own: Any = {**parameters, "user_id": user_id, "also_user_id": user_id}
+    if "exact_user_ids" in parameters:
+        own |= {"exact_user_ids": [user_id], "approximate_user_ids": []}
+    if "positions" in parameters:
+        shared = user_id == APP_WIDE
+        own["positions"] = [each for each in parameters["positions"] if (each < 0) == shared]
+    return own  # type: ignore[no-any-return] # the same TypedDict, of other values
 
 
 def _cues(text: str, options: SearchOptions) -> Cues:
@@ -535,7 +577,3 @@ def _cues(text: str, options: SearchOptions) -> Cues:
         platform_time.get_time(), zone_of(options.time_zone)
     )
     return cues_of(text, now)
-
-
-def _best_hits(cues: Cues) -> int:
-    return RANKING.best_of_question if cues.asks else RANKING.best_of_statement

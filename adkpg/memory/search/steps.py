@@ -15,8 +15,8 @@ from sqlalchemy import (
     func,
     literal,
     literal_column,
+    or_,
     select,
-    union_all,
 )
 from sqlalchemy.dialects.postgresql import array
 from sqlalchemy.sql.selectable import LateralFromClause
@@ -63,16 +63,13 @@ def dead_places() -> CTE:
 
     They have expired, were superseded, or are of the invocation that asks.
     """
-    expired = select(memories.c.position).where(
-        in_scopes(memories), memories.c.expires_at.is_not(None), memories.c.expires_at <= func.now()
-    )
     invocation_id = bindparam("invocation_id", type_=Text)
-    running = select(memories.c.position).where(
-        invocation_id.is_not(None),  # asked once: whoever names none need not read them all
-        in_scopes(memories),
-        memories.c.invocation_id == invocation_id,
+    over = and_(memories.c.expires_at.is_not(None), memories.c.expires_at <= func.now())
+    # Whoever names no invocation need not read them all.
+    running = and_(invocation_id.is_not(None), memories.c.invocation_id == invocation_id)
+    return materialized(
+        select(memories.c.position).where(in_scopes(memories), or_(over, running)), "dead"
     )
-    return materialized(union_all(expired, running), "dead")
 
 
 def among(position: ColumnElement[Any], rows: CTE) -> ColumnElement[bool]:
@@ -93,11 +90,6 @@ def within(position: ColumnElement[Any], eligible: CTE | None) -> list[ColumnEle
 def number(value: float) -> ColumnElement[int]:
     """A whole number in the statement's own text, where the planner sees it."""
     return literal_column(str(int(value)), Integer)
-
-
-def text(value: str) -> ColumnElement[str]:
-    """A plain text in the statement's own text, likewise."""
-    return literal_column(f"'{value}'", Text)
 
 
 def at_least(value: int) -> ColumnElement[int]:

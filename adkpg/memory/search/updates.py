@@ -6,21 +6,18 @@ have most of their words in common, those of the question among them, speak of t
 if the score hardly tells them apart, time does.
 """
 
-import re
-from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
+from collections.abc import Callable, Iterator, Mapping, Sequence
 from datetime import datetime
 from typing import NamedTuple
 
-from adkpg.memory.search.ranking import RANKING
-from adkpg.memory.tokenizer import searchable
+from adkpg.memory.search.passage import telling_words
+from adkpg.memory.search.ranking import RANKING, Ranking
 
 Drawn = Mapping[str, Sequence[tuple[str, str | None]]]
 """By a memory's id, the facts drawn from it, each with the fact that superseded it, if one did."""
 
-_WORD = re.compile("[0-9A-Za-z_\u0080-\U0010ffff]+")
-_STEM = 5  # letters: endings differ, "moved" and "moving"
 _LOOKED_AT = 2_000  # characters of a text
-_LEAST_COMMON = 3  # words: "Thanks!" is part of much that is no new value of it
+_LEAST_COMMON = 2  # words
 
 
 class Compared(NamedTuple):
@@ -34,6 +31,7 @@ class Compared(NamedTuple):
       timestamp: When.
       superseded_by: Id of the fact that replaced it.
       score: What orders the hits.
+      tells: Whether it tells something: a turn that asks, or says that it was noted, is no news.
       said: Reads what it says; of a long memory, the passage that matched.
     """
 
@@ -44,16 +42,15 @@ class Compared(NamedTuple):
     timestamp: datetime
     superseded_by: str | None
     score: float
+    tells: bool
     said: Callable[[], str]
 
 
-def may_replace(kinds: Iterable[str], question: str | None, drawn: Drawn) -> bool:
-    """Whether `newest_first` may find that a memory of some kinds replaces another."""
-    return question is not None or bool(drawn) or "fact" in kinds
-
-
 def newest_first(
-    found: Sequence[Compared], question: str | None, drawn: Drawn
+    found: Sequence[Compared],
+    question: str | None,
+    drawn: Drawn,
+    ranking: Ranking = RANKING,
 ) -> list[tuple[int, float]]:
     """Returns the order in which each hit that replaces another stands before it.
 
@@ -63,22 +60,21 @@ def newest_first(
       found: The best first.
       question: What was asked; None if nothing was, so that words tell nothing.
       drawn: The facts of these memories.
+      ranking: The constants.
 
     Returns:
       Of each its place among those that were found, and its score.
     """
-    if not may_replace((each.kind for each in found), question, drawn):
-        return [(place, each.score) for place, each in enumerate(found)]
     heirs = {fact: heir for facts in drawn.values() for fact, heir in facts if heir}
     facts = [_facts(each, drawn) for each in found]
     outdated = [frozenset(_heirs(own, heirs)) for own in facts]
-    words = _Words(found, question)
+    words = _Words(found, question, ranking)
     order: list[int] = []
     scores = [each.score for each in found]
     for later in range(len(found)):
         place = len(order)
         for rank, earlier in enumerate(order):
-            if _told(found, facts, outdated, earlier, later) or words.tell(earlier, later):
+            if _told(found, facts, outdated, earlier, later, ranking) or words.tell(earlier, later):
                 place = rank
                 scores[later] = max(scores[later], scores[earlier])
                 break
@@ -111,12 +107,13 @@ def _told(
     outdated: Sequence[frozenset[str]],
     earlier: int,
     later: int,
+    ranking: Ranking,
 ) -> bool:
     """Whether facts say that a hit replaces one that stands before it.
 
     Not if it says much less of what is asked: one turn may have facts of several things.
     """
-    if not outdated[earlier] or found[later].score < RANKING.superseded * found[earlier].score:
+    if not outdated[earlier] or found[later].score < ranking.superseded * found[earlier].score:
         return False
     return any(fact in outdated[earlier] for fact, _ in facts[later]) and not any(
         fact in outdated[later] for fact, _ in facts[earlier]
@@ -126,18 +123,20 @@ def _told(
 class _Words:
     """Tells by words whether a hit replaces another; those of a hit are read when asked for."""
 
-    def __init__(self, found: Sequence[Compared], question: str | None) -> None:
+    def __init__(self, found: Sequence[Compared], question: str | None, ranking: Ranking) -> None:
         self._found = found
+        self._ranking = ranking
         self._read: dict[int, frozenset[str]] = {}
         self._asked = frozenset() if question is None else _words(question)
 
     def tell(self, earlier: int, later: int) -> bool:
         """Whether the later one says anew what the earlier one said."""
-        if later >= RANKING.updates_among or not self._asked:
+        if later >= self._ranking.updates_among or not self._asked:
             return False
         old, new = self._found[earlier], self._found[later]
         if (
-            new.score < RANKING.updated * old.score
+            not new.tells
+            or new.score < self._ranking.updated * old.score
             or old.author != new.author
             or old.kind != new.kind
             # Within one conversation a turn completes another more often than it corrects it.
@@ -149,9 +148,9 @@ class _Words:
         common = one & other
         if len(common) < _LEAST_COMMON:
             return False
-        return len(common) >= RANKING.alike * min(len(one), len(other)) and len(
+        return len(common) >= self._ranking.alike * min(len(one), len(other)) and len(
             self._asked & common
-        ) >= max(1, RANKING.same_question * len(self._asked & (one | other)))
+        ) >= max(1, self._ranking.same_question * len(self._asked & (one | other)))
 
     def _of(self, number: int) -> frozenset[str]:
         if number not in self._read:
@@ -160,7 +159,4 @@ class _Words:
 
 
 def _words(text: str) -> frozenset[str]:
-    text = text[:_LOOKED_AT].casefold()
-    if not text.isascii():
-        text = searchable(text).casefold()
-    return frozenset(word[:_STEM] for word in _WORD.findall(text))
+    return frozenset(telling_words(text[:_LOOKED_AT]))

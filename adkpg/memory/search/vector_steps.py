@@ -13,21 +13,22 @@ from sqlalchemy import (
     CTE,
     ColumnElement,
     Double,
+    Integer,
     Select,
     Text,
     and_,
     bindparam,
     case,
     cast,
+    false,
     func,
-    not_,
     select,
     true,
     union_all,
 )
 from sqlalchemy.dialects.postgresql import ARRAY, array
 
-from adkpg.memory.search.ranking import RANKING
+from adkpg.memory.search.ranking import Ranking
 from adkpg.memory.search.steps import (
     SCOPES,
     at_least,
@@ -42,19 +43,8 @@ from adkpg.memory.vectors.statements import is_of, model_number, unit_halfvec
 from adkpg.sql import APP_NAME
 from adkpg.tables import app_settings, memory_vectors
 
-_PASSAGES = 3  # for each memory that is wanted
-
-
-class Nearest(NamedTuple):
-    """What is the nearest.
-
-    Attributes:
-      memories: Position and cosine, the nearest first.
-      crowded: Whether the passages that were looked at are of too few memories; None: they are not.
-    """
-
-    memories: CTE
-    crowded: ColumnElement[bool] | None = None
+PASSAGES = bindparam("passages", type_=Integer)
+"""How many passages are compared closely."""
 
 
 def question_vector() -> CTE:
@@ -86,7 +76,25 @@ def compared(model: CTE) -> ColumnElement[Any]:
     return select(model.c.compared).scalar_subquery()
 
 
-def nearest(
+class Near(NamedTuple):
+    """What the vectors say.
+
+    Attributes:
+      nearest: The nearest memories, as many as there are candidates: position and cosine.
+      cosines: Those of all memories that were looked at closely, likewise.
+      usual: What cosines are usual: seen, mean_cosine and deviation; one row.
+      crowded: Whether more passages are to be looked at: those that were are of few memories.
+      others: Whether the cosines of other memories count, too: an index names few.
+    """
+
+    nearest: CTE
+    cosines: CTE
+    usual: CTE
+    crowded: ColumnElement[bool]
+    others: bool
+
+
+def near(
     question: CTE,
     model: CTE,
     dead: CTE,
@@ -94,10 +102,9 @@ def nearest(
     *,
     large: bool,
     approximate: tuple[int, int] | None,
-    enough: ColumnElement[int] | None = None,
-    crowded: bool = False,
-) -> Nearest:
-    """The nearest memories by cosine, as many as there are candidates.
+    ranking: Ranking,
+) -> Near:
+    """Compares vectors.
 
     Args:
       question: Its vector.
@@ -106,23 +113,81 @@ def nearest(
       eligible: Where to look alone; then no scope is answered from the HNSW index.
       large: The vectors have more than 1,024 dimensions.
       approximate: The model's number and dimensions, to answer some scopes from the HNSW index.
-      enough: As many will do, and those that are as near as the last; then no scope is answered
-        from the HNSW index.
-      crowded: With ``enough``, all passages may be looked at. Otherwise it is only told that they
-        should be, since few memories have so many, and a step is set up also where it never runs.
+      ranking: The constants.
     """
-    if approximate is None:
-        mine = in_scopes(memory_vectors)
-        if enough is not None and not large and not crowded:
-            return _enough(question, model, dead, eligible, mine, enough)
-        found = _exact(question, model, dead, eligible, mine, large=large, enough=enough)
-        return Nearest(materialized(found, "nearest"))
+    vectors = memory_vectors
+    crowded: ColumnElement[bool] = false()
+    if approximate is not None:
+        cosines = _from_index(
+            question, model, dead, eligible, large=large, approximate=approximate, ranking=ranking
+        )
+    else:
+        mine = in_scopes(vectors)
+        ranked = materialized(
+            _passages(question, model, dead, eligible, mine, large=large, ranking=ranking),
+            "nearest_passages",
+        )
+        cosines = materialized(_of_memories(ranked), "cosines")
+        few = select(func.count()).select_from(cosines).scalar_subquery()
+        crowded = and_(_as_many(ranked, PASSAGES), few < at_least(ranking.candidates))
+    best = (
+        select(cosines.c.position, cosines.c.cosine)
+        .order_by(cosines.c.cosine.desc(), cosines.c.position.desc())
+        .limit(at_least(ranking.candidates))
+    )
+    usual = _usual(question, model, dead, eligible, large=large, ranking=ranking)
+    return Near(
+        materialized(best, "nearest"), cosines, usual, crowded, others=approximate is not None
+    )
+
+
+def _usual(
+    question: CTE,
+    model: CTE,
+    dead: CTE,
+    eligible: CTE | None,
+    *,
+    large: bool,
+    ranking: Ranking,
+) -> CTE:
+    """What cosines are usual, by the first vectors of each scope: no more are read."""
+    vectors = memory_vectors
+    vector = vectors.c.large if large else vectors.c.embedding
+    scopes = select(func.unnest(SCOPES).label("user_id")).distinct().subquery("scopes")
+    mine = and_(vectors.c.app_name == APP_NAME, vectors.c.user_id == scopes.c.user_id)
+    some = (
+        select((-distance_to(vector, question)).label("cosine"))
+        .where(_compared_in(mine, model, dead, eligible))
+        .limit(number(ranking.sampled_of(large=large)))
+        .lateral("some")
+    )
+    return materialized(
+        select(
+            func.count().label("seen"),
+            func.avg(some.c.cosine).label("mean_cosine"),
+            func.stddev_pop(some.c.cosine).label("deviation"),
+        ).select_from(scopes.join(some, true())),
+        "usual",
+    )
+
+
+def _from_index(
+    question: CTE,
+    model: CTE,
+    dead: CTE,
+    eligible: CTE | None,
+    *,
+    large: bool,
+    approximate: tuple[int, int],
+    ranking: Ranking,
+) -> CTE:
+    """The nearest memories, for some scopes from the HNSW index: position and cosine."""
     model_id, dimensions = approximate
     vectors = memory_vectors
     column = vectors.c.large if large else vectors.c.embedding
     # The expression and the predicate of the index, and numbers where the planner sees them.
     distance = cast(column, HALFVEC(dimensions)).op("<=>", return_type=Double)(_asked(question))
-    most = at_least(RANKING.candidates)
+    most = at_least(ranking.candidates)
     texts = ARRAY(Text)
     listed = bindparam("approximate_user_ids", type_=texts)
     indexed = materialized(
@@ -147,8 +212,8 @@ def nearest(
 
     def looked_at(users: ColumnElement[Any], *more: ColumnElement[bool], name: str) -> Any:
         scope = and_(vectors.c.app_name == APP_NAME, vectors.c.user_id == func.any(users), *more)
-        found = _exact(question, model, dead, eligible, scope, large=large, prefix=f"{name}_")
-        return found.subquery(name)
+        found = _passages(question, model, dead, eligible, scope, large=large, ranking=ranking)
+        return _of_memories(materialized(found, f"{name}_passages")).subquery(name)
 
     exact = looked_at(exact_users, name="exact")
     fresh = looked_at(fresh_users, ~vectors.c.approximate, name="fresh")
@@ -160,25 +225,10 @@ def nearest(
     # Of one memory's passages some may be in the index, and some fresh.
     cosine = func.max(ways.c.cosine).label("cosine")
     by_cosine = select(ways.c.position, cosine).group_by(ways.c.position).order_by(cosine.desc())
-    return Nearest(materialized(by_cosine.limit(most), "nearest"))
+    return materialized(by_cosine.limit(most), "cosines")
 
 
-def _enough(
-    question: CTE,
-    model: CTE,
-    dead: CTE,
-    eligible: CTE | None,
-    scope: ColumnElement[bool],
-    enough: ColumnElement[int],
-) -> Nearest:
-    """The memories of the nearest passages, as in `_exact`, and whether these are too few."""
-    mine = _compared_in(scope, model, dead, eligible)
-    ranked, passages = _ranked(question, mine, enough)
-    found = materialized(_of_memories(ranked, at_least(RANKING.candidates), enough), "nearest")
-    return Nearest(found, and_(_as_many(ranked, passages), not_(_as_many(found, enough))))
-
-
-def _exact(
+def _passages(
     question: CTE,
     model: CTE,
     dead: CTE,
@@ -186,47 +236,31 @@ def _exact(
     scope: ColumnElement[bool],
     *,
     large: bool,
-    enough: ColumnElement[int] | None = None,
-    prefix: str = "",
+    ranking: Ranking,
 ) -> Select[Any]:
-    """The memories whose nearest passages are the nearest.
+    """The nearest passages: position and distance; of large vectors the best by their sign bits.
 
-    The nearest passages tell them, as many as make enough memories, since the first of a memory's
-    passages is its nearest. Where many are of few memories, all passages are looked at.
+    Parameters: passages, as many are looked at.
     """
     vectors = memory_vectors
     mine = _compared_in(scope, model, dead, eligible)
-    vector: ColumnElement[Any] = vectors.c.large if large else vectors.c.embedding
-    most = at_least(RANKING.candidates)
-    if large:
-        bits = select(cast(func.binary_quantize(question.c.vector), vectors.c.bits.type))
-        coarse = materialized(
-            select(vectors.c.position, vectors.c.passage)
-            .where(mine)
-            .order_by(vectors.c.bits.op("<~>")(bits.scalar_subquery()))
-            .limit(at_least(RANKING.coarse)),
-            f"{prefix}coarse",
-        )
-        same = and_(vectors.c.position == coarse.c.position, vectors.c.passage == coarse.c.passage)
-        cosine = func.max(-distance_to(vector, question)).label("cosine")
-        whole = (
-            select(vectors.c.position, cosine)
-            .select_from(coarse.join(vectors, same))
-            .where(scope, is_of(vectors, compared(model)))
-            .group_by(vectors.c.position)
-            .order_by(cosine.desc())
-        )
-        return _first(whole, most, enough)
-    wanted = most if enough is None else enough
-    ranked, passages = _ranked(question, mine, wanted, prefix=prefix)
-    # Asked once, and before any row is read again; of few passages only whether they are few.
-    memories_of_these = select(func.count(ranked.c.position.distinct())).scalar_subquery()
-    too_few = and_(_as_many(ranked, passages), memories_of_these < wanted)
-    looked_at = union_all(
-        select(ranked.c.position, ranked.c.distance),
-        select(vectors.c.position, distance_to(vector, question)).where(mine, too_few),
-    ).subquery("looked_at")
-    return _of_memories(looked_at, most, enough)
+    if not large:
+        distance = distance_to(vectors.c.embedding, question).label("distance")
+        return select(vectors.c.position, distance).where(mine).order_by(distance).limit(PASSAGES)
+    bits = select(cast(func.binary_quantize(question.c.vector), vectors.c.bits.type))
+    return (
+        select(vectors.c.position, distance_to(vectors.c.large, question).label("distance"))
+        .where(mine)
+        .order_by(vectors.c.bits.op("<~>")(bits.scalar_subquery()))
+        .limit(PASSAGES)
+    )
+
+
+def _of_memories(passages: CTE) -> Select[Any]:
+    """The memories of some passages, each as near as its nearest one: position and cosine."""
+    return select(passages.c.position, (-func.min(passages.c.distance)).label("cosine")).group_by(
+        passages.c.position
+    )
 
 
 def _compared_in(
@@ -242,36 +276,9 @@ def _compared_in(
     )
 
 
-def _ranked(
-    question: CTE, mine: ColumnElement[bool], wanted: ColumnElement[int], *, prefix: str = ""
-) -> tuple[CTE, ColumnElement[int]]:
-    """The nearest passages, and how many are looked for."""
-    vectors = memory_vectors
-    distance = distance_to(vectors.c.embedding, question).label("distance")
-    passages = func.greatest(at_least(RANKING.candidates), number(_PASSAGES) * wanted)
-    nearest_of_mine = select(vectors.c.position, distance).where(mine).order_by(distance)
-    return materialized(nearest_of_mine.limit(passages), f"{prefix}nearest_passages"), passages
-
-
-def _of_memories(
-    passages: Any, most: ColumnElement[int], enough: ColumnElement[int] | None
-) -> Select[Any]:
-    """The memories of some passages, each as near as its nearest one."""
-    cosine = (-func.min(passages.c.distance)).label("cosine")
-    by_memory = select(passages.c.position, cosine).group_by(passages.c.position)
-    return _first(by_memory.order_by(cosine.desc()), most, enough)
-
-
 def _as_many(rows: CTE, wanted: ColumnElement[int]) -> ColumnElement[bool]:
     """Whether there are so many rows; no more are read."""
     return select(true()).select_from(rows).offset(wanted - number(1)).limit(number(1)).exists()
-
-
-def _first(
-    by_cosine: Select[Any], most: ColumnElement[int], enough: ColumnElement[int] | None
-) -> Select[Any]:
-    """The first rows. Of equal ones the latest memory is the best, which no vector tells."""
-    return by_cosine.limit(most) if enough is None else by_cosine.fetch(enough, with_ties=True)
 
 
 def cosine_at(place: ColumnElement[Any], question: CTE, model: CTE, *, large: bool) -> Select[Any]:
@@ -283,10 +290,11 @@ def cosine_at(place: ColumnElement[Any], question: CTE, model: CTE, *, large: bo
     )
 
 
-def passages_at(
-    place: ColumnElement[Any], question: CTE, model: CTE, *, large: bool
-) -> ColumnElement[Any]:
-    """The passages of the memory at a place, each as start, end and cosine; empty without any."""
+def passages_at(place: ColumnElement[Any], question: CTE, *, large: bool) -> ColumnElement[Any]:
+    """The passages of the memory at a place, each as start, end and cosine; empty without any.
+
+    Parameters: model_id, the number of the model whose vectors were compared; null for none.
+    """
     vectors = memory_vectors.alias("passages")
     vector = vectors.c.large if large else vectors.c.embedding
     part = array(
@@ -295,7 +303,7 @@ def passages_at(
     )
     parts = select(part).where(
         at_place(vectors, place),
-        is_of(vectors, compared(model)),
+        is_of(vectors, bindparam("model_id", type_=Integer)),
         vectors.c.span.is_not(None),
     )
     # Not aggregated: whatever aggregates is set up in each search, even if it never runs.

@@ -9,7 +9,7 @@ from typing import Any
 
 from adkpg import scopes
 from adkpg.database import Database
-from adkpg.embedding.embedder import Embedder, fits, floor_of, languages_of, window_of
+from adkpg.embedding.embedder import Embedder, fits, languages_of, weight_of, window_of
 from adkpg.embedding.guarded import GuardedEmbedder
 from adkpg.errors import (
     AdkpgError,
@@ -126,7 +126,6 @@ class Vectors:
     Attributes:
       embedder: The same.
       guarded: The same, behind deadlines.
-      floor: The cosine under which the model finds noise.
       window: How many tokens of a text it reads as one.
       large: Whether the vectors are too long for the covering index.
       model: The model's key, as statements take it.
@@ -140,7 +139,7 @@ class Vectors:
         require_indexable(embedder.model, embedder.dimensions)
         self.embedder = embedder
         self.guarded = GuardedEmbedder(embedder, database.breakers, database.settings)
-        self.floor = floor_of(embedder)
+        self._weight = weight_of(embedder)
         self.window = window_of(embedder)
         self._languages = languages_of(embedder)
         self._warned: set[tuple[str, str]] = set()  # apps, and what their people write
@@ -168,6 +167,15 @@ class Vectors:
         """
         self._warn_if_foreign(app_name, text)
         return records.vector_text(await self.guarded.question(text))
+
+    def weight(self, question: str, foreign: float) -> float:
+        """Returns how much a deviation of the cosine counts, see `embedder.weight_of`.
+
+        Args:
+          question: What is asked.
+          foreign: The share that is left of it, if the model does not know the question's language.
+        """
+        return self._weight * (foreign if self.foreign(question) else 1.0)
 
     def foreign(self, text: str) -> str | None:
         """Returns a language of a text's script if the model knows none of it, else None."""

@@ -41,7 +41,7 @@ from sqlalchemy.sql.selectable import TableValuedAlias
 
 from adkpg.memory.drafts import COLUMNS
 from adkpg.memory.duplicates import IGNORED
-from adkpg.memory.write.posting_steps import length_of, posted_words, word_vectors
+from adkpg.memory.write.posting_steps import length_of, posted_words, words_of
 from adkpg.sql import (
     APP_NAME,
     SESSION_ID,
@@ -473,11 +473,9 @@ def _loosely(body: ColumnElement[Any]) -> ColumnElement[str]:
 
     Wider than `duplicates.normal`: once decomposed, the ASCII characters in lower case and a mark
     for each other one, without those that may come and go. What a text begins with has the
-    beginning of its form. Null where the database is not of UTF-8, which Postgres decomposes alone.
+    beginning of its form.
     """
-    is_utf8 = func.getdatabaseencoding() == literal_column("'UTF8'")
-    decomposed = case((is_utf8, func.normalize(body, literal_column("NFD"))))
-    ascii_lower = func.lower(collate(decomposed, "C"))
+    ascii_lower = func.lower(collate(func.normalize(body, literal_column("NFD")), "C"))
     g: ColumnElement[str] = literal_column("'g'")
     told = func.regexp_replace(ascii_lower, _IGNORED, literal_column("''"), g)
     return func.regexp_replace(told, literal_column("'[^!-~]'"), literal_column("'?'"), g)
@@ -683,7 +681,7 @@ def rewrite_memories() -> Statement[RewriteParameters]:
 
 def _with_words(source: Any) -> CTE:
     plain = (each for each in source.c if each.key not in ("words", "script"))
-    return select(*plain, *word_vectors(source)).cte("given")
+    return select(*plain, words_of(source)).cte("given")
 
 
 def _queued(stored: CTE) -> Insert:

@@ -23,7 +23,7 @@ from sqlalchemy import (
 )
 from sqlalchemy.dialects.postgresql import TIMESTAMP, insert
 
-from adkpg.memory.write.posting_steps import length_of, posted_words, word_vectors
+from adkpg.memory.write.posting_steps import length_of, posted_words, words_of
 from adkpg.sql import APP_NAME, AppParameters, NoParameters, Statement, given_rows
 from adkpg.tables import app_settings, memories, memory_lexemes
 
@@ -180,7 +180,7 @@ def write_words() -> Statement[WordsParameters]:
         unnested.c.words,
         unnested.c.scripts.label("script"),
     ).subquery("source")
-    given = select(source.c.user_id, source.c.position, *word_vectors(source)).cte("given")
+    given = select(source.c.user_id, source.c.position, words_of(source)).cte("given")
     measured = (
         update(memories)
         .where(_is(memories.c, given))

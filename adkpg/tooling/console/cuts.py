@@ -76,11 +76,9 @@ async def cuts(
         await further("does not fit the budget of tokens", options)
     wider = replace(options, top_k=most)
     await further(f"comes after the best {options.top_k} (top_k)", wider)
-    lower = replace(wider, min_score=-1.0)
-    if options.mode != "text":
-        floor = options.min_score
-        said = "the floor of relevance" if floor is None else f"min_score {floor:g}"
-        await further(f"is below {said}", lower)
+    lower = replace(wider, min_relevance=0.0)
+    if options.min_relevance > 0:
+        await further(f"is below min_relevance {options.min_relevance:g}", lower)
     if options.filters.asked:
         unfiltered = replace(lower, filters=NO_FILTERS)
         for hit in await _search(memory, app_name, user_id, query, unfiltered):

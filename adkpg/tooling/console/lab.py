@@ -179,7 +179,7 @@ async def _model_note(
     """Says of a model that the app is not searched with whether its vectors are there."""
     if not options.inactive_model or options.mode == "text" or service.embedder is None:
         return None
-    anything = SearchOptions(mode="vector", top_k=1, min_score=-1.0)
+    anything = SearchOptions(mode="vector", top_k=1, min_relevance=0.0)
     asked: dict[str, Any] = {"app_name": app_name, "user_id": user_id, "query": query}
     try:
         found = await service.search(**asked, **arguments(anything))
@@ -214,7 +214,7 @@ def _options(
         "mode": fields.get(named("mode")) or None,
         "half_life": forms.span(fields, named("half_life")),
         "top_k": forms.whole_or_none(fields, named("top_k")),
-        "min_score": forms.decimal(fields, named("min_score")),
+        "min_relevance": forms.decimal(fields, named("min_relevance")),
         "max_tokens": forms.whole_or_none(fields, named("max_tokens")),
         "neighbours": forms.whole_or_none(fields, named("neighbours")),
     }

@@ -17,7 +17,6 @@ class DeterministicEmbedder:
     Attributes:
       model: The model's name, which the app's vectors go by.
       dimensions: Length of the vectors, at least two more than there are meanings.
-      floor: The cosine from which on texts count as related.
       meanings: Words of one meaning each, such as ``("cat kitten feline", "car vehicle")``.
       documents: Every batch that was asked for, in order.
       questions: Every question that was asked for, in order.
@@ -25,7 +24,6 @@ class DeterministicEmbedder:
 
     model: str = "deterministic"
     dimensions: int = 256
-    floor: float = 0.5
     meanings: Sequence[str] = ()
     documents: list[list[str]] = field(default_factory=list)
     questions: list[str] = field(default_factory=list)

@@ -28,7 +28,6 @@ class GivenEmbedder:
 
     model = "benchmark"
     dimensions = DIMENSIONS
-    floor = -1.0
 
     def __init__(self, embedding: Embedding) -> None:
         self._embedding = embedding

@@ -27,7 +27,8 @@ PAGES = [
 OPTIONS: dict[str, dict[str, Any]] = {
     "as it is": {},
     "many": {"top_k": 60},
-    "that fade": {"half_life": timedelta(weeks=20)},
+    # Of so many all are candidates, of fewer the nearest of each scope, however old.
+    "that fade": {"half_life": timedelta(weeks=20), "top_k": 170},
     "of some authors": {"filters": SearchFilters(authors=("user", "handbook"))},
     "to be gathered": {"gather": True},
 }
@@ -53,7 +54,7 @@ class Apart(Database):
 @pytest.mark.parametrize(
     ("known", "common"),
     [("en", 0), ("zh", 0), ("en", 1)],
-    ids=["a language it knows", "one it does not", "all is above the floor"],
+    ids=["a language it knows", "one it does not", "all are near each other"],
 )
 async def test_the_same_is_found_in_the_same_order_with_the_same_reasons(
     database: Database, database_url: str, known: str, common: float, mode: Mode
@@ -115,7 +116,7 @@ class FailingRunner(Runner):
         self._fault = fault
 
     async def fetch(self, statement: Any, parameters: Any, **options: Any) -> Any:
-        if "query_vector" in parameters:
+        if "top_k" in parameters:  # what speaks for memories; then the best are read
             self._failing.asked.append(parameters["user_id"])
             if parameters["user_id"] == APP_WIDE:
                 await self._fault()
@@ -185,7 +186,7 @@ async def test_a_fault_of_one_search_takes_nothing_from_those_that_are_under_way
 
     class Slower(FailingRunner):
         async def fetch(self, statement: Any, parameters: Any, **options: Any) -> Any:
-            is_second = "query_vector" in parameters and failing.asked.count("user") == 1
+            is_second = "top_k" in parameters and failing.asked.count("user") == 1
             rows = await super().fetch(statement, parameters, **options)
             if is_second and parameters["user_id"] == "user":
                 await failed.wait()
@@ -296,7 +297,7 @@ async def test_a_node_that_hangs_keeps_no_connection_from_the_users_own(
 
     class Hanging(Runner):
         async def fetch(self, statement: Any, parameters: Any, **options: Any) -> Any:
-            if "query_vector" in parameters and parameters["user_id"] == APP_WIDE:
+            if "top_k" in parameters and parameters["user_id"] == APP_WIDE:
                 return await self.transact(
                     lambda _: asyncio.Event().wait(), attempt=options["attempt"]
                 )

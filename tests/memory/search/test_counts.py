@@ -9,7 +9,7 @@ from adkpg.memory.search.options import MODES, Mode
 from tests.fakes.conversation import USER, conversation, entry, found, remember_apart
 from tests.fakes.ranked_stories import NOW, QUESTIONS, BagEmbedder, remember
 
-COUNTED = {"size": 5_000.0, "shared": 7.0, "mean_length": 12.5}
+COUNTED = {"size": 5_000.0, "mean_length": 12.5}
 KNOWN = {f"known_{name}": value for name, value in COUNTED.items()}
 
 

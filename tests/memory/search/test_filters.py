@@ -7,11 +7,14 @@ from typing import Any
 import numpy as np
 import pytest
 from google.genai import types
+from sqlalchemy import text
 
 from adkpg import Database, PgVectorMemoryService
+from adkpg.database.runner import Runner
 from adkpg.memory.filters import KINDS, SearchFilters
 from adkpg.memory.records import Memory
 from adkpg.memory.search.options import Mode
+from adkpg.sql import NoParameters, Statement
 from tests.fakes.conversation import (
     MODES,
     USER,
@@ -160,16 +163,15 @@ async def test_filters_leave_exactly_what_meets_them_and_the_nearest_of_that(dic
         ids = {memory.id for memory in eligible}
         question = f"oolong {5_000 + number}"
         nearest = await dice.memory.search(
-            **USER, query=question, filters=filters, mode="vector", top_k=10
+            **USER, query=question, filters=filters, mode="vector", top_k=10, min_relevance=-1
         )
         cosines = dice.cosines(question, eligible)[:10]
         assert [hit.reason.cosine for hit in nearest] == pytest.approx(cosines, abs=2e-3)
         assert all(meets(hit.memory, asked) for hit in nearest)
         for mode in MODES:
-            # With words, what has none of them is no hit; all have this one.
             query = question if mode == "vector" else "oolong"
             hits = await dice.memory.search(
-                **USER, query=query, filters=filters, mode=mode, top_k=500, min_score=-1
+                **USER, query=query, filters=filters, mode=mode, top_k=500, min_relevance=-1
             )
             assert {hit.memory.id for hit in hits} == ids, (mode, asked)
         assert await dice.memory.count_memories(**USER, filters=filters) == len(eligible)
@@ -280,3 +282,37 @@ async def test_moments_are_read_in_every_form(memory: PgVectorMemoryService) -> 
         assert await found(memory, "kitten", filters=earlier) == ["kitten before"]
     nothing = SearchFilters(after=noon + DAY, before=noon)
     assert await found(memory, "kitten", filters=nothing) == []
+
+
+async def test_what_no_longer_meets_them_when_it_is_read_is_no_hit(database: Database) -> None:
+    """A search ranks what speaks for memories, and then reads the best."""
+    memory = PgVectorMemoryService(database, mode="text")
+    await memory.add_memory(
+        **USER, memories=[entry(f"kitten {n}", f"m{n}", author="ana") for n in range(4)]
+    )
+    changes = iter(
+        (
+            "UPDATE memories SET author = 'bob' WHERE memory_id = 'm0'",
+            "UPDATE memories SET invocation_id = 'running' WHERE memory_id = 'm1'",
+            "UPDATE memories SET expires_at = now() WHERE memory_id = 'm2'",
+        )
+    )
+
+    class Changing(Runner):
+        async def fetch(self, statement: Any, parameters: Any, **options: Any) -> Any:
+            fetch: Any = super().fetch
+            if "positions" in parameters:
+                for change in changes:
+                    await fetch(
+                        Statement[NoParameters](text(change.replace("UPDATE ", "UPDATE adkpg."))),
+                        {},
+                    )
+            return await fetch(statement, parameters, **options)
+
+    database.run = Changing(database.connections, database.installation)
+    filters = SearchFilters(authors=["ana"])
+    for _ in range(2):
+        hits = await memory.search(
+            **USER, query="kitten", filters=filters, exclude_invocation_id="running"
+        )
+        assert [hit.memory.id for hit in hits] == ["m3"]

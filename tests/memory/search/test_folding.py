@@ -50,16 +50,16 @@ async def test_the_same_of_two_authors_is_two_hits(memory: PgVectorMemoryService
     assert len(await found(memory, "oolong")) == 2
 
 
-@pytest.mark.parametrize("count", [40, 150])
+@pytest.mark.parametrize(("count", "top_k"), [(40, 5), (150, 5), (600, 20)])
 async def test_many_of_one_kind_do_not_take_the_places_of_the_others(
-    memory: PgVectorMemoryService, count: int
+    memory: PgVectorMemoryService, count: int, top_k: int
 ) -> None:
     """Whoever was thanked a hundred times found nothing else of what shares the word."""
     await memory.add_memory(**USER, memories=[entry("Thanks!") for _ in range(count)])
     others = [f"thanks for the {thing} you sent me" for thing in ("bread", "tea", "car", "hat")]
     await memory.add_memory(**USER, memories=[entry(text) for text in others])
     for mode in ("hybrid", "text"):
-        hits = await memory.search(**USER, query="thanks", top_k=5, mode=mode)
+        hits = await memory.search(**USER, query="thanks", top_k=top_k, mode=mode)
         assert text_of(hits[0].memory) == "Thanks!"
         assert len(hits[0].folded) == count - 1
         assert sorted(text_of(hit.memory) for hit in hits[1:]) == sorted(others)

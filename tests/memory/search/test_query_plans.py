@@ -1,7 +1,5 @@
 """How Postgres answers a search: from covering indexes, whatever else the tables hold."""
 
-from dataclasses import replace
-
 import asyncpg
 import pytest
 
@@ -12,6 +10,7 @@ from adkpg.memory.queue import statements as job_statements
 from adkpg.memory.queue.claims import Claims
 from adkpg.memory.search import statements as searches
 from adkpg.memory.search.counts import UNKNOWN
+from adkpg.memory.search.ranking import RANKING
 from adkpg.memory.vectors import statements as vector_statements
 from adkpg.memory.write import statements
 from tests.fakes.conversation import USER, entry
@@ -26,9 +25,8 @@ INSERT INTO memories (app_name, user_id, position, memory_id, kind, session_id, 
                       body, length, digest)
 SELECT 'app', 'other ' || n % 200, n, n, 'turn', '', now(), '{}', 'turn', 2, ''
 FROM generate_series(1, 20000) n;
-INSERT INTO memory_lexemes (app_name, user_id, lexeme, position, frequency, date_frequency,
-                            memory_length)
-SELECT app_name, user_id, lexeme, position, 1, 0, length
+INSERT INTO memory_lexemes (app_name, user_id, lexeme, position, frequency, memory_length)
+SELECT app_name, user_id, lexeme, position, 1, length
 FROM memories, unnest('{turn,tea,word}'::text[]) lexeme;
 INSERT INTO memory_vectors (app_name, user_id, model_id, position, embedding)
 SELECT app_name, user_id, model_id, position,
@@ -49,16 +47,10 @@ QUESTION = {
     "script": None,
     "config": "english",
     "top_k": 20,
-    "min_cosine": -1.0,
-    "nearest": 2,
-    "near": 0.125,
-    "best_hits": 5,
-    "leeway": 0.0,
-    "rising": 0.3,
-    "model_floor": 0.2,
+    "passages": 500,
+    "model_id": None,
     "wordiness": 1.0,
     "invocation_id": None,
-    "half_life_s": None,
     "query_vector": str(EMBEDDER.vector("question 3")),
     "model": EMBEDDER.model,
     "dimensions": EMBEDDER.dimensions,
@@ -85,43 +77,57 @@ async def crowded(database: Database, connection: asyncpg.Connection) -> PgVecto
 async def test_a_search_reads_one_users_rows_from_covering_indexes(
     crowded: PgVectorMemoryService, connection: asyncpg.Connection
 ) -> None:
-    statement = searches.search(searches.Shape(lexical=True, vector=True))
+    statement = searches.evidence(searches.Shape(lexical=True, vector=True))
     for generic in (False, True):
         nodes = await explain(connection, statement, QUESTION, generic=generic)
-        assert nodes[0]["Actual Rows"] == 20
         for table in ("memories", "memory_lexemes", "memory_vectors"):
             assert scans(nodes, table)
             assert "Seq Scan" not in {node["Node Type"] for node in scans(nodes, table)}
         indexes = {node.get("Index Name"): node for node in nodes}
         read = indexes["memory_vectors_model_idx"]
         assert (read["Node Type"], read["Heap Fetches"]) == ("Index Only Scan", 0)
-        # Those that words found are looked up by their places.
-        looked_up = [node for node in scans(nodes, "memory_vectors") if node["Actual Loops"] > 1]
-        assert {node["Index Name"] for node in looked_up} == {"memory_vectors_pkey"}
-        assert max(map(rows_read, looked_up)) <= 200
+        # Once for what is near, and once for what is usual.
+        assert [rows_read(each) for each in scans(nodes, "memory_vectors")] == [300, 300]
         assert indexes["memory_lexemes_pkey"]["Node Type"] == "Index Only Scan"
         assert indexes["memory_lexemes_pkey"]["Heap Fetches"] == 0
         # A look-up for each of the question's words, never all of the user's.
         assert indexes["memory_lexemes_pkey"]["Actual Loops"] == 4
 
 
-async def test_dates_too_common_to_lead_are_counted_and_looked_up_for_what_promises(
+@pytest.mark.parametrize("analyzed", [False, True])
+async def test_what_is_found_is_looked_up_by_its_places(
+    crowded: PgVectorMemoryService, connection: asyncpg.Connection, analyzed: bool
+) -> None:
+    if not analyzed:
+        await connection.execute("DELETE FROM pg_statistic")
+    places = await connection.fetch(
+        "SELECT position FROM memories WHERE user_id = $1 LIMIT 25", USER["user_id"]
+    )
+    parameters = QUESTION | {"positions": [row["position"] for row in places]}
+    for vector in (False, True):
+        statement = searches.select_found(frozenset(), vector=vector, large=False)
+        for generic in (False, True):
+            nodes = await explain(connection, statement, parameters, generic=generic)
+            assert nodes[0]["Actual Rows"] == len(places)
+            for table in ("memories", "memory_vectors"):
+                assert "Seq Scan" not in {node["Node Type"] for node in scans(nodes, table)}
+                assert sum(map(rows_read, scans(nodes, table))) <= len(places)
+
+
+async def test_a_time_that_a_question_names_is_looked_for_in_a_covering_index(
     crowded: PgVectorMemoryService, connection: asyncpg.Connection
 ) -> None:
-    """All memories of a year were written down, to be spread over nothing."""
+    """All memories are of it, so that none is looked at for that alone."""
     await crowded.add_memory(**USER, memories=[entry(f"other w{n}") for n in range(2_200)])
     await connection.execute("VACUUM ANALYZE memories, memory_lexemes")
-    year = await connection.fetchval("SELECT date_part('year', max(timestamp)) FROM memories")
-    statement = searches.search(searches.Shape(lexical=True, vector=False, dates=True))
+    statement = searches.evidence(searches.Shape(lexical=True, vector=False, dated=True))
+    times = {"since": "{2000-01-01}", "until": "{2100-01-01}", "first": False}
     for generic in (False, True):
-        parameters = QUESTION | {"query": f"a turn of {year:.0f}"}
-        nodes = await explain(connection, statement, parameters, generic=generic)
+        nodes = await explain(connection, statement, QUESTION | times, generic=generic)
         read = [node for node in scans(nodes, "memories") if node["Actual Loops"]]
         assert "Seq Scan" not in {node["Node Type"] for node in read}
-        # To count them all, and for the scope; for what promises most and what is before it.
+        # To count them all, and for the time; what promises most, and what is before it.
         assert sorted(rows_read(node) > 1_000 for node in read)[-3:] == [False, True, True]
-        postings = [node for node in nodes if node.get("Subplan Name") == "CTE postings"]
-        assert [rows_read(node) for node in postings] == [300]
 
 
 async def test_what_has_ended_is_left_out_without_reading_what_has_not(
@@ -136,45 +142,21 @@ async def test_what_has_ended_is_left_out_without_reading_what_has_not(
         " WHERE user_id = $1 AND position = place RETURNING memory_id",
         USER["user_id"],
     )
-    statement = searches.search(ALONE)
+    statement = searches.evidence(ALONE)
     for analyze in ("SELECT", "VACUUM ANALYZE memories"):
         await connection.execute(analyze)
         for generic in (False, True):
             nodes = await explain(connection, statement, QUESTION, generic=generic)
             read = {node.get("Index Name"): node for node in scans(nodes, "memories")}
             assert rows_read(read["memories_ended_idx"]) == 3
-            assert sum(map(rows_read, read.values())) <= 100
+            assert sum(map(rows_read, read.values())) <= 2 * 3 + RANKING.candidates
     found = await crowded.search(**USER, query="word 3", mode="vector", top_k=300)
     assert not {row["memory_id"] for row in ended} & {hit.memory.id for hit in found}
     assert found
 
 
-@pytest.mark.newest  # 15 reads the rated memories of the app's other users in between
-async def test_whether_importance_tells_is_asked_of_an_index_however_often_it_does(
-    crowded: PgVectorMemoryService, connection: asyncpg.Connection
-) -> None:
-    """A look for any would read the table up to the first, which a user may not have."""
-    await connection.execute("UPDATE memories SET importance = 0.9 WHERE user_id <> 'user'")
-    await connection.execute("VACUUM ANALYZE memories")
-    for lexical in (False, True):
-        statement = searches.search(searches.Shape(lexical=lexical, vector=True))
-        for generic in (False, True):
-            nodes = scans(
-                await explain(connection, statement, QUESTION, generic=generic), "memories"
-            )
-            assert "Seq Scan" not in {node["Node Type"] for node in nodes}
-            rated = [node for node in nodes if node.get("Index Name") == "memories_rated_idx"]
-            assert [rows_read(node) for node in rated] == [0]
-    assert len(await crowded.search(**USER, query="word 3", mode="vector", top_k=5)) == 5
-
-
-@pytest.mark.parametrize("shape", [ALONE, replace(ALONE, crowded=True)])
-@pytest.mark.parametrize("half_life_s", [None, 1e6])
 async def test_no_vector_is_compared_twice_where_memories_have_passages(
-    crowded: PgVectorMemoryService,
-    connection: asyncpg.Connection,
-    half_life_s: float | None,
-    shape: searches.Shape,
+    crowded: PgVectorMemoryService, connection: asyncpg.Connection
 ) -> None:
     await connection.execute(
         "INSERT INTO memory_vectors (app_name, user_id, model_id, position, passage, embedding)"
@@ -182,15 +164,13 @@ async def test_no_vector_is_compared_twice_where_memories_have_passages(
         " WHERE user_id = 'user'"
     )
     await connection.execute("VACUUM ANALYZE memory_vectors")
-    parameters = QUESTION | {"half_life_s": half_life_s}
-    statement = searches.search(shape)
-    nodes = await explain(connection, statement, parameters, generic=True)
+    nodes = await explain(connection, searches.evidence(ALONE), QUESTION, generic=True)
     compared = [
         node
         for node in scans(nodes, "memory_vectors")
         if node.get("Index Name") == "memory_vectors_model_idx" and node["Actual Loops"]
     ]
-    assert [rows_read(node) for node in compared] == [600]
+    assert [rows_read(node) for node in compared] == [600, 600], "what is near, what is usual"
 
 
 async def test_a_plan_for_any_user_suits_a_small_one_beside_a_large_one(
@@ -206,9 +186,8 @@ async def test_a_plan_for_any_user_suits_a_small_one_beside_a_large_one(
         searches.Shape(lexical=True, vector=True),
         ALONE,
     ):
-        statement = searches.search(shape)
+        statement = searches.evidence(shape)
         nodes = await explain(connection, statement, QUESTION, generic=True)
-        assert nodes[0]["Actual Rows"] > 1
         assert "Seq Scan" not in {node["Node Type"] for node in nodes}
         assert max(rows_read(node) for node in scans(nodes, "memory_vectors")) <= 20
 
@@ -293,9 +272,8 @@ async def test_a_search_before_the_first_analyze_does_not_multiply(
     hybrid = searches.Shape(lexical=True, vector=True)
     for shape in (hybrid, searches.Shape(lexical=True, vector=False)):
         for query in (QUESTION["query"], f"turn 7 of {words}"):
-            nodes = await explain(connection, searches.search(shape), QUESTION | {"query": query})
-            assert 1 <= nodes[0]["Actual Rows"] <= 20
-            # Of some 1,000 memories and 1,000 words, each posting spread over four places.
+            nodes = await explain(connection, searches.evidence(shape), QUESTION | {"query": query})
+            # Of some 1,000 memories and 1,000 words, each posting spread over six places.
             assert max(map(rows_read, nodes)) <= 20_000
             assert "memory_lexemes_pkey" in {node.get("Index Name") for node in nodes}
 

@@ -3,6 +3,7 @@
 from collections.abc import Sequence
 from datetime import UTC, datetime, timedelta
 
+import pytest
 from google.adk.events.event import Event
 
 from adkpg import Database, Hit, PgVectorMemoryService
@@ -55,11 +56,20 @@ async def test_a_conversation_may_come_back_to_what_it_is_about(database: Databa
     assert all(hit.reason.newer == 0 for hit in hits)
 
 
-async def test_a_statement_asks_for_no_value(database: Database) -> None:
+@pytest.mark.parametrize(
+    "query",
+    [
+        "How many kilometres is my weekly run",
+        "kilometres weekly run",
+        "Hello! How many kilometres is my weekly run?",
+        "Can you tell me how many kilometres my weekly run is?",
+        "Tell me about my weekly run.",
+    ],
+)
+async def test_it_does_so_however_it_is_asked_for(database: Database, query: str) -> None:
     memory = PgVectorMemoryService(database, mode="text")
     await remember(memory, RUN, "The cat sleeps all day.", LONGER)
-    hits = await ask(memory, "I did my weekly run today.")
-    assert all(hit.reason.newer == 0 for hit in hits)
+    assert events(await ask(memory, query))[:2] == ["e2", "e0"]
 
 
 async def test_newer_turns_of_other_things_stay_where_they_are(database: Database) -> None:

@@ -7,6 +7,7 @@ import asyncpg
 import pytest
 
 from adkpg import Database, DatabaseSessionService, PgVectorMemoryService
+from adkpg.memory.search.options import Mode
 from tests.fakes.conversation import USER, said
 from tests.fakes.toys import ToyEmbedder
 
@@ -31,14 +32,22 @@ async def remembered(
     return PgVectorMemoryService(database, embedder=ToyEmbedder())
 
 
+@pytest.mark.parametrize("mode", ["hybrid", "vector"])
 async def test_what_waits_for_long_is_said_once(
-    remembered: PgVectorMemoryService, admin: asyncpg.Connection, caplog: pytest.LogCaptureFixture
+    remembered: PgVectorMemoryService,
+    admin: asyncpg.Connection,
+    caplog: pytest.LogCaptureFixture,
+    monkeypatch: pytest.MonkeyPatch,
+    mode: Mode,
 ) -> None:
-    await remembered.search(**USER, query="feline")
+    await remembered.search(**USER, query="feline", mode=mode)
     assert not caplog.records, "it has just been said"
     await admin.execute(_OLD)
+    await remembered.search(**USER, query="feline", mode=mode)
+    assert not caplog.records, "a search looks once a minute"
+    monkeypatch.setattr("adkpg.memory.search.search.KEPT_S", 0.0)
     for _ in range(2):
-        assert await remembered.search(**USER, query="feline") == []
+        assert await remembered.search(**USER, query="feline", mode=mode) == []
     (record,) = caplog.records
     assert "run adkpg worker, or memory.run_worker()" in record.getMessage()
     await remembered.flush()

@@ -89,13 +89,13 @@ async def test_the_nearest_passage_of_each_memory_counts(
         dimensions=embedder.dimensions,
         window=16,
     )
-    memory = PgVectorMemoryService(database, embedder=other, mode="vector", min_score=-1)
+    memory = PgVectorMemoryService(database, embedder=other, mode="vector")
     texts = ["".join(f"w{n} {'x ' * 10}.\n" for n in range(440))]
     texts += [f"w{n} short" for n in range(440, 500)]
     rated = {"importance": importance}
     await memory.add_memory(**USER, memories=[entry(text, custom_metadata=rated) for text in texts])
     for question in ("question 1", "question 2"):
-        hits = await memory.search(**USER, query=question, top_k=61)
+        hits = await memory.search(**USER, query=question, top_k=61, min_relevance=-1)
         assert len(hits) == 61
         cosines = [hit.reason.cosine or 0.0 for hit in hits]
         assert cosines == sorted(cosines, reverse=True)
@@ -248,9 +248,7 @@ async def test_the_end_of_what_the_offline_model_reads_is_in_a_vector(database: 
     end = "By the way, grandmother's violin is kept at the repair shop on Elm Street."
     text = "xkcd qwrtz pfhgt zxcvbnm brrr hmm tsk pssst mgmt cfg tmp usr lcl dst src ptr cntr " * 8
     await memory.add_memory(**USER, memories=[entry(text + end)])
-    (hit,) = await memory.search(
-        **USER, query="which instrument is being mended, and where?", min_score=0.2
-    )
+    (hit,) = await memory.search(**USER, query="which instrument is being mended, and where?")
     assert hit.reason.passage is not None
     assert end in hit.reason.passage
 

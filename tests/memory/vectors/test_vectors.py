@@ -24,8 +24,8 @@ from tests.fakes.toys import SeededEmbedder, ToyEmbedder
 async def test_vectors_of_another_model_are_never_compared(
     database: Database, connection: asyncpg.Connection, other: ToyEmbedder
 ) -> None:
-    ours = PgVectorMemoryService(database, embedder=ToyEmbedder(), min_score=-1)
-    theirs = PgVectorMemoryService(database, embedder=other, min_score=-1)
+    ours = PgVectorMemoryService(database, embedder=ToyEmbedder())
+    theirs = PgVectorMemoryService(database, embedder=other)
     await remember_apart(ours, "the kitten sleeps")
     assert await found(theirs, "feline") == []
     await remember_apart(theirs, "the hound sleeps")

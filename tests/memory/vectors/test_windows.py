@@ -33,7 +33,7 @@ def book(pages: int = PAGES) -> str:
 def windowed(window: int) -> ToyEmbedder:
     """Knows what each page tells, under another word, and says how much it reads at once."""
     embedder = ToyEmbedder(
-        dimensions=PAGES + 2, meanings=[f"ware{n} goods{n}" for n in range(PAGES)], floor=0.1
+        dimensions=PAGES + 2, meanings=[f"ware{n} goods{n}" for n in range(PAGES)]
     )
     embedder.window = window  # type: ignore[attr-defined] # any embedder may have one
     return embedder

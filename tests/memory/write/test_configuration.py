@@ -15,10 +15,10 @@ from tests.fakes.locks import locked
 
 GERMAN = "Die Häuser stehen am Fluss."
 POSTINGS = (
-    "SELECT l.user_id, l.lexeme, l.frequency, l.date_frequency, m.memory_id, m.length, "
+    "SELECT l.user_id, l.lexeme, l.frequency, m.memory_id, m.length, "
     "       l.memory_length "
     "FROM memory_lexemes l JOIN memories m USING (app_name, user_id, position) "
-    "WHERE m.memory_id LIKE 'm%' ORDER BY 5, 2"
+    "WHERE m.memory_id LIKE 'm%' ORDER BY 4, 2"
 )
 
 
