@@ -105,7 +105,9 @@ class SearchOptions:
         _require_whole("neighbours", self.neighbours, 0, MAX_NEIGHBOURS)
         if self.max_tokens is not None:
             _require_whole("max_tokens", self.max_tokens, 1, None)
-        if not (_is_number(self.min_relevance) and -1 <= self.min_relevance <= 1):
+        if not _is_number(self.min_relevance) or (
+            self.min_relevance != -1 and not 0 <= self.min_relevance <= 1
+        ):
             raise InvalidInput(
                 f"min_relevance={self.min_relevance!r} is no share; give one from 0 to 1, or -1."
             )
