@@ -77,7 +77,7 @@ def _pooling(told: dict[str, Any]) -> str | None:
         if key.startswith("pooling_mode_") and chosen
     ]
     modes = [modes] if isinstance(modes, str) else modes
-    # Of the same direction.
+    # Its vectors are the mean's, of another length; the length does not count for cosines.
     return "+".join(modes).replace("mean_sqrt_len", "mean") or None
 
 

@@ -125,7 +125,7 @@ class GuardedEmbedder:
         """Returns a question's vector ``[d]``, a list that is the caller's own.
 
         Tasks that ask the same at once make one call. It ends when the last of them is cancelled.
-        Of a question that is too long, or refused, the beginning and the end are asked.
+        A question that is too long, or is refused, is asked by its beginning and its end.
 
         Raises:
           ModelError: As `embed_query_checked` says; a failure is not remembered.

@@ -34,9 +34,9 @@ class Reason:
       idfs: How rare each of these is among the user's memories, in the same order: Lucene's idf.
       cosine: Cosine of question and memory in [-1, 1]; None without a vector, and for what is not
         among the nearest 500 passages.
-      relevance: Share of the question that it covers, in [0, 1]: 1 - (1 - words) x (1 - meaning),
-        of the share of the question's words that it has, weighed by their rarity, and of how far
-        its cosine is from what is usual among the user's memories to 1.
+      relevance: Share of the question that it covers, in [0, 1]: 1 - (1 - words) x (1 - meaning).
+        ``words`` is the share of the question's words that it has, weighed by their rarity;
+        ``meaning`` is 0 where its cosine is usual among the user's memories, 1 where it is 1.
       recency: Factor in (0, 1] of its age; 1 without a half-life.
       importance: Factor of its importance; 1 for the default of 0.5.
       score: Fused score, with both factors.

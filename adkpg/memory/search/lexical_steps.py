@@ -97,7 +97,7 @@ class Matched(NamedTuple):
 
     Attributes:
       weights: What each word counts for a memory: word, position, weight.
-      rarity: Of each word that occurs: word, found_in, touched (null if it was not counted).
+      rarity: Each word that occurs: word, found_in, touched (null if it was not counted).
       promising: The places that promise most, of which some may hold nothing: position.
     """
 

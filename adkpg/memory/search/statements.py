@@ -279,12 +279,12 @@ def evidence(shape: Shape, ranking: Ranking = RANKING) -> Statement[EvidencePara
 
     In parallel arrays, null if they are empty:
 
-    * of each memory: positions, lengths, speeches, answer (whether the turn before asks), cosines
+    * for each memory: positions, lengths, speeches, answer (whether the turn before asks), cosines
       (null without a vector), timely (whether it is of a time that the question names), by_user,
       ages_s, importances;
-    * of what the question's words count for them: at (a position), word (a number), weight;
-    * of the question's words: asked (the lexeme), number, found_in (null if it does not occur),
-      touched (how many memories it touches, null if that is not counted).
+    * for each word that a memory has: at (the memory's position), word (its number), weight;
+    * for each of the question's words: asked (the lexeme), number, found_in (null if it does not
+      occur), touched (how many memories it touches, null if that is not counted).
 
     And size and mean_length, as counted or as given; seen, mean_cosine and deviation, of some of
     the cosines; ``of_time``, how many memories are of the times that the question names;
