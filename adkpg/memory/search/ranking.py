@@ -21,6 +21,7 @@ for it; docs/retrieval.md has the figures.
 import math
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
+from functools import cached_property
 from typing import Any, NamedTuple
 
 NOBODY_SAID, TELLS, ASKS, TELLS_NOTHING = 0, 1, 2, 3
@@ -34,9 +35,12 @@ class Ranking:
     Attributes:
       k1: Saturation of a word's frequency. (LoCoMo: 0.6 to 1.2 within 0.004.)
       b: How much a long turn's words count less, in [0, 1]. (LoCoMo: 0 to 0.2 within 0.002.)
-      previous: Weights of the words of the turn before, and of those before that; and
-      following: of the turns after. (LoCoMo +0.09, MADial +0.02, LifeBench +0.05.)
-      lends: Of a turn of more words, its neighbours get as much less of each. (LifeBench, QMSum.)
+      previous: Weights of the words of the turns before, the nearest first. (With the next: LoCoMo
+        +0.09, MADial +0.02, LifeBench +0.05.)
+      following: Weights of the words of the turns after, the nearest first. (LoCoMo, MADial,
+        LifeBench.)
+      lends: A turn of more words lends its neighbours proportionally less of each. (LifeBench,
+        QMSum.)
       long_turn: A turn of more words counts less, by the root of this over its words. (LifeBench,
         BEAM: long answers have some of any question's words.)
       short_turn: A turn of this many words tells half, unless it answers one that asks. (LoCoMo,
@@ -44,8 +48,8 @@ class Ranking:
       asks: Factor of a turn that asks. (LoCoMo, QMSum, everyday.)
       tells_nothing: Factor of a turn that only says that it was noted, or is not known, or asks
         what is asked. (Everyday.)
-      telling: Of a long question, words as rare as this many unknown ones are the whole. (MADial
-        against LoCoMo: 2 to 4.)
+      telling: A memory covers a long question wholly once it has words that together are as rare as
+        this many unknown ones. (MADial against LoCoMo: 2 to 4.)
       foreign: Share of the weight of a model that knows no language of the question's script.
         (MemoryBank-zh.)
       dated: What a memory of a time that the question names gains. (MemoryBank, LifeBench.)
@@ -58,8 +62,8 @@ class Ranking:
       leading_postings: The question's rarest words lead to memories, up to this many occurrences;
         its other words count for those memories alone. (Bounds the work, with
       promising: As many memories as promise most by the leading words are scored on all.)
-      passages: So many passages are compared closely: of the others' memories the cosine does not
-        count. (LoCoMo, LifeBench: 300 to all within 0.008. Of vectors above 1,024 dimensions, which
+      passages: So many passages are compared closely; memories of other passages have no cosine.
+        (LoCoMo, LifeBench: 300 to all within 0.008. Of vectors above 1,024 dimensions, which
         sign bits choose, 400 held 95 % of the ten nearest at least.)
       sampled: Of so many vectors at most the mean and the deviation of cosines are taken, of a
         fifth above 1,024 dimensions. (LoCoMo, LifeBench: of 256 as of all of them, within 0.004.)
@@ -314,12 +318,16 @@ class Evidence:
     def matched(self, position: int) -> tuple[tuple[str, float], ...]:
         """Returns the question's words that a memory has, each with its rarity, in order."""
         return tuple(
-            sorted(
-                (self.words[word], self.idfs[word])
-                for at, word, _ in self.weights
-                if at == position
-            )
+            sorted((self.words[word], self.idfs[word]) for word in self._words_at.get(position, ()))
         )
+
+    @cached_property
+    def _words_at(self) -> dict[int, list[int]]:
+        """The numbers of the question's words that a memory has, by its position."""
+        words: dict[int, list[int]] = {}
+        for position, word, _ in self.weights:
+            words.setdefault(position, []).append(word)
+        return words
 
 
 # A few memories are no measure of what is usual: as many of cosine 0 are added.

@@ -26,7 +26,7 @@ from adkpg.memory.search.counts import KEPT_S, UNKNOWN, Counts
 from adkpg.memory.search.cues import Cues, cues_of
 from adkpg.memory.search.hits import ROWS_PER_HIT, Found, Group, Hit, grouped
 from adkpg.memory.search.options import SearchOptions
-from adkpg.memory.search.ranking import RANKING, Asked, Evidence, Ranking
+from adkpg.memory.search.ranking import RANKING, Asked, Evidence, Ranked, Ranking
 from adkpg.memory.search.reranking import reranked
 from adkpg.memory.search.statements import EvidenceParameters
 from adkpg.memory.search.updates import newest_first
@@ -205,6 +205,7 @@ class Search:
         async def ask(source: Source) -> tuple[list[Group], str | None]:
             evidence: Evidence | None = None
             answers: list[Any] = []
+            ranked: list[Ranked] = []
             own_alone: str | None = None
             groups: list[Group] = []
             known: dict[int, Any] = {}
@@ -219,7 +220,8 @@ class Search:
                         source, wider, partial(self._evidence, vectors, shape)
                     )
                     evidence = Evidence.of(answers, self._ranking)
-                best = evidence.ranked(asked, self._ranking)[:chosen]
+                    ranked = evidence.ranked(asked, self._ranking)
+                best = ranked[:chosen]
                 found: statements.FoundParameters = {
                     **filters,
                     "invocation_id": options.exclude_invocation_id,
@@ -329,7 +331,7 @@ class Search:
 
         Args:
           source: What answers.
-          parameters: Of what is asked of both.
+          parameters: The statement's parameters for both scopes together.
           ask: Asks for rows.
 
         Returns:
@@ -570,7 +572,7 @@ def _of_scope(parameters: ParametersT, user_id: str) -> ParametersT:
 
 
 def _cues(text: str, options: SearchOptions) -> Cues:
-    """What the question says of when, by whom and whether it asks."""
+    """The times and the speaker that the question names."""
     if options.mode == "vector":
         return Cues()
     now = options.now or datetime.fromtimestamp(

@@ -124,7 +124,7 @@ def near(
     else:
         mine = in_scopes(vectors)
         ranked = materialized(
-            _passages(question, model, dead, eligible, mine, large=large, ranking=ranking),
+            _passages(question, model, dead, eligible, mine, large=large),
             "nearest_passages",
         )
         cosines = materialized(_of_memories(ranked), "cosines")
@@ -212,7 +212,7 @@ def _from_index(
 
     def looked_at(users: ColumnElement[Any], *more: ColumnElement[bool], name: str) -> Any:
         scope = and_(vectors.c.app_name == APP_NAME, vectors.c.user_id == func.any(users), *more)
-        found = _passages(question, model, dead, eligible, scope, large=large, ranking=ranking)
+        found = _passages(question, model, dead, eligible, scope, large=large)
         return _of_memories(materialized(found, f"{name}_passages")).subquery(name)
 
     exact = looked_at(exact_users, name="exact")
@@ -236,7 +236,6 @@ def _passages(
     scope: ColumnElement[bool],
     *,
     large: bool,
-    ranking: Ranking,
 ) -> Select[Any]:
     """The nearest passages: position and distance; of large vectors the best by their sign bits.
 
