@@ -107,7 +107,6 @@ async def _derived(
             {
                 **places,
                 "config": database.settings.text_search_config,
-                "timestamps": [row["timestamp"] for row in rows],
                 "words": [words_of(row["author"], row["body"]) for row in rows],
                 "scripts": [script_of(row["author"], row["body"]) for row in rows],
             },

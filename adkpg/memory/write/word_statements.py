@@ -1,6 +1,5 @@
 """Statements that set an app's configuration, and derive its memories' words again. No I/O."""
 
-from datetime import datetime
 from functools import cache
 from typing import Any
 
@@ -21,7 +20,7 @@ from sqlalchemy import (
     tuple_,
     update,
 )
-from sqlalchemy.dialects.postgresql import TIMESTAMP, insert
+from sqlalchemy.dialects.postgresql import insert
 
 from adkpg.memory.write.posting_steps import length_of, posted_words, words_of
 from adkpg.sql import APP_NAME, AppParameters, NoParameters, Statement, given_rows
@@ -53,7 +52,6 @@ class WordsParameters(PlacesParameters):
     """Their texts as `searchable` prepares them, in parallel."""
 
     config: str
-    timestamps: list[datetime]
     words: list[str]
     scripts: list[str | None]
 
@@ -123,7 +121,6 @@ def select_bodies() -> Statement[BodiesParameters]:
             memories.c.position,
             memories.c.author,
             memories.c.body,
-            memories.c.timestamp,
         )
         .where(
             memories.c.app_name == APP_NAME,
@@ -142,7 +139,6 @@ def _given() -> Any:
     return given_rows(
         user_ids=Text,
         positions=BigInteger,
-        timestamps=TIMESTAMP(timezone=True),
         words=Text,
         scripts=Text,
     )
@@ -176,7 +172,6 @@ def write_words() -> Statement[WordsParameters]:
     source = select(
         unnested.c.user_ids.label("user_id"),
         unnested.c.positions.label("position"),
-        unnested.c.timestamps.label("timestamp"),
         unnested.c.words,
         unnested.c.scripts.label("script"),
     ).subquery("source")
