@@ -35,7 +35,6 @@ class Questions:
 
     model = "benchmark"
     dimensions = DIMENSIONS
-    floor = -1.0
 
     def __init__(self, vectors: NDArray[np.float32]) -> None:
         self._vectors = vectors

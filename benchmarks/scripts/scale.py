@@ -49,7 +49,6 @@ class Directions:
 
     model = bulk.MODEL
     dimensions = DIMENSIONS
-    floor = -1.0
 
     def __init__(self) -> None:
         self._vectors = [each.tolist() for each in bulk.vectors(256, 2)]
