@@ -2,6 +2,7 @@
 
 from collections.abc import Mapping
 from types import EllipsisType
+from typing import TypedDict
 
 from adkpg.errors import InvalidInput
 
@@ -22,6 +23,24 @@ MAX_SOURCE_BYTES = 2_000
 """Longest name of a document, which stands in an entry with the app and user alone."""
 
 _MOST = {"source": MAX_SOURCE_BYTES}
+
+
+class AppKey(TypedDict):
+    """One app."""
+
+    app_name: str
+
+
+class ScopeKey(AppKey):
+    """One user of one app."""
+
+    user_id: str
+
+
+class SessionKey(ScopeKey):
+    """One session."""
+
+    session_id: str
 
 
 def storable(**ids: str | None) -> bool:

@@ -3,7 +3,6 @@
 import re
 from collections.abc import Mapping
 from datetime import datetime
-from enum import Enum, auto
 from typing import Any, Generic, TypedDict, TypeVar
 
 from sqlalchemy import (
@@ -37,6 +36,7 @@ from sqlalchemy.sql.dml import UpdateBase
 from sqlalchemy.sql.selectable import TableValuedAlias
 from sqlalchemy.types import NULLTYPE
 
+from adkpg.queries import PLACEHOLDER, Place, quoted
 from adkpg.tables import SCHEMA, app_settings, memories, memory_tombstones, sessions
 
 CONTENT_LIMIT = 500_000
@@ -48,8 +48,6 @@ INDEXED_CONDITIONS = frozenset({"kinds", "session_ids"})
 ParametersT = TypeVar("ParametersT", bound=Mapping[str, object])
 
 _DIALECT: Any = dialect()  # type: ignore[no-untyped-call] # SQLAlchemy leaves it untyped
-PLACEHOLDER = "__schema_of_adkpg__"
-"""The schema in texts that say none; the functions of the database know it, too."""
 _INTEGERS = 2**31
 # A statement is sent, parsed and planned anew wherever plans are not kept: it is written short.
 _IS_QUALIFIED = re.compile(r"^__\[SCHEMA_[^\]]*\]\.")  # SQLAlchemy's mark of a schema
@@ -126,24 +124,6 @@ def _answering(text: str) -> str:
     return f"{steps} answer AS ({text[start:]}) SELECT {rows}"
 
 
-def quoted(schema: str) -> str:
-    """Returns a schema's name as SQL has it."""
-    return str(_DIALECT.identifier_preparer.quote_schema(schema))
-
-
-class Place(Enum):
-    """Where a statement that names no user runs, if the tables are on several servers."""
-
-    ANYWHERE = auto()
-    """On the server that is asked, which asks others for what they have."""
-    FIRST = auto()
-    """On the first one alone, in a transaction of its own: it draws the numbers of models, and the
-    installation goes by it."""
-    EACH_PART = auto()
-    """On each part of the tables by itself, in transactions of their own: the rows come part by
-    part, for the caller to put in order."""
-
-
 class _Parallel(BindParameter[Any]):
     """A list with an element for each of ``user_ids``, as `given_rows` reads them."""
 
@@ -152,24 +132,6 @@ class _Parallel(BindParameter[Any]):
 
 class NoParameters(TypedDict):
     """Of statements that take none."""
-
-
-class AppParameters(TypedDict):
-    """Of statements on one app."""
-
-    app_name: str
-
-
-class ScopeParameters(AppParameters):
-    """Of statements on one user of one app."""
-
-    user_id: str
-
-
-class SessionParameters(ScopeParameters):
-    """Of statements on one session."""
-
-    session_id: str
 
 
 class FilterParameters(TypedDict):
@@ -248,14 +210,19 @@ class Statement(Generic[ParametersT]):
         """The names of the parameters that it takes."""
         return {name for name in self.names if name not in self._constants}
 
-    def text(self, schema: str, gate: int | None = None) -> str:
+    function: str | None = None
+
+    def text(self, schema: str, gate: int | None = None, standing: str | None = None) -> str:
         """Returns the SQL for asyncpg, with the tables in this schema; one string for each.
 
         Args:
           schema: The schema.
           gate: None, or the statement first enters the scope that so many more arguments name:
             app and user, or none for everybody's rows.
+          standing: As for `fitting`.
         """
+        if standing is not None:
+            return self.fitting(schema, gate, standing)
         text = self._texts.get((schema, gate))
         if text is None:
             text = self._text if gate is None else self._gated(gate)
@@ -312,19 +279,13 @@ class Statement(Generic[ParametersT]):
         rows = f"{gated}{condition}" if returns else f"1 WHERE NOT {condition}"
         return f"{steps} scoped AS ({text[start:]}) SELECT {rows}"
 
-    def arguments(self, parameters: ParametersT) -> list[object]:
-        """Returns the values in the order of the placeholders."""
+    def arguments(
+        self, parameters: ParametersT, scope: tuple[str, ...] | None = None
+    ) -> list[object]:
+        """Returns the values in the order of the placeholders, and then the scope to enter."""
         constants = self._constants
-        return [constants[name] if name in constants else parameters[name] for name in self.names]
-
-    def entering(self, arguments: list[object], scope: tuple[str, ...]) -> list[object]:
-        """Returns the arguments with those that enter a scope first.
-
-        Args:
-          arguments: Those without a scope.
-          scope: The app and the user, or nothing for everybody's rows.
-        """
-        return [*arguments, *scope]
+        given = [constants[name] if name in constants else parameters[name] for name in self.names]
+        return [*given, *(scope or ())]
 
 
 class Call(Statement[ParametersT]):
@@ -358,18 +319,18 @@ class Call(Statement[ParametersT]):
         # The last one says where the tables are: a schema can be renamed.
         self._text = f"SELECT {PLACEHOLDER}.{function}({places}, '{PLACEHOLDER}') AS answer"
 
-    def arguments(self, parameters: ParametersT) -> list[object]:
-        """Returns the values in the order of the placeholders."""
+    def arguments(
+        self, parameters: ParametersT, scope: tuple[str, ...] | None = None
+    ) -> list[object]:
+        """Returns the values in the order of the placeholders, and then the scope to enter."""
         given = [parameters.get(name) for name in self.names]
-        return [*given, None] if self._entered else given
+        if self._entered:
+            return [*given, None if scope is None else list(scope)]
+        return [*given, *(scope or ())]
 
-    def text(self, schema: str, gate: int | None = None) -> str:
+    def text(self, schema: str, gate: int | None = None, standing: str | None = None) -> str:
         """Returns the SQL for asyncpg; a function enters the scope by itself, without a gate."""
-        return super().text(schema, None if self._entered else gate)
-
-    def entering(self, arguments: list[object], scope: tuple[str, ...]) -> list[object]:
-        """Returns the arguments with the scope that the function enters first."""
-        return [*arguments[:-1], list(scope)] if self._entered else [*arguments, *scope]
+        return super().text(schema, None if self._entered else gate, standing)
 
 
 APP_NAME = bindparam("app_name", type_=Text)

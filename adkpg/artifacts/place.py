@@ -7,8 +7,7 @@ from google.adk.artifacts import artifact_util
 from google.adk.errors.input_validation_error import InputValidationError
 
 from adkpg.errors import InvalidArtifact, InvalidInput
-from adkpg.keys import require_storable
-from adkpg.sql import ScopeParameters
+from adkpg.keys import ScopeKey, require_storable
 
 USER_PREFIX = "user:"
 """Begins the names of files that all sessions of a user share."""
@@ -66,7 +65,7 @@ def place(app_name: str, user_id: str, filename: str, session_id: str | None) ->
     return Place(app_name, user_id, "" if shared or session_id is None else session_id, filename)
 
 
-def scope(app_name: str, user_id: str, session_id: str | None) -> ScopeParameters:
+def scope(app_name: str, user_id: str, session_id: str | None) -> ScopeKey:
     """Returns whose files are listed.
 
     Raises:

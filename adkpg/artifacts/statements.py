@@ -34,16 +34,10 @@ from sqlalchemy.dialects.postgresql import (
     insert,
 )
 
+from adkpg.keys import ScopeKey, SessionKey
 from adkpg.memory.write.statements import with_person
-from adkpg.sql import (
-    SESSION_ID,
-    Place,
-    ScopeParameters,
-    SessionParameters,
-    Statement,
-    given_rows,
-    in_scope,
-)
+from adkpg.queries import Place
+from adkpg.sql import SESSION_ID, Statement, given_rows, in_scope
 from adkpg.tables import (
     artifact_chunks,
     artifact_claims,
@@ -68,7 +62,7 @@ _INSTALLATION: ColumnElement[str] = literal_column(
 )
 
 
-class ArtifactParameters(SessionParameters):
+class ArtifactParameters(SessionKey):
     """All versions of a file; of the user's own, the session is ``""``."""
 
     name: str
@@ -95,20 +89,20 @@ class SaveParameters(ArtifactParameters):
     data: list[bytes]
 
 
-class UploadParameters(SessionParameters):
+class UploadParameters(SessionKey):
     """A file that is to be uploaded; None where it gets no object."""
 
     artifact_id: str
     location: str | None
 
 
-class UploadedParameters(ScopeParameters):
+class UploadedParameters(ScopeKey):
     """A file that was to be uploaded."""
 
     artifact_id: str
 
 
-class ChunksParameters(ScopeParameters):
+class ChunksParameters(ScopeKey):
     """Chunks of a version, from the first one on."""
 
     artifact_id: str
@@ -116,7 +110,7 @@ class ChunksParameters(ScopeParameters):
     chunk_count: int
 
 
-class AddChunksParameters(ScopeParameters):
+class AddChunksParameters(ScopeKey):
     """Further chunks of a version."""
 
     artifact_id: str
@@ -142,7 +136,7 @@ class ClaimParameters(TypedDict):
     token: str
 
 
-class PageParameters(ScopeParameters):
+class PageParameters(ScopeKey):
     """A page of a user's files, after one; None where the first page is asked for."""
 
     limit: int
@@ -404,7 +398,7 @@ def select_versions() -> Statement[ArtifactParameters]:
 
 
 @cache
-def select_names(*, session: bool) -> Statement[SessionParameters]:
+def select_names(*, session: bool) -> Statement[SessionKey]:
     """Reads the names of a user's own files and, with `session`, of the session's, sorted."""
     whose = artifacts.c.session_id == literal_column("''")
     if session:

@@ -27,7 +27,7 @@ from adkpg.database.transaction import Transaction
 from adkpg.errors import Busy, DatabaseError
 from adkpg.keys import APP_WIDE
 from adkpg.loops import PerLoop
-from adkpg.sql import ParametersT, Statement
+from adkpg.queries import Query, asked
 
 logger = logging.getLogger(__name__)
 
@@ -64,8 +64,8 @@ class Runner(Source):
 
     async def fetch(
         self,
-        statement: Statement[ParametersT],
-        parameters: ParametersT,
+        query: Any,
+        parameters: Any = None,
         *,
         timeout_s: float | None = None,
         policy: Policy = CALL,
@@ -75,8 +75,7 @@ class Runner(Source):
         """Runs one statement in one round trip, outside of any transaction, and returns its rows.
 
         Args:
-          statement: Built once and kept. Running it twice does what running it once does.
-          parameters: By the names of its bind parameters; others are ignored.
+          query: Running it twice does what running it once does.
           timeout_s: Longest run in seconds; None is ``ADKPG_COMMAND_TIMEOUT_S``.
           policy: How it is made.
           standing: As for `Transaction.fetch`.
@@ -86,22 +85,19 @@ class Runner(Source):
           DatabaseError: The server refused it; see `adkpg.errors`.
           InvalidInput: A parameter cannot be stored.
         """
+        query = asked(query, parameters)
         try:
             async for each in self._attempts(policy, attempt):
                 with each:
                     if each.after is Fault.RACE:
                         # The server's default may be stricter isolation than the statement is for.
                         async with self._begun(each) as transaction:
-                            return await transaction.fetch(
-                                statement, parameters, timeout_s=timeout_s
-                            )
-                    return await self._fetched(
-                        each, policy, statement, parameters, timeout_s, standing
-                    )
+                            return await transaction.fetch(query, timeout_s=timeout_s)
+                    return await self._fetched(each, policy, query, timeout_s, standing)
             raise AssertionError("an attempt returns or raises")
         finally:
-            if self.replica is not None and statement.writes:
-                self.replica.wrote(parameters)
+            if self.replica is not None and query.statement.writes:
+                self.replica.wrote(query.parameters)
 
     async def transact(
         self,
@@ -255,8 +251,7 @@ class Runner(Source):
         self,
         attempt: Attempt,
         policy: Policy,
-        statement: Statement[Any],
-        parameters: Any,
+        query: Query[Any],
         timeout_s: float | None,
         standing: str | None,
     ) -> list[Any]:
@@ -264,7 +259,7 @@ class Runner(Source):
         if policy.scoped and self._settings.row_level_security:
             scope = scopes.current().arguments
         async with self._checked(attempt, policy) as connection:
-            if not statement.writes:
+            if not query.statement.writes:
                 self.installation.require_as_before(attempt)
             attempt.distributed = self.installation.known_as_distributed
             return await Transaction(
@@ -274,7 +269,7 @@ class Runner(Source):
                 scope=scope,
                 place=self._place,
                 keeps_prepared=self.connections.keeps_prepared,
-            ).fetch(statement, parameters, timeout_s=timeout_s, standing=standing, attempt=attempt)
+            ).fetch(query, timeout_s=timeout_s, standing=standing, attempt=attempt)
 
     @asynccontextmanager
     async def _checked(

@@ -7,24 +7,23 @@ and returns goes as text, and becomes here what asyncpg would have made of it. N
 """
 
 import json
-import math
 import struct
 from collections.abc import Callable, Iterator, Mapping
 from datetime import UTC, datetime, timedelta
 from functools import cache, partial
 from hashlib import sha256
-from itertools import zip_longest
-from typing import Any, NamedTuple, Protocol
+from types import NoneType, UnionType
+from typing import Any, NamedTuple, Protocol, get_args, get_origin
 from uuid import UUID
 
 from sqlalchemy import REAL, DateTime, Float, LargeBinary
 from sqlalchemy import UUID as UUIDType
 from sqlalchemy.dialects.postgresql import ARRAY
 
-from adkpg.sql import PLACEHOLDER, Call, Statement, quoted
+from adkpg.database.statements import select_prepared
+from adkpg.queries import PLACEHOLDER, Query, quoted
 
 _FLOAT = struct.Struct("f")
-_NO_REAL = 2.0**-150
 _ENDS = {
     "infinity": datetime.max.replace(tzinfo=UTC),
     "-infinity": datetime.min.replace(tzinfo=UTC),
@@ -50,8 +49,7 @@ class Sending(Protocol):
 
     def sent(
         self,
-        statement: Statement[Any],
-        parameters: Mapping[str, Any],
+        query: Query[Any],
         *,
         scope: tuple[str, ...] | None,
         standing: str | None,
@@ -60,10 +58,9 @@ class Sending(Protocol):
         """Yields what a statement is to the server: one message, or one for each user.
 
         Args:
-          statement: It.
-          parameters: By the names of its bind parameters.
+          query: The statement and its parameters.
           scope: What it enters by itself, as the arguments of ``enter_scope``; None: nothing.
-          standing: What the server is asked of itself along with it, as `Statement.fitting` says.
+          standing: What the server is asked of itself along with it, as `Statement.text` says.
           plans_kept: Whether the server keeps the plans of what clients prepare.
         """
 
@@ -80,39 +77,26 @@ class Direct:
 
     def sent(
         self,
-        statement: Statement[Any],
-        parameters: Mapping[str, Any],
+        query: Query[Any],
         *,
         scope: tuple[str, ...] | None = None,
         standing: str | None = None,
         plans_kept: bool = True,
     ) -> Iterator[Sent]:
         """Yields it as it is, or as a call of what keeps its plan; see `Sending.sent`."""
+        statement, parameters = query
+        rows = None
         if statement.long and not plans_kept and standing is None:
+            rows = answered_by(statement)
             text = placed(statement.answering(), self.schema)
-            given = {
-                "name": name_of(text, long=True),
-                "statement": text,
-                "arguments": arguments_of(statement, parameters),
-            }
-            call = _SELECT_PREPARED
-            arguments = call.arguments(given)
-            if scope is not None:
-                arguments = call.entering(arguments, scope)
-            yield Sent(call.text(self.schema), arguments, answered_by(statement))
-            return
+            statement, parameters = select_prepared(
+                name=name_of(text, long=True),
+                statement=text,
+                arguments=arguments_of(query),
+            )
         gate = None if scope is None else len(scope)
-        if standing is None:
-            sql = statement.text(self.schema, gate)
-        else:
-            sql = statement.fitting(self.schema, gate, standing)
-        arguments = statement.arguments(parameters)
-        if scope is not None:
-            arguments = statement.entering(arguments, scope)
-        yield Sent(sql, arguments)
-
-
-_SELECT_PREPARED: Call[dict[str, Any]] = Call("select_prepared_1", "name", "statement", "arguments")
+        sql = statement.text(self.schema, gate, standing)
+        yield Sent(sql, statement.arguments(parameters, scope), rows)
 
 
 @cache
@@ -128,25 +112,21 @@ def name_of(text: str, *, long: bool) -> str:
     return f"{kind}_{sha256(text.encode()).hexdigest()[:32]}"
 
 
-def arguments_of(statement: Statement[Any], parameters: Mapping[str, Any]) -> list[str | None]:
-    """Returns a statement's arguments as text, in the order of its placeholders."""
-    # A function has one more than it names: the scope that it enters.
-    return [
-        _text(each, None if name is None else statement.kinds[name])
-        for name, each in zip_longest(statement.names, statement.arguments(parameters))
-    ]
+def arguments_of(query: Query[Any]) -> list[str | None]:
+    """Returns a query's arguments as text, in the order of the placeholders."""
+    return [_text(each) for each in query.statement.arguments(query.parameters)]
 
 
-def answered_by(statement: Statement[Any]) -> Callable[[list[Any]], list[Any]]:
+def answered_by(statement: Any) -> Callable[[list[Any]], list[Any]]:
     """Returns what reads a statement's rows from the one row of JSON that a function answers."""
     return partial(_answered, statement)
 
 
-def _answered(statement: Statement[Any], rows: list[Any]) -> list[Any]:
+def _answered(statement: Any, rows: list[Any]) -> list[Any]:
     return rows_of(statement, rows[0]["answer"])
 
 
-def rows_of(statement: Statement[Any], answer: str) -> list[dict[str, Any]]:
+def rows_of(statement: Any, answer: str) -> list[dict[str, Any]]:
     """Returns the rows of a statement, with the values that asyncpg would give."""
     readers = _readers(statement)
     found: list[dict[str, Any]] = json.loads(answer)
@@ -158,11 +138,11 @@ def rows_of(statement: Statement[Any], answer: str) -> list[dict[str, Any]]:
 
 
 @cache
-def _readers(statement: Statement[Any]) -> tuple[tuple[str, Callable[[Any], Any]], ...]:
+def _readers(statement: Any) -> tuple[tuple[str, Callable[[Any], Any]], ...]:
     return tuple(_of_columns(statement))
 
 
-def _of_columns(statement: Statement[Any]) -> Iterator[tuple[str, Callable[[Any], Any]]]:
+def _of_columns(statement: Any) -> Iterator[tuple[str, Callable[[Any], Any]]]:
     for name, kind in statement.columns.items():
         read = _reader(kind)
         if read is not None:
@@ -171,6 +151,13 @@ def _of_columns(statement: Statement[Any]) -> Iterator[tuple[str, Callable[[Any]
 
 def _reader(kind: Any) -> Callable[[Any], Any] | None:
     """What makes a value of what JSON has of it; None: it is that already."""
+    if get_origin(kind) is UnionType:  # of a value that may be null
+        (kind,) = (each for each in get_args(kind) if each is not NoneType)
+    if get_origin(kind) is list:
+        of_one = _reader(get_args(kind)[0])
+        return None if of_one is None else partial(_elements, of_one)
+    if kind in _READERS:
+        return _READERS[kind]
     if isinstance(kind, ARRAY):
         of_one = _reader(kind.item_type)
         return None if of_one is None else partial(_elements, of_one)
@@ -206,27 +193,32 @@ def _real(value: float | str) -> float:
     return float(found)
 
 
-def _text(value: object, kind: Any) -> str | None:
-    """A value as Postgres reads it; the type is what the statement says."""
+_READERS: Mapping[Any, Callable[[Any], Any]] = {
+    datetime: _time,
+    bytes: _bytes,
+    UUID: UUID,
+    float: float,
+}
+
+
+def _text(value: object) -> str | None:
+    """A value as Postgres reads it."""
     if value is None:
         return None
     if isinstance(value, list):
-        of_one = kind.item_type if isinstance(kind, ARRAY) else None
-        return "{" + ",".join(_element(each, of_one) for each in value) + "}"
+        return "{" + ",".join(map(_element, value)) + "}"
     if isinstance(value, bytes):
         return rf"\x{value.hex()}"
     if isinstance(value, timedelta):
         return f"{value.days} days {value.seconds} seconds {value.microseconds} microseconds"
     if isinstance(value, datetime):
         return (value if value.tzinfo else value.astimezone()).isoformat()
-    if isinstance(value, float) and isinstance(kind, REAL) and abs(value) <= _NO_REAL:
-        return str(math.copysign(0, value))  # rounded as by the driver: Postgres refuses the text
     return str(value)
 
 
-def _element(value: object, kind: Any) -> str:
+def _element(value: object) -> str:
     """A value in the text of an array."""
-    text = _text(value, kind)
+    text = _text(value)
     if text is None:
         return "NULL"
     if isinstance(value, int | float):

@@ -8,7 +8,7 @@ import asyncpg
 
 from adkpg.database.attempts import Attempt
 from adkpg.database.sending import Sending
-from adkpg.sql import ParametersT, Statement
+from adkpg.queries import asked
 from adkpg.telemetry import calls
 
 _SCOPE = ("app_name", "user_id", "app_names", "user_ids", "app_delta")
@@ -65,8 +65,8 @@ class Transaction:
 
     async def fetch(
         self,
-        statement: Statement[ParametersT],
-        parameters: ParametersT,
+        query: Any,
+        parameters: Any = None,
         *,
         timeout_s: float | None = None,
         standing: str | None = None,
@@ -75,18 +75,18 @@ class Transaction:
         """Runs one statement and returns its rows, which are read by column name.
 
         Args:
-          statement: Built once and kept.
-          parameters: By the names of its bind parameters; others are ignored.
+          query: It.
           timeout_s: Longest run in seconds; None is ``ADKPG_COMMAND_TIMEOUT_S``.
-          standing: What the server is asked of itself along with it, as `Statement.fitting` says.
+          standing: What the server is asked of itself along with it, as `Statement.text` says.
           attempt: Told what was sent, where a statement commits by itself.
         """
+        query = asked(query, parameters)
+        statement, parameters = query
         if self._begun and statement.writes:
             self.written.append({name: parameters[name] for name in _SCOPE if name in parameters})
         found: list[Any] = []
         for sent in self._sending.sent(
-            statement,
-            parameters,
+            query,
             scope=self._scope,
             standing=standing,
             # In a transaction another connection's plans are of no use.

@@ -15,7 +15,7 @@ from adkpg.documents import statements
 from adkpg.documents.chunking import CHUNK_TOKENS, chunks
 from adkpg.documents.replacing import Piece, change
 from adkpg.errors import ConfigurationError, InvalidInput
-from adkpg.keys import require_storable, scope_user, storable
+from adkpg.keys import ScopeKey, require_storable, scope_user, storable
 from adkpg.limits import page_rows, require_size
 from adkpg.memory import attributes
 from adkpg.memory.attributes import Attributes
@@ -27,7 +27,6 @@ from adkpg.memory.write.apply import apply
 from adkpg.memory.write.plan import new_place
 from adkpg.memory.write.statements import lock_session
 from adkpg.pages import Page, cursor_of, place_of
-from adkpg.sql import ScopeParameters
 from adkpg.telemetry.calls import DELETE, UPSERT, on, traced
 from adkpg.timestamps import clamped, moment
 
@@ -204,13 +203,9 @@ class Documents:
         if not storable(app_name=app_name, user_id=user_id):
             return Page([], None)
         rows = await self._database.run.fetch(
-            statements.list_sources(),
-            {
-                "app_name": app_name,
-                "user_id": scope_user(user_id),
-                "limit": limit + 1,
-                "after": after,
-            },
+            statements.list_sources(
+                app_name=app_name, user_id=scope_user(user_id), limit=limit + 1, after=after
+            ),
         )
         sources = [
             Source(row["source"], row["chunks"], row["time"].astimezone(UTC).isoformat())
@@ -228,10 +223,10 @@ class Documents:
         time: datetime,
         given: Attributes,
     ) -> Report:
-        scope: ScopeParameters = {"app_name": app_name, "user_id": user}
+        scope: ScopeKey = {"app_name": app_name, "user_id": user}
         # Who else writes memories of no session takes the same lock.
         await transaction.fetch(lock_session(), {**scope, "session_id": ""})
-        found = await transaction.fetch(statements.select_pieces(), {**scope, "source": source})
+        found = await transaction.fetch(statements.select_pieces(**scope, source=source))
         plan = change(
             [Piece(**row) for row in found],
             texts,

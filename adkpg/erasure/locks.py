@@ -7,8 +7,8 @@ from typing import TypeVar
 
 from adkpg.database import WITHOUT_RACES, Database, Transaction
 from adkpg.errors import Busy
+from adkpg.keys import ScopeKey
 from adkpg.memory.write.statements import give_way
-from adkpg.sql import ScopeParameters
 
 T = TypeVar("T")
 
@@ -16,7 +16,7 @@ _PAUSE_S = 0.1
 
 
 async def giving_way(
-    database: Database, scope: ScopeParameters, work: Callable[[Transaction], Awaitable[T]]
+    database: Database, scope: ScopeKey, work: Callable[[Transaction], Awaitable[T]]
 ) -> T:
     """Runs work in one transaction that waits for no lock longer than 200 ms.
 

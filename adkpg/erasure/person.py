@@ -12,9 +12,8 @@ from adkpg.database import Database, Transaction
 from adkpg.erasure import statements
 from adkpg.erasure.files import delete_files
 from adkpg.erasure.locks import giving_way
-from adkpg.keys import require_storable
+from adkpg.keys import ScopeKey, require_storable
 from adkpg.memory.write.statements import lock_person
-from adkpg.sql import ScopeParameters
 from adkpg.tables import PERSONAL
 from adkpg.telemetry.calls import DELETE, traced_function
 
@@ -86,7 +85,7 @@ async def forget(
       Exception: What the artifact service raises.
     """
     require_storable(app_name=app_name, user_id=user_id)
-    scope: ScopeParameters = {"app_name": app_name, "user_id": user_id}
+    scope: ScopeKey = {"app_name": app_name, "user_id": user_id}
     files = 0
     session_ids: set[str] = set()
     if artifact_service is not None:
@@ -127,9 +126,7 @@ async def forget(
     return Erased(app_name, user_id, rows, memories, files, len(objects), left)
 
 
-async def _counted(
-    database: Database, scope: ScopeParameters
-) -> tuple[dict[str, int], dict[str, int]]:
+async def _counted(database: Database, scope: ScopeKey) -> tuple[dict[str, int], dict[str, int]]:
     rows: Counter[str] = Counter()
     memories: Counter[str] = Counter()
     for table in PERSONAL:
@@ -139,7 +136,7 @@ async def _counted(
 
 
 async def _erase(
-    transaction: Transaction, *, scope: ScopeParameters, objects: set[str]
+    transaction: Transaction, *, scope: ScopeKey, objects: set[str]
 ) -> tuple[dict[str, int], dict[str, int], set[str]]:
     """Deletes until nothing is found.
 

@@ -15,13 +15,12 @@ from adkpg.erasure import pruning_statements as statements
 from adkpg.erasure.locks import giving_way
 from adkpg.erasure.pruning_statements import Rules
 from adkpg.errors import InvalidInput
-from adkpg.keys import APP_WIDE, asked_user, require_storable
+from adkpg.keys import APP_WIDE, ScopeKey, asked_user, require_storable
 from adkpg.memory import attributes
 from adkpg.memory.filters import SearchFilters
 from adkpg.memory.upkeep.statements import lock_free_positions
 from adkpg.memory.write.statements import PositionsParameters, lock_session
 from adkpg.scopes import narrowed
-from adkpg.sql import ScopeParameters
 from adkpg.telemetry.calls import DELETE, traced_function
 from adkpg.timestamps import clamped
 
@@ -156,11 +155,11 @@ async def _scopes(
     user_id: str | None,
     rules: Rules,
     parameters: statements.RuleParameters,
-) -> AsyncIterator[ScopeParameters]:
+) -> AsyncIterator[ScopeKey]:
     if app_name is not None and user_id is not None:
         yield {"app_name": app_name, "user_id": user_id}
         return
-    last: ScopeParameters | None = None
+    last: ScopeKey | None = None
     rows: Sequence[Any] = [None] * _PAGE
     while len(rows) == _PAGE:
         statement = statements.select_scopes(
@@ -186,7 +185,7 @@ async def _prune_user(
     database: Database,
     rules: Rules,
     parameters: statements.RuleParameters,
-    scope: ScopeParameters,
+    scope: ScopeKey,
     max_memories: int | None,
 ) -> Counter[str]:
     """Ranks a user's memories once, and erases what is to go in batches."""
@@ -212,7 +211,7 @@ async def _prune_batch(
     *,
     rules: Rules,
     parameters: statements.RuleParameters,
-    scope: ScopeParameters,
+    scope: ScopeKey,
     most: int,
     candidates: Sequence[Any],
 ) -> Counter[str]:

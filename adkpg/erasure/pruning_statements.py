@@ -25,10 +25,10 @@ from sqlalchemy import (
 )
 from sqlalchemy.dialects.postgresql import ARRAY, REAL, TIMESTAMP
 
-from adkpg.keys import APP_WIDE
+from adkpg.keys import APP_WIDE, ScopeKey
 from adkpg.memory.upkeep.statements import expired
 from adkpg.memory.write.statements import PositionsParameters, buried
-from adkpg.sql import ScopeParameters, Statement, in_scope, live
+from adkpg.sql import Statement, in_scope, live
 from adkpg.tables import memories, memory_provenance
 
 _POSITIONS = bindparam("positions", type_=ARRAY(BigInteger))
@@ -52,7 +52,7 @@ class ScopesParameters(RuleParameters):
     after_user_id: str | None
 
 
-class CandidatesParameters(RuleParameters, ScopeParameters):
+class CandidatesParameters(RuleParameters, ScopeKey):
     """The rules, and whose memories they are about."""
 
     max_memories: int | None

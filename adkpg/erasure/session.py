@@ -6,8 +6,9 @@ from adkpg.artifacts.sweep import remove_objects
 from adkpg.database import Database, Transaction
 from adkpg.erasure import statements
 from adkpg.erasure.locks import giving_way
+from adkpg.keys import SessionKey
 from adkpg.memory.write.statements import lock_session
-from adkpg.sql import SessionParameters, Statement
+from adkpg.sql import Statement
 
 
 async def forget_session(
@@ -30,7 +31,7 @@ async def forget_session(
     """
     if not session_id:
         return
-    place: SessionParameters = {
+    place: SessionKey = {
         "app_name": app_name,
         "user_id": user_id,
         "session_id": session_id,
@@ -42,7 +43,7 @@ async def forget_session(
 
 
 async def delete_session(
-    database: Database, delete: Statement[SessionParameters], *, place: SessionParameters
+    database: Database, delete: Statement[SessionKey], *, place: SessionKey
 ) -> None:
     """Deletes a session by a statement, and the objects of its files; memories stay. Idempotent.
 
@@ -65,7 +66,7 @@ async def delete_session(
     await remove_objects(database, objects)
 
 
-async def _hold(transaction: Transaction, *, place: SessionParameters, objects: set[str]) -> None:
+async def _hold(transaction: Transaction, *, place: SessionKey, objects: set[str]) -> None:
     """Makes all wait who write to a stored session, and tells where objects of its files are."""
     # Files go with a session that is stored, and with no other; nobody saves any more meanwhile.
     if await transaction.fetch(statements.hold_session(), place):
@@ -73,7 +74,7 @@ async def _hold(transaction: Transaction, *, place: SessionParameters, objects: 
         objects |= {row["location"] for row in stored}
 
 
-async def _erase(transaction: Transaction, *, place: SessionParameters, objects: set[str]) -> None:
+async def _erase(transaction: Transaction, *, place: SessionKey, objects: set[str]) -> None:
     await transaction.fetch(lock_session(), place)
     await _hold(transaction, place=place, objects=objects)
     for statement in (

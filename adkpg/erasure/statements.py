@@ -9,19 +9,14 @@ from typing import Any
 
 from sqlalchemy import Table, Text, delete, func, literal, select, union
 
+from adkpg.keys import ScopeKey, SessionKey
 from adkpg.memory.write.statements import erased
-from adkpg.sql import (
-    SESSION_ID,
-    ScopeParameters,
-    SessionParameters,
-    Statement,
-    in_scope,
-)
+from adkpg.sql import SESSION_ID, Statement, in_scope
 from adkpg.tables import artifact_uploads, artifacts, memories, memory_tombstones, sessions
 
 
 @cache
-def select_session_ids() -> Statement[ScopeParameters]:
+def select_session_ids() -> Statement[ScopeKey]:
     """Reads the ids of all sessions that anything is known of, also of those that were deleted."""
     known = union(
         *(
@@ -33,7 +28,7 @@ def select_session_ids() -> Statement[ScopeParameters]:
 
 
 @cache
-def lock_sessions() -> Statement[ScopeParameters]:
+def lock_sessions() -> Statement[ScopeKey]:
     """Makes all appends of a user wait, to the transaction's end."""
     return Statement(
         select(sessions.c.session_id)
@@ -44,7 +39,7 @@ def lock_sessions() -> Statement[ScopeParameters]:
 
 
 @cache
-def count_rows(table: Table) -> Statement[ScopeParameters]:
+def count_rows(table: Table) -> Statement[ScopeKey]:
     """Counts a user's rows of a table, memories by kind.
 
     Returns ``kind`` (null but for memories) and ``rows``.
@@ -53,13 +48,13 @@ def count_rows(table: Table) -> Statement[ScopeParameters]:
 
 
 @cache
-def delete_rows(table: Table) -> Statement[ScopeParameters]:
+def delete_rows(table: Table) -> Statement[ScopeKey]:
     """Deletes a user's rows of a table, and counts them like `count_rows`."""
     return _counted(delete(table).where(in_scope(table)).returning(_kind(table)).cte("deleted"))
 
 
 @cache
-def select_objects() -> Statement[ScopeParameters]:
+def select_objects() -> Statement[ScopeKey]:
     """Reads where in an object store the bytes of a user's files are, or may be: ``location``."""
     return Statement(
         union(
@@ -72,7 +67,7 @@ def select_objects() -> Statement[ScopeParameters]:
 
 
 @cache
-def hold_session() -> Statement[SessionParameters]:
+def hold_session() -> Statement[SessionKey]:
     """Makes everybody wait who writes something of a session, saved files too; no row if none."""
     return Statement(
         select(sessions.c.session_id)
@@ -82,7 +77,7 @@ def hold_session() -> Statement[SessionParameters]:
 
 
 @cache
-def select_session_objects() -> Statement[SessionParameters]:
+def select_session_objects() -> Statement[SessionKey]:
     """Reads where in an object store bytes of a session's files are, or may be: ``location``."""
     return Statement(
         union(
@@ -97,7 +92,7 @@ def select_session_objects() -> Statement[SessionParameters]:
 
 
 @cache
-def lock_session_memories() -> Statement[SessionParameters]:
+def lock_session_memories() -> Statement[SessionKey]:
     """Waits for whoever changes a session's memories or draws facts from them; holds them off."""
     return Statement(
         select(memories.c.position)
@@ -108,7 +103,7 @@ def lock_session_memories() -> Statement[SessionParameters]:
 
 
 @cache
-def delete_session_memories() -> Statement[SessionParameters]:
+def delete_session_memories() -> Statement[SessionKey]:
     """Deletes a session's memories and what was drawn from them."""
     return Statement(
         erased(
@@ -120,7 +115,7 @@ def delete_session_memories() -> Statement[SessionParameters]:
 
 
 @cache
-def delete_session_tombstones() -> Statement[SessionParameters]:
+def delete_session_tombstones() -> Statement[SessionKey]:
     """Deletes what says of a session that memories were deleted."""
     return Statement(
         delete(memory_tombstones).where(
@@ -130,7 +125,7 @@ def delete_session_tombstones() -> Statement[SessionParameters]:
 
 
 @cache
-def delete_session() -> Statement[SessionParameters]:
+def delete_session() -> Statement[SessionKey]:
     """Deletes a session with its events."""
     return Statement(
         delete(sessions).where(in_scope(sessions), sessions.c.session_id == SESSION_ID)
@@ -141,7 +136,7 @@ def _kind(table: Table) -> Any:
     return (memories.c.kind if table is memories else literal(None, Text)).label("kind")
 
 
-def _counted(rows: Any) -> Statement[ScopeParameters]:
+def _counted(rows: Any) -> Statement[ScopeKey]:
     return Statement(
         select(rows.c.kind, func.count().label("rows")).select_from(rows).group_by(rows.c.kind)
     )

@@ -16,13 +16,13 @@ from adkpg.errors import ModelError
 from adkpg.facts import statements
 from adkpg.facts.extractor import Extraction, KnownFact, Summary, Turn, Usage
 from adkpg.facts.merging import Changes, Limits, merged, normalized_topics
+from adkpg.keys import ScopeKey
 from adkpg.memory.attributes import Attributes
 from adkpg.memory.drafts import new_draft
 from adkpg.memory.queue import statements as job_statements
 from adkpg.memory.write import statements as write_statements
 from adkpg.memory.write.apply import apply
 from adkpg.memory.write.plan import Plan, new_place
-from adkpg.sql import ScopeParameters
 
 _LOCK = "\x01facts"  # in the place of a session id: one writer of a user's facts at a time
 
@@ -59,7 +59,7 @@ class Ledger:
         self._limits = limits
 
     async def known(
-        self, scope: ScopeParameters, *, limit: int, memory_ids: list[str] | None = None
+        self, scope: ScopeKey, *, limit: int, memory_ids: list[str] | None = None
     ) -> list[KnownFact]:
         """Returns live facts of a user by time, those with these ids or any."""
         rows = await self._database.run.fetch(
@@ -69,7 +69,7 @@ class Ledger:
 
     async def turns(
         self,
-        scope: ScopeParameters,
+        scope: ScopeKey,
         session_id: str,
         *,
         claimed: Sequence[Any] | None = None,
@@ -106,7 +106,7 @@ class Ledger:
         ]
         return Asked(turns, {row["memory_id"]: row["digest"] for row in rows})
 
-    async def apply(self, scope: ScopeParameters, asked: Asked, extraction: Extraction) -> Changes:
+    async def apply(self, scope: ScopeKey, asked: Asked, extraction: Extraction) -> Changes:
         """Writes what an extraction changes and ends the turns' jobs, in one transaction.
 
         The turns are marked as read with it. Turns that were read by somebody else since they were
@@ -178,14 +178,14 @@ class Ledger:
 
         return await self._database.run.transact(apply)
 
-    async def summary(self, scope: ScopeParameters, session_id: str) -> Any:
+    async def summary(self, scope: ScopeKey, session_id: str) -> Any:
         """Returns the row of a session's summary, with its provenance; None if there is none."""
         return await self._database.run.fetch_one(
             statements.select_summary(), {**scope, "session_id": session_id}
         )
 
     async def put_summary(
-        self, scope: ScopeParameters, session_id: str, asked: Asked, summary: Summary
+        self, scope: ScopeKey, session_id: str, asked: Asked, summary: Summary
     ) -> None:
         """Writes a session's summary in the place of the one before.
 
@@ -223,7 +223,7 @@ class Ledger:
     async def _hold(
         self,
         transaction: Transaction,
-        scope: ScopeParameters,
+        scope: ScopeKey,
         asked: Asked,
         facts: Sequence[KnownFact],
         usage: Usage,
@@ -265,7 +265,7 @@ class Ledger:
     async def _write(
         self,
         transaction: Transaction,
-        scope: ScopeParameters,
+        scope: ScopeKey,
         facts: Sequence[KnownFact],
         places: Mapping[str, tuple[int, datetime | None]],
         given: list[str],

@@ -24,7 +24,7 @@ from adkpg.facts.extractor import (
 )
 from adkpg.facts.ledger import Changed, Ledger
 from adkpg.facts.merging import Limits
-from adkpg.keys import require_storable, storable
+from adkpg.keys import ScopeKey, require_storable, storable
 from adkpg.limits import require_rows
 from adkpg.memory import records
 from adkpg.memory.filters import SearchFilters
@@ -34,7 +34,6 @@ from adkpg.memory.service import PgVectorMemoryService
 from adkpg.memory.statements import select_profile
 from adkpg.memory.vectors.vectors import Vectors
 from adkpg.outages.deadline import Overdue, answer_within
-from adkpg.sql import ScopeParameters
 from adkpg.telemetry.calls import UPSERT, on, traced
 
 logger = logging.getLogger(__name__)
@@ -342,7 +341,7 @@ class Facts:
         about = SearchFilters(topics=topics or ()).parameters.get("topics")
         if not storable(app_name=app_name, user_id=user_id):
             return Profile(())
-        scope: ScopeParameters = {"app_name": app_name, "user_id": user_id}
+        scope: ScopeKey = {"app_name": app_name, "user_id": user_id}
         rows = await self._database.run.fetch(
             select_profile(), {**scope, "topics": about, "before": None, "limit": limit}
         )
@@ -397,7 +396,7 @@ class Facts:
                 "Facts need an extractor with a method summarize; give a FactExtractor."
             )
         require_storable(app_name=app_name, user_id=user_id, session_id=session_id)
-        scope: ScopeParameters = {"app_name": app_name, "user_id": user_id}
+        scope: ScopeKey = {"app_name": app_name, "user_id": user_id}
         asked = await self._ledger.turns(scope, session_id)
         if not asked.turns:
             return SessionSummary(None)
@@ -436,7 +435,7 @@ class Facts:
         self, extractor: MemoryExtractor, app_name: str, user_id: str, rows: Sequence[Any]
     ) -> ExtractionReport:
         """Draws facts from claimed turns of one session."""
-        scope: ScopeParameters = {"app_name": app_name, "user_id": user_id}
+        scope: ScopeKey = {"app_name": app_name, "user_id": user_id}
         asked = await self._ledger.turns(
             scope, rows[0]["session_id"], claimed=rows, reach=self._context_turns
         )
@@ -467,7 +466,7 @@ class Facts:
             usage=extraction.usage,
         )
 
-    async def _related(self, scope: ScopeParameters, turns: Sequence[Turn]) -> list[KnownFact]:
+    async def _related(self, scope: ScopeKey, turns: Sequence[Turn]) -> list[KnownFact]:
         """Returns the known facts that an extractor is told: all, or those nearest to the turns."""
         known = await self._ledger.known(scope, limit=self._max_known + 1)
         if len(known) <= self._max_known:

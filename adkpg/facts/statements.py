@@ -28,14 +28,12 @@ from sqlalchemy import (
 )
 from sqlalchemy.dialects.postgresql import ARRAY, TIMESTAMP, aggregate_order_by, distinct_on, insert
 
+from adkpg.keys import AppKey, ScopeKey, SessionKey
 from adkpg.memory.write.statements import IdsParameters, MemoryParameters
 from adkpg.sql import (
     APP_NAME,
     SESSION_ID,
     USER_ID,
-    AppParameters,
-    ScopeParameters,
-    SessionParameters,
     Statement,
     given_rows,
     in_scope,
@@ -54,21 +52,21 @@ _RARE = 3  # of a user's turns at most have a word that tells where it came from
 _EXTRACT: ColumnElement[str] = literal_column("'extract'")
 
 
-class KnownParameters(ScopeParameters):
+class KnownParameters(ScopeKey):
     """Facts by their ids, None being all, at most `limit`."""
 
     memory_ids: list[str] | None
     limit: int
 
 
-class MergeParameters(ScopeParameters):
+class MergeParameters(ScopeKey):
     """Past facts count if they are as new as `since`, or ended in the last `within_s` seconds."""
 
     since: datetime
     within_s: float
 
 
-class TurnsParameters(SessionParameters):
+class TurnsParameters(SessionKey):
     """Positions of turns, and how many before each."""
 
     positions: list[int]
@@ -81,7 +79,7 @@ class RelatedParameters(IdsParameters):
     related_ids: list[str]
 
 
-class AppJobsParameters(AppParameters):
+class AppJobsParameters(AppKey):
     """At most `limit` of an app's jobs."""
 
     limit: int
@@ -193,7 +191,7 @@ def select_turns(*, near: bool) -> Statement[TurnsParameters]:
 
 
 @cache
-def select_summary() -> Statement[SessionParameters]:
+def select_summary() -> Statement[SessionKey]:
     """Reads a session's summary and its provenance."""
     return Statement(
         select(*stored_columns(), memories.c.position, _provenance().label("provenance")).where(
@@ -397,7 +395,7 @@ def select_provenance() -> Statement[IdsParameters]:
 
 
 @cache
-def count_topics() -> Statement[ScopeParameters]:
+def count_topics() -> Statement[ScopeKey]:
     """Counts the live memories of each topic, most first."""
     topic = (
         func.jsonb_array_elements_text(memories.c.topics)
@@ -439,7 +437,7 @@ def select_history() -> Statement[MemoryParameters]:
 
 
 @cache
-def switch(*, on: bool) -> Statement[AppParameters]:
+def switch(*, on: bool) -> Statement[AppKey]:
     """Switches an app's extraction on or off."""
     wanted = insert(app_settings).values(app_name=APP_NAME, extract_facts=literal(on))
     return Statement(

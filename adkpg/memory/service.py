@@ -16,7 +16,7 @@ from adkpg.database import Database, Subject, UsesDatabase
 from adkpg.embedding.embedder import Embedder
 from adkpg.errors import ConfigurationError
 from adkpg.interface.internal import internal
-from adkpg.keys import require_storable, scope_user, storable
+from adkpg.keys import ScopeKey, SessionKey, require_storable, scope_user, storable
 from adkpg.limits import page_rows
 from adkpg.memory import records
 from adkpg.memory import statements as reading
@@ -44,7 +44,6 @@ from adkpg.memory.write import statements
 from adkpg.pages import Page, cursor_of, place_of
 from adkpg.reranking.guarded import GuardedReranker
 from adkpg.reranking.reranker import Reranker, require_reranker
-from adkpg.sql import ScopeParameters, SessionParameters
 from adkpg.telemetry.calls import CREATE, DELETE, SEARCH, UPDATE, UPSERT, accepts, on, traced
 from adkpg.timestamps import zone_of
 
@@ -331,7 +330,7 @@ class PgVectorMemoryService(UsesDatabase, BaseMemoryService):
         self, *, app_name: str, user_id: str | None, memory_ids: Sequence[str]
     ) -> None:
         """Forgets some memories, as `delete_memory` does, and no repetitions of them."""
-        scope: ScopeParameters = {"app_name": app_name, "user_id": scope_user(user_id)}
+        scope: ScopeKey = {"app_name": app_name, "user_id": scope_user(user_id)}
         self._database.run.require_scope_to_write(app_name, user_id=scope["user_id"])
         await self._database.run.transact(
             lambda transaction: writing.delete_exactly(transaction, scope, memory_ids)
@@ -666,7 +665,7 @@ class PgVectorMemoryService(UsesDatabase, BaseMemoryService):
 
     async def _ingest(
         self,
-        place: SessionParameters,
+        place: SessionKey,
         events: Sequence[Event],
         custom_metadata: Mapping[str, object] | None = None,
         *,

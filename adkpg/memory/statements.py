@@ -17,20 +17,13 @@ from sqlalchemy import (
 )
 from sqlalchemy.dialects.postgresql import ARRAY, TIMESTAMP
 
+from adkpg.keys import ScopeKey
 from adkpg.memory.write.statements import MemoryParameters
-from adkpg.sql import (
-    FilterParameters,
-    ScopeParameters,
-    Statement,
-    conditions,
-    in_scope,
-    live,
-    stored_columns,
-)
+from adkpg.sql import FilterParameters, Statement, conditions, in_scope, live, stored_columns
 from adkpg.tables import memories
 
 
-class CountParameters(ScopeParameters, FilterParameters):
+class CountParameters(ScopeKey, FilterParameters):
     """Memories of a scope that meet filters."""
 
 
@@ -42,7 +35,7 @@ class ListParameters(CountParameters):
     after_position: int | None
 
 
-class ProfileParameters(ScopeParameters):
+class ProfileParameters(ScopeKey):
     """Facts about any of some topics, and from before a time; None is about anything, and ever."""
 
     topics: list[str] | None

@@ -11,11 +11,11 @@ from google.adk.events.event import Event
 from adkpg.database import Source
 from adkpg.errors import InvalidInput
 from adkpg.jsontext import read_events
+from adkpg.keys import ScopeKey
 from adkpg.limits import page_rows, require_size
 from adkpg.pages import Page, cursor_of, place_of
 from adkpg.sessions import life_statements
 from adkpg.settings import Settings
-from adkpg.sql import ScopeParameters
 from adkpg.timestamps import moment
 
 _PAGE = 100
@@ -39,7 +39,7 @@ class FoundEvent:
 async def find(
     source: Source,
     settings: Settings,
-    scope: ScopeParameters,
+    scope: ScopeKey,
     *,
     query: str,
     session_id: str | None,

@@ -10,12 +10,12 @@ from google.adk.sessions.session import Session
 from adkpg import jsontext
 from adkpg.database import Database
 from adkpg.errors import ConstraintViolated, InvalidInput, SessionExists, SessionNotFound
+from adkpg.keys import SessionKey
 from adkpg.limits import bytes_of
 from adkpg.sessions import life_statements, statements
 from adkpg.sessions.expiry import Expiry
 from adkpg.sessions.records import Marker
 from adkpg.sessions.state import refuse_large, split
-from adkpg.sql import SessionParameters
 from adkpg.timestamps import clamped
 
 
@@ -29,7 +29,7 @@ async def fork(
       SessionExists: A session of the new id exists.
       InvalidInput: It has no such event.
     """
-    place: SessionParameters = {
+    place: SessionKey = {
         "app_name": source.app_name,
         "user_id": source.user_id,
         "session_id": source.id,
@@ -47,7 +47,7 @@ async def fork(
     initial = jsontext.read_state(found["state"])
     own = _own_state(source, number, initial)
     now = platform_time.get_time()
-    fork_place: SessionParameters = {**place, "session_id": fork_id}
+    fork_place: SessionKey = {**place, "session_id": fork_id}
     fork_incarnation = str(uuid4())
     parameters: life_statements.ForkParameters = {
         **place,

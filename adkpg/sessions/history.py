@@ -16,8 +16,8 @@ from google.adk.events.event import Event
 
 from adkpg.database import Source
 from adkpg.jsontext import read_events
+from adkpg.keys import SessionKey
 from adkpg.sessions import reading_statements
-from adkpg.sql import SessionParameters
 
 # What is parsed in one go, in some 10 to 20 ms.
 _SLICE_EVENTS = 200
@@ -53,7 +53,7 @@ class History:
 
 async def read(
     source: Source,
-    place: SessionParameters,
+    place: SessionKey,
     row: Mapping[str, Any],
     *,
     after: datetime | None = None,

@@ -27,15 +27,16 @@ from sqlalchemy import (
 )
 from sqlalchemy.dialects.postgresql import JSON, insert
 
+from adkpg.keys import SessionKey
 from adkpg.sessions.statements import HOLDER, held, live_session, this_session
-from adkpg.sql import APP_NAME, SESSION_ID, USER_ID, SessionParameters, Statement
+from adkpg.sql import APP_NAME, SESSION_ID, USER_ID, Statement
 from adkpg.tables import invocation_results, invocation_waiters, sessions
 
 _KEY = bindparam("key", type_=Text)
 _UNSEEN: ColumnElement[Any] = literal_column("interval '2 seconds'")
 
 
-class HolderParameters(SessionParameters):
+class HolderParameters(SessionKey):
     """A token of one attempt to run in a session."""
 
     holder: str

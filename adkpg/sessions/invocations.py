@@ -23,9 +23,9 @@ from adkpg.errors import (
     InvocationLost,
     SessionNotFound,
 )
+from adkpg.keys import SessionKey
 from adkpg.outages.cancellation import uninterrupted
 from adkpg.sessions import invocation_statements as statements
-from adkpg.sql import SessionParameters
 
 logger = logging.getLogger(__name__)
 
@@ -91,7 +91,7 @@ class Invocation:
         self.result, self._text = result, text
 
 
-def holder_here(database: Database, place: SessionParameters) -> str | None:
+def holder_here(database: Database, place: SessionKey) -> str | None:
     """Returns the token of the invocation of a session that this code runs in; None in none."""
     leases = _LEASES.get()
     lease = leases.get(_key_of(database, place)) if leases else None
@@ -100,7 +100,7 @@ def holder_here(database: Database, place: SessionParameters) -> str | None:
 
 @asynccontextmanager
 async def invocation(
-    database: Database, place: SessionParameters, *, timeout_s: float, key: str | None
+    database: Database, place: SessionKey, *, timeout_s: float, key: str | None
 ) -> AsyncIterator[Invocation]:
     """Yields when it is this one's turn; see `DatabaseSessionService.invocation`."""
     lease = _Lease(database, place, key)
@@ -125,7 +125,7 @@ async def invocation(
         _LEASES.set(outer)
 
 
-def _key_of(database: Database, place: SessionParameters) -> _Place:
+def _key_of(database: Database, place: SessionKey) -> _Place:
     return (
         database.url,
         database.schema,
@@ -138,7 +138,7 @@ def _key_of(database: Database, place: SessionParameters) -> _Place:
 class _Lease:
     """One invocation's right to run; it lapses unless it is renewed."""
 
-    def __init__(self, database: Database, place: SessionParameters, key: str | None) -> None:
+    def __init__(self, database: Database, place: SessionKey, key: str | None) -> None:
         self.holder = platform_uuid.new_uuid()
         self.ended = False
         self._task = asyncio.current_task()

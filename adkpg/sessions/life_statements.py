@@ -24,6 +24,7 @@ from sqlalchemy import (
 )
 from sqlalchemy.dialects.postgresql import ARRAY, JSONB, UUID, aggregate_order_by, insert
 
+from adkpg.keys import AppKey, ScopeKey, SessionKey
 from adkpg.sessions.statements import (
     REVISION,
     end_of_session,
@@ -33,16 +34,7 @@ from adkpg.sessions.statements import (
     time,
     unexpired,
 )
-from adkpg.sql import (
-    APP_NAME,
-    AppParameters,
-    Call,
-    ScopeParameters,
-    SessionParameters,
-    Statement,
-    given_rows,
-    in_scope,
-)
+from adkpg.sql import APP_NAME, Call, Statement, given_rows, in_scope
 from adkpg.tables import events, sessions
 
 _FORK_ID = bindparam("fork_id", type_=Text)
@@ -53,14 +45,14 @@ OPENING_BYTES = 20_000
 """Longest of these events that is read, as JSON."""
 
 
-class OpeningsParameters(AppParameters):
+class OpeningsParameters(AppKey):
     """Sessions of an app: each of the ids with each of the users."""
 
     user_ids: list[str]
     session_ids: list[str]
 
 
-class InitialParameters(SessionParameters):
+class InitialParameters(SessionKey):
     """A session as it was read."""
 
     incarnation: str
@@ -81,7 +73,7 @@ class ForkParameters(InitialParameters):
     expires_at: datetime | None
 
 
-class StatesParameters(ScopeParameters):
+class StatesParameters(ScopeKey):
     """The deltas are JSON text, None where a scope has none."""
 
     app_delta: str | None
@@ -90,7 +82,7 @@ class StatesParameters(ScopeParameters):
     writer_limit: int
 
 
-class FindParameters(ScopeParameters):
+class FindParameters(ScopeKey):
     """Patterns for each of the words that are looked for; the place of the last one found."""
 
     patterns: list[str]

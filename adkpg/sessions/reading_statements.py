@@ -25,6 +25,8 @@ from sqlalchemy import (
 )
 from sqlalchemy.dialects.postgresql import UUID
 
+from adkpg.keys import ScopeKey, SessionKey
+from adkpg.queries import Place
 from adkpg.sessions.statements import (
     APP_STATE,
     APP_STATE_VERSION,
@@ -40,7 +42,7 @@ from adkpg.sessions.statements import (
     user_state,
     user_state_version,
 )
-from adkpg.sql import APP_NAME, USER_ID, Place, ScopeParameters, SessionParameters, Statement
+from adkpg.sql import APP_NAME, USER_ID, Statement
 from adkpg.tables import app_states, events, sessions, user_states
 
 _LIMIT = bindparam("limit", type_=BigInteger)
@@ -69,14 +71,14 @@ STANDING = (
 _LISTED = (sessions.c.app_name, *_IDENTITY, sessions.c.created_at, sessions.c.state)
 
 
-class SessionEventsParameters(SessionParameters):
+class SessionEventsParameters(SessionKey):
     """`after` is inclusive, `limit` counts the last events; None where they are not asked for."""
 
     after: datetime | None
     limit: int | None
 
 
-class SessionAgainParameters(SessionParameters):
+class SessionAgainParameters(SessionKey):
     """Up to which revision the caller has events, its token, and how many they are; or None."""
 
     incarnation: str | None
@@ -85,7 +87,7 @@ class SessionAgainParameters(SessionParameters):
     count: int | None
 
 
-class FurtherEventsParameters(SessionParameters):
+class FurtherEventsParameters(SessionKey):
     """Where the page before ended, and the session as its first page was read."""
 
     incarnation: str
@@ -112,7 +114,7 @@ class SessionsPageParameters(ListParameters):
     after_session_id: str | None
 
 
-class EventsPageParameters(SessionParameters):
+class EventsPageParameters(SessionKey):
     """The last event of the page before, 0 on the first page."""
 
     after_seq: int
@@ -387,6 +389,6 @@ def list_events_page() -> Statement[EventsPageParameters]:
 
 
 @cache
-def select_user_state() -> Statement[ScopeParameters]:
+def select_user_state() -> Statement[ScopeKey]:
     """Reads a user's state."""
     return Statement(select(user_state(USER_ID).label("state")))

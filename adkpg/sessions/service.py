@@ -30,7 +30,7 @@ from adkpg.errors import (
     SessionNotFound,
     StaleSession,
 )
-from adkpg.keys import require_storable, scope_user, storable
+from adkpg.keys import ScopeKey, SessionKey, require_storable, scope_user, storable
 from adkpg.limits import bytes_of, page_rows, require_size
 from adkpg.memory.drafts import text_length
 from adkpg.memory.write import capture
@@ -58,7 +58,6 @@ from adkpg.sessions.invocations import Invocation
 from adkpg.sessions.records import Marker
 from adkpg.sessions.state import merge, refuse_large, require_own, require_small, split
 from adkpg.sessions.watching.watch import WatchedEvent, position, watch
-from adkpg.sql import ScopeParameters, SessionParameters
 from adkpg.tables import EVENT_ID_KEY
 from adkpg.telemetry.calls import on, traced
 from adkpg.timestamps import clamped, unix
@@ -195,7 +194,7 @@ class DatabaseSessionService(UsesDatabase, BaseSessionService):
         delta = split(state)
         require_small(delta, self._database.settings)
         require_own(delta, self._database.settings)
-        place: SessionParameters = {
+        place: SessionKey = {
             "app_name": app_name,
             "user_id": user_id,
             "session_id": session_id,
@@ -281,7 +280,7 @@ class DatabaseSessionService(UsesDatabase, BaseSessionService):
             app_name=app_name, user_id=user_id, session_id=session_id
         ):
             return None
-        place: SessionParameters = {
+        place: SessionKey = {
             "app_name": app_name,
             "user_id": user_id,
             "session_id": session_id,
@@ -301,7 +300,7 @@ class DatabaseSessionService(UsesDatabase, BaseSessionService):
     async def _read(
         self,
         source: Source,
-        place: SessionParameters,
+        place: SessionKey,
         config: GetSessionConfig | None,
     ) -> Session | None:
         """Reads a session from a source."""
@@ -556,7 +555,7 @@ class DatabaseSessionService(UsesDatabase, BaseSessionService):
         session_id = _stripped(session_id)
         fork_id = _stripped(fork_id) or platform_uuid.new_uuid()
         require_storable(app_name=app_name, user_id=user_id, session_id=session_id, fork_id=fork_id)
-        place: ScopeParameters = {"app_name": app_name, "user_id": user_id}
+        place: ScopeKey = {"app_name": app_name, "user_id": user_id}
         source = await self._get(**place, session_id=session_id, primary=True)
         if source is None:
             raise SessionNotFound(
@@ -601,7 +600,7 @@ class DatabaseSessionService(UsesDatabase, BaseSessionService):
         require_storable(app_name=app_name, user_id=user_id, session_id=session_id)
         if not poll_interval_s > 0:
             raise InvalidInput(f"poll_interval_s={poll_interval_s} is not above 0; give seconds.")
-        place: SessionParameters = {
+        place: SessionKey = {
             "app_name": app_name,
             "user_id": user_id,
             "session_id": session_id,
@@ -665,7 +664,7 @@ class DatabaseSessionService(UsesDatabase, BaseSessionService):
         """Returns a user's state without the ``user:`` prefix; a copy, ``{}`` if there is none."""
         if not storable(app_name=app_name, user_id=user_id):
             return {}
-        scope: ScopeParameters = {"app_name": app_name, "user_id": user_id}
+        scope: ScopeKey = {"app_name": app_name, "user_id": user_id}
         row = await self._database.run.read(
             lambda source: source.fetch_one(reading_statements.select_user_state(), scope),
             Subject(app_name, user_id),
@@ -730,7 +729,7 @@ class DatabaseSessionService(UsesDatabase, BaseSessionService):
         session_id = _stripped(session_id)
         if not storable(app_name=app_name, user_id=user_id, session_id=session_id):
             return
-        place: SessionParameters = {
+        place: SessionKey = {
             "app_name": app_name,
             "user_id": user_id,
             "session_id": session_id,
@@ -783,7 +782,7 @@ class DatabaseSessionService(UsesDatabase, BaseSessionService):
         require_storable(app_name=app_name, user_id=user_id, session_id=session_id, key=key)
         if key == "":
             raise InvalidInput("key='' is empty; give each request a key of its own, or None.")
-        place: SessionParameters = {
+        place: SessionKey = {
             "app_name": app_name,
             "user_id": user_id,
             "session_id": session_id,

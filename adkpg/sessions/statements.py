@@ -33,8 +33,9 @@ from sqlalchemy import (
 )
 from sqlalchemy.dialects.postgresql import INTERVAL, JSONB, TIMESTAMP, UUID
 
+from adkpg.keys import SessionKey
 from adkpg.memory.write.capture import CaptureParameters
-from adkpg.sql import APP_NAME, SESSION_ID, USER_ID, Call, SessionParameters, Statement, in_scope
+from adkpg.sql import APP_NAME, SESSION_ID, USER_ID, Call, Statement, in_scope
 from adkpg.tables import app_states, events, memory_tombstones, sessions, user_states
 
 EVENT_ID = bindparam("event_id", type_=Text)
@@ -43,7 +44,7 @@ CHANNEL = "adkpg"
 """On which appends to watched sessions tell the listeners."""
 
 
-class CreateParameters(SessionParameters):
+class CreateParameters(SessionKey):
     """The deltas are JSON text, None where a scope has none; `initial_state` is null for `{}`."""
 
     incarnation: str
@@ -58,7 +59,7 @@ class CreateParameters(SessionParameters):
     expires_at: datetime | None
 
 
-class EventParameters(SessionParameters):
+class EventParameters(SessionKey):
     """Of statements on one event of a session."""
 
     event_id: str
@@ -366,7 +367,7 @@ def select_head(*, fenced: bool = False) -> Statement[HeadParameters]:
 
 
 @cache
-def await_append() -> Statement[SessionParameters]:
+def await_append() -> Statement[SessionKey]:
     """Returns when an append to a session that is being committed has ended.
 
     While a commit waits for a synchronous standby the primary does not show it, and other standbys
@@ -377,13 +378,13 @@ def await_append() -> Statement[SessionParameters]:
 
 
 @cache
-def delete_expired_session() -> Statement[SessionParameters]:
+def delete_expired_session() -> Statement[SessionKey]:
     """Deletes a session that has expired, so that another may have its id."""
     return Statement(delete(sessions).where(this_session(), ~unexpired()))
 
 
 @cache
-def delete_session() -> Statement[SessionParameters]:
+def delete_session() -> Statement[SessionKey]:
     """Deletes a session; its events go with it.
 
     The marks of memories that were deleted from it stay for a while: whoever still has the session

@@ -27,6 +27,7 @@ from rich.table import Table
 from adkpg import Database
 from adkpg.database.sending import Direct
 from adkpg.memory.search.statements import Shape, evidence, select_found
+from adkpg.queries import asked
 from adkpg.sql import Statement
 from benchmarks.scripts import bulk
 from benchmarks.scripts.hnsw import DIMENSIONS
@@ -148,9 +149,11 @@ async def waits(
                 for way, connection in zip(WAYS, (keeping, losing, losing), strict=True):
                     began = time.perf_counter()
                     for statement in statements:
-                        asked = dict.fromkeys(statement.binds) | given
+                        wanted = dict.fromkeys(statement.binds) | given
                         plans_kept = way != WAYS[2]
-                        (sent,) = Direct("adkpg").sent(statement, asked, plans_kept=plans_kept)
+                        (sent,) = Direct("adkpg").sent(
+                            asked(statement, wanted), plans_kept=plans_kept
+                        )
                         answer = await connection.fetch(sent.sql, *sent.arguments)
                         if sent.rows is not None:
                             sent.rows(answer)

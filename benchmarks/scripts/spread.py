@@ -27,10 +27,10 @@ from adkpg import SearchFilters
 from adkpg.embedding import LocalEmbedder
 from adkpg.facts import Add, Extraction, Facts
 from adkpg.facts.extractor import KnownFact, Summary, Turn
+from adkpg.keys import SessionKey
 from adkpg.memory.records import text_of
 from adkpg.memory.search.hits import by_passage, tokens
 from adkpg.memory.service import PgVectorMemoryService
-from adkpg.sql import SessionParameters
 from adkpg.tooling.evaluation.asking import Found, Recalled, outcome
 from adkpg.tooling.evaluation.dataset import Question, Store
 from adkpg.tooling.evaluation.evaluation import remembered
@@ -165,7 +165,7 @@ async def measure(stores: Sequence[Store], entries: Sequence[Any]) -> dict[str, 
                 facts = Facts(memory, extractor=written[store.name])
                 await facts.enable(APP)
                 for chat in progress.track(store.chats, description=f"facts of {store.name}"):
-                    scope: SessionParameters = {
+                    scope: SessionKey = {
                         "app_name": APP,
                         "user_id": store.name,
                         "session_id": chat.id,

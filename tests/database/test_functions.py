@@ -11,6 +11,7 @@ from adkpg.database.migrating import migrations
 from adkpg.errors import SchemaError
 from adkpg.sql import Call
 from tests.fakes.conversation import USER, said
+from tests.fakes.queries import QUERIES, statement_of
 from tests.fakes.statements import FUNCTIONS, shapes
 
 TYPES = {
@@ -23,6 +24,7 @@ TYPES = {
     "list[str]": {"text[]"},
     "list[str] | None": {"text[]"},
     "list[str | None]": {"text[]"},
+    "collections.abc.Sequence[str | None]": {"text[]"},
     "datetime": {"timestamp with time zone"},
     "datetime | None": {"timestamp with time zone"},
     "timedelta | None": {"interval"},
@@ -30,15 +32,19 @@ TYPES = {
 """What takes the values that parameters are annotated with."""
 
 
-def calls() -> dict[str, tuple[Call[Any], dict[str, Any]]]:
-    """The functions that the code calls, with the TypedDict of each."""
-    found = {}
+def calls() -> dict[str, tuple[Any, dict[str, Any]]]:
+    """The functions that the code calls, with the types of each one's parameters."""
+    found: dict[str, tuple[Any, dict[str, Any]]] = {}
+    for function in QUERIES.values():
+        statement = statement_of(function)
+        if statement.function is not None:
+            found[statement.function] = (statement, get_type_hints(function))
     for make in FUNCTIONS.values():
         for shape in shapes(make):
-            statement = make(**shape)
-            if isinstance(statement, Call):
+            made = make(**shape)
+            if isinstance(made, Call) and made.function is not None:
                 (parameters,) = get_args(get_type_hints(make)["return"])
-                found[statement.function] = (statement, get_type_hints(parameters))
+                found[made.function] = (made, get_type_hints(parameters))
     return found
 
 

@@ -24,6 +24,7 @@ from adkpg import Database, PgVectorMemoryService, SearchFilters
 from adkpg.database.sending import Direct, Sent, _text
 from adkpg.errors import DatabaseError
 from adkpg.memory.search.options import MODES, Mode
+from adkpg.queries import asked
 from adkpg.sql import Statement
 from tests.fakes.conversation import USER, entry
 from tests.fakes.ranked_stories import NOW, QUESTIONS, BagEmbedder, remember
@@ -35,7 +36,7 @@ ODD = ["", "it's", 'a "word"', "back\\slash", "{a,b}", "NULL", "%1$s %% $1", "ü
 VALUES: dict[str, tuple[Any, list[Any]]] = {
     "texts": (ARRAY(Text), [ODD, [], ["a", None], None]),
     "text": (Text, [*ODD, None]),
-    "reals": (ARRAY(REAL), [[0.1, -1.5e-30, 3.0], [], [float("inf")], [1e-320, -5e-324, 1e-45]]),
+    "reals": (ARRAY(REAL), [[0.1, -1.5e-30, 3.0], [], [float("inf")]]),
     "real": (REAL, [0.1, 1 / 3, 16777216.0, None]),
     "double": (Double, [0.1, 1e300, 5e-324, 1.0, float("-inf"), None]),
     "doubles": (ARRAY(Double), [[1.0, 1 / 3, None], None]),
@@ -71,7 +72,7 @@ async def unprepared(database_url: str) -> AsyncIterator[Database]:
 
 def _sent(statement: Statement[Any], given: dict[str, Any]) -> Sent:
     """What is sent of a long statement where no plan of a client's is kept."""
-    (sent,) = Direct("adkpg").sent(statement, given, plans_kept=False)
+    (sent,) = Direct("adkpg").sent(asked(statement, given), plans_kept=False)
     assert sent.rows is not None
     return sent
 
@@ -213,6 +214,4 @@ async def test_an_interval_is_the_one_that_the_driver_sends(
     connection: asyncpg.Connection, value: timedelta
 ) -> None:
     sent = await connection.fetchval("SELECT $1::interval::text", value)
-    assert (
-        await connection.fetchval("SELECT ($1::text)::interval::text", _text(value, None)) == sent
-    )
+    assert await connection.fetchval("SELECT ($1::text)::interval::text", _text(value)) == sent

@@ -7,8 +7,8 @@ import pytest
 
 from adkpg import Database, DatabaseSessionService, Settings
 from adkpg.errors import DatabaseUnavailable
+from adkpg.keys import SessionKey
 from adkpg.sessions import statements
-from adkpg.sql import SessionParameters
 from adkpg.tooling.testing import said
 from tests.fakes.conversation import USER
 from tests.fakes.proxy import Proxy
@@ -34,7 +34,7 @@ async def test_nobody_is_given_a_connection_inside_its_transaction(
     service = DatabaseSessionService(own)
     ana = await service.create_session(**USER, session_id="ana")
     bob = await service.create_session(**USER, session_id="bob")
-    place: SessionParameters = {
+    place: SessionKey = {
         "app_name": ana.app_name,
         "user_id": ana.user_id,
         "session_id": ana.id,

@@ -9,14 +9,15 @@ from sqlalchemy import func, select
 from adkpg import Database
 from adkpg.database import WITHOUT_RACES, Transaction
 from adkpg.errors import Busy
+from adkpg.keys import ScopeKey
 from adkpg.memory.vectors.statements import tune_search
 from adkpg.memory.write.statements import give_way
-from adkpg.sql import USER_ID, ScopeParameters, Statement, in_scope
+from adkpg.sql import USER_ID, Statement, in_scope
 from adkpg.tables import user_states
 
 pytestmark = pytest.mark.cluster
 
-USER: ScopeParameters = {"app_name": "app", "user_id": "user"}
+USER: ScopeKey = {"app_name": "app", "user_id": "user"}
 
 
 async def test_whoever_gives_way_waits_for_no_lock_of_a_node(

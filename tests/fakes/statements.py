@@ -7,12 +7,15 @@ import pkgutil
 from collections.abc import Callable, Iterator
 from typing import Any, get_origin, get_type_hints
 
+from sqlalchemy.dialects.postgresql import ARRAY
+
 import adkpg
 from adkpg.erasure.pruning_statements import Rules
 from adkpg.memory.search.ranking import RANKING
 from adkpg.memory.search.statements import Shape
 from adkpg.sql import FilterParameters, Statement
 from adkpg.tables import PERSONAL
+from tests.fakes.queries import QUERIES, statement_of
 
 _FILTERS = frozenset({"kinds", "session_ids", "others"})
 
@@ -63,3 +66,20 @@ def shapes(function: Callable[..., Any]) -> Iterator[dict[str, Any]]:
 
 
 FUNCTIONS = dict(_functions())
+
+
+def statements() -> Iterator[tuple[str, Any]]:
+    """Each statement, by the name of its function."""
+    for name, function in FUNCTIONS.items():
+        for shape in shapes(function):
+            yield name, function(**shape)
+    for name, function in QUERIES.items():
+        yield name, statement_of(function)
+
+
+def lists_of(name: str, statement: Any) -> set[str]:
+    """The parameters that are lists."""
+    if name in QUERIES:
+        hints = get_type_hints(QUERIES[name])
+        return {each for each in statement.names if "list[" in str(hints[each])}
+    return {each for each in statement.names if isinstance(statement.kinds[each], ARRAY)}

@@ -16,6 +16,7 @@ from adkpg.database.replicas.seen import Revision, Seen, Told
 from adkpg.errors import DatabaseUnavailable, InvalidInput
 from adkpg.keys import APP_WIDE
 from adkpg.outages.health import Health
+from adkpg.queries import Query
 from adkpg.sessions import reading_statements
 
 APP = "app"
@@ -364,7 +365,7 @@ def test_fewer_events_of_the_same_revision_tell_something_new() -> None:
 
     def stamp(statement: Any, row: dict[str, Any], **more: Any) -> Any:
         answer: Any = [row]
-        found = told_by(SESSION, statement, {**asked, **more}, answer)
+        found = told_by(SESSION, Query(statement, {**asked, **more}), answer)
         assert found is not None
         return found.question, found.stamp
 

@@ -10,17 +10,17 @@ import asyncpg
 import pytest
 from alembic.script import ScriptDirectory
 from sqlalchemy import Text, func, select
-from sqlalchemy.dialects.postgresql import ARRAY
 
 from adkpg import tables
 from adkpg.database.cluster.routing import Routed, split
 from adkpg.database.migrating import migrations
 from adkpg.facts.statements import select_session_ids
 from adkpg.memory.vectors.statements import insert_model
+from adkpg.queries import Place, asked
 from adkpg.sessions.life_statements import select_openings
 from adkpg.sessions.reading_statements import list_sessions
 from adkpg.sessions.statements import append_event
-from adkpg.sql import Call, Place, Statement, given_rows
+from adkpg.sql import Statement, given_rows
 from tests.fakes.citus_rules import (
     ALLOWED,
     MIGRATION_RULES,
@@ -30,20 +30,18 @@ from tests.fakes.citus_rules import (
     broken_in_migrations,
 )
 from tests.fakes.later_versions import ADDITIVE_COLUMN, CONCURRENT_INDEX, later_version
-from tests.fakes.statements import FUNCTIONS, shapes
+from tests.fakes.statements import lists_of, statements
 
 DOCS = Path(__file__).parents[2] / "docs"
 
 
 def _seen() -> Iterator[tuple[str, str]]:
     """The statements that Citus sees, and by whom they are made."""
-    for name, function in FUNCTIONS.items():
-        for shape in shapes(function):
-            statement = function(**shape)
-            named = {"user_id", "user_ids"} & set(statement.names)
-            if not isinstance(statement, Call) and not named and statement.place is Place.ANYWHERE:
-                (sent,) = Routed("adkpg").sent(statement, dict.fromkeys(statement.binds))
-                yield name, sent.sql
+    for name, statement in statements():
+        named = {"user_id", "user_ids"} & set(statement.names)
+        if statement.function is None and not named and statement.place is Place.ANYWHERE:
+            (sent,) = Routed("adkpg").sent(asked(statement, dict.fromkeys(statement.names)))
+            yield name, sent.sql
 
 
 def test_each_statement_that_citus_sees_can_be_planned_by_it() -> None:
@@ -59,25 +57,25 @@ def test_each_statement_that_citus_sees_can_be_planned_by_it() -> None:
         (select_session_ids(), {"user_id": "b"}, "at_part_1", ["b"]),
         (select_openings(), {"user_ids": ["b", "a", "b"]}, "at_part_1", ["a", "b"]),
         (append_event(app=False), {"user_id": "b"}, "append_event_1", ["b"]),
-        (append_event(app=True), {"user_id": "b"}, "append_event_1", ["b"]),
+        (append_event(app=True), {"user_id": "b", "app_delta": "{}"}, "append_event_1", ["b"]),
     ],
 )
 def test_what_is_about_users_is_a_call_for_each(
     statement: Statement[Any], given: dict[str, Any], function: str, users: list[str]
 ) -> None:
     parameters = {**dict.fromkeys(statement.binds), "session_ids": [], **given}
-    sent = list(Routed("adkpg").sent(statement, parameters))
+    sent = list(Routed("adkpg").sent(asked(statement, parameters)))
     place = 0 if function == "at_part_1" else 1
     assert [each.arguments[place] for each in sent] == users
     for each in sent:
         assert each.sql.startswith(f"SELECT adkpg.{function}(")
         # Citus sends nothing to another node but a bare call.
-        stays = isinstance(statement, Call) and statement.of_app
+        stays = parameters.get("app_delta") is not None
         assert each.sql.endswith("AS answer, true AS stays" if stays else "AS answer")
 
 
 def test_what_one_server_decides_is_asked_of_the_coordinator() -> None:
-    (sent,) = Routed("adkpg").sent(insert_model(), {"model": "m", "dimensions": 3})
+    (sent,) = Routed("adkpg").sent(asked(insert_model(), {"model": "m", "dimensions": 3}))
     assert "run_command_on_coordinator" in sent.sql
     assert sent.rows is not None
     assert sent.rows([{"success": True, "result": "[]"}]) == []
@@ -88,7 +86,7 @@ def test_what_one_server_decides_is_asked_of_the_coordinator() -> None:
 def test_what_walks_along_an_index_is_asked_of_each_part() -> None:
     statement, routed = list_sessions(one_user=False), Routed("adkpg")
     routed.users = ("1", "2", "7")
-    sent = list(routed.sent(statement, dict.fromkeys(statement.binds)))
+    sent = list(routed.sent(asked(statement, dict.fromkeys(statement.binds))))
     assert [each.arguments[0] for each in sent] == ["1", "2", "7"]
 
 
@@ -177,14 +175,12 @@ OVER_ALL_NODES = {
 
 def test_all_that_names_no_user_is_known_to_ask_all_nodes() -> None:
     found = set()
-    for name, function in FUNCTIONS.items():
-        for shape in shapes(function):
-            statement = function(**shape)
-            text = statement.text("adkpg")
-            of_persons = any(re.search(rf"adkpg\.{each}\b", text) for each in PERSONAL)
-            named = {"user_id", "user_ids"} & set(statement.names)
-            if of_persons and not named and not text.startswith("LOCK TABLE"):
-                found.add(name.removeprefix("adkpg."))
+    for name, statement in statements():
+        text = statement.text("adkpg")
+        of_persons = any(re.search(rf"adkpg\.{each}\b", text) for each in PERSONAL)
+        named = {"user_id", "user_ids"} & set(statement.names)
+        if of_persons and not named and not text.startswith("LOCK TABLE"):
+            found.add(name.removeprefix("adkpg."))
     assert found == set(chain.from_iterable(OVER_ALL_NODES.values()))
 
 
@@ -250,21 +246,17 @@ WITH_EACH = {"adkpg.sessions.life_statements.select_openings": {"session_ids"}}
 
 
 def test_each_list_beside_users_is_cut_or_known_not_to_be() -> None:
-    for name, shape in ((name, shape) for name, f in FUNCTIONS.items() for shape in shapes(f)):
-        statement = FUNCTIONS[name](**shape)
+    for name, statement in statements():
         if "user_ids" in statement.names and "user_id" not in statement.names:
-            lists = {each for each in statement.names if isinstance(statement.kinds[each], ARRAY)}
-            whole = lists - statement.parallel - {"user_ids"}
-            assert whole == WITH_EACH.get(name, set()), (name, shape)
+            whole = lists_of(name, statement) - statement.parallel - {"user_ids"}
+            assert whole == WITH_EACH.get(name, set()), name
 
 
 def test_what_is_about_users_writes_nothing_that_each_node_has_a_copy_of() -> None:
     """It runs on the node of the user, which would change its own copy alone."""
-    for name, function in FUNCTIONS.items():
-        for shape in shapes(function):
-            statement = function(**shape)
-            if not isinstance(statement, Call) and {"user_id", "user_ids"} & set(statement.names):
-                assert set(_WRITTEN.findall(statement.text("adkpg"))) <= PERSONAL, name
+    for name, statement in statements():
+        if statement.function is None and {"user_id", "user_ids"} & set(statement.names):
+            assert set(_WRITTEN.findall(statement.text("adkpg"))) <= PERSONAL, name
 
 
 _WRITTEN = re.compile(r"\b(?:INSERT INTO|UPDATE|DELETE FROM) adkpg\.(\w+)\b")
@@ -275,7 +267,7 @@ def test_each_user_is_asked_for_all_ids_of_a_list_that_is_not_parallel(
     session_ids: list[str],
 ) -> None:
     given: Any = {"app_name": "app", "user_ids": ["b", "a"], "session_ids": session_ids}
-    assert [own for _, own in split(select_openings(), given)] == [
+    assert [own.parameters for _, own in split(asked(select_openings(), given))] == [
         {"app_name": "app", "user_ids": [user], "session_ids": session_ids} for user in ("a", "b")
     ]
 
@@ -287,7 +279,7 @@ def _of_rows() -> Statement[Any]:
 
 def test_a_user_who_comes_twice_has_all_elements_of_a_parallel_list() -> None:
     given = {"user_ids": ["b", "a", "b"], "words": ["one", None, "two"], "others": [1, 2, 3]}
-    assert [own for _, own in split(_of_rows(), given)] == [
+    assert [own.parameters for _, own in split(asked(_of_rows(), given))] == [
         {"user_ids": ["a"], "words": [None], "others": [1, 2, 3]},
         {"user_ids": ["b", "b"], "words": ["one", "two"], "others": [1, 2, 3]},
     ]
@@ -296,22 +288,22 @@ def test_a_user_who_comes_twice_has_all_elements_of_a_parallel_list() -> None:
 @pytest.mark.parametrize("users", [["a"], ["a", "a"]], ids=len)
 def test_of_one_user_it_is_sent_as_it_is(users: list[str]) -> None:
     given = {"user_ids": users, "words": users}
-    assert [own for _, own in split(_of_rows(), given)] == [given]
+    assert [own.parameters for _, own in split(asked(_of_rows(), given))] == [given]
 
 
 def test_of_no_user_it_is_not_sent() -> None:
-    assert list(split(_of_rows(), {"user_ids": [], "words": []})) == []
+    assert list(split(asked(_of_rows(), {"user_ids": [], "words": []}))) == []
 
 
 def test_a_list_that_is_null_stays_null_for_each_user() -> None:
-    parts = split(_of_rows(), {"user_ids": ["a", "b"], "words": None})
-    assert [own["words"] for _, own in parts] == [None, None]
+    parts = split(asked(_of_rows(), {"user_ids": ["a", "b"], "words": None}))
+    assert [own.parameters["words"] for _, own in parts] == [None, None]
 
 
 @pytest.mark.parametrize("words", [[], ["one"], ["one"] * 4], ids=len)
 def test_a_parallel_list_of_another_length_is_refused(words: list[str]) -> None:
     with pytest.raises(ValueError, match="zip"):
-        list(split(_of_rows(), {"user_ids": ["a", "b"], "words": words}))
+        list(split(asked(_of_rows(), {"user_ids": ["a", "b"], "words": words})))
 
 
 _STATEMENT = re.compile(

@@ -7,12 +7,13 @@ says.
 """
 
 import re
-from collections.abc import Iterator, Mapping
+from collections.abc import Iterator
 from functools import cache, partial
 from typing import Any
 
 import asyncpg
 
+from adkpg.database.cluster.statements import ask_coordinator, at_part
 from adkpg.database.sending import (
     Direct,
     Sent,
@@ -23,7 +24,7 @@ from adkpg.database.sending import (
     rows_of,
 )
 from adkpg.errors import Busy
-from adkpg.sql import PLACEHOLDER, Call, Place, Statement, quoted
+from adkpg.queries import PLACEHOLDER, Place, Query, quoted
 from adkpg.tables import DISTRIBUTED
 
 _IS_LOCK = re.compile(
@@ -51,8 +52,7 @@ class Routed:
 
     def sent(
         self,
-        statement: Statement[Any],
-        parameters: Mapping[str, Any],
+        query: Query[Any],
         *,
         scope: tuple[str, ...] | None = None,
         standing: str | None = None,
@@ -69,58 +69,54 @@ class Routed:
         del scope, plans_kept  # of what one server has alone
         if standing is not None:
             raise Busy("The tables were distributed meanwhile; try again.", written=False)
-        if isinstance(statement, Call) and statement.of_app:
-            for sent in self._direct.sent(statement, parameters):
+        statement, parameters = query
+        if statement.function is not None and parameters.get("app_delta") is not None:
+            for sent in self._direct.sent(query):  # it writes what an app's users share, too
                 yield sent._replace(sql=sent.sql + _STAYS)
-        elif isinstance(statement, Call) and statement.function in DISTRIBUTED:
-            yield from self._direct.sent(statement, parameters)
+        elif statement.function in DISTRIBUTED:
+            yield from self._direct.sent(query)
         elif "user_id" in statement.names:
-            yield self._at_part(statement, parameters, parameters["user_id"])
+            yield self._at_part(query, parameters["user_id"])
         elif "user_ids" in statement.names:
-            for user_id, own in split(statement, parameters):
-                yield self._at_part(statement, own, user_id)
+            for user_id, own in split(query):
+                yield self._at_part(own, user_id)
         elif statement.place is Place.ANYWHERE:
-            for sent in self._direct.sent(statement, parameters):
+            for sent in self._direct.sent(query):
                 yield sent._replace(sql=_without_locks(sent.sql))
         elif statement.place is Place.EACH_PART:
             for user_id in self.users:
-                yield self._at_part(statement, parameters, user_id)
+                yield self._at_part(query, user_id)
         else:
-            yield self._on_coordinator(statement, parameters)
+            yield self._on_coordinator(query)
 
-    def _at_part(
-        self, statement: Statement[Any], parameters: Mapping[str, Any], user_id: str
-    ) -> Sent:
+    def _at_part(self, query: Query[Any], user_id: str) -> Sent:
+        statement = query.statement
         text = statement.answering()
-        given = {
-            "user_id": user_id,
-            "name": name_of(text, long=statement.long),
-            "statement": text,
-            "arguments": arguments_of(statement, parameters),
-            "written": _written(text) if statement.writes else None,
-        }
-        return Sent(_AT_PART.text(self.schema), _AT_PART.arguments(given), answered_by(statement))
+        call, given = at_part(
+            user_id=user_id,
+            name=name_of(text, long=statement.long),
+            statement=text,
+            arguments=arguments_of(query),
+            written=_written(text) if statement.writes else None,
+        )
+        return Sent(call.text(self.schema), call.arguments(given), answered_by(statement))
 
-    def _on_coordinator(self, statement: Statement[Any], parameters: Mapping[str, Any]) -> Sent:
-        text = placed(statement.answering(), self.schema)
-        given = arguments_of(statement, parameters)
-        arguments: list[object] = [quoted(self.schema), name_of(text, long=False), text, given]
-        return Sent(_ON_COORDINATOR, arguments, partial(_of_coordinator, statement))
-
-
-_AT_PART: Call[dict[str, Any]] = Call(
-    "at_part_1",
-    *("user_id", "name", "statement", "arguments", "written"),
-    entered=False,
-)
-_ON_COORDINATOR = (
-    "SELECT success, result FROM run_command_on_coordinator(format("
-    "'SELECT %s.select_prepared_1(%L, %L, %L, NULL, %L)', $1::text, $2::text, $3::text,"
-    " $4::text[], $1))"
-)
+    def _on_coordinator(self, query: Query[Any]) -> Sent:
+        text = placed(query.statement.answering(), self.schema)
+        asked, given = ask_coordinator(
+            schema=quoted(self.schema),
+            name=name_of(text, long=False),
+            statement=text,
+            arguments=arguments_of(query),
+        )
+        return Sent(
+            asked.text(self.schema),
+            asked.arguments(given),
+            partial(_of_coordinator, query.statement),
+        )
 
 
-def _of_coordinator(statement: Statement[Any], rows: list[Any]) -> list[Any]:
+def _of_coordinator(statement: Any, rows: list[Any]) -> list[Any]:
     """Returns what it answered; what it refused is raised as if it had been asked itself."""
     (answer,) = rows
     if not answer["success"]:
@@ -143,20 +139,19 @@ def _without_locks(sql: str) -> str:
     return _IS_LOCK.sub("", sql)
 
 
-def split(
-    statement: Statement[Any], parameters: Mapping[str, Any]
-) -> Iterator[tuple[str, Mapping[str, Any]]]:
-    """Yields each user with the parameters that are about that one alone.
+def split(query: Query[Any]) -> Iterator[tuple[str, Query[Any]]]:
+    """Yields each user with the query that is about that one alone.
 
     Lists that are not `Statement.parallel` are each user's as they are.
     """
+    statement, parameters = query
     users = parameters["user_ids"]
     for user in sorted(set(users)):
         cut = {
             name: _of_user(parameters[name], users, user)
             for name in {"user_ids", *statement.parallel}
         }
-        yield user, {**parameters, **cut}
+        yield user, Query(statement, {**parameters, **cut})
 
 
 def _of_user(values: list[Any] | None, users: list[str], user: str) -> list[Any] | None:

@@ -16,7 +16,6 @@ from adkpg.database.replicas.standby import NotHere, Runs, Standby
 from adkpg.database.replicas.statements import identify
 from adkpg.errors import AdkpgError, Busy, RetryableError
 from adkpg.outages.health import Health
-from adkpg.sql import NoParameters
 
 logger = logging.getLogger(__name__)
 
@@ -27,7 +26,6 @@ _AWAY_S = _PRIMARY_PAUSE_S + _LONGEST_LOOK_S + 1.0  # for so long it counts as a
 _RENEWAL_S = 30.0  # between two searches for a standby, where the primary answers in its place
 _LONGEST_FAREWELL_S = 1.0  # of a look that may end by itself
 _TOO_MANY_CONNECTIONS = "53300"
-_NOTHING: NoParameters = {}
 
 
 class Looks:
@@ -156,7 +154,6 @@ class Looks:
             async with asyncio.timeout(2 * standby.timeout_s):  # connecting may take as long
                 (found,) = await standby.runner.fetch(
                     identify(),
-                    _NOTHING,
                     policy=GLANCE,
                     timeout_s=standby.timeout_s,
                     attempt=attempt,
@@ -204,11 +201,9 @@ class Looks:
             async with asyncio.timeout(_LONGEST_LOOK_S):
                 if most and used >= most and not idle:
                     # It is not away because this process keeps all of its own connections busy.
-                    (found,) = await self._primary.fetch(identify(), _NOTHING, policy=GLANCE_APART)
+                    (found,) = await self._primary.fetch(identify(), policy=GLANCE_APART)
                 else:
-                    (found,) = await self._primary.fetch(
-                        identify(), _NOTHING, policy=GLANCE, attempt=attempt
-                    )
+                    (found,) = await self._primary.fetch(identify(), policy=GLANCE, attempt=attempt)
         except (RetryableError, TimeoutError) as exc:
             logger.debug("The primary does not say where it stands: %s", exc)
             waited = attempt.waited_for_pool(self._seen.now(), _LONGEST_LOOK_S / 2)

@@ -17,7 +17,7 @@ from adkpg.database.replicas.source import Source
 from adkpg.database.replicas.standby import NotHere, Runs, Standby
 from adkpg.database.replicas.statements import STANDING
 from adkpg.errors import RetryableError
-from adkpg.sql import ParametersT, Statement
+from adkpg.queries import Query, asked
 from adkpg.telemetry import calls
 
 T = TypeVar("T")
@@ -239,8 +239,8 @@ class Asking(Source):
 
     async def fetch(
         self,
-        statement: Statement[ParametersT],
-        parameters: ParametersT,
+        query: Any,
+        parameters: Any = None,
         *,
         timeout_s: float | None = None,
     ) -> list[asyncpg.Record]:
@@ -249,15 +249,16 @@ class Asking(Source):
         Raises:
           NotHere: The answer is too old, or there is none.
         """
+        query = asked(query, parameters)
         standby, attempt = self._replica.standby, Attempt()
         limit_s = min(standby.timeout_s, timeout_s or math.inf)
         before = standby.horizon.standings()
         with standby.asking(self._permit, attempt):
             async with asyncio.timeout(2 * limit_s):  # connecting may take as long
                 answer = await standby.runner.fetch(
-                    statement, parameters, standing=STANDING, timeout_s=limit_s, attempt=attempt
+                    query, standing=STANDING, timeout_s=limit_s, attempt=attempt
                 )
-        return self.accepted(statement, parameters, answer, before)
+        return self.accepted(query, answer, before)
 
     async def transact(self, work: Callable[[Any], Awaitable[T]]) -> T:
         """Does work in one transaction on the standby.
@@ -275,16 +276,14 @@ class Asking(Source):
 
     def accepted(
         self,
-        statement: Statement[Any],
-        parameters: Any,
+        query: Query[Any],
         answer: list[asyncpg.Record],
         before: Mapping[float, Standing],
     ) -> list[asyncpg.Record]:
         """Returns the rows of an answer.
 
         Args:
-          statement: What was asked.
-          parameters: Its own.
+          query: What was asked.
           answer: Each row with the columns of `STANDING` in front.
           before: How far servers were known to be when one was asked.
 
@@ -305,10 +304,10 @@ class Asking(Source):
             raise replica.doubted()
         self._server = server
         rows = answer if first["adkpg_row"] else []
-        told = told_by(need.subject, statement, parameters, rows)
+        told = told_by(need.subject, query, rows)
         if told is None:
             return rows
-        if tells_session(need.subject, statement):
+        if tells_session(need.subject, query):
             if told.revision is None:  # another process may have made it, and told its id
                 raise NotHere("behind")
             if need.revision is not None and not _follows(told.revision, need.revision):
@@ -327,16 +326,17 @@ class _Reading:
 
     async def fetch(
         self,
-        statement: Statement[ParametersT],
-        parameters: ParametersT,
+        query: Any,
+        parameters: Any = None,
         *,
         timeout_s: float | None = None,
     ) -> list[asyncpg.Record]:
         """Runs one statement within the transaction and returns its rows."""
+        query = asked(query, parameters)
         answer: list[asyncpg.Record] = await self._transaction.fetch(
-            statement, parameters, timeout_s=timeout_s, standing=STANDING
+            query, timeout_s=timeout_s, standing=STANDING
         )
-        return self._asking.accepted(statement, parameters, answer, self._before)
+        return self._asking.accepted(query, answer, self._before)
 
 
 class Learning(Source):
@@ -349,18 +349,19 @@ class Learning(Source):
 
     async def fetch(
         self,
-        statement: Statement[ParametersT],
-        parameters: ParametersT,
+        query: Any,
+        parameters: Any = None,
         *,
         timeout_s: float | None = None,
     ) -> list[asyncpg.Record]:
         """Runs one statement and returns its rows."""
+        query = asked(query, parameters)
         seen, need = self._replica.seen, self._need
         pause_s = _FIRST_WAIT_S
         while True:
             asked_at = seen.now()
-            rows = await self._replica.primary.fetch(statement, parameters, timeout_s=timeout_s)
-            told = told_by(need.subject, statement, parameters, rows)
+            rows = await self._replica.primary.fetch(query, timeout_s=timeout_s)
+            told = told_by(need.subject, query, rows)
             if told is None:
                 return rows
             if pause_s > _LONGEST_WAIT_S or not self._hides(told):
@@ -385,21 +386,23 @@ class Learning(Source):
         return await self._replica.primary.transact(work)
 
 
-def tells_session(subject: Subject, statement: Statement[Any]) -> bool:
-    """Whether a row of a statement is the session that is read, with its states."""
-    return subject.session_id is not None and {*_SESSION, *_VERSIONS} <= statement.columns.keys()
+def tells_session(subject: Subject, query: Query[Any]) -> bool:
+    """Whether a row of a query is the session that is read, with its states."""
+    return (
+        subject.session_id is not None and {*_SESSION, *_VERSIONS} <= query.statement.columns.keys()
+    )
 
 
 def told_by(
     subject: Subject,
-    statement: Statement[Any],
-    parameters: Mapping[str, Any],
+    query: Query[Any],
     rows: list[asyncpg.Record],
 ) -> Told | None:
     """Returns what rows tell of what is read; None if they add nothing to an earlier answer."""
     if subject.memories:
         return None
-    telling = tells_session(subject, statement)
+    statement, parameters = query
+    telling = tells_session(subject, query)
     if not telling and "incarnation" in statement.names:
         return None  # further events of a session's row that was read before
     if not rows:

@@ -7,7 +7,7 @@ from typing import Any, Protocol, TypeVar
 import asyncpg
 
 from adkpg.database.attempts import PROMPT, Attempt
-from adkpg.sql import ParametersT, Statement
+from adkpg.queries import asked
 
 T = TypeVar("T")
 
@@ -17,8 +17,8 @@ class Source(Protocol):
 
     async def fetch(
         self,
-        statement: Statement[ParametersT],
-        parameters: ParametersT,
+        query: Any,
+        parameters: Any = None,
         *,
         timeout_s: float | None = None,
     ) -> list[asyncpg.Record]:
@@ -26,13 +26,13 @@ class Source(Protocol):
 
     async def fetch_one(
         self,
-        statement: Statement[ParametersT],
-        parameters: ParametersT,
+        query: Any,
+        parameters: Any = None,
         *,
         timeout_s: float | None = None,
     ) -> asyncpg.Record | None:
         """Runs one statement like `fetch` and returns its first row, or None."""
-        rows = await self.fetch(statement, parameters, timeout_s=timeout_s)
+        rows = await self.fetch(asked(query, parameters), timeout_s=timeout_s)
         return rows[0] if rows else None
 
     async def transact(self, work: Callable[[Any], Awaitable[T]]) -> T:
@@ -72,15 +72,18 @@ class Prompt(Source):
 
     async def fetch(
         self,
-        statement: Statement[ParametersT],
-        parameters: ParametersT,
+        query: Any,
+        parameters: Any = None,
         *,
         timeout_s: float | None = None,
     ) -> list[asyncpg.Record]:
         """Runs one statement and returns its rows."""
         self._attempt = Attempt(borrowed_at=self._attempt.borrowed_at)
         rows: list[asyncpg.Record] = await self._database.run.fetch(
-            statement, parameters, timeout_s=timeout_s, policy=PROMPT, attempt=self._attempt
+            asked(query, parameters),
+            timeout_s=timeout_s,
+            policy=PROMPT,
+            attempt=self._attempt,
         )
         return rows
 

@@ -14,7 +14,6 @@ from adkpg.database.connections import Connections
 from adkpg.database.replicas.horizon import Horizon, Standing
 from adkpg.errors import AdkpgError, Busy, InvalidInput, SchemaError, ScopeMissing
 from adkpg.outages.health import Health
-from adkpg.sql import ParametersT, Statement
 
 logger = logging.getLogger(__name__)
 
@@ -31,8 +30,8 @@ class Runs(Protocol):
 
     async def fetch(
         self,
-        statement: Statement[ParametersT],
-        parameters: ParametersT,
+        query: Any,
+        parameters: Any = None,
         *,
         timeout_s: float | None = None,
         policy: Policy = CALL,

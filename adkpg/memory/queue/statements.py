@@ -37,7 +37,9 @@ from sqlalchemy import (
 )
 from sqlalchemy.dialects.postgresql import ARRAY, TIMESTAMP, UUID
 
-from adkpg.sql import APP_NAME, USER_ID, Place, ScopeParameters, Statement, in_scope
+from adkpg.keys import ScopeKey
+from adkpg.queries import Place
+from adkpg.sql import APP_NAME, USER_ID, Statement, in_scope
 from adkpg.tables import app_settings, memories, memory_jobs
 
 _TASK = bindparam("task", type_=Text)
@@ -46,7 +48,7 @@ _CLAIM = cast(bindparam("claim", type_=Text), UUID)
 _IN_CLAIM = func.coalesce(memory_jobs.c.claim == _CLAIM, false())
 
 
-class AppParameters(TypedDict):
+class AppKey(TypedDict):
     """The jobs of one task: everybody's, or an app's, as the statement was asked for.
 
     Attributes:
@@ -58,7 +60,7 @@ class AppParameters(TypedDict):
     app_name: str | None
 
 
-class TaskParameters(AppParameters):
+class TaskParameters(AppKey):
     """Those of a user, where that is asked for."""
 
     user_id: str | None
@@ -79,7 +81,7 @@ class DeadParameters(TaskParameters):
     limit: int
 
 
-class ModelParameters(AppParameters):
+class ModelParameters(AppKey):
     """Those whose app has one active model, or none yet; null asks nothing."""
 
     model_id: int | None
@@ -93,7 +95,7 @@ class UsersParameters(ModelParameters):
     limit: int
 
 
-class ClaimParameters(ScopeParameters):
+class ClaimParameters(ScopeKey):
     """Parameters of `claim`; `model_id` is as in `ModelParameters`."""
 
     task: str
@@ -103,7 +105,7 @@ class ClaimParameters(ScopeParameters):
     lease_s: float
 
 
-class ClaimedParameters(ScopeParameters):
+class ClaimedParameters(ScopeKey):
     """Jobs of one claim, which ends at `claimed_until`."""
 
     task: str
@@ -132,7 +134,7 @@ class CompleteParameters(ClaimedParameters):
     positions: list[int]
 
 
-class EndParameters(ScopeParameters):
+class EndParameters(ScopeKey):
     """Parameters of `end`."""
 
     task: str

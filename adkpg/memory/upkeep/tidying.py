@@ -7,10 +7,10 @@ from typing import Any
 
 from adkpg.database import WITHOUT_RACES, Database, Transaction
 from adkpg.errors import Busy
+from adkpg.keys import ScopeKey
 from adkpg.memory.upkeep import statements
 from adkpg.memory.write.statements import give_way, lock_session
 from adkpg.scopes import narrowed
-from adkpg.sql import ScopeParameters
 from adkpg.telemetry.calls import DELETE, on, traced_function
 
 _BATCH = 500
@@ -94,7 +94,7 @@ async def erase_expired(database: Database) -> int:
         for row in found:
             by_scope[row["app_name"], row["user_id"]].append(row)
         for (app_name, user_id), rows in by_scope.items():
-            scope: ScopeParameters = {"app_name": app_name, "user_id": user_id}
+            scope: ScopeKey = {"app_name": app_name, "user_id": user_id}
             with narrowed(app_name, user_id):
                 erased += await _erase(database, scope, rows)
         if len(found) < _BATCH:
@@ -135,7 +135,7 @@ async def _sweep_sessions(database: Database) -> int:
         last = found[-1]
 
 
-async def _erase(database: Database, scope: ScopeParameters, rows: Sequence[Any]) -> int:
+async def _erase(database: Database, scope: ScopeKey, rows: Sequence[Any]) -> int:
     """Erases those of some memories that are still expired; returns how many went.
 
     The locks come before the statement that reads again what is to go and what was drawn from it,

@@ -37,17 +37,9 @@ from sqlalchemy import (
 )
 from sqlalchemy.dialects.postgresql import ARRAY, BIT, insert
 
-from adkpg.sql import (
-    APP_NAME,
-    AppParameters,
-    NoParameters,
-    Place,
-    ScopeParameters,
-    Statement,
-    given_rows,
-    in_scope,
-    set_for_person,
-)
+from adkpg.keys import AppKey, ScopeKey
+from adkpg.queries import Place
+from adkpg.sql import APP_NAME, NoParameters, Statement, given_rows, in_scope, set_for_person
 from adkpg.tables import (
     INLINE_DIMENSIONS,
     app_settings,
@@ -82,11 +74,11 @@ class ModelIdParameters(TypedDict):
     model_id: int
 
 
-class ActivateParameters(AppParameters, ModelIdParameters):
+class ActivateParameters(AppKey, ModelIdParameters):
     """An app, and a model's number."""
 
 
-class AppModelParameters(AppParameters, ModelKey):
+class AppModelParameters(AppKey, ModelKey):
     """An app, and a model."""
 
 
@@ -321,7 +313,7 @@ def activate_first_model() -> Statement[ActivateParameters]:
 
 
 @cache
-def select_active_model() -> Statement[AppParameters]:
+def select_active_model() -> Statement[AppKey]:
     """Reads an app's active model. No row if it has none yet."""
     return Statement(_active_model())
 
@@ -395,7 +387,7 @@ def mark_approximate() -> Statement[ModelIdParameters]:
     return Statement(select(func.count().label("marked")).select_from(marked))
 
 
-class FreshParameters(ScopeParameters):
+class FreshParameters(ScopeKey):
     """Parameters of `mark_fresh`: some vectors of a listed user."""
 
     model_id: int
@@ -512,7 +504,7 @@ def select_owner() -> Statement[SchemaParameters]:
     )
 
 
-class TuneParameters(ScopeParameters):
+class TuneParameters(ScopeKey):
     """Parameters of `tune_search`."""
 
     ef_search: str

@@ -17,7 +17,7 @@ from typing import Any, TypeVar
 
 from adkpg.database import Database, Transaction
 from adkpg.errors import InvalidInput
-from adkpg.keys import require_memorable
+from adkpg.keys import ScopeKey, SessionKey, require_memorable
 from adkpg.memory import duplicates
 from adkpg.memory.drafts import Draft, as_json, require_small
 from adkpg.memory.queue.claims import Claims
@@ -25,7 +25,6 @@ from adkpg.memory.write import plan as plans
 from adkpg.memory.write import statements
 from adkpg.memory.write.plan import Plan, Stored
 from adkpg.settings import Settings
-from adkpg.sql import ScopeParameters, SessionParameters
 
 T = TypeVar("T")
 
@@ -80,7 +79,7 @@ class Terms:
 
 async def ingest_turns(
     database: Database,
-    place: SessionParameters,
+    place: SessionKey,
     drafts: Sequence[Draft],
     *,
     whole: bool,
@@ -161,7 +160,7 @@ async def _written(
     return answer
 
 
-def _row(place: SessionParameters, draft: Draft) -> dict[str, Any]:
+def _row(place: SessionKey, draft: Draft) -> dict[str, Any]:
     """A memory as who embeds it reads it, before it has a place."""
     return {
         "app_name": place["app_name"],
@@ -200,7 +199,7 @@ def _small(drafts: list[Draft], settings: Settings) -> list[Draft]:
 
 async def ingest(
     transaction: Transaction,
-    place: SessionParameters,
+    place: SessionKey,
     drafts: Sequence[Draft],
     *,
     whole: bool,
@@ -236,7 +235,7 @@ async def ingest(
 
 async def _addition(
     transaction: Transaction,
-    place: SessionParameters,
+    place: SessionKey,
     drafts: Sequence[Draft],
     following: int | None,
 ) -> Plan:
@@ -251,7 +250,7 @@ async def _addition(
 
 
 async def _replacement(
-    transaction: Transaction, place: SessionParameters, drafts: Sequence[Draft]
+    transaction: Transaction, place: SessionKey, drafts: Sequence[Draft]
 ) -> tuple[list[Stored], Plan]:
     """Plans from what differs, or from all that the session has if its order changes."""
     wanted = {str(draft.event_id): draft for draft in drafts}
@@ -280,14 +279,14 @@ async def _replacement(
     return stored, plans.replacement(stored, changed, frozenset(), new_place)
 
 
-async def _all_stored(transaction: Transaction, place: SessionParameters) -> list[Stored]:
+async def _all_stored(transaction: Transaction, place: SessionKey) -> list[Stored]:
     rows = await transaction.fetch(statements.select_session_memories(), place)
     return [Stored(**row) for row in rows]
 
 
 async def write_by_id(
     transaction: Transaction,
-    scope: ScopeParameters,
+    scope: ScopeKey,
     drafts: Sequence[Draft],
     *,
     settings: Settings,
@@ -390,7 +389,7 @@ async def delete(transaction: Transaction, place: statements.MemoryParameters) -
 
 
 async def delete_exactly(
-    transaction: Transaction, scope: ScopeParameters, memory_ids: Sequence[str]
+    transaction: Transaction, scope: ScopeKey, memory_ids: Sequence[str]
 ) -> None:
     """Deletes some memories and no repetitions of them, for good if they came from events."""
     await transaction.fetch(statements.lock_person(), scope)
@@ -420,7 +419,7 @@ def same(rows: Sequence[Any], memory_id: str) -> list[Any]:
     return []
 
 
-async def _bury(transaction: Transaction, scope: ScopeParameters, rows: Sequence[Any]) -> None:
+async def _bury(transaction: Transaction, scope: ScopeKey, rows: Sequence[Any]) -> None:
     if rows:
         gone: statements.IdsParameters = {
             **_scope(scope),
@@ -429,9 +428,7 @@ async def _bury(transaction: Transaction, scope: ScopeParameters, rows: Sequence
         await transaction.fetch(statements.delete_memories(), gone)
 
 
-async def apply(
-    transaction: Transaction, scope: ScopeParameters, plan: Plan, settings: Settings
-) -> None:
+async def apply(transaction: Transaction, scope: ScopeKey, plan: Plan, settings: Settings) -> None:
     """Makes a plan's changes, in batches.
 
     Args:
@@ -496,5 +493,5 @@ def _batches(items: list[T]) -> Iterator[list[T]]:
         yield items[start : start + _BATCH]
 
 
-def _scope(place: ScopeParameters) -> ScopeParameters:
+def _scope(place: ScopeKey) -> ScopeKey:
     return {"app_name": place["app_name"], "user_id": place["user_id"]}

@@ -8,12 +8,11 @@ from typing import TypedDict
 
 from google.adk.events.event import Event
 
-from adkpg.keys import require_memorable
+from adkpg.keys import SessionKey, require_memorable
 from adkpg.memory.drafts import as_json, drafts_of_events, require_small
 from adkpg.memory.write.plan import new_place
 from adkpg.remember.policy import RememberPolicy
 from adkpg.settings import Settings
-from adkpg.sql import SessionParameters
 
 
 class CaptureParameters(TypedDict, total=False):
@@ -25,7 +24,7 @@ class CaptureParameters(TypedDict, total=False):
 
 
 def parameters(
-    policy: RememberPolicy, event: Event, place: SessionParameters, settings: Settings
+    policy: RememberPolicy, event: Event, place: SessionKey, settings: Settings
 ) -> CaptureParameters | None:
     """Returns what the append takes of a memory; None if the event is not remembered.
 

@@ -4,10 +4,9 @@ from collections.abc import Callable
 
 from adkpg.database import Database, Transaction
 from adkpg.errors import ConfigurationError
-from adkpg.keys import require_storable, storable
+from adkpg.keys import AppKey, require_storable, storable
 from adkpg.memory.drafts import script_of, words_of
 from adkpg.memory.write import word_statements as statements
-from adkpg.sql import AppParameters
 from adkpg.telemetry.calls import on, traced_function
 
 _BATCH = 500
@@ -79,7 +78,7 @@ async def _derived(
     config: str | None,
     progress: Callable[[int, int], None] | None,
 ) -> int:
-    app: AppParameters = {"app_name": app_name}
+    app: AppKey = {"app_name": app_name}
     # In the order of who changes an app's model: its settings, then its memories.
     await transaction.fetch(statements.set_config(), {**app, "own": config})
     await transaction.fetch(statements.hold_writers(database.schema), {})

@@ -39,6 +39,7 @@ from sqlalchemy import (
 from sqlalchemy.dialects.postgresql import ARRAY, JSON, JSONB, TIMESTAMP, Insert, insert
 from sqlalchemy.sql.selectable import TableValuedAlias
 
+from adkpg.keys import ScopeKey, SessionKey
 from adkpg.memory.drafts import COLUMNS
 from adkpg.memory.duplicates import IGNORED
 from adkpg.memory.write.posting_steps import length_of, posted_words, words_of
@@ -47,8 +48,6 @@ from adkpg.sql import (
     SESSION_ID,
     USER_ID,
     Call,
-    ScopeParameters,
-    SessionParameters,
     Statement,
     given_rows,
     in_scope,
@@ -78,14 +77,14 @@ _BEGINNING: ColumnElement[int] = literal_column("48")
 _ATTRIBUTES = ("custom_metadata", "topics", "importance", "expires_at")
 
 
-class MemoriesParameters(ScopeParameters):
+class MemoriesParameters(ScopeKey):
     """Memories, as `drafts.as_json` writes them; the configuration of words without another."""
 
     memories: str
     config: str
 
 
-class PositionsParameters(ScopeParameters):
+class PositionsParameters(ScopeKey):
     """Memories by their places."""
 
     positions: list[int]
@@ -103,33 +102,33 @@ class RewriteParameters(AttributesParameters):
     config: str
 
 
-class MemoryParameters(ScopeParameters):
+class MemoryParameters(ScopeKey):
     """One memory."""
 
     memory_id: str
 
 
-class EndsParameters(ScopeParameters):
+class EndsParameters(ScopeKey):
     """Memories that end at another time now, and when they were to end; None is never."""
 
     origins: list[str]
     was: list[datetime | None]
 
 
-class IdsParameters(ScopeParameters):
+class IdsParameters(ScopeKey):
     """Memories by their ids."""
 
     memory_ids: list[str]
 
 
-class MoveParameters(ScopeParameters):
+class MoveParameters(ScopeKey):
     """From where to where, in parallel."""
 
     froms: list[int]
     tos: list[int]
 
 
-class EventsParameters(SessionParameters):
+class EventsParameters(SessionKey):
     """Events of a session."""
 
     event_ids: list[str]
@@ -164,7 +163,7 @@ class TurnsParameters(ComparedParameters):
     lease_s: float
 
 
-class PlaceParameters(SessionParameters):
+class PlaceParameters(SessionKey):
     """Where a session's next memory goes."""
 
     next: int | None
@@ -181,13 +180,13 @@ def with_person() -> ColumnElement[Any]:
 
 
 @cache
-def give_way() -> Statement[ScopeParameters]:
+def give_way() -> Statement[ScopeKey]:
     """Bounds how long each lock on rows of a person is waited for, to the transaction's end."""
     return set_for_person(lock_timeout="200ms")
 
 
 @cache
-def lock_session() -> Statement[SessionParameters]:
+def lock_session() -> Statement[SessionKey]:
     """Makes writers of one session's memories wait for each other, to the transaction's end.
 
     They wait for whoever forgets the person too, and that one for them (`lock_person`).
@@ -197,13 +196,13 @@ def lock_session() -> Statement[SessionParameters]:
 
 
 @cache
-def lock_person() -> Statement[ScopeParameters]:
+def lock_person() -> Statement[ScopeKey]:
     """Waits for all who write a person's memories, and makes later ones wait."""
     return Statement(select(func.pg_advisory_xact_lock(_key(APP_NAME, USER_ID))))
 
 
 @cache
-def lock_stored_session() -> Statement[SessionParameters]:
+def lock_stored_session() -> Statement[SessionKey]:
     """Makes appends that remember wait too, to the transaction's end; no row if not stored."""
     return Statement(
         select(sessions.c.memory_position)
@@ -292,7 +291,7 @@ def _renewed() -> CTE:
 
 
 @cache
-def select_last_position() -> Statement[SessionParameters]:
+def select_last_position() -> Statement[SessionKey]:
     """Reads the last place of a session's memories, of however many; no row without any.
 
     One of them tells where they are: the others are its neighbours, within reach of their number.
@@ -314,7 +313,7 @@ def select_last_position() -> Statement[SessionParameters]:
 
 
 @cache
-def select_session_memories() -> Statement[SessionParameters]:
+def select_session_memories() -> Statement[SessionKey]:
     """Reads what a session has in memory, by position, as `plan.Stored` has it."""
     stored = _session_memories()
     in_session = _in_session(stored.c.event_id).label("in_session")
@@ -391,7 +390,7 @@ def select_differences() -> Statement[ComparedParameters]:
 
 
 @cache
-def select_tombstones() -> Statement[SessionParameters]:
+def select_tombstones() -> Statement[SessionKey]:
     """Reads the event ids that must not come back."""
     return Statement(
         select(memory_tombstones.c.event_id).where(

@@ -22,18 +22,19 @@ from sqlalchemy import (
 )
 from sqlalchemy.dialects.postgresql import insert
 
+from adkpg.keys import AppKey
 from adkpg.memory.write.posting_steps import length_of, posted_words, words_of
-from adkpg.sql import APP_NAME, AppParameters, NoParameters, Statement, given_rows
+from adkpg.sql import APP_NAME, NoParameters, Statement, given_rows
 from adkpg.tables import app_settings, memories, memory_lexemes
 
 
-class ConfigParameters(AppParameters):
+class ConfigParameters(AppKey):
     """An app's own configuration; None for none."""
 
     own: str | None
 
 
-class BodiesParameters(AppParameters):
+class BodiesParameters(AppKey):
     """A page of an app's memories."""
 
     limit: int
@@ -41,7 +42,7 @@ class BodiesParameters(AppParameters):
     after_position: int
 
 
-class PlacesParameters(AppParameters):
+class PlacesParameters(AppKey):
     """Memories of several users, in parallel."""
 
     user_ids: list[str]
@@ -71,7 +72,7 @@ def select_configs() -> Statement[NoParameters]:
 
 
 @cache
-def select_config() -> Statement[AppParameters]:
+def select_config() -> Statement[AppKey]:
     """Reads an app's own text search configuration; no row or null if it has none."""
     return Statement(
         select(app_settings.c.text_search_config).where(app_settings.c.app_name == APP_NAME)
@@ -107,7 +108,7 @@ def hold_writers(schema: str) -> Statement[NoParameters]:
 
 
 @cache
-def count_app() -> Statement[AppParameters]:
+def count_app() -> Statement[AppKey]:
     """Counts an app's memories, dead ones too."""
     return Statement(select(func.count().label("memories")).where(memories.c.app_name == APP_NAME))
 

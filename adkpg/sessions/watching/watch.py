@@ -18,10 +18,10 @@ from adkpg.errors import (
     StaleSession,
 )
 from adkpg.jsontext import read_events
+from adkpg.keys import SessionKey
 from adkpg.sessions.records import Marker
 from adkpg.sessions.statements import await_append
 from adkpg.sessions.watching import statements
-from adkpg.sql import SessionParameters
 
 _PAGE = 100
 _RENEWAL_S = 20.0
@@ -61,14 +61,14 @@ def position(after: Session | str | None) -> Marker | None:
 
 async def watch(
     database: Database,
-    place: SessionParameters,
+    place: SessionKey,
     *,
     after: Marker | None,
     poll_interval_s: float,
 ) -> AsyncGenerator[WatchedEvent, None]:
     """Yields events after a place as they come; `DatabaseSessionService.watch_session` says how."""
     found = await _seen(
-        database, place, lambda source: source.fetch(statements.select_position(), place)
+        database, place, lambda source: source.fetch(statements.select_position(**place))
     )
     if not found:
         raise _gone(place)
@@ -86,7 +86,7 @@ async def watch(
             )  # which it may be meanwhile
             if told and clock.time() >= renewal:
                 try:
-                    await database.run.fetch(statements.keep_watched(), place)
+                    await database.run.fetch(statements.keep_watched(**place))
                 except (PermissionDenied, ReadOnly):
                     told = False
                 renewal = clock.time() + _RENEWAL_S
@@ -104,18 +104,13 @@ async def watch(
                     await woken.wait()
 
 
-async def _news(
-    database: Database, place: SessionParameters, here: Marker
-) -> list[tuple[Event, Marker]]:
-    since: statements.NewsParameters = {
-        **place,
-        "revision": here.revision,
-        "revision_token": here.token,
-        "limit": _PAGE,
-    }
+async def _news(database: Database, place: SessionKey, here: Marker) -> list[tuple[Event, Marker]]:
+    query = statements.select_news(
+        **place, revision=here.revision, revision_token=here.token, limit=_PAGE
+    )
 
     async def news(source: Source) -> list[Any]:
-        return await source.fetch(statements.select_news(), since)
+        return await source.fetch(query)
 
     rows = await _seen(database, place, news)
     if rows and rows[0]["went_back"]:
@@ -144,7 +139,7 @@ async def _news(
 
 async def _seen(
     database: Database,
-    place: SessionParameters,
+    place: SessionKey,
     read: Callable[[Source], Awaitable[list[Any]]],
 ) -> list[Any]:
     """Reads on the primary; no later read of sessions shows less than what is told here."""
@@ -155,7 +150,7 @@ async def _seen(
     )
 
 
-def _gone(place: SessionParameters) -> SessionNotFound:
+def _gone(place: SessionKey) -> SessionNotFound:
     return SessionNotFound(
         f"Session {place['session_id']} not found; it was deleted, has expired, or was never "
         "stored."

@@ -7,13 +7,14 @@ from typing import Any
 from sqlalchemy import Integer, Text, bindparam, cast, literal, select, true, tuple_, update
 from sqlalchemy.dialects.postgresql import TIMESTAMP, UUID, insert
 
-from adkpg.sql import APP_NAME, USER_ID, ScopeParameters, Statement, in_scope
+from adkpg.keys import ScopeKey
+from adkpg.sql import APP_NAME, USER_ID, Statement, in_scope
 from adkpg.tables import audit
 
 _AUDIT_ID = cast(bindparam("audit_id", type_=Text), UUID(as_uuid=False))
 
 
-class EntryParameters(ScopeParameters):
+class EntryParameters(ScopeKey):
     """Parameters of `begin`."""
 
     audit_id: str
@@ -22,14 +23,14 @@ class EntryParameters(ScopeParameters):
     subject: str | None
 
 
-class OutcomeParameters(ScopeParameters):
+class OutcomeParameters(ScopeKey):
     """Parameters of `end`."""
 
     audit_id: str
     outcome: str
 
 
-class PageParameters(ScopeParameters):
+class PageParameters(ScopeKey):
     """Parameters of `select_entries`; app and user are ignored where nobody asks for them."""
 
     after_time: datetime | None

@@ -4,7 +4,8 @@ from functools import cache
 
 from sqlalchemy import ColumnElement, Table, and_, func, literal, select, union_all
 
-from adkpg.sql import APP_NAME, USER_ID, ScopeParameters, Statement
+from adkpg.keys import ScopeKey
+from adkpg.sql import APP_NAME, USER_ID, Statement
 from adkpg.tables import metadata
 
 TABLES = [table for table in metadata.tables.values() if "app_name" in table.c]
@@ -12,7 +13,7 @@ TABLES = [table for table in metadata.tables.values() if "app_name" in table.c]
 
 
 @cache
-def count_rows() -> Statement[ScopeParameters]:
+def count_rows() -> Statement[ScopeKey]:
     """Counts the rows of each table in `TABLES`, in their order."""
     counts = (
         select(literal(place).label("place"), func.count().label("count"))

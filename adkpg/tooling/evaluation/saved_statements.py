@@ -5,13 +5,14 @@ from functools import cache
 from sqlalchemy import Integer, Text, bindparam, cast, delete, select
 from sqlalchemy.dialects.postgresql import JSONB, UUID, insert
 
-from adkpg.sql import APP_NAME, USER_ID, ScopeParameters, Statement, in_scope
+from adkpg.keys import ScopeKey
+from adkpg.sql import APP_NAME, USER_ID, Statement, in_scope
 from adkpg.tables import saved_questions
 
 _ID = cast(bindparam("question_id", type_=Text), UUID(as_uuid=False))
 
 
-class QuestionParameters(ScopeParameters):
+class QuestionParameters(ScopeKey):
     """Parameters of `insert_question`; `evidence` is a JSON array as text."""
 
     question_id: str
@@ -19,13 +20,13 @@ class QuestionParameters(ScopeParameters):
     evidence: str
 
 
-class QuestionIdParameters(ScopeParameters):
+class QuestionIdParameters(ScopeKey):
     """Parameters of `delete_question`."""
 
     question_id: str
 
 
-class QuestionsParameters(ScopeParameters):
+class QuestionsParameters(ScopeKey):
     """Parameters of `select_questions`."""
 
     limit: int

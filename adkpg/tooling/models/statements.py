@@ -25,13 +25,14 @@ from sqlalchemy import (
 )
 from sqlalchemy.dialects.postgresql import insert
 
+from adkpg.keys import AppKey
 from adkpg.memory.vectors.statements import (
     MODEL_ID,
     ActivateParameters,
     ModelIdParameters,
     is_of,
 )
-from adkpg.sql import APP_NAME, AppParameters, NoParameters, Statement, given_rows
+from adkpg.sql import APP_NAME, NoParameters, Statement, given_rows
 from adkpg.tables import (
     app_settings,
     approximate_scopes,
@@ -257,7 +258,7 @@ def select_texts() -> Statement[TextsParameters]:
 
 
 @cache
-def lock_app() -> Statement[AppParameters]:
+def lock_app() -> Statement[AppKey]:
     """Keeps an app's active model, and its vectors, as they are to the transaction's end.
 
     Returns model_id, the active one.
@@ -316,7 +317,7 @@ def _is_one_of(chosen: Any) -> ColumnElement[bool]:
 
 
 @cache
-def renew_jobs() -> Statement[AppParameters]:
+def renew_jobs() -> Statement[AppKey]:
     """Lets an app's queued embeddings begin again: claims and failures were another model's."""
     chosen = _own_jobs().cte("chosen")
     return Statement(

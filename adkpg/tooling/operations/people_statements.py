@@ -16,12 +16,13 @@ from sqlalchemy import (
     true,
 )
 
-from adkpg.keys import APP_WIDE
-from adkpg.sql import APP_NAME, AppParameters, Place, Statement
+from adkpg.keys import APP_WIDE, AppKey
+from adkpg.queries import Place
+from adkpg.sql import APP_NAME, Statement
 from adkpg.tables import memories, sessions, user_states
 
 
-class UsersParameters(AppParameters):
+class UsersParameters(AppKey):
     """Parameters of `select_users`: those after one, of whose ids a part is known.
 
     So many are looked at, and so many returned.

@@ -33,10 +33,10 @@ async def replica(database: Database) -> Finding:
             "unset ADKPG_READ_URL",
         )
         return verdict.finding("")
-    primary = (await database.run.fetch(identify(), _NOTHING, policy=GLANCE))[0]
+    primary = (await database.run.fetch(identify(), policy=GLANCE))[0]
     began = time.monotonic()
     try:
-        found = (await standby.fetch(identify(), _NOTHING, policy=LOOK))[0]
+        found = (await standby.fetch(identify(), policy=LOOK))[0]
         if (found["cluster"], found["database"]) != (primary["cluster"], primary["database"]):
             verdict.add(
                 "failure",
@@ -58,7 +58,7 @@ async def replica(database: Database) -> Finding:
             return verdict.finding("")
         clocks_differ_s = abs(found["clock_s"] - primary["clock_s"])
         if found["standby"] and _behind(primary["position"], found["position"]) < 0:
-            later = (await database.run.fetch(identify(), _NOTHING, policy=GLANCE))[0]
+            later = (await database.run.fetch(identify(), policy=GLANCE))[0]
             if found["timeline"] == later["timeline"] and found["position"] > later["position"]:
                 verdict.add(
                     "failure",
@@ -72,7 +72,7 @@ async def replica(database: Database) -> Finding:
             if time.monotonic() - began > _LONGEST_S:
                 break
             await asyncio.sleep(_PAUSE_S)
-            found = (await standby.fetch(identify(), _NOTHING, policy=GLANCE))[0]
+            found = (await standby.fetch(identify(), policy=GLANCE))[0]
     except SchemaError as exc:
         verdict.add("warning", f"{there}: {exc}", "SELECT pg_wal_replay_resume();")
         return verdict.finding("")

@@ -121,7 +121,7 @@ async def test_memories_are_read_there(both: Replicated) -> None:
         await both.settle(read)  # which prepares the statements, too
         with Asked(both) as asked:
             await read()
-        assert (asked.primary, asked.standby) == (0, 6), "with the neighbours"
+        assert (asked.primary, asked.standby) == (0, 7), "a search asks twice, and for neighbours"
 
 
 async def test_while_replay_is_paused_nothing_written_here_is_missing(both: Replicated) -> None:

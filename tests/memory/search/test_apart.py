@@ -15,6 +15,7 @@ from adkpg.errors import Busy, DatabaseError, DatabaseUnavailable, ReadOnly
 from adkpg.keys import APP_WIDE
 from adkpg.memory.filters import SearchFilters
 from adkpg.memory.search.options import MODES, Mode
+from adkpg.queries import asked
 from tests.fakes.conversation import USER, entry
 from tests.fakes.ranked_stories import NOW, QUESTIONS, WORDS, BagEmbedder, remember
 
@@ -115,12 +116,13 @@ class FailingRunner(Runner):
         self._failing = failing
         self._fault = fault
 
-    async def fetch(self, statement: Any, parameters: Any, **options: Any) -> Any:
-        if "top_k" in parameters:  # what speaks for memories; then the best are read
-            self._failing.asked.append(parameters["user_id"])
-            if parameters["user_id"] == APP_WIDE:
+    async def fetch(self, query: Any, parameters: Any = None, **options: Any) -> Any:
+        query = asked(query, parameters)
+        if "top_k" in query.parameters:  # what speaks for memories; then the best are read
+            self._failing.asked.append(query.parameters["user_id"])
+            if query.parameters["user_id"] == APP_WIDE:
                 await self._fault()
-        return await super().fetch(statement, parameters, **options)
+        return await super().fetch(query, **options)
 
 
 def raising(*faults: Exception | None) -> Callable[[], Awaitable[object]]:
@@ -185,10 +187,11 @@ async def test_a_fault_of_one_search_takes_nothing_from_those_that_are_under_way
         await answered.wait()
 
     class Slower(FailingRunner):
-        async def fetch(self, statement: Any, parameters: Any, **options: Any) -> Any:
-            is_second = "top_k" in parameters and failing.asked.count("user") == 1
-            rows = await super().fetch(statement, parameters, **options)
-            if is_second and parameters["user_id"] == "user":
+        async def fetch(self, query: Any, parameters: Any = None, **options: Any) -> Any:
+            query = asked(query, parameters)
+            is_second = "top_k" in query.parameters and failing.asked.count("user") == 1
+            rows = await super().fetch(query, **options)
+            if is_second and query.parameters["user_id"] == "user":
                 await failed.wait()
                 answered.set()
             return rows
@@ -296,12 +299,13 @@ async def test_a_node_that_hangs_keeps_no_connection_from_the_users_own(
     )
 
     class Hanging(Runner):
-        async def fetch(self, statement: Any, parameters: Any, **options: Any) -> Any:
-            if "top_k" in parameters and parameters["user_id"] == APP_WIDE:
+        async def fetch(self, query: Any, parameters: Any = None, **options: Any) -> Any:
+            query = asked(query, parameters)
+            if "top_k" in query.parameters and query.parameters["user_id"] == APP_WIDE:
                 return await self.transact(
                     lambda _: asyncio.Event().wait(), attempt=options["attempt"]
                 )
-            return await super().fetch(statement, parameters, **options)
+            return await super().fetch(query, **options)
 
     async with Apart(database_url, settings, Hanging) as hanging:
         memory = PgVectorMemoryService(hanging)

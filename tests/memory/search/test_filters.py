@@ -9,7 +9,7 @@ import pytest
 from google.genai import types
 from sqlalchemy import text
 
-from adkpg import Database, PgVectorMemoryService
+from adkpg import Database, PgVectorMemoryService, queries
 from adkpg.database.runner import Runner
 from adkpg.memory.filters import KINDS, SearchFilters
 from adkpg.memory.records import Memory
@@ -299,15 +299,16 @@ async def test_what_no_longer_meets_them_when_it_is_read_is_no_hit(database: Dat
     )
 
     class Changing(Runner):
-        async def fetch(self, statement: Any, parameters: Any, **options: Any) -> Any:
+        async def fetch(self, query: Any, parameters: Any = None, **options: Any) -> Any:
+            query = queries.asked(query, parameters)
             fetch: Any = super().fetch
-            if "positions" in parameters:
+            if "positions" in query.parameters:
                 for change in changes:
                     await fetch(
                         Statement[NoParameters](text(change.replace("UPDATE ", "UPDATE adkpg."))),
                         {},
                     )
-            return await fetch(statement, parameters, **options)
+            return await fetch(query, **options)
 
     database.run = Changing(database.connections, database.installation)
     filters = SearchFilters(authors=["ana"])

@@ -12,6 +12,7 @@ from google.genai import types
 from adkpg import Database, DatabaseSessionService, PgVectorMemoryService
 from adkpg.database.runner import Runner
 from adkpg.errors import EventConflict, InvalidInput, SessionNotFound, StaleSession
+from adkpg.queries import asked
 from adkpg.remember.policy import RememberPolicy
 from adkpg.sessions import statements
 from tests.fakes.conversation import USER, bodies, calls_a_tool, found, said, text_of, whole
@@ -61,9 +62,10 @@ async def test_an_append_that_remembers_nothing_is_a_plain_one(
     sent: list[list[object]] = []
 
     class Watched(Runner):
-        async def fetch(self, statement: Any, parameters: Any, **options: Any) -> Any:
-            sent.append(statement.arguments(parameters))
-            return await super().fetch(statement, parameters, **options)
+        async def fetch(self, query: Any, parameters: Any = None, **options: Any) -> Any:
+            query = asked(query, parameters)
+            sent.append(query.statement.arguments(query.parameters))
+            return await super().fetch(query, **options)
 
     async with Database(database_url) as database:
         database.run = Watched(database.connections, database.installation)

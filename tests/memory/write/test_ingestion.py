@@ -11,8 +11,9 @@ from sqlalchemy import select
 
 from adkpg import Database, DatabaseSessionService, PgVectorMemoryService
 from adkpg.errors import InvalidInput
+from adkpg.keys import ScopeKey
 from adkpg.memory.records import plain_content
-from adkpg.sql import ScopeParameters, Statement, in_scope, stored_content
+from adkpg.sql import Statement, in_scope, stored_content
 from adkpg.tables import memories
 from tests.fakes.conversation import (
     USER,
@@ -227,7 +228,7 @@ async def test_a_content_that_author_and_body_tell_is_stored_once(
     stored = await connection.fetch("SELECT content FROM memories WHERE content IS NOT NULL")
     assert [types.Content.model_validate_json(row["content"]) for row in stored] == [kept]
     rows = await database.run.fetch(
-        Statement[ScopeParameters](
+        Statement[ScopeKey](
             select(memories.c.author, memories.c.body, stored_content().label("content")).where(
                 in_scope(memories), memories.c.content.is_(None)
             )

@@ -21,16 +21,9 @@ from sqlalchemy import (
 )
 from sqlalchemy.dialects.postgresql import ARRAY
 
+from adkpg.keys import AppKey, ScopeKey
 from adkpg.memory.drafts import COLUMNS
-from adkpg.sql import (
-    APP_NAME,
-    SESSION_ID,
-    USER_ID,
-    AppParameters,
-    ScopeParameters,
-    Statement,
-    stored_content,
-)
+from adkpg.sql import APP_NAME, SESSION_ID, USER_ID, Statement, stored_content
 from adkpg.tables import (
     app_settings,
     app_states,
@@ -49,7 +42,7 @@ _AFTER_USER = bindparam("after_user", type_=Text)
 _AFTER_SESSION = bindparam("after_session", type_=Text)
 
 
-class UsersPageParameters(AppParameters):
+class UsersPageParameters(AppKey):
     """A page of an app's rows, or of one user's; null if not asked for."""
 
     user_id: str | None
@@ -75,7 +68,7 @@ class TombstonesPageParameters(SessionsPageParameters):
     after_event: str
 
 
-class EventsPageParameters(AppParameters):
+class EventsPageParameters(AppKey):
     """Events of the sessions up to one, after an event of the first of them."""
 
     after_user: str
@@ -92,7 +85,7 @@ class MemoriesPageParameters(PageParameters):
     after_position: int
 
 
-class OriginsParameters(ScopeParameters):
+class OriginsParameters(ScopeKey):
     """Memories of a user."""
 
     memory_ids: list[str]
@@ -108,7 +101,7 @@ def _of(table: Any, *, user: bool, session: bool = False) -> list[ColumnElement[
 
 
 @cache
-def select_settings() -> Statement[AppParameters]:
+def select_settings() -> Statement[AppKey]:
     """Reads an app's settings: text_search_config, extract_facts, model, dimensions."""
     return Statement(
         select(
@@ -127,7 +120,7 @@ def select_settings() -> Statement[AppParameters]:
 
 
 @cache
-def select_app_state() -> Statement[AppParameters]:
+def select_app_state() -> Statement[AppKey]:
     """Reads an app's state as JSON text, and when it changed."""
     state = cast(app_states.c.state, Text).label("state")
     return Statement(

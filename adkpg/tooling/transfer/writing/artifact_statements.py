@@ -6,11 +6,12 @@ from functools import cache
 from sqlalchemy import BigInteger, Integer, Text, and_, cast, select
 from sqlalchemy.dialects.postgresql import BYTEA, JSON, TIMESTAMP, UUID, insert
 
-from adkpg.sql import APP_NAME, USER_ID, ScopeParameters, Statement, given_rows, in_scope
+from adkpg.keys import ScopeKey
+from adkpg.sql import APP_NAME, USER_ID, Statement, given_rows, in_scope
 from adkpg.tables import artifact_chunks, artifacts
 
 
-class ArtifactIdsParameters(ScopeParameters):
+class ArtifactIdsParameters(ScopeKey):
     """Places of versions, in parallel arrays."""
 
     session_ids: list[str]
@@ -30,7 +31,7 @@ class ArtifactsParameters(ArtifactIdsParameters):
     created: list[datetime]
 
 
-class ChunkIdsParameters(ScopeParameters):
+class ChunkIdsParameters(ScopeKey):
     """Parts of the bytes of versions, in parallel arrays."""
 
     artifact_ids: list[str]

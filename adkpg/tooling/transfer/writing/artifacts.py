@@ -4,8 +4,7 @@ from adkpg.artifacts.place import place
 from adkpg.artifacts.records import CHUNK_BYTES
 from adkpg.database import Database, Transaction
 from adkpg.errors import InvalidInput
-from adkpg.keys import require_storable
-from adkpg.sql import ScopeParameters
+from adkpg.keys import ScopeKey, require_storable
 from adkpg.tooling.transfer.records import ArtifactRecord, ChunkRecord, Unread
 from adkpg.tooling.transfer.report import ImportReport
 from adkpg.tooling.transfer.writing import artifact_statements as statements
@@ -72,7 +71,7 @@ class ArtifactWriter:
         self._files, self._chunks, self._bytes = [], [], 0
         if self._scope is None or self._mode is Mode.COUNT or not (files or chunks):
             return
-        scope: ScopeParameters = {"app_name": self._scope[0], "user_id": self._scope[1]}
+        scope: ScopeKey = {"app_name": self._scope[0], "user_id": self._scope[1]}
         places: statements.ArtifactIdsParameters = {
             **scope,
             "session_ids": [file.session_id for file in files],
@@ -122,7 +121,7 @@ class ArtifactWriter:
 
 async def _write(
     transaction: Transaction,
-    scope: ScopeParameters,
+    scope: ScopeKey,
     places: statements.ArtifactIdsParameters,
     files: list[ArtifactRecord],
     chunks: list[tuple[ArtifactRecord, ChunkRecord]],

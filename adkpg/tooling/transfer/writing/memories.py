@@ -7,13 +7,12 @@ from typing import Any
 from adkpg.database import Database, Transaction
 from adkpg.errors import InvalidInput
 from adkpg.jsontext import same_json
-from adkpg.keys import APP_WIDE, require_storable
+from adkpg.keys import APP_WIDE, ScopeKey, require_storable
 from adkpg.memory.drafts import Draft
 from adkpg.memory.vectors.vectors import registered
 from adkpg.memory.write import apply
 from adkpg.memory.write import statements as memory_statements
 from adkpg.memory.write.plan import Plan, new_place
-from adkpg.sql import ScopeParameters
 from adkpg.tooling.transfer.records import (
     AppSettingsRecord,
     MemoryRecord,
@@ -156,7 +155,7 @@ class MemoryWriter:
         waiting, self._waiting = self._waiting, {}
         if not waiting or self._scope is None or self._mode is Mode.COUNT:
             return
-        scope: ScopeParameters = {"app_name": self._scope[0], "user_id": self._scope[1]}
+        scope: ScopeKey = {"app_name": self._scope[0], "user_id": self._scope[1]}
         records = list(waiting.values())
         if self._mode is Mode.VERIFY:
             await self._verify(scope, records)
@@ -176,7 +175,7 @@ class MemoryWriter:
                 await self.flush()
 
     async def _write(
-        self, transaction: Transaction, scope: ScopeParameters, records: Sequence[MemoryRecord]
+        self, transaction: Transaction, scope: ScopeKey, records: Sequence[MemoryRecord]
     ) -> int:
         sessions = sorted({record.draft.session_id for record in records} | {""})
         for session_id in sessions:
@@ -237,7 +236,7 @@ class MemoryWriter:
         return len(plan.insert) + len(plan.alter)
 
     async def _found(
-        self, transaction: Transaction, scope: ScopeParameters, records: Sequence[MemoryRecord]
+        self, transaction: Transaction, scope: ScopeKey, records: Sequence[MemoryRecord]
     ) -> dict[str, Any]:
         rows = await transaction.fetch(
             statements.select_stored(),
@@ -245,7 +244,7 @@ class MemoryWriter:
         )
         return {row["memory_id"]: row for row in rows}
 
-    async def _verify(self, scope: ScopeParameters, records: Sequence[MemoryRecord]) -> None:
+    async def _verify(self, scope: ScopeKey, records: Sequence[MemoryRecord]) -> None:
         rows = await self._database.run.fetch(
             statements.select_stored(),
             {**scope, "memory_ids": [record.draft.memory_id for record in records]},
@@ -281,7 +280,7 @@ def _same_attributes(row: Any, draft: Draft) -> bool:
     )
 
 
-def _extras(scope: ScopeParameters, records: Sequence[MemoryRecord]) -> statements.ExtrasParameters:
+def _extras(scope: ScopeKey, records: Sequence[MemoryRecord]) -> statements.ExtrasParameters:
     return {
         **scope,
         "memory_ids": [record.draft.memory_id for record in records],
@@ -291,9 +290,7 @@ def _extras(scope: ScopeParameters, records: Sequence[MemoryRecord]) -> statemen
     }
 
 
-def _origins(
-    scope: ScopeParameters, records: Sequence[MemoryRecord]
-) -> statements.OriginsParameters:
+def _origins(scope: ScopeKey, records: Sequence[MemoryRecord]) -> statements.OriginsParameters:
     pairs = [(record.draft.memory_id, origin) for record in records for origin in record.origins]
     return {
         **scope,

@@ -25,19 +25,10 @@ from sqlalchemy import (
 )
 from sqlalchemy.dialects.postgresql import ARRAY, TIMESTAMP, insert
 
+from adkpg.keys import AppKey, ScopeKey, SessionKey
 from adkpg.memory.vectors.statements import ModelKey, model_number
 from adkpg.memory.write.statements import buried
-from adkpg.sql import (
-    APP_NAME,
-    SESSION_ID,
-    USER_ID,
-    AppParameters,
-    ScopeParameters,
-    SessionParameters,
-    Statement,
-    given_rows,
-    in_scope,
-)
+from adkpg.sql import APP_NAME, SESSION_ID, USER_ID, Statement, given_rows, in_scope
 from adkpg.tables import (
     app_settings,
     memories,
@@ -50,13 +41,13 @@ _TIME = TIMESTAMP(timezone=True)
 _EVENT_ID = bindparam("event_id", type_=Text)
 
 
-class IdsParameters(ScopeParameters):
+class IdsParameters(ScopeKey):
     """Memories by their ids."""
 
     memory_ids: list[str]
 
 
-class PositionsParameters(ScopeParameters):
+class PositionsParameters(ScopeKey):
     """Places."""
 
     positions: list[int]
@@ -83,7 +74,7 @@ class OriginsParameters(IdsParameters):
     origin_ids: list[str]
 
 
-class EventParameters(SessionParameters):
+class EventParameters(SessionKey):
     """One event of a session."""
 
     event_id: str
@@ -95,14 +86,14 @@ class TombstoneParameters(EventParameters):
     needed_at: datetime
 
 
-class SettingsParameters(AppParameters):
+class SettingsParameters(AppKey):
     """Settings of an app."""
 
     text_search_config: str | None
     extract_facts: bool
 
 
-class ModelParameters(AppParameters, ModelKey):
+class ModelParameters(AppKey, ModelKey):
     """The model that an app is searched with."""
 
 

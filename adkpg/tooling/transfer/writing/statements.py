@@ -26,7 +26,8 @@ from sqlalchemy import (
 from sqlalchemy.dialects.postgresql import ARRAY, JSON, JSONB, TIMESTAMP, insert
 from sqlalchemy.sql.selectable import TableValuedAlias
 
-from adkpg.sql import SESSION_ID, SessionParameters, Statement, given_rows, in_scope
+from adkpg.keys import SessionKey
+from adkpg.sql import SESSION_ID, Statement, given_rows, in_scope
 from adkpg.tables import app_states, events, sessions, user_states
 
 _TIME = TIMESTAMP(timezone=True)
@@ -70,7 +71,7 @@ class EventsParameters(KeysParameters):
     payloads: list[str]
 
 
-class KnownParameters(SessionParameters):
+class KnownParameters(SessionKey):
     """Event ids that a session may have before a number."""
 
     event_ids: list[str]
