@@ -6,7 +6,7 @@ import struct
 import sys
 from collections.abc import Mapping, Sequence
 from datetime import UTC, datetime
-from typing import Any
+from typing import Any, TypedDict
 
 from google.adk.memory.memory_entry import MemoryEntry
 from google.genai import types
@@ -24,6 +24,30 @@ WORDS_LIMIT = 2 * BODY_LIMIT
 _TEXT_LENGTH = (
     1e6  # of a vector as text: its numbers are rounded to 1e-6 of it, a halfvec's to 5e-4
 )
+
+
+class StoredMemory(TypedDict):
+    """The columns that `memory` reads.
+
+    The content is null where the body says it all, and the body where it does not. JSON is text; no
+    topics are null.
+    """
+
+    memory_id: str
+    kind: str
+    session_id: str
+    event_id: str | None
+    author: str | None
+    timestamp: datetime
+    content: str | None
+    body: str | None
+    custom_metadata: str | None
+    source: str | None
+    artifacts: str | None
+    topics: str | None
+    importance: float
+    expires_at: datetime | None
+    superseded_by: str | None
 
 
 class Memory(MemoryEntry):

@@ -7,21 +7,26 @@ from typing import Any
 import asyncpg
 from sqlalchemy.sql.base import Executable
 
+from adkpg.queries import Query
 from adkpg.sql import Statement
 from adkpg.tables import SCHEMA
 
 
 async def explain(
     connection: asyncpg.Connection,
-    statement: Statement[Any] | Executable,
-    parameters: Mapping[str, Any],
+    statement: Query[Any] | Statement[Any] | Executable,
+    parameters: Mapping[str, Any] | None = None,
     *,
     generic: bool = False,
     scope: tuple[str, str] | None = None,
 ) -> list[dict[str, Any]]:
     """Runs a statement and returns the nodes of its plan, custom or generic, also in a scope."""
-    asked = statement if isinstance(statement, Statement) else Statement(statement)
-    values = [*asked.arguments(parameters), *(scope or ())]
+    asked: Any = statement
+    if isinstance(statement, Query):
+        asked, parameters = statement
+    elif isinstance(statement, Executable):
+        asked = Statement(statement)
+    values = asked.arguments(parameters, scope)
     mode = "force_generic_plan" if generic else "force_custom_plan"
     await connection.execute(f"SET plan_cache_mode = {mode}")
     await connection.execute(
