@@ -1,8 +1,8 @@
 """Queries: SQL from the files beside the modules that name it, typed by a function each. No I/O.
 
 A file has statements under comments such as ``-- name: select_position``. Parameters are written
-``:session_id``, as in psql, and a name in braces is one of two things: ``{schema}``, or a number
-that the module gives.
+``:session_id``, as in psql. A name in braces is ``{schema}``, or what the module gives: mostly a
+number that it shares.
 """
 
 import inspect
@@ -27,7 +27,7 @@ RowT = TypeVar("RowT")
 _NAME = re.compile(r"^-- name: (\w+)\n", re.MULTILINE)
 _COMMENT = re.compile(r"^\s*--.*\n", re.MULTILINE)
 _PARAMETER = re.compile(r"(?<![:\w]):([a-z]\w*)")
-_INSERTED = re.compile(r"\{([a-z_]+)\}")
+_INSERTED = re.compile(r"\{([a-z]\w*)\}")
 _CHANGES = ("INSERT ", "UPDATE ", "DELETE ")
 _WRITES = re.compile(rf"\b(?:INSERT|UPDATE|DELETE)\b|{PLACEHOLDER}\.\w+\(")
 _CALL = re.compile(rf"SELECT {PLACEHOLDER}\.(\w+)\([^()]*\)\s+AS answer$")
@@ -97,8 +97,7 @@ class Statement:
         def numbered(found: re.Match[str]) -> str:
             return f"${numbers.setdefault(found[1], len(numbers) + 1)}"
 
-        text = _PARAMETER.sub(numbered, _COMMENT.sub("", sql).replace("{schema}", PLACEHOLDER))
-        text = text.strip().removesuffix(";")
+        text = _PARAMETER.sub(numbered, sql.replace("{schema}", PLACEHOLDER))
         self.enters = "scope" in numbers
         self.names = tuple(name for name in numbers if name != "scope")
         if self.enters and list(numbers)[-1] != "scope":
@@ -201,20 +200,26 @@ class Queries:
 
     Args:
       module: The module's file.
-      **numbers: What the names in braces stand for.
+      **inserted: What the names in braces stand for.
     """
 
-    def __init__(self, module: str, **numbers: float) -> None:
+    def __init__(self, module: str, **inserted: object) -> None:
         path = Path(module).with_suffix(".sql")
         _, *parts = _NAME.split(path.read_text(encoding="utf-8"))
+        self._texts = dict(zip(parts[::2], parts[1::2], strict=True))
+        self._inserted: Mapping[str, object] = {"schema": "{schema}", **inserted}
 
-        def inserted(found: re.Match[str]) -> str:
-            return found[0] if found[1] == "schema" else str(numbers[found[1]])
+    def text(self, name: str, **inserted: object) -> str:
+        """Returns the text of a name.
 
-        self.texts: Mapping[str, str] = {
-            name: _INSERTED.sub(inserted, text)
-            for name, text in zip(parts[::2], parts[1::2], strict=True)
-        }
+        Args:
+          name: Of a statement, or of a part of one that the module puts together.
+          **inserted: What else the names in braces stand for.
+        """
+        known = {**self._inserted, **inserted}
+        text = _COMMENT.sub("", self._texts[name])
+        text = _INSERTED.sub(lambda found: str(known[found[1]]), text)
+        return text.strip().removesuffix(";")
 
     def query(
         self, *, long: bool = False, place: Place = Place.ANYWHERE
@@ -230,7 +235,7 @@ class Queries:
 
         def made(function: Callable[P, Query[RowT]]) -> Callable[P, Query[RowT]]:
             (row,) = get_args(get_type_hints(function)["return"])
-            statement = Statement(self.texts[function.__name__], row, long=long, place=place)
+            statement = Statement(self.text(function.__name__), row, long=long, place=place)
             signature = inspect.signature(function).parameters
             if set(signature) != set(statement.names):
                 differing = sorted(set(signature) ^ set(statement.names))

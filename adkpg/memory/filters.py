@@ -4,7 +4,7 @@ import math
 from collections.abc import Collection, Mapping, Sequence
 from dataclasses import dataclass, field
 from datetime import UTC, date, datetime, tzinfo
-from typing import Any
+from typing import Any, TypedDict
 
 from pydantic_core import PydanticSerializationError, to_jsonable_python
 
@@ -13,13 +13,25 @@ from adkpg.errors import InvalidInput
 from adkpg.interface.internal import internal
 from adkpg.keys import storable
 from adkpg.memory import records
-from adkpg.sql import INDEXED_CONDITIONS, FilterParameters
+from adkpg.sql import INDEXED_CONDITIONS
 from adkpg.timestamps import moment
 
 KINDS = ("turn", "note", "document", "fact", "summary")
 
 MOST_VALUES = 1_000
 """Most values of a condition, since each memory may be compared with each of them."""
+
+
+class Conditions(TypedDict):
+    """Conditions of `SearchFilters` as queries take them; null asks nothing."""
+
+    after: datetime | None
+    before: datetime | None
+    authors: list[str] | None
+    session_ids: list[str] | None
+    metadata: str | None
+    kinds: list[str] | None
+    topics: list[str] | None
 
 
 @dataclass(frozen=True)
@@ -103,7 +115,7 @@ class SearchFilters:
         return parameters
 
 
-def parameters_of(filters: SearchFilters, zone: tzinfo) -> FilterParameters:
+def parameters_of(filters: SearchFilters, zone: tzinfo) -> Conditions:
     """Returns the conditions' values; None asks nothing, and a time without offset is of `zone`."""
     asked = filters.parameters
     after, before = filters.after, filters.before

@@ -18,7 +18,7 @@ import subprocess
 import sys
 import time
 from pathlib import Path
-from typing import Any
+from typing import Any, cast
 
 import asyncpg
 from rich.console import Console
@@ -26,9 +26,8 @@ from rich.table import Table
 
 from adkpg import Database
 from adkpg.database.sending import Direct
-from adkpg.memory.search.statements import Shape, evidence, select_found
-from adkpg.queries import asked
-from adkpg.sql import Statement
+from adkpg.memory.search.statements import Shape, evidence_statement, select_found
+from adkpg.queries import Query
 from benchmarks.scripts import bulk
 from benchmarks.scripts.hnsw import DIMENSIONS
 from benchmarks.scripts.shares import server_ms
@@ -44,20 +43,17 @@ MODES = {"hybrid": (True, True), "vector": (False, True), "text": (True, False)}
 # Of both checkouts it uses only what they have in common.
 TEXTS = f"""
 import json
-from adkpg.memory.search.statements import Shape, evidence, select_found
+from adkpg.memory.search.statements import Shape, evidence_statement, select_found
 found = {{}}
 for mode, (lexical, vector) in {MODES!r}.items():
-    both = (
-        evidence(Shape(lexical=lexical, vector=vector)),
-        select_found(frozenset(), vector=vector, large=False),
-    )
-    found[mode] = [(each.text("adkpg"), each.names, each._constants) for each in both]
+    both = (evidence_statement(Shape(lexical=lexical, vector=vector)), select_found.statement)
+    found[mode] = [(each.text("adkpg"), each.names) for each in both]
 print(json.dumps(found))
 """
 
 
 def statements_of(checkout: Path) -> dict[str, Any]:
-    """Of each mode, its statements: their text, the names of their parameters, some's values."""
+    """Of each mode, its statements: their text, and the names of their parameters."""
     written = subprocess.run(
         [sys.executable, "-c", TEXTS],
         env=os.environ | {"PYTHONPATH": str(checkout)},
@@ -89,6 +85,8 @@ async def asked_of(connection: Any) -> dict[str, object]:
         "dimensions": DIMENSIONS,
         "exact_user_ids": [user],
         "approximate_user_ids": [],
+        "inactive": False,
+        "model_id": 1,
         "wordiness": 1.0,
         "positions": [position for (position,) in positions],
     }
@@ -108,8 +106,7 @@ async def measure(server_url: str, checkouts: list[Path], times: int) -> None:
                 for mode in MODES:
                     for number, side in enumerate(sides):
                         each = [
-                            await once(connection, text, names, constants | given)
-                            for text, names, constants in side[mode]
+                            await once(connection, text, names, given) for text, names in side[mode]
                         ]
                         parsed, planned = (sum(part) for part in zip(*each, strict=True))
                         took.setdefault((mode, number), []).append((parsed, planned))
@@ -142,17 +139,17 @@ async def waits(
     try:
         for number in range(times + WARM):
             for mode, (lexical, vector) in MODES.items():
-                statements: list[Statement[Any]] = [
-                    evidence(Shape(lexical=lexical, vector=vector)),
-                    select_found(frozenset(), vector=vector, large=False),
+                statements = [
+                    evidence_statement(Shape(lexical=lexical, vector=vector)),
+                    cast("Any", select_found).statement,
                 ]
                 for way, connection in zip(WAYS, (keeping, losing, losing), strict=True):
                     began = time.perf_counter()
                     for statement in statements:
-                        wanted = dict.fromkeys(statement.binds) | given
+                        wanted = dict.fromkeys(statement.names) | given
                         plans_kept = way != WAYS[2]
                         (sent,) = Direct("adkpg").sent(
-                            asked(statement, wanted), plans_kept=plans_kept
+                            Query(statement, wanted), plans_kept=plans_kept
                         )
                         answer = await connection.fetch(sent.sql, *sent.arguments)
                         if sent.rows is not None:

@@ -28,7 +28,7 @@ from adkpg.queries import asked
 from adkpg.sql import Statement
 from tests.fakes.conversation import USER, entry
 from tests.fakes.ranked_stories import NOW, QUESTIONS, BagEmbedder, remember
-from tests.fakes.statements import FUNCTIONS, shapes
+from tests.fakes.statements import statements
 
 pytestmark = pytest.mark.direct("looks at what its server process keeps")
 
@@ -83,15 +83,10 @@ async def _kept(database: Database) -> dict[str, int]:
 
 
 def test_each_long_statement_says_whose_rows_it_reads_and_changes_none() -> None:
-    long = [
-        statement
-        for make in FUNCTIONS.values()
-        for shape in shapes(make)
-        if (statement := make(**shape)).long
-    ]
+    long = [statement for _, statement in statements() if statement.long]
     assert long
     for statement in long:
-        assert {"app_name", "user_id"} <= statement.binds
+        assert {"app_name", "user_id"} <= set(statement.names)
         assert not statement.writes
         assert statement.columns
 

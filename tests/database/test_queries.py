@@ -1,5 +1,6 @@
 """Each query is what Postgres takes it for: prepared as it is sent, its types those of Python."""
 
+from collections.abc import Iterator
 from datetime import datetime, timedelta
 from decimal import Decimal
 from types import NoneType, UnionType
@@ -9,9 +10,11 @@ from uuid import UUID
 import asyncpg
 import pytest
 
+from adkpg.memory.search.statements import EvidenceParameters, evidence_statement
 from adkpg.queries import PLACEHOLDER, Nothing, Statement
 from tests.fakes.queries import QUERIES, statement_of
 from tests.fakes.roles import guarded_roles
+from tests.fakes.statements import EVIDENCE
 
 TYPES = {
     str: {"text", "varchar", "name", "json", "jsonb", "bpchar", "char"},
@@ -53,18 +56,25 @@ async def described(connection: asyncpg.Connection) -> asyncpg.Connection:
     return connection
 
 
+def every() -> Iterator[tuple[str, Statement, dict[str, Any]]]:
+    """Each statement, with its name and the types of its parameters."""
+    for name, function in QUERIES.items():
+        yield name, statement_of(function), get_type_hints(function)
+    for shape in EVIDENCE:
+        yield f"evidence of {shape}", evidence_statement(shape), get_type_hints(EvidenceParameters)
+
+
 async def test_each_query_is_prepared_with_the_types_of_its_function(
     described: asyncpg.Connection,
 ) -> None:
-    for name, function in QUERIES.items():
-        statement = statement_of(function)
+    for name, statement, hints in every():
         prepared = await described.prepare(statement.text("adkpg"))
-        hints = get_type_hints(function)
         taken = [each.name for each in prepared.get_parameters()]
         if statement.enters:
             assert taken.pop() == "text[]"
         for parameter, kind in zip(statement.names, taken, strict=True):
-            texts = {"uuid"} if "str" in str(hints[parameter]) else set()  # read by the driver
+            # The driver reads these of texts.
+            texts = {"uuid", "vector"} if "str" in str(hints[parameter]) else set()
             assert kind in known(hints[parameter]) | texts, f"{name}: {parameter}"
         if statement.row is not Nothing:
             returned = {each.name: each.type.name for each in prepared.get_attributes()}
@@ -77,8 +87,7 @@ async def test_each_query_is_prepared_as_it_enters_a_scope_and_as_it_answers_in_
     described: asyncpg.Connection, database_url: str
 ) -> None:
     async with guarded_roles(database_url):
-        for name, function in QUERIES.items():
-            statement = statement_of(function)
+        for name, statement, _ in every():
             if statement.text("adkpg").startswith("LOCK TABLE"):
                 continue  # runs in transactions, which enter the scope
             for gate in (2, 0):

@@ -7,6 +7,7 @@ from typing import Any
 import asyncpg
 from sqlalchemy.sql.base import Executable
 
+from adkpg import queries
 from adkpg.queries import Query
 from adkpg.sql import Statement
 from adkpg.tables import SCHEMA
@@ -14,7 +15,7 @@ from adkpg.tables import SCHEMA
 
 async def explain(
     connection: asyncpg.Connection,
-    statement: Query[Any] | Statement[Any] | Executable,
+    statement: Query[Any] | queries.Statement | Statement[Any] | Executable,
     parameters: Mapping[str, Any] | None = None,
     *,
     generic: bool = False,

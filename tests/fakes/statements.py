@@ -11,13 +11,10 @@ from sqlalchemy.dialects.postgresql import ARRAY
 
 import adkpg
 from adkpg.erasure.pruning_statements import Rules
-from adkpg.memory.search.ranking import RANKING
-from adkpg.memory.search.statements import Shape
+from adkpg.memory.search.statements import EvidenceParameters, Shape, evidence_statement
 from adkpg.sql import FilterParameters, Statement
 from adkpg.tables import PERSONAL
 from tests.fakes.queries import QUERIES, statement_of
-
-_FILTERS = frozenset({"kinds", "session_ids", "others"})
 
 SHAPES: dict[str, list[Any]] = {
     "rules": [
@@ -30,17 +27,23 @@ SHAPES: dict[str, list[Any]] = {
     "table": list(PERSONAL),
     "name": ["sessions"],
     "swept": ["memory_tombstones", "invocation_results", "audit"],
-    "shape": [
-        Shape(lexical=True, vector=True, filters=_FILTERS),
-        Shape(lexical=True, vector=True, approximate=(1, 3), dated=True),
-        Shape(lexical=True, vector=True, dated=True, inactive=True),
-        Shape(lexical=True, vector=False),
-        Shape(lexical=False, vector=True),
-        Shape(lexical=False, vector=True, large=True),
-    ],
-    "ranking": [RANKING],
 }
 """By the name of a shaping argument that is no bool: values that together ask for every bind."""
+
+
+EVIDENCE = [
+    Shape(lexical=True, vector=True, filters=frozenset({"kinds", "session_ids", "others"})),
+    Shape(lexical=True, vector=True, filters=frozenset({"kinds"}), large=True),
+    Shape(lexical=True, vector=False, filters=frozenset({"others"})),
+    Shape(lexical=True, vector=True),
+    Shape(lexical=True, vector=True, dated=True),
+    Shape(lexical=True, vector=True, approximate=(1, 3), dated=True),
+    Shape(lexical=True, vector=True, approximate=(1, 3), large=True),
+    Shape(lexical=True, vector=False),
+    Shape(lexical=False, vector=True),
+    Shape(lexical=False, vector=True, large=True),
+]
+"""Shapes of a search that together have all of its steps."""
 
 
 def _functions() -> Iterator[tuple[str, Callable[..., Any]]]:
@@ -75,10 +78,15 @@ def statements() -> Iterator[tuple[str, Any]]:
             yield name, function(**shape)
     for name, function in QUERIES.items():
         yield name, statement_of(function)
+    for asked in EVIDENCE:
+        yield "adkpg.memory.search.statements.evidence", evidence_statement(asked)
 
 
 def lists_of(name: str, statement: Any) -> set[str]:
     """The parameters that are lists."""
+    if name.endswith("search.statements.evidence"):
+        hints = get_type_hints(EvidenceParameters)
+        return {each for each in statement.names if "list[" in str(hints[each])}
     if name in QUERIES:
         hints = get_type_hints(QUERIES[name])
         return {each for each in statement.names if "list[" in str(hints[each])}

@@ -13,11 +13,10 @@ from adkpg import Database
 from adkpg.keys import APP_WIDE
 from adkpg.memory.search import statements as searches
 from adkpg.memory.search.counts import UNKNOWN
-from adkpg.sql import Call, Statement
 from adkpg.tables import SCHEMA, metadata
 from tests.fakes.query_plans import explain, rows_read, scans
 from tests.fakes.roles import guarded_roles
-from tests.fakes.statements import FUNCTIONS, shapes
+from tests.fakes.statements import statements as made_statements
 from tests.fakes.toys import SeededEmbedder
 
 pytestmark = pytest.mark.plan
@@ -70,7 +69,7 @@ async def test_each_search_keeps_to_its_indexes(
             for shape in shapes_asked:
                 for generic in (False, True):
                     parameters = question(user)
-                    statement = searches.evidence(shape)
+                    statement = searches.evidence_statement(shape)
                     nodes = await explain(
                         own, statement, parameters, generic=generic, scope=("app", user)
                     )
@@ -110,6 +109,7 @@ def question(user: str) -> dict[str, Any]:
         "query_vector": str(EMBEDDER.vector("question 3")),
         "model": "seeded",
         "dimensions": 16,
+        "inactive": False,
         **UNKNOWN,
     }
 
@@ -131,20 +131,15 @@ async def test_every_statement_about_one_user_is_looked_up_alike(
 
 
 @cache
-def statements() -> dict[str, Statement[Any]]:
+def statements() -> dict[str, Any]:
     """Each shape of each statement about one user.
 
     Functions enter the scope themselves, see test_leaks.py; their plans are in tests/sessions.
     """
-    made = {
-        f"{name} {shape}": function(**shape)
-        for name, function in FUNCTIONS.items()
-        for shape in shapes(function)
-    }
     return {
-        name: statement
-        for name, statement in made.items()
-        if {"app_name", "user_id"} <= statement.binds and not isinstance(statement, Call)
+        f"{name} {number}": statement
+        for number, (name, statement) in enumerate(made_statements())
+        if {"app_name", "user_id"} <= set(statement.names) and statement.function is None
     }
 
 

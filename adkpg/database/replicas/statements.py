@@ -6,7 +6,7 @@ from adkpg.queries import Queries, Query
 
 _sql = Queries(__file__)
 
-STANDING = _sql.texts["standing"].strip().removesuffix(";")
+STANDING = _sql.text("standing")
 """Who answers, and where it stands."""
 
 

@@ -35,18 +35,18 @@ from adkpg.memory.vectors import statements as vector_statements
 from adkpg.memory.vectors.vectors import Vectors
 from adkpg.outages.deadline import abandon, ended
 from adkpg.outages.health import Health
+from adkpg.queries import Query, RowT
 from adkpg.reranking.guarded import GuardedReranker
-from adkpg.sql import Statement
 from adkpg.timestamps import zone_of
 
 logger = logging.getLogger(__name__)
+
+AskedT = TypeVar("AskedT", bound=Mapping[str, Any])
 
 # A node that is back is asked again soon: while it is away it refuses at once.
 _LONGEST_PAUSE_S = 10.0
 
 _MORE_PASSAGES = 20  # times as many are compared where those that were are of few memories
-
-ParametersT = TypeVar("ParametersT", bound=Mapping[str, Any])
 
 
 @dataclass(frozen=True)
@@ -145,7 +145,7 @@ class Search:
         scopes = [user_id, APP_WIDE] if options.app_wide and user_id != APP_WIDE else [user_id]
         words = searchable(text)[: records.WORDS_LIMIT]
         vectors = self._vectors if options.mode != "text" else None
-        query_vector = ""
+        query_vector: str | None = None
         words_alone: str | None = None
         if vectors is not None:
             try:
@@ -169,6 +169,7 @@ class Search:
             "query_vector": query_vector,
             "model": "" if vectors is None else vectors.embedder.model,
             "dimensions": 0 if vectors is None else vectors.embedder.dimensions,
+            "inactive": options.inactive_model,
             "wordiness": cues.wordiness,
             "since": [since for since, _ in cues.times.spans],
             "until": [until for _, until in cues.times.spans],
@@ -184,8 +185,7 @@ class Search:
             vector=vectors is not None,
             large=vectors is not None and vectors.large,
             filters=options.filters.shape,
-            dated=bool(cues.times),
-            inactive=options.inactive_model,
+            dated=bool(cues.times) and options.mode != "vector",
         )
         asked = Asked(
             lexical=shape.lexical,
@@ -222,21 +222,18 @@ class Search:
                     evidence = Evidence.of(answers, self._ranking)
                     ranked = evidence.ranked(asked, self._ranking)
                 best = ranked[:chosen]
-                found: statements.FoundParameters = {
+                found = statements.select_found(
                     **filters,
-                    "invocation_id": options.exclude_invocation_id,
-                    "app_name": app_name,
-                    "user_id": user_id,
-                    "also_user_id": scopes[-1],
-                    "positions": [each.position for each in best if each.position not in known],
-                    "query_vector": query_vector,
-                    "model_id": answers[0]["compared_model"],
-                }
-                if found["positions"]:
-                    reading = statements.select_found(
-                        shape.filters, vector=shape.vector, large=shape.large
-                    )
-                    rows, away = await self._of_scopes(source, found, partial(_read, reading))
+                    invocation_id=options.exclude_invocation_id,
+                    app_name=app_name,
+                    user_id=user_id,
+                    also_user_id=scopes[-1],
+                    positions=[each.position for each in best if each.position not in known],
+                    query_vector=query_vector,
+                    model_id=answers[0]["compared_model"],
+                )
+                if found.parameters["positions"]:
+                    rows, away = await self._of_query(source, found)
                     own_alone = own_alone or away
                     known |= {row["position"]: row for row in rows}
                 # What has gone since is left out.
@@ -254,7 +251,7 @@ class Search:
 
         subject = Subject(app_name, user_id, memories=True)
         groups, own_alone = await self._database.run.read(ask, subject)
-        if vectors is not None and not shape.inactive:
+        if vectors is not None and not options.inactive_model:
             words_alone = self._inactive.get(app_name)
         drawn = {group.memory_id: group.drawn for group in groups if group.drawn}
         compared = [group.compared() for group in groups]
@@ -316,16 +313,23 @@ class Search:
         if vectors is not None:
             rows = await self._with_vectors(source, vectors, shape, parameters)
         else:
-            rows = await source.fetch(statements.evidence(shape, self._ranking), parameters)
+            rows = await source.fetch(statements.evidence(shape, self._ranking, **parameters))
         if shape.lexical and known is UNKNOWN:
             self._counts.learn(app_name, scopes, rows[0])
         return rows
 
+    async def _of_query(self, source: Source, query: Query[RowT]) -> tuple[list[RowT], str | None]:
+        return await self._of_scopes(
+            source,
+            query.parameters,
+            lambda source, own: source.fetch(Query(query.statement, own)),
+        )
+
     async def _of_scopes(
         self,
         source: Source,
-        parameters: ParametersT,
-        ask: Callable[[Source, ParametersT], Awaitable[list[Any]]],
+        parameters: AskedT,
+        ask: Callable[[Source, AskedT], Awaitable[list[Any]]],
     ) -> tuple[list[Any], str | None]:
         """Asks the user's scope and the app's: at once, unless these are on several nodes.
 
@@ -445,18 +449,16 @@ class Search:
                         "ef_search": str(vector_statements.ef_search(candidates)),
                     },
                 )
-                return await transaction.fetch(
-                    statements.evidence(shape, self._ranking), parameters
-                )
+                query = statements.evidence(shape, self._ranking, **parameters)
+                return await transaction.fetch(query)
 
             rows = await source.transact(search)
         else:
-            statement = statements.evidence(shape, self._ranking)
             parameters["passages"] = max(parameters["passages"], 5 * candidates)
-            rows = await source.fetch(statement, parameters)
+            rows = await source.fetch(statements.evidence(shape, self._ranking, **parameters))
             while rows[0]["crowded"]:
                 parameters["passages"] *= _MORE_PASSAGES
-                rows = await source.fetch(statement, parameters)
+                rows = await source.fetch(statements.evidence(shape, self._ranking, **parameters))
         row = rows[0]
         # Of large scopes no more vectors than some are looked at to tell what is usual.
         most = self._ranking.sampled_of(large=shape.large)
@@ -465,7 +467,7 @@ class Search:
         # By vectors alone memories are not counted.
         if row["size"] is None or row["seen"] < min(row["size"], most):
             await self._warn_of_waiting(source, parameters)
-        if shape.inactive:
+        if parameters["inactive"]:
             return rows
         if rows[0]["active_model"] not in (None, (await vectors.numbered_model())[0]):
             await self._say_not_active(vectors, app_name, required=not shape.lexical)
@@ -481,7 +483,13 @@ class Search:
             return frozenset()
         until_s, held = self._indexed[key]
         if until_s < time.monotonic():
-            rows = await source.fetch(statements.select_indexed(), parameters)
+            rows = await source.fetch(
+                statements.select_indexed(
+                    **_scopes(parameters),
+                    model=parameters["model"],
+                    dimensions=parameters["dimensions"],
+                )
+            )
             held = frozenset(row["user_id"] for row in rows)
             self._indexed[key] = time.monotonic() + KEPT_S, held
         return held
@@ -493,7 +501,7 @@ class Search:
         if self._said_waiting or time.monotonic() < last_s + KEPT_S:
             return
         self._looked_for_waiting[app_name] = time.monotonic()
-        (row,) = await source.fetch(statements.select_waiting(), parameters)
+        (row,) = await source.fetch(statements.select_waiting(**_scopes(parameters)))
         if row["waiting"]:
             self._said_waiting = True
             logger.warning(
@@ -525,17 +533,15 @@ class Search:
         options: SearchOptions,
     ) -> list[Hit]:
         scopes = answer.scopes
-        wanted: statements.NeighbourParameters = {
-            "app_name": answer.app_name,
-            "user_id": scopes[0],
-            "also_user_id": scopes[-1],
-            "invocation_id": options.exclude_invocation_id,
-            "positions": [positions[id(hit.memory)] for hit in found],
-            "reach": options.neighbours,
-        }
-        rows, _ = await self._of_scopes(
-            source, wanted, partial(_read, statements.select_neighbours())
+        wanted = statements.select_neighbours(
+            app_name=answer.app_name,
+            user_id=scopes[0],
+            also_user_id=scopes[-1],
+            invocation_id=options.exclude_invocation_id,
+            positions=[positions[id(hit.memory)] for hit in found],
+            reach=options.neighbours,
         )
+        rows, _ = await self._of_query(source, wanted)
         around: dict[int, list[Memory]] = {}
         for row in rows:
             around.setdefault(row["of_position"], []).append(records.memory(row))
@@ -554,13 +560,15 @@ def _leave_out(app_name: str, node: Health, permit: int, cause: str) -> None:
         )
 
 
-async def _read(
-    statement: Statement[ParametersT], source: Source, parameters: ParametersT
-) -> list[Any]:
-    return await source.fetch(statement, parameters)
+def _scopes(parameters: EvidenceParameters) -> statements.ScopesKey:
+    return {
+        "app_name": parameters["app_name"],
+        "user_id": parameters["user_id"],
+        "also_user_id": parameters["also_user_id"],
+    }
 
 
-def _of_scope(parameters: ParametersT, user_id: str) -> ParametersT:
+def _of_scope(parameters: AskedT, user_id: str) -> AskedT:
     """Asks one of the scopes, for a database that has them on several nodes."""
     own: Any = {**parameters, "user_id": user_id, "also_user_id": user_id}
     if "exact_user_ids" in parameters:

@@ -1,64 +1,33 @@
-"""The statements of a search: what speaks for memories, and the memories that are found. No I/O.
+"""The queries of a search: what speaks for memories, and the memories that are found.
 
-Words (`lexical_steps`) and vectors (`vector_steps`) put memories forward. What each is worth is
-ranked elsewhere (`adkpg.memory.search.ranking`); then the best are read.
+Words and vectors put memories forward. What each is worth is ranked elsewhere
+(`adkpg.memory.search.ranking`); then the best are read. The SQL is in statements.sql.
 """
 
+from collections.abc import Iterator
 from dataclasses import dataclass
 from datetime import datetime
 from functools import cache
-from typing import Any, TypedDict
+from typing import TypedDict, Unpack
 
-from sqlalchemy import (
-    CTE,
-    BigInteger,
-    Boolean,
-    ColumnElement,
-    Double,
-    Text,
-    and_,
-    bindparam,
-    case,
-    cast,
-    false,
-    func,
-    literal,
-    literal_column,
-    null,
-    or_,
-    select,
-    true,
-    union,
-)
-from sqlalchemy.dialects.postgresql import ARRAY, TIMESTAMP, array
-
-from adkpg.memory.search import lexical_steps as by_words
-from adkpg.memory.search import vector_steps as by_vectors
+from adkpg.keys import APP_WIDE
+from adkpg.memory.filters import Conditions
+from adkpg.memory.records import StoredMemory
 from adkpg.memory.search.counts import CountParameters
 from adkpg.memory.search.ranking import ASKS, RANKING, Ranking
-from adkpg.memory.search.steps import (
-    among,
-    at_places,
-    dead_places,
-    in_scopes,
-    looked_up,
-    materialized,
-    number,
-    outside,
-    within,
-)
 from adkpg.memory.vectors.passages import PASSAGE_TOKENS
-from adkpg.memory.vectors.statements import model_number
-from adkpg.sql import (
-    FilterParameters,
-    Statement,
-    conditions,
-    given_rows,
-    in_scope,
-    live,
-    stored_columns,
+from adkpg.queries import Queries, Query, Statement
+
+CONTENT_LIMIT = 500_000
+"""Longest content of a hit, in bytes of JSON; of a longer one, the text that is searched."""
+
+_sql = Queries(
+    __file__,
+    content_limit=CONTENT_LIMIT,
+    passage_tokens=PASSAGE_TOKENS,
+    app_wide="E'" + APP_WIDE.replace("\x01", "\\x01") + "'",
+    asking=ASKS,
 )
-from adkpg.tables import approximate_scopes, memories, memory_jobs, memory_provenance
 
 
 @dataclass(frozen=True)
@@ -72,8 +41,7 @@ class Shape:
       approximate: The model's number and dimensions, to answer by vectors for some scopes from its
         HNSW index instead of exactly; not with filters.
       filters: The conditions that memories must meet, as `SearchFilters.shape` names them.
-      dated: The question names a time.
-      inactive: Vectors of the embedder's model are compared also if the app has another.
+      dated: The question names a time; by words alone, or by words and vectors.
     """
 
     lexical: bool
@@ -82,36 +50,41 @@ class Shape:
     approximate: tuple[int, int] | None = None
     filters: frozenset[str] = frozenset()
     dated: bool = False
-    inactive: bool = False
 
 
-class EvidenceParameters(FilterParameters, CountParameters):
-    """Parameters of `evidence`; each shape reads its own.
-
-    Attributes:
-      user_id, also_user_id: The scopes; twice the same if it is one.
-      top_k: As many memories are wanted.
-      invocation_id: The agent's run whose memories are left out.
-      query, script, config: By words.
-      query_vector, model, dimensions: By vectors, the first as `records.vector_text` writes it.
-      passages: By vectors: how many passages are compared closely.
-      exact_user_ids, approximate_user_ids: Which scopes are answered from the HNSW index.
-      wordiness: See `cues.Cues`.
-      since, until: The times that the question names, in parallel; the ends are excluded.
-      first: Whether it asks about the first conversation.
-    """
+class ScopesKey(TypedDict):
+    """The scopes that a search asks for; twice the same if it is one."""
 
     app_name: str
     user_id: str
     also_user_id: str
+
+
+class EvidenceParameters(ScopesKey, Conditions, CountParameters):
+    """Parameters of `evidence`; each shape reads its own.
+
+    Attributes:
+      top_k: As many memories are wanted.
+      invocation_id: The agent's run whose memories are left out.
+      query, script, config: By words.
+      query_vector, model, dimensions: By vectors, the first as `records.vector_text` writes it.
+      inactive: Vectors of the embedder's model are compared also if the app has another.
+      passages: By vectors: how many passages are compared closely.
+      exact_user_ids, approximate_user_ids: Which scopes are answered from the HNSW index.
+      wordiness: How many times as many words a text has as one in English that says as much.
+      since, until: The times that the question names, in parallel; the ends are excluded.
+      first: Whether it asks about the first conversation.
+    """
+
     top_k: int
     invocation_id: str | None
     query: str
     script: str | None
     config: str
-    query_vector: str
+    query_vector: str | None
     model: str
     dimensions: int
+    inactive: bool
     passages: int
     exact_user_ids: list[str]
     approximate_user_ids: list[str]
@@ -121,354 +94,202 @@ class EvidenceParameters(FilterParameters, CountParameters):
     first: bool
 
 
-class ScopesParameters(TypedDict):
-    """Of statements on the scopes that a search asks for."""
+class EvidenceRow(TypedDict):
+    """What speaks for the memories that may answer a question.
 
-    app_name: str
+    Attributes:
+      positions, lengths, speeches, answer, cosines, timely, by_user, ages_s, importances: For each
+        memory, in parallel. `answer` says whether the turn before asks, `timely` whether it is of a
+        time that the question names. A cosine is null without a vector.
+      size, mean_length: Of the scopes' memories, as counted or as given.
+      at, word, weight: For each word that a memory has: the memory's position, the word's number.
+      asked, number, found_in, touched: For each of the question's words: the lexeme, in how many
+        memories it is (null if it does not occur), how many it touches (null if not counted).
+      seen, mean_cosine, deviation: Of some of the cosines.
+      of_time: How many memories are of the times that the question names.
+      active_model: The app's; null if it has none yet.
+      compared_model: Null if no vectors are compared, because the app has another.
+      crowded: Whether more passages are to be compared.
+    """
+
+    positions: list[int] | None
+    lengths: list[float] | None
+    speeches: list[int] | None
+    answer: list[bool] | None
+    cosines: list[float | None] | None
+    timely: list[bool] | None
+    by_user: list[bool] | None
+    ages_s: list[float] | None
+    importances: list[float] | None
+    size: float | None
+    mean_length: float | None
+    at: list[int] | None
+    word: list[int] | None
+    weight: list[float] | None
+    asked: list[str] | None
+    number: list[int] | None
+    found_in: list[float | None] | None
+    touched: list[float | None] | None
+    seen: int | None
+    mean_cosine: float | None
+    deviation: float | None
+    of_time: int | None
+    active_model: int | None
+    compared_model: int | None
+    crowded: bool
+
+
+class IndexedScope(TypedDict):
+    """A scope that the HNSW index holds."""
+
     user_id: str
-    also_user_id: str
 
 
-class IndexedParameters(ScopesParameters):
-    """Parameters of `select_indexed`."""
+class Waiting(TypedDict):
+    """Whether memories wait for a vector."""
 
-    model: str
-    dimensions: int
-
-
-class FoundParameters(FilterParameters, ScopesParameters):
-    """Parameters of `select_found`; the last two by vectors, as `evidence` has them."""
-
-    invocation_id: str | None
-    positions: list[int]
-    query_vector: str
-    model_id: int | None
+    waiting: bool
 
 
-class NeighbourParameters(ScopesParameters):
-    """Parameters of `select_neighbours`."""
+class CutMemory(StoredMemory):
+    """A memory; of a content above `CONTENT_LIMIT` there is the text that is searched, and `cut`.
 
-    invocation_id: str | None
-    positions: list[int]
-    reach: int
+    That is its first 100,000 characters.
+    """
+
+    cut: bool
 
 
-@cache
-def select_indexed() -> Statement[IndexedParameters]:
+class Neighbour(CutMemory):
+    """A memory, and the position that it is next to."""
+
+    of_position: int
+
+
+class FoundMemory(CutMemory):
+    """A memory that a search found.
+
+    Attributes:
+      position: Its own.
+      drawn: The facts drawn from it, each with its heir, which superseded it; null without any.
+      parts: Its passages, each as start, end and cosine; null or empty without any.
+    """
+
+    position: int
+    drawn: list[str | None] | None
+    parts: list[float] | None
+
+
+@_sql.query()
+def select_indexed(
+    *, app_name: str, user_id: str, also_user_id: str, model: str, dimensions: int
+) -> Query[IndexedScope]:
     """Reads which of the scopes asked for the HNSW index of the embedder's model holds."""
-    return Statement(
-        select(approximate_scopes.c.user_id).where(
-            in_scopes(approximate_scopes),
-            approximate_scopes.c.model_id == model_number().scalar_subquery(),
-            approximate_scopes.c.ready,
-        )
-    )
 
 
-@cache
-def select_waiting() -> Statement[ScopesParameters]:
+@_sql.query()
+def select_waiting(*, app_name: str, user_id: str, also_user_id: str) -> Query[Waiting]:
     """Tells whether memories have waited for a vector for a minute, and no worker has come yet."""
-    waiting = (
-        select(true())
-        .select_from(memory_jobs)
-        .where(
-            in_scopes(memory_jobs),
-            memory_jobs.c.task == literal("embed", Text),
-            memory_jobs.c.attempts == number(0),
-            memory_jobs.c.error.is_(None),
-            memory_jobs.c.created_at < func.now() - literal_column("interval '1 minute'"),
-        )
-        .exists()
-    )
-    return Statement(select(waiting.label("waiting")))
 
 
-@cache
-def select_neighbours() -> Statement[NeighbourParameters]:
-    """Reads the memories around some that a search may find, by position.
+@_sql.query()
+def select_neighbours(
+    *,
+    app_name: str,
+    user_id: str,
+    also_user_id: str,
+    invocation_id: str | None,
+    positions: list[int],
+    reach: int,
+) -> Query[Neighbour]:
+    """Reads the memories around some that a search may find, by position."""
 
-    Returns the memories' columns and ``of_position``, the one that each is next to.
+
+@_sql.query(long=True)
+def select_found(
+    *,
+    app_name: str,
+    user_id: str,
+    also_user_id: str,
+    invocation_id: str | None,
+    positions: list[int],
+    query_vector: str | None,
+    model_id: int | None,
+    after: datetime | None,
+    before: datetime | None,
+    authors: list[str] | None,
+    session_ids: list[str] | None,
+    metadata: str | None,
+    kinds: list[str] | None,
+    topics: list[str] | None,
+) -> Query[FoundMemory]:
+    """Reads memories by position, in any order, with the cosines of their passages.
+
+    Those that have gone meanwhile, or have become what is not asked for, are left out. Without
+    `model_id`, the number of the model that was compared, there are no passages.
     """
-    asked = given_rows(positions=BigInteger)
-    reach = bindparam("reach", type_=BigInteger)
-    return Statement(
-        select(*stored_columns(cut=True), asked.c.positions.label("of_position"))
-        .select_from(
-            asked.join(
-                memories,
-                and_(
-                    in_scopes(memories),
-                    memories.c.position >= asked.c.positions - reach,
-                    memories.c.position <= asked.c.positions + reach,
-                    memories.c.position != asked.c.positions,
-                ),
-            )
-        )
-        .where(live(), _not_running())
-        .order_by(asked.c.positions, memories.c.position)
-    )
 
 
-@cache
-def select_found(asked: frozenset[str], *, vector: bool, large: bool) -> Statement[FoundParameters]:
-    """Reads memories by position, in any order.
-
-    Those that have gone meanwhile, or have become what is not asked for, are left out.
-
-    Returns the memories' columns, whether its content is cut, ``position``, and ``drawn``, the
-    facts drawn from it, each with its heir, which superseded it; by vectors also ``parts``, its
-    passages, each as start, end and cosine, null or empty if there are none.
-
-    Args:
-      asked: The conditions that memories must meet, as `SearchFilters.shape` names them.
-      vector: With passages' cosines.
-      large: As in `Shape`.
-    """
-    found = select(
-        *stored_columns(cut=True),
-        memories.c.position,
-        _drawn().label("drawn"),
-    ).where(
-        at_places(memories, select(given_rows(positions=BigInteger).c.positions)),
-        live(),
-        _not_running(),
-        *conditions(asked),
-    )
-    if vector:
-        question = by_vectors.question_vector()
-        passages = by_vectors.passages_at(memories.c.position, question, large=large)
-        # Of as many characters as a passage has tokens: it has no passages.
-        long = func.length(memories.c.body) > number(PASSAGE_TOKENS)
-        found = found.add_columns(case((long, passages)).label("parts"))
-    return Statement(found, long=True)
-
-
-def _not_running() -> ColumnElement[bool]:
-    """The memories that are not of the invocation that asks."""
-    running = bindparam("invocation_id", type_=Text)
-    return or_(running.is_(None), memories.c.invocation_id.is_distinct_from(running))
-
-
-def _drawn() -> ColumnElement[Any]:
-    """The facts drawn from a memory of the user's, each with its heir; null or empty without."""
-    fact = memories.alias("fact")
-    some = select(true()).select_from(memory_provenance).where(in_scope(memory_provenance)).exists()
-    pair = array([fact.c.memory_id, fact.c.superseded_by])
-    own = (
-        select(pair)
-        .select_from(
-            memory_provenance.join(
-                fact,
-                and_(
-                    fact.c.memory_id == memory_provenance.c.memory_id,
-                    fact.c.app_name == memory_provenance.c.app_name,
-                    fact.c.user_id == memory_provenance.c.user_id,
-                ),
-            )
-        )
-        .where(in_scope(memory_provenance), memory_provenance.c.origin_id == memories.c.memory_id)
-        .correlate(memories)
-        .scalar_subquery()
-    )
-    return case((and_(some, memories.c.position >= number(0)), func.array(own, type_=ARRAY(Text))))
-
-
-@cache
-def evidence(shape: Shape, ranking: Ranking = RANKING) -> Statement[EvidenceParameters]:
+def evidence(
+    shape: Shape, ranking: Ranking = RANKING, **parameters: Unpack[EvidenceParameters]
+) -> Query[EvidenceRow]:
     """Says what speaks for the memories that may answer a question; one row.
-
-    In parallel arrays, null if they are empty:
-
-    * for each memory: positions, lengths, speeches, answer (whether the turn before asks), cosines
-      (null without a vector), timely (whether it is of a time that the question names), by_user,
-      ages_s, importances;
-    * for each word that a memory has: at (the memory's position), word (its number), weight;
-    * for each of the question's words: asked (the lexeme), number, found_in (null if it does not
-      occur), touched (how many memories it touches, null if that is not counted).
-
-    And size and mean_length, as counted or as given; seen, mean_cosine and deviation, of some of
-    the cosines; ``of_time``, how many memories are of the times that the question names;
-    ``active_model``, the app's, null if it has none yet; ``compared_model``, null if no vectors are
-    compared, since the app has another; and ``crowded``, whether more passages are to be compared.
 
     Args:
       shape: What to ask for.
       ranking: The constants.
+      **parameters: As `EvidenceParameters` says.
     """
-    dead = dead_places()
-    eligible = _eligible(shape.filters) if shape.filters else None
-    scope = by_words.scope_of(dead) if shape.lexical else None
-    question = model = near = None
-    if shape.vector:
-        question = by_vectors.question_vector()
-        model = by_vectors.compared_model(inactive=shape.inactive)
-        near = by_vectors.near(
-            question,
-            model,
-            dead,
-            eligible,
-            large=shape.large,
-            approximate=shape.approximate,
-            ranking=ranking,
-        )
-    matched = asked = dated = None
-    if scope is not None:
-        asked = by_words.words()
-        matched = by_words.matched(asked, scope, dead, eligible, ranking)
-        dated = _dated(dead, eligible, ranking) if shape.dated else None
-    ways: list[Any] = []
-    if matched is not None:
-        ways.append(select(matched.promising.c.position))
-    if near is not None:
-        ways.append(select(near.nearest.c.position))
-    if dated is not None:
-        ways.append(select(dated.c.position).where(dated.c.candidate))
-    found = materialized(union(*ways) if len(ways) > 1 else ways[0], "found")
-    rated = _rated(found, dead)
-    source: Any = rated
-    cosine: Any = cast(null(), Double)
-    if near is not None and question is not None and model is not None:
-        known = near.cosines
-        cosine, source = (
-            known.c.cosine,
-            # FULL, which is no nested loop; what is not rated is left out below.
-            rated.outerjoin(known, known.c.position == rated.c.position, full=True),
-        )
-        if near.others:
-            own = by_vectors.cosine_at(rated.c.position, question, model, large=shape.large)
-            other = looked_up(own.where(known.c.cosine.is_(None)), "other")
-            cosine, source = func.coalesce(cosine, other.c.cosine), source.outerjoin(other, true())
-    of_time = false() if dated is None else among(rated.c.position, dated)
-    told: list[Any] = [
-        select(
-            *_arrays(
-                positions=rated.c.position,
-                lengths=cast(rated.c.length, Double),
-                speeches=rated.c.speech,
-                answer=rated.c.answers,
-                cosines=cosine,
-                timely=of_time,
-                by_user=rated.c.by_user,
-                ages_s=rated.c.age_s,
-                importances=rated.c.importance,
-            )
-        )
-        .select_from(source)
-        .where(func.coalesce(rated.c.length, number(-1)) >= number(0))
-        .subquery("candidates")
-    ]
-    if scope is not None and asked is not None and matched is not None:
-        weights, rarity = matched.weights, matched.rarity
-        told += [
-            scope,
-            select(*_arrays(at=weights.c.position, word=weights.c.word, weight=weights.c.weight))
-            .where(among(weights.c.position, rated))
-            .subquery("weights"),
-            select(
-                *_arrays(
-                    asked=asked.c.lexeme,
-                    number=asked.c.word,
-                    found_in=rarity.c.found_in,
-                    touched=rarity.c.touched,
-                )
-            )
-            .select_from(asked.outerjoin(rarity, rarity.c.word == asked.c.word))
-            .subquery("words"),
-        ]
+    return Query(evidence_statement(shape, ranking), {**parameters})
+
+
+@cache
+def evidence_statement(shape: Shape, ranking: Ranking = RANKING) -> Statement:
+    """Returns the statement of a shape, made of its steps."""
+    shifts = [f"({shift}::bigint, {share}::float8)" for shift, share in ranking.spread]
+    model_id, dimensions = shape.approximate or (None, None)
+    inserted: dict[str, object] = {
+        **vars(ranking),
+        "sampled": ranking.sampled_of(large=shape.large),
+        "spread": ", ".join(shifts),
+        "shifts": len(shifts),
+        "reached": "reached" if shape.filters else "leading_words",
+        "places": "eligible" if shape.filters else "promising",
+        "vector": "large" if shape.large else "embedding",
+        "nearness": _sql.text("nearness_of_large" if shape.large else "nearness"),
+        "among_eligible": _sql.text("among_eligible") if shape.filters else "",
+        "model_id": model_id,
+        "dimensions": dimensions,
+    }
+    steps = ",\n".join(_sql.text(step, **inserted) for step in _steps(shape))
+    return Statement(f"WITH {steps}\n{_sql.text('evidence')}", EvidenceRow, long=True)
+
+
+def _steps(shape: Shape) -> Iterator[str]:
+    """Yields the names of a shape's steps, each after those that it reads."""
+    indexed = shape.approximate is not None
+    yield "dead"
+    if "session_ids" in shape.filters:
+        yield "eligible_of_sessions"
+    elif "kinds" in shape.filters:
+        yield "eligible_of_kinds"
+    elif shape.filters:
+        yield "eligible"
+    if not shape.lexical:
+        yield "no_words"
     else:
-        nothing = ("size", "mean_length", "at", "word", "weight", "asked", "number", "found_in")
-        told.append(
-            select(*(null().label(name) for name in (*nothing, "touched"))).subquery("no_words")
-        )
-    if near is not None:
-        told.append(near.usual)
+        yield from ("scope", "asked", "postings", "counted", "leading_words", "rarity")
+        if shape.filters:
+            yield from ("following_words", "reached", "promising")
+        else:
+            yield from ("promising", "following_words")
+    if not shape.vector:
+        yield "no_vectors"
+    elif indexed:
+        yield from ("models", "cosines_of_index", "nearest")
     else:
-        none = ("seen", "mean_cosine", "deviation")
-        told.append(select(*(cast(null(), Double).label(name) for name in none)).subquery("unseen"))
-    total: Any = cast(null(), BigInteger)
-    if dated is not None:
-        total = select(func.max(dated.c.total)).scalar_subquery()
-    whole = told[0]
-    for each in told[1:]:
-        whole = whole.join(each, true())
-    columns = [column for each in told for column in each.c]
-    active: Any = null()
-    compared: Any = null()
-    if model is not None:
-        active = select(model.c.active).scalar_subquery()
-        compared = by_vectors.compared(model)
-    crowded: Any = false() if near is None else near.crowded
-    columns += [
-        total.label("of_time"),
-        active.label("active_model"),
-        compared.label("compared_model"),
-        crowded.label("crowded"),
-    ]
-    return Statement(select(*columns).select_from(whole), long=True)
-
-
-def _arrays(**columns: Any) -> list[ColumnElement[Any]]:
-    return [func.array_agg(column).label(name) for name, column in columns.items()]
-
-
-def _rated(found: CTE, dead: CTE) -> CTE:
-    """What the ranking needs to know of some memories, whatever the question is."""
-    wanted = union(select(found.c.position), select(found.c.position - 1))
-    seen = materialized(
-        select(
-            memories.c.position,
-            memories.c.length,
-            memories.c.speech,
-            (memories.c.author == literal("user", Text)).is_(True).label("by_user"),
-            cast(func.extract("epoch", func.now() - memories.c.timestamp), Double).label("age_s"),
-            cast(memories.c.importance, Double).label("importance"),
-        ).where(at_places(memories, wanted), outside(memories.c.position, dead)),
-        "seen",
-    )
-    asking = select(seen.c.position).where(seen.c.speech == number(ASKS))
-    answers = (seen.c.position - 1).in_(asking).is_(True).label("answers")
-    return materialized(select(*seen.c, answers).where(among(seen.c.position, found)), "rated")
-
-
-def _eligible(asked: frozenset[str]) -> CTE:
-    return materialized(
-        select(memories.c.position).where(in_scopes(memories), *conditions(asked)), "eligible"
-    )
-
-
-def _dated(dead: CTE, eligible: CTE | None, ranking: Ranking) -> CTE:
-    """The memories of the times that the question names: position, candidate, total.
-
-    Parameters: since, until, first.
-    """
-    times = given_rows(since=TIMESTAMP(timezone=True), until=TIMESTAMP(timezone=True))
-    first_turn = (
-        select(func.min(memories.c.timestamp))
-        .where(in_scopes(memories), memories.c.speech > number(0))
-        .scalar_subquery()
-    )
-    first_day = func.date_trunc("day", first_turn, "UTC")
-    total = func.count().over()
-    return materialized(
-        select(
-            memories.c.position,
-            (total <= number(ranking.most_dated)).label("candidate"),
-            total.label("total"),
-        ).where(
-            in_scopes(memories),
-            outside(memories.c.position, dead),
-            *within(memories.c.position, eligible),
-            or_(
-                select(true())
-                .select_from(times)
-                .where(memories.c.timestamp >= times.c.since, memories.c.timestamp < times.c.until)
-                .exists(),
-                and_(
-                    bindparam("first", type_=Boolean),
-                    memories.c.timestamp >= first_day,
-                    memories.c.timestamp < first_day + literal_column("interval '1 day'"),
-                ),
-            ),
-        ),
-        "dated",
-    )
+        yield from ("models", "nearest_passages", "cosines", "nearest")
+    yield "dated" if shape.dated else "no_times"
+    yield from ("rated", "candidates_of_index" if indexed else "candidates")
+    if shape.lexical:
+        yield "words"

@@ -1,11 +1,14 @@
 """How Postgres answers a search: from covering indexes, whatever else the tables hold."""
 
+from datetime import UTC
+
 import asyncpg
 import pytest
 
 from adkpg import Database, PgVectorMemoryService
 from adkpg.keys import APP_WIDE
 from adkpg.memory import statements as reading
+from adkpg.memory.filters import NO_FILTERS, parameters_of
 from adkpg.memory.queue import statements as job_statements
 from adkpg.memory.queue.claims import Claims
 from adkpg.memory.search import statements as searches
@@ -15,6 +18,7 @@ from adkpg.memory.vectors import statements as vector_statements
 from adkpg.memory.write import statements
 from tests.fakes.conversation import USER, entry
 from tests.fakes.locks import until_connections
+from tests.fakes.queries import statement_of
 from tests.fakes.query_plans import explain, rows_read, scans
 from tests.fakes.toys import SeededEmbedder
 
@@ -54,6 +58,8 @@ QUESTION = {
     "query_vector": str(EMBEDDER.vector("question 3")),
     "model": EMBEDDER.model,
     "dimensions": EMBEDDER.dimensions,
+    "inactive": False,
+    **parameters_of(NO_FILTERS, UTC),
     **UNKNOWN,
 }
 
@@ -77,7 +83,7 @@ async def crowded(database: Database, connection: asyncpg.Connection) -> PgVecto
 async def test_a_search_reads_one_users_rows_from_covering_indexes(
     crowded: PgVectorMemoryService, connection: asyncpg.Connection
 ) -> None:
-    statement = searches.evidence(searches.Shape(lexical=True, vector=True))
+    statement = searches.evidence_statement(searches.Shape(lexical=True, vector=True))
     for generic in (False, True):
         nodes = await explain(connection, statement, QUESTION, generic=generic)
         for table in ("memories", "memory_lexemes", "memory_vectors"):
@@ -103,9 +109,12 @@ async def test_what_is_found_is_looked_up_by_its_places(
     places = await connection.fetch(
         "SELECT position FROM memories WHERE user_id = $1 LIMIT 25", USER["user_id"]
     )
-    parameters = QUESTION | {"positions": [row["position"] for row in places]}
-    for vector in (False, True):
-        statement = searches.select_found(frozenset(), vector=vector, large=False)
+    for model_id in (None, 1):
+        parameters = QUESTION | {
+            "positions": [row["position"] for row in places],
+            "model_id": model_id,
+        }
+        statement = statement_of(searches.select_found)
         for generic in (False, True):
             nodes = await explain(connection, statement, parameters, generic=generic)
             assert nodes[0]["Actual Rows"] == len(places)
@@ -120,7 +129,7 @@ async def test_a_time_that_a_question_names_is_looked_for_in_a_covering_index(
     """All memories are of it, so that none is looked at for that alone."""
     await crowded.add_memory(**USER, memories=[entry(f"other w{n}") for n in range(2_200)])
     await connection.execute("VACUUM ANALYZE memories, memory_lexemes")
-    statement = searches.evidence(searches.Shape(lexical=True, vector=False, dated=True))
+    statement = searches.evidence_statement(searches.Shape(lexical=True, vector=False, dated=True))
     times = {"since": "{2000-01-01}", "until": "{2100-01-01}", "first": False}
     for generic in (False, True):
         nodes = await explain(connection, statement, QUESTION | times, generic=generic)
@@ -142,7 +151,7 @@ async def test_what_has_ended_is_left_out_without_reading_what_has_not(
         " WHERE user_id = $1 AND position = place RETURNING memory_id",
         USER["user_id"],
     )
-    statement = searches.evidence(ALONE)
+    statement = searches.evidence_statement(ALONE)
     for analyze in ("SELECT", "VACUUM ANALYZE memories"):
         await connection.execute(analyze)
         for generic in (False, True):
@@ -164,7 +173,7 @@ async def test_no_vector_is_compared_twice_where_memories_have_passages(
         " WHERE user_id = 'user'"
     )
     await connection.execute("VACUUM ANALYZE memory_vectors")
-    nodes = await explain(connection, searches.evidence(ALONE), QUESTION, generic=True)
+    nodes = await explain(connection, searches.evidence_statement(ALONE), QUESTION, generic=True)
     compared = [
         node
         for node in scans(nodes, "memory_vectors")
@@ -186,7 +195,7 @@ async def test_a_plan_for_any_user_suits_a_small_one_beside_a_large_one(
         searches.Shape(lexical=True, vector=True),
         ALONE,
     ):
-        statement = searches.evidence(shape)
+        statement = searches.evidence_statement(shape)
         nodes = await explain(connection, statement, QUESTION, generic=True)
         assert "Seq Scan" not in {node["Node Type"] for node in nodes}
         assert max(rows_read(node) for node in scans(nodes, "memory_vectors")) <= 20
@@ -272,7 +281,9 @@ async def test_a_search_before_the_first_analyze_does_not_multiply(
     hybrid = searches.Shape(lexical=True, vector=True)
     for shape in (hybrid, searches.Shape(lexical=True, vector=False)):
         for query in (QUESTION["query"], f"turn 7 of {words}"):
-            nodes = await explain(connection, searches.evidence(shape), QUESTION | {"query": query})
+            nodes = await explain(
+                connection, searches.evidence_statement(shape), QUESTION | {"query": query}
+            )
             # Of some 1,000 memories and 1,000 words, each posting spread over six places.
             assert max(map(rows_read, nodes)) <= 20_000
             assert "memory_lexemes_pkey" in {node.get("Index Name") for node in nodes}

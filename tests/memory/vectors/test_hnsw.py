@@ -86,13 +86,16 @@ async def indexes_of(
         "query_vector": str(EMBEDDER.vector("question 1")),
         "model": EMBEDDER.model,
         "dimensions": EMBEDDER.dimensions,
+        "inactive": False,
     }
     await connection.execute("ANALYZE memory_vectors")
     await connection.execute("SET enable_sort = off")
     await connection.execute(f"SET hnsw.ef_search = {vector_statements.ef_search(100)}")
     names = set()
     for generic in (False, True):
-        nodes = await explain(connection, statements.evidence(shape), parameters, generic=generic)
+        nodes = await explain(
+            connection, statements.evidence_statement(shape), parameters, generic=generic
+        )
         names |= {
             node["Index Name"]
             for node in nodes
