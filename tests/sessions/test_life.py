@@ -557,3 +557,19 @@ async def test_strange_words_find_nothing(sessions: DatabaseSessionService) -> N
         assert len(found.items) == count, query
     nobody: Callable[..., Any] = sessions.search_events
     assert (await nobody(app_name="\x00", user_id="u", query="x")).items == []
+
+
+async def test_a_state_keeps_no_order_of_keys_and_an_event_does(
+    sessions: DatabaseSessionService,
+) -> None:
+    """As docs/sessions.md says."""
+    plan = {"step_one": "pack", "buy": "ticket", "go": "station"}
+    session = await sessions.create_session(**USER, state={"plan": plan})
+    assert list(session.state["plan"]) == ["go", "buy", "step_one"]
+    asked = types.Part(function_call=types.FunctionCall(name="pack", args=plan))
+    event = Event(author="agent", content=types.Content(role="model", parts=[asked]))
+    await sessions.append_event(session, event)
+    stored = await sessions.get_session(**USER, session_id=session.id)
+    assert stored is not None
+    (call,) = stored.events[0].get_function_calls()
+    assert list(call.args or {}) == list(plan)
