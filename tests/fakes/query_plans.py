@@ -1,7 +1,7 @@
 """The plan that Postgres makes of a statement, as the services' prepared statements get it."""
 
 import json
-from collections.abc import Iterator, Mapping
+from collections.abc import Iterator, Mapping, Sequence
 from typing import Any
 
 import asyncpg
@@ -33,8 +33,9 @@ async def explain(
     await connection.execute(
         f"PREPARE asked AS {asked.text(SCHEMA, len(scope) if scope else None)}"
     )
-    arguments = ", ".join(map(_literal, values))
-    plan = await connection.fetchval(f"EXPLAIN (ANALYZE, FORMAT JSON) EXECUTE asked({arguments})")
+    plan = await connection.fetchval(
+        f"EXPLAIN (ANALYZE, FORMAT JSON) EXECUTE asked{literals(values)}"
+    )
     await connection.execute("DEALLOCATE asked")
     return list(_nodes(json.loads(plan)[0]["Plan"]))
 
@@ -60,6 +61,11 @@ def _nodes(plan: dict[str, Any]) -> Iterator[dict[str, Any]]:
     yield plan
     for child in plan.get("Plans", ()):
         yield from _nodes(child)
+
+
+def literals(values: Sequence[Any]) -> str:
+    """Returns arguments as EXECUTE takes them."""
+    return f"({', '.join(map(_literal, values))})" if values else ""
 
 
 def _literal(value: Any) -> str:

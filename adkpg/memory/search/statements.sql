@@ -409,14 +409,15 @@ nearest AS MATERIALIZED (
   ORDER BY cosine DESC, position DESC
   LIMIT greatest({candidates}, :top_k::integer)
 ),
--- What cosines are usual, by the first vectors of each scope: no more are read.
+-- What cosines are usual, by the first memories of each scope: no more are read. A long document has
+-- one voice, whatever passages it has.
 usual AS MATERIALIZED (
   SELECT count(*) AS seen, avg(sample.cosine) AS mean_cosine, stddev_pop(sample.cosine) AS deviation
   FROM (SELECT DISTINCT unnest(ARRAY[:user_id, :also_user_id]) AS user_id) AS scopes
   CROSS JOIN LATERAL (
     SELECT -({vector} <#> (SELECT vector FROM question)) AS cosine
     FROM {schema}.memory_vectors
-    WHERE app_name = :app_name AND user_id = scopes.user_id
+    WHERE app_name = :app_name AND user_id = scopes.user_id AND passage = 0
       AND model_id = (SELECT compared FROM model)
       AND position NOT IN (SELECT position FROM dead)
       {among_eligible}

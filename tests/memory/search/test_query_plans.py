@@ -16,6 +16,7 @@ from adkpg.memory.search.counts import UNKNOWN
 from adkpg.memory.search.ranking import RANKING
 from adkpg.memory.vectors import statements as vector_statements
 from adkpg.memory.write import statements
+from adkpg.queries import Query
 from tests.fakes.conversation import USER, entry
 from tests.fakes.locks import until_connections
 from tests.fakes.queries import statement_of
@@ -180,6 +181,8 @@ async def test_no_vector_is_compared_twice_where_memories_have_passages(
         if node.get("Index Name") == "memory_vectors_model_idx" and node["Actual Loops"]
     ]
     assert [rows_read(node) for node in compared] == [600, 600], "what is near, what is usual"
+    (row,) = await crowded.database.run.fetch(Query(searches.evidence_statement(ALONE), QUESTION))
+    assert row["seen"] == 300, "what is usual is told by memories, not by their passages"
 
 
 async def test_a_plan_for_any_user_suits_a_small_one_beside_a_large_one(
