@@ -123,8 +123,7 @@ async def pages(connection: asyncpg.Connection, mode: str, arguments: str) -> in
 async def test_hot_queries_are_planned_once_and_read_no_more_for_that(
     database_url: str, connection: asyncpg.Connection, guarded: bool
 ) -> None:
-    for statement in LOAD.strip().removesuffix(";").split(";\n"):
-        await connection.execute(statement)
+    await connection.execute(LOAD)
     await connection.execute("SET synchronous_commit = on")
     await connection.execute("VACUUM ANALYZE")
     async with guarded_roles(database_url) as roles:
