@@ -10,7 +10,7 @@ from typing import Any, get_origin, get_type_hints
 from sqlalchemy.dialects.postgresql import ARRAY
 
 import adkpg
-from adkpg.erasure.pruning_statements import Rules
+from adkpg.erasure.statements import count_rows, delete_rows
 from adkpg.memory.search.ranking import RANKING
 from adkpg.memory.search.statements import Shape
 from adkpg.sql import FilterParameters, Statement
@@ -20,9 +20,6 @@ from tests.fakes.queries import QUERIES, statement_of
 _FILTERS = frozenset({"kinds", "session_ids", "others"})
 
 SHAPES: dict[str, list[Any]] = {
-    "rules": [
-        Rules(superseded=True, age=True, importance=True, number=number) for number in (False, True)
-    ],
     "asked": [frozenset(FilterParameters.__annotations__)],
     "schema": ["adkpg"],
     "model_id": [1],
@@ -75,6 +72,9 @@ def statements() -> Iterator[tuple[str, Any]]:
             yield name, function(**shape)
     for name, function in QUERIES.items():
         yield name, statement_of(function)
+    for erasing, table in itertools.product((count_rows, delete_rows), PERSONAL):
+        query = erasing(table, app_name="", user_id="")
+        yield f"{erasing.__module__}.{erasing.__name__}", query.statement
 
 
 def lists_of(name: str, statement: Any) -> set[str]:
