@@ -5,6 +5,7 @@ WHERE (
     :max_memories::bigint IS NOT NULL
     OR m.expires_at <= now() AND m.superseded_by IS NULL
     OR :superseded AND m.superseded_by IS NOT NULL
+    -- The importance is rounded as the column is.
     OR (:before::timestamptz IS NOT NULL OR :max_importance::real IS NOT NULL)
       AND m.superseded_by IS NULL AND m.kind = ANY (:kinds) AND m.user_id <> E'\x01app'
       AND m.timestamp < coalesce(:before, 'infinity')
