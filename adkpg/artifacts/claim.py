@@ -28,13 +28,13 @@ async def hold(database: Database, store: ObjectStore, *, take_over: bool = Fals
     while not take_over:
         row = None
         if found is not None:
-            row = await database.run.fetch_one(statements.select_claim(), {"token": found})
+            row = await database.run.fetch_one(statements.select_claim(token=found))
         if row is not None and row["own"]:
             if row["fresh"]:
                 return
             break
         if found is None and (
-            not await store.days() or await database.run.fetch(statements.select_own_claim(), {})
+            not await store.days() or await database.run.fetch(statements.select_own_claim())
         ):
             break
         before, found = found, await store.claim()
@@ -46,6 +46,6 @@ async def hold(database: Database, store: ObjectStore, *, take_over: bool = Fals
             )
     token = platform_uuid.new_uuid()
     # The row is there first: what the folder holds is known to the database whatever fails.
-    await database.run.fetch(statements.insert_claim(), {"token": token})
+    await database.run.fetch(statements.insert_claim(token=token))
     await store.write_claim(token)
-    await database.run.fetch(statements.delete_claims(), {"token": token})
+    await database.run.fetch(statements.delete_claims(token=token))

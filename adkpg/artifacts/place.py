@@ -7,12 +7,18 @@ from google.adk.artifacts import artifact_util
 from google.adk.errors.input_validation_error import InputValidationError
 
 from adkpg.errors import InvalidArtifact, InvalidInput
-from adkpg.keys import ScopeKey, require_storable
+from adkpg.keys import ScopeKey, SessionKey, require_storable
 
 USER_PREFIX = "user:"
 """Begins the names of files that all sessions of a user share."""
 
 _SEGMENT = ":@!$&'()*+,;="  # what RFC 3986 allows in a segment besides letters and digits
+
+
+class FileKey(SessionKey):
+    """All versions of a file; of the user's own, the session is ``""``."""
+
+    name: str
 
 
 @dataclass(frozen=True)
@@ -31,6 +37,16 @@ class Place:
     user_id: str
     session_id: str
     name: str
+
+    @property
+    def key(self) -> FileKey:
+        """As queries take it."""
+        return {
+            "app_name": self.app_name,
+            "user_id": self.user_id,
+            "session_id": self.session_id,
+            "name": self.name,
+        }
 
     def uri(self, version: int) -> str:
         """Returns the canonical URI of a version; what would read as another place is escaped."""

@@ -24,6 +24,7 @@ from adkpg.artifacts.stream import ArtifactStream, following
 from adkpg.artifacts.sweep import remove_objects
 from adkpg.database import Database, Transaction, UsesDatabase
 from adkpg.errors import AdkpgError, ArtifactGone, DatabaseError, InvalidArtifact, SessionNotFound
+from adkpg.keys import ScopeKey
 from adkpg.limits import page_rows
 from adkpg.outages.cancellation import uninterrupted
 from adkpg.pages import Page, cursor_of, place_of
@@ -257,8 +258,9 @@ class DatabaseArtifactService(UsesDatabase, BaseArtifactService):
           InvalidArtifact: An id cannot be.
         """
         rows = await self._database.run.fetch(
-            statements.select_names(session=session_id is not None),
-            {**scope(app_name, user_id, session_id), "session_id": session_id or ""},
+            statements.select_names(
+                **scope(app_name, user_id, session_id), session_id=session_id or ""
+            )
         )
         return [row["name"] for row in rows]
 
@@ -273,7 +275,7 @@ class DatabaseArtifactService(UsesDatabase, BaseArtifactService):
           InvalidArtifact: An id or the name cannot be.
         """
         where = place(app_name, user_id, filename, session_id)
-        gone = await self._database.run.fetch(statements.delete_artifact(), _parameters(where))
+        gone = await self._database.run.fetch(statements.delete_artifact(**where.key))
         locations = {row["location"] for row in gone if row["location"] is not None}
         await remove_objects(self._database, locations)
 
@@ -299,7 +301,7 @@ class DatabaseArtifactService(UsesDatabase, BaseArtifactService):
           InvalidArtifact: An id or the name cannot be.
         """
         where = place(app_name, user_id, filename, session_id)
-        rows = await self._database.run.fetch(statements.select_versions(), _parameters(where))
+        rows = await self._database.run.fetch(statements.select_versions(**where.key))
         return [records.version(where, row) for row in rows]
 
     async def get_artifact_version(
@@ -343,16 +345,15 @@ class DatabaseArtifactService(UsesDatabase, BaseArtifactService):
         """
         limit = page_rows(self._database.settings, limit)
         whose = scope(app_name, user_id, None)
-        after = (None, None, None) if cursor is None else place_of(cursor, str, str, int)
+        after = ("", "", -1) if cursor is None else place_of(cursor, str, str, int)
         rows = await self._database.run.fetch(
-            statements.select_page(after=cursor is not None),
-            {
+            statements.select_page(
                 **whose,
-                "limit": limit + 1,
-                "after_session_id": after[0],
-                "after_name": after[1],
-                "after_version": after[2],
-            },
+                after_session_id=after[0],
+                after_name=after[1],
+                after_version=after[2],
+                limit=limit + 1,
+            )
         )
         page = []
         for row in rows[:limit]:
@@ -401,8 +402,9 @@ class DatabaseArtifactService(UsesDatabase, BaseArtifactService):
         if version is not None and not 0 <= version < 2**31:
             return None
         row: Mapping[str, Any] | None = await self._database.run.fetch_one(
-            statements.select_version(latest=version is None, content=content),
-            {**_parameters(where), "version": version, "chunk_count": _TOGETHER},
+            statements.select_version(
+                **where.key, version=version, chunk_count=_TOGETHER if content else 0
+            )
         )
         return row
 
@@ -414,15 +416,18 @@ class DatabaseArtifactService(UsesDatabase, BaseArtifactService):
         long is done where no lock is held.
         """
         artifact_id = str(uuid4())
-        whose: statements.UploadedParameters = {
-            "app_name": where.app_name,
-            "user_id": where.user_id,
-            "artifact_id": artifact_id,
-        }
-        upload = _Upload(artifact_id, location_of(**whose) if self._store is not None else None)
+        whose: ScopeKey = {"app_name": where.app_name, "user_id": where.user_id}
+        location = None
+        if self._store is not None:
+            location = location_of(**whose, artifact_id=artifact_id)
+        upload = _Upload(artifact_id, location)
         begun = await self._database.run.fetch_one(
-            statements.begin_upload(),
-            {**whose, "session_id": where.session_id, "location": upload.location},
+            statements.begin_upload(
+                **whose,
+                session_id=where.session_id,
+                artifact_id=artifact_id,
+                location=location,
+            )
         )
         if begun is None or begun["is_gone"]:
             raise _erased(where)
@@ -434,11 +439,13 @@ class DatabaseArtifactService(UsesDatabase, BaseArtifactService):
             await uninterrupted(self._drop(upload, whose))
             raise
 
-    async def _drop(self, upload: "_Upload", whose: statements.UploadedParameters) -> None:
+    async def _drop(self, upload: "_Upload", whose: ScopeKey) -> None:
         """Leaves nothing of an upload that failed."""
         try:
             # Who deletes the note knows that its file is saved by no statement that comes later.
-            ended = await self._database.run.fetch(statements.end_upload(), whose)
+            ended = await self._database.run.fetch(
+                statements.end_upload(**whose, artifact_id=upload.artifact_id)
+            )
             if self._store is None or upload.location is None or not upload.is_written:
                 return
             if ended or upload.is_erased:
@@ -470,38 +477,36 @@ class DatabaseArtifactService(UsesDatabase, BaseArtifactService):
             file.seek(0)
             first = await asyncio.to_thread(file.read, _TOGETHER * records.CHUNK_BYTES)
         artifact_id = str(uuid4()) if upload is None else upload.artifact_id
-        save = statements.save(uploaded=upload is not None)
-        parameters: statements.SaveParameters = {
-            **_parameters(where),
-            "artifact_id": artifact_id,
-            "part": draft.part,
-            "mime_type": draft.mime_type,
-            "custom_metadata": metadata,
-            "size": size,
-            "location": location,
-            "created_at": clamped(platform_time.get_time()),
-            "first_chunk": 0,
-            "data": records.chunks(first),
-        }
+        save = statements.save(
+            **where.key,
+            artifact_id=artifact_id,
+            uploaded=upload is not None,
+            part=draft.part,
+            mime_type=draft.mime_type,
+            custom_metadata=metadata,
+            size=size,
+            location=location,
+            created_at=clamped(platform_time.get_time()),
+            data=records.chunks(first),
+        )
 
         async def in_parts(transaction: Transaction) -> int | None:
             if contended:
-                await transaction.fetch(statements.lock_name(), _parameters(where))
-            rows = await transaction.fetch(save, parameters)
+                await transaction.fetch(statements.lock_name(**where.key))
+            rows = await transaction.fetch(save)
             if not rows:
                 return None
             if location is not None or _version(rows[0]) == _ERASED:
                 return _version(rows[0])
             async for start, part in following(file, size=_TOGETHER * records.CHUNK_BYTES):
                 await transaction.fetch(
-                    statements.add_chunks(),
-                    {
-                        "app_name": where.app_name,
-                        "user_id": where.user_id,
-                        "artifact_id": artifact_id,
-                        "first_chunk": start // records.CHUNK_BYTES,
-                        "data": records.chunks(part),
-                    },
+                    statements.add_chunks(
+                        app_name=where.app_name,
+                        user_id=where.user_id,
+                        artifact_id=artifact_id,
+                        first_chunk=start // records.CHUNK_BYTES,
+                        data=records.chunks(part),
+                    )
                 )
             return int(rows[0]["version"])
 
@@ -509,7 +514,7 @@ class DatabaseArtifactService(UsesDatabase, BaseArtifactService):
         while True:
             in_one = location is not None or len(first) == size
             if not contended and in_one:
-                row = await self._database.run.fetch_one(save, parameters)
+                row = await self._database.run.fetch_one(save)
                 saved = None if row is None else _version(row)
             else:
                 saved = await self._database.run.transact(in_parts)
@@ -583,15 +588,6 @@ def _erased(where: Place) -> AdkpgError:
         f"User {where.user_id!r} was forgotten while a file of theirs was uploaded, so the file "
         "was not saved; save it again if it is to be kept."
     )
-
-
-def _parameters(where: Place) -> statements.ArtifactParameters:
-    return {
-        "app_name": where.app_name,
-        "user_id": where.user_id,
-        "session_id": where.session_id,
-        "name": where.name,
-    }
 
 
 def _reference(part: str) -> str | None:

@@ -68,14 +68,13 @@ class ArtifactStream:
                 return
             count += len(chunks)
             found = await self._database.run.fetch(
-                statements.select_chunks(),
-                {
-                    "app_name": self._app_name,
-                    "user_id": self._user_id,
-                    "artifact_id": self._row["artifact_id"],
-                    "first_chunk": count,
-                    "chunk_count": _TOGETHER,
-                },
+                statements.select_chunks(
+                    app_name=self._app_name,
+                    user_id=self._user_id,
+                    artifact_id=self._row["artifact_id"],
+                    first_chunk=count,
+                    chunk_count=_TOGETHER,
+                )
             )
             if not found:
                 raise ArtifactGone("The artifact was deleted while it was read; load it again.")

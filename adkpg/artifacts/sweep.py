@@ -50,7 +50,7 @@ async def sweep_objects(database: Database, *, take_over: bool = False) -> Swept
         and nothing was removed; or the store refused it, and what is left is swept the next time.
     """
     database.run.require_every_scope()
-    await database.run.fetch(statements.end_old_uploads(), {})
+    await database.run.fetch(statements.end_old_uploads())
     store = ObjectStore.of(database.settings)
     if store is None:
         return SweptObjects(0, 0)
@@ -84,7 +84,7 @@ async def remove_objects(database: Database, locations: Collection[str]) -> int:
     left = sorted(locations)
     try:
         # A trigger did it, if the tables are on one server and the file was not being uploaded.
-        await database.run.fetch(statements.note_removals(), {"locations": left})
+        await database.run.fetch(statements.note_removals(locations=left))
     except DatabaseError as exc:
         logger.warning(
             "%d objects of erased files stay in the object store until they are two days old and a "
@@ -100,7 +100,7 @@ async def remove_objects(database: Database, locations: Collection[str]) -> int:
         while left:
             await _remove_unnamed(database, store, left[:_BATCH])
             done, left = left[:_BATCH], left[_BATCH:]
-            await database.run.fetch(statements.delete_removals(), {"locations": done})
+            await database.run.fetch(statements.delete_removals(locations=done))
     except AdkpgError as exc:
         logger.warning("%d objects of erased files are left to the worker: %s", len(left), exc)
     return len(left)
@@ -109,7 +109,7 @@ async def remove_objects(database: Database, locations: Collection[str]) -> int:
 async def remove_noted(database: Database) -> None:
     """Removes all objects that are noted, after files of many were erased; the log says if not."""
     try:
-        if not await database.run.fetch(statements.select_removals(), {"limit": 1}):
+        if not await database.run.fetch(statements.select_removals(limit=1)):
             return
         database.run.require_every_scope()
         store = ObjectStore.of(database.settings)
@@ -124,19 +124,19 @@ async def _remove_deleted(database: Database, store: ObjectStore) -> int:
     """Removes the objects of artifacts that were deleted; returns how many."""
     removed = 0
     while True:
-        rows = await database.run.fetch(statements.select_removals(), {"limit": _BATCH})
+        rows = await database.run.fetch(statements.select_removals(limit=_BATCH))
         locations = [row["location"] for row in rows]
         if not locations:
             return removed
         removed += await _remove_unnamed(database, store, locations)
-        await database.run.fetch(statements.delete_removals(), {"locations": locations})
+        await database.run.fetch(statements.delete_removals(locations=locations))
         if len(locations) < _BATCH:
             return removed
 
 
 async def _remove_unnamed(database: Database, store: ObjectStore, locations: list[str]) -> int:
     """Removes those objects that no artifact names, be they noted or not; returns how many."""
-    rows = await database.run.fetch(statements.select_locations(), {"locations": locations})
+    rows = await database.run.fetch(statements.select_locations(locations=locations))
     unnamed = sorted(set(locations) - {row["location"] for row in rows})
     for location in (each for each in unnamed if not is_object(each)):
         logger.warning("%r is no object of a file and was not removed.", location[:100])

@@ -89,7 +89,7 @@ async def forget(
     files = 0
     session_ids: set[str] = set()
     if artifact_service is not None:
-        found = await database.run.fetch(statements.select_session_ids(), scope)
+        found = await database.run.fetch(statements.select_session_ids(**scope))
         session_ids |= {row["session_id"] for row in found}
         files = await delete_files(
             artifact_service,
@@ -100,7 +100,7 @@ async def forget(
         )
     if dry_run:
         rows, memories = await _counted(database, scope)
-        stored = await database.run.fetch(statements.select_objects(), scope)
+        stored = await database.run.fetch(statements.select_objects(**scope))
         return Erased(app_name, user_id, rows, memories, files, len(stored))
     objects: set[str] = set()  # also of an attempt whose answer was lost
     rows, memories, last_ids = await giving_way(
@@ -130,7 +130,7 @@ async def _counted(database: Database, scope: ScopeKey) -> tuple[dict[str, int],
     rows: Counter[str] = Counter()
     memories: Counter[str] = Counter()
     for table in PERSONAL:
-        for row in await database.run.fetch(statements.count_rows(table), scope):
+        for row in await database.run.fetch(statements.count_rows(table, **scope)):
             _add(rows, memories, table.name, row["kind"], row["rows"])
     return dict(rows), dict(memories)
 
@@ -159,13 +159,13 @@ async def _erase(
     await transaction.fetch(lock_person(), scope)
     while True:
         found = 0
-        await transaction.fetch(statements.lock_sessions(), scope)
-        known = await transaction.fetch(statements.select_session_ids(), scope)
+        await transaction.fetch(statements.lock_sessions(**scope))
+        known = await transaction.fetch(statements.select_session_ids(**scope))
         session_ids |= {row["session_id"] for row in known}
-        stored = await transaction.fetch(statements.select_objects(), scope)
+        stored = await transaction.fetch(statements.select_objects(**scope))
         objects |= {row["location"] for row in stored}
         for table in PERSONAL:
-            for row in await transaction.fetch(statements.delete_rows(table), scope):
+            for row in await transaction.fetch(statements.delete_rows(table, **scope)):
                 found += row["rows"]
                 _add(rows, memories, table.name, row["kind"], row["rows"])
         if not found:

@@ -3,17 +3,16 @@
 from collections import Counter
 from collections.abc import AsyncIterator, Sequence
 from dataclasses import dataclass
-from datetime import timedelta
+from datetime import datetime, timedelta
 from functools import partial
 from types import EllipsisType
-from typing import Any
+from typing import Any, TypedDict
 
 from google.adk.platform import time as platform_time
 
 from adkpg.database import Database, Transaction
 from adkpg.erasure import pruning_statements as statements
 from adkpg.erasure.locks import giving_way
-from adkpg.erasure.pruning_statements import Rules
 from adkpg.errors import InvalidInput
 from adkpg.keys import APP_WIDE, ScopeKey, asked_user, require_storable
 from adkpg.memory import attributes
@@ -32,6 +31,16 @@ PRUNED_KINDS = ("turn", "note", "fact", "summary")
 """The kinds that are pruned if none are named: all but documents, which somebody put there."""
 
 _REASONS = ("expired", "superseded", "faded", "surplus", "drawn")
+
+
+class _Rules(TypedDict):
+    """As `adkpg.erasure.pruning_statements` has them."""
+
+    superseded: bool
+    before: datetime | None
+    max_importance: float | None
+    max_memories: int | None
+    kinds: list[str]
 
 
 @dataclass(frozen=True)
@@ -115,29 +124,24 @@ async def prune(
         raise InvalidInput(f"max_memories={max_memories} is above {_MOST:,}; leave it out.")
     if older_than is not None and older_than < timedelta():
         raise InvalidInput(f"older_than={older_than} is in the future; give a positive time.")
-    rules = Rules(
-        superseded=superseded,
-        age=older_than is not None,
-        importance=max_importance is not None,
-        number=max_memories is not None,
-    )
-    age_s = older_than.total_seconds() if older_than is not None else 0.0
-    parameters: statements.RuleParameters = {
-        "before": clamped(platform_time.get_time() - age_s),
+    before = None
+    if older_than is not None:
+        before = clamped(platform_time.get_time() - older_than.total_seconds())
+    rules: _Rules = {
+        "superseded": superseded,
+        "before": before,
         "max_importance": max_importance,
+        "max_memories": max_memories,
         "kinds": list(SearchFilters(kinds=kinds).kinds),
     }
     pruned = []
-    async for scope in _scopes(database, app_name, user, rules, parameters):
+    async for scope in _scopes(database, app_name, user, rules):
         if dry_run:
-            rows = await database.run.fetch(
-                statements.count_candidates(rules),
-                {**parameters, **scope, "max_memories": max_memories},
-            )
+            rows = await database.run.fetch(statements.count_candidates(**scope, **rules))
             counts = Counter({row["reason"]: row["memories"] for row in rows})
         else:
             with narrowed(**scope):
-                counts = await _prune_user(database, rules, parameters, scope, max_memories)
+                counts = await _prune_user(database, rules, scope)
         if counts.total():
             pruned.append(
                 Pruned(
@@ -153,8 +157,7 @@ async def _scopes(
     database: Database,
     app_name: str | None,
     user_id: str | None,
-    rules: Rules,
-    parameters: statements.RuleParameters,
+    rules: _Rules,
 ) -> AsyncIterator[ScopeKey]:
     if app_name is not None and user_id is not None:
         yield {"app_name": app_name, "user_id": user_id}
@@ -162,44 +165,30 @@ async def _scopes(
     last: ScopeKey | None = None
     rows: Sequence[Any] = [None] * _PAGE
     while len(rows) == _PAGE:
-        statement = statements.select_scopes(
-            rules, app=app_name is not None, user=user_id is not None, after=last is not None
-        )
         rows = await database.run.fetch(
-            statement,
-            {
-                **parameters,
-                "app_name": app_name,
-                "user_id": user_id,
-                "limit": _PAGE,
-                "after_app_name": last["app_name"] if last else None,
-                "after_user_id": last["user_id"] if last else None,
-            },
+            statements.select_scopes(
+                **rules,
+                app_name=app_name,
+                of_user=user_id,
+                after_app_name=last["app_name"] if last else None,
+                after_user_id=last["user_id"] if last else None,
+                limit=_PAGE,
+            )
         )
         for row in rows:
             last = {"app_name": row["app_name"], "user_id": row["user_id"]}
             yield last
 
 
-async def _prune_user(
-    database: Database,
-    rules: Rules,
-    parameters: statements.RuleParameters,
-    scope: ScopeKey,
-    max_memories: int | None,
-) -> Counter[str]:
+async def _prune_user(database: Database, rules: _Rules, scope: ScopeKey) -> Counter[str]:
     """Ranks a user's memories once, and erases what is to go in batches."""
-    found = await database.run.fetch(
-        statements.select_candidates(rules), {**parameters, **scope, "max_memories": max_memories}
-    )
+    found = await database.run.fetch(statements.select_candidates(**scope, **rules))
     counts: Counter[str] = Counter()
     for start in range(0, len(found), _BATCH):
         work = partial(
             _prune_batch,
             rules=rules,
-            parameters=parameters,
             scope=scope,
-            most=max_memories or 0,
             candidates=found[start : start + _BATCH],
         )
         counts += await giving_way(database, scope, work)
@@ -209,10 +198,8 @@ async def _prune_user(
 async def _prune_batch(
     transaction: Transaction,
     *,
-    rules: Rules,
-    parameters: statements.RuleParameters,
+    rules: _Rules,
     scope: ScopeKey,
-    most: int,
     candidates: Sequence[Any],
 ) -> Counter[str]:
     """Erases a batch; returns how many memories went by reason.
@@ -230,8 +217,7 @@ async def _prune_batch(
     }
     locked = await transaction.fetch(lock_free_positions(), asked)
     rows = await transaction.fetch(
-        statements.select_reasons(rules),
-        {**parameters, **scope, "positions": [row["position"] for row in locked]},
+        statements.select_reasons(**scope, **rules, positions=[row["position"] for row in locked])
     )
     planned = {row["position"]: row["reason"] for row in candidates}
     reasons = {row["position"]: row["reason"] for row in rows if row["reason"] is not None}
@@ -241,11 +227,9 @@ async def _prune_batch(
     reasons |= {
         row["position"]: "surplus"
         for place, row in enumerate(surplus, 1)
-        if row["counted"] - place >= most
+        if row["counted"] - place >= (rules["max_memories"] or 0)
     }
-    (gone,) = await transaction.fetch(
-        statements.erase_positions(), {**scope, "positions": list(reasons)}
-    )
+    (gone,) = await transaction.fetch(statements.erase_positions(**scope, positions=list(reasons)))
     counts = Counter(reasons.values())
     counts["drawn"] = gone["erased"] - len(reasons)
     return +counts

@@ -1,240 +1,122 @@
-"""Statements that prune: which memories go by which rule, and erasing them in batches. No I/O."""
+"""Queries that prune: which memories go by which rule; their SQL is in pruning_statements.sql.
 
-from dataclasses import dataclass
+Besides that expired memories go there are these rules, by parameters of the same names:
+
+superseded: Facts that others replaced go.
+before, max_importance: A user's live memories of `kinds` go that were said before and are as
+  unimportant; null asks nothing, and if both are null none goes.
+max_memories: Of these memories all but the most important go, and among equals all but the latest;
+  null keeps all.
+"""
+
 from datetime import datetime
-from functools import cache
-from typing import Any, TypedDict
+from typing import TypedDict
 
-from sqlalchemy import (
-    BigInteger,
-    ColumnElement,
-    Integer,
-    Select,
-    Text,
-    and_,
-    bindparam,
-    case,
-    cast,
-    false,
-    func,
-    literal_column,
-    or_,
-    select,
-    tuple_,
-    union_all,
-)
-from sqlalchemy.dialects.postgresql import ARRAY, REAL, TIMESTAMP
+from adkpg.keys import ScopeKey
+from adkpg.queries import Queries, Query
 
-from adkpg.keys import APP_WIDE, ScopeKey
-from adkpg.memory.upkeep.statements import expired
-from adkpg.memory.write.statements import PositionsParameters, buried
-from adkpg.sql import Statement, in_scope, live
-from adkpg.tables import memories, memory_provenance
-
-_POSITIONS = bindparam("positions", type_=ARRAY(BigInteger))
+_sql = Queries(__file__)
 
 
-class RuleParameters(TypedDict):
-    """The bounds of `Rules` but number, and the kinds that they are about."""
+class Candidate(TypedDict):
+    """A memory that is to go, and why."""
 
-    before: datetime
-    max_importance: float | None
-    kinds: list[str]
-
-
-class ScopesParameters(RuleParameters):
-    """A page of scopes, of one app or user where a name is given, after another."""
-
-    app_name: str | None
-    user_id: str | None
-    limit: int
-    after_app_name: str | None
-    after_user_id: str | None
+    position: int
+    session_id: str
+    reason: str
 
 
-class CandidatesParameters(RuleParameters, ScopeKey):
-    """The rules, and whose memories they are about."""
+class Reason(TypedDict):
+    """Why a memory goes, which is null where the number alone decides.
 
-    max_memories: int | None
-
-
-class ReasonsParameters(RuleParameters, PositionsParameters):
-    """The same for some memories."""
-
-
-@dataclass(frozen=True)
-class Rules:
-    """Which rules there are besides that expired memories go.
-
-    Attributes:
-      superseded: Facts that others replaced go.
-      age: What was said before ``before`` goes; with `importance` only if both hold.
-      importance: What is as unimportant as ``max_importance`` goes.
-      number: All but the ``max_memories`` most important, and among equals the latest, go.
+    `counted` is how many memories of the user the number is about, and null for a memory that it is
+    not about.
     """
 
-    superseded: bool = False
-    age: bool = False
-    importance: bool = False
-    number: bool = False
+    position: int
+    reason: str | None
+    counted: int | None
 
 
-@cache
+class Count(TypedDict):
+    """How many memories go for a reason."""
+
+    reason: str
+    memories: int
+
+
+class Erased(TypedDict):
+    """How many memories went, what was drawn included."""
+
+    erased: int
+
+
+@_sql.query()
 def select_scopes(
-    rules: Rules, *, app: bool, user: bool, after: bool
-) -> Statement[ScopesParameters]:
-    """Reads a page of the scopes that rules may apply to, ordered by app and user."""
-    key = (memories.c.app_name, memories.c.user_id)
-    page = select(*key).group_by(*key).order_by(*key).limit(bindparam("limit", type_=Integer))
-    if not rules.number:
-        page = page.where(or_(*(condition for _, condition in _reasons(rules))))
-    if app:
-        page = page.where(memories.c.app_name == bindparam("app_name", type_=Text))
-    if user:
-        page = page.where(memories.c.user_id == bindparam("user_id", type_=Text))
-    if after:
-        last = (bindparam(f"after_{column.name}", type_=Text) for column in key)
-        page = page.where(tuple_(*key) > tuple_(*last))
-    return Statement(page)
+    *,
+    superseded: bool,
+    before: datetime | None,
+    max_importance: float | None,
+    max_memories: int | None,
+    kinds: list[str],
+    app_name: str | None,
+    of_user: str | None,
+    after_app_name: str | None,
+    after_user_id: str | None,
+    limit: int,
+) -> Query[ScopeKey]:
+    """Reads a page of the scopes that rules may apply to, ordered by app and user, after one.
 
-
-@cache
-def select_candidates(rules: Rules) -> Statement[CandidatesParameters]:
-    """Reads a scope's memories that are to go, by position: position, session_id, reason."""
-    candidates = _candidates(rules).subquery("candidates")
-    return Statement(
-        select(candidates.c.position, candidates.c.session_id, candidates.c.reason).order_by(
-            candidates.c.position
-        )
-    )
-
-
-@cache
-def select_reasons(rules: Rules) -> Statement[ReasonsParameters]:
-    """Reads again why some memories go, once they are locked.
-
-    Returns position, reason (null where number alone decides) and ``counted``: how many memories of
-    the user the number is about, null for a memory that it is not about.
+    They are those of one app or user where a name is given.
     """
-    because = _because(rules)
-    counted: Any = cast(None, BigInteger)
-    if rules.number:
-        number = (
-            select(func.count())
-            .select_from(memories)
-            .where(in_scope(memories), _prunable(), because.is_(None))
-            .correlate(None)
-            .scalar_subquery()
-        )
-        counted = case((and_(_prunable(), because.is_(None)), number))
-    return Statement(
-        select(memories.c.position, because.label("reason"), counted.label("counted"))
-        .where(in_scope(memories), memories.c.position == func.any(_POSITIONS))
-        .order_by(memories.c.position)
-    )
 
 
-@cache
-def count_candidates(rules: Rules) -> Statement[CandidatesParameters]:
-    """Counts a scope's memories that are to go by reason, and what was drawn from them.
+@_sql.query()
+def select_candidates(
+    *,
+    app_name: str,
+    user_id: str,
+    superseded: bool,
+    before: datetime | None,
+    max_importance: float | None,
+    max_memories: int | None,
+    kinds: list[str],
+) -> Query[Candidate]:
+    """Reads a scope's memories that are to go, by position."""
 
-    Returns ``reason`` and ``memories``.
+
+@_sql.query()
+def select_reasons(
+    *,
+    app_name: str,
+    user_id: str,
+    superseded: bool,
+    before: datetime | None,
+    max_importance: float | None,
+    max_memories: int | None,
+    kinds: list[str],
+    positions: list[int],
+) -> Query[Reason]:
+    """Reads again why some memories go, once they are locked, by position."""
+
+
+@_sql.query()
+def count_candidates(
+    *,
+    app_name: str,
+    user_id: str,
+    superseded: bool,
+    before: datetime | None,
+    max_importance: float | None,
+    max_memories: int | None,
+    kinds: list[str],
+) -> Query[Count]:
+    """Counts a scope's memories that are to go by reason, and what was ``drawn`` from them."""
+
+
+@_sql.query()
+def erase_positions(*, app_name: str, user_id: str, positions: list[int]) -> Query[Erased]:
+    """Erases memories, and the facts and summaries that were drawn from them.
+
+    Of those that came from an event a tombstone stays, so that they do not come back.
     """
-    candidates = _candidates(rules).cte("candidates")
-    drawn: Any = (
-        select(
-            literal_column("'drawn'"),
-            func.count(memory_provenance.c.memory_id.distinct()).label("memories"),
-        )
-        .join_from(
-            memory_provenance, candidates, memory_provenance.c.origin_id == candidates.c.memory_id
-        )
-        .where(
-            in_scope(memory_provenance),
-            memory_provenance.c.memory_id.not_in(select(candidates.c.memory_id)),
-        )
-    )
-    by_reason = select(candidates.c.reason, func.count().label("memories")).group_by(
-        candidates.c.reason
-    )
-    return Statement(select(union_all(by_reason, drawn).subquery("counts")))
-
-
-@cache
-def erase_positions() -> Statement[PositionsParameters]:
-    """Erases memories and what was drawn from them, and marks their events as deleted.
-
-    Returns ``erased``, what was drawn included.
-    """
-    return Statement(buried(memories.c.position == func.any(_POSITIONS)))
-
-
-def _reasons(rules: Rules) -> list[tuple[str, ColumnElement[bool]]]:
-    """Why a memory goes, whatever the others are."""
-    reasons = [("expired", expired())]
-    if rules.superseded:
-        reasons.append(("superseded", memories.c.superseded_by.is_not(None)))
-    faded = []
-    if rules.age:
-        before = bindparam("before", type_=TIMESTAMP(timezone=True))
-        faded.append(memories.c.timestamp < before)
-    if rules.importance:  # rounded as the column is
-        most = cast(bindparam("max_importance", type_=REAL), REAL)
-        faded.append(memories.c.importance <= most)
-    if faded:
-        reasons.append(("faded", and_(_prunable(), *faded)))
-    return reasons
-
-
-def _prunable() -> ColumnElement[bool]:
-    """A user's live memories of the kinds asked for, which all rules but expiry are about."""
-    kinds = bindparam("kinds", type_=ARRAY(Text))
-    return and_(
-        live(),
-        memories.c.superseded_by.is_(None),
-        memories.c.kind == func.any(kinds),
-        memories.c.user_id != literal_column(f"'{APP_WIDE}'", Text),
-    )
-
-
-def _because(rules: Rules) -> ColumnElement[Any]:
-    """Why a memory goes, whatever the others are; null if it need not."""
-    return case(
-        *((condition, literal_column(f"'{reason}'")) for reason, condition in _reasons(rules))
-    )
-
-
-def _candidates(rules: Rules) -> Select[Any]:
-    because = _because(rules)
-    counted = _prunable() if rules.number else false()
-    every = (
-        select(
-            memories.c.memory_id,
-            memories.c.position,
-            memories.c.session_id,
-            memories.c.importance,
-            memories.c.timestamp,
-            because.label("because"),
-            counted.label("counted"),
-        )
-        .where(in_scope(memories))
-        .subquery("every")
-    )
-    if not rules.number:
-        return select(
-            every.c.memory_id, every.c.position, every.c.session_id, every.c.because.label("reason")
-        ).where(every.c.because.is_not(None))
-    stays = and_(every.c.because.is_(None), every.c.counted)
-    place = func.row_number().over(
-        partition_by=stays,
-        order_by=(every.c.importance.desc(), every.c.timestamp.desc(), every.c.position.desc()),
-    )
-    ranked = select(every, stays.label("stays"), place.label("place")).subquery("ranked")
-    surplus = and_(ranked.c.stays, ranked.c.place > bindparam("max_memories", type_=BigInteger))
-    reason = case(
-        (ranked.c.because.is_not(None), ranked.c.because),
-        (surplus, literal_column("'surplus'")),
-    )
-    return select(
-        ranked.c.memory_id, ranked.c.position, ranked.c.session_id, reason.label("reason")
-    ).where(reason.is_not(None))

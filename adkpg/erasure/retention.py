@@ -4,7 +4,7 @@ from collections import defaultdict
 from collections.abc import AsyncIterator, Sequence
 from dataclasses import dataclass
 from datetime import UTC, datetime, timedelta
-from typing import Any
+from typing import Any, TypedDict
 
 from google.adk.platform import time as platform_time
 
@@ -19,6 +19,12 @@ from adkpg.timestamps import clamped
 _PAGE = 100
 _EVENTS = 5_000
 _EVER = datetime(1, 1, 2, tzinfo=UTC)
+
+
+class _Sessions(TypedDict):
+    app_names: list[str]
+    user_ids: list[str]
+    session_ids: list[str]
 
 
 @dataclass(frozen=True)
@@ -91,14 +97,13 @@ async def prune_sessions(
     async for page in _pages(database, app_name, user_id, before, whole=not events_only):
         gone: Sequence[Any] = page
         if not dry_run:
-            given: statements.GivenParameters = {
+            given: _Sessions = {
                 "app_names": [row["app_name"] for row in page],
                 "user_ids": [row["user_id"] for row in page],
                 "session_ids": [row["session_id"] for row in page],
-                "before": before,
             }
             delete = _delete_events if events_only else _delete_sessions
-            gone = await delete(database, given)
+            gone = await delete(database, given, before)
         for row in gone:
             count = counts[row["app_name"], row["user_id"]]
             count[0] += 1
@@ -119,24 +124,19 @@ async def _pages(
     *,
     whole: bool,
 ) -> AsyncIterator[Sequence[Any]]:
-    last: Any = None
+    select = statements.select_old if whole else statements.select_with_old_events
+    last: Any = {"app_name": "", "user_id": "", "session_id": ""}
     while True:
         page = await database.run.fetch(
-            statements.select_old(
-                whole=whole,
-                app=app_name is not None,
-                user=user_id is not None,
-                after=last is not None,
-            ),
-            {
-                "app_name": app_name,
-                "user_id": user_id,
-                "before": before,
-                "limit": _PAGE,
-                "after_app_name": last["app_name"] if last else None,
-                "after_user_id": last["user_id"] if last else None,
-                "after_session_id": last["session_id"] if last else None,
-            },
+            select(
+                app_name=app_name,
+                of_user=user_id,
+                before=before,
+                after_app_name=last["app_name"],
+                after_user_id=last["user_id"],
+                after_session_id=last["session_id"],
+                limit=_PAGE,
+            )
         )
         if page:
             yield page
@@ -145,16 +145,18 @@ async def _pages(
         last = page[-1]
 
 
-async def _delete_sessions(database: Database, given: statements.GivenParameters) -> Sequence[Any]:
-    gone = await database.run.fetch(statements.delete_old_sessions(), given)
+async def _delete_sessions(database: Database, given: _Sessions, before: datetime) -> Sequence[Any]:
+    gone = await database.run.fetch(statements.delete_old_sessions(**given, before=before))
     _tell(database, gone)
     return gone
 
 
-async def _delete_events(database: Database, given: statements.GivenParameters) -> Sequence[Any]:
+async def _delete_events(database: Database, given: _Sessions, before: datetime) -> Sequence[Any]:
     counts: defaultdict[tuple[str, str, str], int] = defaultdict(int)
     while True:
-        gone = await database.run.fetch(statements.delete_old_events(), {**given, "limit": _EVENTS})
+        gone = await database.run.fetch(
+            statements.delete_old_events(**given, before=before, limit=_EVENTS)
+        )
         for row in gone:
             counts[row["app_name"], row["user_id"], row["session_id"]] += 1
         if len(gone) < _EVENTS:
@@ -173,17 +175,16 @@ async def _states(
     *,
     dry_run: bool,
 ) -> Sequence[Any]:
-    shape = {"app": app_name is not None, "user": user_id is not None}
-    gone: list[Any] = []
     if dry_run:
         return await database.run.fetch(
-            statements.select_nobodys_states(**shape),
-            {"app_name": app_name, "user_id": user_id, "before": before, "limit": 2**31 - 1},
+            statements.select_nobodys_states(app_name=app_name, of_user=user_id, before=before)
         )
+    gone: list[Any] = []
     while True:
         batch = await database.run.fetch(
-            statements.delete_nobodys_states(**shape),
-            {"app_name": app_name, "user_id": user_id, "before": before, "limit": _EVENTS},
+            statements.delete_nobodys_states(
+                app_name=app_name, of_user=user_id, before=before, limit=_EVENTS
+            )
         )
         gone += batch
         if len(batch) < _EVENTS:

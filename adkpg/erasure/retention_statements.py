@@ -1,197 +1,83 @@
-"""Statements that delete old sessions, or old events of sessions, in batches. No I/O."""
+"""Queries that delete old sessions, or old events of sessions; SQL in retention_statements.sql."""
 
 from datetime import datetime
-from functools import cache
-from typing import Any, TypedDict
 
-from sqlalchemy import (
-    ColumnElement,
-    Integer,
-    Select,
-    Text,
-    and_,
-    bindparam,
-    delete,
-    exists,
-    func,
-    or_,
-    select,
-    tuple_,
-)
-from sqlalchemy.dialects.postgresql import TIMESTAMP
+from adkpg.keys import ScopeKey, SessionKey
+from adkpg.queries import Queries, Query
 
-from adkpg.sql import SESSION_KEY, Statement, deleted_sessions, given_rows, locked_sessions
-from adkpg.tables import events, sessions, user_states
-
-_BEFORE = bindparam("before", type_=TIMESTAMP(timezone=True))
-_LIMIT = bindparam("limit", type_=Integer)
+_sql = Queries(__file__)
 
 
-class BeforeParameters(TypedDict):
-    """What is older than this."""
+class OldSession(SessionKey):
+    """A session, and how many of its events go."""
 
-    before: datetime
-
-
-class OldParameters(BeforeParameters):
-    """A page of sessions, of one app or user where a name is given, after another."""
-
-    app_name: str | None
-    user_id: str | None
-    limit: int
-    after_app_name: str | None
-    after_user_id: str | None
-    after_session_id: str | None
+    events: int
 
 
-class GivenParameters(BeforeParameters):
-    """Some sessions, in parallel."""
+@_sql.query()
+def select_old(
+    *,
+    app_name: str | None,
+    of_user: str | None,
+    before: datetime,
+    after_app_name: str,
+    after_user_id: str,
+    after_session_id: str,
+    limit: int,
+) -> Query[OldSession]:
+    """Reads a page of sessions that are old or have expired, in the order of the key, after one.
 
-    app_names: list[str]
-    user_ids: list[str]
-    session_ids: list[str]
-
-
-class BatchParameters(GivenParameters):
-    """Most events that one run deletes."""
-
-    limit: int
-
-
-class UsersParameters(BeforeParameters):
-    """A page of users, of one app or user where a name is given."""
-
-    app_name: str | None
-    user_id: str | None
-    limit: int
-
-
-def _old() -> ColumnElement[bool]:
-    """Whose last event and creation are older; and what has expired."""
-    since = func.greatest(sessions.c.updated_at, sessions.c.created_at)
-    return or_(since < _BEFORE, sessions.c.expires_at <= func.now())
-
-
-def _its_old_events() -> ColumnElement[bool]:
-    return and_(
-        *(events.c[column.name] == column for column in SESSION_KEY), events.c.timestamp < _BEFORE
-    )
-
-
-def _asked(table: Any, *, app: bool, user: bool) -> list[ColumnElement[bool]]:
-    asked: list[ColumnElement[bool]] = []
-    if app:
-        asked.append(table.c.app_name == bindparam("app_name", type_=Text))
-    if user:
-        asked.append(table.c.user_id == bindparam("user_id", type_=Text))
-    return asked
-
-
-@cache
-def select_old(*, whole: bool, app: bool, user: bool, after: bool) -> Statement[OldParameters]:
-    """Reads a page of sessions that are old, or that have old events, in the order of the key.
-
-    Returns ``app_name``, ``user_id``, ``session_id`` and ``events``, how many would go.
+    They are those of one app or user where a name is given. A session is old if its last event and
+    its creation are. The first page is after three times ``""``.
     """
-    counted = select(func.count()).select_from(events)
-    if whole:
-        counted = counted.where(*(events.c[column.name] == column for column in SESSION_KEY))
-        wanted = _old()
-    else:
-        counted = counted.where(_its_old_events())
-        wanted = exists(select(events.c.seq).where(_its_old_events()))
-    page = (
-        select(*SESSION_KEY, counted.scalar_subquery().label("events"))
-        .where(wanted, *_asked(sessions, app=app, user=user))
-        .order_by(*SESSION_KEY)
-        .limit(_LIMIT)
-    )
-    if after:
-        last = (bindparam(f"after_{column.name}", type_=Text) for column in SESSION_KEY)
-        page = page.where(tuple_(*SESSION_KEY) > tuple_(*last))
-    return Statement(page)
 
 
-def _given() -> Any:
-    return given_rows(app_names=Text, user_ids=Text, session_ids=Text)
+@_sql.query()
+def select_with_old_events(
+    *,
+    app_name: str | None,
+    of_user: str | None,
+    before: datetime,
+    after_app_name: str,
+    after_user_id: str,
+    after_session_id: str,
+    limit: int,
+) -> Query[OldSession]:
+    """Reads a page of sessions that have old events, as `select_old` does; these alone count."""
 
 
-@cache
-def delete_old_sessions() -> Statement[GivenParameters]:
+@_sql.query()
+def delete_old_sessions(
+    *, app_names: list[str], user_ids: list[str], session_ids: list[str], before: datetime
+) -> Query[OldSession]:
     """Deletes those of some sessions that are still old, with their events and files.
 
     Those that somebody writes to are passed over. The marks of memories that were deleted from them
     stay for a while, as when a session is deleted.
-
-    Returns the key of each, and ``events``, how many it had.
     """
-    locked = locked_sessions(_old())
-    counted = (
-        select(func.count())
-        .select_from(events)
-        .where(*(events.c[column.name] == locked.c[column.name] for column in SESSION_KEY))
-        .correlate(locked)
-        .scalar_subquery()
-    )
-    counts = select(*locked.c, counted.label("events")).cte("counts")
-    return Statement(deleted_sessions(counts))
 
 
-@cache
-def delete_old_events() -> Statement[BatchParameters]:
-    """Deletes old events of some sessions, up to a limit; returns the key and seq of each."""
-    given = _given()
-    old: Select[Any] = (
-        select(events.c.app_name, events.c.user_id, events.c.session_id, events.c.seq)
-        .join_from(
-            events,
-            given,
-            tuple_(events.c.app_name, events.c.user_id, events.c.session_id) == tuple_(*given.c),
-        )
-        .where(events.c.timestamp < _BEFORE)
-        .limit(_LIMIT)
-    )
-    chosen = old.cte("chosen")
-    gone = (
-        delete(events)
-        .where(*(events.c[column.key] == column for column in chosen.c))
-        .returning(events.c.app_name, events.c.user_id, events.c.session_id)
-    )
-    return Statement(gone)
+@_sql.query()
+def delete_old_events(
+    *,
+    app_names: list[str],
+    user_ids: list[str],
+    session_ids: list[str],
+    before: datetime,
+    limit: int,
+) -> Query[SessionKey]:
+    """Deletes old events of some sessions, up to a limit; returns the session of each."""
 
 
-def _nobodys(*, app: bool, user: bool) -> ColumnElement[bool]:
-    """States that are old, of users who have no session."""
-    theirs = select(sessions.c.session_id).where(
-        sessions.c.app_name == user_states.c.app_name, sessions.c.user_id == user_states.c.user_id
-    )
-    return and_(
-        user_states.c.updated_at < _BEFORE,
-        ~exists(theirs),
-        *_asked(user_states, app=app, user=user),
-    )
+@_sql.query()
+def select_nobodys_states(
+    *, app_name: str | None, of_user: str | None, before: datetime
+) -> Query[ScopeKey]:
+    """Reads whose state is old and without any session, of one app or user if one is given."""
 
 
-@cache
-def select_nobodys_states(*, app: bool, user: bool) -> Statement[UsersParameters]:
-    """Reads whose state is old and without any session: ``app_name`` and ``user_id``."""
-    key = (user_states.c.app_name, user_states.c.user_id)
-    return Statement(select(*key).where(_nobodys(app=app, user=user)).order_by(*key).limit(_LIMIT))
-
-
-@cache
-def delete_nobodys_states(*, app: bool, user: bool) -> Statement[UsersParameters]:
-    """Deletes a batch of such states; returns ``app_name`` and ``user_id`` of each."""
-    key = (user_states.c.app_name, user_states.c.user_id)
-    chosen = (
-        select(*key)
-        .where(_nobodys(app=app, user=user))
-        .limit(_LIMIT)
-        .with_for_update(skip_locked=True)
-        .cte("chosen")
-    )
-    return Statement(
-        delete(user_states)
-        .where(*(column == chosen.c[column.name] for column in key))
-        .returning(*key)
-    )
+@_sql.query()
+def delete_nobodys_states(
+    *, app_name: str | None, of_user: str | None, before: datetime, limit: int
+) -> Query[ScopeKey]:
+    """Deletes a batch of such states; those that somebody writes to are passed over."""

@@ -69,18 +69,18 @@ async def delete_session(
 async def _hold(transaction: Transaction, *, place: SessionKey, objects: set[str]) -> None:
     """Makes all wait who write to a stored session, and tells where objects of its files are."""
     # Files go with a session that is stored, and with no other; nobody saves any more meanwhile.
-    if await transaction.fetch(statements.hold_session(), place):
-        stored = await transaction.fetch(statements.select_session_objects(), place)
+    if await transaction.fetch(statements.hold_session(**place)):
+        stored = await transaction.fetch(statements.select_session_objects(**place))
         objects |= {row["location"] for row in stored}
 
 
 async def _erase(transaction: Transaction, *, place: SessionKey, objects: set[str]) -> None:
     await transaction.fetch(lock_session(), place)
     await _hold(transaction, place=place, objects=objects)
-    for statement in (
-        statements.lock_session_memories(),
-        statements.delete_session_memories(),
-        statements.delete_session_tombstones(),
-        statements.delete_session(),
+    for query in (
+        statements.lock_session_memories(**place),
+        statements.delete_session_memories(**place),
+        statements.delete_session_tombstones(**place),
+        statements.delete_session(**place),
     ):
-        await transaction.fetch(statement, place)
+        await transaction.fetch(query)

@@ -151,14 +151,14 @@ async def _forgetting(database: Database) -> AsyncIterator[None]:
     async with database.run.transaction() as transaction:
         await transaction.fetch(lock_person(), ANA)
         for table in PERSONAL:
-            await transaction.fetch(statements.delete_rows(table), ANA)
+            await transaction.fetch(statements.delete_rows(table, **ANA))
         yield
 
 
 @asynccontextmanager
 async def _deleting(database: Database) -> AsyncIterator[None]:
     async with database.run.transaction() as transaction:
-        await transaction.fetch(statements.delete_session(), SESSION)
+        await transaction.fetch(statements.delete_session(**SESSION))
         yield
 
 

@@ -72,7 +72,7 @@ async def test_a_note_of_what_a_file_still_names_removes_nothing(
         await save(database)
         rows = await asked(database_url, "SELECT location FROM adkpg.artifacts")
         locations = [row["location"] for row in rows]
-        await database.run.fetch(statements.note_removals(), {"locations": locations})
+        await database.run.fetch(statements.note_removals(locations=locations))
         assert await sweep_objects(database) == SweptObjects(0, 0)
         assert len(objects(tmp_path)) == 4
         assert await sweep_objects(database) == SweptObjects(0, 0)

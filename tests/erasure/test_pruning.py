@@ -100,6 +100,7 @@ async def test_superseded_facts_are_kept_for_audit_unless_asked_for(
         ({"older_than": timedelta(days=90)}, ""),
         ({"older_than": timedelta(days=10**6)}, ""),
         ({"max_importance": 0.2}, ""),
+        ({"max_importance": 1e-46}, ""),
         ({"max_importance": 1.0}, "abcd"),
         ({"older_than": timedelta()}, "abcd"),
     ],

@@ -10,16 +10,13 @@ from typing import Any, get_origin, get_type_hints
 from sqlalchemy.dialects.postgresql import ARRAY
 
 import adkpg
-from adkpg.erasure.pruning_statements import Rules
+from adkpg.erasure.statements import count_rows, delete_rows
 from adkpg.memory.search.statements import EvidenceParameters, Shape, evidence_statement
 from adkpg.sql import FilterParameters, Statement
 from adkpg.tables import PERSONAL
 from tests.fakes.queries import QUERIES, statement_of
 
 SHAPES: dict[str, list[Any]] = {
-    "rules": [
-        Rules(superseded=True, age=True, importance=True, number=number) for number in (False, True)
-    ],
     "asked": [frozenset(FilterParameters.__annotations__)],
     "schema": ["adkpg"],
     "model_id": [1],
@@ -80,6 +77,9 @@ def statements() -> Iterator[tuple[str, Any]]:
         yield name, statement_of(function)
     for asked in EVIDENCE:
         yield "adkpg.memory.search.statements.evidence", evidence_statement(asked)
+    for erasing, table in itertools.product((count_rows, delete_rows), PERSONAL):
+        query = erasing(table, app_name="", user_id="")
+        yield f"{erasing.__module__}.{erasing.__name__}", query.statement
 
 
 def lists_of(name: str, statement: Any) -> set[str]:

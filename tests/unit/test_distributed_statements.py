@@ -113,6 +113,7 @@ OVER_ALL_NODES = {
         "erasure.retention_statements.delete_nobodys_states",
         "erasure.retention_statements.select_nobodys_states",
         "erasure.retention_statements.select_old",
+        "erasure.retention_statements.select_with_old_events",
         "memory.queue.statements.count_jobs",
         "memory.queue.statements.revive",
         "memory.queue.statements.select_dead",

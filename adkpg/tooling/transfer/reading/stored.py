@@ -273,14 +273,13 @@ class Stored:
         chunk = 0
         while True:
             rows = await self._database.run.fetch(
-                artifact_statements.select_chunks(),
-                {
-                    "app_name": record.app_name,
-                    "user_id": record.user_id,
-                    "artifact_id": record.artifact_id,
-                    "first_chunk": chunk,
-                    "chunk_count": _CHUNKS,
-                },
+                artifact_statements.select_chunks(
+                    app_name=record.app_name,
+                    user_id=record.user_id,
+                    artifact_id=record.artifact_id,
+                    first_chunk=chunk,
+                    chunk_count=_CHUNKS,
+                )
             )
             for row in rows:
                 yield _chunk(record, chunk, row["data"])
