@@ -19,6 +19,7 @@ from pgvector.asyncpg import register_vector
 
 from adkpg import Database, jsontext
 from adkpg.memory.vectors import statements as vector_statements
+from adkpg.memory.vectors.statements import ModelKey
 from benchmarks.scripts.hnsw import CLUSTERS, DIMENSIONS, clustered
 from benchmarks.sentences import Sentences
 
@@ -160,13 +161,13 @@ async def fill(
 
 async def _prepare(database: Database, url: str) -> int:
     """Writes the model, the vocabulary and the vectors, if they are not there; the model's id."""
-    model = {"model": MODEL, "dimensions": DIMENSIONS}
-    await database.run.fetch(vector_statements.insert_model(), model)
-    row = await database.run.fetch_one(vector_statements.select_model(), model)
+    model: ModelKey = {"model": MODEL, "dimensions": DIMENSIONS}
+    await database.run.fetch(vector_statements.insert_model(**model))
+    row = await database.run.fetch_one(vector_statements.select_model(**model))
     assert row is not None
     model_id: int = row["model_id"]
     await database.run.fetch(
-        vector_statements.activate_first_model(), {"app_name": APP, "model_id": model_id}
+        vector_statements.activate_first_model(app_name=APP, model_id=model_id)
     )
     connection: Any = await asyncpg.connect(url)
     try:

@@ -24,6 +24,7 @@ from rich.table import Table
 
 from adkpg import Database, PgVectorMemoryService, Settings
 from adkpg.memory.vectors import statements as vector_statements
+from adkpg.memory.vectors.statements import ModelKey
 from benchmarks.server import chosen_server, own_database
 
 DIMENSIONS = 384
@@ -56,9 +57,9 @@ def clustered(count: int, centers: NDArray[np.float32], seed: int) -> NDArray[np
 
 
 async def load(url: str, database: Database, vectors: NDArray[np.float32]) -> None:
-    model = {"model": Questions.model, "dimensions": DIMENSIONS}
-    await database.run.fetch(vector_statements.insert_model(), model)
-    row = await database.run.fetch_one(vector_statements.select_model(), model)
+    model: ModelKey = {"model": Questions.model, "dimensions": DIMENSIONS}
+    await database.run.fetch(vector_statements.insert_model(**model))
+    row = await database.run.fetch_one(vector_statements.select_model(**model))
     assert row is not None
     connection: Any = await asyncpg.connect(url)
     try:

@@ -30,6 +30,7 @@ from adkpg.memory.drafts import Draft, as_json, new_draft
 from adkpg.memory.search.options import Mode
 from adkpg.memory.vectors import statements as vector_statements
 from adkpg.memory.vectors.passages import PASSAGE_TOKENS, passages
+from adkpg.memory.vectors.statements import ModelKey
 from adkpg.memory.write import statements
 from adkpg.memory.write.plan import new_place
 from benchmarks.scripts.hnsw import DIMENSIONS, Questions, clustered
@@ -56,12 +57,12 @@ async def load(
     *,
     long: bool = False,
 ) -> None:
-    model = {"model": Questions.model, "dimensions": DIMENSIONS}
-    await database.run.fetch(vector_statements.insert_model(), model)
-    row = await database.run.fetch_one(vector_statements.select_model(), model)
+    model: ModelKey = {"model": Questions.model, "dimensions": DIMENSIONS}
+    await database.run.fetch(vector_statements.insert_model(**model))
+    row = await database.run.fetch_one(vector_statements.select_model(**model))
     assert row is not None
     app = {"app_name": APP, "model_id": row["model_id"]}
-    await database.run.fetch(vector_statements.activate_first_model(), app)
+    await database.run.fetch(vector_statements.activate_first_model(**app))
     sentences = Sentences(1)
     task = progress.add_task("memories", total=sum(users.values()))
     for user, size in users.items():
@@ -84,18 +85,18 @@ async def load(
             ]
             vectors = clustered(len(parts), centers, zlib.crc32(f"{user} {start}".encode()))
             await database.run.fetch(
-                vector_statements.store_vectors(large=False),
-                {
-                    "model_id": row["model_id"],
-                    "app_names": [APP] * len(parts),
-                    "user_ids": [user] * len(parts),
-                    "positions": [position for position, *_ in parts],
-                    "digests": [digest for _, digest, _, _ in parts],
-                    "passages": [number for *_, number, _ in parts],
-                    "starts": [part and part.start for *_, part in parts],
-                    "ends": [part and part.end for *_, part in parts],
-                    "vectors": [records.vector_text(v.tolist()) for v in vectors],
-                },
+                vector_statements.store_vectors(
+                    model_id=row["model_id"],
+                    app_names=[APP] * len(parts),
+                    user_ids=[user] * len(parts),
+                    positions=[position for position, *_ in parts],
+                    digests=[digest for _, digest, _, _ in parts],
+                    passages=[number for *_, number, _ in parts],
+                    starts=[part and part.start for *_, part in parts],
+                    ends=[part and part.end for *_, part in parts],
+                    vectors=[records.vector_text(v.tolist()) for v in vectors],
+                    large=False,
+                )
             )
             progress.advance(task, count)
     for table in ("memories", "memory_lexemes", "memory_vectors"):

@@ -49,6 +49,6 @@ async def test_a_search_is_tuned_where_it_is_answered(nodes: list[str]) -> None:
     )
     for url in nodes:
         async with Database(url) as database, database.run.transaction() as transaction:
-            await transaction.fetch(tune_search(), {**USER, "ef_search": "123"})
+            await transaction.fetch(tune_search(**USER, ef_search="123"))
             (row,) = await transaction.fetch(there, USER)
             assert row["found"] == "123"

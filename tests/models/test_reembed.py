@@ -1,11 +1,13 @@
 """Reembedding: online, resumed after anything, switched at once, and nothing is left out."""
 
 import asyncio
+from typing import Any
 
 import asyncpg
 import pytest
 
 from adkpg import Database, PgVectorMemoryService
+from adkpg.queries import Query
 from adkpg.tooling.models import statements
 from adkpg.tooling.models.reembedding import Progress, Reembedded
 from adkpg.tooling.models.service import Models
@@ -231,17 +233,18 @@ async def test_what_lacks_a_vector_is_looked_up_by_key_from_where_the_pass_is(
         " SELECT app_name, user_id, model_id, position FROM memories, embedding_models"
         f" WHERE model_id = 2 OR position <= {covered}"
     )
-    place = {"after_user": "user", "after_position": 10_000, "limit": 64}
-    keys = {"user_ids": ["user"] * 64, "positions": list(range(1, 65))}
+    app: Any = {"app_name": "app", "model_id": 1}
+    places = statements.select_lacking(**app, after_user="user", after_position=10_000, limit=64)
+    keys: Any = {"user_ids": ["user"] * 64, "positions": list(range(1, 65))}
+    asked: list[tuple[Query[Any], int]] = [
+        (places, 10_000),
+        (statements.select_texts(**app, **keys), 64),
+    ]
     for analyze in ("SELECT", "ANALYZE"):
         await connection.execute(analyze)
         for generic in (False, True):
-            for statement, asked, most in (
-                (statements.select_lacking(), place, 10_000),
-                (statements.select_texts(), keys, 64),
-            ):
-                parameters = {"app_name": "app", "model_id": 1, **asked}
-                nodes = await explain(connection, statement, parameters, generic=generic)
+            for query, most in asked:
+                nodes = await explain(connection, query, generic=generic)
                 for table, models_each in (("memories", 1), ("memory_vectors", 2)):
                     for node in scans(nodes, table):
                         assert "Seq Scan" not in node["Node Type"]

@@ -75,7 +75,7 @@ def test_what_is_about_users_is_a_call_for_each(
 
 
 def test_what_one_server_decides_is_asked_of_the_coordinator() -> None:
-    (sent,) = Routed("adkpg").sent(asked(insert_model(), {"model": "m", "dimensions": 3}))
+    (sent,) = Routed("adkpg").sent(insert_model(model="m", dimensions=3))
     assert "run_command_on_coordinator" in sent.sql
     assert sent.rows is not None
     assert sent.rows([{"success": True, "result": "[]"}]) == []
@@ -131,7 +131,8 @@ OVER_ALL_NODES = {
         "memory.upkeep.statements.select_over",
     },
     "vectors of very large users into their index": {
-        "memory.vectors.statements.insert_approximate_scopes",
+        "memory.vectors.statements.list_approximate_scopes",
+        "memory.vectors.statements.list_approximate_scopes_ahead",
         "memory.vectors.statements.mark_approximate",
         "memory.vectors.statements.open_approximate_scopes",
         "memory.vectors.statements.select_listed",

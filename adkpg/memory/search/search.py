@@ -442,12 +442,11 @@ class Search:
 
             async def search(transaction: Transaction) -> list[Any]:
                 await transaction.fetch(
-                    vector_statements.tune_search(),
-                    {
-                        "app_name": app_name,
-                        "user_id": parameters["user_id"],
-                        "ef_search": str(vector_statements.ef_search(candidates)),
-                    },
+                    vector_statements.tune_search(
+                        app_name=app_name,
+                        user_id=parameters["user_id"],
+                        ef_search=str(vector_statements.ef_search(candidates)),
+                    )
                 )
                 query = statements.evidence(shape, self._ranking, **parameters)
                 return await transaction.fetch(query)
@@ -517,7 +516,7 @@ class Search:
             await vectors.require_active(app_name)
         elif app_name not in self._inactive:
             active = await self._database.run.fetch_one(
-                vector_statements.select_active_model(), {"app_name": app_name}
+                vector_statements.select_active_model(app_name=app_name)
             )
             if active is not None:
                 error = vectors.not_active(app_name, active["name"], active["dimensions"])

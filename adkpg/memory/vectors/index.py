@@ -33,21 +33,22 @@ async def build_index(
     """
     database.run.require_every_scope()
     await require_owner(database)
-    model: statements.ModelIdParameters = {"model_id": model_id}
     timeout_s = database.settings.migration_timeout_s
+    large = statements.list_approximate_scopes
+    if ahead:
+        large = statements.list_approximate_scopes_ahead
     await database.run.fetch(
-        statements.insert_approximate_scopes(ahead=ahead),
-        {**model, "exact_limit": database.settings.exact_limit},
-        timeout_s=timeout_s,
+        large(model_id=model_id, exact_limit=database.settings.exact_limit), timeout_s=timeout_s
     )
-    first = await database.run.fetch_one(statements.mark_approximate(), model, timeout_s=timeout_s)
+    mark = statements.mark_approximate(model_id=model_id)
+    first = await database.run.fetch_one(mark, timeout_s=timeout_s)
     create = statements.create_index(database.schema, model_id, dimensions)
     while not await index_is_valid(database, model_id):  # a build that was cut leaves half of one
         await drop_index(database, model_id)
         await database.run.execute(create, timeout_s=timeout_s)
     # A vector may have been on its way when its user was listed; the build waited for it.
-    late = await database.run.fetch_one(statements.mark_approximate(), model, timeout_s=timeout_s)
-    await database.run.fetch(statements.open_approximate_scopes(), model)
+    late = await database.run.fetch_one(mark, timeout_s=timeout_s)
+    await database.run.fetch(statements.open_approximate_scopes(model_id=model_id))
     return sum(found["marked"] for found in (first, late) if found)
 
 
@@ -66,18 +67,12 @@ async def extend_indexes(database: Database) -> int:
     database.run.require_every_scope()
     ends_at = time.monotonic() + _LONGEST_S
     total = 0
-    for listed in await database.run.fetch(statements.select_listed(), {}):
-        app_name, user_id, model_id = listed
-        fresh: statements.FreshParameters = {
-            "app_name": app_name,
-            "user_id": user_id,
-            "model_id": model_id,
-            "limit": _BATCH,
-        }
-        with narrowed(app_name, user_id):
+    for listed in await database.run.fetch(statements.select_listed()):
+        fresh = statements.mark_fresh(**listed, limit=_BATCH)
+        with narrowed(listed["app_name"], listed["user_id"]):
             marked = _BATCH
             while marked == _BATCH and time.monotonic() < ends_at:
-                (done,) = await database.run.fetch(statements.mark_fresh(), fresh)
+                (done,) = await database.run.fetch(fresh)
                 marked = done["marked"]
                 total += marked
     return total
@@ -108,11 +103,10 @@ async def require_droppable(database: Database, model_id: int) -> None:
 
 async def index_is_valid(database: Database, model_id: int) -> bool | None:
     """Returns whether a model's index was built to the end; None if it has none."""
-    index: statements.IndexParameters = {
-        "schema": database.schema,
-        "index": statements.index_name(model_id),
-    }
-    found = await database.run.fetch_one(statements.select_index(), index)
+    index = statements.index_name(model_id)
+    found = await database.run.fetch_one(
+        statements.select_index(schema=database.schema, index=index)
+    )
     return None if found is None else bool(found["valid"])
 
 
@@ -123,7 +117,7 @@ async def require_owner(database: Database) -> None:
       ConfigurationError: The tables belong to another role, or a worker of a cluster is asked.
     """
     await database.installation.require_coordinator()
-    found = await database.run.fetch_one(statements.select_owner(), {"schema": database.schema})
+    found = await database.run.fetch_one(statements.select_owner(schema=database.schema))
     if found is not None and not found["may"]:
         raise ConfigurationError(
             f"Role {found['role']!r} may not change the indexes of adkpg's tables, which belong to "

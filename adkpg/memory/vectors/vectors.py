@@ -73,8 +73,8 @@ async def registered(database: Database, model: str, dimensions: int) -> int:
         know of them was away for as long as calls are repeated.
     """
     key: statements.ModelKey = {"model": model, "dimensions": dimensions}
-    while (row := await database.run.fetch_one(statements.select_model(), key)) is None:
-        await database.run.fetch(statements.insert_model(), key)
+    while (row := await database.run.fetch_one(statements.select_model(**key))) is None:
+        await database.run.fetch(statements.insert_model(**key))
     return int(row["model_id"])
 
 
@@ -94,26 +94,27 @@ async def store(
       embedded: Memories as they were read (app_name, user_id, position, digest), each with its
         vectors.
       large: Whether these are too long for the covering index.
-      ahead: For a model that may become the active one; see `statements.store_vectors`.
+      ahead: For a model that may become the active one; see `statements.store_vectors_ahead`.
     """
     rows = [
         (row, number, span, vector)
         for row, parts in embedded
         for number, (span, vector) in enumerate(parts)
     ]
-    statement = statements.store_vectors(large=large, ahead=ahead)
-    parameters: statements.StoreParameters = {
-        "model_id": model_id,
-        "app_names": [row["app_name"] for row, *_ in rows],
-        "user_ids": [row["user_id"] for row, *_ in rows],
-        "positions": [row["position"] for row, *_ in rows],
-        "digests": [row["digest"] for row, *_ in rows],
-        "passages": [number for _, number, _, _ in rows],
-        "starts": [start for *_, (start, _), _ in rows],
-        "ends": [end for *_, (_, end), _ in rows],
-        "vectors": [vector for *_, vector in rows],
-    }
-    return sum(row["stored"] for row in await database.run.fetch(statement, parameters))
+    stored = statements.store_vectors_ahead if ahead else statements.store_vectors
+    query = stored(
+        model_id=model_id,
+        app_names=[row["app_name"] for row, *_ in rows],
+        user_ids=[row["user_id"] for row, *_ in rows],
+        positions=[row["position"] for row, *_ in rows],
+        digests=[row["digest"] for row, *_ in rows],
+        passages=[number for _, number, _, _ in rows],
+        starts=[start for *_, (start, _), _ in rows],
+        ends=[end for *_, (_, end), _ in rows],
+        vectors=[vector for *_, vector in rows],
+        large=large,
+    )
+    return sum(row["stored"] for row in await database.run.fetch(query))
 
 
 class Vectors:
@@ -485,7 +486,7 @@ class Vectors:
         if first:
             app_name = embedded[0][0]["app_name"]
             await self._database.run.fetch(
-                statements.activate_first_model(), {"app_name": app_name, "model_id": model_id}
+                statements.activate_first_model(app_name=app_name, model_id=model_id)
             )
 
         async def keep(batch: Sequence[Embedded]) -> int:
@@ -503,13 +504,13 @@ class Vectors:
     async def numbered_model(self) -> tuple[int, int]:
         """Returns the model's number and dimensions; 0, no model's number, before its first use."""
         if self._model_id == _UNREGISTERED:
-            row = await self._database.run.fetch_one(statements.select_model(), self.model)
+            row = await self._database.run.fetch_one(statements.select_model(**self.model))
             self._model_id = row["model_id"] if row else _UNREGISTERED
         return self._model_id, self.embedder.dimensions
 
     async def _app_models(self, app_name: str) -> Any:
         found = await self._database.run.fetch_one(
-            statements.select_app_models(), {"app_name": app_name, **self.model}
+            statements.select_app_models(app_name=app_name, **self.model)
         )
         assert found is not None
         return found

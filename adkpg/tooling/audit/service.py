@@ -10,7 +10,7 @@ from uuid import UUID, uuid4
 from adkpg import jsontext
 from adkpg.database import Database
 from adkpg.errors import InvalidInput
-from adkpg.keys import APP_WIDE, asked_user, require_storable, scope_user
+from adkpg.keys import APP_WIDE, ScopeKey, asked_user, require_storable, scope_user
 from adkpg.limits import page_rows
 from adkpg.pages import Page, cursor_of, place_of
 from adkpg.telemetry.calls import on, traced
@@ -85,21 +85,26 @@ class Audit:
           DatabaseError: The change could not be noted; nothing ran.
         """
         require_storable(app_name=app_name, user_id=user_id)
-        place: statements.EntryParameters = {
-            "app_name": app_name,
-            "user_id": scope_user(user_id),
-            "audit_id": str(uuid4()),
-            "actor": jsontext.storable(actor)[:_LONGEST],
-            "action": jsontext.storable(action)[:_LONGEST],
-            "subject": None if subject is None else jsontext.storable(subject),
-        }
-        await self._database.run.fetch(statements.begin(), place)
+        scope: ScopeKey = {"app_name": app_name, "user_id": scope_user(user_id)}
+        audit_id = str(uuid4())
+        await self._database.run.fetch(
+            statements.begin(
+                **scope,
+                audit_id=audit_id,
+                actor=jsontext.storable(actor)[:_LONGEST],
+                action=jsontext.storable(action)[:_LONGEST],
+                subject=None if subject is None else jsontext.storable(subject),
+            )
+        )
         try:
             yield
         except Exception as exc:
-            await self._end(place, type(exc).__name__)
+            await self._database.run.fetch(
+                statements.end(**scope, audit_id=audit_id, outcome=type(exc).__name__)
+            )
             raise
-        await self._end(place, "done")  # a cancelled one may have ended either way: begun
+        # A cancelled one may have ended either way: begun.
+        await self._database.run.fetch(statements.end(**scope, audit_id=audit_id, outcome="done"))
 
     async def entries(
         self,
@@ -130,18 +135,23 @@ class Audit:
         if cursor is not None:
             place = place_of(cursor, datetime, str)
             _require_id(place[1])
-        rows = await self._database.run.fetch(
-            statements.select_entries(
-                app=app_name is not None, user=user is not None, following=cursor is not None
-            ),
-            {
-                "app_name": app_name or "",
-                "user_id": user or "",
-                "after_time": place[0],
-                "after_id": place[1],
-                "limit": limit + 1,
-            },
-        )
+        if app_name is not None and user is not None:
+            query = statements.select_entries_of_user(
+                app_name=app_name,
+                user_id=user,
+                after_time=place[0],
+                after_id=place[1],
+                limit=limit + 1,
+            )
+        else:
+            query = statements.select_entries(
+                of_app=app_name,
+                of_user=user,
+                after_time=place[0],
+                after_id=place[1],
+                limit=limit + 1,
+            )
+        rows = await self._database.run.fetch(query)
         following = None
         if len(rows) > limit:
             last = rows[limit - 1]
@@ -159,17 +169,6 @@ class Audit:
             for row in rows[:limit]
         ]
         return Page(entries, following)
-
-    async def _end(self, place: statements.EntryParameters, outcome: str) -> None:
-        await self._database.run.fetch(
-            statements.end(),
-            {
-                "app_name": place["app_name"],
-                "user_id": place["user_id"],
-                "audit_id": place["audit_id"],
-                "outcome": outcome,
-            },
-        )
 
 
 def _require_id(value: object) -> None:

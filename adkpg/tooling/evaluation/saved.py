@@ -82,14 +82,13 @@ class SavedQuestions:
         require_storable(**{f"evidence {n}": each for n, each in enumerate(evidence, 1)})
         question_id = str(uuid4())
         await self._database.run.fetch(
-            statements.insert_question(),
-            {
-                "app_name": app_name,
-                "user_id": scope_user(user_id),
-                "question_id": question_id,
-                "question": jsontext.storable(text.strip()),
-                "evidence": json.dumps(list(dict.fromkeys(evidence))),
-            },
+            statements.insert_question(
+                app_name=app_name,
+                user_id=scope_user(user_id),
+                question_id=question_id,
+                question=jsontext.storable(text.strip()),
+                evidence=json.dumps(list(dict.fromkeys(evidence))),
+            )
         )
         return question_id
 
@@ -98,12 +97,11 @@ class SavedQuestions:
         if not storable(app_name=app_name, user_id=user_id):
             return []
         rows = await self._database.run.fetch(
-            statements.select_questions(),
-            {
-                "app_name": app_name,
-                "user_id": scope_user(user_id),
-                "limit": self._database.settings.max_results,
-            },
+            statements.select_questions(
+                app_name=app_name,
+                user_id=scope_user(user_id),
+                limit=self._database.settings.max_results,
+            )
         )
         return [
             SavedQuestion(
@@ -124,10 +122,7 @@ class SavedQuestions:
         if not storable(app_name=app_name, user_id=user_id):
             return
         await self._database.run.fetch(
-            statements.delete_question(),
-            {
-                "app_name": app_name,
-                "user_id": scope_user(user_id),
-                "question_id": question_id,
-            },
+            statements.delete_question(
+                app_name=app_name, user_id=scope_user(user_id), question_id=question_id
+            )
         )

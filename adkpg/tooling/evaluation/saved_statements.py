@@ -1,74 +1,34 @@
-"""Statements of saved questions. No I/O."""
+"""Queries of saved questions; their SQL is in saved_statements.sql."""
 
-from functools import cache
+from datetime import datetime
+from typing import TypedDict
 
-from sqlalchemy import Integer, Text, bindparam, cast, delete, select
-from sqlalchemy.dialects.postgresql import JSONB, UUID, insert
+from adkpg.queries import Nothing, Queries, Query
 
-from adkpg.keys import ScopeKey
-from adkpg.sql import APP_NAME, USER_ID, Statement, in_scope
-from adkpg.tables import saved_questions
-
-_ID = cast(bindparam("question_id", type_=Text), UUID(as_uuid=False))
+_sql = Queries(__file__)
 
 
-class QuestionParameters(ScopeKey):
-    """Parameters of `insert_question`; `evidence` is a JSON array as text."""
+class Question(TypedDict):
+    """A saved question; its evidence is a JSON array as text."""
 
     question_id: str
     question: str
     evidence: str
+    created_at: datetime
 
 
-class QuestionIdParameters(ScopeKey):
-    """Parameters of `delete_question`."""
-
-    question_id: str
-
-
-class QuestionsParameters(ScopeKey):
-    """Parameters of `select_questions`."""
-
-    limit: int
+@_sql.query()
+def insert_question(
+    *, app_name: str, user_id: str, question_id: str, question: str, evidence: str
+) -> Query[Nothing]:
+    """Keeps a question with its evidence, a JSON array as text; again, it does nothing."""
 
 
-@cache
-def insert_question() -> Statement[QuestionParameters]:
-    """Keeps a question; again, it does nothing."""
-    return Statement(
-        insert(saved_questions)
-        .values(
-            app_name=APP_NAME,
-            user_id=USER_ID,
-            question_id=_ID,
-            question=bindparam("question", type_=Text),
-            evidence=cast(bindparam("evidence", type_=Text), JSONB),
-        )
-        .on_conflict_do_nothing()
-    )
-
-
-@cache
-def delete_question() -> Statement[QuestionIdParameters]:
+@_sql.query()
+def delete_question(*, app_name: str, user_id: str, question_id: str) -> Query[Nothing]:
     """Deletes a question."""
-    return Statement(
-        delete(saved_questions).where(
-            in_scope(saved_questions), saved_questions.c.question_id == _ID
-        )
-    )
 
 
-@cache
-def select_questions() -> Statement[QuestionsParameters]:
+@_sql.query()
+def select_questions(*, app_name: str, user_id: str, limit: int) -> Query[Question]:
     """Reads a scope's questions, the oldest first."""
-    return Statement(
-        select(
-            cast(saved_questions.c.question_id, Text).label("question_id"),
-            saved_questions.c.question,
-            cast(saved_questions.c.evidence, Text).label("evidence"),
-            saved_questions.c.created_at,
-        )
-        .where(in_scope(saved_questions))
-        .order_by(saved_questions.c.created_at, saved_questions.c.question_id)
-        .limit(bindparam("limit", type_=Integer))
-    )

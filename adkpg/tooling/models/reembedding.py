@@ -125,13 +125,12 @@ class Reembedding:
             self._progress(Progress(self._app_name, min(covered + stored, memories), memories))
             found += len(places)
             rows = await self._database.run.fetch(
-                statements.select_texts(),
-                {
-                    "app_name": self._app_name,
-                    "model_id": model_id,
-                    "user_ids": [place["user_id"] for place in places],
-                    "positions": [place["position"] for place in places],
-                },
+                statements.select_texts(
+                    app_name=self._app_name,
+                    model_id=model_id,
+                    user_ids=[place["user_id"] for place in places],
+                    positions=[place["position"] for place in places],
+                )
             )
             any_embedded = False
             async with aclosing(self._vectors.of_memories(rows)) as groups:
@@ -150,14 +149,13 @@ class Reembedding:
         """Yields where memories lack a vector, a batch at a time."""
         user_id, position = _BEFORE_ALL
         while places := await self._database.run.fetch(
-            statements.select_lacking(),
-            {
-                "app_name": self._app_name,
-                "model_id": model_id,
-                "after_user": user_id,
-                "after_position": position,
-                "limit": _READ_TOGETHER,
-            },
+            statements.select_lacking(
+                app_name=self._app_name,
+                model_id=model_id,
+                after_user=user_id,
+                after_position=position,
+                limit=_READ_TOGETHER,
+            )
         ):
             for start in range(0, len(places), self._batch_size):
                 yield places[start : start + self._batch_size]

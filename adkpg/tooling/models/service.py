@@ -14,7 +14,6 @@ from adkpg.memory.vectors.index import (
     index_is_valid,
     require_droppable,
 )
-from adkpg.memory.vectors.statements import ModelIdParameters
 from adkpg.memory.vectors.vectors import registered, require_indexable
 from adkpg.telemetry.calls import on, traced
 from adkpg.tooling.models import statements
@@ -93,7 +92,6 @@ class Models:
         apps: dict[int, list[Coverage]] = {}
         for row in await self._database.run.fetch(
             statements.select_coverage(),
-            {},
             timeout_s=self._database.settings.migration_timeout_s,
         ):
             model_id = row["model_id"]
@@ -201,37 +199,35 @@ class Models:
         self._database.run.require_every_scope()
         model_id, _ = await self._find(name, dimensions)
         await require_droppable(self._database, model_id)
-        model: ModelIdParameters = {"model_id": model_id}
         timeout_s = self._database.settings.migration_timeout_s
 
         async def begin(transaction: Transaction) -> None:
             await _hold_inactive(transaction, model_id, name, timeout_s)
-            await transaction.fetch(statements.delete_scopes(), model)
+            await transaction.fetch(statements.delete_scopes(model_id=model_id))
 
         async def go_on(transaction: Transaction) -> list[Any]:
             await _hold_inactive(transaction, model_id, name, timeout_s)
             return await transaction.fetch(
-                statements.delete_some_vectors(),
-                {
-                    **model,
-                    "after_app": app_name,
-                    "after_user": user_id,
-                    "after_position": position,
-                    "after_passage": passage,
-                    "limit": _DROPPED_TOGETHER,
-                },
+                statements.delete_some_vectors(
+                    model_id=model_id,
+                    after_app=app_name,
+                    after_user=user_id,
+                    after_position=position,
+                    after_passage=passage,
+                    limit=_DROPPED_TOGETHER,
+                ),
                 timeout_s=timeout_s,
             )
 
         async def end(transaction: Transaction) -> int:
             await _hold_inactive(transaction, model_id, name, timeout_s)
-            await transaction.fetch(statements.lock_model(), model)
+            await transaction.fetch(statements.lock_model(model_id=model_id))
             (left,) = await transaction.fetch(
-                statements.delete_vectors(), model, timeout_s=timeout_s
+                statements.delete_vectors(model_id=model_id), timeout_s=timeout_s
             )
-            await transaction.fetch(statements.delete_scopes(), model)
+            await transaction.fetch(statements.delete_scopes(model_id=model_id))
             # The foreign key reads all vectors for some that are left.
-            await transaction.fetch(statements.delete_model(), model, timeout_s=timeout_s)
+            await transaction.fetch(statements.delete_model(model_id=model_id), timeout_s=timeout_s)
             return int(left["deleted"])
 
         await self._database.run.transact(begin)
@@ -279,7 +275,6 @@ class Models:
         if app_name is None:
             rows = await self._database.run.fetch(
                 statements.select_apps(),
-                {},
                 timeout_s=self._database.settings.migration_timeout_s,
             )
             apps = [row["app_name"] for row in rows]
@@ -291,7 +286,7 @@ class Models:
 
     async def _find(self, name: str, dimensions: int | None) -> tuple[int, int]:
         require_storable(name=name)
-        rows = await self._database.run.fetch(statements.select_named(), {"name": name})
+        rows = await self._database.run.fetch(statements.select_named(name=name))
         known = {row["dimensions"]: row["model_id"] for row in rows}
         if dimensions is None and len(known) == 1:
             (dimensions,) = known
@@ -312,9 +307,8 @@ async def _hold_inactive(
     transaction: Transaction, model_id: int, name: str, timeout_s: float
 ) -> None:
     """Keeps a model from being activated, to the transaction's end."""
-    model: ModelIdParameters = {"model_id": model_id}
-    await transaction.fetch(statements.hold_model(), model, timeout_s=timeout_s)
-    rows = await transaction.fetch(statements.select_active_apps(), model)
+    await transaction.fetch(statements.hold_model(model_id=model_id), timeout_s=timeout_s)
+    rows = await transaction.fetch(statements.select_active_apps(model_id=model_id))
     if rows:
         apps = ", ".join(repr(row["app_name"]) for row in rows)
         raise ConfigurationError(

@@ -4,7 +4,6 @@ from dataclasses import dataclass
 
 from adkpg.database import Database, Transaction
 from adkpg.errors import ConfigurationError
-from adkpg.memory.vectors.statements import ActivateParameters
 from adkpg.tooling.models import statements
 
 
@@ -24,8 +23,7 @@ class Lacking:
 async def lacking(database: Database, app_name: str, model_id: int) -> Lacking:
     """Counts an app's memories and those without a vector of a model."""
     row = await database.run.fetch_one(
-        statements.count_covered(),
-        {"app_name": app_name, "model_id": model_id},
+        statements.count_covered(app_name=app_name, model_id=model_id),
         timeout_s=database.settings.migration_timeout_s,
     )
     assert row is not None
@@ -55,27 +53,30 @@ async def switch(
       ConfigurationError: The model was dropped meanwhile.
     """
     database.run.require_every_scope()
-    model: ActivateParameters = {"app_name": app_name, "model_id": model_id}
     timeout_s = database.settings.migration_timeout_s  # an app may have millions of memories
 
     async def switch(transaction: Transaction) -> tuple[int | None, int]:
-        if not await transaction.fetch(statements.hold_model(), model, timeout_s=timeout_s):
+        if not await transaction.fetch(
+            statements.hold_model(model_id=model_id), timeout_s=timeout_s
+        ):
             raise ConfigurationError(
                 f"The model that app {app_name!r} was to be searched with was dropped meanwhile; "
                 "add it again."
             )
-        before = (await transaction.fetch(statements.lock_app(), model))[0]["model_id"]
-        missing = int(
-            (await transaction.fetch(statements.lock_lacking(), model, timeout_s=timeout_s))[0][
-                "lacking"
-            ]
+        before = (await transaction.fetch(statements.lock_app(app_name=app_name)))[0]["model_id"]
+        (found,) = await transaction.fetch(
+            statements.lock_lacking(app_name=app_name, model_id=model_id), timeout_s=timeout_s
         )
+        missing: int = found["lacking"]
         if missing and not queue:
             return before, missing
-        await transaction.fetch(statements.queue_lacking(), model, timeout_s=timeout_s)
-        await transaction.fetch(statements.renew_jobs(), model, timeout_s=timeout_s)
-        await transaction.fetch(statements.end_covered_jobs(), model, timeout_s=timeout_s)
-        await transaction.fetch(statements.set_active(), model)
+        for query in (
+            statements.queue_lacking(app_name=app_name, model_id=model_id),
+            statements.renew_jobs(app_name=app_name),
+            statements.end_covered_jobs(app_name=app_name, model_id=model_id),
+            statements.set_active(app_name=app_name, model_id=model_id),
+        ):
+            await transaction.fetch(query, timeout_s=timeout_s)
         return before, missing
 
     return await database.run.transact(switch)

@@ -9,6 +9,7 @@ from adkpg import Database, PgVectorMemoryService, Settings
 from adkpg.memory.drafts import Draft, as_json, drafts_of_events
 from adkpg.memory.search.options import Mode
 from adkpg.memory.vectors import statements as vector_statements
+from adkpg.memory.vectors.statements import ModelKey
 from adkpg.memory.write import statements
 from adkpg.memory.write.plan import new_place
 from benchmarks.contenders.memory import copying
@@ -109,12 +110,12 @@ class PgVectorMemory:
     async def _load_vectors(
         self, connection: Any, corpus: Corpus, places: Sequence[tuple[str, int, int]]
     ) -> None:
-        model = {"model": GivenEmbedder.model, "dimensions": DIMENSIONS}
-        await self._database.run.fetch(vector_statements.insert_model(), model)
-        (found,) = await self._database.run.fetch(vector_statements.select_model(), model)
+        model: ModelKey = {"model": GivenEmbedder.model, "dimensions": DIMENSIONS}
+        await self._database.run.fetch(vector_statements.insert_model(**model))
+        (found,) = await self._database.run.fetch(vector_statements.select_model(**model))
         model_id = found["model_id"]
         app = {"app_name": APP, "model_id": model_id}
-        await self._database.run.fetch(vector_statements.activate_first_model(), app)
+        await self._database.run.fetch(vector_statements.activate_first_model(**app))
         await copying.copy(
             connection,
             "adkpg.memory_vectors",

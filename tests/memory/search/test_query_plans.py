@@ -15,6 +15,7 @@ from adkpg.memory.search import statements as searches
 from adkpg.memory.search.counts import UNKNOWN
 from adkpg.memory.search.ranking import RANKING
 from adkpg.memory.vectors import statements as vector_statements
+from adkpg.memory.vectors.statements import ModelKey
 from adkpg.memory.write import statements
 from adkpg.queries import Query
 from tests.fakes.conversation import USER, entry
@@ -69,8 +70,8 @@ QUESTION = {
 async def crowded(database: Database, connection: asyncpg.Connection) -> PgVectorMemoryService:
     """300 memories of one user beside 20,000 of two hundred others."""
     memory = PgVectorMemoryService(database, embedder=EMBEDDER)
-    model = {"model": EMBEDDER.model, "dimensions": EMBEDDER.dimensions}
-    await database.run.fetch(vector_statements.insert_model(), model)
+    model: ModelKey = {"model": EMBEDDER.model, "dimensions": EMBEDDER.dimensions}
+    await database.run.fetch(vector_statements.insert_model(**model))
     await connection.execute(OTHERS)
     await memory.add_memory(**USER, memories=[entry(f"word {n % 7} turn {n}") for n in range(300)])
     # VACUUM calls visible only what is on disk; a commit that waits for it takes the rest along.
