@@ -167,12 +167,11 @@ class Ledger:
             done = [turn.memory_id for turn in turns if not turn.read]
             await transaction.fetch(statements.mark_extracted(), {**scope, "memory_ids": done})
             await transaction.fetch(
-                job_statements.end(),
-                {
+                job_statements.end(
                     **scope,
-                    "task": "extract",
-                    "positions": [held[memory_id]["position"] for memory_id in done],
-                },
+                    task="extract",
+                    positions=[held[memory_id]["position"] for memory_id in done],
+                )
             )
             return changes
 

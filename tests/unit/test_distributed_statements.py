@@ -106,6 +106,7 @@ OVER_ALL_NODES = {
     },
     "looking for users with jobs": {
         "memory.queue.statements.select_users",
+        "memory.queue.statements.select_users_of_app",
         "memory.queue.statements.select_waiting",
     },
     "pruning and retention, dead letters": {

@@ -11,6 +11,7 @@ from typing import Any, TypeVar
 from adkpg import jsontext
 from adkpg.database import Database
 from adkpg.errors import DatabaseError
+from adkpg.keys import ScopeKey
 from adkpg.memory.queue import statements
 from adkpg.memory.queue.jobs import Task
 from adkpg.outages.cancellation import uninterrupted
@@ -104,16 +105,16 @@ class Claims:
         """
         return await self.held(
             self._database.run.fetch(
-                statements.claim(eager=eager),
-                {
-                    "app_name": app_name,
-                    "user_id": user_id,
-                    "task": self._task,
-                    "claim": str(uuid.uuid4()),
-                    "limit": limit,
-                    "lease_s": self._database.settings.job_lease_s,
-                    "model_id": model_id,
-                },
+                statements.claim(
+                    app_name=app_name,
+                    user_id=user_id,
+                    task=self._task,
+                    claim=str(uuid.uuid4()),
+                    limit=limit,
+                    lease_s=self._database.settings.job_lease_s,
+                    model_id=model_id,
+                    eager=eager,
+                )
             ),
             list,
         )
@@ -169,15 +170,19 @@ class Claims:
         if rows:
             positions = [row["position"] for row in rows]
             await self._database.run.fetch(
-                statements.complete(), {**self._of(rows), "positions": positions}
+                statements.complete(
+                    **_of(rows),
+                    task=self._task,
+                    claimed_until=rows[0]["lease_expires_at"],
+                    positions=positions,
+                )
             )
 
     async def waiting(self, *, app_name: str | None, model_id: int) -> Waiting:
         """Returns what waits for a model, of an app or of all; nothing dead."""
         self._database.run.require_every_scope()
         row = await self._database.run.fetch_one(
-            statements.select_waiting(app=app_name is not None),
-            {"task": self._task, "app_name": app_name, "model_id": model_id},
+            statements.select_waiting(task=self._task, of_app=app_name, model_id=model_id)
         )
         assert row is not None
         return Waiting(**dict(row))
@@ -192,17 +197,25 @@ class Claims:
     ) -> tuple[list[tuple[str, str]], tuple[str, str] | None]:
         """Reads some users with jobs; returns those with work, and the last if more may follow."""
         self._database.run.require_every_scope()
-        rows = await self._database.run.fetch(
-            statements.select_users(eager=eager, app=app_name is not None),
-            {
-                "task": self._task,
-                "app_name": app_name,
-                "after_app": after[0],
-                "after_user": after[1],
-                "limit": _USERS_READ,
-                "model_id": model_id,
-            },
-        )
+        if app_name is None:
+            query = statements.select_users(
+                task=self._task,
+                after_app=after[0],
+                after_user=after[1],
+                limit=_USERS_READ,
+                model_id=model_id,
+                eager=eager,
+            )
+        else:
+            query = statements.select_users_of_app(
+                task=self._task,
+                app_name=app_name,
+                after_user=after[1],
+                limit=_USERS_READ,
+                model_id=model_id,
+                eager=eager,
+            )
+        rows = await self._database.run.fetch(query)
         # Each part of the tables sends its first ones.
         users = sorted((row["app_name"], row["user_id"], row["due"]) for row in rows)[:_USERS_READ]
         last = users[-1][:2] if len(users) >= _USERS_READ else None
@@ -214,23 +227,20 @@ class Claims:
         """Gives work back; if the database does not let it, the lease lapses."""
         try:
             await self._database.run.fetch(
-                statements.put_back(),
-                {
-                    **self._of(rows),
-                    "memory_ids": [row["memory_id"] for row in rows],
-                    "error": None if error is None else jsontext.storable(error)[:_LONGEST_ERROR],
-                    "delay_s": delay_s,
-                    "refused": refused,
-                    "max_attempts": self._database.settings.job_max_attempts,
-                },
+                statements.put_back(
+                    **_of(rows),
+                    task=self._task,
+                    claimed_until=rows[0]["lease_expires_at"],
+                    memory_ids=[row["memory_id"] for row in rows],
+                    error=None if error is None else jsontext.storable(error)[:_LONGEST_ERROR],
+                    delay_s=delay_s,
+                    refused=refused,
+                    max_attempts=self._database.settings.job_max_attempts,
+                )
             )
         except DatabaseError as exc:
             logger.warning("Claimed work waits until its lease lapses: %s", exc)
 
-    def _of(self, rows: Sequence[Any]) -> statements.ClaimedParameters:
-        return {
-            "task": self._task,
-            "app_name": rows[0]["app_name"],
-            "user_id": rows[0]["user_id"],
-            "claimed_until": rows[0]["lease_expires_at"],
-        }
+
+def _of(rows: Sequence[Any]) -> ScopeKey:
+    return {"app_name": rows[0]["app_name"], "user_id": rows[0]["user_id"]}

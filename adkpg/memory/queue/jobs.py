@@ -15,6 +15,8 @@ from adkpg.telemetry.calls import on, traced
 
 Task = Literal["embed", "extract"]
 
+_FIRST = ("", "", -(2**63), 0)  # before all places
+
 
 @dataclass(frozen=True)
 class Backlog:
@@ -88,8 +90,12 @@ class Jobs:
         Raises:
           InvalidInput: An id cannot be stored.
         """
-        shape, asked = self._asked(app_name, user_id)
-        row = await self._database.run.fetch_one(statements.count_jobs(**shape), asked)
+        user = self._user(app_name, user_id)
+        if app_name is not None and user is not None:
+            query = statements.count_jobs_of_user(task=self._task, app_name=app_name, user_id=user)
+        else:
+            query = statements.count_jobs(task=self._task, of_app=app_name, of_user=user)
+        row = await self._database.run.fetch_one(query)
         assert row is not None
         return Backlog(self._task, **dict(row))
 
@@ -114,24 +120,33 @@ class Jobs:
             from a page.
         """
         limit = page_rows(self._database.settings, limit)
-        shape, asked = self._asked(app_name, user_id)
-        place = ("", "", 0, 0) if cursor is None else place_of(cursor, str, str, int, int)
-        rows = await self._database.run.fetch(
-            statements.select_dead(**shape, following=cursor is not None),
-            {
-                **asked,
-                "after_app": place[0],
-                "after_user": APP_WIDE if place[3] else place[1],
-                "after_position": place[2],
-                "limit": limit + 1,
-            },
-        )
+        user = self._user(app_name, user_id)
+        place = _FIRST if cursor is None else place_of(cursor, str, str, int, int)
+        if app_name is not None and user is not None:
+            query = statements.select_dead_of_user(
+                task=self._task,
+                app_name=app_name,
+                user_id=user,
+                after_position=place[2],
+                limit=limit + 1,
+            )
+        else:
+            query = statements.select_dead(
+                task=self._task,
+                of_app=app_name,
+                of_user=user,
+                after_app=place[0],
+                after_user=APP_WIDE if place[3] else place[1],
+                after_position=place[2],
+                limit=limit + 1,
+            )
+        rows = await self._database.run.fetch(query)
         following = None
         if len(rows) > limit:
             last = rows[limit - 1]
             of_app = last["user_id"] == APP_WIDE  # which no cursor may hold
-            user = "" if of_app else last["user_id"]
-            following = cursor_of(last["app_name"], user, last["position"], int(of_app))
+            named = "" if of_app else last["user_id"]
+            following = cursor_of(last["app_name"], named, last["position"], int(of_app))
         jobs = [
             DeadJob(
                 row["app_name"],
@@ -162,23 +177,23 @@ class Jobs:
         Raises:
           InvalidInput: An id cannot be stored, or a memory is named without its user.
         """
-        shape, asked = self._asked(app_name, user_id)
-        if memory_id is not None and not (shape["app"] and shape["user"]):
+        user = self._user(app_name, user_id)
+        if app_name is not None and user is not None:
+            query = statements.revive_of_user(
+                task=self._task, app_name=app_name, user_id=user, memory_id=memory_id
+            )
+        elif memory_id is not None:
             raise InvalidInput("A memory is named by its app and user, too; give both.")
+        else:
+            query = statements.revive(task=self._task, of_app=app_name, of_user=user)
         if not storable(memory_id=memory_id):
             return 0
-        row = await self._database.run.fetch_one(
-            statements.revive(**shape, memory=memory_id is not None),
-            {**asked, "memory_id": memory_id},
-        )
+        row = await self._database.run.fetch_one(query)
         return int(row["revived"]) if row else 0
 
-    def _asked(
-        self, app_name: str | None, user_id: str | EllipsisType | None
-    ) -> tuple[dict[str, bool], statements.TaskParameters]:
+    def _user(self, app_name: str | None, user_id: str | EllipsisType | None) -> str | None:
         require_storable(app_name=app_name)
         user = asked_user(user_id)
         if app_name is None or user is None:
             self._database.run.require_every_scope()
-        shape = {"app": app_name is not None, "user": user is not None}
-        return shape, {"task": self._task, "app_name": app_name, "user_id": user}
+        return user
