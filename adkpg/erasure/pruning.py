@@ -18,7 +18,7 @@ from adkpg.keys import APP_WIDE, ScopeKey, asked_user, require_storable
 from adkpg.memory import attributes
 from adkpg.memory.filters import SearchFilters
 from adkpg.memory.upkeep.statements import lock_free_positions
-from adkpg.memory.write.statements import PositionsParameters, lock_session
+from adkpg.memory.write.statements import lock_session
 from adkpg.scopes import narrowed
 from adkpg.telemetry.calls import DELETE, traced_function
 from adkpg.timestamps import clamped
@@ -211,11 +211,9 @@ async def _prune_batch(
     # An ingest that is writing one of them again would not be seen, and bring it back.
     for session_id in sorted({row["session_id"] for row in candidates}):
         await transaction.fetch(lock_session(), {**scope, "session_id": session_id})
-    asked: PositionsParameters = {
-        **scope,
-        "positions": [row["position"] for row in candidates],
-    }
-    locked = await transaction.fetch(lock_free_positions(), asked)
+    locked = await transaction.fetch(
+        lock_free_positions(**scope, positions=[row["position"] for row in candidates])
+    )
     rows = await transaction.fetch(
         statements.select_reasons(**scope, **rules, positions=[row["position"] for row in locked])
     )

@@ -63,7 +63,7 @@ class Ledger:
     ) -> list[KnownFact]:
         """Returns live facts of a user by time, those with these ids or any."""
         rows = await self._database.run.fetch(
-            statements.select_known(), {**scope, "memory_ids": memory_ids, "limit": limit}
+            statements.select_known(**scope, memory_ids=memory_ids, limit=limit)
         )
         return [_fact(row) for row in rows]
 
@@ -84,13 +84,12 @@ class Ledger:
           reach: How many turns before each of `claimed` come along, as already read.
         """
         rows = await self._database.run.fetch(
-            statements.select_turns(near=claimed is not None),
-            {
+            statements.select_turns(
                 **scope,
-                "session_id": session_id,
-                "positions": [row["position"] for row in claimed or ()],
-                "reach": reach,
-            },
+                session_id=session_id,
+                positions=None if claimed is None else [row["position"] for row in claimed],
+                reach=reach,
+            )
         )
         new = {row["memory_id"] for row in (rows if claimed is None else claimed)}
         turns = [
@@ -119,12 +118,11 @@ class Ledger:
         async def apply(transaction: Transaction) -> Changes:
             await transaction.fetch(write_statements.lock_session(), {**scope, "session_id": _LOCK})
             rows = await transaction.fetch(
-                statements.select_to_merge(),
-                {
+                statements.select_to_merge(
                     **scope,
-                    "since": min(turn.timestamp for turn in asked.turns),
-                    "within_s": self._database.settings.job_lease_s,
-                },
+                    since=min(turn.timestamp for turn in asked.turns),
+                    within_s=self._database.settings.job_lease_s,
+                )
             )
             live = [_fact(row) for row in rows if row["live"]]
             change = partial(
@@ -157,15 +155,14 @@ class Ledger:
             }
             if superseded:
                 await transaction.fetch(
-                    statements.supersede(),
-                    {
+                    statements.supersede(
                         **scope,
-                        "memory_ids": list(superseded),
-                        "related_ids": list(superseded.values()),
-                    },
+                        memory_ids=list(superseded),
+                        related_ids=list(superseded.values()),
+                    )
                 )
             done = [turn.memory_id for turn in turns if not turn.read]
-            await transaction.fetch(statements.mark_extracted(), {**scope, "memory_ids": done})
+            await transaction.fetch(statements.mark_extracted(**scope, memory_ids=done))
             await transaction.fetch(
                 job_statements.end(
                     **scope,
@@ -180,7 +177,7 @@ class Ledger:
     async def summary(self, scope: ScopeKey, session_id: str) -> Any:
         """Returns the row of a session's summary, with its provenance; None if there is none."""
         return await self._database.run.fetch_one(
-            statements.select_summary(), {**scope, "session_id": session_id}
+            statements.select_summary(**scope, session_id=session_id)
         )
 
     async def put_summary(
@@ -195,9 +192,7 @@ class Ledger:
         async def put(transaction: Transaction) -> None:
             await transaction.fetch(write_statements.lock_session(), {**scope, "session_id": _LOCK})
             held = await self._hold(transaction, scope, asked, (), summary.usage)
-            old = await transaction.fetch(
-                statements.select_summary(), {**scope, "session_id": session_id}
-            )
+            old = await transaction.fetch(statements.select_summary(**scope, session_id=session_id))
             stated = KnownFact(
                 memory_id=old[0]["memory_id"] if old else platform_uuid.new_uuid(),
                 text=summary.text,
@@ -236,19 +231,19 @@ class Ledger:
           Changed: Any of it is gone, or a turn is another.
         """
         origins = {origin for fact in facts for origin in fact.provenance} | asked.digests.keys()
-        wanted: write_statements.IdsParameters = {**scope, "memory_ids": sorted(origins)}
-        for row in await transaction.fetch(statements.select_session_ids(), wanted):
+        wanted = sorted(origins)
+        for row in await transaction.fetch(
+            statements.select_session_ids(**scope, memory_ids=wanted)
+        ):
             await transaction.fetch(
                 write_statements.lock_session(), {**scope, "session_id": row["session_id"]}
             )
         held = {
             row["memory_id"]: row
-            for row in await transaction.fetch(statements.lock_memories(), wanted)
+            for row in await transaction.fetch(statements.lock_memories(**scope, memory_ids=wanted))
         }
         known = {fact.memory_id for fact in facts}
-        there = await transaction.fetch(
-            statements.lock_memories(), {**scope, "memory_ids": sorted(known)}
-        )
+        there = await transaction.fetch(statements.lock_memories(**scope, memory_ids=sorted(known)))
         if (
             len(held) < len(origins)
             or len(there) < len(known)
@@ -308,15 +303,13 @@ class Ledger:
         if pairs:
             memory_ids, origins = map(list, zip(*pairs, strict=True))
             await transaction.fetch(
-                statements.insert_provenance(),
-                {**scope, "memory_ids": memory_ids, "related_ids": origins},
+                statements.insert_provenance(**scope, memory_ids=memory_ids, related_ids=origins)
             )
-            written: write_statements.IdsParameters = {
-                **scope,
-                "memory_ids": [fact.memory_id for fact in facts],
-            }
-            await transaction.fetch(statements.insert_repeated(), {**written, "related_ids": given})
-            await transaction.fetch(statements.end_with_provenance(), written)
+            written = [fact.memory_id for fact in facts]
+            await transaction.fetch(
+                statements.insert_repeated(**scope, memory_ids=written, related_ids=given)
+            )
+            await transaction.fetch(statements.end_with_provenance(**scope, memory_ids=written))
 
 
 def _fact(row: Any) -> KnownFact:

@@ -213,17 +213,16 @@ class Facts:
         """
         require_storable(app_name=app_name)
         self._database.run.require_every_scope()
-        await self._database.run.fetch(statements.switch(on=True), {"app_name": app_name})
+        await self._database.run.fetch(statements.switch(app_name=app_name, on=True))
         queued, place = 0, ("", _FIRST_POSITION)
         while past:
             rows = await self._database.run.fetch(
-                statements.queue_unread(),
-                {
-                    "app_name": app_name,
-                    "after_user_id": place[0],
-                    "after_position": place[1],
-                    "limit": _QUEUED_TOGETHER,
-                },
+                statements.queue_unread(
+                    app_name=app_name,
+                    after_user_id=place[0],
+                    after_position=place[1],
+                    limit=_QUEUED_TOGETHER,
+                )
             )
             queued += sum(row["new"] for row in rows)
             if len(rows) < _QUEUED_TOGETHER:
@@ -241,11 +240,9 @@ class Facts:
         """
         require_storable(app_name=app_name)
         self._database.run.require_every_scope()
-        await self._database.run.fetch(statements.switch(on=False), {"app_name": app_name})
-        some: statements.AppJobsParameters = {"app_name": app_name, "limit": _QUEUED_TOGETHER}
-        while (
-            len(await self._database.run.fetch(statements.end_waiting(), some)) == _QUEUED_TOGETHER
-        ):
+        await self._database.run.fetch(statements.switch(app_name=app_name, on=False))
+        some = statements.end_waiting(app_name=app_name, limit=_QUEUED_TOGETHER)
+        while len(await self._database.run.fetch(some)) == _QUEUED_TOGETHER:
             pass
 
     async def extract(
@@ -347,7 +344,7 @@ class Facts:
         )
         provenance: dict[str, list[Memory]] = {row["memory_id"]: [] for row in rows}
         for row in await self._database.run.fetch(
-            statements.select_provenance(), {**scope, "memory_ids": list(provenance)}
+            statements.select_provenance(**scope, memory_ids=list(provenance))
         ):
             provenance[row["of_memory_id"]].append(records.memory(row))
         return Profile(
@@ -362,7 +359,7 @@ class Facts:
         if not storable(app_name=app_name, user_id=user_id):
             return []
         rows = await self._database.run.fetch(
-            statements.count_topics(), {"app_name": app_name, "user_id": user_id}
+            statements.count_topics(app_name=app_name, user_id=user_id)
         )
         return [(row["topic"], row["memories"]) for row in rows]
 
@@ -375,8 +372,7 @@ class Facts:
         if not storable(app_name=app_name, user_id=user_id, memory_id=memory_id):
             return []
         rows = await self._database.run.fetch(
-            statements.select_history(),
-            {"app_name": app_name, "user_id": user_id, "memory_id": memory_id},
+            statements.select_history(app_name=app_name, user_id=user_id, memory_id=memory_id)
         )
         return [records.memory(row) for row in rows]
 

@@ -84,7 +84,7 @@ async def test_a_write_for_users_keeps_their_parts_where_they_are(
         " AND database = (SELECT oid FROM pg_database WHERE datname = current_database())"
     )
     async with database.run.transaction() as transaction:
-        await transaction.fetch(delete_expired_sessions(), given)
+        await transaction.fetch(delete_expired_sessions(**given))
         assert (await citus.said(home, held))[0][0] > 0
     assert (await citus.said(home, held))[0][0] == 0
 

@@ -11,7 +11,7 @@ from adkpg import Database, DatabaseSessionService, PgVectorMemoryService
 from adkpg.erasure import Tidied, erase_expired, tidy
 from adkpg.memory.upkeep import statements, tidying
 from adkpg.memory.write.statements import lock_session
-from adkpg.sql import Statement
+from adkpg.queries import Query
 from tests.fakes.conversation import entry, said, session_of
 from tests.fakes.life import PERSONAL, add_drawn, earlier, live_through, scope_of
 from tests.fakes.locks import locked
@@ -275,19 +275,23 @@ async def test_each_batch_is_found_through_an_index(
     await connection.execute(
         "ANALYZE memories, memory_tombstones, events, invocation_results, audit"
     )
-    expired: dict[str, Any] = {
-        "limit": 500,
-        "after_expires_at": None,
-        "after_app_name": None,
-        "after_user_id": None,
-        "after_position": None,
-    }
-    swept: dict[str, Any] = {"limit": 500, "passed": 0, "tombstone_days": 30.0, "audit_days": 365.0}
-    read: list[tuple[Statement[Any], dict[str, Any], str]] = [
-        (statements.select_expired(after=False), expired, "memories"),
-        *((statements.select_over(table), swept, table) for table in statements.SWEPT),
+    expired = statements.select_expired(
+        limit=500,
+        after_expires_at=None,
+        after_app_name=None,
+        after_user_id=None,
+        after_position=None,
+    )
+    tombstones = statements.select_over_tombstones(limit=500, passed=0, days=30.0)
+    results = statements.select_over_results(limit=500, passed=0)
+    audit = statements.select_over_audit(limit=500, passed=0, days=365.0)
+    read: list[tuple[Query[Any], str]] = [
+        (expired, "memories"),
+        (tombstones, "memory_tombstones"),
+        (results, "invocation_results"),
+        (audit, "audit"),
     ]
-    for statement, parameters, table in read:
+    for query, table in read:
         for generic in (False, True):
-            nodes = await explain(connection, statement, parameters, generic=generic)
+            nodes = await explain(connection, query, generic=generic)
             assert sum(rows_read(node) for node in scans(nodes, table)) <= 500, nodes

@@ -23,7 +23,6 @@ SHAPES: dict[str, list[Any]] = {
     "dimensions": [3],
     "table": list(PERSONAL),
     "name": ["sessions"],
-    "swept": ["memory_tombstones", "invocation_results", "audit"],
 }
 """By the name of a shaping argument that is no bool: values that together ask for every bind."""
 

@@ -207,10 +207,11 @@ async def test_the_sweep_keeps_to_its_index(
     )
     from adkpg.memory.upkeep.statements import select_expired_sessions  # noqa: PLC0415
 
-    statement = select_expired_sessions(after=False)
+    statement, parameters = select_expired_sessions(
+        after_app_name="", after_user_id="", after_session_id="", limit=100
+    )
     plan = await connection.fetch(
-        f"EXPLAIN {statement.text(database.schema)}",
-        *statement.arguments({"limit": 100}),  # type: ignore[typeddict-item] # of the first batch
+        f"EXPLAIN {statement.text(database.schema)}", *statement.arguments(parameters)
     )
     assert "sessions_expires_idx" in str(plan)
 

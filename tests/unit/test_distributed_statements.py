@@ -30,6 +30,7 @@ from tests.fakes.citus_rules import (
     broken_in_migrations,
 )
 from tests.fakes.later_versions import ADDITIVE_COLUMN, CONCURRENT_INDEX, later_version
+from tests.fakes.queries import statement_of
 from tests.fakes.statements import lists_of, statements
 
 DOCS = Path(__file__).parents[2] / "docs"
@@ -54,16 +55,16 @@ def test_each_statement_that_citus_sees_can_be_planned_by_it() -> None:
 @pytest.mark.parametrize(
     ("statement", "given", "function", "users"),
     [
-        (select_session_ids(), {"user_id": "b"}, "at_part_1", ["b"]),
+        (statement_of(select_session_ids), {"user_id": "b"}, "at_part_1", ["b"]),
         (select_openings(), {"user_ids": ["b", "a", "b"]}, "at_part_1", ["a", "b"]),
         (append_event(app=False), {"user_id": "b"}, "append_event_1", ["b"]),
         (append_event(app=True), {"user_id": "b", "app_delta": "{}"}, "append_event_1", ["b"]),
     ],
 )
 def test_what_is_about_users_is_a_call_for_each(
-    statement: Statement[Any], given: dict[str, Any], function: str, users: list[str]
+    statement: Any, given: dict[str, Any], function: str, users: list[str]
 ) -> None:
-    parameters = {**dict.fromkeys(statement.binds), "session_ids": [], **given}
+    parameters: dict[str, Any] = {**dict.fromkeys(statement.names), "session_ids": [], **given}
     sent = list(Routed("adkpg").sent(asked(statement, parameters)))
     place = 0 if function == "at_part_1" else 1
     assert [each.arguments[place] for each in sent] == users
@@ -129,7 +130,9 @@ OVER_ALL_NODES = {
         "artifacts.statements.select_locations",
         "memory.upkeep.statements.select_expired",
         "memory.upkeep.statements.select_expired_sessions",
-        "memory.upkeep.statements.select_over",
+        "memory.upkeep.statements.select_over_audit",
+        "memory.upkeep.statements.select_over_results",
+        "memory.upkeep.statements.select_over_tombstones",
     },
     "vectors of very large users into their index": {
         "memory.vectors.statements.list_approximate_scopes",

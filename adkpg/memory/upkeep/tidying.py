@@ -1,15 +1,18 @@
 """Tidying: erases what has expired, and rows that nobody needs any more."""
 
 from collections import defaultdict
-from collections.abc import Sequence
+from collections.abc import Callable, Sequence
 from dataclasses import dataclass
+from functools import partial
 from typing import Any
 
 from adkpg.database import WITHOUT_RACES, Database, Transaction
 from adkpg.errors import Busy
 from adkpg.keys import ScopeKey
 from adkpg.memory.upkeep import statements
+from adkpg.memory.upkeep.statements import Ended
 from adkpg.memory.write.statements import give_way, lock_session
+from adkpg.queries import Query
 from adkpg.scopes import narrowed
 from adkpg.telemetry.calls import DELETE, on, traced_function
 
@@ -58,10 +61,19 @@ async def tidy_rows(database: Database) -> Tidied:
     """Does what `tidy` does, as a part of a call."""
     sessions = await _sweep_sessions(database)
     memories = await erase_expired(database)
-    gone = {table: await _swept(database, table) for table in statements.SWEPT}
-    return Tidied(
-        memories, gone["memory_tombstones"], gone["invocation_results"], sessions, gone["audit"]
+    days, kept_days = database.settings.tombstone_days, database.settings.audit_days
+    tombstones = await _swept(
+        database,
+        partial(statements.select_over_tombstones, days=days),
+        partial(statements.end_tombstones, days=days),
     )
+    results = await _swept(database, statements.select_over_results, statements.end_results)
+    audit = await _swept(
+        database,
+        partial(statements.select_over_audit, days=kept_days),
+        partial(statements.end_audit, days=kept_days),
+    )
+    return Tidied(memories, tombstones, results, sessions, audit)
 
 
 @traced_function(DELETE)
@@ -81,14 +93,13 @@ async def erase_expired(database: Database) -> int:
     last: Any = None
     while True:
         found = await database.run.fetch(
-            statements.select_expired(after=last is not None),
-            {
-                "limit": _BATCH,
-                "after_expires_at": last["expires_at"] if last else None,
-                "after_app_name": last["app_name"] if last else None,
-                "after_user_id": last["user_id"] if last else None,
-                "after_position": last["position"] if last else None,
-            },
+            statements.select_expired(
+                limit=_BATCH,
+                after_expires_at=last["expires_at"] if last else None,
+                after_app_name=last["app_name"] if last else None,
+                after_user_id=last["user_id"] if last else None,
+                after_position=last["position"] if last else None,
+            )
         )
         by_scope = defaultdict(list)
         for row in found:
@@ -108,22 +119,18 @@ async def _sweep_sessions(database: Database) -> int:
     last: Any = None
     while True:
         found = await database.run.fetch(
-            statements.select_expired_sessions(after=last is not None),
-            {
-                "limit": _SESSIONS,
-                "after_app_name": last["app_name"] if last else None,
-                "after_user_id": last["user_id"] if last else None,
-                "after_session_id": last["session_id"] if last else None,
-            },
+            statements.select_expired_sessions(
+                limit=_SESSIONS,
+                after_app_name=last["app_name"] if last else "",
+                after_user_id=last["user_id"] if last else "",
+                after_session_id=last["session_id"] if last else "",
+            )
         )
         if found:
             gone = await database.run.fetch(
-                statements.delete_expired_sessions(),
-                {
-                    "app_names": [row["app_name"] for row in found],
-                    "user_ids": [row["user_id"] for row in found],
-                    "session_ids": [row["session_id"] for row in found],
-                },
+                statements.delete_expired_sessions(
+                    **_lists(found, "app_name", "user_id", "session_id")
+                )
             )
             count += len(gone)
             for row in gone:
@@ -149,12 +156,10 @@ async def _erase(database: Database, scope: ScopeKey, rows: Sequence[Any]) -> in
         for session_id in sorted({row["session_id"] for row in rows}):
             await transaction.fetch(lock_session(), {**scope, "session_id": session_id})
         free = await transaction.fetch(
-            statements.lock_free_positions(),
-            {**scope, "positions": [row["position"] for row in rows]},
+            statements.lock_free_positions(**scope, **_lists(rows, "position"))
         )
         (gone,) = await transaction.fetch(
-            statements.erase_expired_positions(),
-            {**scope, "positions": [row["position"] for row in free]},
+            statements.erase_expired_positions(**scope, **_lists(free, "position"))
         )
         return int(gone["erased"])
 
@@ -164,24 +169,21 @@ async def _erase(database: Database, scope: ScopeKey, rows: Sequence[Any]) -> in
         return 0
 
 
-async def _swept(database: Database, table: str) -> int:
+async def _swept(
+    database: Database, select_over: Callable[..., Query[Any]], end: Callable[..., Query[Ended]]
+) -> int:
+    """Deletes rows that are over: finds everybody's, and deletes them by their keys."""
     gone = passed = 0
     while True:
-        asked: statements.SweepParameters = {
-            "limit": _BATCH,
-            "passed": passed,
-            "tombstone_days": database.settings.tombstone_days,
-            "audit_days": database.settings.audit_days,
-        }
-        rows = await database.run.fetch(statements.select_over(table), asked)
+        rows = await database.run.fetch(select_over(limit=_BATCH, passed=passed))
         if rows:
-            own: Any = dict(asked)
-            own |= {
-                name: [row[column] for row in rows]
-                for name, column in statements.key_lists(table).items()
-            }
-            done = await database.run.fetch(statements.end_of_users(table), own)
+            done = await database.run.fetch(end(**_lists(rows, *rows[0].keys())))
             gone += sum(row["gone"] for row in done)
             passed += len(rows) - len(done)
         if len(rows) < _BATCH:
             return gone
+
+
+def _lists(rows: Sequence[Any], *names: str) -> dict[str, Any]:
+    """The columns of rows as parameters, each named after its column in the plural."""
+    return {f"{name}s": [row[name] for row in rows] for name in names}
