@@ -1,6 +1,6 @@
 """Stored: what an app, a user or a session has, as records, page by page."""
 
-from collections.abc import AsyncIterable, AsyncIterator, Sequence
+from collections.abc import AsyncIterable, AsyncIterator, Callable, Sequence
 from dataclasses import replace
 from itertools import groupby
 from typing import Any
@@ -12,6 +12,7 @@ from adkpg.artifacts.store import ObjectStore
 from adkpg.artifacts.stream import ArtifactStream
 from adkpg.database import Database
 from adkpg.memory.drafts import COLUMNS, Draft
+from adkpg.queries import Query
 from adkpg.tooling.transfer.reading import statements
 from adkpg.tooling.transfer.records import (
     AppSettingsRecord,
@@ -57,25 +58,28 @@ class Stored:
         self._app_name = app_name
         self._user_id = user_id
         self._session_id = session_id
-        self._one_user = user_id is not None
-        self._one_session = session_id is not None
 
-    @property
-    def _page(self) -> statements.PageParameters:
-        return {
-            "app_name": self._app_name,
-            "user_id": self._user_id,
-            "session_id": self._session_id,
-            "after_user": "",
-            "limit": _PAGE,
-        }
+    async def _page(
+        self, of_app: Callable[..., Query[Any]], of_user: Callable[..., Query[Any]], **page: Any
+    ) -> list[Any]:
+        """Reads a page of what there is of the app, or of the user or the session."""
+        if self._user_id is None:
+            query = of_app(app_name=self._app_name, **page)
+        else:
+            query = of_user(
+                app_name=self._app_name,
+                user_id=self._user_id,
+                session_id=self._session_id,
+                **page,
+            )
+        return await self._database.run.fetch(query)
 
     async def settings(self) -> AppSettingsRecord | None:
         """Returns the app's settings; None if it has none, or one user is asked for."""
-        if self._one_user:
+        if self._user_id is not None:
             return None
         row = await self._database.run.fetch_one(
-            statements.select_settings(), {"app_name": self._app_name}
+            statements.select_settings(app_name=self._app_name)
         )
         if row is None:
             return None
@@ -88,10 +92,10 @@ class Stored:
 
     async def app_state(self) -> SharedState | None:
         """Returns the app's state; None if it has none, or one user is asked for."""
-        if self._one_user:
+        if self._user_id is not None:
             return None
         row = await self._database.run.fetch_one(
-            statements.select_app_state(), {"app_name": self._app_name}
+            statements.select_app_state(app_name=self._app_name)
         )
         return None if row is None else self._shared(None, row)
 
@@ -105,26 +109,37 @@ class Stored:
 
     async def user_states(self) -> AsyncIterator[SharedState]:
         """Yields the users' states, by user."""
-        page, first = self._page, True
+        if self._user_id is not None:
+            for row in await self._database.run.fetch(
+                statements.select_user_state(app_name=self._app_name, user_id=self._user_id)
+            ):
+                yield self._shared(row["user_id"], row)
+            return
+        first = ""
         while True:
-            statement = statements.select_user_states(user=self._one_user, first=first)
-            rows = await self._database.run.fetch(statement, page)
+            rows = await self._database.run.fetch(
+                statements.select_user_states(
+                    app_name=self._app_name, first_user=first, limit=_PAGE
+                )
+            )
             for row in rows:
                 yield self._shared(row["user_id"], row)
             if len(rows) < _PAGE:
                 return
-            page["after_user"], first = rows[-1]["user_id"], False
+            first = rows[-1]["user_id"] + "\x01"  # no id lies between them
 
     async def tombstones(self) -> AsyncIterator[TombstoneRecord]:
         """Yields the marks of deleted memories."""
-        page: statements.TombstonesPageParameters = {
-            **self._page,
-            "after_session": "",
-            "after_event": "",
-        }
-        statement = statements.select_tombstones(user=self._one_user, session=self._one_session)
+        user, session, event = "", "", ""
         while True:
-            rows = await self._database.run.fetch(statement, page)
+            rows = await self._page(
+                statements.select_tombstones_of_app,
+                statements.select_tombstones_of_user,
+                after_user=user,
+                after_session=session,
+                after_event=event,
+                limit=_PAGE,
+            )
             for row in rows:
                 yield TombstoneRecord(
                     app_name=self._app_name,
@@ -136,20 +151,24 @@ class Stored:
             if len(rows) < _PAGE:
                 return
             last = rows[-1]
-            page["after_user"], page["after_session"] = last["user_id"], last["session_id"]
-            page["after_event"] = last["event_id"]
+            user, session, event = last["user_id"], last["session_id"], last["event_id"]
 
     async def sessions(self) -> AsyncIterator[SessionRecord | tuple[int, str]]:
         """Yields each session, and then its events as number and payload, in append order."""
-        page: statements.SessionsPageParameters = {**self._page, "after_session": ""}
-        statement = statements.select_sessions(user=self._one_user, session=self._one_session)
+        user, session = "", ""
         while True:
-            rows = await self._database.run.fetch(statement, page)
+            rows = await self._page(
+                statements.select_sessions_of_app,
+                statements.select_sessions_of_user,
+                after_user=user,
+                after_session=session,
+                limit=_PAGE,
+            )
             async for record in self._with_events(rows):
                 yield record
             if len(rows) < _PAGE:
                 return
-            page["after_user"], page["after_session"] = rows[-1]["user_id"], rows[-1]["session_id"]
+            user, session = rows[-1]["user_id"], rows[-1]["session_id"]
 
     async def _with_events(
         self, rows: Sequence[Any]
@@ -158,15 +177,7 @@ class Stored:
         if not rows:
             return
         first, last = rows[0], rows[-1]
-        page: statements.EventsPageParameters = {
-            "app_name": self._app_name,
-            "after_user": first["user_id"],
-            "after_session": first["session_id"],
-            "after_seq": 0,
-            "last_user": last["user_id"],
-            "last_session": last["session_id"],
-            "limit": _EVENTS,
-        }
+        after: tuple[str, str, int] = first["user_id"], first["session_id"], 0
         events: list[Any] = []
         at, more = 0, True
         for row in rows:
@@ -190,14 +201,21 @@ class Stored:
                 if at == len(events):
                     if not more:
                         break
-                    if events:
-                        page["after_user"] = events[-1]["user_id"]
-                        page["after_session"] = events[-1]["session_id"]
-                        page["after_seq"] = events[-1]["seq"]
-                    events = await self._database.run.fetch(statements.select_events(), page)
+                    events = await self._database.run.fetch(
+                        statements.select_events(
+                            app_name=self._app_name,
+                            after_user=after[0],
+                            after_session=after[1],
+                            after_seq=after[2],
+                            last_user=last["user_id"],
+                            last_session=last["session_id"],
+                            limit=_EVENTS,
+                        )
+                    )
                     at, more = 0, len(events) == _EVENTS
                     if not events:
                         break
+                    after = events[-1]["user_id"], events[-1]["session_id"], events[-1]["seq"]
                 event = events[at]
                 place = (event["user_id"], event["session_id"])
                 if _bytes(place) > _bytes(key):
@@ -210,12 +228,16 @@ class Stored:
     async def memories(self) -> AsyncIterator[MemoryRecord]:
         """Yields memories; what was drawn from others comes after all of those."""
         for derived in (False, True):
-            page: statements.MemoriesPageParameters = {**self._page, "after_position": _LOWEST}
-            statement = statements.select_memories(
-                derived=derived, user=self._one_user, session=self._one_session
-            )
+            user, position = "", _LOWEST
             while True:
-                rows = await self._database.run.fetch(statement, page)
+                rows = await self._page(
+                    statements.select_memories_of_app,
+                    statements.select_memories_of_user,
+                    derived=derived,
+                    after_user=user,
+                    after_position=position,
+                    limit=_PAGE,
+                )
                 origins = await self._origins(rows) if derived else {}
                 for row in rows:
                     yield MemoryRecord(
@@ -230,21 +252,21 @@ class Stored:
                     )
                 if len(rows) < _PAGE:
                     break
-                page["after_user"] = rows[-1]["user_id"]
-                page["after_position"] = rows[-1]["position"]
+                user, position = rows[-1]["user_id"], rows[-1]["position"]
 
     async def artifacts(self) -> AsyncIterator[ArtifactRecord | ChunkRecord]:
         """Yields each version of a file, and then its bytes in parts."""
-        page: statements.ArtifactsPageParameters = {
-            **self._page,
-            "after_session": "",
-            "after_name": "",
-            "after_version": -1,
-            "limit": _FILES,
-        }
-        statement = statements.select_artifacts(user=self._one_user, session=self._one_session)
+        user, session, name, version = "", "", "", -1
         while True:
-            rows = await self._database.run.fetch(statement, page)
+            rows = await self._page(
+                statements.select_artifacts_of_app,
+                statements.select_artifacts_of_user,
+                after_user=user,
+                after_session=session,
+                after_name=name,
+                after_version=version,
+                limit=_FILES,
+            )
             for row in rows:
                 record = ArtifactRecord(app_name=self._app_name, **row)
                 if record.location is not None and self._objects is not None:
@@ -266,8 +288,8 @@ class Stored:
             if len(rows) < _FILES:
                 return
             last = rows[-1]
-            page["after_user"], page["after_session"] = last["user_id"], last["session_id"]
-            page["after_name"], page["after_version"] = last["name"], last["version"]
+            user, session = last["user_id"], last["session_id"]
+            name, version = last["name"], last["version"]
 
     async def _chunks(self, record: ArtifactRecord) -> AsyncIterator[ChunkRecord]:
         chunk = 0
@@ -291,12 +313,11 @@ class Stored:
         found: dict[tuple[str, str], list[str]] = {}
         for user_id, theirs in groupby(rows, key=lambda row: str(row["user_id"])):
             for row in await self._database.run.fetch(
-                statements.select_origins(),
-                {
-                    "app_name": self._app_name,
-                    "user_id": user_id,
-                    "memory_ids": [row["memory_id"] for row in theirs],
-                },
+                statements.select_origins(
+                    app_name=self._app_name,
+                    user_id=user_id,
+                    memory_ids=[row["memory_id"] for row in theirs],
+                )
             ):
                 found.setdefault((user_id, row["memory_id"]), []).append(row["origin_id"])
         return found

@@ -72,20 +72,21 @@ class ArtifactWriter:
         if self._scope is None or self._mode is Mode.COUNT or not (files or chunks):
             return
         scope: ScopeKey = {"app_name": self._scope[0], "user_id": self._scope[1]}
-        places: statements.ArtifactIdsParameters = {
-            **scope,
-            "session_ids": [file.session_id for file in files],
-            "names": [file.name for file in files],
-            "versions": [file.version for file in files],
-        }
         if self._mode is Mode.WRITE:
             await self._database.run.transact(
-                lambda transaction: _write(transaction, scope, places, files, chunks)
+                lambda transaction: _write(transaction, scope, files, chunks)
             )
             return
         stored = {
             (row["session_id"], row["name"], row["version"]): row
-            for row in await self._database.run.fetch(statements.select_artifacts(), places)
+            for row in await self._database.run.fetch(
+                statements.select_artifacts(
+                    **scope,
+                    session_ids=[file.session_id for file in files],
+                    names=[file.name for file in files],
+                    versions=[file.version for file in files],
+                )
+            )
         }
         for file in files:
             row = stored.get((file.session_id, file.name, file.version))
@@ -101,12 +102,11 @@ class ArtifactWriter:
         data = {
             (row["artifact_id"], row["chunk"]): row["data"]
             for row in await self._database.run.fetch(
-                statements.select_chunks(),
-                {
+                statements.select_chunks(
                     **scope,
-                    "artifact_ids": [chunk.artifact_id for _, chunk in chunks],
-                    "chunks": [chunk.chunk for _, chunk in chunks],
-                },
+                    artifact_ids=[chunk.artifact_id for _, chunk in chunks],
+                    chunks=[chunk.chunk for _, chunk in chunks],
+                )
             )
         }
         for _, chunk in chunks:
@@ -122,37 +122,37 @@ class ArtifactWriter:
 async def _write(
     transaction: Transaction,
     scope: ScopeKey,
-    places: statements.ArtifactIdsParameters,
     files: list[ArtifactRecord],
     chunks: list[tuple[ArtifactRecord, ChunkRecord]],
 ) -> None:
     if files:
         await transaction.fetch(
-            statements.insert_artifacts(),
-            {
-                **places,
-                "artifact_ids": [file.artifact_id for file in files],
-                "parts": [file.part for file in files],
-                "mime_types": [file.mime_type for file in files],
-                "custom_metadata": [file.custom_metadata for file in files],
-                "sizes": [file.size for file in files],
-                "locations": [file.location for file in files],
-                "created": [file.created_at for file in files],
-            },
+            statements.insert_artifacts(
+                **scope,
+                session_ids=[file.session_id for file in files],
+                names=[file.name for file in files],
+                versions=[file.version for file in files],
+                artifact_ids=[file.artifact_id for file in files],
+                parts=[file.part for file in files],
+                mime_types=[file.mime_type for file in files],
+                custom_metadata=[file.custom_metadata for file in files],
+                sizes=[file.size for file in files],
+                locations=[file.location for file in files],
+                created=[file.created_at for file in files],
+            )
         )
     if chunks:
         await transaction.fetch(
-            statements.insert_chunks(),
-            {
+            statements.insert_chunks(
                 **scope,
-                "session_ids": [file.session_id for file, _ in chunks],
-                "names": [file.name for file, _ in chunks],
-                "versions": [file.version for file, _ in chunks],
-                "sizes": [file.size for file, _ in chunks],
-                "artifact_ids": [chunk.artifact_id for _, chunk in chunks],
-                "chunks": [chunk.chunk for _, chunk in chunks],
-                "data": [chunk.data for _, chunk in chunks],
-            },
+                session_ids=[file.session_id for file, _ in chunks],
+                names=[file.name for file, _ in chunks],
+                versions=[file.version for file, _ in chunks],
+                sizes=[file.size for file, _ in chunks],
+                artifact_ids=[chunk.artifact_id for _, chunk in chunks],
+                chunks=[chunk.chunk for _, chunk in chunks],
+                data=[chunk.data for _, chunk in chunks],
+            )
         )
 
 

@@ -7,7 +7,7 @@ from typing import Any
 from adkpg.database import Database, Transaction
 from adkpg.errors import InvalidInput
 from adkpg.jsontext import same_json
-from adkpg.keys import APP_WIDE, ScopeKey, require_storable
+from adkpg.keys import APP_WIDE, ScopeKey, SessionKey, require_storable
 from adkpg.memory.drafts import Draft
 from adkpg.memory.vectors.vectors import registered
 from adkpg.memory.write import apply
@@ -84,20 +84,14 @@ class MemoryWriter:
     async def bury(self, tombstone: TombstoneRecord) -> None:
         """Deletes the memory of an event for good, if there is one, and remembers that."""
         await self.flush()
-        place: statements.TombstoneParameters = {
+        key: SessionKey = {
             "app_name": tombstone.app_name,
             "user_id": tombstone.user_id,
             "session_id": tombstone.session_id,
-            "event_id": tombstone.event_id,
-            "needed_at": tombstone.needed_at,
         }
+        event_id = tombstone.event_id
         try:
-            require_storable(
-                app_name=tombstone.app_name,
-                user_id=tombstone.user_id,
-                session_id=tombstone.session_id,
-                event_id=tombstone.event_id,
-            )
+            require_storable(**key, event_id=event_id)
         except InvalidInput as exc:
             if self._mode is Mode.WRITE:
                 self._report.miss(Unread(reason=str(exc), app_name=tombstone.app_name))
@@ -105,9 +99,13 @@ class MemoryWriter:
         if self._mode is Mode.WRITE:
 
             async def work(transaction: Transaction) -> None:
-                await transaction.fetch(memory_statements.lock_session(), place)
-                await transaction.fetch(statements.bury_event(), place)
-                await transaction.fetch(statements.insert_tombstone(), place)
+                await transaction.fetch(memory_statements.lock_session(), key)
+                await transaction.fetch(statements.bury_event(**key, event_id=event_id))
+                await transaction.fetch(
+                    statements.insert_tombstone(
+                        **key, event_id=event_id, needed_at=tombstone.needed_at
+                    )
+                )
 
             await self._database.run.transact(work)
 
@@ -128,20 +126,18 @@ class MemoryWriter:
 
         async def work(transaction: Transaction) -> bool:
             rows = await transaction.fetch(
-                statements.settle_app(),
-                {
-                    "app_name": settings.app_name,
-                    "text_search_config": config,
-                    "extract_facts": settings.extract_facts,
-                },
+                statements.settle_app(
+                    app_name=settings.app_name,
+                    text_search_config=config,
+                    extract_facts=settings.extract_facts,
+                )
             )
             if name is not None and dimensions is not None:
-                model: statements.ModelParameters = {
-                    "app_name": settings.app_name,
-                    "model": name,
-                    "dimensions": dimensions,
-                }
-                await transaction.fetch(statements.activate_model(), model)
+                await transaction.fetch(
+                    statements.activate_model(
+                        app_name=settings.app_name, model=name, dimensions=dimensions
+                    )
+                )
             return bool(rows[0]["known"])
 
         if not await self._database.run.transact(work):
@@ -186,8 +182,7 @@ class MemoryWriter:
         taken = {
             row["position"]
             for row in await transaction.fetch(
-                statements.select_taken(),
-                {**scope, "positions": [record.position for record in records]},
+                statements.select_taken(**scope, positions=[record.position for record in records])
             )
         }
         plan, written = Plan(), []
@@ -212,13 +207,12 @@ class MemoryWriter:
         barred = {
             (row["session_id"], row["event_id"])
             for row in await transaction.fetch(
-                statements.select_barred(),
-                {
+                statements.select_barred(
                     **scope,
-                    "session_ids": [record.draft.session_id for record in events],
-                    "event_ids": [str(record.draft.event_id) for record in events],
-                    "memory_ids": [record.draft.memory_id for record in events],
-                },
+                    session_ids=[record.draft.session_id for record in events],
+                    event_ids=[str(record.draft.event_id) for record in events],
+                    memory_ids=[record.draft.memory_id for record in events],
+                )
             )
         }
         if barred:
@@ -231,35 +225,53 @@ class MemoryWriter:
                 ],
             )
         await apply.apply(transaction, scope, plan, self._database.settings)
-        await transaction.fetch(statements.complete_memories(), _extras(scope, records))
-        await transaction.fetch(statements.insert_origins(), _origins(scope, records))
+        await transaction.fetch(
+            statements.complete_memories(
+                **scope,
+                memory_ids=[record.draft.memory_id for record in records],
+                created=[record.created_at for record in records],
+                superseded=[record.superseded_by for record in records],
+                extracted=[record.extracted_at for record in records],
+            )
+        )
+        pairs = [
+            (record.draft.memory_id, origin) for record in records for origin in record.origins
+        ]
+        await transaction.fetch(
+            statements.insert_origins(
+                **scope,
+                memory_ids=[memory_id for memory_id, _ in pairs],
+                origin_ids=[origin for _, origin in pairs],
+            )
+        )
         return len(plan.insert) + len(plan.alter)
 
     async def _found(
         self, transaction: Transaction, scope: ScopeKey, records: Sequence[MemoryRecord]
     ) -> dict[str, Any]:
         rows = await transaction.fetch(
-            statements.select_stored(),
-            {**scope, "memory_ids": [record.draft.memory_id for record in records]},
+            statements.select_stored(
+                **scope, memory_ids=[record.draft.memory_id for record in records]
+            )
         )
         return {row["memory_id"]: row for row in rows}
 
     async def _verify(self, scope: ScopeKey, records: Sequence[MemoryRecord]) -> None:
         rows = await self._database.run.fetch(
-            statements.select_stored(),
-            {**scope, "memory_ids": [record.draft.memory_id for record in records]},
+            statements.select_stored(
+                **scope, memory_ids=[record.draft.memory_id for record in records]
+            )
         )
         found = {row["memory_id"]: row for row in rows}
         known = {
             (row["session_id"], row["event_id"])
             for row in await self._database.run.fetch(
-                statements.select_barred(),
-                {
+                statements.select_barred(
                     **scope,
-                    "session_ids": [record.draft.session_id for record in records],
-                    "event_ids": [record.draft.event_id or "" for record in records],
-                    "memory_ids": [record.draft.memory_id for record in records],
-                },
+                    session_ids=[record.draft.session_id for record in records],
+                    event_ids=[record.draft.event_id or "" for record in records],
+                    memory_ids=[record.draft.memory_id for record in records],
+                )
             )
         }
         for record in records:
@@ -278,22 +290,3 @@ def _same_attributes(row: Any, draft: Draft) -> bool:
         and abs(row["importance"] - draft.importance) < 1e-6
         and row["expires_at"] == draft.expires_at
     )
-
-
-def _extras(scope: ScopeKey, records: Sequence[MemoryRecord]) -> statements.ExtrasParameters:
-    return {
-        **scope,
-        "memory_ids": [record.draft.memory_id for record in records],
-        "created": [record.created_at for record in records],
-        "superseded": [record.superseded_by for record in records],
-        "extracted": [record.extracted_at for record in records],
-    }
-
-
-def _origins(scope: ScopeKey, records: Sequence[MemoryRecord]) -> statements.OriginsParameters:
-    pairs = [(record.draft.memory_id, origin) for record in records for origin in record.origins]
-    return {
-        **scope,
-        "memory_ids": [memory_id for memory_id, _ in pairs],
-        "origin_ids": [origin for _, origin in pairs],
-    }

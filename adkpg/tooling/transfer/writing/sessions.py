@@ -9,7 +9,7 @@ from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass, field
 from datetime import UTC, datetime
 from enum import Enum
-from typing import Any, TypeVar
+from typing import Any, TypedDict, TypeVar
 
 from adkpg import jsontext
 from adkpg.database import Database, Transaction
@@ -45,6 +45,26 @@ class Mode(Enum):
 
 class _Raced(Exception):
     """Another process created one of the sessions in this moment."""
+
+
+class _Keys(TypedDict):
+    """Sessions, in parallel arrays."""
+
+    app_names: list[str]
+    user_ids: list[str]
+    session_ids: list[str]
+
+
+class _Sessions(_Keys):
+    """Sessions as they are to be stored; states are JSON text."""
+
+    states: list[str]
+    revisions: list[int]
+    updated: list[datetime]
+    places: list[int | None]
+    sizes: list[int]
+    ttls: list[float | None]
+    ends: list[datetime | None]
 
 
 @dataclass
@@ -257,14 +277,13 @@ class SessionWriter:
         if not chunk.first and chunk.rows and self._mode is not Mode.COUNT:
             app_name, user_id, session_id = chunk.session.record.key
             known = await self._database.run.fetch(
-                statements.select_known(),
-                {
-                    "app_name": app_name,
-                    "user_id": user_id,
-                    "session_id": session_id,
-                    "event_ids": [event.event.id for _, event in chunk.rows],
-                    "before": chunk.rows[0][0],
-                },
+                statements.select_known(
+                    app_name=app_name,
+                    user_id=user_id,
+                    session_id=session_id,
+                    event_ids=[event.event.id for _, event in chunk.rows],
+                    before=chunk.rows[0][0],
+                )
             )
             ids.update(row["event_id"] for row in known)
         if not ids and len({event.event.id for _, event in chunk.rows}) == len(chunk.rows):
@@ -300,22 +319,19 @@ class SessionWriter:
         self, transaction: Transaction, batch: dict[tuple[str, str, str], _Chunk]
     ) -> _Outcome:
         writing, outcome = self._mode is Mode.WRITE, _Outcome()
-        rows = await transaction.fetch(
-            statements.select_sessions(held=writing), _keys(batch.keys())
-        )
+        reading = statements.hold_sessions if writing else statements.select_sessions
+        rows = await transaction.fetch(reading(**_keys(batch.keys())))
         found = {_key(row): row for row in rows}
         there = [chunk for key, chunk in batch.items() if key in found and chunk.rows]
         windows: dict[tuple[str, str, str], dict[int, Any]] = {}
         if there:
-            parameters: statements.WindowsParameters = {
+            query = statements.select_windows(
                 **_keys(chunk.session.record.key for chunk in there),
-                "firsts": [chunk.rows[0][0] for chunk in there],
-                "lasts": [chunk.rows[-1][0] for chunk in there],
-            }
-            verifying = self._mode is Mode.VERIFY
-            for row in await transaction.fetch(
-                statements.select_windows(payloads=verifying), parameters
-            ):
+                firsts=[chunk.rows[0][0] for chunk in there],
+                lasts=[chunk.rows[-1][0] for chunk in there],
+                payloads=self._mode is Mode.VERIFY,
+            )
+            for row in await transaction.fetch(query):
                 windows.setdefault(_key(row), {})[row["seq"]] = row
         for key, chunk in batch.items():
             if key in found:
@@ -447,7 +463,7 @@ def _key(row: Any) -> tuple[str, str, str]:
     return row["app_name"], row["user_id"], row["session_id"]
 
 
-def _keys(keys: Iterable[tuple[str, str, str]]) -> statements.KeysParameters:
+def _keys(keys: Iterable[tuple[str, str, str]]) -> _Keys:
     listed = list(keys)
     return {
         "app_names": [key[0] for key in listed],
@@ -456,17 +472,15 @@ def _keys(keys: Iterable[tuple[str, str, str]]) -> statements.KeysParameters:
     }
 
 
-def _sessions(moved: Sequence[_Moved]) -> statements.SessionsParameters:
+def _sessions(moved: Sequence[_Moved]) -> _Sessions:
     opened = [each.chunk.session for each in moved]
     return {
         **_keys(session.record.key for session in opened),
         "states": [session.state for session in opened],
         "revisions": [each.revision for each in moved],
-        "created": [_created(each.chunk, each.updated) for each in moved],
         "updated": [each.updated for each in moved],
         "places": [session.record.memory_position for session in opened],
         "sizes": [each.size for each in moved],
-        "initials": [_initial(each.chunk) for each in moved],
         "ttls": [session.record.ttl_s for session in opened],
         "ends": [session.record.expires_at for session in opened],
     }
@@ -495,17 +509,24 @@ def _happened(event: EventRecord) -> datetime:
 
 async def _write(transaction: Transaction, outcome: _Outcome) -> None:
     if outcome.create:
-        made = await transaction.fetch(statements.insert_sessions(), _sessions(outcome.create))
+        made = await transaction.fetch(
+            statements.insert_sessions(
+                **_sessions(outcome.create),
+                created=[_created(each.chunk, each.updated) for each in outcome.create],
+                initials=[_initial(each.chunk) for each in outcome.create],
+            )
+        )
         if len(made) < len(outcome.create):
             raise _Raced
     if outcome.advance:
-        await transaction.fetch(statements.advance_sessions(), _sessions(outcome.advance))
+        await transaction.fetch(statements.advance_sessions(**_sessions(outcome.advance)))
     if outcome.events:
-        written: statements.EventsParameters = {
-            **_keys(session.record.key for session, _, _ in outcome.events),
-            "seqs": [seq for _, seq, _ in outcome.events],
-            "event_ids": [event.event.id for _, _, event in outcome.events],
-            "timestamps": [clamped(event.event.timestamp) for _, _, event in outcome.events],
-            "payloads": [event.payload for _, _, event in outcome.events],
-        }
-        await transaction.fetch(statements.insert_events(), written)
+        await transaction.fetch(
+            statements.insert_events(
+                **_keys(session.record.key for session, _, _ in outcome.events),
+                seqs=[seq for _, seq, _ in outcome.events],
+                event_ids=[event.event.id for _, _, event in outcome.events],
+                timestamps=[clamped(event.event.timestamp) for _, _, event in outcome.events],
+                payloads=[event.payload for _, _, event in outcome.events],
+            )
+        )

@@ -58,34 +58,39 @@ class StateWriter:
         waiting, self._waiting = self._waiting, {}
         apps = [each for each in waiting.values() if each[0].user_id is None]
         users = [each for each in waiting.values() if each[0].user_id is not None]
-        app_parameters: statements.AppStatesParameters = {
-            "app_names": [shared.app_name for shared, _ in apps],
-            "states": [text for _, text in apps],
-            "updated": [shared.updated_at for shared, _ in apps],
-        }
-        user_parameters: statements.UserStatesParameters = {
-            "app_names": [shared.app_name for shared, _ in users],
-            "user_ids": [shared.user_id or "" for shared, _ in users],
-            "states": [text for _, text in users],
-            "updated": [shared.updated_at for shared, _ in users],
-        }
+        app_names = [shared.app_name for shared, _ in apps]
+        apps_of_users = [shared.app_name for shared, _ in users]
+        user_ids = [shared.user_id or "" for shared, _ in users]
 
         async def write(transaction: Transaction) -> None:
             if apps:
-                await transaction.fetch(statements.merge_app_states(), app_parameters)
+                await transaction.fetch(
+                    statements.merge_app_states(
+                        app_names=app_names,
+                        states=[text for _, text in apps],
+                        updated=[shared.updated_at for shared, _ in apps],
+                    )
+                )
             if users:
-                await transaction.fetch(statements.merge_user_states(), user_parameters)
+                await transaction.fetch(
+                    statements.merge_user_states(
+                        app_names=apps_of_users,
+                        user_ids=user_ids,
+                        states=[text for _, text in users],
+                        updated=[shared.updated_at for shared, _ in users],
+                    )
+                )
 
         if self._mode is Mode.WRITE and waiting:
             await self._database.run.transact(write)
         elif self._mode is Mode.VERIFY and waiting:
             stored: dict[_Key, Any] = {}
             for row in await self._database.run.fetch(
-                statements.select_app_states(), app_parameters
+                statements.select_app_states(app_names=app_names)
             ):
                 stored[row["app_name"], None] = row
             for row in await self._database.run.fetch(
-                statements.select_user_states(), user_parameters
+                statements.select_user_states(app_names=apps_of_users, user_ids=user_ids)
             ):
                 stored[row["app_name"], row["user_id"]] = row
             for key, (shared, text) in waiting.items():

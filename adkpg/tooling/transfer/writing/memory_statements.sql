@@ -1,0 +1,128 @@
+-- name: select_stored
+SELECT memory_id, position, digest, custom_metadata::text, topics::text, importance, expires_at
+FROM {schema}.memories
+WHERE app_name = :app_name AND user_id = :user_id AND memory_id = ANY (:memory_ids);
+
+-- name: select_taken
+SELECT position
+FROM {schema}.memories
+WHERE app_name = :app_name AND user_id = :user_id AND position = ANY (:positions);
+
+-- name: select_barred
+SELECT given.session_id, given.event_id
+FROM unnest(:session_ids::text[], :event_ids::text[], :memory_ids::text[])
+  AS given (session_id, event_id, memory_id)
+WHERE EXISTS (
+    SELECT FROM {schema}.memory_tombstones AS t
+    WHERE t.app_name = :app_name AND t.user_id = :user_id
+      AND t.session_id = given.session_id AND t.event_id = given.event_id
+  ) OR EXISTS (
+    SELECT FROM {schema}.memories AS m
+    WHERE m.app_name = :app_name AND m.user_id = :user_id
+      AND m.session_id = given.session_id AND m.event_id = given.event_id
+      AND m.memory_id <> given.memory_id
+  );
+
+-- name: complete_memories
+WITH completed AS (
+  UPDATE {schema}.memories AS m
+  SET created_at = coalesce(given.created_at, m.created_at), superseded_by = given.superseded_by,
+    extracted_at = given.extracted_at
+  FROM unnest(
+    :memory_ids::text[], :created::timestamptz[], :superseded::text[], :extracted::timestamptz[]
+  ) AS given (memory_id, created_at, superseded_by, extracted_at)
+  WHERE m.app_name = :app_name AND m.user_id = :user_id AND m.memory_id = given.memory_id
+  RETURNING m.position, m.extracted_at
+),
+done AS (
+  DELETE FROM {schema}.memory_jobs AS j
+  USING completed AS c
+  WHERE j.app_name = :app_name AND j.user_id = :user_id AND j.task = 'extract'
+    AND j.position = c.position AND c.extracted_at IS NOT NULL
+)
+SELECT count(*) AS completed FROM completed;
+
+-- name: insert_origins
+INSERT INTO {schema}.memory_provenance (app_name, user_id, memory_id, origin_id)
+SELECT drawn.app_name, drawn.user_id, given.memory_id, given.origin_id
+FROM unnest(:memory_ids::text[], :origin_ids::text[]) AS given (memory_id, origin_id)
+JOIN {schema}.memories AS drawn
+  ON drawn.app_name = :app_name AND drawn.user_id = :user_id
+  AND drawn.memory_id = given.memory_id
+JOIN {schema}.memories AS origin
+  ON origin.app_name = :app_name AND origin.user_id = :user_id
+  AND origin.memory_id = given.origin_id
+ON CONFLICT DO NOTHING;
+
+-- name: bury_event
+WITH chosen AS (
+  SELECT app_name, user_id, memory_id, session_id, event_id
+  FROM {schema}.memories
+  WHERE app_name = :app_name AND user_id = :user_id AND session_id = :session_id
+    AND event_id = :event_id
+  ORDER BY position
+  FOR UPDATE
+),
+tombstones AS (
+  INSERT INTO {schema}.memory_tombstones (app_name, user_id, session_id, event_id)
+  SELECT app_name, user_id, session_id, event_id
+  FROM chosen
+  ON CONFLICT DO NOTHING
+),
+drawn AS (
+  SELECT m.app_name, m.user_id, m.memory_id
+  FROM chosen AS c
+  JOIN {schema}.memory_provenance AS p
+    ON p.origin_id = c.memory_id AND p.app_name = c.app_name AND p.user_id = c.user_id
+  JOIN {schema}.memories AS m
+    ON m.memory_id = p.memory_id AND m.app_name = p.app_name AND m.user_id = p.user_id
+  -- In one order too: two sources may share facts.
+  ORDER BY m.position
+  FOR UPDATE OF m
+),
+gone AS (
+  SELECT app_name, user_id, memory_id FROM chosen
+  UNION ALL
+  SELECT app_name, user_id, memory_id FROM drawn
+),
+erased AS (
+  -- Words, vectors and jobs go with their memory, by a trigger and foreign keys.
+  DELETE FROM {schema}.memories AS m
+  USING gone AS g
+  WHERE m.memory_id = g.memory_id AND m.app_name = g.app_name AND m.user_id = g.user_id
+  RETURNING m.memory_id
+)
+SELECT count(*) AS erased FROM erased;
+
+-- name: insert_tombstone
+INSERT INTO {schema}.memory_tombstones AS t (app_name, user_id, session_id, event_id, needed_at)
+VALUES (:app_name, :user_id, :session_id, :event_id, :needed_at)
+ON CONFLICT (app_name, user_id, session_id, event_id) DO UPDATE
+SET needed_at = greatest(t.needed_at, excluded.needed_at);
+
+-- name: settle_app
+WITH settled AS (
+  INSERT INTO {schema}.app_settings (app_name, text_search_config, extract_facts)
+  SELECT :app_name,
+    CASE WHEN (
+      :text_search_config::text IS NULL OR EXISTS (
+        SELECT 1 FROM pg_ts_config WHERE cfgname = :text_search_config
+      )
+    ) AND NOT EXISTS (
+      SELECT 1 FROM {schema}.memories AS m WHERE m.app_name = :app_name
+    ) THEN :text_search_config END,
+    :extract_facts::boolean
+  ON CONFLICT DO NOTHING
+)
+SELECT :text_search_config::text IS NULL OR EXISTS (
+    SELECT 1 FROM pg_ts_config WHERE cfgname = :text_search_config
+  ) AS known;
+
+-- name: activate_model
+UPDATE {schema}.app_settings
+SET model_id = (
+    SELECT m.model_id
+    FROM {schema}.embedding_models AS m
+    WHERE m.name = :model AND m.dimensions = :dimensions
+  )
+WHERE app_name = :app_name AND model_id IS NULL;
