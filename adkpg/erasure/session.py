@@ -1,6 +1,7 @@
 """One session, with everything that came from it."""
 
 from functools import partial
+from typing import Any
 
 from adkpg.artifacts.sweep import remove_objects
 from adkpg.database import Database, Transaction
@@ -8,7 +9,7 @@ from adkpg.erasure import statements
 from adkpg.erasure.locks import giving_way
 from adkpg.keys import SessionKey
 from adkpg.memory.write.statements import lock_session
-from adkpg.sql import Statement
+from adkpg.queries import Query
 
 
 async def forget_session(
@@ -42,14 +43,12 @@ async def forget_session(
     await remove_objects(database, objects)
 
 
-async def delete_session(
-    database: Database, delete: Statement[SessionKey], *, place: SessionKey
-) -> None:
-    """Deletes a session by a statement, and the objects of its files; memories stay. Idempotent.
+async def delete_session(database: Database, delete: Query[Any], *, place: SessionKey) -> None:
+    """Deletes a session by a query, and the objects of its files; memories stay. Idempotent.
 
     Args:
       database: The database.
-      delete: What deletes the row.
+      delete: What deletes the session's row.
       place: The session.
 
     Raises:
@@ -59,7 +58,7 @@ async def delete_session(
 
     async def held(transaction: Transaction) -> None:
         await _hold(transaction, place=place, objects=objects)
-        await transaction.fetch(delete, place)
+        await transaction.fetch(delete)
 
     await database.run.transact(held)
     database.keepers.erased(**place)

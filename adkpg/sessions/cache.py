@@ -9,8 +9,9 @@ from typing import Any
 from google.adk.events.event import Event
 
 from adkpg.jsontext import UNREADABLE
+from adkpg.queries import Query
 from adkpg.sessions.history import History
-from adkpg.sessions.reading_statements import SessionAgainParameters
+from adkpg.sessions.reading_statements import StoredSessionAgain, select_session_again
 
 Key = tuple[str, str, str]
 
@@ -37,17 +38,17 @@ class Prefix:
     size: int
 
 
-def again(key: Key, prefix: Prefix | None) -> SessionAgainParameters:
-    """Returns the parameters of `reading_statements.select_session_again` for what is kept."""
-    return {
-        "app_name": key[0],
-        "user_id": key[1],
-        "session_id": key[2],
-        "incarnation": prefix.incarnation if prefix else None,
-        "revision": prefix.revision if prefix else None,
-        "revision_token": prefix.token if prefix else None,
-        "count": len(prefix.events) if prefix else None,
-    }
+def again(key: Key, prefix: Prefix | None) -> Query[StoredSessionAgain]:
+    """Returns what reads of a session that which is not kept."""
+    return select_session_again(
+        app_name=key[0],
+        user_id=key[1],
+        session_id=key[2],
+        incarnation=prefix.incarnation if prefix else None,
+        revision=prefix.revision if prefix else None,
+        revision_token=prefix.token if prefix else None,
+        count=len(prefix.events) if prefix else None,
+    )
 
 
 class SharedEvents:

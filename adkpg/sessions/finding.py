@@ -4,6 +4,7 @@ import json
 from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass
 from datetime import date, datetime
+from functools import partial
 from typing import Any
 
 from google.adk.events.event import Event
@@ -58,53 +59,44 @@ async def find(
     if len(words) > _MOST_WORDS:
         raise InvalidInput(f"The query has {len(words)} words; give at most {_MOST_WORDS}.")
     last: Any = (None, None, None)
-    following = cursor is not None
     if cursor is not None:
         last = place_of(cursor, datetime, str, int)
-    parameters: life_statements.FindParameters = {
-        **scope,
-        "patterns": ["\x1f".join(_patterns(word[:_LOOKED_AT])) for word in words],
-        "session_id": session_id,
-        "after": None if after is None else moment("after", after),
-        "before": None if before is None else moment("before", before),
-        "last_time": last[0],
-        "last_session_id": last[1],
-        "last_seq": last[2],
-        "limit": _PAGE,
-    }
+    patterns = ["\x1f".join(_patterns(word[:_LOOKED_AT])) for word in words]
+    since = None if after is None else moment("after", after)
+    until = None if before is None else moment("before", before)
+    find_next = life_statements.find_events
+    if session_id is not None:
+        find_next = partial(life_statements.find_events_of_session, session_id=session_id)
     found: list[FoundEvent] = []
     places: list[Any] = []
     while True:
         rows = await source.fetch(
-            life_statements.find_events(
-                session=session_id is not None,
-                after=after is not None,
-                before=before is not None,
-                following=following,
-            ),
-            parameters,
+            find_next(
+                **scope,
+                patterns=patterns,
+                after=since,
+                before=until,
+                last_time=last[0],
+                last_session_id=last[1],
+                last_seq=last[2],
+                limit=_PAGE,
+            )
         )
         for row, event in zip(rows, read_events([row["payload"] for row in rows]), strict=True):
             said = "\n".join(_texts(event)).casefold()
             by_them = authors is None or event.author in authors
             if by_them and all(word in said for word in words):
                 if len(found) == limit:
-                    return Page(found, _cursor(places[-1]))
+                    return Page(found, cursor_of(*places[-1]))
                 found.append(FoundEvent(row["session_id"], event))
-                places.append(row)
+                places.append(_place(row))
         if len(rows) < _PAGE:
             return Page(found, None)
-        following = True
-        parameters = {
-            **parameters,
-            "last_time": rows[-1]["timestamp"],
-            "last_session_id": rows[-1]["session_id"],
-            "last_seq": rows[-1]["seq"],
-        }
+        last = _place(rows[-1])
 
 
-def _cursor(row: Mapping[str, Any]) -> str:
-    return cursor_of(row["timestamp"], row["session_id"], row["seq"])
+def _place(row: Mapping[str, Any]) -> tuple[datetime, str, int]:
+    return row["timestamp"], row["session_id"], row["seq"]
 
 
 def _patterns(word: str) -> Iterator[str]:

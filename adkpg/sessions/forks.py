@@ -39,41 +39,36 @@ async def fork(
     number = _number(source, event_id)
     last = source.events[number - 1] if number else None
     revision = marker.revision - len(source.events) + number
-    found = await database.run.fetch_one(
-        life_statements.select_initial_state(), {**place, "incarnation": marker.incarnation}
-    )
+    select_initial = life_statements.select_initial_state(**place, incarnation=marker.incarnation)
+    found = await database.run.fetch_one(select_initial)
     if found is None:
         raise _gone(source)
     initial = jsontext.read_state(found["state"])
     own = _own_state(source, number, initial)
     now = platform_time.get_time()
     fork_place: SessionKey = {**place, "session_id": fork_id}
-    fork_incarnation = str(uuid4())
-    parameters: life_statements.ForkParameters = {
+    copy = life_statements.fork_session(
         **place,
-        "incarnation": marker.incarnation,
-        "revision": revision,
-        "fork_id": fork_id,
-        "fork_incarnation": fork_incarnation,
-        "state": jsontext.write_state(own),
-        "initial_state": found["state"],
-        "state_limit": bytes_of(database.settings, "max_state_mb"),
-        "timestamp": clamped(now),
-        "updated_at": clamped(last.timestamp if last is not None else now),
-        "ttl": end.ttl,
-        "expires_at": end.expires_at,
-    }
-    await database.run.fetch(statements.delete_expired_session(), fork_place)
+        incarnation=marker.incarnation,
+        revision=revision,
+        fork_id=fork_id,
+        fork_incarnation=str(uuid4()),
+        state=jsontext.write_state(own),
+        initial_state=found["state"],
+        state_limit=bytes_of(database.settings, "max_state_mb"),
+        timestamp=clamped(now),
+        updated_at=clamped(last.timestamp if last is not None else now),
+        ttl=end.ttl,
+        expires_at=end.expires_at,
+    )
+    await database.run.fetch(statements.delete_expired_session(**fork_place))
     try:
-        made = await database.run.fetch_one(life_statements.fork_session(), parameters)
+        made = await database.run.fetch_one(copy)
     except ConstraintViolated as exc:
         refuse_large(exc, database.settings)
         raise
     if made is None:
-        again = await database.run.fetch_one(
-            life_statements.select_initial_state(), {**place, "incarnation": marker.incarnation}
-        )
-        if again is None:
+        if await database.run.fetch_one(select_initial) is None:
             raise _gone(source)
         raise SessionExists(f"Session with id {fork_id} already exists; give the fork another id.")
 

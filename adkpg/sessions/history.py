@@ -66,22 +66,21 @@ async def read(
     Args:
       source: Where.
       place: The session.
-      row: Of `select_session` or `select_session_again`.
+      row: Of `select_session`, or what reads as it does.
       after: As the row was asked for.
     """
     history, page = History(), row
     await history.add(page["payloads"])
     while (next_seq := page["next_seq"]) is not None:
-        further: reading_statements.FurtherEventsParameters = {
-            **place,
-            "incarnation": row["incarnation"],
-            "revision": row["revision"],
-            "revision_token": row["revision_token"],
-            "next_seq": next_seq,
-            "after": after,
-        }
         found = await source.fetch_one(
-            reading_statements.select_further_events(after=after is not None), further
+            reading_statements.select_further_events(
+                **place,
+                incarnation=row["incarnation"],
+                revision=row["revision"],
+                revision_token=row["revision_token"],
+                next_seq=next_seq,
+                after=after,
+            )
         )
         if found is None:
             return None

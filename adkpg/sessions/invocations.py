@@ -181,8 +181,7 @@ class _Lease:
             await asyncio.sleep(self._lease_s / 3)
             try:
                 row = await self._database.run.fetch_one(
-                    statements.renew(),
-                    {**self._place, "holder": self.holder, "lease_s": self._lease_s},
+                    statements.renew(**self._place, holder=self.holder, lease_s=self._lease_s)
                 )
             except DatabaseError as exc:
                 logger.warning("The lease of an invocation was not renewed: %s", exc)
@@ -214,14 +213,13 @@ class _Lease:
             result = None
         try:
             row = await self._database.run.fetch_one(
-                statements.end(keyed=result is not None),
-                {
+                statements.end(
                     **self._place,
-                    "holder": self.holder,
-                    "key": self._key,
-                    "result": result,
-                    "ttl_s": _RESULT_TTL_S,
-                },
+                    holder=self.holder,
+                    key=None if result is None else self._key,
+                    result=result,
+                    ttl_s=_RESULT_TTL_S,
+                )
             )
         except DatabaseError as exc:
             if result is not None:
@@ -234,13 +232,9 @@ class _Lease:
     async def _ask(self) -> Any:
         try:
             row = await self._database.run.fetch_one(
-                statements.begin(keyed=self._key is not None),
-                {
-                    **self._place,
-                    "holder": self.holder,
-                    "key": self._key,
-                    "lease_s": self._lease_s,
-                },
+                statements.begin(
+                    **self._place, holder=self.holder, key=self._key, lease_s=self._lease_s
+                )
             )
         except ConstraintViolated:  # it was deleted in the meantime
             row = None

@@ -72,12 +72,12 @@ def session(
 
 
 def fitting(
-    rows: Sequence[Mapping[str, Any]], most_bytes: int, order: str, *, newest_first: bool
+    rows: Sequence[Mapping[str, Any]], most_bytes: int, order: str
 ) -> tuple[Sequence[Mapping[str, Any]], int]:
     """Returns the rows of a listing that an answer has room for, and how many there would be.
 
-    In their order, by a time, user and id: each part of the tables sends its own rows in it. Where
-    a part had no room for all of its own, the listing ends.
+    Newest first, by a time, user and id: each part of the tables sends its own rows so. Where a
+    part had no room for all of its own, the listing ends.
     """
 
     def place(row: Mapping[str, Any]) -> tuple[Any, ...]:
@@ -90,7 +90,7 @@ def fitting(
         parts[-1].append(row)
     there = sum(part[0]["listed"] for part in parts)
     ends = {place(part[-1]) for part in parts if len(part) < part[0]["listed"]}
-    merged = sorted(rows, key=place, reverse=newest_first)
+    merged = sorted(rows, key=place, reverse=True)
     size = 0
     for number, row in enumerate(merged):
         size += row["size"]

@@ -38,6 +38,7 @@ from adkpg.memory.write.apply import off_loop
 from adkpg.memory.write.capture import CaptureParameters
 from adkpg.outages.cancellation import uninterrupted
 from adkpg.pages import Page, cursor_of, place_of
+from adkpg.queries import Answer, Query
 from adkpg.remember.policy import Remember
 from adkpg.sessions import (
     finding,
@@ -62,6 +63,7 @@ from adkpg.tables import EVENT_ID_KEY
 from adkpg.telemetry.calls import on, traced
 from adkpg.timestamps import clamped, unix
 
+_Append = Query[Answer[int | None]]
 _MOST = 10**9  # events of a session
 _SHARED = (State.APP_PREFIX, State.USER_PREFIX)
 
@@ -200,22 +202,21 @@ class DatabaseSessionService(UsesDatabase, BaseSessionService):
             "session_id": session_id,
         }
         incarnation = str(uuid4())
-        statement = statements.create_session(app=delta.app is not None)
-        parameters: statements.CreateParameters = {
+        create = statements.create_session(
             **place,
-            "incarnation": incarnation,
-            "session_state": delta.session or "{}",
-            "initial_state": delta.session,
-            "app_delta": delta.app,
-            "user_delta": delta.user,
-            "state_limit": bytes_of(self._database.settings, "max_state_mb"),
-            "writer_limit": 1_000 * self._database.settings.max_app_state_per_user_kb,
-            "timestamp": clamped(now),
-            "ttl": end.ttl,
-            "expires_at": end.expires_at,
-        }
+            incarnation=incarnation,
+            session_state=delta.session or "{}",
+            initial_state=delta.session,
+            app_delta=delta.app,
+            user_delta=delta.user,
+            state_limit=bytes_of(self._database.settings, "max_state_mb"),
+            writer_limit=1_000 * self._database.settings.max_app_state_per_user_kb,
+            timestamp=clamped(now),
+            ttl=end.ttl,
+            expires_at=end.expires_at,
+        )
         try:
-            (made,) = await self._database.run.fetch(statement, parameters)
+            (made,) = await self._database.run.fetch(create)
             while made["answer"] is None:
                 found = await self._get(**place, primary=True)
                 marker = None if found is None else Marker.of(found)
@@ -227,8 +228,8 @@ class DatabaseSessionService(UsesDatabase, BaseSessionService):
                         "get_session."
                     )
                 # It has expired, or was deleted this moment.
-                await self._database.run.fetch(statements.delete_expired_session(), place)
-                (made,) = await self._database.run.fetch(statement, parameters)
+                await self._database.run.fetch(statements.delete_expired_session(**place))
+                (made,) = await self._database.run.fetch(create)
         except ConstraintViolated as exc:
             refuse_large(exc, self._database.settings)
             raise
@@ -238,7 +239,7 @@ class DatabaseSessionService(UsesDatabase, BaseSessionService):
             "incarnation": incarnation,
             "revision": 0,
             "revision_token": None,
-            "updated_at": parameters["timestamp"],
+            "updated_at": clamped(now),
             "state": own,
         }
         return records.session(
@@ -307,25 +308,20 @@ class DatabaseSessionService(UsesDatabase, BaseSessionService):
         app_name = place["app_name"]
         recent = config.num_recent_events if config else None
         after = config.after_timestamp if config else None
-        wanted = recent != 0
         if self._shared is not None and recent is None and after is None:
-            key = (app_name, place["user_id"], place["session_id"])
-            return await self._get_again(source, self._shared, key)
-        statement = reading_statements.select_session(
-            events_wanted=wanted, after=wanted and after is not None, recent=bool(recent)
-        )
-        parameters: reading_statements.SessionEventsParameters = {
-            **place,
-            "after": None if after is None else clamped(after),
-            "limit": None if recent is None else min(recent, _MOST),
-        }
+            return await self._get_again(source, self._shared, place)
+        since = None if after is None else clamped(after)
+        if recent is None:
+            query = reading_statements.select_session(**place, after=since)
+        else:
+            query = reading_statements.select_recent_session(
+                **place, after=since, limit=min(recent, _MOST)
+            )
         while True:
-            row = await source.fetch_one(statement, parameters)
+            row = await source.fetch_one(query)
             if row is None:
                 return None
-            read: History | None = History()
-            if wanted:
-                read = await history.read(source, parameters, row, after=parameters["after"])
+            read = await history.read(source, place, row, after=since)
             if read is not None:
                 break
         return _session(app_name, row, read.events)
@@ -349,18 +345,24 @@ class DatabaseSessionService(UsesDatabase, BaseSessionService):
         if user_id is None:
             self._database.run.require_every_scope()
         most = self._database.settings.max_results
-        statement = reading_statements.list_sessions(one_user=user_id is not None)
-        wanted: reading_statements.ListParameters = {
-            "app_name": app_name,
-            "user_id": user_id,
-            "limit": most + 1,
-            "most_bytes": bytes_of(self._database.settings, "max_answer_mb"),
-        }
+        most_bytes = bytes_of(self._database.settings, "max_answer_mb")
+        if user_id is None:
+            query = reading_statements.list_sessions_of_app(
+                app_name=app_name, limit=most + 1, most_bytes=most_bytes
+            )
+        else:
+            query = reading_statements.list_sessions(
+                app_name=app_name,
+                user_id=user_id,
+                after_time=None,
+                after_session_id=None,
+                limit=most + 1,
+                most_bytes=most_bytes,
+            )
         rows = await self._database.run.read(
-            lambda source: source.fetch(statement, wanted),
-            Subject(app_name, user_id),
+            lambda source: source.fetch(query), Subject(app_name, user_id)
         )
-        some, there = records.fitting(rows, wanted["most_bytes"], "updated_at", newest_first=False)
+        some, there = records.fitting(rows, most_bytes, "updated_at")
         if there > most:
             raise InvalidInput(
                 f"There are more sessions than ADKPG_MAX_RESULTS={most}; read them by pages with "
@@ -373,7 +375,8 @@ class DatabaseSessionService(UsesDatabase, BaseSessionService):
                 f"{self._database.settings.max_answer_mb} allows; read them by pages with "
                 "list_sessions_page, or raise that setting."
             )
-        return ListSessionsResponse(sessions=await records.listed(app_name, some))
+        newest_first = await records.listed(app_name, some)
+        return ListSessionsResponse(sessions=newest_first[::-1])
 
     async def list_sessions_page(
         self,
@@ -399,28 +402,36 @@ class DatabaseSessionService(UsesDatabase, BaseSessionService):
             return Page([], None)
         if user_id is None:
             self._database.run.require_every_scope()
-        after: tuple[Any, ...] = (None, None, None)
+        after: Any = (None, None, None)
         if cursor is not None:
             after = place_of(cursor, datetime, str, str)
-        statement = reading_statements.list_sessions_page(
-            one_user=user_id is not None, after=cursor is not None
-        )
-        wanted: reading_statements.SessionsPageParameters = {
-            "app_name": app_name,
-            "user_id": user_id,
-            "limit": limit + 1,
-            "most_bytes": bytes_of(self._database.settings, "max_answer_mb"),
-            "after_time": after[0],
-            "after_user_id": after[1],
-            "after_session_id": after[2],
-        }
+        after_time, after_user_id, after_session_id = after
+        most_bytes = bytes_of(self._database.settings, "max_answer_mb")
+        if user_id is None:
+            order = "created_at"
+            query = reading_statements.list_newest_sessions_of_app(
+                app_name=app_name,
+                after_time=after_time,
+                after_user_id=after_user_id,
+                after_session_id=after_session_id,
+                limit=limit + 1,
+                most_bytes=most_bytes,
+            )
+        else:
+            order = "updated_at"
+            query = reading_statements.list_sessions(
+                app_name=app_name,
+                user_id=user_id,
+                after_time=after_time,
+                after_session_id=after_session_id,
+                limit=limit + 1,
+                most_bytes=most_bytes,
+            )
         rows = await self._database.run.read(
-            lambda source: source.fetch(statement, wanted),
-            Subject(app_name, user_id),
+            lambda source: source.fetch(query), Subject(app_name, user_id)
         )
         next_cursor = None
-        order = "created_at" if user_id is None else "updated_at"
-        some, there = records.fitting(rows, wanted["most_bytes"], order, newest_first=True)
+        some, there = records.fitting(rows, most_bytes, order)
         some = some[:limit]
         if there > len(some):
             last = some[-1]
@@ -451,16 +462,15 @@ class DatabaseSessionService(UsesDatabase, BaseSessionService):
         if not storable(app_name=app_name, user_id=user_id, session_id=session_id):
             return Page([], None)
         (after_seq,) = (0,) if cursor is None else place_of(cursor, int)
-        wanted: reading_statements.EventsPageParameters = {
-            "app_name": app_name,
-            "user_id": user_id,
-            "session_id": session_id,
-            "after_seq": after_seq,
-            "limit": limit + 1,
-        }
+        query = reading_statements.list_events_page(
+            app_name=app_name,
+            user_id=user_id,
+            session_id=session_id,
+            after_seq=after_seq,
+            limit=limit + 1,
+        )
         rows = await self._database.run.read(
-            lambda source: source.fetch(reading_statements.list_events_page(), wanted),
-            Subject(app_name, user_id),
+            lambda source: source.fetch(query), Subject(app_name, user_id)
         )
         next_cursor = cursor_of(rows[limit - 1]["seq"]) if len(rows) > limit else None
         page = History()
@@ -644,15 +654,14 @@ class DatabaseSessionService(UsesDatabase, BaseSessionService):
             require_own(delta, settings)
         try:
             row = await self._database.run.fetch_one(
-                life_statements.merge_states(app=delta.app is not None),
-                {
-                    "app_name": app_name,
-                    "user_id": scope_user(user_id),
-                    "app_delta": delta.app,
-                    "user_delta": delta.user,
-                    "state_limit": bytes_of(settings, "max_state_mb"),
-                    "writer_limit": 1_000 * settings.max_app_state_per_user_kb,
-                },
+                life_statements.merge_states(
+                    app_name=app_name,
+                    user_id=scope_user(user_id),
+                    app_delta=delta.app,
+                    user_delta=delta.user,
+                    state_limit=bytes_of(settings, "max_state_mb"),
+                    writer_limit=1_000 * settings.max_app_state_per_user_kb,
+                )
             )
         except ConstraintViolated as exc:
             refuse_large(exc, settings)
@@ -664,10 +673,9 @@ class DatabaseSessionService(UsesDatabase, BaseSessionService):
         """Returns a user's state without the ``user:`` prefix; a copy, ``{}`` if there is none."""
         if not storable(app_name=app_name, user_id=user_id):
             return {}
-        scope: ScopeKey = {"app_name": app_name, "user_id": user_id}
+        query = reading_statements.select_user_state(app_name=app_name, user_id=user_id)
         row = await self._database.run.read(
-            lambda source: source.fetch_one(reading_statements.select_user_state(), scope),
-            Subject(app_name, user_id),
+            lambda source: source.fetch_one(query), Subject(app_name, user_id)
         )
         return jsontext.read_state(row["state"] if row else None)
 
@@ -687,26 +695,22 @@ class DatabaseSessionService(UsesDatabase, BaseSessionService):
         if marker is None:
             return None
         row = await self._database.run.fetch_one(
-            life_statements.select_initial_state(),
-            {
-                "app_name": session.app_name,
-                "user_id": session.user_id,
-                "session_id": session.id,
-                "incarnation": marker.incarnation,
-            },
+            life_statements.select_initial_state(**_place(session), incarnation=marker.incarnation)
         )
         return None if row is None else jsontext.read_state(row["state"])
 
-    async def _get_again(self, source: Source, shared: SharedEvents, key: Key) -> Session | None:
+    async def _get_again(
+        self, source: Source, shared: SharedEvents, place: SessionKey
+    ) -> Session | None:
         """Reads a whole session: only what is new of it, if its events are kept still."""
+        key: Key = (place["app_name"], place["user_id"], place["session_id"])
         while True:
             before = shared.get(key)
-            parameters = again(key, before)
-            row = await source.fetch_one(reading_statements.select_session_again(), parameters)
+            row = await source.fetch_one(again(key, before))
             if row is None:
                 shared.drop(key)
                 return None
-            read = await history.read(source, parameters, row)
+            read = await history.read(source, place, row)
             if read is not None:
                 break
         had = before if row["had"] else None
@@ -737,9 +741,9 @@ class DatabaseSessionService(UsesDatabase, BaseSessionService):
         if forget:
             await forget_session(self._database, **place)
         elif self._database.settings.artifact_store is not None:
-            await delete_session(self._database, statements.delete_session(), place=place)
+            await delete_session(self._database, statements.delete_session(**place), place=place)
         else:
-            await self._database.run.fetch(statements.delete_session(), place)
+            await self._database.run.fetch(statements.delete_session(**place))
             self._database.keepers.erased(**place)
 
     def invocation(
@@ -815,7 +819,7 @@ class DatabaseSessionService(UsesDatabase, BaseSessionService):
             return event
         self._apply_temp_state(session, event)
         event = self._trim_temp_delta_state(event)
-        holder = invocations.holder_here(self._database, _place(session, event))
+        holder = invocations.holder_here(self._database, _place(session))
         async with self._queues.of(session):
             return await uninterrupted(self._append(session, event, holder))
 
@@ -826,7 +830,7 @@ class DatabaseSessionService(UsesDatabase, BaseSessionService):
         if policy is None:
             return payload, None
         settings = self._database.settings
-        return payload, capture.parameters(policy, event, _place(session, event), settings)
+        return payload, capture.parameters(policy, event, _place(session), settings)
 
     async def _append(self, session: Session, event: Event, holder: str | None) -> Event:
         require_storable(
@@ -844,38 +848,38 @@ class DatabaseSessionService(UsesDatabase, BaseSessionService):
         require_small(delta, settings)
         require_own(delta, settings)
         marker = Marker.of(session) or await self._marker_of(session, event)
-        parameters: statements.AppendParameters = {
-            **_place(session, event),
-            "timestamp": clamped(event.timestamp),
-            "payload": payload,
-            "session_delta": delta.session,
-            "app_delta": delta.app,
-            "user_delta": delta.user,
-            "state_limit": bytes_of(settings, "max_state_mb"),
-            "writer_limit": 1_000 * settings.max_app_state_per_user_kb,
-            "incarnation": marker.incarnation,
-            "revision": marker.revision,
-            "revision_token": marker.token,
-            "token": str(uuid4()),
-            "merge": self._merge,
-            "holder": holder,
+        append = statements.append_event(
+            **_place(session),
+            event_id=event.id,
+            timestamp=clamped(event.timestamp),
+            payload=payload,
+            session_delta=delta.session,
+            app_delta=delta.app,
+            user_delta=delta.user,
+            state_limit=bytes_of(settings, "max_state_mb"),
+            writer_limit=1_000 * settings.max_app_state_per_user_kb,
+            incarnation=marker.incarnation,
+            revision=marker.revision,
+            revision_token=marker.token,
+            token=str(uuid4()),
+            merge=self._merge,
+            holder=holder,
             **(memory or {}),
-        }
-        return await self._written(session, event, marker, parameters)
+        )
+        return await self._written(session, event, marker, append)
 
     async def _written(
         self,
         session: Session,
         event: Event,
         marker: Marker,
-        parameters: statements.AppendParameters,
+        append: _Append,
         *,
         again: bool = False,
     ) -> Event:
         """Appends an event, `again` if it was refused while storage was not where it is now."""
-        statement = statements.append_event(app=parameters["app_delta"] is not None)
         try:
-            (appended,) = await self._database.run.fetch(statement, parameters)
+            (appended,) = await self._database.run.fetch(append)
             revision: int | None = appended["answer"]
         except ConstraintViolated as exc:
             if exc.constraint != EVENT_ID_KEY:
@@ -883,28 +887,40 @@ class DatabaseSessionService(UsesDatabase, BaseSessionService):
                 raise
             revision = None  # the same event was delivered twice; the other one was first
         if revision is not None:
-            session.last_update_time = unix(parameters["timestamp"])
-            Marker(marker.incarnation, revision, parameters["token"]).set(session)
+            session.last_update_time = unix(append.parameters["timestamp"])
+            Marker(marker.incarnation, revision, append.parameters["token"]).set(session)
             return self._commit_event_to_session(session, event)
-        return await self._not_appended(session, event, marker, parameters, again=again)
+        return await self._not_appended(session, event, marker, append, again=again)
 
-    async def _head(self, wanted: statements.HeadParameters) -> Any:
+    async def _head(
+        self,
+        session: Session,
+        event: Event,
+        *,
+        marker: Marker | None = None,
+        last_event_id: str | None = None,
+        holder: str | None = None,
+    ) -> Any:
         """Reads what storage has of a session; no later read of it shows less."""
-        statement = statements.select_head(fenced=wanted["holder"] is not None)
-
-        async def head(source: Source) -> Any:
-            return await source.fetch_one(statement, wanted)
+        query = statements.select_head(
+            **_place(session),
+            event_id=event.id,
+            revision=marker.revision if marker else None,
+            revision_token=marker.token if marker else None,
+            last_event_id=last_event_id,
+            holder=holder,
+        )
 
         async def read() -> Any:
             return await self._database.run.read(
-                head,
-                Subject(wanted["app_name"], wanted["user_id"]),
+                lambda source: source.fetch_one(query),
+                Subject(session.app_name, session.user_id),
                 primary=True,
             )
 
         found = await read()
         if found is not None and (found["went_back"] or found["lacks_last"]):
-            await self._database.run.fetch(statements.await_append(), wanted)
+            await self._database.run.fetch(statements.await_append(**_place(session)))
             found = await read()
         return found
 
@@ -913,21 +929,13 @@ class DatabaseSessionService(UsesDatabase, BaseSessionService):
         session: Session,
         event: Event,
         marker: Marker,
-        parameters: statements.AppendParameters,
+        append: _Append,
         *,
         again: bool,
     ) -> Event:
         """Says why nothing was written, or accepts the event as one that is stored already."""
-        holder = parameters["holder"]
-        found = await self._head(
-            {
-                **_place(session, event),
-                "revision": marker.revision,
-                "revision_token": marker.token,
-                "last_event_id": None,
-                "holder": holder,
-            },
-        )
+        holder = append.parameters["holder"]
+        found = await self._head(session, event, marker=marker, holder=holder)
         if found is None:
             raise SessionNotFound(
                 f"Session {session.id} not found; it was deleted, has expired, or a failover or a "
@@ -941,11 +949,11 @@ class DatabaseSessionService(UsesDatabase, BaseSessionService):
         if found["went_back"]:
             raise _set_back(session)
         if found["stored_seq"] is not None:
-            return self._redelivered(session, event, marker, parameters, found)
+            return self._redelivered(session, event, marker, append, found)
         if not found["found_held"]:
             raise invocations.lost(session.id)
         if found["found_revision"] == marker.revision and not again:
-            return await self._written(session, event, marker, parameters, again=True)
+            return await self._written(session, event, marker, append, again=True)
         raise StaleSession(
             f"Session {session.id} has been modified in storage since it was loaded (revision "
             f"{found['found_revision']}, loaded at {marker.revision}); load it again, let the "
@@ -957,10 +965,10 @@ class DatabaseSessionService(UsesDatabase, BaseSessionService):
         session: Session,
         event: Event,
         marker: Marker,
-        parameters: statements.AppendParameters,
+        append: _Append,
         found: Any,
     ) -> Event:
-        payload, stored = parameters["payload"], found["stored_payload"]
+        payload, stored = append.parameters["payload"], found["stored_payload"]
         if stored != payload and jsontext.read_event(stored) != jsontext.read_event(payload):
             raise EventConflict(
                 f"Another event with id {event.id} is already stored in session {session.id}; "
@@ -971,7 +979,7 @@ class DatabaseSessionService(UsesDatabase, BaseSessionService):
         catching_up = seq > marker.revision or self._merge
         if catching_up and all(known.id != event.id for known in session.events):
             # The answer to the first delivery was lost: the live object catches up now.
-            session.last_update_time = unix(parameters["timestamp"])
+            session.last_update_time = unix(append.parameters["timestamp"])
             stored_at = Marker(marker.incarnation, seq, found["stored_token"])
             max(stored_at, marker, key=lambda each: each.revision).set(session)
             self._commit_event_to_session(session, event)
@@ -984,15 +992,7 @@ class DatabaseSessionService(UsesDatabase, BaseSessionService):
         If storage is older, and has not even its last event, storage went back.
         """
         last = session.events[-1].id if session.events else None
-        head = await self._head(
-            {
-                **_place(session, event),
-                "revision": None,
-                "revision_token": None,
-                "last_event_id": last,
-                "holder": None,
-            },
-        )
+        head = await self._head(session, event, last_event_id=last)
         if head is None:
             raise SessionNotFound(
                 f"Session {session.id} not found; it was deleted, has expired, or was never stored."
@@ -1028,12 +1028,11 @@ def _set_back(session: Session) -> StaleSession:
     )
 
 
-def _place(session: Session, event: Event) -> statements.EventParameters:
+def _place(session: Session) -> SessionKey:
     return {
         "app_name": session.app_name,
         "user_id": session.user_id,
         "session_id": session.id,
-        "event_id": event.id,
     }
 
 

@@ -44,7 +44,7 @@ async def test_nobody_is_given_a_connection_inside_its_transaction(
         if stalled == "begin":
             proxy.forget(silently=True)
         async with own.run.transaction() as transaction:
-            await transaction.fetch(statements.delete_session(), place)
+            await transaction.fetch(statements.delete_session(**place))
             if stalled != "begin":
                 proxy.forget(silently=True)
             if stalled == "rollback":

@@ -53,19 +53,24 @@ async def test_an_append_is_one_command_to_one_node(
         "event_id": "e",
         "timestamp": datetime.now(UTC),
         "payload": "{}",
+        "session_delta": None,
+        "app_delta": None,
         "user_delta": '{"tea": 1}',
         "state_limit": 1_000_000,
+        "writer_limit": 1_000_000,
         "incarnation": row["incarnation"],
         "revision": 0,
+        "revision_token": None,
         "token": str(uuid4()),
         "merge": False,
+        "holder": None,
     }
-    append = statements.append_event(app=False)
+    append, parameters = statements.append_event(**given)
     heard: list[str] = []
     connection.add_log_listener(lambda _, message: heard.append(str(message)))
     await connection.execute("SET client_min_messages = notice")
     await connection.execute("SET citus.log_remote_commands = on")
-    seq = await connection.fetchval(append.text("adkpg"), *append.arguments(given))
+    seq = await connection.fetchval(append.text("adkpg"), *append.arguments(parameters))
     assert seq == 1
     commands = [each for each in heard if re.search(r"issuing SELECT .*append_event_1", each)]
     others = [each for each in heard if "adkpg." in each and each not in commands]

@@ -222,17 +222,18 @@ async def test_a_listing_is_as_large_as_its_limit_and_no_session_is_missed(
         of_nodes = "SELECT to_regclass('citus_stat_activity') IS NOT NULL"
         if not one_user and await connection.fetchval(of_nodes):
             return  # each node sends its page, which is measured when it has come
-        statement = reading_statements.list_sessions(one_user=one_user)
-        wanted_rows: reading_statements.ListParameters = {
-            "app_name": "app",
-            "user_id": who,
-            "limit": 100,
-            "most_bytes": 1_000_000,
-        }
+        limits: Any = {"app_name": "app", "limit": 100, "most_bytes": 1_000_000}
+        if who is None:
+            query = reading_statements.list_sessions_of_app(**limits)
+        else:
+            query = reading_statements.list_sessions(
+                **limits, user_id=who, after_time=None, after_session_id=None
+            )
+        statement, parameters = query
         sent = await connection.fetchval(
             "SELECT sum(octet_length(coalesce(state, '')) + octet_length(coalesce(app_state, ''))"
             f" + octet_length(coalesce(user_state, ''))) FROM ({statement.text('adkpg')}) AS rows",
-            *statement.arguments(wanted_rows),
+            *statement.arguments(parameters),
         )
         assert sent <= max(1_000_000, of_one + 100), "by the server, before anything is sent"
 
@@ -257,28 +258,23 @@ async def test_sessions_of_a_listing_share_texts_and_no_containers(
 
 
 @pytest.mark.parametrize("limit", [0, 10, 25, 1_000])
-@pytest.mark.parametrize("newest_first", [False, True])
-def test_what_several_parts_send_is_one_listing(limit: int, newest_first: bool) -> None:
+def test_what_several_parts_send_is_one_listing(limit: int) -> None:
     """Each begins anew to count, and has its own in order."""
     of_one, of_another = [
         [
             {"updated_at": time, "user_id": "u", "session_id": "s", "size": 8}
             | {"number": number, "listed": 2}
-            for number, time in enumerate(sorted(times, reverse=newest_first), start=1)
+            for number, time in enumerate(times, start=1)
         ]
-        for times in ((1, 4), (2, 3))
+        for times in ((4, 1), (3, 2))
     ]
-    some, there = records.fitting(
-        of_one + of_another, limit, "updated_at", newest_first=newest_first
-    )
-    wanted = [4, 3, 2, 1] if newest_first else [1, 2, 3, 4]
+    some, there = records.fitting(of_one + of_another, limit, "updated_at")
     fit = {0: 1, 10: 1, 25: 3, 1_000: 4}[limit]
-    assert ([row["updated_at"] for row in some], there) == (wanted[:fit], 4)
-    assert records.fitting([], limit, "updated_at", newest_first=newest_first) == ([], 0)
+    assert ([row["updated_at"] for row in some], there) == ([4, 3, 2, 1][:fit], 4)
+    assert records.fitting([], limit, "updated_at") == ([], 0)
 
 
-@pytest.mark.parametrize("newest_first", [False, True])
-def test_a_listing_ends_where_a_part_had_no_room_for_more(newest_first: bool) -> None:
+def test_a_listing_ends_where_a_part_had_no_room_for_more() -> None:
     """What it left out comes before what others sent."""
 
     def part(times: list[int], listed: int) -> list[dict[str, Any]]:
@@ -288,7 +284,6 @@ def test_a_listing_ends_where_a_part_had_no_room_for_more(newest_first: bool) ->
             for number, time in enumerate(times, start=1)
         ]
 
-    sign = -1 if newest_first else 1
-    rows = part([sign * 1], 3) + part([sign * 4, sign * 5], 2)
-    some, there = records.fitting(rows, 1_000, "updated_at", newest_first=newest_first)
-    assert ([row["updated_at"] for row in some], there) == ([sign * 1], 5)
+    rows = part([5], 3) + part([2, 1], 2)
+    some, there = records.fitting(rows, 1_000, "updated_at")
+    assert ([row["updated_at"] for row in some], there) == ([5], 5)

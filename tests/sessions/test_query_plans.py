@@ -2,7 +2,7 @@
 
 import json
 import re
-from collections.abc import AsyncIterator, Iterator
+from collections.abc import AsyncIterator, Callable, Iterator
 from datetime import UTC, datetime
 from typing import Any
 
@@ -11,12 +11,13 @@ import pytest
 
 from adkpg import Database, DatabaseSessionService, PgVectorMemoryService
 from adkpg.sessions import invocation_statements as invocations
+from adkpg.sessions import life_statements as life
 from adkpg.sessions import reading_statements, statements
-from adkpg.sql import Statement
 from adkpg.tables import DISTRIBUTED
 from adkpg.tooling.testing import said
 from tests.fakes.conversation import USER
 from tests.fakes.locks import until_connections
+from tests.fakes.queries import statement_of
 
 pytestmark = pytest.mark.plan
 
@@ -53,7 +54,6 @@ _PARAMETERS: dict[str, Any] = {
     "user_id": "user 7",
     "session_id": "session 7",
     "event_id": "new",
-    "timestamp": _TIME,
     "after": _TIME,
     "limit": 20,
     "most_bytes": 64_000_000,
@@ -64,67 +64,56 @@ _PARAMETERS: dict[str, Any] = {
     "incarnation": "00000000-0000-0000-0000-000000000000",
     "revision": 10,
     "next_seq": 5,
-    "state_limit": 1_000_000,
     "revision_token": "00000000-0000-0000-0000-000000000001",
     "last_event_id": "new",
     "count": 10,
-    "payload": "{}",
     "holder": "00000000-0000-0000-0000-000000000000",
     "key": "key 7",
     "lease_s": 30.0,
     "ttl_s": 30.0,
     "result": "null",
-    "ttl": None,
-    "expires_at": _TIME,
-    "initial_state": None,
-    **dict.fromkeys(("session_state", "session_delta", "app_delta", "user_delta"), '{"k": 2}'),
+    "patterns": ["%word%"],
+    "before": _TIME,
+    "last_time": _TIME,
+    "last_session_id": "session 7",
+    "last_seq": 5,
 }
+_FIRST: dict[str, Any] = {**_PARAMETERS, **dict.fromkeys(("after", "key", "after_time"))}
+_FIRST |= dict.fromkeys(("after_user_id", "after_session_id"))
+"""Of a call that leaves out what it may."""
 _SESSION, _EVENT = "sessions_pkey", "events_event_id_key"
 _WAITERS, _RESULTS = "invocation_waiters_pkey", "invocation_results_pkey"
 
-HOT: dict[str, tuple[Statement[Any], set[str]]] = {
-    "begin an invocation": (invocations.begin(keyed=False), {_SESSION, _WAITERS}),
-    "begin with a key": (invocations.begin(keyed=True), {_SESSION, _WAITERS, _RESULTS}),
-    "renew an invocation": (invocations.renew(), {_SESSION}),
-    "end an invocation": (invocations.end(keyed=False), {_SESSION, _WAITERS}),
-    "end with a key": (invocations.end(keyed=True), {_SESSION, _WAITERS, _RESULTS}),
-    "head": (statements.select_head(), {_SESSION, _EVENT, "events_pkey"}),
+HOT: dict[str, tuple[Callable[..., Any], set[str]]] = {
+    "begin an invocation": (invocations.begin, {_SESSION, _WAITERS, _RESULTS}),
+    "renew an invocation": (invocations.renew, {_SESSION}),
+    "end an invocation": (invocations.end, {_SESSION, _WAITERS, _RESULTS}),
+    "head": (statements.select_head, {_SESSION, _EVENT, "events_pkey"}),
     "get": (
-        reading_statements.select_session(events_wanted=True, after=False, recent=False),
+        reading_statements.select_session,
         {_SESSION, "events_pkey", "app_states_pkey", "user_states_pkey"},
     ),
     "get a window": (
-        reading_statements.select_session(events_wanted=True, after=True, recent=True),
-        {_SESSION, "events_pkey"},
-    ),
-    "get again": (
-        reading_statements.select_session_again(),
+        reading_statements.select_recent_session,
         {_SESSION, "events_pkey", "app_states_pkey", "user_states_pkey"},
     ),
-    "get a long one": (
-        reading_statements.select_further_events(after=True),
-        {_SESSION, "events_pkey"},
+    "get again": (
+        reading_statements.select_session_again,
+        {_SESSION, "events_pkey", "app_states_pkey", "user_states_pkey"},
     ),
-    "get without events": (
-        reading_statements.select_session(events_wanted=False, after=False, recent=False),
-        {_SESSION},
-    ),
-    "list a user's": (reading_statements.list_sessions(one_user=True), {_SESSION}),
-    "page a user's": (
-        reading_statements.list_sessions_page(one_user=True, after=True),
+    "get a long one": (reading_statements.select_further_events, {_SESSION, "events_pkey"}),
+    "list a user's": (
+        reading_statements.list_sessions,
         {"sessions_active_idx", "sessions_settled_at_idx"},
     ),
     "page an app's": (
-        reading_statements.list_sessions_page(one_user=False, after=True),
-        {"sessions_created_at_idx"},
+        reading_statements.list_newest_sessions_of_app,
+        {"sessions_created_at_idx", _SESSION},
     ),
-    "first page of an app's": (
-        reading_statements.list_sessions_page(one_user=False, after=False),
-        {"sessions_created_at_idx"},
-    ),
-    "page events": (reading_statements.list_events_page(), {"events_pkey"}),
-    "user state": (reading_statements.select_user_state(), {"user_states_pkey"}),
-    "delete": (statements.delete_session(), {_SESSION}),
+    "page events": (reading_statements.list_events_page, {"events_pkey"}),
+    "find in a session": (life.find_events_of_session, {"events_pkey", _SESSION}),
+    "user state": (reading_statements.select_user_state, {"user_states_pkey"}),
+    "delete": (statements.delete_session, {_SESSION}),
 }
 
 
@@ -144,26 +133,44 @@ def _nodes(plan: dict[str, Any]) -> Iterator[dict[str, Any]]:
 
 
 async def _plan(
-    connection: asyncpg.Connection, database: Database, statement: Statement[Any]
+    connection: asyncpg.Connection,
+    database: Database,
+    function: Callable[..., Any],
+    parameters: dict[str, Any] = _PARAMETERS,
 ) -> list[dict[str, Any]]:
+    statement = statement_of(function)
     answer = await connection.fetchval(
         f"EXPLAIN (FORMAT JSON) {statement.text(database.schema)}",
-        *statement.arguments(_PARAMETERS),
+        *statement.arguments(parameters),
     )
     return list(_nodes(json.loads(answer)[0]["Plan"]))
 
 
-@pytest.mark.parametrize("mode", ["force_custom_plan", "force_generic_plan"])
+async def _general_plan(
+    connection: asyncpg.Connection, database: Database, function: Callable[..., Any]
+) -> list[dict[str, Any]]:
+    statement = statement_of(function)
+    await connection.execute(f"PREPARE asked AS {statement.text(database.schema)}")
+    given = ", ".join(["NULL"] * len(statement.names))
+    answer = await connection.fetchval(f"EXPLAIN (FORMAT JSON) EXECUTE asked({given})")
+    await connection.execute("DEALLOCATE asked")
+    return list(_nodes(json.loads(answer)[0]["Plan"]))
+
+
 async def test_hot_statements_use_their_indexes(
-    loaded: asyncpg.Connection, database: Database, mode: str
+    loaded: asyncpg.Connection, database: Database
 ) -> None:
-    await loaded.execute(f"SET plan_cache_mode = {mode}")
-    for name, (statement, indexes) in HOT.items():
-        nodes = await _plan(loaded, database, statement)
-        scanned = [node["Relation Name"] for node in nodes if node["Node Type"] == "Seq Scan"]
-        assert scanned == [], name
-        used = {node["Index Name"] for node in nodes if "Index Name" in node}
-        assert indexes <= used, name
+    await loaded.execute("SET plan_cache_mode = force_generic_plan")
+    for name, (function, indexes) in HOT.items():
+        for nodes, without in (
+            (await _plan(loaded, database, function), set()),
+            (await _plan(loaded, database, function, _FIRST), {_RESULTS}),
+            (await _general_plan(loaded, database, function), set()),
+        ):
+            scanned = [node["Relation Name"] for node in nodes if node["Node Type"] == "Seq Scan"]
+            assert scanned == [], name
+            used = {node["Index Name"] for node in nodes if "Index Name" in node}
+            assert indexes - without <= used, name
 
 
 @pytest.mark.parametrize("name", ["get", "head"])
@@ -227,10 +234,10 @@ async def test_functions_use_their_indexes(database_url: str, mode: str) -> None
 async def test_a_page_of_an_app_reads_no_more_than_the_page(
     loaded: asyncpg.Connection, database: Database
 ) -> None:
-    statement: Statement[Any] = reading_statements.list_sessions_page(one_user=False, after=False)
+    statement = statement_of(reading_statements.list_newest_sessions_of_app)
     answer = await loaded.fetchval(
         f"EXPLAIN (ANALYZE, TIMING OFF, FORMAT JSON) {statement.text(database.schema)}",
-        *statement.arguments(_PARAMETERS),
+        *statement.arguments(_FIRST),
     )
     read = [
         node["Actual Rows"] * node["Actual Loops"]

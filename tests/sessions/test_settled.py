@@ -177,16 +177,17 @@ async def test_a_page_reads_the_active_ones_and_itself(
         **USER,
         "limit": 51,
         "most_bytes": 64_000_000,
-        "after_time": "2999-01-01",
-        "after_user_id": "user",
-        "after_session_id": "",
     }
+    places: tuple[dict[str, Any], ...] = (
+        {"after_time": None, "after_session_id": None},
+        {"after_time": "2999-01-01", "after_session_id": ""},
+    )
     for analyze in ("SELECT", "VACUUM ANALYZE adkpg.sessions"):
         await connection.execute(analyze)
         for generic in (False, True):
-            for after in (False, True):
-                statement = reading_statements.list_sessions_page(one_user=True, after=after)
-                nodes = await explain(connection, statement, page, generic=generic)
+            for place in places:
+                query = reading_statements.list_sessions(**page, **place)
+                nodes = await explain(connection, query, generic=generic)
                 assert nodes[0]["Actual Rows"] == 51
                 read = sum(
                     rows_read(node)

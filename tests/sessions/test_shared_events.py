@@ -16,7 +16,6 @@ from adkpg import Database, DatabaseSessionService, jsontext
 from adkpg.erasure import forget
 from adkpg.jsontext import UNREADABLE
 from adkpg.sessions.cache import again
-from adkpg.sessions.reading_statements import select_session_again
 from adkpg.sessions.records import Marker
 from adkpg.tooling.testing import said, texts
 from tests.fakes.conversation import USER
@@ -296,7 +295,7 @@ async def test_kept_events_are_not_sent_again(
     await sharing.append_event(live, said("new"))
     assert sharing._shared is not None
     kept = sharing._shared.get(("app", "user", "s"))
-    row = await database.run.fetch_one(select_session_again(), again(("app", "user", "s"), kept))
+    row = await database.run.fetch_one(again(("app", "user", "s"), kept))
     assert row is not None
     assert [jsontext.read_event(text) for text in row["payloads"]] == [live.events[3]]
 

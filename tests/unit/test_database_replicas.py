@@ -18,6 +18,7 @@ from adkpg.keys import APP_WIDE
 from adkpg.outages.health import Health
 from adkpg.queries import Query
 from adkpg.sessions import reading_statements
+from tests.fakes.queries import statement_of
 
 APP = "app"
 NAMES = ("ann", "bob")
@@ -359,8 +360,8 @@ def row_of(**fields: Any) -> dict[str, Any]:
 
 
 def test_fewer_events_of_the_same_revision_tell_something_new() -> None:
-    whole = reading_statements.select_session(events_wanted=True, after=False, recent=False)
-    again = reading_statements.select_session_again()
+    whole = statement_of(reading_statements.select_session)
+    again = statement_of(reading_statements.select_session_again)
     asked: dict[str, Any] = {"session_id": "s", "after": None, "limit": None, "count": 2}
 
     def stamp(statement: Any, row: dict[str, Any], **more: Any) -> Any:

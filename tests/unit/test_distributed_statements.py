@@ -18,7 +18,7 @@ from adkpg.facts.statements import select_session_ids
 from adkpg.memory.vectors.statements import insert_model
 from adkpg.queries import Place, asked
 from adkpg.sessions.life_statements import select_openings
-from adkpg.sessions.reading_statements import list_sessions
+from adkpg.sessions.reading_statements import list_sessions_of_app
 from adkpg.sessions.statements import append_event
 from adkpg.sql import Statement, given_rows
 from tests.fakes.citus_rules import (
@@ -56,15 +56,20 @@ def test_each_statement_that_citus_sees_can_be_planned_by_it() -> None:
     ("statement", "given", "function", "users"),
     [
         (statement_of(select_session_ids), {"user_id": "b"}, "at_part_1", ["b"]),
-        (select_openings(), {"user_ids": ["b", "a", "b"]}, "at_part_1", ["a", "b"]),
-        (append_event(app=False), {"user_id": "b"}, "append_event_1", ["b"]),
-        (append_event(app=True), {"user_id": "b", "app_delta": "{}"}, "append_event_1", ["b"]),
+        (statement_of(select_openings), {"user_ids": ["b", "a", "b"]}, "at_part_1", ["a", "b"]),
+        (statement_of(append_event), {"user_id": "b"}, "append_event_1", ["b"]),
+        (
+            statement_of(append_event),
+            {"user_id": "b", "app_delta": "{}"},
+            "append_event_1",
+            ["b"],
+        ),
     ],
 )
 def test_what_is_about_users_is_a_call_for_each(
     statement: Any, given: dict[str, Any], function: str, users: list[str]
 ) -> None:
-    parameters: dict[str, Any] = {**dict.fromkeys(statement.names), "session_ids": [], **given}
+    parameters = {**dict.fromkeys(statement.names), "session_ids": [], **given}
     sent = list(Routed("adkpg").sent(asked(statement, parameters)))
     place = 0 if function == "at_part_1" else 1
     assert [each.arguments[place] for each in sent] == users
@@ -85,9 +90,9 @@ def test_what_one_server_decides_is_asked_of_the_coordinator() -> None:
 
 
 def test_what_walks_along_an_index_is_asked_of_each_part() -> None:
-    statement, routed = list_sessions(one_user=False), Routed("adkpg")
+    query, routed = list_sessions_of_app(app_name="app", limit=1, most_bytes=1), Routed("adkpg")
     routed.users = ("1", "2", "7")
-    sent = list(routed.sent(asked(statement, dict.fromkeys(statement.binds))))
+    sent = list(routed.sent(query))
     assert [each.arguments[0] for each in sent] == ["1", "2", "7"]
 
 
@@ -98,8 +103,8 @@ def test_what_citus_plans_locks_no_rows() -> None:
 
 OVER_ALL_NODES = {
     "sessions of a whole app": {
-        "sessions.reading_statements.list_sessions",
-        "sessions.reading_statements.list_sessions_page",
+        "sessions.reading_statements.list_newest_sessions_of_app",
+        "sessions.reading_statements.list_sessions_of_app",
     },
     "users of an app in the console": {
         "tooling.operations.people_statements.select_next_app",
@@ -272,8 +277,8 @@ _WRITTEN = re.compile(r"\b(?:INSERT INTO|UPDATE|DELETE FROM) adkpg\.(\w+)\b")
 def test_each_user_is_asked_for_all_ids_of_a_list_that_is_not_parallel(
     session_ids: list[str],
 ) -> None:
-    given: Any = {"app_name": "app", "user_ids": ["b", "a"], "session_ids": session_ids}
-    assert [own.parameters for _, own in split(asked(select_openings(), given))] == [
+    openings = select_openings(app_name="app", user_ids=["b", "a"], session_ids=session_ids)
+    assert [own.parameters for _, own in split(openings)] == [
         {"app_name": "app", "user_ids": [user], "session_ids": session_ids} for user in ("a", "b")
     ]
 

@@ -102,7 +102,7 @@ def test_new_events_are_put_behind_those_there_were() -> None:
     prefix = shared.get(_key("a"))
     assert prefix is not None
     assert prefix.events == (first, second)
-    assert again(("app", "user", "s"), prefix) == {
+    assert again(("app", "user", "s"), prefix).parameters == {
         "app_name": "app",
         "user_id": "user",
         "session_id": "s",
@@ -130,7 +130,8 @@ def test_what_cannot_be_kept_ends_what_was_kept(events: list[Event], row: dict[s
 
 
 def test_nothing_is_known_of_nothing() -> None:
-    assert set(again(("app", "user", "s"), None).values()) == {"app", "user", "s", None}
+    asked = again(("app", "user", "s"), None).parameters
+    assert set(asked.values()) == {"app", "user", "s", None}
 
 
 def test_a_negative_size_is_refused() -> None:

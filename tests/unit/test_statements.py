@@ -6,11 +6,12 @@ import pytest
 from sqlalchemy import text
 
 from adkpg.sql import NoParameters, Statement
+from tests.fakes.queries import QUERIES
 from tests.fakes.statements import FUNCTIONS, shapes
 
 
 def test_there_are_statements() -> None:
-    assert "adkpg.sessions.statements.append_event" in FUNCTIONS
+    assert "adkpg.sessions.statements.append_event" in QUERIES
 
 
 def test_binds_are_the_parameters_that_callers_give() -> None:

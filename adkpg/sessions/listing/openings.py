@@ -31,13 +31,12 @@ async def openings(source: Source, app_name: str, sessions: Sequence[Session]) -
     found: dict[tuple[str, str], Opening] = {}
     for start in range(0, len(sessions), _AT_ONCE):
         some = sessions[start : start + _AT_ONCE]
-        wanted: life_statements.OpeningsParameters = {
-            "app_name": app_name,
-            "user_ids": list({session.user_id for session in some}),
-            "session_ids": list({session.id for session in some}),
-        }
-        rows = await source.fetch(life_statements.select_openings(), wanted)
-        for row in rows:
+        wanted = life_statements.select_openings(
+            app_name=app_name,
+            user_ids=list({session.user_id for session in some}),
+            session_ids=list({session.id for session in some}),
+        )
+        for row in await source.fetch(wanted):
             brief = [payload for payload in row["payloads"] or () if payload is not None]
             words = next(filter(None, map(_text, read_events(brief))), "")
             found[row["user_id"], row["session_id"]] = Opening(row["events"], words)

@@ -115,7 +115,7 @@ async def _news(database: Database, place: SessionKey, here: Marker) -> list[tup
     rows = await _seen(database, place, news)
     if rows and rows[0]["went_back"]:
         with suppress(PermissionDenied, ReadOnly):  # who may only read
-            await database.run.fetch(await_append(), place)
+            await database.run.fetch(await_append(**place))
         rows = await _seen(database, place, news)
     if not rows:
         raise _gone(place)

@@ -11,14 +11,15 @@ import asyncpg
 from google.adk.events.event import Event
 from pydantic import TypeAdapter
 
+from adkpg.queries import Query
 from adkpg.sessions import reading_statements, statements
 from adkpg.sessions.state import merge, split
-from adkpg.sql import Statement
 from benchmarks.contenders.sessions.contender import APP, Seen, content
 from benchmarks.contenders.sessions.ours import Adkpg
 
 _EVENTS = TypeAdapter(list[Event])
 _STATE_LIMIT = 8_000_000
+_MOST_BYTES = 64_000_000
 
 
 @dataclass
@@ -37,8 +38,8 @@ class _Service:
         self._pool = pool
         self._merge = merge
 
-    async def _fetch(self, statement: Statement[Any], parameters: dict[str, Any]) -> Sequence[Any]:
-        sql, arguments = statement.text("adkpg"), statement.arguments(parameters)
+    async def _fetch(self, query: Query[Any]) -> Sequence[Any]:
+        sql, arguments = query.statement.text("adkpg"), query.statement.arguments(query.parameters)
         rows: Sequence[Any] = await self._pool.fetch(sql, *arguments)
         return rows
 
@@ -46,18 +47,21 @@ class _Service:
         delta = split(state)
         incarnation = str(uuid4())
         await self._fetch(
-            statements.create_session(app=delta.app is not None),
-            {
-                "app_name": APP,
-                "user_id": user_id,
-                "session_id": session_id,
-                "incarnation": incarnation,
-                "state_limit": _STATE_LIMIT,
-                "session_state": delta.session or "{}",
-                "app_delta": delta.app,
-                "user_delta": delta.user,
-                "timestamp": datetime.now(UTC),
-            },
+            statements.create_session(
+                app_name=APP,
+                user_id=user_id,
+                session_id=session_id,
+                incarnation=incarnation,
+                session_state=delta.session or "{}",
+                initial_state=delta.session,
+                app_delta=delta.app,
+                user_delta=delta.user,
+                state_limit=_STATE_LIMIT,
+                writer_limit=_STATE_LIMIT,
+                timestamp=datetime.now(UTC),
+                ttl=None,
+                expires_at=None,
+            )
         )
         return _Live(user_id, session_id, incarnation, 0, None)
 
@@ -65,46 +69,48 @@ class _Service:
         delta = split(event.actions.state_delta)
         token = str(uuid4())
         (row,) = await self._fetch(
-            statements.append_event(app=delta.app is not None),
-            {
-                "app_name": APP,
-                "user_id": live.user_id,
-                "session_id": live.session_id,
-                "event_id": event.id,
-                "timestamp": datetime.fromtimestamp(event.timestamp, UTC),
-                "payload": event.model_dump_json(exclude_none=True),
-                "session_delta": delta.session,
-                "app_delta": delta.app,
-                "user_delta": delta.user,
-                "incarnation": live.incarnation,
-                "revision": live.revision,
-                "revision_token": live.token,
-                "token": token,
-                "merge": self._merge,
-                "state_limit": _STATE_LIMIT,
-            },
+            statements.append_event(
+                app_name=APP,
+                user_id=live.user_id,
+                session_id=live.session_id,
+                event_id=event.id,
+                timestamp=datetime.fromtimestamp(event.timestamp, UTC),
+                payload=event.model_dump_json(exclude_none=True),
+                session_delta=delta.session,
+                app_delta=delta.app,
+                user_delta=delta.user,
+                state_limit=_STATE_LIMIT,
+                writer_limit=_STATE_LIMIT,
+                incarnation=live.incarnation,
+                revision=live.revision,
+                revision_token=live.token,
+                token=token,
+                merge=self._merge,
+                holder=None,
+            )
         )
         live.revision, live.token = row["answer"], token
 
     async def get(self, user_id: str, session_id: str) -> _Live:
         (row,) = await self._fetch(
-            reading_statements.select_session(events_wanted=True, after=False, recent=False),
-            {"app_name": APP, "user_id": user_id, "session_id": session_id},
+            reading_statements.select_session(
+                app_name=APP, user_id=user_id, session_id=session_id, after=None
+            )
         )
         payloads, next_seq = list(row["payloads"]), row["next_seq"]
         marker = (row["incarnation"], row["revision"], row["revision_token"])
         while next_seq is not None:
             (page,) = await self._fetch(
-                reading_statements.select_further_events(after=False),
-                {
-                    "app_name": APP,
-                    "user_id": user_id,
-                    "session_id": session_id,
-                    "incarnation": row["incarnation"],
-                    "revision": row["revision"],
-                    "revision_token": row["revision_token"],
-                    "next_seq": next_seq,
-                },
+                reading_statements.select_further_events(
+                    app_name=APP,
+                    user_id=user_id,
+                    session_id=session_id,
+                    incarnation=row["incarnation"],
+                    revision=row["revision"],
+                    revision_token=row["revision_token"],
+                    next_seq=next_seq,
+                    after=None,
+                )
             )
             payloads += page["payloads"]
             next_seq = page["next_seq"]
@@ -113,8 +119,14 @@ class _Service:
 
     async def list_sessions(self, user_id: str, limit: int) -> Sequence[str]:
         rows = await self._fetch(
-            reading_statements.list_sessions_page(one_user=True, after=False),
-            {"app_name": APP, "user_id": user_id, "limit": limit},
+            reading_statements.list_sessions(
+                app_name=APP,
+                user_id=user_id,
+                after_time=None,
+                after_session_id=None,
+                limit=limit,
+                most_bytes=_MOST_BYTES,
+            )
         )
         return [row["session_id"] for row in rows]
 

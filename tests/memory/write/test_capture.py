@@ -17,6 +17,7 @@ from adkpg.remember.policy import RememberPolicy
 from adkpg.sessions import statements
 from tests.fakes.conversation import USER, bodies, calls_a_tool, found, said, text_of, whole
 from tests.fakes.proxy import Proxy
+from tests.fakes.queries import statement_of
 
 TABLES = ("memories", "memory_lexemes", "memory_vectors", "memory_jobs", "memory_tombstones")
 SECRET = "swordfish"
@@ -73,9 +74,8 @@ async def test_an_append_that_remembers_nothing_is_a_plain_one(
         session = await service.create_session(**USER)
         await service.append_event(session, calls_a_tool(SECRET))
         await service.append_event(session, said("remembered"))
-    given = [
-        dict(zip(statements.append_event(app=False).names, each, strict=False)) for each in sent
-    ]
+    names = statement_of(statements.append_event).names
+    given = [dict(zip(names, each, strict=False)) for each in sent]
     assert [given[1][name] for name in ("place", "memories", "config")] == [None] * 3
     assert None not in [given[2][name] for name in ("place", "memories", "config")]
 
