@@ -1,6 +1,6 @@
 -- name: select_known
-SELECT m.memory_id, m.position, m.body, m.topics::text AS topics, m.importance, m.timestamp,
-  m.superseded_by, m.expires_at, true AS live,
+SELECT m.memory_id, m.position, m.body, m.topics::text AS topics,
+  m.importance::float8 AS importance, m.timestamp, m.superseded_by, m.expires_at, true AS live,
   ARRAY(
     SELECT p.origin_id
     FROM {schema}.memory_provenance AS p
@@ -17,8 +17,8 @@ LIMIT :limit;
 -- name: select_to_merge
 -- A transaction that waited has a now() before what it waited for, so a fact that was superseded
 -- meanwhile may end later than that.
-SELECT m.memory_id, m.position, m.body, m.topics::text AS topics, m.importance, m.timestamp,
-  m.superseded_by, m.expires_at, state.live,
+SELECT m.memory_id, m.position, m.body, m.topics::text AS topics,
+  m.importance::float8 AS importance, m.timestamp, m.superseded_by, m.expires_at, state.live,
   ARRAY(
     SELECT p.origin_id
     FROM {schema}.memory_provenance AS p
@@ -56,7 +56,7 @@ SELECT m.memory_id, m.kind, m.session_id, m.event_id, m.author, m.timestamp,
   m.content::text AS content, CASE WHEN m.content IS NULL THEN m.body END AS body,
   m.custom_metadata::text AS custom_metadata, m.source, m.artifacts::text AS artifacts,
   CASE WHEN jsonb_array_length(m.topics) > 0 THEN m.topics::text END AS topics,
-  m.importance, m.expires_at, m.superseded_by, m.position,
+  m.importance::float8 AS importance, m.expires_at, m.superseded_by, m.position,
   ARRAY(
     SELECT p.origin_id
     FROM {schema}.memory_provenance AS p
@@ -98,8 +98,9 @@ FROM unnest(:memory_ids::text[], :related_ids::text[]) AS given (memory_id, orig
 ON CONFLICT DO NOTHING;
 
 -- name: insert_repeated
--- A word counts if none of the named turns has it and at most three turns of the user do; the latest of
--- those joins. Words are read once: as one join, a user new to the server's statistics takes minutes.
+-- A word counts if none of the named turns has it and at most three turns of the user do; the
+-- latest of those joins. Words are read once: as one join, a user new to the server's statistics
+-- takes minutes.
 WITH known AS MATERIALIZED (
   SELECT p.memory_id, l.lexeme
   FROM {schema}.memory_provenance AS p
@@ -181,7 +182,7 @@ SELECT m.memory_id, m.kind, m.session_id, m.event_id, m.author, m.timestamp,
   m.content::text AS content, CASE WHEN m.content IS NULL THEN m.body END AS body,
   m.custom_metadata::text AS custom_metadata, m.source, m.artifacts::text AS artifacts,
   CASE WHEN jsonb_array_length(m.topics) > 0 THEN m.topics::text END AS topics,
-  m.importance, m.expires_at, m.superseded_by, p.memory_id AS of_memory_id
+  m.importance::float8 AS importance, m.expires_at, m.superseded_by, p.memory_id AS of_memory_id
 FROM {schema}.memory_provenance AS p
 JOIN {schema}.memories AS m
   ON m.memory_id = p.origin_id AND m.app_name = p.app_name AND m.user_id = p.user_id
@@ -212,7 +213,7 @@ SELECT m.memory_id, m.kind, m.session_id, m.event_id, m.author, m.timestamp,
   m.content::text AS content, CASE WHEN m.content IS NULL THEN m.body END AS body,
   m.custom_metadata::text AS custom_metadata, m.source, m.artifacts::text AS artifacts,
   CASE WHEN jsonb_array_length(m.topics) > 0 THEN m.topics::text END AS topics,
-  m.importance, m.expires_at, m.superseded_by
+  m.importance::float8 AS importance, m.expires_at, m.superseded_by
 FROM {schema}.memories AS m
 WHERE m.app_name = :app_name AND m.user_id = :user_id
   AND m.memory_id IN (SELECT memory_id FROM chain)

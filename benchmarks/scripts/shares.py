@@ -27,10 +27,9 @@ from google.adk.memory.memory_entry import MemoryEntry
 from google.genai import types
 from rich.console import Console
 from rich.table import Table
-from sqlalchemy import func, select
 
 from adkpg import Database, DatabaseSessionService, PgVectorMemoryService
-from adkpg.sql import NoParameters, Statement
+from adkpg.queries import Nothing, Query, Statement
 from benchmarks.sentences import Sentences
 from benchmarks.server import chosen_server, own_database
 
@@ -115,7 +114,7 @@ async def repeat(call: str, url: str) -> None:
         repeated = await prepared(call, database)
         for _ in range(WARM_UP):
             await repeated()
-        row = await database.run.fetch_one(_select_pid(), {})
+        row = await database.run.fetch_one(_PID)
         print(row["pid"] if row else "", flush=True)
         made, next_report = 0, 0.0
         while True:
@@ -126,8 +125,7 @@ async def repeat(call: str, url: str) -> None:
                 print(time.perf_counter(), made, flush=True)
 
 
-def _select_pid() -> Statement[NoParameters]:
-    return Statement(select(func.pg_backend_pid().label("pid")))
+_PID: Query[Nothing] = Query(Statement("SELECT pg_backend_pid() AS pid", Nothing), {})
 
 
 def owner_of(stack: str) -> str:

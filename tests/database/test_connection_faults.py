@@ -6,19 +6,18 @@ from typing import Any, Literal, NamedTuple
 
 import asyncpg
 import pytest
-from sqlalchemy import text
 
 from adkpg import Database, Settings
 from adkpg.database import Transaction
 from adkpg.errors import Busy, DatabaseError, DatabaseUnavailable
-from adkpg.sql import NoParameters, Statement
+from tests.fakes.queries import written
 
 pytestmark = [pytest.mark.fault, pytest.mark.direct("a pooler has sessions of its own")]
 
 When = Literal["under way", "between", "idle"]
-_PID: Statement[NoParameters] = Statement(text("SELECT pg_backend_pid() AS pid"))
-_LONG: Statement[NoParameters] = Statement(text("SELECT pg_sleep(60) AS slept"))
-_LOCKED: Statement[NoParameters] = Statement(text("SELECT pg_advisory_xact_lock(7) AS locked"))
+_PID = written("SELECT pg_backend_pid() AS pid")
+_LONG = written("SELECT pg_sleep(60) AS slept")
+_LOCKED = written("SELECT pg_advisory_xact_lock(7) AS locked")
 _ENDED = "pg_terminate_backend"
 
 
@@ -110,7 +109,7 @@ async def test_what_a_caller_gets(
     async def work(transaction: Transaction) -> None:
         nonlocal begun
         begun += 1
-        (row,) = await transaction.fetch(_PID, {})
+        (row,) = await transaction.fetch(_PID)
         happens = begun <= times and when != "idle"
         if when == "between" and happens:
             if cause == _ENDED:
@@ -121,16 +120,16 @@ async def test_what_a_caller_gets(
             statement = _LOCKED if cause == "lock_timeout" else _LONG
             ending: Any = end(row["pid"], waits=True) if cause == _ENDED else asyncio.sleep(0)
             await asyncio.gather(transaction.fetch(statement, {}), ending)
-        await transaction.fetch(_PID, {})
+        await transaction.fetch(_PID)
 
     async with Database(database_url, settings=settings) as database:
-        (row,) = await database.run.fetch(_PID, {})
+        (row,) = await database.run.fetch(_PID)
         if cause != _ENDED:
             name = await admin.fetchval("SELECT current_database()")
             await admin.execute(f"""ALTER DATABASE "{name}" SET {cause} = '400ms'""")
             await admin.execute("SELECT pg_advisory_lock(7)")
             await database.close()  # what is set is for new sessions
-            (row,) = await database.run.fetch(_PID, {})
+            (row,) = await database.run.fetch(_PID)
         if when == "idle" and cause == _ENDED:
             await end(row["pid"], waits=False)
         elif when == "idle":

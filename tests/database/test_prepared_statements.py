@@ -2,50 +2,39 @@
 
 from collections.abc import AsyncIterator
 from datetime import UTC, datetime, timedelta, timezone
-from typing import Any
+from typing import Any, TypedDict
 
 import asyncpg
 import pytest
 from sqlalchemy import (
-    REAL,
-    BigInteger,
-    Boolean,
-    Double,
-    LargeBinary,
-    Text,
-    bindparam,
-    cast,
-    select,
     text,
 )
-from sqlalchemy.dialects.postgresql import ARRAY, TIMESTAMP
 
 from adkpg import Database, PgVectorMemoryService, SearchFilters
 from adkpg.database.sending import Direct, Sent, _text
 from adkpg.errors import DatabaseError
 from adkpg.memory.search.options import MODES, Mode
-from adkpg.queries import asked
-from adkpg.sql import Statement
+from adkpg.queries import Query
 from tests.fakes.conversation import USER, entry
+from tests.fakes.queries import written
 from tests.fakes.ranked_stories import NOW, QUESTIONS, BagEmbedder, remember
 from tests.fakes.statements import statements
 
 pytestmark = pytest.mark.direct("looks at what its server process keeps")
 
 ODD = ["", "it's", 'a "word"', "back\\slash", "{a,b}", "NULL", "%1$s %% $1", "ü 🎈 北京", "a\nb\t"]
-VALUES: dict[str, tuple[Any, list[Any]]] = {
-    "texts": (ARRAY(Text), [ODD, [], ["a", None], None]),
-    "text": (Text, [*ODD, None]),
-    "reals": (ARRAY(REAL), [[0.1, -1.5e-30, 3.0], [], [float("inf")]]),
-    "real": (REAL, [0.1, 1 / 3, 16777216.0, None]),
-    "double": (Double, [0.1, 1e300, 5e-324, 1.0, float("-inf"), None]),
-    "doubles": (ARRAY(Double), [[1.0, 1 / 3, None], None]),
-    "bytes": (LargeBinary, [b"\x00\xff tea", b"", None]),
-    "number": (BigInteger, [2**63 - 1, -1, 0, None]),
-    "numbers": (ARRAY(BigInteger), [[2**62, 0], None]),
-    "flag": (Boolean, [True, False, None]),
+VALUES: dict[str, tuple[str, Any, list[Any]]] = {
+    "texts": ("text[]", list[str], [ODD, [], ["a", None], None]),
+    "text": ("text", str, [*ODD, None]),
+    "double": ("float8", float | None, [0.1, 1e300, 5e-324, 1.0, float("-inf"), None]),
+    "doubles": ("float8[]", list[float | None] | None, [[1.0, 1 / 3, None], None]),
+    "bytes": ("bytea", bytes | None, [b"\x00\xff tea", b"", None]),
+    "number": ("bigint", int, [2**63 - 1, -1, 0, None]),
+    "numbers": ("bigint[]", list[int] | None, [[2**62, 0], None]),
+    "flag": ("boolean", bool, [True, False, None]),
     "time": (
-        TIMESTAMP(timezone=True),
+        "timestamptz",
+        datetime | None,
         [
             datetime(2026, 1, 2, 3, 4, 5, 678901, UTC),
             datetime(1883, 11, 18, 12, 3, 58, tzinfo=timezone(timedelta(hours=14))),
@@ -53,8 +42,16 @@ VALUES: dict[str, tuple[Any, list[Any]]] = {
             None,
         ],
     ),
-    "times": (ARRAY(TIMESTAMP(timezone=True)), [[datetime(2026, 1, 2, tzinfo=UTC)], []]),
+    "times": ("timestamptz[]", list[datetime], [[datetime(2026, 1, 2, tzinfo=UTC)], []]),
 }
+
+
+class Numbered(TypedDict):
+    """A number."""
+
+    value: int
+
+
 KEPT = (
     "SELECT name, generic_plans + custom_plans AS runs FROM pg_prepared_statements"
     " WHERE from_sql AND name LIKE 'adkp%'"
@@ -70,9 +67,9 @@ async def unprepared(database_url: str) -> AsyncIterator[Database]:
         yield opened
 
 
-def _sent(statement: Statement[Any], given: dict[str, Any]) -> Sent:
+def _sent(query: Query[Any]) -> Sent:
     """What is sent of a long statement where no plan of a client's is kept."""
-    (sent,) = Direct("adkpg").sent(asked(statement, given), plans_kept=False)
+    (sent,) = Direct("adkpg").sent(query, plans_kept=False)
     assert sent.rows is not None
     return sent
 
@@ -96,17 +93,16 @@ def test_each_long_statement_says_whose_rows_it_reads_and_changes_none() -> None
 async def test_values_are_those_of_asyncpg(
     connection: asyncpg.Connection, name: str, zone: str
 ) -> None:
-    kind, values = VALUES[name]
-    statement: Statement[Any] = Statement(
-        select(cast(bindparam("value", type_=kind), kind).label("value")), long=True
-    )
+    kind, of_python, values = VALUES[name]
+    row_type: Any = type("Row", (), {"__annotations__": {"value": of_python}})
     await connection.execute(f"SET timezone = '{zone}'")
     for value in values:
-        sent = _sent(statement, {"value": value})
+        query = written(f"SELECT :value::{kind} AS value", long=True, row=row_type, value=value)
+        sent = _sent(query)
         assert sent.rows is not None
         (row,) = sent.rows(await connection.fetch(sent.sql, *sent.arguments))
         wanted = await connection.fetchrow(
-            statement.text("adkpg"), *statement.arguments({"value": value})
+            query.statement.text("adkpg"), *query.statement.arguments(query.parameters)
         )
         assert wanted is not None
         assert row == dict(wanted)
@@ -154,10 +150,10 @@ async def test_a_server_process_keeps_a_bounded_number(
     unprepared: Database, connection: asyncpg.Connection
 ) -> None:
     for number in range(40):
-        statement: Statement[Any] = Statement(select(text(f"{number} AS value")), long=True)
-        (row,) = await unprepared.run.fetch(statement, {})
+        query = written(f"SELECT {number} AS value", long=True, row=Numbered)
+        (row,) = await unprepared.run.fetch(query)
         assert row["value"] == number
-        assert _sent(statement, {}).arguments[0] in await _kept(unprepared)
+        assert _sent(query).arguments[0] in await _kept(unprepared)
     assert len(await _kept(unprepared)) == 32
     assert not await connection.fetch(KEPT), "another process has its own"
 
@@ -188,9 +184,8 @@ async def test_a_table_that_changes_is_planned_anew(
 
 async def test_errors_within_are_those_of_the_statement(unprepared: Database) -> None:
     for sql, told in (("nothing AS value", "nothing"), ("pg_sleep(9) AS value", "in time")):
-        statement: Statement[Any] = Statement(select(text(sql)), long=True)
         with pytest.raises(DatabaseError, match=told):
-            await unprepared.run.fetch(statement, {}, timeout_s=1)
+            await unprepared.run.fetch(written(f"SELECT {sql}", long=True), timeout_s=1)
     memory = PgVectorMemoryService(unprepared, mode="text")
     assert await memory.search(**USER, query="tea") == []
 

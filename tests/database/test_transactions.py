@@ -1,10 +1,9 @@
 """Transactions read what others committed while they waited, whatever the server's default."""
 
 import pytest
-from sqlalchemy import func, select
 
 from adkpg import Database
-from adkpg.sql import NoParameters, Statement
+from tests.fakes.queries import written
 
 pytestmark = pytest.mark.race
 
@@ -13,11 +12,9 @@ pytestmark = pytest.mark.race
 async def test_a_transaction_is_read_committed_whatever_the_default(database_url: str) -> None:
     mark = "&" if "?" in database_url else "?"
     url = f"{database_url}{mark}default_transaction_isolation=serializable"
-    level = Statement[NoParameters](
-        select(func.current_setting("transaction_isolation").label("level"))
-    )
+    level = written("SELECT current_setting('transaction_isolation') AS level")
     async with Database(url) as database:
-        outside = await database.run.fetch(level, {})
+        outside = await database.run.fetch(level)
         async with database.run.transaction() as transaction:
-            inside = await transaction.fetch(level, {})
+            inside = await transaction.fetch(level)
     assert (outside[0]["level"], inside[0]["level"]) == ("serializable", "read committed")

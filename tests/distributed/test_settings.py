@@ -1,10 +1,7 @@
 """What is set to the end of a transaction is set on the user's node, whichever node is asked."""
 
-from typing import Any
-
 import asyncpg
 import pytest
-from sqlalchemy import func, select
 
 from adkpg import Database
 from adkpg.database import WITHOUT_RACES, Transaction
@@ -12,8 +9,7 @@ from adkpg.errors import Busy
 from adkpg.keys import ScopeKey
 from adkpg.memory.vectors.statements import tune_search
 from adkpg.memory.write.statements import give_way
-from adkpg.sql import USER_ID, Statement, in_scope
-from adkpg.tables import user_states
+from tests.fakes.queries import written
 
 pytestmark = pytest.mark.cluster
 
@@ -24,8 +20,10 @@ async def test_whoever_gives_way_waits_for_no_lock_of_a_node(
     nodes: list[str], connection: asyncpg.Connection
 ) -> None:
     """It waited as long as a command may take, and others waited for it."""
-    locked: Statement[Any] = Statement(
-        select(user_states.c.state).where(in_scope(user_states)).with_for_update()
+    locked = written(
+        "SELECT state FROM {schema}.user_states"
+        " WHERE app_name = :app_name AND user_id = :user_id FOR UPDATE",
+        **USER,
     )
     await connection.execute(
         "INSERT INTO user_states (app_name, user_id, state) VALUES ('app', 'user', '{}')"
@@ -33,7 +31,7 @@ async def test_whoever_gives_way_waits_for_no_lock_of_a_node(
 
     async def give_way_to_it(transaction: Transaction) -> None:
         await transaction.fetch(give_way(), USER)
-        await transaction.fetch(locked, USER)
+        await transaction.fetch(locked)
 
     async with connection.transaction():
         await connection.execute("SELECT FROM user_states WHERE user_id = 'user' FOR UPDATE")
@@ -44,11 +42,11 @@ async def test_whoever_gives_way_waits_for_no_lock_of_a_node(
 
 
 async def test_a_search_is_tuned_where_it_is_answered(nodes: list[str]) -> None:
-    there: Statement[Any] = Statement(
-        select(func.current_setting("hnsw.ef_search").label("found")).where(USER_ID.is_not(None))
+    there = written(
+        "SELECT current_setting('hnsw.ef_search') AS found WHERE :user_id::text IS NOT NULL", **USER
     )
     for url in nodes:
         async with Database(url) as database, database.run.transaction() as transaction:
             await transaction.fetch(tune_search(**USER, ef_search="123"))
-            (row,) = await transaction.fetch(there, USER)
+            (row,) = await transaction.fetch(there)
             assert row["found"] == "123"

@@ -6,7 +6,7 @@ from collections.abc import Callable, Iterator
 from typing import Any
 
 import adkpg
-from adkpg.queries import Statement
+from adkpg.queries import Nothing, Query, Statement
 
 
 def _functions() -> Iterator[tuple[str, Callable[..., Any]]]:
@@ -28,3 +28,8 @@ def statement_of(function: Callable[..., Any]) -> Statement:
     """The statement that a function names."""
     statement: Statement = function.statement  # type: ignore[attr-defined] # the decorator's
     return statement
+
+
+def written(sql: str, *, long: bool = False, row: Any = Nothing, **parameters: Any) -> Query[Any]:
+    """A query that adkpg does not have."""
+    return Query(Statement(sql, row, long=long), parameters)

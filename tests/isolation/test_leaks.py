@@ -8,6 +8,7 @@ from typing import Any
 import asyncpg
 import pytest
 from sqlalchemy import delete, insert, literal, select, text, update
+from sqlalchemy.dialects import postgresql
 from sqlalchemy.exc import DBAPIError
 from sqlalchemy.sql.base import Executable
 
@@ -21,10 +22,11 @@ from adkpg.memory.queue.worker import Worker
 from adkpg.memory.vectors.index import extend_indexes
 from adkpg.memory.vectors.vectors import Vectors
 from adkpg.memory.vectors.work import Embedding
-from adkpg.sql import NoParameters, Statement
+from adkpg.queries import Query
 from adkpg.tables import app_states, metadata, sessions
 from tests.fakes.conversation import MODES, entry, found, said, text_of
 from tests.fakes.public_calls import APP, Person, Services, furnish, kept
+from tests.fakes.queries import written
 from tests.fakes.roles import GUARDED, Roles
 from tests.fakes.toys import SeededEmbedder, ToyEmbedder
 
@@ -36,13 +38,19 @@ THE_APPS: dict[str, Any] = {"app_name": APP, "user_id": None}
 PROTECTED = row_security.protected()
 
 
-def broken(sql: str | Executable) -> Statement[NoParameters]:
-    """A statement that adkpg would not make."""
-    return Statement(text(sql) if isinstance(sql, str) else sql)
+def broken(sql: str | Executable) -> Query[Any]:
+    """A query that adkpg would not make."""
+    if not isinstance(sql, str):
+        compiled: Any = sql.compile(  # type: ignore[attr-defined] # Executable is a mixin
+            dialect=postgresql.dialect(),  # type: ignore[no-untyped-call]
+            compile_kwargs={"literal_binds": True},
+        )
+        sql = str(compiled)
+    return written(sql)
 
 
 async def rows(database: Database, sql: str | Executable) -> Sequence[Any]:
-    return await database.run.fetch(broken(sql), {})
+    return await database.run.fetch(broken(sql))
 
 
 @pytest.fixture
@@ -100,9 +108,9 @@ async def test_a_statement_without_any_condition_reads_one_users_rows(served: Da
         seen = set()
         for scope in (HERS, {**HERS, "user_id": "nobody"}):
             with adkpg.scope(**scope):
-                seen |= {tuple(row) for row in await served.run.fetch(read, {})}
+                seen |= {tuple(row) for row in await served.run.fetch(read)}
                 async with served.run.transaction() as transaction:
-                    seen |= {tuple(row) for row in await transaction.fetch(read, {})}
+                    seen |= {tuple(row) for row in await transaction.fetch(read)}
         if personal:
             assert (APP, "ada") in seen, table
         app_wide = {(APP, "\x01app")} if table.info.get("app_wide") else set()
@@ -118,11 +126,11 @@ async def test_a_statement_without_any_condition_changes_one_users_rows(
     personal = [table for table in PROTECTED if "user_id" in table.c]
     with adkpg.scope(**HERS):
         for table in personal:
-            await served.run.fetch(broken(update(table).values(app_name=table.c.app_name)), {})
+            await served.run.fetch(broken(update(table).values(app_name=table.c.app_name)))
             with pytest.raises(PermissionDenied):
-                await served.run.fetch(broken(update(table).values(user_id="bob")), {})
+                await served.run.fetch(broken(update(table).values(user_id="bob")))
         for table in reversed(personal):
-            await served.run.fetch(broken(delete(table)), {})
+            await served.run.fetch(broken(delete(table)))
     assert [await kept(connection, person) for person in others] == before
     assert set((await kept(connection, ADA)).values()) == {None}
 
@@ -171,7 +179,7 @@ async def test_ids_and_texts_of_every_kind_stay_values(
             await sessions.append_event(made, said("hello"))
             async with served.run.transaction() as transaction:
                 entered = broken("SELECT adkpg.scope_app() AS app, adkpg.scope_user() AS owner")
-                (row,) = await transaction.fetch(entered, {})
+                (row,) = await transaction.fetch(entered)
             assert tuple(row) == (scope["app_name"], scope["user_id"])
             assert len((await sessions.list_sessions(**scope)).sessions) == 1
 
@@ -261,15 +269,15 @@ async def test_the_hnsw_index_gives_nothing_of_others(
             assert await memory.search(**HIS, query="turn 7", mode="vector") == []
         async with served.run.transaction() as transaction:
             for setting in (f"hnsw.iterative_scan = {iterative}", "enable_sort = off"):
-                await transaction.fetch(broken(f"SET LOCAL {setting}"), {})
+                await transaction.fetch(broken(f"SET LOCAL {setting}"))
             near = (
                 "SELECT user_id FROM adkpg.memory_vectors WHERE approximate AND model_id = 1"
                 f" ORDER BY embedding::halfvec(8) <=> '{embedder.vector('turn 7')}'::halfvec(8)"
                 " LIMIT 10"
             )
-            plan = await transaction.fetch(broken(f"EXPLAIN {near}"), {})
+            plan = await transaction.fetch(broken(f"EXPLAIN {near}"))
             assert "memory_vectors_hnsw_1" in str(plan)
-            owners = [row["user_id"] for row in await transaction.fetch(broken(near), {})]
+            owners = [row["user_id"] for row in await transaction.fetch(broken(near))]
     assert set(owners) <= {"ada"}
     # Without iteration the index stops at the nearest, which are others'.
     assert (len(owners) == 10) == (iterative != "off")
@@ -301,7 +309,7 @@ async def test_a_worker_works_in_the_scope_of_each_user(
     class Watched(Embedding):
         async def work(self, app_name: str, user_id: str) -> int:
             read = broken("SELECT DISTINCT user_id FROM adkpg.memories WHERE kind <> 'document'")
-            seen[user_id] = {row["user_id"] for row in await worked.run.fetch(read, {})}
+            seen[user_id] = {row["user_id"] for row in await worked.run.fetch(read)}
             return await super().work(app_name, user_id)
 
     await connection.execute(
@@ -323,7 +331,7 @@ async def test_the_scope_ends_with_the_transaction(served: Database) -> None:
     with adkpg.scope(**HERS):
         await rows(served, select(sessions.c.user_id))
         async with served.run.transaction() as transaction:
-            assert await transaction.fetch(broken("SELECT user_id FROM adkpg.sessions"), {})
+            assert await transaction.fetch(broken("SELECT user_id FROM adkpg.sessions"))
         with pytest.raises(AdkpgError):
             await rows(served, ("SELECT 1 / 0 FROM adkpg.sessions"))
     async with engine.connect() as own:

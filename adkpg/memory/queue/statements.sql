@@ -1,10 +1,11 @@
--- Work is claimed user by user, so that a queue distributed by user needs no other statements, and in the
--- order of one index, so that a claim costs the same whatever waits. Parts that name no user and stand
--- before each row are looked up once: whether an app's active model is the one asked for, or none.
+-- Work is claimed user by user, so that a queue distributed by user needs no other statements, and
+-- in the order of one index, so that a claim costs the same whatever waits. Parts that name no user
+-- and stand before each row are looked up once: whether an app's active model is the one asked for,
+-- or none.
 
 -- name: select_users
--- It goes from user to user in the index, whatever each has. Whether there is work is no EXISTS, for
--- which the planner may read everybody's jobs into a hash table.
+-- It goes from user to user in the index, whatever each has. Whether there is work is no EXISTS,
+-- for which the planner may read everybody's jobs into a hash table.
 WITH RECURSIVE users AS (
   SELECT first.app_name, first.user_id, 1 AS number
   FROM (
@@ -81,8 +82,8 @@ FROM users
 ORDER BY users.number;
 
 -- name: claim
--- Jobs that others are claiming are left out. There is no join, which might read all that the user has
--- waiting, and OFFSET 0 keeps memories looked up one by one.
+-- Jobs that others are claiming are left out. There is no join, which might read all that the user
+-- has waiting, and OFFSET 0 keeps memories looked up one by one.
 WITH chosen AS (
   SELECT position
   FROM {schema}.memory_jobs
@@ -148,7 +149,10 @@ UPDATE {schema}.memory_jobs
 SET lease_expires_at = NULL,
   claim = NULL,
   attempts = CASE WHEN :refused THEN attempts ELSE attempts - 1 END,
-  due_at = CASE WHEN :error::text IS NULL THEN due_at ELSE now() + make_interval(secs => :delay_s) END,
+  due_at = CASE
+    WHEN :error::text IS NULL THEN due_at
+    ELSE now() + make_interval(secs => :delay_s)
+  END,
   error = coalesce(:error, error),
   dead = :refused AND attempts >= :max_attempts AND due_at <= now()
 WHERE app_name = :app_name AND user_id = :user_id AND task = :task

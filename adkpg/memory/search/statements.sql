@@ -26,7 +26,8 @@ SELECT m.memory_id, m.kind, m.session_id, m.event_id, m.author, m.timestamp,
   CASE WHEN m.content IS NULL OR size.cut THEN m.body END AS body,
   m.custom_metadata::text AS custom_metadata, m.source, m.artifacts::text AS artifacts,
   CASE WHEN jsonb_array_length(m.topics) > 0 THEN m.topics::text END AS topics,
-  m.importance, m.expires_at, m.superseded_by, size.cut, given.position AS of_position
+  m.importance::float8 AS importance, m.expires_at, m.superseded_by, size.cut,
+  given.position AS of_position
 FROM unnest(:positions::bigint[]) AS given (position)
 JOIN {schema}.memories AS m
   ON m.app_name = :app_name AND m.user_id = ANY (ARRAY[:user_id, :also_user_id])
@@ -52,7 +53,7 @@ SELECT m.memory_id, m.kind, m.session_id, m.event_id, m.author, m.timestamp,
   CASE WHEN m.content IS NULL OR size.cut THEN m.body END AS body,
   m.custom_metadata::text AS custom_metadata, m.source, m.artifacts::text AS artifacts,
   CASE WHEN jsonb_array_length(m.topics) > 0 THEN m.topics::text END AS topics,
-  m.importance, m.expires_at, m.superseded_by, size.cut, m.position,
+  m.importance::float8 AS importance, m.expires_at, m.superseded_by, size.cut, m.position,
   CASE
     WHEN m.position >= 0 AND EXISTS (
       SELECT FROM {schema}.memory_provenance WHERE app_name = :app_name AND user_id = :user_id
@@ -101,11 +102,12 @@ WHERE m.app_name = :app_name AND m.user_id = ANY (ARRAY[:user_id, :also_user_id]
 
 -- What follows are the steps of `evidence`, of which each shape takes its own.
 --
--- The planner's knowledge of a user is old or nothing. For a question of thousands of words, and for
--- memories that came after the last ANALYZE, it would expect one row, choose nested loops, and take
--- minutes. So joins are FULL where they need not be, because a nested loop cannot do one; a place is
--- looked up in a hash table, by `IN (…) IS TRUE`; and OFFSET 0 keeps the planner from joining freely.
--- The scopes are not one parameter: the planner would take it for ten users, and never keep a plan.
+-- The planner's knowledge of a user is old or nothing. For a question of thousands of words, and
+-- for memories that came after the last ANALYZE, it would expect one row, choose nested loops, and
+-- take minutes. So joins are FULL where they need not be, because a nested loop cannot do one; a
+-- place is looked up in a hash table, by `IN (…) IS TRUE`; and OFFSET 0 keeps the planner from
+-- joining freely. The scopes are not one parameter: the planner would take it for ten users, and
+-- never keep a plan.
 
 -- name: dead
 -- Where memories are not found, nor their words: they have expired, were superseded, or are of the
@@ -161,8 +163,8 @@ eligible AS MATERIALIZED (
 
 -- name: scope
 -- How many live memories there are, and how long they are. A scope that is known is not counted,
--- because counting many memories takes most of a search's time. Sums are floats: a numeric's average
--- takes longer than all of the look at the index.
+-- because counting many memories takes most of a search's time. Sums are floats: a numeric's
+-- average takes longer than all of the look at the index.
 scope AS MATERIALIZED (
   SELECT coalesce(:known_size::float8, counted.size) AS size,
     coalesce(:known_mean_length::float8, counted.mean_length) AS mean_length
@@ -212,8 +214,8 @@ postings AS MATERIALIZED (
 )
 
 -- name: counted
--- The question's words that occur: how often, and whether they lead. A word of thousands of memories
--- tells little of any, and spreading it costs most.
+-- The question's words that occur: how often, and whether they lead. A word of thousands of
+-- memories tells little of any, and spreading it costs most.
 counted AS MATERIALIZED (
   SELECT word, found_in::float8 AS found_in,
     sum(found_in) OVER (ORDER BY found_in, word) <= {leading_postings}
@@ -288,9 +290,9 @@ reached AS MATERIALIZED (
 )
 
 -- name: models
--- The embedder's model, the app's active one, and the one to compare. That is the embedder's, unless
--- it differs from the active one, which may be allowed. A step of its own, because each mention of
--- the two would look them up again.
+-- The embedder's model, the app's active one, and the one to compare. That is the embedder's,
+-- unless it differs from the active one, which may be allowed. A step of its own, because each
+-- mention of the two would look them up again.
 models AS MATERIALIZED (
   SELECT (
       SELECT model_id
@@ -329,8 +331,8 @@ distance
 bits <~> (SELECT binary_quantize(vector)::varbit FROM question)
 
 -- name: cosines
--- A memory is as near as its nearest passage. It is crowded where the passages that were compared are
--- of few memories.
+-- A memory is as near as its nearest passage. It is crowded where the passages that were compared
+-- are of few memories.
 cosines AS MATERIALIZED (
   SELECT position, -min(distance) AS cosine FROM nearest_passages GROUP BY position
 ),
@@ -341,8 +343,8 @@ compared AS (
 
 -- name: cosines_of_index
 -- The expression and the predicate of the HNSW index, and numbers where the planner sees them. The
--- index is walked only so far: among many other users' vectors it may find too few memories. Then all
--- scopes are answered exactly.
+-- index is walked only so far: among many other users' vectors it may find too few memories. Then
+-- all scopes are answered exactly.
 indexed AS MATERIALIZED (
   SELECT position,
     1 - ({vector}::halfvec({dimensions}) <=> (SELECT vector FROM question)) AS cosine
@@ -409,8 +411,8 @@ nearest AS MATERIALIZED (
   ORDER BY cosine DESC, position DESC
   LIMIT greatest({candidates}, :top_k::integer)
 ),
--- What cosines are usual, by the first memories of each scope: no more are read. A long document has
--- one voice, whatever passages it has.
+-- What cosines are usual, by the first memories of each scope: no more are read. A long document
+-- has one voice, whatever passages it has.
 usual AS MATERIALIZED (
   SELECT count(*) AS seen, avg(sample.cosine) AS mean_cosine, stddev_pop(sample.cosine) AS deviation
   FROM (SELECT DISTINCT unnest(ARRAY[:user_id, :also_user_id]) AS user_id) AS scopes
@@ -481,7 +483,8 @@ rated AS MATERIALIZED (
 candidates AS (
   SELECT array_agg(r.position) AS positions, array_agg(r.length::float8) AS lengths,
     array_agg(r.speech) AS speeches, array_agg(r.answers) AS answer,
-    array_agg(c.cosine) AS cosines, array_agg((r.position IN (SELECT position FROM dated)) IS TRUE) AS timely,
+    array_agg(c.cosine) AS cosines,
+    array_agg((r.position IN (SELECT position FROM dated)) IS TRUE) AS timely,
     array_agg(r.by_user) AS by_user, array_agg(r.age_s) AS ages_s,
     array_agg(r.importance) AS importances
   FROM rated AS r
@@ -490,13 +493,14 @@ candidates AS (
 )
 
 -- name: candidates_of_index
--- An index names few memories; the others' cosines count, too. A place's sign says of which scope it
--- is, so one look-up does. The model is no equality that an index answers: before the first ANALYZE
--- the planner takes all vectors of a user and a model for one row, and would read them all.
+-- An index names few memories; the others' cosines count, too. A place's sign says of which scope
+-- it is, so one look-up does. The model is no equality that an index answers: before the first
+-- ANALYZE the planner takes all vectors of a user and a model for one row, and would read them all.
 candidates AS (
   SELECT array_agg(r.position) AS positions, array_agg(r.length::float8) AS lengths,
     array_agg(r.speech) AS speeches, array_agg(r.answers) AS answer,
-    array_agg(coalesce(c.cosine, other.cosine)) AS cosines, array_agg((r.position IN (SELECT position FROM dated)) IS TRUE) AS timely,
+    array_agg(coalesce(c.cosine, other.cosine)) AS cosines,
+    array_agg((r.position IN (SELECT position FROM dated)) IS TRUE) AS timely,
     array_agg(r.by_user) AS by_user, array_agg(r.age_s) AS ages_s,
     array_agg(r.importance) AS importances
   FROM rated AS r

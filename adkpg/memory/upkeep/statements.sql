@@ -63,8 +63,8 @@ ORDER BY app_name, user_id, session_id
 LIMIT :limit;
 
 -- name: delete_expired_sessions
--- Sessions that somebody writes to are passed over. The marks of memories that were deleted from the
--- others stay for a while: whoever still has such a session may add it to memory once again.
+-- Sessions that somebody writes to are passed over. The marks of memories that were deleted from
+-- the others stay for a while: whoever still has such a session may add it to memory once again.
 WITH locked AS (
   SELECT s.app_name, s.user_id, s.session_id
   FROM {schema}.sessions AS s

@@ -1,7 +1,7 @@
 -- name: store_vectors
--- A memory that a writer holds is left pending: waiting for it could deadlock with a writer that moves
--- several. Entering the HNSW index takes longer than all else, so vectors come fresh, and `mark_fresh`
--- has them enter.
+-- A memory that a writer holds is left pending: waiting for it could deadlock with a writer that
+-- moves several. Entering the HNSW index takes longer than all else, so vectors come fresh, and
+-- `mark_fresh` has them enter.
 WITH active AS MATERIALIZED (
   SELECT app_name
   FROM {schema}.app_settings
@@ -49,7 +49,8 @@ done AS (
 SELECT count(*) AS stored FROM stored WHERE passage = 0;
 
 -- name: store_vectors_ahead
--- No search waits for vectors of a model that is not active yet, so they enter the HNSW index at once.
+-- No search waits for vectors of a model that is not active yet, so they enter the HNSW index at
+-- once.
 WITH unchanged AS (
   SELECT m.app_name, m.user_id, m.position, given.passage,
     CASE WHEN given.ends IS NOT NULL THEN int4range(given.starts, given.ends) END AS span,
@@ -192,8 +193,8 @@ JOIN pg_namespace AS n ON n.oid = c.relnamespace
 WHERE n.nspname = :schema AND c.relname = 'memory_vectors';
 
 -- name: tune_search
--- It names the person, because the settings are for the node that has the person's rows. A plan made
--- for any user would take each for small, and not use the index.
+-- It names the person, because the settings are for the node that has the person's rows. A plan
+-- made for any user would take each for small, and not use the index.
 SELECT set_config('plan_cache_mode', 'force_custom_plan', true),
   set_config('hnsw.ef_search', :ef_search, true),
   set_config('hnsw.iterative_scan', 'relaxed_order', true)

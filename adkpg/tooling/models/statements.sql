@@ -1,6 +1,6 @@
 -- Vectors are looked up by a memory's key and passage 0, with `(model_id = …) IS TRUE`. That is no
--- equality that an index answers: before the first ANALYZE the planner takes all vectors of a user and a
--- model for one row, and would read them all. OFFSET 0 keeps each look-up as it is written.
+-- equality that an index answers: before the first ANALYZE the planner takes all vectors of a user
+-- and a model for one row, and would read them all. OFFSET 0 keeps each look-up as it is written.
 
 -- name: select_coverage
 -- A look for each memory's vector takes some forty times as long as counting passages 0.

@@ -7,14 +7,12 @@ from typing import Any
 import numpy as np
 import pytest
 from google.genai import types
-from sqlalchemy import text
 
 from adkpg import Database, PgVectorMemoryService, queries
 from adkpg.database.runner import Runner
 from adkpg.memory.filters import KINDS, SearchFilters
 from adkpg.memory.records import Memory
 from adkpg.memory.search.options import Mode
-from adkpg.sql import NoParameters, Statement
 from tests.fakes.conversation import (
     MODES,
     USER,
@@ -23,6 +21,7 @@ from tests.fakes.conversation import (
     said,
     text_of,
 )
+from tests.fakes.queries import written
 from tests.fakes.toys import SeededEmbedder, ToyEmbedder
 
 DAY = timedelta(days=1)
@@ -304,10 +303,7 @@ async def test_what_no_longer_meets_them_when_it_is_read_is_no_hit(database: Dat
             fetch: Any = super().fetch
             if "positions" in query.parameters:
                 for change in changes:
-                    await fetch(
-                        Statement[NoParameters](text(change.replace("UPDATE ", "UPDATE adkpg."))),
-                        {},
-                    )
+                    await fetch(written(change.replace("UPDATE ", "UPDATE adkpg.")))
             return await fetch(query, **options)
 
     database.run = Changing(database.connections, database.installation)

@@ -5,12 +5,10 @@ from typing import Any
 
 import asyncpg
 import pytest
-from sqlalchemy import text
 
 from adkpg import Database, PgVectorMemoryService, SearchFilters, Settings
 from adkpg.errors import ConfigurationError, InvalidInput
 from adkpg.memory.search.options import Mode
-from adkpg.sql import NoParameters, Statement
 from tests.fakes.conversation import (
     MODES,
     USER,
@@ -22,6 +20,7 @@ from tests.fakes.conversation import (
     session_of,
     text_of,
 )
+from tests.fakes.queries import written
 from tests.fakes.toys import ToyEmbedder
 
 
@@ -382,13 +381,10 @@ async def test_the_longest_search_is_prepared_once(
     for _ in range(3):
         assert len(await memory.search(**USER, query="kitten", filters=filters)) == 1
     runs = await database.run.fetch(
-        Statement[NoParameters](
-            text(
-                "SELECT generic_plans + custom_plans AS runs FROM pg_prepared_statements"
-                " WHERE statement LIKE 'WITH%promising%'"
-            )
-        ),
-        {},
+        written(
+            "SELECT generic_plans + custom_plans AS runs FROM pg_prepared_statements"
+            " WHERE statement LIKE 'WITH%promising%'"
+        )
     )
     assert [row["runs"] for row in runs] == [3]
 

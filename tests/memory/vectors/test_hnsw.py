@@ -8,7 +8,7 @@ import asyncpg
 import pytest
 from alembic import command
 from alembic.config import Config
-from sqlalchemy import Connection, inspect, text
+from sqlalchemy import Connection, inspect
 
 from adkpg import Database, PgVectorMemoryService, SearchFilters, Settings
 from adkpg.database.migrating import migrations
@@ -16,9 +16,9 @@ from adkpg.memory.search import statements
 from adkpg.memory.search.ranking import RANKING
 from adkpg.memory.vectors import statements as vector_statements
 from adkpg.memory.vectors.index import extend_indexes
-from adkpg.sql import NoParameters, Statement
 from tests.fakes.conversation import USER, entry, found, text_of
 from tests.fakes.locks import locked, until_connections
+from tests.fakes.queries import written
 from tests.fakes.query_plans import explain, rows_read
 from tests.fakes.toys import SeededEmbedder
 
@@ -306,13 +306,10 @@ async def test_searches_through_the_index_are_planned_for_the_user_they_ask_for(
     for question in QUESTIONS:
         await found(large, question)
     plans = await large.database.run.fetch(
-        Statement[NoParameters](
-            text(
-                "SELECT sum(generic_plans) AS generic, sum(custom_plans) AS custom"
-                " FROM pg_prepared_statements WHERE statement LIKE 'WITH%indexed AS MATERIALIZED%'"
-            )
-        ),
-        {},
+        written(
+            "SELECT sum(generic_plans) AS generic, sum(custom_plans) AS custom"
+            " FROM pg_prepared_statements WHERE statement LIKE 'WITH%indexed AS MATERIALIZED%'"
+        )
     )
     assert [tuple(row) for row in plans] == [(0, len(QUESTIONS) - 1)]
 
@@ -382,13 +379,11 @@ async def test_large_vectors_are_indexed_too(database_url: str) -> None:
         await found(memory, "turn 1")
         (nearest,) = embedder.nearest(["question 9"], texts, 5)
         assert set(await found(memory, "question 9", top_k=5)) == nearest
-        asked = Statement[NoParameters](
-            text(
-                "SELECT count(*) AS asked FROM pg_prepared_statements"
-                " WHERE statement LIKE 'WITH%indexed AS MATERIALIZED%'"
-            )
+        asked = written(
+            "SELECT count(*) AS asked FROM pg_prepared_statements"
+            " WHERE statement LIKE 'WITH%indexed AS MATERIALIZED%'"
         )
-        assert [tuple(row) for row in await memory.database.run.fetch(asked, {})] == [(1,)]
+        assert [tuple(row) for row in await memory.database.run.fetch(asked)] == [(1,)]
 
 
 async def test_the_index_is_no_drift_of_the_schema(large: PgVectorMemoryService) -> None:

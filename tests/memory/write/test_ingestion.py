@@ -7,14 +7,11 @@ import pytest
 from google.adk.memory.memory_entry import MemoryEntry
 from google.adk.sessions.base_session_service import GetSessionConfig
 from google.genai import types
-from sqlalchemy import select
 
 from adkpg import Database, DatabaseSessionService, PgVectorMemoryService
+from adkpg.documents.statements import select_pieces
 from adkpg.errors import InvalidInput
-from adkpg.keys import ScopeKey
 from adkpg.memory.records import plain_content
-from adkpg.sql import Statement, in_scope, stored_content
-from adkpg.tables import memories
 from tests.fakes.conversation import (
     USER,
     conversation,
@@ -227,17 +224,16 @@ async def test_a_content_that_author_and_body_tell_is_stored_once(
     await memory.add_memory(**USER, memories=[*said_by, MemoryEntry(author="user", content=kept)])
     stored = await connection.fetch("SELECT content FROM memories WHERE content IS NOT NULL")
     assert [types.Content.model_validate_json(row["content"]) for row in stored] == [kept]
-    rows = await database.run.fetch(
-        Statement[ScopeKey](
-            select(memories.c.author, memories.c.body, stored_content().label("content")).where(
-                in_scope(memories), memories.c.content.is_(None)
-            )
-        ),
-        {"app_name": USER["app_name"], "user_id": USER["user_id"]},
+    await connection.execute("UPDATE memories SET kind = 'document', source = 'tea.md'")
+    pieces = await database.run.fetch(select_pieces(**USER, source="tea.md"))
+    contents = {row["memory_id"]: row["content"] for row in pieces}
+    rows = await connection.fetch(
+        "SELECT memory_id, author, body FROM memories WHERE content IS NULL"
     )
+    await connection.execute("UPDATE memories SET kind = 'note', source = NULL")
     assert len(rows) == len(said_by)
     for row in rows:
-        assert row["content"] == plain_content(row["author"], row["body"])
+        assert contents[row["memory_id"]] == plain_content(row["author"], row["body"])
     hits = await memory.search(**USER, query="tea", top_k=20)
     assert {hit.memory.content.model_dump_json() for hit in hits} <= {
         entry.content.model_dump_json() for entry in said_by
