@@ -80,7 +80,8 @@ SELECT user_id, position, memory_id, kind, session_id, event_id, invocation_id, 
       ELSE '}],"role":"model"}'
     END
   )) AS content,
-  body, custom_metadata::text, source, artifacts::text, topics::text, importance, expires_at,
+  body, custom_metadata::text, source, artifacts::text, topics::text,
+  importance::float8 AS importance, expires_at,
   digest, created_at, superseded_by, extracted_at
 FROM {schema}.memories
 WHERE app_name = :app_name AND (kind IN ('fact', 'summary')) = :derived
@@ -100,7 +101,8 @@ SELECT user_id, position, memory_id, kind, session_id, event_id, invocation_id, 
       ELSE '}],"role":"model"}'
     END
   )) AS content,
-  body, custom_metadata::text, source, artifacts::text, topics::text, importance, expires_at,
+  body, custom_metadata::text, source, artifacts::text, topics::text,
+  importance::float8 AS importance, expires_at,
   digest, created_at, superseded_by, extracted_at
 FROM {schema}.memories AS m
 WHERE app_name = :app_name AND user_id = :user_id AND (kind IN ('fact', 'summary')) = :derived
