@@ -1,5 +1,6 @@
 -- name: select_stored
-SELECT memory_id, position, digest, custom_metadata::text, topics::text, importance, expires_at
+SELECT memory_id, position, digest, custom_metadata::text, topics::text,
+  importance::float8 AS importance, expires_at
 FROM {schema}.memories
 WHERE app_name = :app_name AND user_id = :user_id AND memory_id = ANY (:memory_ids);
 
