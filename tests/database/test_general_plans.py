@@ -9,11 +9,13 @@ from typing import Any
 import asyncpg
 import pytest
 
-from adkpg.keys import APP_WIDE
+from adkpg.keys import APP_WIDE, ScopeKey
 from adkpg.memory.filters import NO_FILTERS, parameters_of
 from adkpg.memory.search import statements as searches
 from adkpg.memory.search.counts import UNKNOWN
 from adkpg.queries import Query
+from adkpg.sessions import reading_statements
+from adkpg.sessions.watching import statements as watching
 from tests.fakes.query_plans import literals
 from tests.fakes.roles import guarded_roles
 from tests.fakes.toys import SeededEmbedder
@@ -49,7 +51,8 @@ SELECT app_name, user_id, model_id, position,
        (SELECT array_agg(random()) FROM generate_series(1, 16) WHERE position <> 0)::vector::halfvec
 FROM adkpg.memories, adkpg.embedding_models;
 """
-SCOPE = {"app_name": "app", "user_id": "user"}
+SCOPE: ScopeKey = {"app_name": "app", "user_id": "user"}
+TOKEN = "00000000-0000-4000-8000-000000000000"
 TIME = datetime(2026, 1, 2, tzinfo=UTC)
 QUESTION: searches.EvidenceParameters = {
     "app_name": "app",
@@ -108,6 +111,34 @@ def hot() -> Iterator[Hot]:
             ),
         )
 
+    session: Any = {**SCOPE, "session_id": "s5"}
+    yield Hot("get", reading_statements.select_session(**session, after=None))
+    yield Hot("get since", reading_statements.select_session(**session, after=TIME))
+    yield Hot("recent", reading_statements.select_recent_session(**session, after=None, limit=5))
+    for revision in (None, 20):
+        again = reading_statements.select_session_again(
+            **session,
+            incarnation=None if revision is None else TOKEN,
+            revision=revision,
+            revision_token=None if revision is None else TOKEN,
+            count=revision,
+        )
+        yield Hot(f"again {revision=}", again)
+    yield Hot("events", reading_statements.list_events_page(**session, after_seq=5, limit=10))
+    yield Hot(
+        "news",
+        watching.select_news(**session, revision=15, revision_token=TOKEN, limit=10),
+    )
+    for after_time, after_session_id in ((None, None), (datetime.now(UTC), "s5")):
+        listed = reading_statements.list_sessions(
+            **SCOPE,
+            after_time=after_time,
+            after_session_id=after_session_id,
+            limit=20,
+            most_bytes=1_000_000,
+        )
+        yield Hot(f"list {after_session_id=}", listed)
+
 
 async def pages(connection: asyncpg.Connection, mode: str, arguments: str) -> int:
     """How many pages the statement that was prepared reads."""
@@ -127,7 +158,7 @@ async def test_hot_queries_are_planned_once_and_read_no_more_for_that(
     await connection.execute("SET synchronous_commit = on")
     await connection.execute("VACUUM ANALYZE")
     async with guarded_roles(database_url) as roles:
-        gate = tuple(SCOPE.values()) if guarded else None
+        gate = (SCOPE["app_name"], SCOPE["user_id"]) if guarded else None
         own = await asyncpg.connect(roles.url("serve") if guarded else database_url)
         for each in hot():
             statement, parameters = each.query

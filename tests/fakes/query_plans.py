@@ -2,6 +2,7 @@
 
 import json
 from collections.abc import Iterator, Mapping, Sequence
+from datetime import datetime
 from typing import Any
 
 import asyncpg
@@ -73,6 +74,8 @@ def _literal(value: Any) -> str:
         return "'{}'"
     if isinstance(value, list):
         return f"ARRAY[{', '.join(map(_literal, value))}]"
+    if isinstance(value, datetime):
+        return f"'{value.isoformat()}'"
     if isinstance(value, str):
         return "'" + value.replace("'", "''") + "'"
     return "NULL" if value is None else repr(value)

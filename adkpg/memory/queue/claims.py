@@ -103,9 +103,10 @@ class Claims:
           model_id: Nothing if the app has another active model; None asks nothing.
           eager: With what waits after a failure too.
         """
+        claim = statements.claim_eagerly if eager else statements.claim
         return await self.held(
             self._database.run.fetch(
-                statements.claim(
+                claim(
                     app_name=app_name,
                     user_id=user_id,
                     task=self._task,
@@ -113,7 +114,6 @@ class Claims:
                     limit=limit,
                     lease_s=self._database.settings.job_lease_s,
                     model_id=model_id,
-                    eager=eager,
                 )
             ),
             list,

@@ -99,9 +99,8 @@ def claim(
     claim: str,
     limit: int,
     lease_s: float,
-    eager: bool,
 ) -> Query[Claimed]:
-    """Claims some of a user's jobs, in the order of their memories.
+    """Claims some of a user's jobs that are due, in the order of their memories.
 
     Asked for again, a claim keeps what it has.
 
@@ -113,8 +112,21 @@ def claim(
       claim: A token of this claim.
       limit: How many.
       lease_s: For how long.
-      eager: Then some of those that wait after a failure.
     """
+
+
+@_sql.query()
+def claim_eagerly(
+    *,
+    app_name: str,
+    user_id: str,
+    task: str,
+    model_id: int | None,
+    claim: str,
+    limit: int,
+    lease_s: float,
+) -> Query[Claimed]:
+    """Claims jobs like `claim`, and then some of those that wait after a failure."""
 
 
 @_sql.query()

@@ -102,6 +102,47 @@ WITH chosen AS (
   LIMIT :limit::integer
   FOR UPDATE SKIP LOCKED
 ),
+claimed AS (
+  UPDATE {schema}.memory_jobs
+  SET lease_expires_at = now() + make_interval(secs => :lease_s),
+    attempts = CASE
+      WHEN coalesce(claim = :claim::uuid, false) THEN attempts
+      ELSE attempts + 1
+    END,
+    claim = :claim::uuid
+  WHERE app_name = :app_name AND user_id = :user_id AND task = :task
+    AND position = ANY (ARRAY(SELECT position FROM chosen))
+  RETURNING position, attempts, lease_expires_at
+)
+SELECT claimed.position, claimed.attempts, claimed.lease_expires_at, memory.*
+FROM claimed
+CROSS JOIN LATERAL (
+  SELECT app_name, user_id, memory_id, session_id, event_id, author, timestamp, body, digest
+  FROM {schema}.memories
+  WHERE app_name = :app_name AND user_id = :user_id AND position = claimed.position
+  OFFSET 0
+) AS memory
+ORDER BY claimed.position;
+
+-- name: claim_eagerly
+WITH chosen AS (
+  SELECT position
+  FROM {schema}.memory_jobs
+  WHERE app_name = :app_name AND user_id = :user_id AND task = :task AND NOT dead
+    AND (
+      lease_expires_at IS NULL OR lease_expires_at <= now()
+      OR coalesce(claim = :claim::uuid, false)
+    )
+    AND due_at <= now()
+    AND NOT EXISTS (
+      SELECT
+      FROM {schema}.app_settings AS a
+      WHERE a.app_name = :app_name AND a.model_id <> :model_id::smallint
+    )
+  ORDER BY position
+  LIMIT :limit::integer
+  FOR UPDATE SKIP LOCKED
+),
 later AS (
   SELECT position
   FROM {schema}.memory_jobs
@@ -117,7 +158,7 @@ later AS (
       WHERE a.app_name = :app_name AND a.model_id <> :model_id::smallint
     )
   ORDER BY position
-  LIMIT CASE WHEN :eager THEN :limit::integer - (SELECT count(*) FROM chosen) ELSE 0 END
+  LIMIT :limit::integer - (SELECT count(*) FROM chosen)
   FOR UPDATE SKIP LOCKED
 ),
 claimed AS (

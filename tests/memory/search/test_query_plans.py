@@ -212,7 +212,7 @@ async def test_writes_of_one_session_read_no_table_whole(
         (statements.select_session_memories(), {**USER, "session_id": "s"}),
         (statements.select_by_ids(), {**USER, "memory_ids": ["m"]}),
         (
-            statement_of(job_statements.claim),
+            statement_of(job_statements.claim_eagerly),
             {
                 **USER,
                 "task": "embed",
@@ -220,7 +220,6 @@ async def test_writes_of_one_session_read_no_table_whole(
                 "limit": 64,
                 "lease_s": 1.0,
                 "model_id": 1,
-                "eager": True,
             },
         ),
     ):
@@ -246,13 +245,12 @@ async def test_the_queue_is_read_in_the_order_of_its_index(
     scope = {"app_name": most[0], "user_id": most[1], "task": "embed", "model_id": 1}
     claimed = {**scope, "claim": CLAIM, "limit": 20, "lease_s": 60.0}
     users = {**scope, "after_app": "", "after_user": "", "limit": 50, "eager": False}
-    claim = statement_of(job_statements.claim)
     for analyze in ("SELECT", "ANALYZE"):
         await connection.execute(analyze)
         for generic in (False, True):
             for statement, parameters, reads in (
-                (claim, claimed | {"eager": False}, 300),
-                (claim, claimed | {"eager": True}, 300),
+                (statement_of(job_statements.claim), claimed, 300),
+                (statement_of(job_statements.claim_eagerly), claimed, 300),
                 (statement_of(job_statements.select_users), users, 400),
             ):
                 nodes = await explain(connection, statement, parameters, generic=generic)
