@@ -1,3 +1,6 @@
+-- Where a session is asked for, a plan that is kept for any reads all rows of its user by the key.
+-- An export does so once for each kind, so that is no query of its own.
+
 -- name: select_settings
 SELECT s.text_search_config, s.extract_facts, m.name AS model, m.dimensions
 FROM {schema}.app_settings AS s
