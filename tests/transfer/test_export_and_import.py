@@ -22,6 +22,7 @@ from adkpg.tables import metadata
 from adkpg.tooling.models import Models
 from adkpg.tooling.testing import said, texts
 from adkpg.tooling.transfer import export, import_from
+from adkpg.tooling.transfer.reading import stored as stored_pages
 from tests.fakes.checkout import CHECKOUT
 from tests.fakes.facts_llm import FactsLlm, Script, add, operations
 from tests.fakes.life import LONG
@@ -483,3 +484,29 @@ async def test_the_export_that_the_page_shows_is_imported_and_exported_again(
     keys = {line["type"]: set(line) for line in again}
     for line in map(json.loads, shown.text.splitlines()):
         assert set(line) <= keys[line["type"]], "fields that an export has"
+
+
+@pytest.mark.parametrize(
+    "scope", [{"app_name": "app"}, ANA, {**ANA, "session_id": "s1"}], ids=["app", "user", "session"]
+)
+async def test_pages_of_one_row_say_what_large_ones_say(
+    database: Database,
+    memory: PgVectorMemoryService,
+    connection: asyncpg.Connection,
+    monkeypatch: pytest.MonkeyPatch,
+    scope: dict[str, Any],
+) -> None:
+    await _fill(database, memory)
+    # A user's id may be empty, or the one that comes next after another.
+    for user_id in ("", "ana\x01", "ana\x01\x01"):
+        await connection.execute(
+            "INSERT INTO user_states (app_name, user_id, state) VALUES ('app', $1, '{}')", user_id
+        )
+    _, *whole = [line async for line in export(database, **scope)]  # the header says when
+    for size in ("_PAGE", "_EVENTS", "_FILES"):
+        monkeypatch.setattr(stored_pages, size, 1)
+    assert [line async for line in export(database, **scope)][1:] == whole
+    if scope == {"app_name": "app"}:
+        lines = map(json.loads, whole)
+        users = [line["user_id"] for line in lines if line["type"] == "user_state"]
+        assert users == ["", "ana", "ana\x01", "ana\x01\x01"]
