@@ -225,7 +225,7 @@ class Documents:
     ) -> Report:
         scope: ScopeKey = {"app_name": app_name, "user_id": user}
         # Who else writes memories of no session takes the same lock.
-        await transaction.fetch(lock_session(), {**scope, "session_id": ""})
+        await transaction.fetch(lock_session(**scope, session_id=""))
         found = await transaction.fetch(statements.select_pieces(**scope, source=source))
         plan = change(
             [Piece(**row) for row in found],

@@ -37,7 +37,7 @@ async def giving_way(
     deadline = clock.time() + database.settings.command_timeout_s
 
     async def quick(transaction: Transaction) -> T:
-        await transaction.fetch(give_way(), scope)
+        await transaction.fetch(give_way(**scope))
         return await work(transaction)
 
     while True:

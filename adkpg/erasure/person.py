@@ -156,7 +156,7 @@ async def _erase(
     memories: Counter[str] = Counter()
     session_ids: set[str] = set()
     # Who writes memories of no stored session holds nothing else.
-    await transaction.fetch(lock_person(), scope)
+    await transaction.fetch(lock_person(**scope))
     while True:
         found = 0
         await transaction.fetch(statements.lock_sessions(**scope))

@@ -210,7 +210,7 @@ async def _prune_batch(
     """
     # An ingest that is writing one of them again would not be seen, and bring it back.
     for session_id in sorted({row["session_id"] for row in candidates}):
-        await transaction.fetch(lock_session(), {**scope, "session_id": session_id})
+        await transaction.fetch(lock_session(**scope, session_id=session_id))
     locked = await transaction.fetch(
         lock_free_positions(**scope, positions=[row["position"] for row in candidates])
     )

@@ -74,7 +74,7 @@ async def _hold(transaction: Transaction, *, place: SessionKey, objects: set[str
 
 
 async def _erase(transaction: Transaction, *, place: SessionKey, objects: set[str]) -> None:
-    await transaction.fetch(lock_session(), place)
+    await transaction.fetch(lock_session(**place))
     await _hold(transaction, place=place, objects=objects)
     for query in (
         statements.lock_session_memories(**place),

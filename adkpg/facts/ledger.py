@@ -116,7 +116,7 @@ class Ledger:
         """
 
         async def apply(transaction: Transaction) -> Changes:
-            await transaction.fetch(write_statements.lock_session(), {**scope, "session_id": _LOCK})
+            await transaction.fetch(write_statements.lock_session(**scope, session_id=_LOCK))
             rows = await transaction.fetch(
                 statements.select_to_merge(
                     **scope,
@@ -190,7 +190,7 @@ class Ledger:
         """
 
         async def put(transaction: Transaction) -> None:
-            await transaction.fetch(write_statements.lock_session(), {**scope, "session_id": _LOCK})
+            await transaction.fetch(write_statements.lock_session(**scope, session_id=_LOCK))
             held = await self._hold(transaction, scope, asked, (), summary.usage)
             old = await transaction.fetch(statements.select_summary(**scope, session_id=session_id))
             stated = KnownFact(
@@ -236,7 +236,7 @@ class Ledger:
             statements.select_session_ids(**scope, memory_ids=wanted)
         ):
             await transaction.fetch(
-                write_statements.lock_session(), {**scope, "session_id": row["session_id"]}
+                write_statements.lock_session(**scope, session_id=row["session_id"])
             )
         held = {
             row["memory_id"]: row

@@ -340,7 +340,7 @@ class Facts:
             return Profile(())
         scope: ScopeKey = {"app_name": app_name, "user_id": user_id}
         rows = await self._database.run.fetch(
-            select_profile(), {**scope, "topics": about, "before": None, "limit": limit}
+            select_profile(**scope, topics=about, before=None, limit=limit)
         )
         provenance: dict[str, list[Memory]] = {row["memory_id"]: [] for row in rows}
         for row in await self._database.run.fetch(

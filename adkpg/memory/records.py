@@ -50,6 +50,12 @@ class StoredMemory(TypedDict):
     superseded_by: str | None
 
 
+class PlacedMemory(StoredMemory):
+    """The same, and its place among its user's memories."""
+
+    position: int
+
+
 class Memory(MemoryEntry):
     """A memory as ADK has it, and what else is known of it.
 

@@ -4,7 +4,7 @@ import asyncio
 from collections.abc import Mapping, Sequence
 from datetime import date, datetime
 from functools import partial
-from typing import Unpack
+from typing import TypedDict, Unpack
 
 from google.adk.events.event import Event
 from google.adk.memory.base_memory_service import BaseMemoryService, SearchMemoryResponse
@@ -48,6 +48,16 @@ from adkpg.telemetry.calls import CREATE, DELETE, SEARCH, UPDATE, UPSERT, accept
 from adkpg.timestamps import zone_of
 
 _PROFILE_FACTS = 100  # as many as Facts.profile gives unless asked for more
+_TIMES = {"after", "before"}  # what filters ask of times alone is read from an index
+
+
+class _Page(TypedDict):
+    """Which page of memories is read, as the queries take it."""
+
+    live_only: bool
+    after_timestamp: datetime | None
+    after_position: int | None
+    limit: int
 
 
 @traced(
@@ -265,17 +275,13 @@ class PgVectorMemoryService(UsesDatabase, BaseMemoryService):
         """
         if not storable(app_name=app_name, user_id=user_id, memory_id=memory_id):
             return None
-        user = scope_user(user_id)
-        self._database.run.require_scope_to_write(app_name, user_id=user)
-        place: statements.MemoryParameters = {
-            "app_name": app_name,
-            "user_id": user,
-            "memory_id": memory_id,
-        }
+        scope: ScopeKey = {"app_name": app_name, "user_id": scope_user(user_id)}
+        self._database.run.require_scope_to_write(app_name, user_id=scope["user_id"])
         found = await self._database.run.transact(
             lambda transaction: writing.update(
                 transaction,
-                place,
+                scope,
+                memory_id,
                 lambda row: changed_draft(
                     row,
                     text=text,
@@ -292,7 +298,7 @@ class PgVectorMemoryService(UsesDatabase, BaseMemoryService):
             )
         )
         if found and text is not None and self._vectors is not None:
-            await self._vectors.embed_quietly(app_name, user)
+            await self._vectors.embed_quietly(**scope)
         return await self.get_memory(app_name=app_name, user_id=user_id, memory_id=memory_id)
 
     async def delete_memory(  # type: ignore[override] # ADK's returns None: what went is told, too
@@ -315,14 +321,10 @@ class PgVectorMemoryService(UsesDatabase, BaseMemoryService):
         """
         if not memory_id or not storable(app_name=app_name, user_id=user_id, memory_id=memory_id):
             return []
-        place: statements.MemoryParameters = {
-            "app_name": app_name,
-            "user_id": scope_user(user_id),
-            "memory_id": memory_id,
-        }
-        self._database.run.require_scope_to_write(app_name, user_id=place["user_id"])
+        scope: ScopeKey = {"app_name": app_name, "user_id": scope_user(user_id)}
+        self._database.run.require_scope_to_write(app_name, user_id=scope["user_id"])
         return await self._database.run.transact(
-            lambda transaction: writing.delete(transaction, place)
+            lambda transaction: writing.delete(transaction, scope, memory_id)
         )
 
     @internal
@@ -344,12 +346,11 @@ class PgVectorMemoryService(UsesDatabase, BaseMemoryService):
         """
         if not storable(app_name=app_name, user_id=user_id, memory_id=memory_id):
             return []
-        place: statements.MemoryParameters = {
-            "app_name": app_name,
-            "user_id": scope_user(user_id),
-            "memory_id": memory_id,
-        }
-        rows = await self._database.run.fetch(statements.select_same(lock=False), place)
+        rows = await self._database.run.fetch(
+            statements.select_same(
+                app_name=app_name, user_id=scope_user(user_id), memory_id=memory_id
+            )
+        )
         return [*map(records.memory, writing.same(rows, memory_id))]
 
     async def search_memory(
@@ -413,18 +414,14 @@ class PgVectorMemoryService(UsesDatabase, BaseMemoryService):
         if not storable(app_name=app_name, user_id=user_id, memory_id=memory_id):
             return None
         user = scope_user(user_id)
-        place: statements.MemoryParameters = {
-            "app_name": app_name,
-            "user_id": user,
-            "memory_id": memory_id,
-        }
+        query = reading.select_memory(app_name=app_name, user_id=user, memory_id=memory_id)
         row = await self._database.run.read(
-            lambda source: source.fetch_one(reading.select_memory(), place),
+            lambda source: source.fetch_one(query),
             Subject(app_name, user, memories=True),
         )
         if row is None and self._database.standby is not None:
             # Whoever has its id may know it from another process, which stored it a moment ago.
-            row = await self._database.run.fetch_one(reading.select_memory(), place)
+            row = await self._database.run.fetch_one(query)
         return None if row is None else records.memory(row)
 
     async def list_memories(
@@ -454,22 +451,24 @@ class PgVectorMemoryService(UsesDatabase, BaseMemoryService):
         if not storable(app_name=app_name, user_id=user_id):
             return Page([], None)
         filters = filters or NO_FILTERS
+        scope: ScopeKey = {"app_name": app_name, "user_id": scope_user(user_id)}
+        asked = parameters_of(filters, zone_of(self._defaults.time_zone))
         place = (None, None) if cursor is None else place_of(cursor, datetime, int)
-        user = scope_user(user_id)
-        statement = reading.list_memories(
-            asked=filters.asked, after_row=cursor is not None, live_only=live
-        )
-        wanted: reading.ListParameters = {
-            "app_name": app_name,
-            "user_id": user,
-            "limit": limit + 1,
+        page: _Page = {
+            "live_only": live,
             "after_timestamp": place[0],
             "after_position": place[1],
-            **parameters_of(filters, zone_of(self._defaults.time_zone)),
+            "limit": limit + 1,
         }
+        if filters.asked <= _TIMES:
+            query = reading.list_memories(
+                **scope, after=asked["after"], before=asked["before"], **page
+            )
+        else:
+            query = reading.list_chosen_memories(**scope, **asked, **page)
         rows = await self._database.run.read(
-            lambda source: source.fetch(statement, wanted),
-            Subject(app_name, user, memories=True),
+            lambda source: source.fetch(query),
+            Subject(**scope, memories=True),
         )
         following = None
         if len(rows) > limit:
@@ -484,15 +483,15 @@ class PgVectorMemoryService(UsesDatabase, BaseMemoryService):
         if not storable(app_name=app_name, user_id=user_id):
             return 0
         filters = filters or NO_FILTERS
-        statement, user = reading.count_memories(asked=filters.asked), scope_user(user_id)
-        wanted: reading.CountParameters = {
-            "app_name": app_name,
-            "user_id": user,
-            **parameters_of(filters, zone_of(self._defaults.time_zone)),
-        }
+        scope: ScopeKey = {"app_name": app_name, "user_id": scope_user(user_id)}
+        asked = parameters_of(filters, zone_of(self._defaults.time_zone))
+        if filters.asked <= _TIMES:
+            query = reading.count_memories(**scope, after=asked["after"], before=asked["before"])
+        else:
+            query = reading.count_chosen_memories(**scope, **asked)
         row = await self._database.run.read(
-            lambda source: source.fetch_one(statement, wanted),
-            Subject(app_name, user, memories=True),
+            lambda source: source.fetch_one(query),
+            Subject(**scope, memories=True),
         )
         return int(row["memories"]) if row else 0
 
@@ -536,15 +535,15 @@ class PgVectorMemoryService(UsesDatabase, BaseMemoryService):
         """
         if not storable(app_name=app_name, user_id=user_id):
             return []
-        wanted: reading.ProfileParameters = {
-            "app_name": app_name,
-            "user_id": user_id,
-            "topics": None if topics is None else list(topics),
-            "before": before,
-            "limit": min(limit, self._database.settings.max_results),
-        }
+        query = reading.select_profile(
+            app_name=app_name,
+            user_id=user_id,
+            topics=None if topics is None else list(topics),
+            before=before,
+            limit=min(limit, self._database.settings.max_results),
+        )
         rows = await self._database.run.read(
-            lambda source: source.fetch(reading.select_profile(), wanted),
+            lambda source: source.fetch(query),
             Subject(app_name, user_id, memories=True),
         )
         return [records.memory(row) for row in rows]

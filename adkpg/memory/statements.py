@@ -1,122 +1,96 @@
-"""Statements that read memories by key and page by page. No I/O."""
+"""Queries that read memories by key and page by page; their SQL is in statements.sql."""
 
 from datetime import datetime
-from functools import cache
+from typing import TypedDict
 
-from sqlalchemy import (
-    BigInteger,
-    Integer,
-    Text,
-    bindparam,
-    func,
-    literal_column,
-    or_,
-    select,
-    true,
-    tuple_,
-)
-from sqlalchemy.dialects.postgresql import ARRAY, TIMESTAMP
+from adkpg.memory.records import PlacedMemory, StoredMemory
+from adkpg.queries import Queries, Query
 
-from adkpg.keys import ScopeKey
-from adkpg.memory.write.statements import MemoryParameters
-from adkpg.sql import FilterParameters, Statement, conditions, in_scope, live, stored_columns
-from adkpg.tables import memories
+_sql = Queries(__file__)
 
 
-class CountParameters(ScopeKey, FilterParameters):
-    """Memories of a scope that meet filters."""
+class Count(TypedDict):
+    """How many memories there are."""
+
+    memories: int
 
 
-class ListParameters(CountParameters):
-    """A page of them; `after_timestamp` and `after_position` say where the one before ended."""
-
-    limit: int
-    after_timestamp: datetime | None
-    after_position: int | None
-
-
-class ProfileParameters(ScopeKey):
-    """Facts about any of some topics, and from before a time; None is about anything, and ever."""
-
-    topics: list[str] | None
-    before: datetime | None
-    limit: int
-
-
-@cache
-def select_memory() -> Statement[MemoryParameters]:
+@_sql.query()
+def select_memory(*, app_name: str, user_id: str, memory_id: str) -> Query[StoredMemory]:
     """Reads one memory, live or not."""
-    return Statement(
-        select(*stored_columns()).where(
-            in_scope(memories), memories.c.memory_id == bindparam("memory_id", type_=Text)
-        )
-    )
 
 
-@cache
+@_sql.query()
 def list_memories(
-    *, asked: frozenset[str], after_row: bool, live_only: bool
-) -> Statement[ListParameters]:
-    """Reads one page of a scope's memories, newest first, with their positions.
+    *,
+    app_name: str,
+    user_id: str,
+    after: datetime | None,
+    before: datetime | None,
+    live_only: bool,
+    after_timestamp: datetime | None,
+    after_position: int | None,
+    limit: int,
+) -> Query[PlacedMemory]:
+    """Reads one page of a scope's memories, newest first.
 
-    The primary key's index tells which ones, unless filters ask for more than it knows.
+    `after_timestamp` and `after_position` say where the page before ended; null is the first page.
     """
-    order = (memories.c.timestamp, memories.c.position)
-    chosen = (
-        select(*order)
-        .where(in_scope(memories), *conditions(asked))
-        .order_by(*(column.desc() for column in order))
-        .limit(bindparam("limit", type_=BigInteger))
-    )
-    if live_only:
-        chosen = chosen.where(live())
-    if after_row:
-        last = tuple_(
-            bindparam("after_timestamp", type_=TIMESTAMP(timezone=True)),
-            bindparam("after_position", type_=BigInteger),
-        )
-        chosen = chosen.where(tuple_(*order) < last)
-    page = chosen.cte("page")
-    # One by one, which OFFSET 0 keeps: a join might read all that the user has, for each.
-    stored = (
-        select(*stored_columns())
-        .where(in_scope(memories), memories.c.position == page.c.position)
-        .offset(literal_column("0", Integer))
-        .lateral("stored")
-    )
-    return Statement(
-        select(*stored.c, page.c.position)
-        .select_from(page.join(stored, true()))
-        .order_by(page.c.timestamp.desc(), page.c.position.desc())
-    )
 
 
-@cache
-def count_memories(*, asked: frozenset[str]) -> Statement[CountParameters]:
+@_sql.query()
+def list_chosen_memories(
+    *,
+    app_name: str,
+    user_id: str,
+    after: datetime | None,
+    before: datetime | None,
+    authors: list[str] | None,
+    session_ids: list[str] | None,
+    metadata: str | None,
+    kinds: list[str] | None,
+    topics: list[str] | None,
+    live_only: bool,
+    after_timestamp: datetime | None,
+    after_position: int | None,
+    limit: int,
+) -> Query[PlacedMemory]:
+    """Reads one page as `list_memories` does, by filters that ask for more than times."""
+
+
+@_sql.query()
+def count_memories(
+    *, app_name: str, user_id: str, after: datetime | None, before: datetime | None
+) -> Query[Count]:
     """Counts a scope's live memories."""
-    return Statement(
-        select(func.count().label("memories"))
-        .select_from(memories)
-        .where(in_scope(memories), live(), *conditions(asked))
-    )
 
 
-@cache
-def select_profile() -> Statement[ProfileParameters]:
-    """Reads a user's live facts, the most important and then the latest first."""
-    topics = bindparam("topics", type_=ARRAY(Text))
-    before = bindparam("before", type_=TIMESTAMP(timezone=True))
-    return Statement(
-        select(*stored_columns())
-        .where(
-            in_scope(memories),
-            memories.c.kind == literal_column("'fact'"),
-            live(),
-            or_(topics.is_(None), memories.c.topics.op("?|")(topics)),
-            or_(before.is_(None), memories.c.timestamp < before),
-        )
-        .order_by(
-            memories.c.importance.desc(), memories.c.timestamp.desc(), memories.c.position.desc()
-        )
-        .limit(bindparam("limit", type_=BigInteger))
-    )
+@_sql.query()
+def count_chosen_memories(
+    *,
+    app_name: str,
+    user_id: str,
+    after: datetime | None,
+    before: datetime | None,
+    authors: list[str] | None,
+    session_ids: list[str] | None,
+    metadata: str | None,
+    kinds: list[str] | None,
+    topics: list[str] | None,
+) -> Query[Count]:
+    """Counts live memories by filters that ask for more than times."""
+
+
+@_sql.query()
+def select_profile(
+    *,
+    app_name: str,
+    user_id: str,
+    topics: list[str] | None,
+    before: datetime | None,
+    limit: int,
+) -> Query[StoredMemory]:
+    """Reads a user's live facts, the most important and then the latest first.
+
+    They are about any of some topics, and from before a time; null is about anything, and ever.
+    """

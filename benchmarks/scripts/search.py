@@ -69,13 +69,13 @@ async def load(
         for start in range(0, size, BATCH):
             count = min(BATCH, size - start)
             rows = drafts(user, start, count, sentences, long=long)
-            given: statements.MemoriesParameters = {
-                "app_name": APP,
-                "user_id": user,
-                "memories": as_json(rows),
-                "config": database.settings.text_search_config,
-            }
-            await database.run.fetch(statements.insert_memories(), given)
+            given = statements.insert_memories(
+                app_name=APP,
+                user_id=user,
+                memories=as_json(rows),
+                config=database.settings.text_search_config,
+            )
+            await database.run.fetch(given)
             parts = [
                 (position, draft.digest, number, part)
                 for position, draft in rows

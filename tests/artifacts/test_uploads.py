@@ -149,7 +149,7 @@ async def test_what_is_erased_is_the_uploads_own_person_and_session_alone(
 async def _forgetting(database: Database) -> AsyncIterator[None]:
     """Forgets ana, and has not committed it until the context ends."""
     async with database.run.transaction() as transaction:
-        await transaction.fetch(lock_person(), ANA)
+        await transaction.fetch(lock_person(**ANA))
         for table in PERSONAL:
             await transaction.fetch(statements.delete_rows(table, **ANA))
         yield

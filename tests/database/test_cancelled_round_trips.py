@@ -111,7 +111,7 @@ async def test_a_look_that_was_cancelled_takes_no_connection_from_the_next_call(
     for look in (
         world.database.installation.found,
         world.database.connections.lies_behind,
-        lambda: world.database.run.fetch(select_recovery(), {}, policy=LOOK),
+        lambda: world.database.run.fetch(select_recovery(), policy=LOOK),
     ):
         await look()
         for round_trip in (1, 2):
@@ -131,14 +131,14 @@ async def test_a_connection_whose_server_does_not_hear_of_a_cancellation_is_nobo
 ) -> None:
     settings = Settings.model_validate({"pool_size": 1})
     async with Database(proxy.url, settings=settings) as database:
-        await database.run.fetch(select_recovery(), {})
+        await database.run.fetch(select_recovery())
         proxy.hold(1, "answer")
-        asking, cancel = by_asyncio(lambda: database.run.fetch(select_recovery(), {}))
+        asking, cancel = by_asyncio(lambda: database.run.fetch(select_recovery()))
         await proxy.held.wait()
         cancel()
         await asyncio.wait({asking})
         async with asyncio.timeout(30):  # half of what a call may wait for the server
-            assert len(await database.run.fetch(select_recovery(), {})) == 1
+            assert len(await database.run.fetch(select_recovery())) == 1
         assert asking.cancelled()
         proxy.release()
 
@@ -152,12 +152,12 @@ async def test_whoever_waits_behind_a_call_that_is_cancelled_as_it_connects_conn
         {"pool_size": 1, "pool_timeout_s": 600.0, "connect_timeout_s": 0.5}
     )
     async with Database(proxy.url, settings=settings) as database:
-        await database.run.fetch(select_recovery(), {})
+        await database.run.fetch(select_recovery())
         await database.close()
         proxy.hold(1, "answer")
-        connecting, cancel = start(lambda: database.run.fetch(select_recovery(), {}))
+        connecting, cancel = start(lambda: database.run.fetch(select_recovery()))
         await proxy.held.wait()
-        waiting = asyncio.create_task(database.run.fetch(select_recovery(), {}))
+        waiting = asyncio.create_task(database.run.fetch(select_recovery()))
         await asyncio.sleep(0)
         cancel()
         async with asyncio.timeout(60):
@@ -172,16 +172,16 @@ async def test_places_of_connections_that_are_refused_are_free_again(proxy: Prox
         {"pool_size": 1, "pool_timeout_s": 600.0, "retry_timeout_s": 0.0}
     )
     async with Database(proxy.url, settings=settings, max_overflow=2) as database:
-        await database.run.fetch(select_recovery(), {})
+        await database.run.fetch(select_recovery())
         await database.close()
         await proxy.leave()
-        asking = (database.run.fetch(select_recovery(), {}) for _ in range(8))
+        asking = (database.run.fetch(select_recovery()) for _ in range(8))
         async with asyncio.timeout(60):
             answers = await asyncio.gather(*asking, return_exceptions=True)
         assert {type(each) for each in answers} == {DatabaseUnavailable}
         assert database.connections.use()[0] == 0
         await proxy.come_back()
-        asking = (database.run.fetch(select_recovery(), {}) for _ in range(8))
+        asking = (database.run.fetch(select_recovery()) for _ in range(8))
         assert len(await asyncio.gather(*asking)) == 8
 
 
@@ -193,9 +193,9 @@ async def test_a_close_that_is_cancelled_closes_all_the_same(
     start: Callable[[Callable[[], Awaitable[object]]], Cancelled],
 ) -> None:
     database = Database(proxy.url)
-    await asyncio.gather(*(database.run.fetch(select_recovery(), {}) for _ in range(3)))
+    await asyncio.gather(*(database.run.fetch(select_recovery()) for _ in range(3)))
     proxy.hold(1, "answer")
-    given_up, give_up = by_asyncio(lambda: database.run.fetch(select_recovery(), {}))
+    given_up, give_up = by_asyncio(lambda: database.run.fetch(select_recovery()))
     await proxy.held.wait()
     give_up()
     await asyncio.wait({given_up})

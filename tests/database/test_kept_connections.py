@@ -57,10 +57,10 @@ def test_a_loop_that_ends_as_connections_are_opened_makes_no_noise(
 async def test_a_connection_whose_caller_is_cancelled_serves_the_next_one(proxy: Proxy) -> None:
     settings = Settings.model_validate({"pool_size": 2})
     async with Database(proxy.url, settings=settings) as database:
-        await database.run.fetch(select_recovery(), {})
+        await database.run.fetch(select_recovery())
         await database.close()
         proxy.hold(1, "answer")
-        connecting = asyncio.create_task(database.run.fetch(select_recovery(), {}))
+        connecting = asyncio.create_task(database.run.fetch(select_recovery()))
         await proxy.held.wait()
         connecting.cancel()
         await asyncio.wait({connecting})
@@ -70,7 +70,7 @@ async def test_a_connection_whose_caller_is_cancelled_serves_the_next_one(proxy:
         async with asyncio.timeout(30):
             while database.connections.use()[:2] != (0, 1):
                 await asyncio.sleep(0)
-        await database.run.fetch(select_recovery(), {})
+        await database.run.fetch(select_recovery())
         assert database.connections.use()[:2] == (0, 1)
 
 
@@ -81,9 +81,9 @@ async def test_closing_fails_calls_that_are_under_way(
     monkeypatch.setattr("adkpg.database.pools._LONGEST_FAREWELL_S", 0.5)
     settings = Settings.model_validate({"pool_size": 1})
     database = Database(proxy.url, settings=settings)
-    await database.run.fetch(select_recovery(), {})
+    await database.run.fetch(select_recovery())
     proxy.hold(1, "answer")
-    calls = [asyncio.create_task(database.run.fetch(select_recovery(), {})) for _ in range(3)]
+    calls = [asyncio.create_task(database.run.fetch(select_recovery())) for _ in range(3)]
     await proxy.held.wait()
     closing = asyncio.create_task(database.close())
     failed = await asyncio.gather(*calls, return_exceptions=True)
@@ -96,10 +96,10 @@ async def test_closing_fails_calls_that_are_under_way(
 
 async def test_closing_fails_a_call_that_is_connecting(proxy: Proxy) -> None:
     database = Database(proxy.url)
-    await database.run.fetch(select_recovery(), {})
+    await database.run.fetch(select_recovery())
     await database.close()
     proxy.hold(1, "answer")
-    connecting = asyncio.create_task(database.run.fetch(select_recovery(), {}))
+    connecting = asyncio.create_task(database.run.fetch(select_recovery()))
     await proxy.held.wait()
     closing = asyncio.create_task(database.close())
     for _ in range(3):
@@ -115,9 +115,9 @@ async def test_a_call_of_before_closing_gives_no_place_to_the_pool_after_it(
 ) -> None:
     monkeypatch.setattr("adkpg.database.pools._LONGEST_FAREWELL_S", 0.5)
     async with Database(proxy.url) as database:
-        await database.run.fetch(select_recovery(), {})
+        await database.run.fetch(select_recovery())
         proxy.hold(1, "answer")
-        call = asyncio.create_task(database.run.fetch(select_recovery(), {}))
+        call = asyncio.create_task(database.run.fetch(select_recovery()))
         await proxy.held.wait()
         closing = asyncio.create_task(database.close())
         while database.connections.use() != (0, 0, 0):  # the pool is set aside

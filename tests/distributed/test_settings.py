@@ -30,7 +30,7 @@ async def test_whoever_gives_way_waits_for_no_lock_of_a_node(
     )
 
     async def give_way_to_it(transaction: Transaction) -> None:
-        await transaction.fetch(give_way(), USER)
+        await transaction.fetch(give_way(**USER))
         await transaction.fetch(locked)
 
     async with connection.transaction():

@@ -241,7 +241,7 @@ async def test_what_a_writer_holds_is_passed_over_until_the_next_time(
     await notes(memory, connection, ("a", 0, 0.5), ("b", 0, 0.5))
     await connection.execute(EXPIRE.format("true"))
     async with database.run.transaction() as writer:
-        await writer.fetch(statements.select_same(lock=True), {**ALICE, "memory_id": "a"})
+        await writer.fetch(statements.lock_same(**ALICE, memory_id="a"))
         assert await prune(database) == [pruned(expired=1)]
     assert await prune(database) == [pruned(expired=1)]
 
@@ -257,7 +257,7 @@ async def test_a_memory_that_was_prolonged_meanwhile_stays(
     )
     await connection.execute(EXPIRE.format("true"))
     async with database.run.transaction() as writer:
-        await writer.fetch(statements.lock_session(), {**ALICE, "session_id": "s"})
+        await writer.fetch(statements.lock_session(**ALICE, session_id="s"))
         pruning_it = asyncio.create_task(prune(database))
         await waits_for_a_lock(connection)
         await connection.execute("UPDATE memories SET expires_at = NULL")

@@ -169,7 +169,7 @@ async def test_what_a_writer_holds_is_passed_over_and_the_rest_goes(
         )
     await connection.execute("UPDATE memories SET expires_at = now()")
     async with database.run.transaction() as writer:
-        await writer.fetch(lock_session(), {**ALICE, "session_id": "s1"})
+        await writer.fetch(lock_session(**ALICE, session_id="s1"))
         assert await tidy(database) == Tidied(2, 0)
     assert await tidy(database) == Tidied(1, 0)
     await connection.execute(AGE.format("31 days"))

@@ -4,6 +4,7 @@ import pytest
 
 from adkpg import Database, DatabaseSessionService, PgVectorMemoryService
 from adkpg.tooling.operations import list_users
+from adkpg.tooling.operations.people import app_names
 from tests.fakes.conversation import entry
 
 
@@ -55,3 +56,18 @@ async def test_only_so_many_ids_are_looked_at_for_a_page(
     everybody = await list_users(database, app_name="app", limit=10)
     assert (len(everybody.items), everybody.next_cursor) == (10, None)
     assert (await list_users(database, app_name="nobody's")).items == []
+
+
+async def test_apps_are_named_in_order_and_only_so_many(
+    database: Database, sessions: DatabaseSessionService, memory: PgVectorMemoryService
+) -> None:
+    assert await app_names(database, most=9) == []
+    for app_name in ("b", "", "é", "b"):
+        for user_id in ("ana", "bob"):
+            await sessions.create_session(app_name=app_name, user_id=user_id)
+    for app_name in ("a", "b", "z"):
+        await memory.add_memory(app_name=app_name, user_id="cy", memories=[entry("tea")])
+    names = ["", "a", "b", "z", "é"]
+    assert await app_names(database, most=9) == names
+    for most in range(1, 6):
+        assert await app_names(database, most=most) == names[:most]

@@ -107,7 +107,7 @@ OVER_ALL_NODES = {
         "sessions.reading_statements.list_sessions_of_app",
     },
     "users of an app in the console": {
-        "tooling.operations.people_statements.select_next_app",
+        "tooling.operations.people_statements.select_app_names",
         "tooling.operations.people_statements.select_users",
     },
     "looking for users with jobs": {
@@ -188,7 +188,7 @@ def test_all_that_names_no_user_is_known_to_ask_all_nodes() -> None:
     found = set()
     for name, statement in statements():
         text = statement.text("adkpg")
-        of_persons = any(re.search(rf"adkpg\.{each}\b", text) for each in PERSONAL)
+        of_persons = any(re.search(rf'adkpg"?\."?{each}\b', text) for each in PERSONAL)
         named = {"user_id", "user_ids"} & set(statement.names)
         if of_persons and not named and not text.startswith("LOCK TABLE"):
             found.add(name.removeprefix("adkpg."))

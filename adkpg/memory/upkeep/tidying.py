@@ -151,10 +151,10 @@ async def _erase(database: Database, scope: ScopeKey, rows: Sequence[Any]) -> in
     """
 
     async def erase(transaction: Transaction) -> int:
-        await transaction.fetch(give_way(), scope)
+        await transaction.fetch(give_way(**scope))
         # An ingest that is writing one of them again would not be seen, and bring it back.
         for session_id in sorted({row["session_id"] for row in rows}):
-            await transaction.fetch(lock_session(), {**scope, "session_id": session_id})
+            await transaction.fetch(lock_session(**scope, session_id=session_id))
         free = await transaction.fetch(
             statements.lock_free_positions(**scope, **_lists(rows, "position"))
         )

@@ -24,6 +24,7 @@ from adkpg.memory.queue.claims import Claims
 from adkpg.memory.write import plan as plans
 from adkpg.memory.write import statements
 from adkpg.memory.write.plan import Plan, Stored
+from adkpg.queries import Answer, Query
 from adkpg.settings import Settings
 
 T = TypeVar("T")
@@ -118,20 +119,20 @@ async def ingest_turns(
             break
         require_memorable(place["app_name"], place["user_id"])
         rows = {str(draft.event_id): _row(place, draft) for draft in sent}
-        parameters: statements.TurnsParameters = {
+        query = statements.ingest_turns(
             **place,
-            "whole": whole,
-            "event_ids": list(wanted),
-            "digests": [draft.digest for draft in wanted.values()],
-            "given_ids": list(rows),
-            "memories": await _given([(0, draft) for draft in sent]),
-            "config": settings.text_search_config,
-            "place": plans.new_place(place["user_id"]),
-            "model_id": None if terms is None else terms.model_id,
-            "claim": claim,
-            "lease_s": settings.job_lease_s,
-        }
-        writing = _written(database, parameters)
+            whole=whole,
+            event_ids=list(wanted),
+            digests=[draft.digest for draft in wanted.values()],
+            given_ids=list(rows),
+            memories=await _given([(0, draft) for draft in sent]),
+            config=settings.text_search_config,
+            place=plans.new_place(place["user_id"]),
+            model_id=None if terms is None else terms.model_id,
+            claim=claim,
+            lease_s=settings.job_lease_s,
+        )
+        writing = _written(database, query)
         if terms is not None:
             if known_to_be_new:
                 terms.begin(list(rows.values()))
@@ -152,10 +153,8 @@ async def ingest_turns(
     return None
 
 
-async def _written(
-    database: Database, parameters: statements.TurnsParameters
-) -> dict[str, Any] | None:
-    (made,) = await database.run.fetch(statements.ingest_turns(), parameters)
+async def _written(database: Database, query: Query[Answer[str | None]]) -> dict[str, Any] | None:
+    (made,) = await database.run.fetch(query)
     answer: dict[str, Any] | None = json.loads(made["answer"] or "null")
     return answer
 
@@ -219,8 +218,8 @@ async def ingest(
     Raises:
       InvalidInput: A memory or its scope's name is too large; nothing was written.
     """
-    await transaction.fetch(statements.lock_session(), place)
-    kept = await transaction.fetch(statements.lock_stored_session(), place)
+    await transaction.fetch(statements.lock_session(**place))
+    kept = await transaction.fetch(statements.lock_stored_session(**place))
     following: int | None = kept[0]["memory_position"] if kept else None
     stored: list[Stored] = []
     if whole:
@@ -230,7 +229,7 @@ async def ingest(
     await apply(transaction, place, plan, settings)
     after = plans.next_position(stored, plan) if whole or plan.insert else following
     if kept and following != after:
-        await transaction.fetch(statements.place_next_memory(), {**place, "next": after})
+        await transaction.fetch(statements.place_next_memory(**place, position=after))
 
 
 async def _addition(
@@ -240,11 +239,9 @@ async def _addition(
     following: int | None,
 ) -> Plan:
     event_ids = [str(draft.event_id) for draft in drafts]
-    known = await transaction.fetch(
-        statements.select_known_events(), {**place, "event_ids": event_ids}
-    )
+    known = await transaction.fetch(statements.select_known_events(**place, event_ids=event_ids))
     if following is None:
-        last = await transaction.fetch(statements.select_last_position(), place)
+        last = await transaction.fetch(statements.select_last_position(**place))
         following = last[0]["position"] + 1 if last else plans.new_place(place["user_id"])
     return plans.addition(drafts, {row["event_id"] for row in known}, following)
 
@@ -255,18 +252,17 @@ async def _replacement(
     """Plans from what differs, or from all that the session has if its order changes."""
     wanted = {str(draft.event_id): draft for draft in drafts}
     compared = await transaction.fetch(
-        statements.select_differences(),
-        {
+        statements.select_differences(
             **place,
-            "event_ids": list(wanted),
-            "digests": [draft.digest for draft in wanted.values()],
-        },
+            event_ids=list(wanted),
+            digests=[draft.digest for draft in wanted.values()],
+        )
     )
     (rest,) = (row for row in compared if row["event_id"] is None)
     new_place = plans.new_place(place["user_id"])
     if not rest["in_session"]:
         stored = await _all_stored(transaction, place)
-        tombstones = await transaction.fetch(statements.select_tombstones(), place)
+        tombstones = await transaction.fetch(statements.select_tombstones(**place))
         deleted = {row["event_id"] for row in tombstones}
         return stored, plans.replacement(stored, drafts, deleted, new_place)
     differing = {row["event_id"]: row for row in compared if row is not rest}
@@ -280,7 +276,7 @@ async def _replacement(
 
 
 async def _all_stored(transaction: Transaction, place: SessionKey) -> list[Stored]:
-    rows = await transaction.fetch(statements.select_session_memories(), place)
+    rows = await transaction.fetch(statements.select_session_memories(**place))
     return [Stored(**row) for row in rows]
 
 
@@ -299,17 +295,14 @@ async def write_by_id(
       drafts: The memories.
       settings: As for `ingest`.
     """
-    wanted: statements.IdsParameters = {
-        **scope,
-        "memory_ids": [draft.memory_id for draft in drafts],
-    }
-    await transaction.fetch(statements.lock_session(), {**scope, "session_id": ""})
-    found = await transaction.fetch(statements.select_by_ids(), wanted)
+    wanted = statements.select_by_ids(**scope, memory_ids=[draft.memory_id for draft in drafts])
+    await transaction.fetch(statements.lock_session(**scope, session_id=""))
+    found = await transaction.fetch(wanted)
     if sources := sorted({row["session_id"] for row in found} - {""}):
         for session_id in sources:
-            await transaction.fetch(statements.lock_session(), {**scope, "session_id": session_id})
+            await transaction.fetch(statements.lock_session(**scope, session_id=session_id))
         # A writer of such a session may have moved or dropped them until now.
-        found = await transaction.fetch(statements.select_by_ids(), wanted)
+        found = await transaction.fetch(wanted)
     known = {row["memory_id"]: row for row in found}
     plan = Plan()
     for draft in drafts:
@@ -325,7 +318,8 @@ async def write_by_id(
 
 async def update(
     transaction: Transaction,
-    place: statements.MemoryParameters,
+    scope: ScopeKey,
+    memory_id: str,
     change: Callable[[Any], Draft],
     *,
     text: str | None,
@@ -339,30 +333,32 @@ async def update(
 
     Args:
       transaction: Where.
-      place: The memory.
+      scope: The user, or the app-wide scope.
+      memory_id: The memory.
       change: Takes a memory's row and returns the memory as it is to be.
       text: Its new text; None if all keep theirs.
       settings: As for `ingest`.
     """
-    rows = await _same(transaction, place)
+    rows = await _same(transaction, scope, memory_id)
     if not rows:
         return False
     if text is None:
         changed = [(row, change(row)) for row in rows]
         plan = Plan(alter=[(int(row["position"]), draft) for row, draft in changed])
-        await apply(transaction, place, plan, settings)
+        await apply(transaction, scope, plan, settings)
         ended = [
             row
             for row, draft in changed
             if draft.expires_at != row["expires_at"] or draft.ttl_s is not None
         ]
         if ended:
-            ends: statements.EndsParameters = {
-                **_scope(place),
-                "origins": [row["memory_id"] for row in ended],
-                "was": [row["expires_at"] for row in ended],
-            }
-            await transaction.fetch(statements.end_derived(), ends)
+            await transaction.fetch(
+                statements.end_derived(
+                    **scope,
+                    origins=[row["memory_id"] for row in ended],
+                    was=[row["expires_at"] for row in ended],
+                )
+            )
         return True
     own, *others = rows
     draft = await off_loop(len(text), lambda: change(own))
@@ -371,20 +367,20 @@ async def update(
         plan = Plan(rewrite=here, alter=here)
     else:
         others = rows
-        plan = Plan(insert=[(plans.new_place(place["user_id"]), draft)])
-    await _bury(transaction, place, others)
-    await apply(transaction, place, plan, settings)
+        plan = Plan(insert=[(plans.new_place(scope["user_id"]), draft)])
+    await _bury(transaction, scope, others)
+    await apply(transaction, scope, plan, settings)
     return True
 
 
-async def delete(transaction: Transaction, place: statements.MemoryParameters) -> list[str]:
+async def delete(transaction: Transaction, scope: ScopeKey, memory_id: str) -> list[str]:
     """Deletes a memory and its repetitions, for good if they came from events.
 
     Returns:
       Their ids, the memory's first; none without the memory.
     """
-    rows = await _same(transaction, place)
-    await _bury(transaction, place, rows)
+    rows = await _same(transaction, scope, memory_id)
+    await _bury(transaction, scope, rows)
     return [str(row["memory_id"]) for row in rows]
 
 
@@ -392,21 +388,21 @@ async def delete_exactly(
     transaction: Transaction, scope: ScopeKey, memory_ids: Sequence[str]
 ) -> None:
     """Deletes some memories and no repetitions of them, for good if they came from events."""
-    await transaction.fetch(statements.lock_person(), scope)
-    await transaction.fetch(statements.delete_memories(), {**scope, "memory_ids": list(memory_ids)})
+    await transaction.fetch(statements.lock_person(**scope))
+    await transaction.fetch(statements.delete_memories(**scope, memory_ids=list(memory_ids)))
 
 
-async def _same(transaction: Transaction, place: statements.MemoryParameters) -> list[Any]:
+async def _same(transaction: Transaction, scope: ScopeKey, memory_id: str) -> list[Any]:
     """Locks a memory and the live ones that a search folds with it; the memory is the first.
 
     Only an append that remembers its new event writes memories of the person meanwhile.
     """
     # An ingest that is writing one again would not be seen, and bring it back.
-    await transaction.fetch(statements.lock_person(), _scope(place))
-    rows = await transaction.fetch(statements.select_same(lock=True), place)
+    await transaction.fetch(statements.lock_person(**scope))
+    rows = await transaction.fetch(statements.lock_same(**scope, memory_id=memory_id))
     return await off_loop(
         sum(len(row["content"] or row["body"]) for row in rows),
-        lambda: same(rows, place["memory_id"]),
+        lambda: same(rows, memory_id),
     )
 
 
@@ -421,11 +417,8 @@ def same(rows: Sequence[Any], memory_id: str) -> list[Any]:
 
 async def _bury(transaction: Transaction, scope: ScopeKey, rows: Sequence[Any]) -> None:
     if rows:
-        gone: statements.IdsParameters = {
-            **_scope(scope),
-            "memory_ids": [row["memory_id"] for row in rows],
-        }
-        await transaction.fetch(statements.delete_memories(), gone)
+        memory_ids = [row["memory_id"] for row in rows]
+        await transaction.fetch(statements.delete_memories(**scope, memory_ids=memory_ids))
 
 
 async def apply(transaction: Transaction, scope: ScopeKey, plan: Plan, settings: Settings) -> None:
@@ -449,38 +442,28 @@ async def apply(transaction: Transaction, scope: ScopeKey, plan: Plan, settings:
     held = {*plan.delete, *came_from.values()}
     held |= {came_from.get(position, position) for position, _ in plan.rewrite}
     if held:
-        await transaction.fetch(statements.lock_positions(), {**here, "positions": sorted(held)})
+        await transaction.fetch(statements.lock_positions(**here, positions=sorted(held)))
     for positions in _batches(plan.delete):
-        await transaction.fetch(statements.delete_positions(), {**here, "positions": positions})
+        await transaction.fetch(statements.delete_positions(**here, positions=positions))
     for moves in _batches(plan.move):
         froms, tos = map(list, zip(*moves, strict=True))
-        await transaction.fetch(statements.move_positions(), {**here, "froms": froms, "tos": tos})
+        await transaction.fetch(statements.move_positions(**here, froms=froms, tos=tos))
     for rows in _batches(plan.rewrite):
-        places: statements.PositionsParameters = {
-            **here,
-            "positions": [position for position, _ in rows],
-        }
-        await transaction.fetch(statements.forget_derived(), places)
-        rewritten: statements.RewriteParameters = {
-            **places,
-            "memories": await _given(rows),
-            "config": config,
-        }
-        await transaction.fetch(statements.rewrite_memories(), rewritten)
+        positions = [position for position, _ in rows]
+        await transaction.fetch(statements.forget_derived(**here, positions=positions))
+        given = await _given(rows)
+        await transaction.fetch(
+            statements.rewrite_memories(**here, positions=positions, memories=given, config=config)
+        )
     for rows in _batches(plan.alter):
-        altered: statements.AttributesParameters = {
-            **here,
-            "positions": [position for position, _ in rows],
-            "memories": await _given(rows),
-        }
-        await transaction.fetch(statements.update_attributes(), altered)
+        positions = [position for position, _ in rows]
+        given = await _given(rows)
+        await transaction.fetch(
+            statements.update_attributes(**here, positions=positions, memories=given)
+        )
     for rows in _batches(plan.insert):
-        given: statements.MemoriesParameters = {
-            **here,
-            "memories": await _given(rows),
-            "config": config,
-        }
-        await transaction.fetch(statements.insert_memories(), given)
+        given = await _given(rows)
+        await transaction.fetch(statements.insert_memories(**here, memories=given, config=config))
 
 
 async def _given(rows: Sequence[tuple[int, Draft]]) -> str:

@@ -4,7 +4,7 @@ from collections.abc import Callable
 
 from adkpg.database import Database, Transaction
 from adkpg.errors import ConfigurationError
-from adkpg.keys import AppKey, require_storable, storable
+from adkpg.keys import require_storable, storable
 from adkpg.memory.drafts import script_of, words_of
 from adkpg.memory.write import word_statements as statements
 from adkpg.telemetry.calls import on, traced_function
@@ -22,7 +22,7 @@ async def text_search_config(database: Database, *, app_name: str) -> str | None
     """
     if not storable(app_name=app_name):
         return None
-    row = await database.run.fetch_one(statements.select_config(), {"app_name": app_name})
+    row = await database.run.fetch_one(statements.select_config(app_name=app_name))
     config: str | None = row["text_search_config"] if row else None
     return config
 
@@ -58,7 +58,7 @@ async def set_text_search_config(
     require_storable(app_name=app_name)
     database.run.require_every_scope()
     if config is not None:
-        known = [row["name"] for row in await database.run.fetch(statements.select_configs(), {})]
+        known = [row["name"] for row in await database.run.fetch(statements.select_configs())]
         if config not in known:
             plain = ", ".join(sorted(name for name in known if "." not in name))
             raise ConfigurationError(
@@ -78,37 +78,35 @@ async def _derived(
     config: str | None,
     progress: Callable[[int, int], None] | None,
 ) -> int:
-    app: AppKey = {"app_name": app_name}
     # In the order of who changes an app's model: its settings, then its memories.
-    await transaction.fetch(statements.set_config(), {**app, "own": config})
-    await transaction.fetch(statements.hold_writers(database.schema), {})
-    (counted,) = await transaction.fetch(statements.count_app(), app)
+    await transaction.fetch(statements.set_config(app_name=app_name, own=config))
+    await transaction.fetch(statements.hold_writers())
+    (counted,) = await transaction.fetch(statements.count_app(app_name=app_name))
     total, done = int(counted["memories"]), 0
     after_user, after_position = "", -(2**63)
     while done < total:
         rows = await transaction.fetch(
-            statements.select_bodies(),
-            {
-                **app,
-                "after_user": after_user,
-                "after_position": after_position,
-                "limit": _BATCH,
-            },
+            statements.select_bodies(
+                app_name=app_name,
+                after_user=after_user,
+                after_position=after_position,
+                limit=_BATCH,
+            )
         )
-        places: statements.PlacesParameters = {
-            **app,
-            "user_ids": [row["user_id"] for row in rows],
-            "positions": [row["position"] for row in rows],
-        }
-        await transaction.fetch(statements.delete_words(), places)
+        user_ids = [row["user_id"] for row in rows]
+        positions = [row["position"] for row in rows]
         await transaction.fetch(
-            statements.write_words(),
-            {
-                **places,
-                "config": database.settings.text_search_config,
-                "words": [words_of(row["author"], row["body"]) for row in rows],
-                "scripts": [script_of(row["author"], row["body"]) for row in rows],
-            },
+            statements.delete_words(app_name=app_name, user_ids=user_ids, positions=positions)
+        )
+        await transaction.fetch(
+            statements.write_words(
+                app_name=app_name,
+                user_ids=user_ids,
+                positions=positions,
+                words=[words_of(row["author"], row["body"]) for row in rows],
+                scripts=[script_of(row["author"], row["body"]) for row in rows],
+                config=database.settings.text_search_config,
+            )
         )
         after_user, after_position = rows[-1]["user_id"], rows[-1]["position"]
         done += len(rows)

@@ -173,8 +173,9 @@ async def restore(database: Database, archive: Archive, *, progress: Progress) -
         )
     await database.installation.require_held_role()
     await require_restorable(database)
-    place: statements.PlaceParameters = {"schema": database.schema}
-    exists = (await database.run.fetch(statements.select_schema(), place, policy=LOOK))[0]["there"]
+    (schema,) = await database.run.fetch(
+        statements.select_schema(schema=database.schema), policy=LOOK
+    )
     server = await _server(database)
     script = Script(database.schema, runs=True)
     programs = server.programs
@@ -190,7 +191,7 @@ async def restore(database: Database, archive: Archive, *, progress: Progress) -
             processes.take(Process(psql, environment=server.environment, reads=True)) as runs,
             processes.take(Process(restore, speaks=True)) as running,
         ):
-            runs.write(statements.begin(database.schema, exists=exists).encode())
+            runs.write(statements.begin(database.schema, exists=schema["there"]).encode())
             for number, line in enumerate(script.lines(running.lines(), server_major=server.major)):
                 runs.write(line)
                 if number % _LINES_SHOWN == 0:
@@ -216,17 +217,14 @@ async def counted(database: Database) -> dict[str, int]:
       DatabaseUnavailable: There is no connection, or a node of a cluster is away.
       PermissionDenied: Policies hide rows from this role.
     """
-    tables = await database.run.fetch(
-        statements.select_tables(), {"schema": database.schema}, policy=LOOK
-    )
+    tables = await database.run.fetch(statements.select_tables(schema=database.schema), policy=LOOK)
     guarded = await database.installation.require_everybodys_rows()
     rows: dict[str, int] = {}
     for name in (each["name"] for each in tables):
         count = statements.count_rows(database.schema, name, guarded=guarded)
         timeout_s = database.settings.migration_timeout_s
-        rows[name] = (await database.run.fetch(count, {}, timeout_s=timeout_s, policy=LOOK))[0][
-            "rows"
-        ]
+        (found,) = await database.run.fetch(count, timeout_s=timeout_s, policy=LOOK)
+        rows[name] = found["rows"]
     return rows
 
 

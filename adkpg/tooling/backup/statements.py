@@ -1,61 +1,62 @@
-"""Statements around a backup: what is in a schema, and SQL of the script that restores. No I/O."""
+"""What is in a schema, and SQL of the script that restores; the queries are in statements.sql."""
 
+import re
 from collections.abc import Mapping
-from functools import cache
 from typing import TypedDict
 
-from sqlalchemy import Boolean, Text, bindparam, func, literal_column, select, table, text
-
-from adkpg.sql import NoParameters, Statement
+from adkpg.queries import Queries, Query, Statement
 from adkpg.tables import EVERY, GUARD, REGISTER
 
-
-class PlaceParameters(TypedDict):
-    """The name of the schema."""
-
-    schema: str
+_sql = Queries(__file__)
 
 
-_SCHEMA = bindparam("schema", type_=Text)
+class Named(TypedDict):
+    """A table."""
+
+    name: str
 
 
-@cache
-def select_tables() -> Statement[PlaceParameters]:
-    """Reads the names of the tables in a schema: name, in this order."""
-    return Statement(
-        text(
-            "SELECT c.relname AS name FROM pg_catalog.pg_class c"
-            " JOIN pg_catalog.pg_namespace n ON n.oid = c.relnamespace"
-            " WHERE n.nspname = :schema AND c.relkind IN ('r', 'p') ORDER BY 1"
-        ).bindparams(_SCHEMA)
-    )
+class There(TypedDict):
+    """Whether something is there."""
+
+    there: bool
 
 
-@cache
-def select_schema() -> Statement[PlaceParameters]:
-    """Reads whether there is a schema: there."""
-    return Statement(
-        text(
-            "SELECT EXISTS (SELECT FROM pg_catalog.pg_namespace WHERE nspname = :schema) AS there"
-        ).bindparams(_SCHEMA)
-    )
+class Counted(TypedDict):
+    """How many rows a table has."""
+
+    rows: int
 
 
-def count_rows(schema: str, name: str, *, guarded: bool) -> Statement[NoParameters]:
-    """Counts the rows of one table: rows.
+@_sql.query()
+def select_tables(*, schema: str) -> Query[Named]:
+    """Reads the names of the tables in a schema, in this order."""
+
+
+@_sql.query()
+def select_schema(*, schema: str) -> Query[There]:
+    """Reads whether there is a schema."""
+
+
+def count_rows(schema: str, name: str, *, guarded: bool) -> Query[Counted]:
+    """Counts the rows of one table, which may be of any revision.
 
     Args:
       schema: Where it is.
       name: Of the table.
       guarded: Whether policies hide rows; it enters everybody's scope first, by a role that may.
     """
-    found = table(name, schema=schema)
-    counted = select(func.count(literal_column("*")).label("rows")).select_from(found)
-    if not guarded:
-        return Statement(counted)
-    # A condition without columns is checked before any row is read.
-    once = counted.offset(literal_column("0")).subquery("counted")
-    return Statement(select(once).where(literal_column(f'"{schema}".enter_every_scope()', Boolean)))
+    sql = f'SELECT count(*) AS rows FROM "{schema}".{_quoted(name)}'  # noqa: S608 - quoted
+    if guarded:
+        # A condition without columns is checked before any row is read.
+        sql = f'SELECT * FROM ({sql} OFFSET 0) AS counted WHERE "{schema}".enter_every_scope()'  # noqa: S608 - the same
+    return Query(Statement(sql, Counted), {})
+
+
+def _quoted(name: str) -> str:
+    """Returns a name as SQL has it, without what `Statement` takes for a parameter."""
+    escaped = re.sub(r"\W", lambda found: f"\\+{ord(found[0]):06x}", name)
+    return f'"{name}"' if escaped == name else f'U&"{escaped}"'
 
 
 def begin(schema: str, *, exists: bool) -> str:

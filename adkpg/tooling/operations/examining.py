@@ -84,7 +84,7 @@ async def _made(check: Check, database: Database) -> Finding:
         return Finding(name, "failure", str(exc), "adkpg db upgrade")
     except AdkpgError as exc:
         if isinstance(exc, DatabaseUnavailable):  # gone, or too slow for this check alone
-            await database.run.fetch(select_recovery(), {}, policy=LOOK)
+            await database.run.fetch(select_recovery(), policy=LOOK)
         return Finding(
             name,
             "warning",

@@ -134,12 +134,11 @@ async def statistics(
     database.run.require_every_scope()
     timeout_s = database.settings.migration_timeout_s
     apps = await database.run.fetch(
-        statements.select_apps(),
-        {"app_name": app_name, "since": datetime.now(UTC) - span},
+        statements.select_apps(app_name=app_name, since=datetime.now(UTC) - span),
         timeout_s=timeout_s,
     )
     largest = await database.run.fetch(
-        statements.select_largest(), {"app_name": app_name, "limit": users}, timeout_s=timeout_s
+        statements.select_largest(app_name=app_name, limit=users), timeout_s=timeout_s
     )
     return Statistics(
         span,
@@ -165,5 +164,5 @@ async def table_sizes(database: Database) -> tuple[TableFigures, ...]:
     database.run.require_every_scope()
     if await database.installation.is_distributed():
         return ()
-    rows = await database.run.fetch(select_sizes(), {"schema": database.schema}, policy=LOOK)
+    rows = await database.run.fetch(select_sizes(schema=database.schema), policy=LOOK)
     return tuple(TableFigures(**dict(row)) for row in rows)

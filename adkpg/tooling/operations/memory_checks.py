@@ -14,7 +14,7 @@ async def queue(database: Database) -> Finding:
     verdict = Verdict("queue")
     waiting = 0
     database.run.require_every_scope()
-    for row in await database.run.fetch(statements.select_queue(), {}):
+    for row in await database.run.fetch(statements.select_queue()):
         waiting += row["waiting"]
         extract = " --extract MODEL" if row["task"] == "extract" else ""
         if row["dead"]:
@@ -38,7 +38,7 @@ async def vectors(database: Database) -> Finding:
     verdict = Verdict("vectors")
     database.run.require_every_scope()
     timeout_s = database.settings.migration_timeout_s
-    rows = await database.run.fetch(statements.select_lacking(), {}, timeout_s=timeout_s)
+    rows = await database.run.fetch(statements.select_lacking(), timeout_s=timeout_s)
     for row in rows:
         if row["unqueued"] > 0:
             verdict.add(
@@ -48,12 +48,14 @@ async def vectors(database: Database) -> Finding:
                 f"adkpg models activate {quote(row['name'])} --dimensions {row['dimensions']} "
                 f"--app {quote(row['app_name'])} --force && adkpg worker --once",
             )
-    limit: statements.LimitParameters = {"exact_limit": database.settings.exact_limit}
-    counted = await database.run.fetch(statements.count_large(), limit, timeout_s=timeout_s)
-    if large := counted[0]["large"]:
+    exact_limit = database.settings.exact_limit
+    (counted,) = await database.run.fetch(
+        statements.count_large(exact_limit=exact_limit), timeout_s=timeout_s
+    )
+    if large := counted["large"]:
         verdict.add(
             "warning",
-            f"{large} users have more than {database.settings.exact_limit} vectors and no index",
+            f"{large} users have more than {exact_limit} vectors and no index",
             "adkpg memory index",
         )
     named = ", ".join(sorted({f"{row['name']} ({row['dimensions']})" for row in rows}))

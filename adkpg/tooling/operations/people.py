@@ -7,7 +7,6 @@ from adkpg.database import Database
 from adkpg.keys import storable
 from adkpg.limits import page_rows
 from adkpg.pages import Page, cursor_of, place_of
-from adkpg.tables import memories, sessions
 from adkpg.telemetry.calls import on, traced_function
 from adkpg.tooling.operations import people_statements as statements
 
@@ -34,27 +33,15 @@ class UserCount:
 async def app_names(database: Database, *, most: int) -> list[str]:
     """Returns the first apps by name that have a session or a memory.
 
-    Each is looked up after the one before: two round trips for each, and no table is read through.
+    Each is looked up after the one before, in one statement, and no table is read through.
 
     Raises:
       ScopeMissing: Row-level security is on, and the context's scope is not `every_scope`.
     """
     database.run.require_every_scope()
-    names: list[str] = []
-    while len(names) < most:
-        after = names[-1] if names else ""
-        rows = [
-            await database.run.fetch_one(
-                statements.select_next_app(table, following=bool(names)), {"after": after}
-            )
-            for table in (sessions, memories)
-        ]
-        found = [row["app_name"] for row in rows if row is not None]
-        following = [name for name in found if name is not None]
-        if not following:
-            break
-        names.append(min(following))
-    return names
+    rows = await database.run.fetch(statements.select_app_names(limit=most))
+    # Each part of the tables has its own, and some apps are in several.
+    return sorted({row["app_name"] for row in rows})[:most]
 
 
 @traced_function(on("sessions"))
@@ -83,17 +70,16 @@ async def list_users(
     limit = page_rows(database.settings, limit)
     if not storable(app_name=app_name, part=part):
         return Page([], None)
-    after = "" if cursor is None else place_of(cursor, str)[0]
     rows = await database.run.fetch(
-        statements.select_users(following=cursor is not None),
-        {
-            "app_name": app_name,
-            "part": part,
-            "after": after,
-            "limit": limit + 1,
+        statements.select_users(
+            app_name=app_name,
+            # The next id by its bytes, because no id has NUL.
+            first="" if cursor is None else place_of(cursor, str)[0] + "\x01",
+            part=part,
             # One of them may be the app's own id.
-            "walked": max(_WALKED, limit + 2) if part else limit + 2,
-        },
+            walked=max(_WALKED, limit + 2) if part else limit + 2,
+            limit=limit + 1,
+        )
     )
     # Each part of the tables looked at its own users, up to the one that it reached.
     reached = min((row["reached"] for row in rows if row["reached"] is not None), default=None)

@@ -1,123 +1,41 @@
-"""Statements that list an app's users. No I/O."""
+"""Queries that list apps and their users; their SQL is in people_statements.sql."""
 
-from functools import cache
-from typing import Any, TypedDict
+from datetime import datetime
+from typing import TypedDict
 
-from sqlalchemy import (
-    Integer,
-    Table,
-    Text,
-    bindparam,
-    func,
-    literal,
-    literal_column,
-    or_,
-    select,
-    true,
-)
+from adkpg.queries import Place, Queries, Query
 
-from adkpg.keys import APP_WIDE, AppKey
-from adkpg.queries import Place
-from adkpg.sql import APP_NAME, Statement
-from adkpg.tables import memories, sessions, user_states
+_sql = Queries(__file__)
 
 
-class UsersParameters(AppKey):
-    """Parameters of `select_users`: those after one, of whose ids a part is known.
+class AppName(TypedDict):
+    """An app."""
 
-    So many are looked at, and so many returned.
+    app_name: str
+
+
+class User(TypedDict):
+    """A user, what they have, and the last one who was looked at, if there may be more.
+
+    In the row of a page without users, `user_id` is null.
     """
 
-    after: str
-    part: str
-    limit: int
-    walked: int
+    user_id: str | None
+    sessions: int
+    updated_at: datetime | None
+    memories: int
+    reached: str | None
 
 
-class NextAppParameters(TypedDict):
-    """Parameters of `select_next_app`: the app before; empty for the first."""
-
-    after: str
-
-
-@cache
-def select_next_app(table: Table, *, following: bool) -> Statement[NextAppParameters]:
-    """Looks up the first app, or the one after, of which a table has a row; null if none."""
-    after = bindparam("after", type_=Text)
-    return Statement(
-        select(func.min(table.c.app_name).label("app_name")).where(
-            table.c.app_name > after if following else table.c.app_name >= after
-        )
-    )
+@_sql.query(place=Place.EACH_PART)
+def select_app_names(*, limit: int) -> Query[AppName]:
+    """Reads the first apps of which there is a session or a memory, by name."""
 
 
-def _is_live() -> Any:
-    return or_(sessions.c.expires_at.is_(None), sessions.c.expires_at > func.now())
-
-
-@cache
-def select_users(*, following: bool) -> Statement[UsersParameters]:
+@_sql.query(place=Place.EACH_PART)
+def select_users(*, app_name: str, first: str, part: str, walked: int, limit: int) -> Query[User]:
     """Reads a page of an app's users by id, and what each has.
 
-    Each user is looked up after the one before, up to so many. Returns user_id, sessions,
-    updated_at, memories, and reached: the last one looked at, if there may be more; the others are
-    null in the row of a page without users.
+    Each user is looked up after the one before: the first one at `first` or after it, up to
+    `walked`. Those are returned whose id has the part, up to `limit`; there is always a row.
     """
-    limit, walked = bindparam("limit", type_=Integer), bindparam("walked", type_=Integer)
-    one = literal_column("1", Integer)
-    tables = (sessions, memories, user_states)
-
-    def first_after(place: Any, *, including: bool) -> Any:
-        def first(table: Any) -> Any:
-            after = table.c.user_id >= place if including else table.c.user_id > place
-            return (
-                select(table.c.user_id)
-                .where(table.c.app_name == APP_NAME, after)
-                .order_by(table.c.user_id)
-                .limit(one)
-                .scalar_subquery()
-            )
-
-        return func.least(*map(first, tables))
-
-    begin = first_after(bindparam("after", type_=Text), including=not following)
-    walk = select(begin.label("user_id"), one.label("number")).cte("walk", recursive=True)
-    walk = walk.union_all(
-        select(first_after(walk.c.user_id, including=False), walk.c.number + one).where(
-            walk.c.user_id.is_not(None), walk.c.number < walked
-        )
-    )
-    page = (
-        select(walk.c.user_id)
-        .where(
-            walk.c.user_id.is_not(None),
-            walk.c.user_id != literal(APP_WIDE),
-            func.strpos(walk.c.user_id, bindparam("part", type_=Text)) > 0,
-        )
-        .order_by(walk.c.user_id)
-        .limit(limit)
-        .cte("page")
-    )
-    reached = select(
-        select(walk.c.user_id).where(walk.c.number == walked).scalar_subquery().label("user_id")
-    ).cte("reached")
-
-    def of(table: Any, value: Any, *where: Any) -> Any:
-        return (
-            select(value)
-            .where(table.c.app_name == APP_NAME, table.c.user_id == page.c.user_id, *where)
-            .scalar_subquery()
-        )
-
-    return Statement(
-        select(
-            page.c.user_id,
-            of(sessions, func.count(), _is_live()).label("sessions"),
-            of(sessions, func.max(sessions.c.updated_at), _is_live()).label("updated_at"),
-            of(memories, func.count()).label("memories"),
-            reached.c.user_id.label("reached"),
-        )
-        .select_from(reached.outerjoin(page, true()))
-        .order_by(page.c.user_id),
-        place=Place.EACH_PART,
-    )

@@ -8,7 +8,6 @@ from adkpg.database.attempts import GLANCE
 from adkpg.database.replicas.horizon import settled
 from adkpg.database.replicas.statements import identify
 from adkpg.errors import AdkpgError, SchemaError
-from adkpg.sql import NoParameters
 from adkpg.tooling.operations.catalog_statements import select_replay, select_role
 from adkpg.tooling.operations.findings import Finding, Verdict
 
@@ -16,7 +15,6 @@ _LONGEST_S = 2.0
 _PAUSE_S = 0.05
 _CLOCKS_MAY_DIFFER_S = 2.0  # the way to either server, too
 _TOLERATED = 8192  # a primary at rest keeps records back that commit nothing, for some seconds
-_NOTHING: NoParameters = {}
 
 
 async def replica(database: Database) -> Finding:
@@ -45,9 +43,9 @@ async def replica(database: Database) -> Finding:
             )
             return verdict.finding("")
         await standby.installation.check()
-        role = (await standby.fetch(select_role(), {"schema": database.schema}, policy=LOOK))[0]
+        role = (await standby.fetch(select_role(schema=database.schema), policy=LOOK))[0]
         # Fails where pgvector's library is missing.
-        (replay,) = await standby.fetch(select_replay(), _NOTHING, policy=LOOK)
+        (replay,) = await standby.fetch(select_replay(), policy=LOOK)
         if role["guarded"] and not database.settings.row_level_security:
             verdict.add(
                 "failure",

@@ -28,7 +28,7 @@ async def report(database: Database) -> None:
       DatabaseError: The server refused it.
     """
     database.run.require_every_scope()
-    rows = await database.run.fetch(statements.select_queue(), {})
+    rows = await database.run.fetch(statements.select_queue())
     found = {row["task"]: row for row in rows}
     for task in _TASKS:
         row, labels = found.get(task), {"adkpg.task": task}

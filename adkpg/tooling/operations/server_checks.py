@@ -8,7 +8,7 @@ from adkpg.database import LOOK, Database
 from adkpg.database.migrating.migrations import ENCODING
 from adkpg.database.row_security import quoted
 from adkpg.errors import ConfigurationError, ExtensionMissing, SchemaError
-from adkpg.tables import metadata
+from adkpg.tables import EVERY, REGISTER, metadata
 from adkpg.tooling.operations import catalog_statements as statements
 from adkpg.tooling.operations.findings import Finding, Status, Verdict
 
@@ -41,7 +41,7 @@ async def postgres(database: Database) -> Finding:
             f"the database's encoding is {found.encoding}, and adkpg needs {ENCODING}",
             _OTHER_DATABASE,
         )
-    if (await database.run.fetch(statements.select_recovery(), {}, policy=LOOK))[0]["standby"]:
+    if (await database.run.fetch(statements.select_recovery(), policy=LOOK))[0]["standby"]:
         verdict.add(
             "failure",
             "it is a standby, where nothing can be written",
@@ -54,12 +54,10 @@ async def pgvector(database: Database) -> Finding:
     """Whether pgvector is there, and without the faults that lose entries of an index."""
     found = await database.installation.found()
     verdict = Verdict("pgvector")
-    rows = await database.run.fetch(statements.select_pgvector(), {}, policy=LOOK)
+    rows = await database.run.fetch(statements.select_pgvector(), policy=LOOK)
     newest = rows[0]["version"] if rows else None
     there = found.pgvector
-    role = (
-        await database.run.fetch(statements.select_role(), {"schema": database.schema}, policy=LOOK)
-    )[0]
+    (role,) = await database.run.fetch(statements.select_role(schema=database.schema), policy=LOOK)
     if there is None and database.auto_upgrade and role["super"]:
         there = newest
     if there is None and newest is None:
@@ -121,14 +119,12 @@ async def schema(database: Database) -> Finding:
         if found.revision is not None:
             verdict.add("failure", str(exc), _cure_of_schema(database, str(exc)))
             return verdict.finding(f"revision {found.revision} in the schema {database.schema}")
-        role = (
-            await database.run.fetch(
-                statements.select_role(), {"schema": database.schema}, policy=LOOK
-            )
-        )[0]
+        (role,) = await database.run.fetch(
+            statements.select_role(schema=database.schema), policy=LOOK
+        )
         elsewhere = [
             row["name"]
-            for row in await database.run.fetch(statements.select_schemas(), {}, policy=LOOK)
+            for row in await database.run.fetch(statements.select_schemas(), policy=LOOK)
         ]
         if elsewhere:
             verdict.add(
@@ -156,12 +152,11 @@ async def _lacking(database: Database) -> list[str]:
     """Returns the tables and columns that somebody has dropped: each as SQL names it."""
     of = [(table.name, column.name) for table in metadata.sorted_tables for column in table.columns]
     rows = await database.run.fetch(
-        statements.select_missing_columns(),
-        {
-            "schema": database.schema,
-            "tables": [table for table, _ in of],
-            "columns": [column for _, column in of],
-        },
+        statements.select_missing_columns(
+            schema=database.schema,
+            tables=[table for table, _ in of],
+            columns=[column for _, column in of],
+        ),
         policy=LOOK,
     )
     return [".".join(filter(None, (row["of"], row["name"]))) for row in rows]
@@ -208,16 +203,13 @@ async def pooler(database: Database) -> Finding:
 async def role(database: Database) -> Finding:
     """Whether the role may do what adkpg asks for, and no more."""
     verdict = Verdict("role")
-    found = (
-        await database.run.fetch(statements.select_role(), {"schema": database.schema}, policy=LOOK)
-    )[0]
+    (found,) = await database.run.fetch(statements.select_role(schema=database.schema), policy=LOOK)
     missing = await database.run.fetch(
-        statements.select_missing_rights(),
-        {
-            "schema": database.schema,
-            "tables": [table.name for table in metadata.sorted_tables],
-            "rights": _RIGHTS,
-        },
+        statements.select_missing_rights(
+            schema=database.schema,
+            tables=[table.name for table in metadata.sorted_tables],
+            rights=_RIGHTS,
+        ),
         policy=LOOK,
     )
     name = found["role"]
@@ -247,7 +239,8 @@ async def role(database: Database) -> Finding:
 async def _admissions(database: Database, verdict: Verdict, asking: _Row) -> str:
     """Adds what keeps roles out of everybody's scope, or lets one in; returns who may enter it."""
     roles = await database.run.fetch(
-        statements.select_admissions(), {"schema": database.schema}, policy=LOOK
+        statements.select_admissions(schema=database.schema, every=EVERY, register=REGISTER),
+        policy=LOOK,
     )
     if not roles:
         return ""
@@ -298,11 +291,9 @@ _CUTTING_OFF = ("statement_timeout", "transaction_timeout")
 async def settings(database: Database) -> Finding:
     """Whether the server's settings lose data, or stop what adkpg does."""
     names = [*_HURTING, *_CUTTING_OFF, "max_connections"]
-    rows = await database.run.fetch(statements.select_settings(), {"names": names}, policy=LOOK)
+    rows = await database.run.fetch(statements.select_settings(names=names), policy=LOOK)
     found = {row["name"]: row for row in rows}
-    role = (
-        await database.run.fetch(statements.select_role(), {"schema": database.schema}, policy=LOOK)
-    )[0]
+    (role,) = await database.run.fetch(statements.select_role(schema=database.schema), policy=LOOK)
     verdict = Verdict("settings")
     for name, (value, status, why, better) in _HURTING.items():
         if found[name]["setting"] == value:

@@ -11,9 +11,7 @@ _HNSW = "memory_vectors_hnsw_"
 
 async def indexes(database: Database) -> Finding:
     """Whether every index is there and whole."""
-    rows = await database.run.fetch(
-        statements.select_indexes(), {"schema": database.schema}, policy=LOOK
-    )
+    rows = await database.run.fetch(statements.select_indexes(schema=database.schema), policy=LOOK)
     known = dict(statements.definitions(database.schema))
     found = {row["name"] for row in rows}
     verdict = Verdict("indexes")
@@ -38,7 +36,7 @@ async def vacuum(database: Database) -> Finding:
     """Whether vacuum keeps up, whose map of pages lets searches answer from indexes alone."""
     verdict = Verdict("vacuum")
     for row in await database.run.fetch(
-        statements.select_tables(), {"schema": database.schema}, policy=LOOK
+        statements.select_tables(schema=database.schema), policy=LOOK
     ):
         name, place = row["name"], f'"{database.schema}"."{row["name"]}"'
         if not row["vacuumed"]:

@@ -86,13 +86,13 @@ class PgVectorMemory:
                 for user, batch in corpus.pieces(_LOADED):
                     rows = drafts(user, batch)
                     config = self._database.settings.text_search_config
-                    given: statements.MemoriesParameters = {
-                        "app_name": APP,
-                        "user_id": user,
-                        "memories": as_json(rows),
-                        "config": config,
-                    }
-                    await self._database.run.fetch(statements.insert_memories(), given)
+                    given = statements.insert_memories(
+                        app_name=APP,
+                        user_id=user,
+                        memories=as_json(rows),
+                        config=config,
+                    )
+                    await self._database.run.fetch(given)
                     places += [
                         (user, position, said.number)
                         for (position, _), said in zip(rows, batch, strict=True)

@@ -1,6 +1,7 @@
 """How Postgres answers a search: from covering indexes, whatever else the tables hold."""
 
-from datetime import UTC
+from datetime import UTC, datetime
+from typing import Any
 
 import asyncpg
 import pytest
@@ -8,7 +9,7 @@ import pytest
 from adkpg import Database, PgVectorMemoryService
 from adkpg.keys import APP_WIDE
 from adkpg.memory import statements as reading
-from adkpg.memory.filters import NO_FILTERS, parameters_of
+from adkpg.memory.filters import NO_FILTERS, SearchFilters, parameters_of
 from adkpg.memory.queue import statements as job_statements
 from adkpg.memory.queue.claims import Claims
 from adkpg.memory.search import statements as searches
@@ -208,9 +209,9 @@ async def test_a_plan_for_any_user_suits_a_small_one_beside_a_large_one(
 async def test_writes_of_one_session_read_no_table_whole(
     crowded: PgVectorMemoryService, connection: asyncpg.Connection
 ) -> None:
-    for statement, parameters in (
-        (statements.select_session_memories(), {**USER, "session_id": "s"}),
-        (statements.select_by_ids(), {**USER, "memory_ids": ["m"]}),
+    asked: tuple[tuple[Any, Any], ...] = (
+        statements.select_session_memories(**USER, session_id="s"),
+        statements.select_by_ids(**USER, memory_ids=["m"]),
         (
             statement_of(job_statements.claim_eagerly),
             {
@@ -222,7 +223,8 @@ async def test_writes_of_one_session_read_no_table_whole(
                 "model_id": 1,
             },
         ),
-    ):
+    )
+    for statement, parameters in asked:
         for generic in (False, True):
             nodes = await explain(connection, statement, parameters, generic=generic)
             assert scans(nodes, "memories")
@@ -313,14 +315,50 @@ async def test_a_page_of_memories_reads_a_users_keys_once_whatever_is_known_of_u
     )
     if analyzed:
         await connection.execute("VACUUM ANALYZE memories")
-    asked = {**USER, "limit": 101, "after_timestamp": "2999-01-01", "after_position": 0}
-    for later in (False, True):
+    for later in (None, datetime(2999, 1, 1, tzinfo=UTC)):
         for live_only in (False, True):
-            page = reading.list_memories(asked=frozenset(), after_row=later, live_only=live_only)
+            page = reading.list_memories(
+                **USER,
+                after=None,
+                before=None,
+                live_only=live_only,
+                after_timestamp=later,
+                after_position=None if later is None else 0,
+                limit=101,
+            )
             for generic in (False, True):
-                nodes = await explain(connection, page, asked, generic=generic)
+                nodes = await explain(connection, page, generic=generic)
                 assert nodes[0]["Actual Rows"] == 101
                 assert sum(map(rows_read, scans(nodes, "memories"))) <= 5101
+
+
+async def test_what_filters_choose_is_found_by_their_index_whatever_is_asked_first(
+    database: Database, connection: asyncpg.Connection
+) -> None:
+    """The plan that is kept may be made for authors, whom no index serves."""
+    await connection.execute(
+        "INSERT INTO memories (app_name, user_id, position, memory_id, kind, session_id, event_id,"
+        " timestamp, body, length, digest) SELECT 'app', 'user', n, n,"
+        " CASE WHEN n <= 3 THEN 'fact' ELSE 'turn' END, n / 4, n, now(), 'turn', 2, ''"
+        " FROM generate_series(1, 5000) n"
+    )
+    await connection.execute("VACUUM ANALYZE memories")
+    for filters in (SearchFilters(kinds=["fact", "summary"]), SearchFilters(session_ids=["0"])):
+        asked = parameters_of(filters, UTC)
+        page = reading.list_chosen_memories(
+            **USER,
+            **asked,
+            live_only=True,
+            after_timestamp=None,
+            after_position=None,
+            limit=101,
+        )
+        count = reading.count_chosen_memories(**USER, **asked)
+        for generic in (False, True):
+            for query, rows in ((page, 3), (count, 1)):
+                nodes = await explain(connection, query, generic=generic)
+                assert nodes[0]["Actual Rows"] == rows
+                assert sum(map(rows_read, scans(nodes, "memories"))) <= 10
 
 
 @pytest.mark.parametrize("analyzed", [False, True])
@@ -340,32 +378,28 @@ async def test_a_session_is_found_among_all_that_its_user_has(
     for session_id, event_ids in (("new", ["a", "b"]), ("77", ["770", "771", "new"])):
         place = {**USER, "session_id": session_id}
         digests = [""] * len(event_ids)
-        compared = {**place, "event_ids": event_ids, "digests": digests}
-        for statement in (
-            statements.select_last_position(),
-            statements.select_session_memories(),
-            statements.select_differences(),
+        for query in (
+            statements.select_last_position(**place),
+            statements.select_session_memories(**place),
+            statements.select_differences(**place, event_ids=event_ids, digests=digests),
         ):
-            nodes = await explain(connection, statement, compared, generic=True)
+            nodes = await explain(connection, query, generic=True)
             assert sum(map(rows_read, scans(nodes, "memories"))) <= 40
         # Before the first ANALYZE the planner takes every user for small.
         for whole in (False, True) if analyzed else (True,):
-            turns: statements.TurnsParameters = {
-                "app_name": "app",
-                "user_id": "user",
-                "session_id": session_id,
-                "event_ids": event_ids,
-                "digests": digests,
-                "whole": whole,
-                "given_ids": [],
-                "memories": "[]",
-                "config": "english",
-                "place": 0,
-                "model_id": None,
-                "claim": CLAIM,
-                "lease_s": 1.0,
-            }
-            ingest = statements.ingest_turns()
+            ingest, turns = statements.ingest_turns(
+                **place,
+                whole=whole,
+                event_ids=event_ids,
+                digests=digests,
+                given_ids=[],
+                memories="[]",
+                config="english",
+                place=0,
+                model_id=None,
+                claim=CLAIM,
+                lease_s=1.0,
+            )
             async with connection.transaction():
                 await connection.fetch(ingest.text(database.schema), *ingest.arguments(turns))
                 read = await connection.fetchval(READ)

@@ -109,7 +109,7 @@ async def test_a_deletion_waits_for_the_ingest_that_rewrites_its_memory(
     await memory.add_session_to_memory(session_of(said("oolong", "e")))
     memory_id = await connection.fetchval("SELECT memory_id FROM memories")
     async with database.run.transaction() as ingest:
-        await ingest.fetch(statements.lock_session(), {**USER, "session_id": "s"})
+        await ingest.fetch(statements.lock_session(**USER, session_id="s"))
         deletion = asyncio.create_task(memory.delete_memory(**USER, memory_id=memory_id))
         await waits_for_a_lock(connection)
     await deletion
@@ -124,18 +124,15 @@ async def test_replacing_a_memory_waits_for_the_session_it_came_from(
     await memory.add_session_to_memory(session_of(said("oolong", "e")))
     memory_id = await connection.fetchval("SELECT memory_id FROM memories")
     async with database.run.transaction() as ingest:
-        await ingest.fetch(statements.lock_session(), {**USER, "session_id": "s"})
+        await ingest.fetch(statements.lock_session(**USER, session_id="s"))
         replacing = asyncio.create_task(
             memory.add_memory(**USER, memories=[entry("sencha", memory_id)])
         )
         await waits_for_a_lock(connection)
-        row = (await ingest.fetch(statements.select_by_ids(), {**USER, "memory_ids": [memory_id]}))[
-            0
-        ]
+        (row,) = await ingest.fetch(statements.select_by_ids(**USER, memory_ids=[memory_id]))
         # As an ingest does that puts an event before this one.
         await ingest.fetch(
-            statements.move_positions(),
-            {**USER, "froms": [row["position"]], "tos": [row["position"] + 100]},
+            statements.move_positions(**USER, froms=[row["position"]], tos=[row["position"] + 100])
         )
     await replacing
     assert await found(memory, "sencha oolong") == ["sencha"]

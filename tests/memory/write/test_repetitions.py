@@ -259,7 +259,7 @@ async def test_two_at_once_delete_each_repetition_once(
 ) -> None:
     await words.add_memory(**USER, memories=[entry(SAID, f"m{number}") for number in range(9)])
     async with database.run.transaction() as writer:
-        await writer.fetch(statements.lock_session(), {**USER, "session_id": ""})
+        await writer.fetch(statements.lock_session(**USER, session_id=""))
         both = [
             asyncio.create_task(words.delete_memory(**USER, memory_id=memory_id))
             for memory_id in ("m0", "m8")
@@ -291,10 +291,10 @@ async def test_an_append_waits_for_no_deletion_and_is_shown_by_the_next_search(
     session = await outbox.create_session(**USER, session_id="s")
     await words.add_memory(**USER, memories=[entry(SAID, "m", author="user")])
     async with database.run.transaction() as deleting:
-        await deleting.fetch(statements.lock_person(), {**USER})
-        await deleting.fetch(statements.select_same(lock=True), {**USER, "memory_id": "m"})
+        await deleting.fetch(statements.lock_person(**USER))
+        await deleting.fetch(statements.lock_same(**USER, memory_id="m"))
         await outbox.append_event(session, said(SAID, "e"))
-        await deleting.fetch(statements.delete_memories(), {**USER, "memory_ids": ["m"]})
+        await deleting.fetch(statements.delete_memories(**USER, memory_ids=["m"]))
     (hit,) = await words.search(**USER, query="lilac")
     assert hit.memory.event_id == "e"
     assert await words.delete_memory(**USER, memory_id=str(hit.memory.id)) == [hit.memory.id]

@@ -24,7 +24,7 @@ def versions(names: list[str], random_: random.Random, timestamp: float = 5.0) -
 
 
 async def stored(database: Database) -> list[Stored]:
-    rows = await database.run.fetch(statements.select_session_memories(), PLACE)
+    rows = await database.run.fetch(statements.select_session_memories(**PLACE))
     return [Stored(**row) for row in rows]
 
 
@@ -77,11 +77,11 @@ async def test_remembering_one_more_event_reads_nothing_of_the_session(
     await words.add_session_to_memory(session_of(*texts))
     await words.add_memory(**USER, memories=[entry(f"note {number}") for number in range(300)])
     await connection.execute("VACUUM ANALYZE memories")
-    for statement, parameters in (
-        (statements.select_known_events(), {**PLACE, "event_ids": ["e7", "new"]}),
-        (statements.select_last_position(), PLACE),
+    for query in (
+        statements.select_known_events(**PLACE, event_ids=["e7", "new"]),
+        statements.select_last_position(**PLACE),
     ):
-        nodes = await explain(connection, statement, parameters)
+        nodes = await explain(connection, query)
         read = sum(node["Actual Rows"] + node.get("Rows Removed by Filter", 0) for node in nodes)
         assert read < 20
     last = await stored(database)

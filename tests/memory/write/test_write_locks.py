@@ -54,8 +54,8 @@ async def test_writers_of_one_person_do_not_wait_for_each_other(
     database: Database, connection: asyncpg.Connection
 ) -> None:
     async with database.run.transaction() as one, database.run.transaction() as other:
-        await one.fetch(statements.lock_session(), PLACE)
-        await other.fetch(statements.lock_session(), {**PLACE, "session_id": "t"})
+        await one.fetch(statements.lock_session(**PLACE))
+        await other.fetch(statements.lock_session(**{**PLACE, "session_id": "t"}))
         assert await advisory_locks(connection) == 2
 
 
@@ -115,6 +115,6 @@ async def test_a_documents_pieces_wait_for_nobody_forgetting_another(
     database: Database, words: PgVectorMemoryService
 ) -> None:
     async with database.run.transaction() as transaction:
-        await transaction.fetch(statements.lock_person(), {"app_name": "app", "user_id": "other"})
+        await transaction.fetch(statements.lock_person(app_name="app", user_id="other"))
         report = await Documents(words).add(app_name="app", source="a.md", text="Oolong is a tea.")
     assert report.added == 1

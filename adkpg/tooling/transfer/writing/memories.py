@@ -99,7 +99,7 @@ class MemoryWriter:
         if self._mode is Mode.WRITE:
 
             async def work(transaction: Transaction) -> None:
-                await transaction.fetch(memory_statements.lock_session(), key)
+                await transaction.fetch(memory_statements.lock_session(**key))
                 await transaction.fetch(statements.bury_event(**key, event_id=event_id))
                 await transaction.fetch(
                     statements.insert_tombstone(
@@ -175,9 +175,7 @@ class MemoryWriter:
     ) -> int:
         sessions = sorted({record.draft.session_id for record in records} | {""})
         for session_id in sessions:
-            await transaction.fetch(
-                memory_statements.lock_session(), {**scope, "session_id": session_id}
-            )
+            await transaction.fetch(memory_statements.lock_session(**scope, session_id=session_id))
         found = await self._found(transaction, scope, records)
         taken = {
             row["position"]

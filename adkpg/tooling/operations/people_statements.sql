@@ -1,0 +1,82 @@
+-- name: select_app_names
+WITH RECURSIVE walk AS (
+  -- Each app is looked up in the keys after the one before, so no table is read through.
+  SELECT 1 AS number, least(
+    (SELECT min(app_name) FROM {schema}.sessions),
+    (SELECT min(app_name) FROM {schema}.memories)
+  ) AS app_name
+  UNION ALL
+  SELECT w.number + 1, least(
+    (SELECT min(s.app_name) FROM {schema}.sessions AS s WHERE s.app_name > w.app_name),
+    (SELECT min(m.app_name) FROM {schema}.memories AS m WHERE m.app_name > w.app_name)
+  )
+  FROM walk AS w
+  WHERE w.app_name IS NOT NULL AND w.number < :limit
+)
+SELECT app_name
+FROM walk
+WHERE app_name IS NOT NULL
+ORDER BY app_name;
+
+-- name: select_users
+WITH RECURSIVE walk AS (
+  -- Each user is looked up in the keys after the one before, so no table is read through. No id has
+  -- NUL, so the next one by its bytes is the id with a \x01 after it.
+  SELECT 0 AS number, NULL::text COLLATE "C" AS user_id, :first::text COLLATE "C" AS next
+  UNION ALL
+  SELECT w.number + 1, found.user_id, found.user_id || E'\x01'
+  FROM walk AS w
+  CROSS JOIN LATERAL (
+    SELECT min(each.user_id) AS user_id
+    FROM (
+      (
+        SELECT user_id
+        FROM {schema}.sessions
+        WHERE app_name = :app_name AND user_id >= w.next
+        ORDER BY user_id
+        LIMIT 1
+      )
+      UNION ALL
+      (
+        SELECT user_id
+        FROM {schema}.memories
+        WHERE app_name = :app_name AND user_id >= w.next
+        ORDER BY user_id
+        LIMIT 1
+      )
+      UNION ALL
+      (
+        SELECT user_id
+        FROM {schema}.user_states
+        WHERE app_name = :app_name AND user_id >= w.next
+        ORDER BY user_id
+        LIMIT 1
+      )
+    ) AS each
+  ) AS found
+  WHERE w.number < :walked AND found.user_id IS NOT NULL
+), reached AS (
+  SELECT (SELECT user_id FROM walk WHERE number = :walked) AS user_id
+), page AS (
+  SELECT user_id
+  FROM walk
+  -- What an app knows for all its users is no user's.
+  WHERE user_id <> E'\x01app' AND strpos(user_id, :part) > 0
+  ORDER BY user_id
+  LIMIT :limit
+)
+SELECT p.user_id, s.sessions, s.updated_at, m.memories, r.user_id AS reached
+FROM reached AS r
+LEFT JOIN page AS p ON true
+CROSS JOIN LATERAL (
+  SELECT count(*) AS sessions, max(updated_at) AS updated_at
+  FROM {schema}.sessions
+  WHERE app_name = :app_name AND user_id = p.user_id
+    AND (expires_at IS NULL OR expires_at > now())
+) AS s
+CROSS JOIN LATERAL (
+  SELECT count(*) AS memories
+  FROM {schema}.memories
+  WHERE app_name = :app_name AND user_id = p.user_id
+) AS m
+ORDER BY p.user_id;
